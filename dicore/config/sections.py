@@ -1,0 +1,148 @@
+"""The one shape of a config: exp_name, seed, env, policy and pipeline, nested as in the documents.
+
+Every default stands in a class, once; `Section` gives read-only item access to all of it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dicore.config.declare import (
+    REQUIRED,
+    ComponentConfig,
+    Section,
+    component,
+    components,
+    frozen,
+    option,
+    section,
+)
+
+__all__ = [
+    "CollectConfig",
+    "EnvConfig",
+    "EvalConfig",
+    "LearnConfig",
+    "ManagerConfig",
+    "OtherConfig",
+    "PipelineConfig",
+    "PolicyConfig",
+    "RunConfig",
+]
+
+
+@frozen(kw_only=True)
+class ManagerConfig(ComponentConfig):
+    """Options that every environment manager takes."""
+
+    auto_reset: bool = option(True, "start the next episode as soon as one ends")
+    episode_num: float = option(
+        float("inf"), "episodes after which an environment counts as done", gt=0, unit="episodes"
+    )
+    reset_timeout: float | None = option(120.0, "longest wait for one reset", gt=0, unit="s")
+    step_timeout: float | None = option(60.0, "longest wait for one step", gt=0, unit="s")
+
+
+@frozen(kw_only=True)
+class EnvConfig(ComponentConfig):
+    """Options that every environment takes, whatever its own are."""
+
+    manager: ManagerConfig = component("env_manager", help="steps many environments as one")
+    env_wrapper: tuple[Any, ...] = components("env_wrapper", help="wrappers, innermost first")
+    collector_env_num: int = option(8, "environments that collect", ge=1)
+    evaluator_env_num: int = option(5, "environments that evaluate", ge=1)
+    n_evaluator_episode: int = option(REQUIRED, "episodes in one evaluation", ge=1)
+    stop_value: float = option(
+        REQUIRED, "mean return at which training stops; inf: never", unit="return"
+    )
+
+
+@frozen(kw_only=True)
+class LearnConfig(Section):
+    """Options of learning that every policy takes."""
+
+    batch_size: int = option(64, "rows in one update", ge=1)
+    update_per_collect: int = option(1, "updates after each collect", ge=1)
+    learning_rate: float = option(1e-3, "step size of the optimizer", gt=0)
+    ignore_done: bool = option(False, "bootstrap over terminations too")
+    resume_training: bool = option(False, "keep counting from the loaded checkpoint's iteration")
+    learner: ComponentConfig = component("learner", help="drives the updates and their hooks")
+
+
+@frozen(kw_only=True)
+class CollectConfig(Section):
+    """Options of collecting that every policy takes; one of n_sample and n_episode is given."""
+
+    n_sample: int | None = option(None, "training samples per collect", ge=1)
+    n_episode: int | None = option(None, "whole episodes per collect", ge=1)
+    unroll_len: int = option(1, "steps in one training sample", ge=1, unit="env steps")
+    collector: ComponentConfig = component("collector", help="turns steps into training samples")
+
+
+@frozen(kw_only=True)
+class EvalConfig(Section):
+    """Options of evaluating that every policy takes."""
+
+    evaluator: ComponentConfig = component("evaluator", help="measures the policy as it is")
+
+
+@frozen(kw_only=True)
+class OtherConfig(Section):
+    """What belongs to no single mode."""
+
+    replay_buffer: ComponentConfig = component("buffer", help="where experience waits")
+
+
+@frozen(kw_only=True)
+class PolicyConfig(ComponentConfig):
+    """Options that every policy takes (FEATURES B20); a policy's config class derives from it."""
+
+    on_policy: bool = option(REQUIRED, "learn only from data of the present policy")
+    cuda: bool = option(False, "learn on the first CUDA device")
+    multi_gpu: bool = option(False, "average gradients over several learners")
+    priority: bool = option(False, "prioritized replay: hand TD errors back to the buffer")
+    priority_IS_weight: bool = option(False, "weight losses by importance sampling")  # noqa: N815 - the documents' name
+    traj_len_inf: bool = option(False, "cut trajectories only where an episode ends")
+    nstep: int = option(1, "steps of reward before bootstrapping", ge=1, unit="env steps")
+    discount_factor: float = option(0.97, "gamma", ge=0.0, le=1.0)
+    model: ComponentConfig = component("model", help="the network")
+    learn: LearnConfig = section(LearnConfig)
+    collect: CollectConfig = section(CollectConfig)
+    eval: EvalConfig = section(EvalConfig)
+    other: OtherConfig = section(OtherConfig)
+
+    def bind(self, observation_space: Any, action_space: Any) -> dict[str, Any]:
+        """Derives what depends on the spaces; called once they are known.
+
+        Args:
+            observation_space: Of one environment.
+            action_space: Of one environment.
+
+        Returns:
+            Values by path below this section (`{"model.obs_shape": 4}`), filled in where the user
+            was silent.
+
+        Raises:
+            ConfigError: the algorithm does not fit the spaces.
+        """
+        return {}
+
+
+@frozen(kw_only=True)
+class PipelineConfig(ComponentConfig):
+    """Options that every pipeline takes: the budgets and the logs."""
+
+    max_env_step: int | None = option(None, "stop after so many env steps", ge=1, unit="env steps")
+    max_train_iter: int | None = option(None, "stop after so many updates", ge=1, unit="updates")
+    logger: tuple[Any, ...] = components("logger", help="where numbers go besides metrics.jsonl")
+
+
+@frozen(kw_only=True)
+class RunConfig(Section):
+    """A whole run: what to learn, by which algorithm, in which environment."""
+
+    exp_name: str | None = option(None, "folder of the run; None: runs/<env>_<policy>_s<seed>")
+    seed: int = option(0, "seed of everything random", ge=0)
+    env: EnvConfig = component("env", help="the environment")
+    policy: PolicyConfig = component("policy", help="the algorithm")
+    pipeline: PipelineConfig = component("pipeline", help="how the parts are put together")

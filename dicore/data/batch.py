@@ -1,0 +1,142 @@
+"""Batch: columns that share a leading axis and read like a sequence of rows.
+
+Shapes: B rows, `...` the shape of one row's item.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, ItemsView, Iterator, KeysView, Mapping, Sequence
+from typing import Any, Self, overload
+
+import numpy as np
+
+from dicore.data.tensor import to_tensor
+from dicore.data.tree import Tree, tree_len, tree_map, tree_row, tree_stack
+
+Row = dict[str, Any]
+
+
+class Batch:
+    """Columns (arrays or tensors [B, ...], nested dicts allowed) that share a leading axis.
+
+    `len(batch)` counts rows, `batch[3]` is a row of views, `batch[2:5]` a Batch, `batch["obs"]` a
+    column, and iteration yields rows.
+
+    Args:
+        columns: The columns by name; kept as they are, not copied.
+        length: B where the caller knows it; without it the columns are checked.
+
+    Raises:
+        SchemaError: the columns do not share a leading axis.
+    """
+
+    __slots__ = ("_columns", "_length")
+
+    def __init__(self, columns: dict[str, Tree], length: int | None = None) -> None:
+        self._columns = columns
+        self._length = tree_len(columns) if length is None else length
+
+    @classmethod
+    def from_rows(cls, rows: Sequence[Mapping[str, Any]]) -> Self:
+        """Stacks rows into columns: doubles become float32, everything else keeps its dtype.
+
+        Raises:
+            SchemaError: there is no row, or a row differs from the first in keys or shapes.
+        """
+        columns: dict[str, Tree] = tree_stack([dict(row) for row in rows]) if rows else {}
+        return cls(columns) if rows else cls(columns, None)
+
+    @classmethod
+    def concat(cls, batches: Sequence[Batch]) -> Self:
+        """Joins batches of equal columns row after row; one batch is returned as it is."""
+        if len(batches) == 1 and isinstance(batches[0], cls):
+            return batches[0]
+        first, *rest = (batch.columns for batch in batches)
+        columns = tree_map(lambda *leaves: _join(leaves), first, *rest)
+        return cls(columns, sum(len(batch) for batch in batches))
+
+    @property
+    def columns(self) -> dict[str, Tree]:
+        """The columns by name; the batch's own dict."""
+        return self._columns
+
+    def keys(self) -> KeysView[str]:
+        return self._columns.keys()
+
+    def items(self) -> ItemsView[str, Tree]:
+        return self._columns.items()
+
+    def get(self, key: str, default: Any = None) -> Any:
+        return self._columns.get(key, default)
+
+    def rows(self) -> list[Row]:
+        """Returns every row as a dict of views, in order."""
+        columns = self._columns
+        if any(isinstance(column, dict | list | tuple) for column in columns.values()):
+            return [tree_row(columns, index) for index in range(self._length)]
+        keys = tuple(columns)
+        return [
+            dict(zip(keys, values, strict=True))
+            for values in zip(*columns.values(), strict=True)
+        ]
+
+    def map(self, fn: Callable[[Any], Any]) -> Batch:
+        """Applies `fn` to every column (leaf by leaf); `fn` must keep the leading axis."""
+        return Batch(tree_map(fn, self._columns), self._length)
+
+    def to_torch(self) -> Batch:
+        """Returns the same rows as tensors; memory is shared on the CPU.
+
+        Raises:
+            UsageError: torch has not been imported.
+        """
+        return self.map(to_tensor)
+
+    def to(self, device: Any, *, non_blocking: bool = False) -> Batch:
+        """Returns the rows as tensors on `device`."""
+        return self.map(lambda leaf: to_tensor(leaf).to(device, non_blocking=non_blocking))
+
+    def copy(self) -> Batch:
+        """Returns a batch of its own memory."""
+        return self.map(lambda leaf: leaf.clone() if hasattr(leaf, "clone") else leaf.copy())
+
+    def __len__(self) -> int:
+        return self._length
+
+    @overload
+    def __getitem__(self, index: str) -> Any: ...
+    @overload
+    def __getitem__(self, index: int | np.integer[Any]) -> Row: ...
+    @overload
+    def __getitem__(self, index: slice | np.ndarray[Any, Any]) -> Batch: ...
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, str):
+            return self._columns[index]
+        if isinstance(index, int | np.integer):
+            if not -self._length <= index < self._length:
+                raise IndexError(f"row {index} of a batch of {self._length}")
+            return tree_row(self._columns, index)
+        if isinstance(index, slice):
+            length = len(range(*index.indices(self._length)))
+            return Batch(tree_row(self._columns, index), length)
+        return Batch(tree_row(self._columns, index))
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._columns
+
+    def __iter__(self) -> Iterator[Row]:
+        return iter(self.rows())
+
+    def __repr__(self) -> str:
+        shapes = tree_map(lambda leaf: f"{leaf.dtype}{list(leaf.shape)}", self._columns)
+        return f"Batch({self._length} rows, {shapes})"
+
+
+def _join(leaves: Sequence[Any]) -> Any:
+    if isinstance(leaves[0], np.ndarray):
+        return np.concatenate(leaves)
+    from dicore.data.tensor import loaded_torch
+
+    torch = loaded_torch()
+    assert torch is not None, "a column that is no array is a tensor"
+    return torch.cat(tuple(leaves))
