@@ -1,0 +1,71 @@
+"""The evaluator role: runs whole episodes with the eval mode and says whether training may stop."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol, runtime_checkable
+
+from dicore_registry.kind import Kind
+
+KIND = Kind(
+    name="evaluator",
+    summary="measures a policy over whole episodes",
+    contract="dicore.interfaces.evaluator:ISerialEvaluator",
+    section="policy.eval.evaluator",
+    suite="dicore.testing.evaluator:EvaluatorContract",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class EvalResult:
+    """What an evaluation found; unpacks as `stop, returns = result`.
+
+    Args:
+        stop: The stop rule holds.
+        returns: Undiscounted return of each episode.
+        statistics: `mean std max min median episode_count step_count seconds …` by name.
+        episode_info: The last info of each episode.
+    """
+
+    stop: bool
+    returns: list[float]
+    statistics: dict[str, float] = field(default_factory=dict)
+    episode_info: list[dict[str, Any]] = field(default_factory=list)
+
+    @property
+    def mean_return(self) -> float:
+        """Mean over the episodes."""
+        return self.statistics["return_mean"]
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter((self.stop, self.returns))
+
+
+@runtime_checkable
+class ISerialEvaluator(Protocol):
+    """Evaluates in the calling process and leaves the training as it was."""
+
+    def should_eval(self, train_iter: int) -> bool:
+        """Says whether an evaluation is due: once at 0, then each interval, never twice."""
+
+    def eval(
+        self,
+        save_ckpt_fn: Callable[[str], Any] | None = None,
+        train_iter: int = -1,
+        envstep: int = -1,
+        n_episode: int | None = None,
+    ) -> EvalResult:
+        """Runs `n_episode` episodes; calls `save_ckpt_fn('ckpt_best.pth.tar')` on a new best."""
+
+    def reset_env(self, env: Any | None = None) -> None: ...
+
+    def reset_policy(self, policy: Any | None = None) -> None: ...
+
+    def reset(self, policy: Any | None = None, env: Any | None = None) -> None: ...
+
+    def state_dict(self) -> dict[str, Any]: ...
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None: ...
+
+    def close(self) -> None: ...

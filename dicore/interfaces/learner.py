@@ -1,0 +1,66 @@
+"""The learner role: feeds a learn mode, counts iterations, and runs hooks around them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+from dicore_registry.kind import Kind
+
+if TYPE_CHECKING:
+    from dicore.interfaces.hook import ILearnerHook
+
+KIND = Kind(
+    name="learner",
+    summary="feeds data to a policy's learn mode, with hooks around each iteration",
+    contract="dicore.interfaces.learner:ILearner",
+    section="policy.learn.learner",
+    suite="dicore.testing.learner:LearnerContract",
+)
+
+
+@runtime_checkable
+class ILearner(Protocol):
+    """Trains when told to (`train`), or by itself from a source of data (`start`)."""
+
+    policy: Any
+    """The learn mode."""
+
+    @property
+    def train_iter(self) -> int:
+        """Updates made so far."""
+
+    @property
+    def learn_info(self) -> dict[str, Any]:
+        """`learner_step`, `priority_info` and `learner_done`."""
+
+    @property
+    def priority_info(self) -> dict[str, Any]:
+        """`priority`, `replay_buffer_idx` and `replay_unique_id` of the last batch; may be empty."""
+
+    def train(
+        self, data: Any, envstep: int = -1, policy_kwargs: Mapping[str, Any] | None = None
+    ) -> list[dict[str, Any]]:
+        """Makes one call of `learn_mode.forward` with the hooks of its iteration around it.
+
+        Returns:
+            One dict of results per update made; the values stay tensors.
+        """
+
+    def start(self) -> None:
+        """Runs from the data source until `train_iterations`."""
+
+    def register_hook(self, hook: ILearnerHook) -> None:
+        """Adds a hook in its place of priority."""
+
+    def call_hook(self, position: str) -> None:
+        """Runs all hooks of a position."""
+
+    def save_checkpoint(self, name: str | None = None) -> Any:
+        """Writes a checkpoint now."""
+
+    def state_dict(self) -> dict[str, Any]: ...
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None: ...
+
+    def close(self) -> None: ...
