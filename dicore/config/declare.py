@@ -11,8 +11,10 @@ A config class is light: it imports attrs and nothing heavy; its `build` imports
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import deepcopy
+from functools import partial
+from typing import Any, ClassVar, Final
 
 import attrs
 from attrs import frozen
@@ -56,6 +58,7 @@ def option(  # noqa: PLR0913 - each names one fact of an option
     choices: Sequence[Any] | None = None,
     unit: str = "",
     check: Callable[[Any], str | None] | None = None,
+    follows: str | None = None,
 ) -> Any:
     """Declares an option: its default, meaning, range and unit.
 
@@ -70,6 +73,8 @@ def option(  # noqa: PLR0913 - each names one fact of an option
         choices: All values allowed.
         unit: Unit of the value (`s`, `env steps`).
         check: Returns what is wrong with a value, or None.
+        follows: Path of the option of the whole config (`env.stop_value`) whose value this one
+            takes where nobody gives it.
 
     Returns:
         An attrs field whose metadata holds the facts; they are checked by compile and on
@@ -82,10 +87,11 @@ def option(  # noqa: PLR0913 - each names one fact of an option
         "bounds": {name: bound for name, bound in bounds.items() if bound is not None},
         "choices": tuple(choices) if choices is not None else None,
         "check": check,
+        "follows": follows,
     }
     if isinstance(default, list | dict):
-        kept = default
-        return attrs.field(factory=lambda: kept.copy(), metadata=metadata, validator=_in_range)
+        fresh = partial(deepcopy, default)
+        return attrs.field(factory=fresh, metadata=metadata, validator=_in_range)
     return attrs.field(default=default, metadata=metadata, validator=_in_range)
 
 
@@ -94,18 +100,29 @@ def section(cls: type[Section], help: str = "") -> Any:  # noqa: A002 - as in `o
     return attrs.field(factory=cls, metadata={"help": help, "section": cls})
 
 
-def component(kind: str, default: str | None = None, help: str = "") -> Any:  # noqa: A002
+def component(
+    kind: str,
+    default: str | Mapping[str, Any] | None = None,
+    help: str = "",  # noqa: A002 - as in `option`
+    *,
+    optional: bool = False,
+) -> Any:
     """Declares a slot for one component of `kind`.
 
     Args:
         kind: The kind's registered name.
-        default: The name used when a config is silent; None asks the installed packages
-            (entry-point group `dicore.default`).
+        default: The name used when a config is silent, or a node `{"type": name, **options}`;
+            None asks the installed packages (entry-point group `dicore.default`).
         help: What the component does here, in one line.
+        optional: Leave the slot empty (None) when a config is silent and there is no `default`.
     """
-    return attrs.field(
-        default=None, metadata={"help": help, "component": kind, "component_default": default}
-    )
+    metadata = {
+        "help": help,
+        "component": kind,
+        "component_default": default,
+        "optional": optional,
+    }
+    return attrs.field(default=None, metadata=metadata)
 
 
 def components(kind: str, default: Sequence[Any] = (), help: str = "") -> Any:  # noqa: A002
@@ -128,6 +145,8 @@ def range_problem(value: Any, metadata: Any) -> str | None:
     for item in items:
         if isinstance(item, bool) or not isinstance(item, int | float):
             continue
+        if item != item:  # noqa: PLR0124 - only NaN differs from itself
+            return "must be a number, got nan"
         for name, bound in metadata.get("bounds", {}).items():
             if not _HOLDS[name](item, bound):
                 return f"must be {_SIGN[name]} {bound}, got {item!r}"
@@ -152,7 +171,14 @@ def _in_range(_: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
 
 @frozen(kw_only=True)
 class Section:
-    """A part of the compiled config: read-only, by attribute or by item."""
+    """A part of the compiled config: read-only, by attribute or by item.
+
+    A config class may say in `one_of` which options exclude each other (exactly one of each group
+    has to be given), and may offer `check(self)`, which yields `(path below it, what is wrong)`
+    for values that do not go together.
+    """
+
+    one_of: ClassVar[tuple[tuple[str, ...], ...]] = ()
 
     def __getitem__(self, key: str) -> Any:
         if key.startswith("_") or not hasattr(self, key):

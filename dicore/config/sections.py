@@ -5,7 +5,7 @@ Every default stands in a class, once; `Section` gives read-only item access to 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from dicore.config.declare import (
     REQUIRED,
@@ -56,6 +56,21 @@ class EnvConfig(ComponentConfig):
         REQUIRED, "mean return at which training stops; inf: never", unit="return"
     )
 
+    def from_spec(self) -> dict[str, Any]:
+        """Returns what the environment's own description says (`{"stop_value": 475.0}`).
+
+        Asked only where an option that must be given was not.
+        """
+        return {}
+
+    @classmethod
+    def knows(cls, env_id: str) -> bool:
+        """Says whether `env_id` names one of this component's environments.
+
+        Asked of the default environment component for a name that is no component.
+        """
+        return False
+
 
 @frozen(kw_only=True)
 class LearnConfig(Section):
@@ -72,6 +87,8 @@ class LearnConfig(Section):
 @frozen(kw_only=True)
 class CollectConfig(Section):
     """Options of collecting that every policy takes; one of n_sample and n_episode is given."""
+
+    one_of: ClassVar[tuple[tuple[str, ...], ...]] = (("n_sample", "n_episode"),)
 
     n_sample: int | None = option(None, "training samples per collect", ge=1)
     n_episode: int | None = option(None, "whole episodes per collect", ge=1)
@@ -105,7 +122,7 @@ class PolicyConfig(ComponentConfig):
     traj_len_inf: bool = option(False, "cut trajectories only where an episode ends")
     nstep: int = option(1, "steps of reward before bootstrapping", ge=1, unit="env steps")
     discount_factor: float = option(0.97, "gamma", ge=0.0, le=1.0)
-    model: ComponentConfig = component("model", help="the network")
+    model: ComponentConfig | None = component("model", help="the network", optional=True)
     learn: LearnConfig = section(LearnConfig)
     collect: CollectConfig = section(CollectConfig)
     eval: EvalConfig = section(EvalConfig)
