@@ -1,0 +1,1 @@
+"""The run: its folder, seeds and streams, checkpoints, signals and logs."""

@@ -1,0 +1,132 @@
+"""Files and folders that appear whole or not at all, also when the machine stops half-way."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterable
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from dicore.run.failpoints import reach
+
+__all__ = [
+    "displaced",
+    "recover",
+    "recover_one",
+    "replace_folder",
+    "sync_folder",
+    "temporary",
+    "write_file",
+    "write_synced",
+]
+
+_CHUNK = 16 << 20
+
+
+def temporary(target: Path) -> Path:
+    """Returns the name under which this process prepares `target`, in the same folder."""
+    return target.with_name(f".tmp-{target.name}-{os.getpid()}")
+
+
+def displaced(target: Path) -> Path:
+    """Returns the name that a folder bears for the moment in which a new one takes its place."""
+    return target.with_name(f".old-{target.name}")
+
+
+def write_file(target: Path, data: bytes) -> None:
+    """Writes a file so that readers see the old content or the new, never a part.
+
+    Raises:
+        OSError: writing failed; the old content stands.
+    """
+    unfinished = temporary(target)
+    try:
+        write_synced(unfinished, (data,))
+        reach("rename file")
+        unfinished.replace(target)
+    except OSError:
+        unfinished.unlink(missing_ok=True)
+        raise
+    sync_folder(target.parent)
+
+
+def write_synced(target: Path, parts: Iterable[bytes | memoryview[Any]]) -> tuple[int, str]:
+    """Writes a new file and waits until the disk has it.
+
+    Args:
+        target: The file; it must not exist, so that no link is followed.
+        parts: Its content, piece by piece; memory views are of bytes.
+
+    Returns:
+        Size in bytes, and sha256 in hexadecimal digits.
+    """
+    digest, size = sha256(), 0
+    with target.open("xb", buffering=0) as file:
+        for part in parts:
+            view = memoryview(part)
+            while view:
+                reach("write")
+                written = file.write(view[:_CHUNK])
+                digest.update(view[:written])
+                size += written
+                view = view[written:]
+        reach("fsync file")
+        os.fsync(file.fileno())
+    return size, digest.hexdigest()
+
+
+def sync_folder(folder: Path) -> None:
+    """Waits until the disk has the names in `folder`; nothing where the system cannot do it."""
+    if not hasattr(os, "O_DIRECTORY"):
+        return
+    reach("fsync folder")
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def replace_folder(prepared: Path, target: Path) -> None:
+    """Gives a prepared folder its name, in place of an existing one if there is one.
+
+    At every moment the old folder stands under `target` or `displaced(target)`, or the new one
+    stands under `target`.
+    """
+    sync_folder(prepared)
+    old = displaced(target)
+    if target.exists():
+        _remove(old)
+        reach("displace")
+        target.rename(old)
+    reach("rename folder")
+    prepared.rename(target)
+    sync_folder(target.parent)
+    reach("remove displaced")
+    _remove(old)
+
+
+def recover_one(target: Path) -> None:
+    """Gives a displaced folder its name back if nothing took its place."""
+    old = displaced(target)
+    if target.exists():
+        _remove(old)
+    elif old.exists():
+        old.rename(target)
+
+
+def recover(folder: Path) -> None:
+    """Finishes or undoes what a process that died inside `replace_folder` left in `folder`."""
+    for old in folder.glob(".old-*"):
+        recover_one(folder / old.name.removeprefix(".old-"))
+    for unfinished in folder.glob(".tmp-*"):
+        _remove(unfinished)
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)

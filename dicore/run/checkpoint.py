@@ -1,0 +1,299 @@
+"""One checkpoint: a folder of `tensors.safetensors` and `manifest.json`; reading runs no code.
+
+The manifest holds the format's version, who wrote it, size and sha256 of the tensor file, and the
+skeleton of the state (`state_codec`). Its last member is the sha256 of all bytes before it, so a
+flipped bit anywhere is found.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import stat
+import struct
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from dicore import __version__
+from dicore.data.tensor import loaded_torch
+from dicore.errors import (
+    CheckpointCorruptError,
+    CheckpointError,
+    CheckpointUnsafeError,
+    CheckpointVersionError,
+    CheckpointWriteError,
+)
+from dicore.run.atomic import recover_one, replace_folder, temporary, write_synced
+from dicore.run.state_codec import Block, decode, encode
+
+__all__ = ["FORMAT_VERSION", "Manifest", "read_manifest", "read_state", "verify", "write_state"]
+
+FORMAT_VERSION: Final = 1
+"""Raised when older versions of dicore could no longer read what this one writes."""
+
+MANIFEST: Final = "manifest.json"
+TENSORS: Final = "tensors.safetensors"
+
+_MAX_MANIFEST = 64 << 20
+_MAX_HEADER = 64 << 20
+_ASK_MEMORY_FROM = 256 << 20
+_SEAL = ',"sha256":"%s"}'
+_SEAL_LENGTH = len(_SEAL % ("0" * 64))
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """What a checkpoint says about itself.
+
+    Args:
+        format_version: See `FORMAT_VERSION`.
+        versions: Of dicore, python, numpy and torch, as they wrote it; None where not imported.
+        facts: What the writer added: `train_iter`, `env_step`, `config_sha256`.
+        size: Bytes of the tensor file.
+        sha256: Of the tensor file, in hexadecimal digits.
+        skeleton: The state without its arrays.
+    """
+
+    format_version: int
+    versions: Mapping[str, str | None]
+    facts: Mapping[str, Any]
+    size: int
+    sha256: str
+    skeleton: Any
+
+
+def write_state(
+    path: Path, state: Mapping[str, Any], facts: Mapping[str, Any] | None = None
+) -> None:
+    """Writes a state as a folder that appears whole or not at all, in place of an older one.
+
+    Args:
+        path: The folder to make.
+        state: See `state_codec.encode` for what it may hold.
+        facts: Plain values to keep in the manifest.
+
+    Raises:
+        CheckpointWriteError: something in it cannot be stored, or the disk refuses; what stood
+            under `path` stands.
+    """
+    skeleton, blocks = encode(dict(state))
+    unfinished = temporary(path)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        _discard(unfinished)
+        unfinished.mkdir()
+        size, digest = write_synced(unfinished / TENSORS, _safetensors(blocks))
+        files = {TENSORS: {"size": size, "sha256": digest}}
+        manifest = _sealed(skeleton, dict(facts or {}), files)
+        write_synced(unfinished / MANIFEST, (manifest,))
+        replace_folder(unfinished, path)
+    except (OSError, ValueError) as error:
+        _discard(unfinished)
+        with suppress(OSError):
+            recover_one(path)
+        raise CheckpointWriteError(
+            f"{path}: the checkpoint was not written: {error}",
+            hint="what was there before is untouched",
+            context={"path": str(path), "errno": getattr(error, "errno", None)},
+        ) from error
+
+
+def read_state(path: str | Path) -> Any:
+    """Reads what `write_state` wrote; every byte is checked before it is used.
+
+    Tensors come back as tensors on the CPU if torch is imported, else as arrays.
+
+    Raises:
+        CheckpointError: there is nothing there.
+        CheckpointCorruptError: the bytes are not those that were written.
+        CheckpointVersionError: a newer dicore wrote it.
+        CheckpointUnsafeError: it is no dicore checkpoint, or holds links or absurd sizes.
+    """
+    folder = Path(path)
+    manifest = read_manifest(folder)
+    return decode(manifest.skeleton, _read_blocks(folder, manifest))
+
+
+def verify(path: str | Path) -> Manifest:
+    """Checks every byte of a checkpoint without keeping its content; raises as `read_state`."""
+    folder = Path(path)
+    manifest = read_manifest(folder)
+    digest = sha256()
+    with _open(folder / TENSORS) as file:
+        _check_size(folder, manifest, os.fstat(file.fileno()).st_size)
+        while chunk := file.read(1 << 20):
+            digest.update(chunk)
+    _check_digest(folder, manifest, digest.hexdigest())
+    return manifest
+
+
+def read_manifest(path: str | Path) -> Manifest:
+    """Reads and checks the manifest alone; raises as `read_state`."""
+    folder = Path(path)
+    _check_kind(folder)
+    with _open(folder / MANIFEST) as file:
+        if os.fstat(file.fileno()).st_size > _MAX_MANIFEST:
+            raise CheckpointUnsafeError(f"{folder}: the manifest is over {_MAX_MANIFEST >> 20} MiB")
+        raw = file.read()
+    body = _parse(folder, raw)
+    version = body.get("format_version") if body.get("format") == "dicore-state" else None
+    if isinstance(version, int) and version > FORMAT_VERSION:
+        by = body.get("versions", {}).get("dicore", "a newer version")
+        raise CheckpointVersionError(
+            f"{folder}: format {version} is newer than this dicore reads ({FORMAT_VERSION})",
+            hint=f"install dicore {by} or later",
+        )
+    if raw[-_SEAL_LENGTH:] != (_SEAL % sha256(raw[:-_SEAL_LENGTH]).hexdigest()).encode():
+        raise CheckpointCorruptError(f"{folder}: {MANIFEST} is not as it was written")
+    if version != FORMAT_VERSION:
+        raise CheckpointUnsafeError(f"{folder}: not a dicore checkpoint")
+    return _manifest(folder, body)
+
+
+def _manifest(folder: Path, body: dict[str, Any]) -> Manifest:
+    files = body.get("files")
+    if not isinstance(files, dict) or list(files) != [TENSORS]:
+        raise CheckpointUnsafeError(f"{folder}: the manifest names other files than {TENSORS}")
+    try:
+        return Manifest(
+            format_version=body["format_version"],
+            versions=body["versions"],
+            facts=body["facts"],
+            size=int(files[TENSORS]["size"]),
+            sha256=str(files[TENSORS]["sha256"]),
+            skeleton=body["state"],
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise CheckpointCorruptError(f"{folder}: {MANIFEST} lacks {error}") from None
+
+
+def _sealed(skeleton: Any, facts: dict[str, Any], files: dict[str, Any]) -> bytes:
+    torch = loaded_torch()
+    body = {
+        "format": "dicore-state",
+        "format_version": FORMAT_VERSION,
+        "versions": {
+            "dicore": __version__,
+            "python": platform.python_version(),
+            "numpy": np.__version__,
+            "torch": str(torch.__version__) if torch is not None else None,
+        },
+        "facts": facts,
+        "files": files,
+        "state": skeleton,
+    }
+    text = json.dumps(body, allow_nan=False, separators=(",", ":"))[:-1].encode("ascii")
+    return text + (_SEAL % sha256(text).hexdigest()).encode("ascii")
+
+
+def _safetensors(blocks: Mapping[str, Block]) -> Iterator[bytes | memoryview[Any]]:
+    """Yields a file in the format of https://github.com/huggingface/safetensors, piece by piece."""
+    header: dict[str, Any] = {}
+    end = 0
+    ordered = sorted(blocks.items(), key=lambda item: -item[1].item_size)  # keeps all aligned
+    for name, block in ordered:
+        begin, end = end, end + block.data.nbytes
+        header[name] = {"dtype": block.code, "shape": block.shape, "data_offsets": [begin, end]}
+    text = json.dumps(header, separators=(",", ":")).encode("utf-8")
+    text += b" " * (-len(text) % 8)
+    yield struct.pack("<Q", len(text)) + text
+    for _, block in ordered:
+        yield block.data
+
+
+def _read_blocks(folder: Path, manifest: Manifest) -> dict[str, tuple[str, bytearray]]:
+    import safetensors
+
+    deserialize: Any = safetensors.deserialize  # the package gives no types
+    with _open(folder / TENSORS) as file:
+        size = os.fstat(file.fileno()).st_size
+        _check_size(folder, manifest, size)
+        _check_memory(folder, size)
+        raw = file.read()
+    _check_digest(folder, manifest, sha256(raw).hexdigest())
+    if len(raw) < 8 or struct.unpack("<Q", raw[:8])[0] > _MAX_HEADER:
+        raise CheckpointUnsafeError(f"{folder}: the header of {TENSORS} has an absurd size")
+    try:
+        parsed = deserialize(raw)
+    except safetensors.SafetensorError as error:
+        raise CheckpointCorruptError(f"{folder}: {TENSORS} cannot be parsed: {error}") from None
+    return {name: (spec["dtype"], spec["data"]) for name, spec in parsed}
+
+
+def _parse(folder: Path, raw: bytes) -> dict[str, Any]:
+    try:
+        body = json.loads(raw)
+    except (ValueError, RecursionError) as error:
+        raise CheckpointCorruptError(
+            f"{folder}: {MANIFEST} cannot be parsed: {type(error).__name__}"
+        ) from None
+    if not isinstance(body, dict):
+        raise CheckpointUnsafeError(f"{folder}: not a dicore checkpoint")
+    return body
+
+
+def _check_kind(folder: Path) -> None:
+    if folder.is_symlink():
+        raise CheckpointUnsafeError(f"{folder}: a link instead of a checkpoint")
+    if folder.is_file():
+        raise CheckpointUnsafeError(
+            f"{folder}: a single file, which may hold pickled code; dicore never unpickles",
+            hint="a checkpoint is a folder with manifest.json in it",
+        )
+    if not folder.is_dir():
+        raise CheckpointError(f"{folder}: no checkpoint there")
+
+
+def _open(file: Path) -> Any:
+    try:
+        descriptor = os.open(file, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | _NONBLOCK)
+    except FileNotFoundError:
+        raise CheckpointCorruptError(f"{file.parent}: {file.name} is missing") from None
+    except OSError as error:
+        if file.is_symlink():
+            raise CheckpointUnsafeError(f"{file}: a link inside a checkpoint") from None
+        raise CheckpointError(f"{file}: cannot be read: {error.strerror}") from None
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise CheckpointUnsafeError(f"{file}: not a plain file")
+    return os.fdopen(descriptor, "rb")
+
+
+_NONBLOCK = getattr(os, "O_NONBLOCK", 0)
+
+
+def _check_size(folder: Path, manifest: Manifest, size: int) -> None:
+    if size != manifest.size:
+        raise CheckpointCorruptError(
+            f"{folder}: {TENSORS} has {size} bytes, {manifest.size} were written"
+        )
+
+
+def _check_digest(folder: Path, manifest: Manifest, digest: str) -> None:
+    if digest != manifest.sha256:
+        raise CheckpointCorruptError(f"{folder}: {TENSORS} is not as it was written (sha256)")
+
+
+def _check_memory(folder: Path, size: int) -> None:
+    if size < _ASK_MEMORY_FROM:
+        return
+    import psutil
+
+    free = psutil.virtual_memory().available
+    if 2 * size > free:
+        raise CheckpointUnsafeError(
+            f"{folder}: reading it needs {2 * size >> 20} MiB, {free >> 20} MiB are free"
+        )
+
+
+def _discard(unfinished: Path) -> None:
+    import shutil
+
+    shutil.rmtree(unfinished, ignore_errors=True)

@@ -1,0 +1,164 @@
+"""Named random streams: who draws is known by name, never by the order of creation.
+
+Every generator is seeded by a stateless hash of (run seed, name), so adding a component that draws
+does not change what the others draw. Torch is touched only when something else has imported it.
+"""
+
+from __future__ import annotations
+
+import random
+import secrets
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from dicore.data.tensor import loaded_torch
+from dicore.run.seeding import hash_seed
+
+__all__ = ["Streams", "ambient_streams", "seed_everything", "stream", "torch_stream"]
+
+
+class Streams:
+    """The random streams of one run.
+
+    Args:
+        seed: Seed of the run; two sets of streams with one seed draw the same.
+    """
+
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
+        self._generators: dict[str, np.random.Generator] = {}
+        self._lock = threading.Lock()
+        self._seeds_globals = False
+        self._torch_seeded = False
+
+    def stream(self, name: str) -> np.random.Generator:
+        """Returns the stream of that name: the same object each time."""
+        with self._lock:
+            if name not in self._generators:
+                bits = np.random.PCG64(hash_seed(self.seed, "numpy", name))
+                self._generators[name] = np.random.Generator(bits)
+            return self._generators[name]
+
+    @contextmanager
+    def torch_stream(self, name: str) -> Iterator[None]:
+        """Lets a block draw from torch by name; afterwards torch's own state is as before.
+
+        The same name gives the same numbers each time, so each use takes a name of its own
+        (`model`, `model/target`). Without torch in the process nothing happens.
+        """
+        torch = loaded_torch()
+        if torch is None:
+            yield
+            return
+        self._seed_torch()
+        saved = _torch_state(torch)
+        seed = hash_seed(self.seed, "torch", name)
+        torch.default_generator.manual_seed(seed)
+        if "torch_cuda" in saved:
+            torch.cuda.manual_seed_all(seed)
+        try:
+            yield
+        finally:
+            _restore_torch(torch, saved)
+
+    def seed_globals(self) -> None:
+        """Seeds what code outside of dicore draws from: `random`, numpy's old state, and torch.
+
+        Torch is seeded now if it is imported, else as soon as one of these streams meets it.
+        """
+        self._seeds_globals = True
+        self._torch_seeded = False
+        random.seed(hash_seed(self.seed, "python"))
+        np.random.seed(hash_seed(self.seed, "numpy_global") >> 32)  # noqa: NPY002 - others use it
+        self._seed_torch()
+
+    def state_dict(self) -> dict[str, Any]:
+        """Returns the state of every named stream and of the process's global generators."""
+        self._seed_torch()
+        with self._lock:
+            named = {name: each.bit_generator.state for name, each in self._generators.items()}
+        state: dict[str, Any] = {"seed": self.seed, "numpy": named}
+        if self._seeds_globals:
+            state["python"] = random.getstate()
+            state["numpy_global"] = np.random.get_state(legacy=False)  # noqa: NPY002 - as above
+            torch = loaded_torch()
+            if torch is not None:
+                state.update(_torch_state(torch))
+        return state
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restores what `state_dict` returned; streams handed out before go on from there."""
+        self.seed = state["seed"]
+        for name, bits in state["numpy"].items():
+            self.stream(name).bit_generator.state = bits
+        if "python" not in state:
+            return
+        self._seeds_globals = True
+        random.setstate(state["python"])
+        np.random.set_state(state["numpy_global"])  # noqa: NPY002 - as above
+        torch = loaded_torch()
+        if torch is not None and "torch" in state:
+            self._torch_seeded = True
+            _restore_torch(torch, state)
+
+    def _seed_torch(self) -> None:
+        torch = loaded_torch()
+        if torch is None or self._torch_seeded or not self._seeds_globals:
+            return
+        self._torch_seeded = True
+        torch.manual_seed(hash_seed(self.seed, "torch"))
+
+
+def _torch_state(torch: Any) -> dict[str, Any]:
+    state: dict[str, Any] = {"torch": torch.get_rng_state()}
+    if torch.cuda.is_initialized():
+        state["torch_cuda"] = torch.cuda.get_rng_state_all()
+    return state
+
+
+def _restore_torch(torch: Any, state: Mapping[str, Any]) -> None:
+    torch.set_rng_state(state["torch"])
+    if "torch_cuda" in state and torch.cuda.is_initialized():
+        torch.cuda.set_rng_state_all(state["torch_cuda"])
+
+
+_ambient: Streams | None = None
+
+
+def seed_everything(seed: int) -> Streams:
+    """Makes the process's ambient streams, seeded, and seeds the global generators.
+
+    Args:
+        seed: Seed of the run, 0 or larger.
+
+    Returns:
+        The streams that `stream` and `torch_stream` use from now on.
+    """
+    global _ambient  # noqa: PLW0603 - one process, one set of ambient streams
+    _ambient = Streams(seed)
+    _ambient.seed_globals()
+    return _ambient
+
+
+def ambient_streams() -> Streams:
+    """Returns the process's streams; if nobody called `seed_everything`, seeded by the system."""
+    global _ambient  # noqa: PLW0603 - as above
+    if _ambient is None:
+        _ambient = Streams(secrets.randbits(31))
+    return _ambient
+
+
+def stream(name: str) -> np.random.Generator:
+    """Returns the ambient stream of that name; see `Streams.stream`."""
+    return ambient_streams().stream(name)
+
+
+@contextmanager
+def torch_stream(name: str) -> Iterator[None]:
+    """Lets a block draw from torch by name; see `Streams.torch_stream`."""
+    with ambient_streams().torch_stream(name):
+        yield

@@ -1,0 +1,189 @@
+"""The checkpoint store of a run: the only writer of `ckpt/`.
+
+Checkpoints are folders `iteration_N`, `best` and `final`; which one is the latest follows from
+their manifests, never from a pointer or from the clock.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from dicore.errors import CheckpointError, CheckpointUnsafeError
+from dicore.run.atomic import displaced, recover
+from dicore.run.checkpoint import read_manifest, read_state, verify, write_state
+
+__all__ = ["CheckpointStore", "checkpoint_name", "read_state", "write_state"]
+
+_log = logging.getLogger(__name__)
+
+_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+_SUFFIX: Final = ".pth.tar"
+_PERIODIC: Final = re.compile(r"iteration_(\d+)")
+
+
+def checkpoint_name(name: str) -> str:
+    """Returns the folder's name for a checkpoint: `ckpt_best.pth.tar` is `best`.
+
+    Raises:
+        CheckpointUnsafeError: the name could lead out of the folder, or is no plain name.
+    """
+    plain = name.removesuffix(_SUFFIX).removeprefix("ckpt_")
+    if not _NAME.fullmatch(plain):
+        raise CheckpointUnsafeError(
+            f"checkpoint name {name!r} is refused",
+            hint="letters, digits, '.', '_' and '-', beginning with a letter or digit",
+        )
+    return plain
+
+
+class CheckpointStore:
+    """Saves, finds and loads the checkpoints of one run.
+
+    Args:
+        folder: The run's `ckpt` folder; made by the first save.
+        keep: Number of periodic checkpoints (`iteration_N`) kept; `best`, `final` and other names
+            stay.
+        facts: Plain values that every manifest repeats, such as `config_sha256`.
+    """
+
+    def __init__(
+        self, folder: str | Path, *, keep: int = 3, facts: Mapping[str, Any] | None = None
+    ) -> None:
+        self.folder = Path(folder)
+        self.keep = max(keep, 1)
+        self._facts = dict(facts or {})
+        self._recovered = False
+
+    def save(
+        self, name: str, state: Mapping[str, Any], *, train_iter: int = 0, env_step: int = 0
+    ) -> Path:
+        """Writes a checkpoint and then drops the periodic ones that are too many.
+
+        Args:
+            name: `iteration_N`, `best`, `final` or another; a suffix `.pth.tar` is dropped.
+            state: Nested dicts of arrays, tensors and plain values.
+            train_iter: Updates made so far; says which checkpoint is the latest.
+            env_step: Env steps collected so far.
+
+        Returns:
+            The checkpoint's folder.
+
+        Raises:
+            CheckpointWriteError: nothing was written; older checkpoints stand.
+            CheckpointUnsafeError: the name is refused.
+        """
+        path = self.folder / checkpoint_name(name)
+        if not self._recovered and self.folder.is_dir():
+            recover(self.folder)
+        self._recovered = True
+        facts = {**self._facts, "train_iter": train_iter, "env_step": env_step}
+        write_state(path, state, facts)
+        self._prune()
+        return path
+
+    def load(self, name: str | Path) -> Any:
+        """Reads a checkpoint by name, or by path if it has a separator or is a `Path`.
+
+        Raises:
+            CheckpointError: there is none, or it cannot be used; see `read_state`.
+        """
+        path = self._find(name)
+        if not path.exists() and not path.is_symlink():
+            names = ", ".join(self.names()) or "none"
+            raise CheckpointError(f"{path}: no checkpoint there", hint=f"there are: {names}")
+        return read_state(path)
+
+    def names(self) -> list[str]:
+        """Returns the checkpoints there are, oldest first, whole or not."""
+        found = {path.name: path for path in self._folders()}
+        return sorted(found, key=lambda name: _age(found[name]))
+
+    @property
+    def best(self) -> str | None:
+        """`best` if there is such a checkpoint and every byte of it is right."""
+        return self._first_valid(["best"] if "best" in self.names() else [])
+
+    def latest(self) -> str | None:
+        """Returns the name of the newest checkpoint whose every byte is right.
+
+        Broken ones are passed over with a warning that names both.
+        """
+        return self._first_valid(self.names()[::-1])
+
+    def best_or_latest(self) -> str | None:
+        """Returns `best` if it is whole, else what `latest` returns."""
+        names = self.names()[::-1]
+        return self._first_valid(sorted(names, key=lambda name: name != "best"))
+
+    def _first_valid(self, names: list[str]) -> str | None:
+        broken: list[str] = []
+        for name in names:
+            try:
+                verify(self._find(name))
+            except CheckpointError as error:
+                broken.append(f"{name} ({error.message})")
+                continue
+            if broken:
+                _log.warning("checkpoint %s is used instead of %s", name, "; ".join(broken))
+            return name
+        if broken:
+            _log.warning("no checkpoint is whole: %s", "; ".join(broken))
+        return None
+
+    def _find(self, name: str | Path) -> Path:
+        if isinstance(name, Path) or "/" in name or "\\" in name:
+            path = Path(name)
+            return path if path.exists() else path.with_name(path.name.removesuffix(_SUFFIX))
+        path = self.folder / checkpoint_name(name)
+        return path if path.exists() or not displaced(path).is_dir() else displaced(path)
+
+    def _folders(self) -> list[Path]:
+        if not self.folder.is_dir():
+            return []
+        paths = list(self.folder.iterdir())
+        names = {path.name for path in paths}
+        displaced_only = [
+            self.folder / old
+            for path in paths
+            if path.name.startswith(".old-") and (old := path.name[5:]) not in names
+        ]
+        plain = [path for path in paths if _NAME.fullmatch(path.name) and path.is_dir()]
+        return [path for path in plain if not path.is_symlink()] + displaced_only
+
+    def _prune(self) -> None:
+        periodic = [name for name in self.names() if _PERIODIC.fullmatch(name)]
+        if len(periodic) <= self.keep:
+            return
+        newest = periodic[::-1]
+        surplus = newest[self.keep :]
+        if not any(_is_whole(self.folder / name) for name in newest[: self.keep]):
+            whole = next((name for name in surplus if _is_whole(self.folder / name)), None)
+            surplus = [name for name in surplus if name != whole]
+        for name in surplus:
+            shutil.rmtree(self.folder / name, ignore_errors=True)
+
+
+def _is_whole(path: Path) -> bool:
+    try:
+        verify(path)
+    except CheckpointError:
+        return False
+    return True
+
+
+def _age(path: Path) -> tuple[int, int, str]:
+    """Orders checkpoints: by iteration, then `final` after `iteration_N` after `best`."""
+    match = _PERIODIC.fullmatch(path.name)
+    if match is not None:
+        return int(match[1]), 1, path.name
+    try:
+        where = path if path.exists() else displaced(path)
+        train_iter = int(read_manifest(where).facts.get("train_iter", 0))
+    except (CheckpointError, TypeError, ValueError):
+        return -1, 0, path.name
+    return train_iter, 2 if path.name == "final" else 0, path.name
