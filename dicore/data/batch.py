@@ -25,15 +25,20 @@ class Batch:
     Args:
         columns: The columns by name; kept as they are, not copied.
         length: B where the caller knows it; without it the columns are checked.
+        schema: Any object that a producer gives to all its batches of the same keys, dtypes and
+            row shapes; who has checked one of them need not check the next.
 
     Raises:
         SchemaError: the columns do not share a leading axis.
     """
 
-    __slots__ = ("_columns", "_length")
+    __slots__ = ("_columns", "_length", "schema")
 
-    def __init__(self, columns: dict[str, Tree], length: int | None = None) -> None:
+    def __init__(
+        self, columns: dict[str, Tree], length: int | None = None, schema: object = None
+    ) -> None:
         self._columns = columns
+        self.schema = schema
         self._length = tree_len(columns) if length is None else length
 
     @classmethod
@@ -43,8 +48,7 @@ class Batch:
         Raises:
             SchemaError: there is no row, or a row differs from the first in keys or shapes.
         """
-        columns: dict[str, Tree] = tree_stack([dict(row) for row in rows]) if rows else {}
-        return cls(columns) if rows else cls(columns, None)
+        return cls(tree_stack([dict(row) for row in rows]) if rows else {})
 
     @classmethod
     def concat(cls, batches: Sequence[Batch]) -> Self:

@@ -56,6 +56,10 @@ class EnvBatch(Mapping[int, Any], Generic[V]):
             return cls(ids, TimestepBatch.stack(values))
         return cls(ids, tree_stack(values) if values else {})
 
+    def with_value(self, value: Any) -> EnvBatch[Any]:
+        """Returns other values [K, ...] for the same environments, in the same order."""
+        return EnvBatch(self.env_id, value, self._position)
+
     @property
     def position(self) -> dict[int, int]:
         """The row of each environment id."""

@@ -13,9 +13,6 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 from dicore_registry.kind import Kind
 
 if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-
     from dicore.data import Batch, Row
 
 KIND = Kind(
@@ -56,7 +53,7 @@ class IBuffer(Protocol):
         self,
         data: Row | Sequence[Mapping[str, Any]] | Batch,
         cur_collector_envstep: int | None = None,
-    ) -> npt.NDArray[np.int64] | Refused:
+    ) -> range | Refused:
         """Stores a row, a list of rows or a Batch.
 
         Args:
@@ -64,7 +61,7 @@ class IBuffer(Protocol):
             cur_collector_envstep: Env steps collected so far, where known.
 
         Returns:
-            The rows' ids, int64 [N], rising and never used twice.
+            The rows' ids, rising and never used twice.
 
         Raises:
             SchemaError: a column is missing, unknown, or of another dtype or shape.

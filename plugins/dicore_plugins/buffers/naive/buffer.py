@@ -1,0 +1,159 @@
+"""A queue of rows: full, the oldest go; every row is as likely to be drawn as any other.
+
+Shapes: N rows pushed, B rows drawn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dicore.config.coerce import as_config
+from dicore.data import Batch, Row
+from dicore.errors import ReplayUnderflowError, UsageError
+from dicore.run.rng import stream
+from dicore.run.store import read_state, write_state
+from dicore_plugins.buffers.naive.config import NaiveConfig
+from dicore_plugins.buffers.ring import IntArray, Ring
+
+
+class NaiveReplayBuffer:
+    """First-in first-out buffer with uniform draws; the contract is `IBuffer`.
+
+    Args:
+        cfg: Options, as a section, a dict, or None for the defaults.
+        rng: Where the draws come from; None takes the stream `buffer`.
+    """
+
+    config_class = NaiveConfig
+
+    def __init__(
+        self,
+        cfg: NaiveConfig | Mapping[str, Any] | None = None,
+        *,
+        rng: np.random.Generator | None = None,
+    ) -> None:
+        self._cfg = as_config(cfg, NaiveConfig)
+        self._ring = Ring(self._cfg.replay_buffer_size, debug=self._cfg.debug)
+        self._rng = stream("buffer") if rng is None else rng
+
+    @classmethod
+    def default_config(cls) -> dict[str, Any]:
+        """Returns all options with their defaults, as a plain dict."""
+        from dicore.config import default_config
+
+        return dict(default_config(cls.config_class))
+
+    @property
+    def replay_buffer_size(self) -> int:
+        """Most rows kept."""
+        return self._ring.capacity
+
+    @property
+    def push_count(self) -> int:
+        """Rows ever pushed."""
+        return self._ring.push_count
+
+    def count(self) -> int:
+        """Rows held now."""
+        return self._ring.count
+
+    __len__ = count
+
+    def push(
+        self,
+        data: Row | Sequence[Mapping[str, Any]] | Batch,
+        cur_collector_envstep: int | None = None,
+    ) -> range:
+        """Stores a row, a list of rows, or a Batch, and returns the rows' ids.
+
+        Raises:
+            SchemaError: the rows differ from the first ones in keys, dtypes or shapes.
+        """
+        if not isinstance(data, Batch):
+            rows = [data] if isinstance(data, Mapping) else data
+            if len(rows) == 0:
+                return range(self.push_count, self.push_count)
+            data = Batch.from_rows(rows)
+        return self._ring.push(data)
+
+    def sample_batch(
+        self,
+        batch_size: int,
+        cur_learner_iter: int = 0,
+        *,
+        sample_range: slice | None = None,
+        replace: bool = False,
+        reuse: bool = False,
+    ) -> Batch:
+        """Draws B rows, each with equal chance and independently of the others.
+
+        Raises:
+            ReplayUnderflowError: B exceeds the rows to draw from and `replace` is not set.
+            UsageError: B is not positive.
+        """
+        ring = self._ring
+        if sample_range is None:
+            count = ring.count
+            if batch_size > count or batch_size < 1:
+                self._check_size(batch_size, count, replace=replace)
+            slots: IntArray = self._rng.integers(0, count, batch_size)
+        else:
+            chosen = ring.newest(sample_range)
+            self._check_size(batch_size, len(chosen), replace=replace)
+            slots = chosen[self._rng.integers(0, len(chosen), batch_size)]
+        return ring.recycled(slots) if reuse else ring.batch(slots)
+
+    def sample(
+        self,
+        batch_size: int,
+        cur_learner_iter: int = 0,
+        *,
+        sample_range: slice | None = None,
+        replace: bool = False,
+    ) -> list[Row]:
+        """Draws like `sample_batch` and returns rows; changing one leaves the store alone."""
+        return self.sample_batch(
+            batch_size, cur_learner_iter, sample_range=sample_range, replace=replace
+        ).rows()
+
+    def _check_size(self, batch_size: int, count: int, *, replace: bool) -> None:
+        if batch_size < 1:
+            raise UsageError(f"a batch of {batch_size} rows cannot be drawn", hint="1 or more")
+        if count == 0 or (batch_size > count and not replace):
+            raise ReplayUnderflowError(
+                f"asked for {batch_size} rows, have {count}",
+                hint="collect more first" if count == 0 else "collect more, or say replace=True",
+                context={"asked": batch_size, "have": count},
+            )
+
+    def update(self, info: Mapping[str, Any]) -> None:
+        """Takes priorities and keeps none: every row stays equally likely."""
+
+    def clear(self) -> None:
+        """Drops all rows; ids go on rising."""
+        self._ring.clear()
+
+    def state_dict(self) -> dict[str, Any]:
+        """Returns rows, cursors and the state of the draws."""
+        return {**self._ring.state_dict(), "rng": self._rng.bit_generator.state}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restores what `state_dict` returned; the draws go on as they would have."""
+        self._ring.load_state_dict(state)
+        self._rng.bit_generator.state = dict(state["rng"])
+
+    def save_data(self, file: str | Path) -> None:
+        """Writes the state to `file` (a folder of arrays and a manifest), atomically."""
+        write_state(Path(file), self.state_dict())
+
+    def load_data(self, file: str | Path) -> None:
+        """Reads what `save_data` wrote."""
+        self.load_state_dict(read_state(Path(file)))
+
+
+NaiveBuffer = NaiveReplayBuffer
+"""The name that the documents use too."""

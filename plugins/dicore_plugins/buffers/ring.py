@@ -1,0 +1,230 @@
+"""The one storage of all buffers: preallocated columns written round and round.
+
+Shapes: N rows pushed, B rows drawn, C rows of capacity, `...` one row's item.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import optree
+
+from dicore.data import Batch, Tree, tree_map
+from dicore.data.tensor import is_tensor
+from dicore.errors import ReplayCapacityError, SchemaError
+
+IntArray = npt.NDArray[np.int64]
+
+
+class RecycledBatch(Batch):
+    """A batch whose memory is filled anew by each draw; its tensor views are made once."""
+
+    __slots__ = ("_tensors",)
+
+    def __init__(self, columns: dict[str, Tree], length: int) -> None:
+        super().__init__(columns, length)
+        self._tensors: Batch | None = None
+
+    def to_torch(self) -> Batch:
+        """Returns the same views at every call."""
+        if self._tensors is None:
+            self._tensors = super().to_torch()
+        return self._tensors
+
+
+class Ring:
+    """The newest C rows, as columns; the first push fixes keys, dtypes and shapes.
+
+    Args:
+        capacity: C.
+        debug: Overwrite recycled batches with extreme values when they are retired, so that
+            whoever still reads one notices.
+    """
+
+    def __init__(self, capacity: int, *, debug: bool = False) -> None:
+        self.capacity = capacity
+        self.debug = debug
+        self.clear()
+        self.push_count = 0
+
+    def clear(self) -> None:
+        """Drops all rows and forgets their schema; ids go on rising."""
+        self.count = 0
+        self.cursor = 0
+        self._stores: list[npt.NDArray[Any]] = []
+        self._items: list[tuple[str, npt.NDArray[Any]]] | None = None
+        self._spec: Any = None
+        self._paths: list[str] = []
+        self._schema: object = None
+        self._pools: dict[int, list[tuple[RecycledBatch, list[npt.NDArray[Any]]]]] = {}
+        self._turn = 0
+
+    # ---- writing
+
+    def push(self, batch: Batch) -> range:
+        """Writes N rows and returns their ids; of more than C rows the newest C stay.
+
+        Raises:
+            SchemaError: keys, dtypes or shapes differ from those of the first push.
+        """
+        count = len(batch)
+        schema = batch.schema
+        if schema is None or schema is not self._schema:
+            self._check(batch)
+            self._schema = schema
+        start = self.cursor
+        stop = start + count
+        if stop > self.capacity:
+            self._push_around(batch, count)
+        elif self._items is not None:
+            columns = batch.columns
+            for key, store in self._items:
+                store[start:stop] = columns[key]
+        else:
+            for store, leaf in zip(self._stores, self._leaves(batch), strict=True):
+                store[start:stop] = leaf
+        self.cursor = stop % self.capacity if stop >= self.capacity else stop
+        if self.count < self.capacity:
+            self.count = min(self.count + count, self.capacity)
+        first = self.push_count
+        self.push_count = first + count
+        return range(first, first + count)
+
+    def _push_around(self, batch: Batch, count: int) -> None:
+        """Writes rows that pass the seam; rows that would be overwritten at once are skipped."""
+        skip = max(0, count - self.capacity)
+        slots = (self.cursor + np.arange(skip, count)) % self.capacity
+        for store, leaf in zip(self._stores, self._leaves(batch), strict=True):
+            store[slots] = leaf[skip:]
+
+    def _leaves(self, batch: Batch) -> list[Any]:
+        leaves = optree.tree_leaves(batch.columns)
+        return [leaf.numpy() if is_tensor(leaf) else leaf for leaf in leaves]
+
+    def _check(self, batch: Batch) -> None:
+        paths, leaves, spec = optree.tree_flatten_with_path(batch.columns)
+        names = [".".join(map(str, path)) for path in paths]
+        arrays = [np.asarray(leaf) for leaf in leaves]
+        if self._spec is None:
+            self._allocate(batch, names, arrays, spec)
+            return
+        if spec != self._spec:
+            missing, unknown = set(self._paths) - set(names), set(names) - set(self._paths)
+            raise SchemaError(
+                "pushed rows have other columns than those stored:"
+                f" missing {sorted(missing)}, unknown {sorted(unknown)}"
+            )
+        for name, array, store in zip(names, arrays, self._stores, strict=True):
+            if array.shape[1:] != store.shape[1:] or not _fits(array.dtype, store.dtype):
+                raise SchemaError(
+                    f"column '{name}': stored rows are {store.dtype}{list(store.shape[1:])},"
+                    f" pushed ones {array.dtype}{list(array.shape[1:])}"
+                )
+
+    def _allocate(
+        self, batch: Batch, names: list[str], arrays: list[npt.NDArray[Any]], spec: Any
+    ) -> None:
+        for name, array in zip(names, arrays, strict=True):
+            if array.dtype == object:
+                raise SchemaError(f"column '{name}' holds python objects, not numbers")
+        dtypes = [np.float32 if a.dtype == np.float64 else a.dtype for a in arrays]
+        needed = self.capacity * sum(
+            np.dtype(dtype).itemsize * int(np.prod(array.shape[1:]))
+            for dtype, array in zip(dtypes, arrays, strict=True)
+        )
+        try:
+            self._stores = [
+                np.empty((self.capacity, *array.shape[1:]), dtype)
+                for dtype, array in zip(dtypes, arrays, strict=True)
+            ]
+        except MemoryError as error:
+            raise ReplayCapacityError(
+                f"a buffer of {self.capacity} such rows needs {needed / 2**30:.1f} GiB",
+                hint="give it a smaller replay_buffer_size",
+            ) from error
+        self._paths, self._spec = names, spec
+        columns = batch.columns
+        if all(isinstance(columns[key], np.ndarray) for key in columns):
+            by_name = dict(zip(names, self._stores, strict=True))
+            self._items = [(key, by_name[key]) for key in columns]
+
+    # ---- reading
+
+    def newest(self, chosen: slice) -> IntArray:
+        """Returns the slots of `chosen` rows in order of age, the oldest first: int64 [n]."""
+        ages = np.arange(self.count)[chosen]
+        return (self.cursor - self.count + ages) % self.capacity
+
+    def ids(self, slots: IntArray) -> IntArray:
+        """Returns the ids of the rows in `slots`: int64, the same shape."""
+        return self.push_count - 1 - (self.cursor - 1 - slots) % self.capacity
+
+    def batch(self, slots: IntArray) -> Batch:
+        """Returns the rows of `slots` in memory of their own."""
+        leaves = [store.take(slots, 0, None, "clip") for store in self._stores]
+        return Batch(self._tree(leaves), len(slots))
+
+    def recycled(self, slots: IntArray) -> Batch:
+        """Returns the rows of `slots` in recycled memory, one of two batches per size."""
+        pool = self._pools.get(len(slots))
+        if pool is None:
+            pool = self._pools[len(slots)] = [self._blank(len(slots)) for _ in range(2)]
+        self._turn = turn = 1 - self._turn
+        batch, leaves = pool[turn]
+        for store, leaf in zip(self._stores, leaves, strict=True):
+            store.take(slots, 0, leaf, "clip")
+        if self.debug:
+            for leaf in pool[1 - turn][1]:
+                leaf.fill(_poison(leaf.dtype))
+        return batch
+
+    def _blank(self, size: int) -> tuple[RecycledBatch, list[npt.NDArray[Any]]]:
+        leaves = [np.empty((size, *store.shape[1:]), store.dtype) for store in self._stores]
+        return RecycledBatch(self._tree(leaves), size), leaves
+
+    def _tree(self, leaves: list[npt.NDArray[Any]]) -> dict[str, Tree]:
+        tree: dict[str, Tree] = optree.tree_unflatten(self._spec, leaves)
+        return tree
+
+    # ---- state
+
+    def state_dict(self) -> dict[str, Any]:
+        """Returns the rows held, by slot, and the cursors."""
+        columns = self._tree([store[: self.count].copy() for store in self._stores])
+        return {
+            "columns": columns if self.count else {},
+            "cursor": self.cursor,
+            "push_count": self.push_count,
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restores what `state_dict` returned.
+
+        Raises:
+            ReplayCapacityError: the rows do not fit into this ring.
+        """
+        self.clear()
+        columns = tree_map(np.asarray, dict(state["columns"]))
+        if columns:
+            rows = Batch(columns)
+            if len(rows) > self.capacity:
+                raise ReplayCapacityError(
+                    f"the state holds {len(rows)} rows, this buffer {self.capacity}",
+                    hint=f"set replay_buffer_size={len(rows)} or more",
+                )
+            self.push(rows)
+        self.cursor = int(state["cursor"]) % self.capacity
+        self.push_count = int(state["push_count"])
+
+
+def _fits(given: np.dtype[Any], stored: np.dtype[Any]) -> bool:
+    return given == stored or (given == np.float64 and stored == np.float32)
+
+
+def _poison(dtype: np.dtype[Any]) -> Any:
+    if np.issubdtype(dtype, np.floating):
+        return np.nan
+    return True if dtype == np.bool_ else np.iinfo(dtype).max

@@ -1,0 +1,131 @@
+"""A time-major block that transitions of N environments are written into, row by row.
+
+Shapes: T steps, N environments, `...` one item.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import optree
+
+from dicore.data import Batch
+from dicore.data.tensor import is_tensor
+from dicore.errors import SchemaError
+
+
+class Block:
+    """Columns [T, N, ...] of transitions, with `end` and `valid` beside them.
+
+    Args:
+        steps: T.
+        num_envs: N.
+
+    Attributes:
+        end: bool [T, N]; the last step of an episode, however it ended.
+        valid: bool [T, N]; False where an abnormal episode's steps were dropped.
+    """
+
+    def __init__(self, steps: int, num_envs: int) -> None:
+        self.steps = steps
+        self.num_envs = num_envs
+        self.end: npt.NDArray[np.bool_] = np.zeros((steps, num_envs), np.bool_)
+        self.valid: npt.NDArray[np.bool_] = np.ones((steps, num_envs), np.bool_)
+        self.all_valid = True
+        self._spec: Any = None
+        self._leaves: list[npt.NDArray[Any]] = []
+        self._items: list[tuple[str, npt.NDArray[Any]]] | None = None
+
+    def write(self, t: int, row: dict[str, Any]) -> None:
+        """Writes the columns [N, ...] of step `t`; the first row fixes keys, dtypes and shapes.
+
+        Raises:
+            SchemaError: the columns differ from those of the first row.
+        """
+        if self._spec is None:
+            self._allocate(row)
+        try:
+            if self._items is not None:
+                for key, column in self._items:
+                    column[t] = row[key]
+                return
+            leaves, spec = optree.tree_flatten(row)
+            if spec != self._spec:
+                raise SchemaError(f"step {t}: a transition changed its keys to {sorted(row)}")
+            for column, leaf in zip(self._leaves, leaves, strict=True):
+                column[t] = leaf
+        except (ValueError, KeyError) as error:
+            raise SchemaError(f"step {t}: a transition changed: {error!r}") from error
+
+    def _allocate(self, row: dict[str, Any]) -> None:
+        leaves, self._spec = optree.tree_flatten(row)
+        arrays = [leaf.cpu().numpy() if is_tensor(leaf) else np.asarray(leaf) for leaf in leaves]
+        for array in arrays:
+            if array.ndim == 0 or len(array) != self.num_envs or array.dtype == object:
+                raise SchemaError(
+                    "process_transition must return columns of numbers with one entry per"
+                    f" environment ({self.num_envs}); got {array.dtype}{list(array.shape)}"
+                )
+        self._leaves = [
+            np.empty(
+                (self.steps, *array.shape),
+                np.float32 if array.dtype == np.float64 else array.dtype,
+            )
+            for array in arrays
+        ]
+        if all(not isinstance(value, dict | list | tuple) for value in row.values()):
+            by_key = optree.tree_unflatten(self._spec, self._leaves)
+            self._items = [(key, by_key[key]) for key in row]
+
+    def carry(self, previous: Block, rows: int) -> None:
+        """Begins with the last `rows` rows of `previous`."""
+        self._spec = previous._spec
+        self._leaves = [
+            np.empty((self.steps, *leaf.shape[1:]), leaf.dtype) for leaf in previous._leaves
+        ]
+        if previous._items is not None:
+            by_key = optree.tree_unflatten(self._spec, self._leaves)
+            self._items = [(key, by_key[key]) for key, _ in previous._items]
+        if rows:
+            for mine, theirs in zip(self._leaves, previous._leaves, strict=True):
+                mine[:rows] = theirs[-rows:]
+            self.end[:rows] = previous.end[-rows:]
+            self.valid[:rows] = previous.valid[-rows:]
+            self.all_valid = bool(self.valid[:rows].all())
+
+    def drop(self, t: int, env: int) -> None:
+        """Marks the present episode of an environment, up to step `t`, as not to be learned from.
+
+        The step itself becomes an end, so that nothing bridges it.
+        """
+        ends = np.flatnonzero(self.end[:t, env])
+        start = int(ends[-1]) + 1 if len(ends) else 0
+        self.valid[start : t + 1, env] = False
+        self.end[t, env] = True
+        self.all_valid = False
+
+    def batch(self) -> Batch:
+        """Returns the columns [T, N, ...] and `end`, as views."""
+        columns: dict[str, Any] = optree.tree_unflatten(self._spec, self._leaves)
+        return Batch({**columns, "end": self.end}, self.steps)
+
+    def state_dict(self, rows: int) -> dict[str, Any]:
+        """Returns the last `rows` rows."""
+        columns = optree.tree_unflatten(self._spec, [leaf[-rows:].copy() for leaf in self._leaves])
+        return {"columns": columns, "end": self.end[-rows:], "valid": self.valid[-rows:]}
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any]) -> Block:
+        """Makes a block of the rows that `state_dict` returned."""
+        end = np.asarray(state["end"])
+        block = cls(*end.shape)
+        leaves, block._spec = optree.tree_flatten(dict(state["columns"]))
+        block._leaves = [np.asarray(leaf) for leaf in leaves]
+        if all(not isinstance(value, dict) for value in state["columns"].values()):
+            by_key = optree.tree_unflatten(block._spec, block._leaves)
+            block._items = list(by_key.items())
+        block.end, block.valid = end.copy(), np.asarray(state["valid"]).copy()
+        block.all_valid = bool(block.valid.all())
+        return block

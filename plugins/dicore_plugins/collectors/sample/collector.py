@@ -1,0 +1,325 @@
+"""Collects training samples: step all environments, write columns, post-process by the policy.
+
+There are no transition objects: the policy's output and the environments' answers go by slice into
+a time-major block, and `get_train_sample` turns the block into samples.
+
+Shapes: K ready environments (all N of them here), T steps, B samples.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dicore.config.coerce import as_config
+from dicore.data import Batch, EnvBatch, tree_paths
+from dicore.errors import ClosedError, EnvError, UsageError
+from dicore_plugins.collectors.block import Block
+from dicore_plugins.collectors.sample.config import SampleCollectorConfig
+from dicore_plugins.collectors.statistics import EpisodeStatistics
+from dicore_plugins.functional.samples import flatten_time
+from dicore_plugins.policies.attributes import fact
+
+
+class SampleCollector:
+    """A collector whose unit is the training sample; the contract is `ISerialCollector`.
+
+    Args:
+        cfg: Options, as a section, a dict, or None for the defaults.
+        env_manager: Steps the environments; launched here if it is not yet.
+        policy: A collect mode.
+        log: Where statistics go (`log_scalars(scalars, env_step=…, train_iter=…)`); None: nowhere.
+    """
+
+    config_class = SampleCollectorConfig
+
+    def __init__(
+        self,
+        cfg: SampleCollectorConfig | Mapping[str, Any] | None = None,
+        env_manager: Any = None,
+        policy: Any = None,
+        *,
+        log: Any | None = None,
+    ) -> None:
+        self._cfg = as_config(cfg, SampleCollectorConfig)
+        self._log = log
+        self._closed = False
+        self.statistics = EpisodeStatistics()
+        self._previous: Block | None = None
+        self._schema: tuple[Any, ...] | None = None
+        self._reset_counters()
+        if policy is not None:
+            self.reset_policy(policy)
+        if env_manager is not None:
+            self.reset_env(env_manager)
+
+    @classmethod
+    def default_config(cls) -> dict[str, Any]:
+        """Returns all options with their defaults, as a plain dict."""
+        from dicore.config import default_config
+
+        return dict(default_config(cls.config_class))
+
+    # ---- what it is made of
+
+    def reset_env(self, env: Any | None = None) -> None:
+        """Resets the present manager's environments, or launches `env` and uses it from now on."""
+        self._previous = None
+        if env is None:
+            self._env.reset()
+        else:
+            self._env = env
+            if env.closed:
+                env.launch()
+            else:
+                env.reset()
+        self._num_envs = self._env.env_num
+        self._step = getattr(self._env, "step_into", self._env.step)
+
+    def reset_policy(self, policy: Any | None = None) -> None:
+        """Uses `policy` (a collect mode) from the next step on, and clears its per-env state."""
+        if policy is not None:
+            self._policy = policy
+            nstep = fact(policy, "nstep", 1)
+            if self._previous is not None and nstep - 1 > self._previous.steps:
+                self._previous = None
+            self._carry = nstep - 1
+            self._on_policy = bool(fact(policy, "on_policy", default=False))
+            self._n_sample = self._cfg.n_sample or fact(policy, "n_sample", None)
+        self._policy.reset()
+
+    def reset(self, policy: Any | None = None, env: Any | None = None) -> None:
+        """Resets policy, environments and counters, and drops partial trajectories."""
+        self.reset_env(env)
+        self.reset_policy(policy)
+        self._reset_counters()
+
+    def _reset_counters(self) -> None:
+        self._previous = None
+        self.envstep = 0
+        self.total_episode_count = 0
+        self.total_train_sample_count = 0
+        self.trajectory_end_idx: npt.NDArray[np.int64] = np.empty(0, np.int64)
+        self._last_log_iter = -1
+        self.statistics.clear()
+
+    # ---- collecting
+
+    def collect(
+        self,
+        n_sample: int | None = None,
+        train_iter: int = 0,
+        drop_extra: bool = True,
+        random_collect: bool = False,
+        record_random_collect: bool = True,
+        policy_kwargs: Mapping[str, Any] | None = None,
+    ) -> list[dict[str, Any]]:
+        """Collects like `collect_batch` and returns the samples as rows."""
+        return self.collect_batch(
+            n_sample,
+            train_iter,
+            drop_extra,
+            random_collect,
+            record_random_collect,
+            policy_kwargs,
+        ).rows()
+
+    def collect_batch(
+        self,
+        n_sample: int | None = None,
+        train_iter: int = 0,
+        drop_extra: bool = True,
+        random_collect: bool = False,
+        record_random_collect: bool = True,
+        policy_kwargs: Mapping[str, Any] | None = None,
+    ) -> Batch:
+        """Collects training samples.
+
+        Args:
+            n_sample: How many; None takes the configured number.
+            train_iter: Updates made so far; every sample carries it as `collect_iter`.
+            drop_extra: Return exactly `n_sample`; else all that the last step brought as well.
+            random_collect: These samples come from a warm-up policy.
+            record_random_collect: Count warm-up steps too.
+            policy_kwargs: Passed to the policy's forward (`eps` of epsilon-greedy, …).
+
+        Returns:
+            B samples, ordered by step and then by environment.
+
+        Raises:
+            UsageError: no number is given or configured, or it is not positive.
+            ClosedError: the collector is closed.
+        """
+        wanted = self._wanted(n_sample)
+        kwargs = dict(policy_kwargs or {})
+        count = record_random_collect or not random_collect
+        if self._on_policy:
+            self._previous = None
+        pieces: list[Batch] = []
+        ends: list[npt.NDArray[np.int64]] = []
+        collected = 0
+        while collected < wanted:
+            steps = math.ceil((wanted - collected) / self._num_envs)
+            piece, end = self._collect_block(steps, kwargs, count=count)
+            pieces.append(piece)
+            ends.append(end + collected)
+            collected += len(piece)
+        data = pieces[0] if len(pieces) == 1 else Batch.concat(pieces)
+        if drop_extra and collected > wanted:
+            data = data[:wanted]
+        self.trajectory_end_idx = ends[0] if len(ends) == 1 else np.concatenate(ends)
+        if len(self.trajectory_end_idx):
+            self.trajectory_end_idx = self.trajectory_end_idx[self.trajectory_end_idx < len(data)]
+        data.columns["collect_iter"] = np.full(len(data), train_iter, np.int64)
+        data.schema = self._known_schema(data)
+        if count:
+            self.total_train_sample_count += len(data)
+        self._log_statistics(train_iter)
+        return data
+
+    def _wanted(self, n_sample: int | None) -> int:
+        if self._closed:
+            raise ClosedError("the collector is closed", hint="make a new one")
+        wanted = self._n_sample if n_sample is None else n_sample
+        if wanted is None or wanted < 1:
+            raise UsageError(
+                f"cannot collect {wanted} samples",
+                hint="give n_sample >= 1 here or as policy.collect.n_sample",
+            )
+        return int(wanted)
+
+    def _collect_block(
+        self, steps: int, kwargs: dict[str, Any], *, count: bool
+    ) -> tuple[Batch, npt.NDArray[np.int64]]:
+        """Steps all environments until `steps` more rows are complete."""
+        carried = min(self._carry, self._previous.steps) if self._previous is not None else 0
+        block = Block(steps + self._carry, self._num_envs)
+        if self._previous is not None:
+            block.carry(self._previous, carried)
+        forward, process = self._policy.forward, self._policy.process_transition
+        env, step, end = self._env, self._step, block.end
+        for t in range(carried, block.steps):
+            obs = env.ready_obs
+            output = EnvBatch.of(forward(obs, **kwargs))
+            answer = step(output)
+            timestep = answer.value
+            if len(timestep) != self._num_envs:
+                raise EnvError(
+                    f"{len(timestep)} of {self._num_envs} environments answered; the sample"
+                    " collector steps all of them together",
+                    hint="use a synchronous manager with auto_reset=True",
+                )
+            block.write(t, process(obs.value, output.value, timestep))
+            done = timestep.terminated | timestep.truncated
+            end[t] = done
+            if timestep.abnormal is not None:
+                self._drop_abnormal(block, t, answer.env_id, timestep)
+            if done.any():
+                self._episodes_ended(answer.env_id, done, timestep, count=count)
+        new = block.valid[carried:]
+        if count:
+            self.envstep += new.size if block.all_valid else int(new.sum())
+        self._previous = block if self._carry or not self._on_policy else None
+        return self._samples(block, steps)
+
+    def _samples(self, block: Block, steps: int) -> tuple[Batch, npt.NDArray[np.int64]]:
+        """Post-processes a block and leaves out what abnormal episodes spoilt."""
+        trajectory = block.batch()
+        samples = self._policy.get_train_sample(trajectory)
+        if samples is trajectory:
+            samples = flatten_time(trajectory)
+        elif not isinstance(samples, Batch):
+            samples = Batch.from_rows(samples)
+        end = block.end[:steps].reshape(-1)
+        if not block.all_valid:
+            keep = block.valid[:steps].reshape(-1)
+            samples, end = samples[np.flatnonzero(keep)], end[keep]
+        return samples, np.flatnonzero(end)
+
+    def _drop_abnormal(
+        self, block: Block, t: int, env_id: npt.NDArray[np.int64], timestep: Any
+    ) -> None:
+        """Forgets the running episode of each environment whose step was abnormal."""
+        bad = np.flatnonzero(timestep.abnormal)
+        for row in bad:
+            block.drop(t, int(row))
+            if not timestep.terminated[row] and not timestep.truncated[row]:
+                self._env.reset({int(env_id[row]): None})
+        self._policy.reset([int(env_id[row]) for row in bad])
+
+    def _episodes_ended(
+        self, env_id: npt.NDArray[np.int64], done: npt.NDArray[np.bool_], timestep: Any, *, count: bool
+    ) -> None:
+        rows = np.flatnonzero(done)
+        if timestep.abnormal is not None:
+            rows = rows[~timestep.abnormal[rows]]
+        if len(rows) == 0:
+            return
+        self._policy.reset([int(env_id[row]) for row in rows])
+        if count:
+            self.total_episode_count += len(rows)
+            for row in rows:
+                self.statistics.add(timestep.info[row])
+
+    def _known_schema(self, data: Batch) -> tuple[Any, ...]:
+        """Returns the same object for batches of the same keys, dtypes and row shapes."""
+        columns = data.columns
+        if any(isinstance(column, dict | list | tuple) for column in columns.values()):
+            columns = tree_paths(columns)
+        schema = tuple((key, leaf.dtype, leaf.shape[1:]) for key, leaf in columns.items())
+        if schema != self._schema:
+            self._schema = schema
+        return self._schema
+
+    # ---- reporting and state
+
+    def _log_statistics(self, train_iter: int) -> None:
+        """Logs what the episodes since the last line were like."""
+        if self._log is None or train_iter < self._last_log_iter + self._cfg.collect_print_freq:
+            return
+        if self.statistics.episode_count == 0:
+            return
+        self._last_log_iter = train_iter
+        scalars = self.statistics.summary()
+        scalars |= {
+            "total_envstep_count": float(self.envstep),
+            "total_episode_count": float(self.total_episode_count),
+            "total_train_sample_count": float(self.total_train_sample_count),
+        }
+        self._log.log_scalars(
+            {f"collector/{key}": value for key, value in scalars.items()},
+            env_step=self.envstep,
+            train_iter=train_iter,
+        )
+        self.statistics.clear()
+
+    def state_dict(self) -> dict[str, Any]:
+        """Returns counters and unfinished trajectories."""
+        rows = min(self._carry, self._previous.steps) if self._previous is not None else 0
+        partial = self._previous.state_dict(rows) if self._previous is not None and rows else None
+        return {
+            "envstep": self.envstep,
+            "total_episode_count": self.total_episode_count,
+            "total_train_sample_count": self.total_train_sample_count,
+            "last_log_iter": self._last_log_iter,
+            "partial": partial,
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restores what `state_dict` returned."""
+        self.envstep = int(state["envstep"])
+        self.total_episode_count = int(state["total_episode_count"])
+        self.total_train_sample_count = int(state["total_train_sample_count"])
+        self._last_log_iter = int(state["last_log_iter"])
+        partial = state["partial"]
+        self._previous = Block.from_state(partial) if partial is not None else None
+
+    def close(self) -> None:
+        """Closes the environments; harmless when repeated."""
+        if not self._closed:
+            self._closed = True
+            self._env.close()

@@ -1,0 +1,26 @@
+"""Options of the sample collector."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dicore.config.declare import ComponentConfig, frozen, option
+
+
+@frozen(kw_only=True)
+class SampleCollectorConfig(ComponentConfig):
+    """Collects a number of training samples per call, from all environments at once."""
+
+    n_sample: int | None = option(
+        None, "training samples per collect", ge=1, follows="policy.collect.n_sample"
+    )
+    unroll_len: int = option(
+        1, "steps in one training sample", ge=1, follows="policy.collect.unroll_len"
+    )
+    collect_print_freq: int = option(100, "updates between lines in the log", ge=1, unit="updates")
+
+    def build(self, ctx: Any, **parts: Any) -> Any:
+        """Makes the collector; `parts` are `env_manager` and `policy` (a collect mode)."""
+        from dicore_plugins.collectors.sample.collector import SampleCollector
+
+        return SampleCollector(self, **parts)

@@ -1,0 +1,50 @@
+"""What the episodes since the last report were like."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+
+class EpisodeStatistics:
+    """Gathers returns and lengths of finished episodes."""
+
+    def __init__(self) -> None:
+        self.clear()
+
+    def clear(self) -> None:
+        """Starts a new window."""
+        self._returns: list[float] = []
+        self._lengths: list[int] = []
+        self._start = time.perf_counter()
+
+    @property
+    def episode_count(self) -> int:
+        """Episodes in this window."""
+        return len(self._returns)
+
+    def add(self, info: Mapping[str, Any]) -> None:
+        """Takes the last info of an episode: `eval_episode_return` and `episode_length`."""
+        self._returns.append(float(info["eval_episode_return"]))
+        self._lengths.append(int(info["episode_length"]))
+
+    def summary(self) -> dict[str, float]:
+        """Returns counts, rates per second, and mean, std, max and min of the returns."""
+        seconds = max(time.perf_counter() - self._start, 1e-9)
+        returns = np.asarray(self._returns)
+        steps = sum(self._lengths)
+        return {
+            "episode_count": float(len(returns)),
+            "envstep_count": float(steps),
+            "avg_envstep_per_episode": steps / len(returns),
+            "avg_envstep_per_sec": steps / seconds,
+            "avg_episode_per_sec": len(returns) / seconds,
+            "collect_time": seconds,
+            "reward_mean": float(returns.mean()),
+            "reward_std": float(returns.std()),
+            "reward_max": float(returns.max()),
+            "reward_min": float(returns.min()),
+        }

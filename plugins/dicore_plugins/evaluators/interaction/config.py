@@ -1,0 +1,28 @@
+"""Options of the interaction evaluator."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dicore.config.declare import ComponentConfig, frozen, option
+
+
+@frozen(kw_only=True)
+class InteractionEvaluatorConfig(ComponentConfig):
+    """Runs whole episodes in environments of its own and compares their mean with `stop_value`."""
+
+    eval_freq: int = option(1000, "updates between evaluations", ge=1, unit="updates")
+    n_episode: int = option(
+        10, "episodes in one evaluation", ge=1, follows="env.n_evaluator_episode"
+    )
+    stop_value: float = option(
+        float("inf"), "mean return at which training stops", follows="env.stop_value"
+    )
+    consecutive: int = option(1, "evaluations in a row that must reach stop_value", ge=1)
+    fixed_starts: bool = option(False, "the same starts at every evaluation")
+
+    def build(self, ctx: Any, **parts: Any) -> Any:
+        """Makes the evaluator; `parts` are `env_manager` and `policy` (an eval mode)."""
+        from dicore_plugins.evaluators.interaction.evaluator import InteractionEvaluator
+
+        return InteractionEvaluator(self, **parts)

@@ -1,0 +1,59 @@
+"""From time-major blocks of transitions to training samples, and from samples to tensors.
+
+Shapes: T steps, N environments, B samples, `...` one item.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from dicore.data import Batch, tree_map
+from dicore_plugins.functional.nstep import nstep_columns
+
+
+def flatten_time(block: Batch) -> Batch:
+    """Turns columns [T, N, ...] into [T * N, ...], step by step; `end` is left out.
+
+    The columns are views of the block wherever numpy can make one; `done` becomes float32.
+    """
+    columns = {key: column for key, column in block.items() if key != "end"}
+    count = len(block) * block["end"].shape[1]
+    flat = tree_map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), columns)
+    if "done" in flat:
+        flat["done"] = flat["done"].astype(np.float32)
+    return Batch(flat, count)
+
+
+def nstep_samples(block: Batch, nstep: int, gamma: float) -> Batch:
+    """Turns a block of T + nstep - 1 steps into n-step samples of its first T steps.
+
+    Args:
+        block: Columns [T + nstep - 1, N, ...] with `reward`, `next_obs`, `done` (termination) and
+            `end` (the last step of an episode, however it ended).
+        nstep: Steps of reward before bootstrapping.
+        gamma: Discount factor.
+
+    Returns:
+        T * N samples: `reward` is the discounted sum, `next_obs` and `done` are those of the last
+        step bridged, `value_gamma` float32 is gamma^k of the k steps bridged.
+    """
+    bridged = nstep_columns(
+        reward=block["reward"],
+        terminated=block["done"],
+        end=block["end"],
+        next_obs=block["next_obs"],
+        nstep=nstep,
+        gamma=gamma,
+    )
+    length = len(block) - (nstep - 1)
+    columns = tree_map(lambda leaf: leaf[:length], dict(block.items()))
+    return flatten_time(Batch({**columns, **bridged}, length))
+
+
+def to_batch(data: Batch | Sequence[Mapping[str, Any]], device: str = "cpu") -> Batch:
+    """Returns rows as a Batch of tensors on `device`; CPU memory is shared, not copied."""
+    batch = data if isinstance(data, Batch) else Batch.from_rows(data)
+    return batch.to_torch() if device == "cpu" else batch.to(device, non_blocking=True)

@@ -1,0 +1,123 @@
+"""How hooks are written in a config: the simple form, the full form, and the names behind both.
+
+Simple: `{"log_show_after_iter": 100}` is hook `log_show` at position `after_iter` with value 100.
+Full: `{"type": "log_show", "name": "show", "priority": 40, "position": "after_iter",
+"ext_args": {"freq": 100}}`; a bare name takes all defaults.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from dicore.errors import DicoreError, HookError
+from dicore.interfaces.hook import POSITIONS, ILearnerHook
+from dicore_registry import default as default_registry
+from dicore_registry import register
+
+_SIMPLE = re.compile(rf"(?P<type>\w+?)_(?P<position>{'|'.join(POSITIONS)})$")
+_FULL_KEYS = {"type", "name", "priority", "position", "ext_args"}
+
+
+def build_hooks(hook: Mapping[str, Any] | Iterable[Any]) -> list[ILearnerHook]:
+    """Makes the hooks of a config, in either form or mixed.
+
+    Raises:
+        HookError: a description is wrong; the text holds all that is.
+    """
+    problems = [f"{path}: {text}" for path, text in hook_problems(hook)]
+    if problems:
+        raise HookError("\n".join(problems))
+    hooks = (build_learner_hook_by_cfg(entry) for entry in _entries(hook))
+    return [hook for hook in hooks if hook is not None]
+
+
+def build_learner_hook_by_cfg(entry: Mapping[str, Any] | str) -> ILearnerHook | None:
+    """Makes one hook of the full form; None where its value switches it off (`False`, `''`)."""
+    spec = {"type": entry} if isinstance(entry, str) else dict(entry)
+    cls = _resolve(spec.pop("type"))
+    if "simple_value" in spec:
+        hook: ILearnerHook | None = cls.from_value(spec["simple_value"], spec["position"])
+        return hook
+    arguments = {key: spec[key] for key in ("name", "priority", "position") if key in spec}
+    made: ILearnerHook = cls(**arguments, **spec.get("ext_args", {}))
+    return made
+
+
+def hook_problems(hook: Any) -> Iterator[tuple[str, str]]:
+    """Yields (path below `hook`, what is wrong) for each mistake."""
+    if not isinstance(hook, Mapping | list | tuple):
+        yield "hook", f"expected a dict or a list of hooks, got {type(hook).__name__}"
+        return
+    for path, entry in _paths(hook):
+        try:
+            spec = {"type": entry} if isinstance(entry, str) else entry
+            if not isinstance(spec, Mapping) or "type" not in spec:
+                yield path, "a hook needs a 'type'"
+                continue
+            unknown = set(spec) - _FULL_KEYS - {"simple_value"}
+            for key in sorted(unknown):
+                close = difflib.get_close_matches(key, _FULL_KEYS, 1)
+                hint = f"; did you mean '{close[0]}'?" if close else ""
+                yield f"{path}.{key}", f"a hook has no option '{key}'{hint}"
+            _resolve(spec["type"], path)
+            position = spec.get("position", "after_iter")
+            if position not in POSITIONS:
+                yield f"{path}.position", f"expected one of {', '.join(POSITIONS)}, got {position!r}"
+        except DicoreError as error:
+            yield path, str(error).removeprefix(f"{path}: ")
+
+
+def merge_hooks(*groups: Iterable[ILearnerHook]) -> dict[str, list[ILearnerHook]]:
+    """Joins hooks into lists by position, each sorted by priority; equal ones keep their order."""
+    merged: dict[str, list[ILearnerHook]] = {position: [] for position in POSITIONS}
+    for group in groups:
+        for hook in group:
+            merged[hook.position].append(hook)
+    for hooks in merged.values():
+        hooks.sort(key=lambda hook: hook.priority)
+    return merged
+
+
+def add_learner_hook(hooks: dict[str, list[ILearnerHook]], hook: ILearnerHook) -> None:
+    """Adds one hook to lists by position, in its place of priority."""
+    hooks[hook.position] = merge_hooks(hooks[hook.position], [hook])[hook.position]
+
+
+def show_hooks(hooks: Mapping[str, Iterable[ILearnerHook]]) -> str:
+    """Returns a line per hook: position, priority, name."""
+    return "\n".join(
+        f"{position:<12} {hook.priority:>4}  {hook.name}"
+        for position in POSITIONS
+        for hook in hooks.get(position, ())
+    )
+
+
+def register_learner_hook(name: str, hook_class: type[ILearnerHook]) -> None:
+    """Puts a hook class of this process under a name that configs can use."""
+    register("learner_hook", name)(hook_class)
+
+
+def _entries(hook: Mapping[str, Any] | Iterable[Any]) -> list[Any]:
+    return [entry for _, entry in _paths(hook)]
+
+
+def _paths(hook: Mapping[str, Any] | Iterable[Any]) -> Iterator[tuple[str, Any]]:
+    if not isinstance(hook, Mapping):
+        for index, entry in enumerate(hook):
+            yield f"hook[{index}]", entry
+        return
+    for key, value in hook.items():
+        match = _SIMPLE.match(key)
+        if isinstance(value, Mapping) and "type" in value:
+            yield f"hook.{key}", value
+        elif match:
+            yield f"hook.{key}", {**match.groupdict(), "simple_value": value}
+        else:
+            yield f"hook.{key}", {"type": key}
+
+
+def _resolve(name: str, where: str = "hook") -> Any:
+    return default_registry().resolve("learner_hook", name, where).target

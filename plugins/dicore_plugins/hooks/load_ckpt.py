@@ -1,0 +1,46 @@
+"""Loads a checkpoint before the run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Self
+
+from dicore.interfaces.hook import LearnerHook
+from dicore.run.store import load_checkpoint
+
+
+class LoadCkptHook(LearnerHook):
+    """Loads policy and counters from a checkpoint before training; an empty path loads nothing.
+
+    Args:
+        name: For people.
+        priority: Lower runs first.
+        position: When it runs.
+        load_path: A checkpoint folder; checked when the hook runs, before any training.
+    """
+
+    def __init__(
+        self,
+        name: str = "load_ckpt",
+        *,
+        priority: int = 20,
+        position: str = "before_run",
+        load_path: str = "",
+    ) -> None:
+        super().__init__(name, position=position, priority=priority)
+        self.load_path = load_path
+
+    @classmethod
+    def from_value(cls, value: str, position: str) -> Self | None:
+        """Makes the hook of the simple form; the value is the path."""
+        return cls(position=position, load_path=value) if value else None
+
+    def __call__(self, engine: Any) -> None:
+        """Restores the learner.
+
+        Raises:
+            CheckpointError: there is no valid checkpoint at the path.
+        """
+        if self.load_path:
+            engine.load_state_dict(load_checkpoint(Path(self.load_path))["learner"])
+            engine.logger.info("loaded %s at update %d", self.load_path, engine.last_iter)

@@ -1,0 +1,248 @@
+"""The learner: one call of the learn mode per iteration, with hooks around it.
+
+Results stay tensors; only a hook that shows them fetches them from the device.
+"""
+
+from __future__ import annotations
+
+import bisect
+import logging
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from dicore.config.coerce import as_config
+from dicore.data import Batch
+from dicore.errors import HookError, UsageError
+from dicore.interfaces.hook import POSITIONS, ILearnerHook
+from dicore.run.store import CheckpointStore
+from dicore_plugins.hooks.forms import build_hooks
+from dicore_plugins.learners.base.config import BaseLearnerConfig
+from dicore_plugins.learners.base.dataloader import Dataloader
+from dicore_plugins.learners.base.log_buffer import LogBuffer
+
+
+class BaseLearner:
+    """Trains a policy's learn mode; the contract is `ILearner`.
+
+    Args:
+        cfg: Options, as a section, a dict, or None for the defaults.
+        policy: A learn mode.
+        tb_logger: Takes `add_scalar(name, value, step)`; where `log_show` writes without a run.
+        dist_info: `(rank, world_size)`; None for a single learner.
+        exp_name: Folder of checkpoints where there is no run.
+        instance_name: For logs.
+        run: The `dicore.run.Run` that checkpoints and logs go to.
+
+    Attributes:
+        last_iter: Updates made so far.
+        envstep: Env steps collected when the last data came, or -1.
+        log_buffer: Monitored variables since they were last shown.
+        monitor: Their means when they were last shown.
+        tick_time: Seconds that the last iteration took.
+    """
+
+    config_class = BaseLearnerConfig
+
+    def __init__(
+        self,
+        cfg: BaseLearnerConfig | Mapping[str, Any] | None = None,
+        policy: Any = None,
+        tb_logger: Any | None = None,
+        dist_info: tuple[int, int] | None = None,
+        exp_name: str = "default_experiment",
+        instance_name: str = "learner",
+        *,
+        run: Any | None = None,
+    ) -> None:
+        self._cfg = as_config(cfg, BaseLearnerConfig)
+        self.exp_name = exp_name
+        self.name = instance_name
+        self.rank, self.world_size = (0, 1) if dist_info is None else dist_info
+        self.tb_logger = tb_logger
+        self.run = run
+        self.logger = logging.getLogger(f"dicore.{instance_name}")
+        self.last_iter = 0
+        self.envstep = -1
+        self.tick_time = 0.0
+        self.monitor: dict[str, float] = {}
+        self.log_buffer = LogBuffer()
+        self.get_data: Callable[[int], Any] | None = None
+        self._priority_info: dict[str, Any] = {}
+        self._hooks: dict[str, list[ILearnerHook]] = {position: [] for position in POSITIONS}
+        self._dataloader: Dataloader | None = None
+        self._closed = False
+        for hook in build_hooks(self._cfg.hook):
+            self.register_hook(hook)
+        if policy is not None:
+            self.policy = policy
+
+    @classmethod
+    def default_config(cls) -> dict[str, Any]:
+        """Returns all options with their defaults, as a plain dict."""
+        from dicore.config import default_config
+
+        return dict(default_config(cls.config_class))
+
+    @property
+    def policy(self) -> Any:
+        """The learn mode."""
+        return self._policy
+
+    @policy.setter
+    def policy(self, policy: Any) -> None:
+        self._policy = policy
+        monitor_vars = getattr(policy, "monitor_vars", None)
+        self.log_buffer.names = tuple(monitor_vars()) if monitor_vars else ("total_loss",)
+        if self._cfg.log_policy and hasattr(policy, "info"):
+            self.logger.debug("%s learns with %s", self.name, policy.info())
+
+    @property
+    def train_iter(self) -> int:
+        """Updates made so far."""
+        return self.last_iter
+
+    @property
+    def priority_info(self) -> dict[str, Any]:
+        """What a buffer's `update` needs to know of the last batch; may be empty."""
+        return self._priority_info
+
+    @property
+    def learn_info(self) -> dict[str, Any]:
+        """`learner_step`, `priority_info` and `learner_done`."""
+        return {
+            "learner_step": self.last_iter,
+            "priority_info": self._priority_info,
+            "learner_done": self.last_iter >= self._cfg.train_iterations,
+        }
+
+    # ---- training
+
+    def train(
+        self, data: Any, envstep: int = -1, policy_kwargs: Mapping[str, Any] | None = None
+    ) -> list[dict[str, Any]]:
+        """Makes one call of the learn mode, with the hooks of an iteration around it.
+
+        Args:
+            data: What the learn mode takes: a Batch or a list of rows.
+            envstep: Env steps collected so far; -1 where unknown.
+            policy_kwargs: Passed to the learn mode's forward.
+
+        Returns:
+            One dict of results per update made; the values stay tensors.
+        """
+        start = time.perf_counter()
+        self.envstep = envstep
+        for hook in self._hooks["before_iter"]:
+            hook(self)
+        output = self._policy.forward(data, **(policy_kwargs or {}))
+        outputs = output if isinstance(output, list) else [output]
+        self._priority_info = self._priorities(data, outputs[-1])
+        for result in outputs:
+            self.log_buffer.add(result)
+        self.last_iter += len(outputs)
+        for hook in self._hooks["after_iter"]:
+            hook(self)
+        self.tick_time = time.perf_counter() - start
+        return outputs
+
+    def _priorities(self, data: Any, result: Mapping[str, Any]) -> dict[str, Any]:
+        if "priority" not in result:
+            return {}
+        info = {"priority": result["priority"]}
+        for key in ("replay_buffer_idx", "replay_unique_id"):
+            if isinstance(data, Batch):
+                if key in data:
+                    info[key] = data[key]
+            elif data and key in data[0]:
+                info[key] = [row[key] for row in data]
+        return info
+
+    def setup_dataloader(self) -> None:
+        """Prepares `start`: batches come from `self.get_data(batch_size)`.
+
+        Raises:
+            UsageError: no source of data is set.
+        """
+        if self.get_data is None:
+            raise UsageError("the learner has no source of data", hint="set learner.get_data first")
+        batch_size = self._policy.get_attribute("batch_size")
+        self._dataloader = Dataloader(
+            lambda: self.get_data(batch_size) if self.get_data else None,
+            ahead=self._cfg.dataloader.prefetch if self._cfg.dataloader.num_workers else 0,
+        )
+
+    def start(self) -> None:
+        """Trains from the source of data until `train_iterations`, or until closed."""
+        if self._dataloader is None:
+            self.setup_dataloader()
+        assert self._dataloader is not None
+        self.call_hook("before_run")
+        while self.last_iter < self._cfg.train_iterations and not self._closed:
+            data = self._dataloader.next_batch()
+            if data is None:
+                break
+            self.train(data, self.envstep)
+        self.call_hook("after_run")
+
+    # ---- hooks
+
+    def register_hook(self, hook: ILearnerHook) -> None:
+        """Adds a hook after those of the same or lower priority.
+
+        Raises:
+            HookError: the hook's position is unknown.
+        """
+        if hook.position not in self._hooks:
+            raise HookError(
+                f"hook '{hook.name}': no position '{hook.position}'",
+                hint=f"one of {', '.join(POSITIONS)}",
+            )
+        bisect.insort_right(self._hooks[hook.position], hook, key=lambda each: each.priority)
+
+    def call_hook(self, position: str) -> None:
+        """Runs all hooks of a position, lowest priority first.
+
+        Raises:
+            HookError: there is no such position.
+        """
+        if position not in self._hooks:
+            raise HookError(f"no position '{position}'", hint=f"one of {', '.join(POSITIONS)}")
+        for hook in self._hooks[position]:
+            hook(self)
+
+    @property
+    def hooks(self) -> dict[str, list[ILearnerHook]]:
+        """The hooks by position, in the order they run."""
+        return {position: list(hooks) for position, hooks in self._hooks.items()}
+
+    # ---- life
+
+    def save_checkpoint(self, name: str | None = None) -> Path:
+        """Writes a checkpoint now and returns its folder; None names it `iteration_N`."""
+        name = f"iteration_{self.last_iter}" if name is None else name
+        if self.run is not None:
+            return Path(self.run.save_checkpoint(name))
+        store = CheckpointStore(Path(self.exp_name) / "ckpt")
+        return Path(store.save(name, {"learner": self.state_dict()}))
+
+    def state_dict(self) -> dict[str, Any]:
+        """Returns the policy's learning state and the counters."""
+        return {
+            "policy": self._policy.state_dict(),
+            "last_iter": self.last_iter,
+            "last_step": self.envstep,
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restores what `state_dict` returned."""
+        self._policy.load_state_dict(state["policy"])
+        self.last_iter = int(state["last_iter"])
+        self.envstep = int(state["last_step"])
+
+    def close(self) -> None:
+        """Ends `start` at the next iteration and releases the source; harmless when repeated."""
+        self._closed = True
+        if self._dataloader is not None:
+            self._dataloader.close()

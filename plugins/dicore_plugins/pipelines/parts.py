@@ -1,0 +1,71 @@
+"""The parts of a run, made from its compiled config; what pipelines and hand-written mains share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from dicore.run.build_context import BuildContext
+from dicore_plugins.env_managers import create_env_manager
+
+
+@dataclass
+class Parts:
+    """What an online training is put together from.
+
+    Args:
+        policy: The policy, with all its modes.
+        collector_env: Steps the environments that collect.
+        evaluator_env: Steps the environments that evaluate.
+        collector: Collects by the policy's collect mode.
+        evaluator: Evaluates the policy's eval mode.
+        learner: Trains the policy's learn mode.
+        buffer: Keeps experience; None for on-policy training.
+    """
+
+    policy: Any
+    collector_env: Any
+    evaluator_env: Any
+    collector: Any
+    evaluator: Any
+    learner: Any
+    buffer: Any | None
+
+
+def build_parts(cfg: Any, run: Any | None = None, *, model: Any | None = None) -> Parts:
+    """Makes the parts top-down: each gets its own section of the config.
+
+    Args:
+        cfg: A bound config.
+        run: Takes logs, checkpoints and the state of every part; None: nowhere.
+        model: A network to use instead of the configured one.
+    """
+    collector_env = create_env_manager(cfg.env, "collector", cfg.seed)
+    evaluator_env = create_env_manager(cfg.env, "evaluator", cfg.seed)
+    ctx = BuildContext(
+        observation_space=collector_env.observation_space,
+        action_space=collector_env.action_space,
+        seed=cfg.seed,
+        run=run,
+    )
+    log = None if run is None else run.log
+    policy = cfg.policy.build(ctx, model=model)
+    parts = Parts(
+        policy=policy,
+        collector_env=collector_env,
+        evaluator_env=evaluator_env,
+        collector=cfg.policy.collect.collector.build(
+            ctx, env_manager=collector_env, policy=policy.collect_mode, log=log
+        ),
+        evaluator=cfg.policy.eval.evaluator.build(
+            ctx, env_manager=evaluator_env, policy=policy.eval_mode, log=log
+        ),
+        learner=cfg.policy.learn.learner.build(ctx, policy=policy.learn_mode, run=run),
+        buffer=None if cfg.policy.on_policy else cfg.policy.other.replay_buffer.build(ctx),
+    )
+    if run is not None:
+        for name in ("learner", "collector", "evaluator", "collector_env", "buffer"):
+            part = getattr(parts, name)
+            if part is not None:
+                run.register(name, part)
+    return parts

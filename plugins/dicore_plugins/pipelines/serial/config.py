@@ -1,0 +1,24 @@
+"""Options of the serial pipeline."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dicore.config.declare import components, frozen, option
+from dicore.config.sections import PipelineConfig
+
+
+@frozen(kw_only=True)
+class SerialConfig(PipelineConfig):
+    """Off-policy training in one process: collect, push, learn, evaluate, in turn."""
+
+    logger: tuple[Any, ...] = components(
+        "logger", default=("tensorboard", "console"), help="where numbers go besides metrics.jsonl"
+    )
+    final_eval: bool = option(True, "evaluate once more where a budget ends the training")
+
+    def build(self, ctx: Any, **parts: Any) -> Any:
+        """Makes the pipeline."""
+        from dicore_plugins.pipelines.serial.pipeline import SerialPipeline
+
+        return SerialPipeline(self)

@@ -1,0 +1,82 @@
+"""The serial off-policy pipeline: a list of middleware, and nothing else that loops."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dicore.task import OnlineRLContext, task
+from dicore_plugins.middleware.ckpt_saver import CkptSaver
+from dicore_plugins.middleware.collect import StepCollector
+from dicore_plugins.middleware.data import data_pusher
+from dicore_plugins.middleware.evaluate import interaction_evaluator
+from dicore_plugins.middleware.exploration import eps_greedy_handler
+from dicore_plugins.middleware.learn import OffPolicyLearner
+from dicore_plugins.middleware.termination import termination_checker
+from dicore_plugins.pipelines.parts import Parts, build_parts
+from dicore_plugins.pipelines.serial.config import SerialConfig
+
+
+class SerialPipeline:
+    """Collects, pushes, learns and evaluates in turn, in one process.
+
+    Args:
+        cfg: The pipeline's section.
+    """
+
+    def __init__(self, cfg: SerialConfig) -> None:
+        self._cfg = cfg
+
+    def run(self, compiled: Any, run: Any, *, model: Any | None = None) -> Any:
+        """Trains until `stop_value`, a budget, or a request to stop; returns the policy."""
+        cfg = compiled.cfg
+        parts = build_parts(cfg, run, model=model)
+        try:
+            with task.start(ctx=OnlineRLContext()):
+                self._use(cfg, parts, run)
+                run.first_step()
+                parts.learner.call_hook("before_run")
+                task.run()
+                self._finish(parts, run)
+                parts.learner.call_hook("after_run")
+        finally:
+            parts.collector.close()
+            parts.evaluator.close()
+            parts.learner.close()
+        return parts.policy
+
+    def _use(self, cfg: Any, parts: Parts, run: Any) -> None:
+        policy, warm_up = parts.policy, cfg.policy.collect.get("random_collect_size", 0)
+        task.use(
+            interaction_evaluator(
+                cfg, policy.eval_mode, parts.evaluator_env, run=run, evaluator=parts.evaluator
+            )
+        )
+        if "eps" in cfg.policy.other:
+            task.use(eps_greedy_handler(cfg))
+        task.use(
+            StepCollector(
+                cfg, policy.collect_mode, parts.collector_env, warm_up, collector=parts.collector
+            )
+        )
+        task.use(data_pusher(cfg, parts.buffer))
+        task.use(OffPolicyLearner(cfg, parts.learner, parts.buffer))
+        task.use(CkptSaver(cfg, policy, save_finish=False, run=run))
+        task.use(termination_checker(self._cfg.max_env_step, self._cfg.max_train_iter, run=run))
+
+    def _finish(self, parts: Parts, run: Any) -> None:
+        """Measures what a budget cut short, stops the clock, and writes `final`."""
+        result = parts.evaluator.last_result
+        learner, collector = parts.learner, parts.collector
+        stopped = result is not None and result.stop
+        if not stopped and self._cfg.final_eval and not run.stop_requested:
+            save = lambda name: run.save_best(parts.evaluator.best_return)  # noqa: E731
+            result = parts.evaluator.eval(save, learner.train_iter, collector.envstep)
+            stopped = result.stop
+        run.stop_clock()
+        run.set_result(
+            stop=stopped,
+            train_iter=learner.train_iter,
+            env_step=collector.envstep,
+            best_return=parts.evaluator.best_return,
+        )
+        run.save_checkpoint("final")

@@ -1,0 +1,193 @@
+"""DQN (Mnih et al. 2015, doi:10.1038/nature14236): double, n-step, weighted, multi-discrete.
+
+Target: y = r + gamma_k (1 - done) Q'(s', argmax_a Q(s', a)); gamma_k is the discount over the k
+steps that the sample bridges (van Hasselt et al. 2015, arXiv:1509.06461, for the double form).
+
+Shapes: K ready environments, B rows, A actions, H heads.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+
+from dicore.data import Batch, EnvBatch
+from dicore.run.rng import stream, torch_stream
+from dicore_plugins.functional.exploration import get_epsilon_greedy_fn
+from dicore_plugins.functional.samples import flatten_time, nstep_samples, to_batch
+from dicore_plugins.functional.td import q_nstep_target, q_nstep_td_loss
+from dicore_plugins.model_wrappers import model_wrap
+from dicore_plugins.models import create_model
+from dicore_plugins.models.flat import Flat
+from dicore_plugins.optimizers.flat_adam import FlatAdam
+from dicore_plugins.policies.acting import Actor
+from dicore_plugins.policies.base import Policy
+from dicore_plugins.policies.dqn.config import DQNConfig
+
+
+class DQNPolicy(Policy):
+    """Q-learning with a replay buffer, a target network and epsilon-greedy exploration."""
+
+    config_class = DQNConfig
+    _cfg: DQNConfig
+
+    def _create_model(self) -> Any:
+        with torch_stream("model"):
+            return create_model(self._cfg.model)
+
+    # ---- learn
+
+    def _init_learn(self) -> None:
+        learn = self._cfg.learn
+        self._model.to(self._device)
+        self._flat = Flat(self._model)
+        self._optimizer = FlatAdam(
+            self._flat,
+            learning_rate=learn.learning_rate,
+            eps=learn.adam_eps,
+            weight_decay=learn.weight_decay,
+            max_grad_norm=learn.max_grad_norm,
+        )
+        self._target_model = copy.deepcopy(self._model).requires_grad_(False)
+        self._target_flat = Flat(self._target_model)
+        self._update_count = 0
+
+    def _forward_learn(self, data: Any, **kwargs: Any) -> dict[str, Any]:
+        """Makes one update.
+
+        Args:
+            data: Batch of B rows or a list of rows: obs, action, reward, next_obs, done; of
+                n-step samples also value_gamma; optionally weight (or IS) float32 [B].
+
+        Returns:
+            `total_loss`, `q_value` (mean of the taken actions' values), `priority` float32 [B]
+            (absolute TD error), `cur_lr`; all but the last are tensors.
+        """
+        batch = to_batch(data, self._device)
+        learn = self._cfg.learn
+        if not self._flat.intact():
+            self._flat.rebind()
+        q = _heads(self._model.q(batch["obs"]))
+        targets = self._targets(batch, kwargs)
+        action = batch["action"].long()
+        actions = action.unbind(1) if action.dim() > 1 else (action,)
+        weight = batch.get("weight") if "weight" in batch else batch.get("IS")
+        results = [
+            q_nstep_td_loss(head, taken, target, weight, learn.criterion)
+            for head, taken, target in zip(q, actions, targets, strict=True)
+        ]
+        loss, td_error = results[0] if len(results) == 1 else _mean(results)
+        self._optimizer.zero_grad()
+        loss.backward()
+        self._optimizer.step(loss)
+        self._update_target()
+        return {
+            "cur_lr": self._optimizer.learning_rate,
+            "total_loss": loss.detach(),
+            "q_value": targets[0].mean() if len(targets) == 1 else torch.stack(targets).mean(),
+            "priority": td_error,
+        }
+
+    def _targets(self, batch: Batch, kwargs: Mapping[str, Any]) -> list[torch.Tensor]:
+        """Computes y of each head: float32 [B]."""
+        with torch.no_grad():
+            next_obs = batch["next_obs"]
+            next_q = _heads(self._target_model.q(next_obs))
+            chooser = _heads(self._model.q(next_obs)) if self._cfg.learn.double else next_q
+            gamma = batch.get("value_gamma")
+            if gamma is None:
+                gamma = self._cfg.discount_factor**self._cfg.nstep
+            done = None if self._cfg.learn.ignore_done else batch["done"]
+            return [
+                q_nstep_target(value, choice.argmax(1), batch["reward"], done, gamma)
+                for value, choice in zip(next_q, chooser, strict=True)
+            ]
+
+    def _update_target(self) -> None:
+        learn = self._cfg.learn
+        self._update_count += 1
+        if learn.target_theta is not None:
+            self._target_flat.data.lerp_(self._flat.data, learn.target_theta)
+        elif self._update_count % learn.target_update_freq == 0:
+            self._target_flat.data.copy_(self._flat.data)
+
+    def _monitor_vars_learn(self) -> list[str]:
+        return ["cur_lr", "total_loss", "q_value"]
+
+    def _state_dict_learn(self) -> dict[str, Any]:
+        return {
+            "model": dict(self._model.state_dict()),
+            "target_model": dict(self._target_model.state_dict()),
+            "optimizer": self._optimizer.state_dict(),
+            "update_count": self._update_count,
+        }
+
+    def _load_state_dict_learn(self, state: Mapping[str, Any]) -> None:
+        self._model.load_state_dict(dict(state["model"]))
+        self._target_model.load_state_dict(dict(state["target_model"]))
+        self._optimizer.load_state_dict(state["optimizer"])
+        self._update_count = int(state["update_count"])
+
+    # ---- collect and eval
+
+    def _init_collect(self) -> None:
+        self._actor = self._make_actor()
+        self._collect_model = model_wrap(
+            self._actor, "eps_greedy_sample", rng=stream("policy/collect")
+        )
+
+    def _init_eval(self) -> None:
+        self._actor = getattr(self, "_actor", None) or self._make_actor()
+        self._eval_model = model_wrap(self._actor, "argmax_sample")
+
+    def _make_actor(self) -> Actor:
+        if "learn" not in self._enabled:
+            self._model.to(self._device)
+        return Actor(self._model, self._device, by_numpy=self._cfg.collect.act_by_numpy)
+
+    def _forward_collect(
+        self, obs: Mapping[int, Any], eps: Any = None, **kwargs: Any
+    ) -> EnvBatch[Any]:
+        """Acts epsilon-greedily.
+
+        Args:
+            obs: `{env_id: obs}` of K environments.
+            eps: Chance of a random action, one for all or one per environment; None takes the
+                final value of the schedule.
+        """
+        batch = EnvBatch.of(obs)
+        eps = self._cfg.other.eps.end if eps is None else eps
+        return batch.with_value(self._collect_model.forward(batch.value, eps=eps))
+
+    def _forward_eval(self, obs: Mapping[int, Any]) -> EnvBatch[Any]:
+        batch = EnvBatch.of(obs)
+        return batch.with_value(self._eval_model.forward(batch.value))
+
+    def _get_train_sample(self, trajectory: Batch) -> Batch:
+        """Turns a block [T, N, ...] into samples; with nstep = n, the last n - 1 steps only bridge.
+
+        The action, observation and reward of a sample belong to its first step.
+        """
+        if self._cfg.nstep == 1:
+            return flatten_time(trajectory)
+        return nstep_samples(trajectory, self._cfg.nstep, self._cfg.discount_factor)
+
+    def _get_setting_collect(self, command_info: Mapping[str, Any]) -> dict[str, Any]:
+        """Anneals epsilon by `envstep`."""
+        eps = self._cfg.other.eps
+        schedule = get_epsilon_greedy_fn(eps.start, eps.end, eps.decay, eps.type)
+        return {"eps": schedule(command_info["envstep"])}
+
+
+def _heads(q: torch.Tensor | Sequence[torch.Tensor]) -> Sequence[torch.Tensor]:
+    return (q,) if isinstance(q, torch.Tensor) else q
+
+
+def _mean(
+    results: Sequence[tuple[torch.Tensor, torch.Tensor]],
+) -> tuple[torch.Tensor, torch.Tensor]:
+    losses, errors = zip(*results, strict=True)
+    return torch.stack(losses).mean(), torch.stack(errors).mean(0)

@@ -1,0 +1,101 @@
+"""Uniformly random actions, as a policy: what warms up a buffer and what learning must beat."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from dicore.config.sections import PolicyConfig
+from dicore.data import Batch, EnvBatch
+from dicore.errors import UsageError
+from dicore.run.rng import stream
+from dicore_plugins.functional.samples import flatten_time
+from dicore_plugins.policies.base import Policy
+from dicore_plugins.policies.random.config import RandomConfig
+
+
+class RandomPolicy(Policy):
+    """Draws every action uniformly from the action space.
+
+    Args:
+        cfg: Options; all may be left out.
+        action_space: Of one environment (gymnasium).
+        like: The collect mode whose samples are wanted: transitions are processed by it, so that
+            warm-up data has the very columns that training expects. None keeps single steps.
+        rng: Where the actions come from; None takes the stream `policy/random`.
+
+    Raises:
+        UsageError: no action space is given.
+    """
+
+    config_class = RandomConfig
+
+    def __init__(
+        self,
+        cfg: PolicyConfig | Mapping[str, Any] | None = None,
+        *,
+        action_space: Any = None,
+        like: Any | None = None,
+        rng: np.random.Generator | None = None,
+        enable_field: Sequence[str] = ("collect", "eval"),
+    ) -> None:
+        if action_space is None:
+            raise UsageError("RandomPolicy needs the action_space of an environment")
+        self._action_space = action_space
+        self._like = like
+        self._rng = stream("policy/random") if rng is None else rng
+        super().__init__(cfg, None, enable_field)
+
+    def _init_collect(self) -> None:
+        """Nothing to build: the space is all it knows."""
+
+    def _init_eval(self) -> None:
+        """Nothing to build: the space is all it knows."""
+
+    def _forward_collect(self, obs: Mapping[int, Any], **kwargs: Any) -> EnvBatch[Any]:
+        batch = EnvBatch.of(obs)
+        return batch.with_value({"action": draw(self._action_space, len(batch), self._rng)})
+
+    def _forward_eval(self, obs: Mapping[int, Any]) -> EnvBatch[Any]:
+        return self._forward_collect(obs)
+
+    def _process_transition(self, obs: Any, output: dict[str, Any], timestep: Any) -> Any:
+        if self._like is not None:
+            return self._like.process_transition(obs, output, timestep)
+        return super()._process_transition(obs, output, timestep)
+
+    def _get_train_sample(self, trajectory: Batch) -> Batch:
+        if self._like is not None:
+            return self._like.get_train_sample(trajectory)
+        return flatten_time(trajectory)
+
+    def _get_nstep(self) -> int:
+        return int(self._like.get_attribute("nstep")) if self._like is not None else 1
+
+    def _state_dict_model(self) -> dict[str, Any]:
+        return {}
+
+    def _load_state_dict_model(self, state: Mapping[str, Any]) -> None:
+        """There is no model to load."""
+
+
+def draw(space: Any, count: int, rng: np.random.Generator) -> np.ndarray[Any, Any]:
+    """Draws `count` legal actions: int64 [K] or [K, H] for discrete spaces, floats for boxes.
+
+    Raises:
+        UsageError: the space is neither Discrete, MultiDiscrete, MultiBinary nor Box.
+    """
+    name = type(space).__name__
+    if name == "Discrete":
+        return rng.integers(space.start, space.start + space.n, count)
+    if name == "MultiDiscrete":
+        return rng.integers(space.start, space.start + space.nvec, (count, *space.nvec.shape))
+    if name == "MultiBinary":
+        return rng.integers(0, 2, (count, *space.shape), dtype=np.int8)
+    if name == "Box":
+        low = np.where(np.isfinite(space.low), space.low, -1.0)
+        high = np.where(np.isfinite(space.high), space.high, np.maximum(low + 2.0, 1.0))
+        return rng.uniform(low, high, (count, *space.shape)).astype(space.dtype)
+    raise UsageError(f"random actions of {space} are not known", hint="write a policy for it")
