@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from dicore.interfaces.hook import LearnerHook
-from dicore.run.store import load_checkpoint
+from dicore.run.store import read_state
 
 
 class LoadCkptHook(LearnerHook):
@@ -42,5 +42,5 @@ class LoadCkptHook(LearnerHook):
             CheckpointError: there is no valid checkpoint at the path.
         """
         if self.load_path:
-            engine.load_state_dict(load_checkpoint(Path(self.load_path))["learner"])
+            engine.load_state_dict(read_state(Path(self.load_path))["learner"])
             engine.logger.info("loaded %s at update %d", self.load_path, engine.last_iter)

@@ -1,0 +1,38 @@
+# make demo · make test · make lint · make bench · make docs: each sets up .venv by itself.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.installed
+# torch's threads fight for few cores: one each, unless the caller says otherwise
+export OMP_NUM_THREADS ?= 1
+
+.PHONY: demo test lint bench docs clean install
+
+install: $(STAMP)
+
+$(STAMP): pyproject.toml plugins/pyproject.toml contrib_envs/pyproject.toml requirements.txt constraints.txt
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@echo "installing dicore into $(VENV) (a few minutes the first time)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -r requirements.txt
+	@touch $@
+
+demo: $(STAMP)
+	@$(BIN)/python examples/demo.py
+
+# The slow marks run apart, so that both cores are busy with the rest.
+test: $(STAMP)
+	@$(BIN)/python -m pytest -n 2 --dist worksteal
+
+lint: $(STAMP)
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+
+bench: $(STAMP)
+	@$(BIN)/python benchmarks/run.py
+
+docs: $(STAMP)
+	@$(BIN)/python -m pytest -q tests/docs
+
+clean:
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis

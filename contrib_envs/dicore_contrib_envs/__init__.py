@@ -1,0 +1,1 @@
+"""Environments for dicore, and the configs that solve them."""
