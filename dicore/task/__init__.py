@@ -1,0 +1,14 @@
+"""The task loop: middleware in order, a fresh context in every step."""
+
+from dicore.task.context import Context, OfflineRLContext, OnlineRLContext
+from dicore.task.declare import middleware
+from dicore.task.task import Task, task
+
+__all__ = [
+    "Context",
+    "OfflineRLContext",
+    "OnlineRLContext",
+    "Task",
+    "middleware",
+    "task",
+]

@@ -1,0 +1,277 @@
+"""Context: the messenger between middleware, a fresh instance in every step.
+
+Fields are declared by a dataclass; what `keep` names is carried over into the next step, everything
+else begins at its default again.
+
+    @dataclasses.dataclass
+    class MyContext(Context):
+        episodes_won: int = 0
+
+        def __post_init__(self) -> None:
+            self.keep("episodes_won")
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import warnings
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
+
+from dicore.errors import ContextError
+
+if TYPE_CHECKING:
+    from dicore.data import Batch, EnvBatch, Row
+
+__all__ = ["Context", "OfflineRLContext", "OnlineRLContext"]
+
+_PLAIN = frozenset({int, float, bool, str, bytes, complex, type(None)})
+
+_NOTHING_KEPT: Mapping[str, bool] = {}
+"""Kept fields, and whether an unfit value was warned about; a run's contexts share one of these."""
+
+
+class _Start(NamedTuple):
+    """What a fresh instance of a context class begins with."""
+
+    values: dict[str, Any]
+    factories: tuple[tuple[str, Callable[[], Any]], ...]
+
+
+@dataclasses.dataclass
+class Context:
+    """Base of contexts; derive from it to declare fields of your own.
+
+    Reading or setting a field that no class declares raises `ContextError`, and so does item
+    access: what middleware exchange is written down in one place.
+    """
+
+    total_step: int = 0
+    """Steps of the task made before this one; always carried over."""
+
+    _kept = _NOTHING_KEPT
+
+    def __post_init__(self) -> None:
+        """Runs after every construction and renewal; the place to call `keep`."""
+
+    def keep(self, *names: str) -> None:
+        """Carries fields over into all later steps; meant for plain numbers and strings.
+
+        Raises:
+            ContextError: the class declares no such field.
+        """
+        kept = self._kept
+        new = [name for name in names if name not in kept]
+        if not new:
+            return
+        for name in new:
+            if name not in type(self).__dataclass_fields__:
+                raise _undeclared(self, name)
+        self.__dict__["_kept"] = {**kept, **dict.fromkeys(new, False)}
+        for name in new:
+            self._warn_if_unfit(name, self.__dict__.get(name))
+
+    def keeps(self, name: str) -> bool:
+        """Says whether a field is carried over into the next step."""
+        return name == "total_step" or name in self._kept
+
+    def has_attr(self, name: str) -> bool:
+        """Says whether the class declares a field of this name."""
+        return name in type(self).__dataclass_fields__
+
+    def renew(self) -> Self:
+        """Returns the context of the next step: kept values, `total_step` + 1, else defaults.
+
+        Raises:
+            ContextError: a field of the class has no default.
+        """
+        cls, old = type(self), self.__dict__
+        values, factories = _STARTS.get(cls) or _start_of(cls)
+        fresh = object.__new__(cls)
+        new = fresh.__dict__  # filled directly: `__setattr__` guards people, not this loop
+        new.update(values)
+        for name, make in factories:
+            new[name] = make()
+        kept = self._kept
+        new["_kept"] = kept
+        fresh.__post_init__()
+        for name in kept:
+            value = new[name] = old[name]
+            if value.__class__ not in _PLAIN:
+                self._warn_if_unfit(name, value)
+        new["total_step"] = old["total_step"] + 1
+        return fresh
+
+    def _warn_if_unfit(self, name: str, value: Any) -> None:
+        """Warns once for each kept field whose value is more than a plain number or string."""
+        if _is_plain(value) or self._kept[name]:
+            return
+        self.__dict__["_kept"][name] = True
+        warnings.warn(
+            f"{type(self).__name__}.{name} is kept from step to step and holds a "
+            f"{type(value).__name__}; keep plain numbers, let what grows live in a middleware",
+            stacklevel=3,
+        )
+
+    if not TYPE_CHECKING:  # a type checker would take these as leave to use any name
+
+        def __setattr__(self, name: str, value: Any) -> None:
+            if name not in self.__dataclass_fields__:
+                raise _undeclared(self, name)
+            object.__setattr__(self, name, value)
+
+        def __getattr__(self, name: str) -> Any:
+            raise _undeclared(self, name)
+
+        def __getitem__(self, name: object) -> Any:
+            raise _no_items(self, name)
+
+        def __setitem__(self, name: object, value: Any) -> None:
+            raise _no_items(self, name)
+
+
+@dataclasses.dataclass
+class OnlineRLContext(Context):
+    """What middleware of online training exchange; N environments."""
+
+    env_step: int = 0
+    """Env steps collected so far."""
+    env_episode: int = 0
+    """Episodes finished while collecting so far."""
+    train_iter: int = 0
+    """Updates made so far."""
+    train_data: Batch | list[Any] | dict[str, Any] | None = None
+    """What the next update learns from."""
+    train_output: list[dict[str, Any]] | dict[str, Any] | None = None
+    """Results of the updates of this step; the values stay tensors."""
+
+    collect_kwargs: dict[str, Any] = dataclasses.field(default_factory=dict)
+    """Keyword arguments of `collect_mode.forward` in this step, `eps` for instance."""
+    obs: EnvBatch[Any] | None = None
+    """Observations that the policy was shown."""
+    action: EnvBatch[Any] | None = None
+    """Actions that it chose, by env id."""
+    inference_output: EnvBatch[Any] | None = None
+    """All that it returned, by env id."""
+    trajectories: Batch | list[Row] | None = None
+    """Training samples collected in this step."""
+    episodes: list[Any] | None = None
+    """Whole episodes collected in this step."""
+    trajectory_end_idx: list[int] = dataclasses.field(default_factory=list)
+    """Rows of `trajectories` at which a piece of trajectory ends."""
+
+    eval_value: float = float("-inf")
+    """Mean return of this step's evaluation."""
+    last_eval_iter: int = -1
+    """`train_iter` of the last evaluation."""
+    last_eval_value: float = float("-inf")
+    """Mean return of the last evaluation."""
+    eval_output: Any = None
+    """All that this step's evaluation found."""
+    info_for_logging: dict[str, Any] = dataclasses.field(default_factory=dict)
+    """Numbers of this step that loggers should show, by name."""
+    wandb_url: str = ""
+    """Address of the run on a tracking server."""
+
+    def __post_init__(self) -> None:
+        self.keep(*_ONLINE_KEPT)
+
+
+@dataclasses.dataclass
+class OfflineRLContext(Context):
+    """What middleware of training on a data set exchange."""
+
+    train_epoch: int = 0
+    """Passes over the data set begun so far."""
+    train_iter: int = 0
+    """Updates made so far."""
+    trained_env_step: int = 0
+    """Env steps worth of data learned from so far."""
+    train_data: Batch | list[Any] | dict[str, Any] | None = None
+    """What the next update learns from."""
+    train_output: list[dict[str, Any]] | dict[str, Any] | None = None
+    """Results of the updates of this step; the values stay tensors."""
+
+    eval_value: float = float("-inf")
+    """Mean return (or metric) of this step's evaluation."""
+    last_eval_iter: int = -1
+    """`train_iter` of the last evaluation."""
+    last_eval_value: float = float("-inf")
+    """Mean return (or metric) of the last evaluation."""
+    eval_output: Any = None
+    """All that this step's evaluation found."""
+    info_for_logging: dict[str, Any] = dataclasses.field(default_factory=dict)
+    """Numbers of this step that loggers should show, by name."""
+    wandb_url: str = ""
+    """Address of the run on a tracking server."""
+
+    def __post_init__(self) -> None:
+        self.keep(*_OFFLINE_KEPT)
+
+
+_ONLINE_KEPT = (
+    "env_step",
+    "env_episode",
+    "train_iter",
+    "last_eval_iter",
+    "last_eval_value",
+    "wandb_url",
+)
+_OFFLINE_KEPT = (
+    "train_epoch",
+    "train_iter",
+    "trained_env_step",
+    "last_eval_iter",
+    "last_eval_value",
+    "wandb_url",
+)
+
+_STARTS: dict[type[Context], _Start] = {}
+
+
+def _start_of(cls: type[Context]) -> _Start:
+    """Reads the defaults of a context class, once for each class."""
+    if any(vars(base).get("__slots__") for base in cls.__mro__):
+        raise ContextError(
+            f"{cls.__name__} has slots, which contexts cannot renew", hint="drop slots=True"
+        )
+    values: dict[str, Any] = {}
+    factories: list[tuple[str, Callable[[], Any]]] = []
+    for field in dataclasses.fields(cls):
+        if field.default_factory is not dataclasses.MISSING:
+            factories.append((field.name, field.default_factory))
+        elif field.default is not dataclasses.MISSING:
+            values[field.name] = field.default
+        else:
+            raise ContextError(
+                f"{cls.__name__}.{field.name} has no default, so no next step can begin with it",
+                hint=f"write '{field.name}: ... = <default>' in {cls.__name__}",
+            )
+    return _STARTS.setdefault(cls, _Start(values, tuple(factories)))
+
+
+def _is_plain(value: Any) -> bool:
+    """Says whether a value is a number or a string, numpy's scalars among them."""
+    if type(value) in _PLAIN or isinstance(value, int | float | str):
+        return True
+    return type(value).__module__ == "numpy" and hasattr(value, "item") and value.size == 1
+
+
+def _undeclared(ctx: Context, name: str) -> ContextError:
+    cls = type(ctx).__name__
+    if name in type(ctx).__annotations__:
+        return ContextError(
+            f"{cls}.{name} is annotated, but {cls} is no dataclass",
+            hint=f"write @dataclasses.dataclass above 'class {cls}'",
+        )
+    return ContextError(
+        f"{cls} declares no field '{name}'",
+        hint=f"declare it: @dataclasses.dataclass class MyContext({cls}): {name}: ... = ...",
+    )
+
+
+def _no_items(ctx: Context, name: object) -> ContextError:
+    return ContextError(
+        f"a context has no items: {type(ctx).__name__}[{name!r}]",
+        hint=f"write ctx.{name}; a subclass of {type(ctx).__name__} declares new fields",
+    )
