@@ -1,0 +1,130 @@
+"""The folder of a run: where everything that a training leaves behind has its place.
+
+`config.json run.json ckpt/ log/ video/`; the folders inside appear with their first content.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+from itertools import count
+from pathlib import Path
+
+from dicore.errors import UsageError
+
+__all__ = ["RunFolder", "default_name"]
+
+_LOW_SPACE = 64 << 20
+
+
+class RunFolder:
+    """The places inside a run's folder; makes nothing by itself.
+
+    Args:
+        path: The folder.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+
+    @classmethod
+    def create(cls, path: str | Path) -> RunFolder:
+        """Makes the folder, or the first free of `path-1`, `path-2`, … where one stands already.
+
+        Several processes may ask for one path at a time: each gets a folder of its own.
+
+        Raises:
+            UsageError: the folder cannot be made, or its disk is full.
+        """
+        wanted = Path(path)
+        for number in count():
+            folder = wanted if number == 0 else wanted.with_name(f"{wanted.name}-{number}")
+            try:
+                wanted.parent.mkdir(parents=True, exist_ok=True)
+                folder.mkdir()
+            except FileExistsError:
+                if not wanted.parent.is_dir():
+                    raise _refused(folder, f"{wanted.parent} is not a folder") from None
+                continue
+            except OSError as error:
+                raise _refused(folder, error.strerror or str(error)) from None
+            break
+        free = shutil.disk_usage(folder).free
+        if free < _LOW_SPACE:
+            folder.rmdir()
+            raise _refused(folder, f"only {free >> 20} MiB are free on its disk")
+        return cls(folder)
+
+    @classmethod
+    def open(cls, path: str | Path) -> RunFolder:
+        """Returns an existing run's folder and changes nothing.
+
+        Raises:
+            UsageError: there is no such folder, or it is not that of a run.
+        """
+        folder = cls(path)
+        if not folder.path.is_dir():
+            raise UsageError(f"{folder.path}: no such folder", hint="name the folder of a run")
+        if not folder.config.is_file():
+            raise UsageError(
+                f"{folder.path}: not the folder of a run: it has no config.json",
+                hint="name the folder that 'dicore train' printed",
+            )
+        return folder
+
+    @property
+    def config(self) -> Path:
+        """The compiled config, exact."""
+        return self.path / "config.json"
+
+    @property
+    def record(self) -> Path:
+        """`run.json`: command line, versions, seed, components, result."""
+        return self.path / "run.json"
+
+    @property
+    def checkpoints(self) -> Path:
+        """Folder of the checkpoint store."""
+        return self.path / "ckpt"
+
+    @property
+    def log(self) -> Path:
+        """Folder of `metrics.jsonl`, the event files and the texts."""
+        return self.path / "log"
+
+    @property
+    def metrics(self) -> Path:
+        """`log/metrics.jsonl`, every logged number."""
+        return self.log / "metrics.jsonl"
+
+    @property
+    def video(self) -> Path:
+        """Folder of recorded episodes."""
+        return self.path / "video"
+
+    def __fspath__(self) -> str:
+        return str(self.path)
+
+    def __str__(self) -> str:
+        return str(self.path)
+
+    def __repr__(self) -> str:
+        return f"RunFolder({str(self.path)!r})"
+
+
+def default_name(env: str, policy: str, seed: int) -> str:
+    """Returns `runs/<env>_<policy>_s<seed>`, with what a file name should not hold replaced."""
+    return f"runs/{_plain(env)}_{_plain(policy)}_s{seed}"
+
+
+def _plain(name: str) -> str:
+    last = name.rsplit("/", 1)[-1].rsplit(":", 1)[-1]
+    return re.sub(r"[^\w.-]+", "_", last).strip("._")[:60] or "unnamed"
+
+
+def _refused(folder: Path, reason: str) -> UsageError:
+    return UsageError(
+        f"cannot make the run folder {folder}: {reason}",
+        hint="choose another with --exp-name",
+        context={"folder": str(folder)},
+    )

@@ -1,0 +1,86 @@
+"""`log/metrics.jsonl`: every logged number of a run, one JSON object a line.
+
+    {"step": 4096, "train_iter": 3840, "time": 1.73, "evaluator/return_mean": 312.4}
+
+`step` is the env step, `time` counts seconds since the run began. JSON has no word for what is not
+finite: such values stand as the strings "NaN", "Infinity" and "-Infinity", which both Python's
+`float` and JavaScript's `Number` read.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from dicore.errors import UsageError
+
+__all__ = ["RESERVED", "MetricsFile", "read_metrics"]
+
+RESERVED: Final = ("step", "train_iter", "time")
+"""Members of every line; no tag may have one of these names."""
+
+_WORDS: Final = {"NaN", "Infinity", "-Infinity"}
+
+
+class MetricsFile:
+    """Appends lines to a metrics file; each is whole as soon as it is written.
+
+    Args:
+        path: The file; made, with its folder, by the first line.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        self._began = time.monotonic()
+        self._file: Any = None
+
+    def log_scalars(self, scalars: Mapping[str, float], *, env_step: int, train_iter: int) -> None:
+        """Writes one line.
+
+        Raises:
+            OSError: the disk refuses.
+        """
+        line: dict[str, Any] = {
+            "step": env_step,
+            "train_iter": train_iter,
+            "time": round(time.monotonic() - self._began, 6),
+        }
+        for tag, value in scalars.items():
+            line[tag] = value if math.isfinite(value) else _word(value)
+        if self._file is None:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self._file = self.path.open("ab", buffering=0)
+        self._file.write(json.dumps(line, ensure_ascii=False).encode("utf-8", "replace") + b"\n")
+
+    def close(self) -> None:
+        """Closes the file; harmless when repeated."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+
+def read_metrics(path: str | Path) -> Iterator[dict[str, Any]]:
+    """Yields the lines of a metrics file with non-finite values as floats again.
+
+    A last line that was cut off by a crash is left out.
+
+    Raises:
+        UsageError: another line is no JSON object.
+    """
+    raw = Path(path).read_bytes().split(b"\n")
+    for number, line in enumerate(raw[:-1], start=1):
+        try:
+            values = json.loads(line)
+        except ValueError as error:
+            raise UsageError(f"{path}, line {number}: no JSON object: {error}") from None
+        yield {tag: float(v) if v in _WORDS else v for tag, v in values.items()}
+
+
+def _word(value: float) -> str:
+    if math.isnan(value):
+        return "NaN"
+    return "Infinity" if value > 0 else "-Infinity"

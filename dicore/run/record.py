@@ -1,0 +1,153 @@
+"""`run.json`: what ran, where, with what, and how it ended."""
+
+from __future__ import annotations
+
+import json
+import math
+import platform
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from dicore.run.atomic import write_file
+
+__all__ = ["RunRecord", "RunResult", "git_revision"]
+
+_PACKAGES = ("dicore", "dicore-plugins", "dicore-contrib-envs", "torch", "numpy", "gymnasium")
+
+
+@dataclass
+class RunResult:
+    """How a run ended; `run.json` holds it under `result`.
+
+    Args:
+        stop: The stop value was reached.
+        train_iter: Updates made.
+        env_step: Env steps collected.
+        best_return: Best mean return of an evaluation; None before the first.
+        wall_s: Seconds from the first env step to before the final save.
+    """
+
+    stop: bool = False
+    train_iter: int = 0
+    env_step: int = 0
+    best_return: float | None = None
+    wall_s: float = 0.0
+
+
+class RunRecord:
+    """Writes `run.json`, atomically, at the start and at the end of a run.
+
+    Args:
+        path: The file.
+        seed: Seed of the run.
+        argv: The command line, or what called instead.
+        components: `{path: {type, dist, version, target}}` of every component.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        seed: int,
+        argv: Sequence[str],
+        components: Mapping[str, Mapping[str, Any]],
+    ) -> None:
+        self._path = path
+        self._began = _now()
+        self._facts: dict[str, Any] = {
+            "seed": seed,
+            "argv": list(argv),
+            "components": {path: dict(facts) for path, facts in components.items()},
+            "versions": _versions(),
+            "platform": platform.platform(),
+            "git": git_revision(Path.cwd()),
+        }
+
+    def write(self, status: str, result: RunResult | None = None, error: str = "") -> None:
+        """Writes the file as things stand.
+
+        Args:
+            status: `running`, `done`, `interrupted` or `failed`.
+            result: None while running.
+            error: What went wrong, if something did.
+
+        Raises:
+            OSError: the disk refuses.
+        """
+        content = {
+            **self._facts,
+            "status": status,
+            "error": error or None,
+            "started": self._began,
+            "finished": None if status == "running" else _now(),
+            "result": None if result is None else _plain(asdict(result)),
+        }
+        text = json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False)
+        write_file(self._path, text.encode("utf-8", "replace") + b"\n")
+
+
+def git_revision(folder: Path) -> str | None:
+    """Returns the commit checked out in the repository around `folder`, None if there is none.
+
+    Reads git's own files: starting git would cost more than the rest of a run's start.
+    """
+    try:
+        for each in (folder, *folder.parents):
+            place = each / ".git"
+            if place.is_file():  # a linked work tree
+                text = place.read_text(encoding="utf-8").removeprefix("gitdir:").strip()
+                return _head(each / text)
+            if place.is_dir():
+                return _head(place)
+    except (OSError, UnicodeDecodeError):
+        return None
+    return None
+
+
+def _head(place: Path) -> str | None:
+    head = (place / "HEAD").read_text(encoding="utf-8").strip()
+    if not head.startswith("ref:"):
+        return head
+    name = head.removeprefix("ref:").strip()
+    shared = place / "commondir"
+    roots = [place]
+    if shared.is_file():
+        roots.append(place / shared.read_text(encoding="utf-8").strip())
+    for root in roots:
+        if (root / name).is_file():
+            return (root / name).read_text(encoding="utf-8").strip()
+        packed = root / "packed-refs"
+        if packed.is_file():
+            for line in packed.read_text(encoding="utf-8").splitlines():
+                if line.endswith(f" {name}"):
+                    return line.split(" ", 1)[0]
+    return None
+
+
+def _versions() -> dict[str, str | None]:
+    from importlib.metadata import PackageNotFoundError, version
+
+    found: dict[str, str | None] = {"python": platform.python_version()}
+    for package in _PACKAGES:
+        module = sys.modules.get(package.replace("-", "_"))
+        known = getattr(module, "__version__", None)
+        try:
+            found[package] = str(known) if known is not None else version(package)
+        except PackageNotFoundError:
+            found[package] = None
+    return found
+
+
+def _plain(values: dict[str, Any]) -> dict[str, Any]:
+    return {
+        name: None if isinstance(value, float) and not math.isfinite(value) else value
+        for name, value in values.items()
+    }
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")

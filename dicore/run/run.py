@@ -1,0 +1,260 @@
+"""Run: what belongs to one training and to no single part of it."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, Final, Protocol, runtime_checkable
+
+from dicore.errors import CheckpointCorruptError, CheckpointWriteError, UsageError
+from dicore.interfaces.logger import ILogger, LogTarget
+from dicore.run.folder import RunFolder
+from dicore.run.log import LogHub
+from dicore.run.record import RunRecord, RunResult
+from dicore.run.rng import Streams
+from dicore.run.signals import StopFlag
+from dicore.run.store import CheckpointStore
+
+__all__ = ["Limits", "Run", "Stateful"]
+
+_log = logging.getLogger(__name__)
+
+_WRITE_FAILURES: Final = 3
+"""Failed saves in a row after which a run gives up."""
+
+
+@runtime_checkable
+class Stateful(Protocol):
+    """What a run saves and restores."""
+
+    def state_dict(self) -> Mapping[str, Any]:
+        """Returns the state: nested dicts of arrays, tensors and plain values."""
+
+    def load_state_dict(self, state: Mapping[str, Any], /) -> Any:
+        """Restores what `state_dict` returned."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """When a training ends: at whichever comes first.
+
+    Args:
+        max_env_step: Budget in env steps; None: none.
+        max_train_iter: Budget in updates; None: none.
+        stop_value: Mean return of an evaluation that is good enough.
+    """
+
+    max_env_step: int | None = None
+    max_train_iter: int | None = None
+    stop_value: float = float("inf")
+
+
+class Run:
+    """Folder, store, streams, log, stop flag, clock and result of one training.
+
+    Args:
+        folder: The run's folder, made already.
+        streams: The run's random streams.
+        argv: The command line, or what called instead.
+        components: `{path: {type, dist, version, target}}` of every component.
+        loggers: Where numbers go besides `log/metrics.jsonl`.
+        limits: When training ends.
+        keep_checkpoints: Number of periodic checkpoints kept.
+    """
+
+    def __init__(
+        self,
+        folder: RunFolder | str | Path,
+        streams: Streams,
+        *,
+        argv: Sequence[str] = (),
+        components: Mapping[str, Mapping[str, Any]] | None = None,
+        loggers: Iterable[ILogger] = (),
+        limits: Limits | None = None,
+        keep_checkpoints: int = 3,
+    ) -> None:
+        self.folder = folder if isinstance(folder, RunFolder) else RunFolder(folder)
+        self.streams = streams
+        self.stop = StopFlag()
+        self.result = RunResult()
+        self.limits = limits or Limits()
+        self.log = LogHub(
+            LogTarget(self.folder.log, str(self.folder), **asdict(self.limits)), loggers
+        )
+        self.store = CheckpointStore(
+            self.folder.checkpoints,
+            keep=keep_checkpoints,
+            facts={"config_sha256": _digest(self.folder.config)},
+        )
+        self._record = RunRecord(
+            self.folder.record, seed=streams.seed, argv=argv, components=components or {}
+        )
+        self._parts: dict[str, Stateful] = {"streams": streams}
+        self._bulky: set[str] = set()
+        self._clock: float | None = None
+        self._stopped: float | None = None
+        self._failures = 0
+        self._finished = False
+
+    # ---- life
+
+    def start(self) -> None:
+        """Writes `run.json` for the first time; its result is null."""
+        try:
+            self._record.write("running")
+        except OSError as error:
+            raise UsageError(f"{self.folder}: cannot be written: {error}") from error
+
+    def first_step(self) -> None:
+        """Starts the clock; later calls do nothing."""
+        if self._clock is None:
+            self._clock = time.perf_counter()
+
+    def stop_clock(self) -> None:
+        """Stops the clock, before the final save; later calls do nothing."""
+        if self._clock is not None and self._stopped is None:
+            self._stopped = time.perf_counter()
+
+    @property
+    def wall_s(self) -> float:
+        """Seconds from the first env step to now, or to `stop_clock`."""
+        if self._clock is None:
+            return 0.0
+        return (time.perf_counter() if self._stopped is None else self._stopped) - self._clock
+
+    @property
+    def stop_requested(self) -> bool:
+        """A signal or a caller asked to finish the present iteration, save and stop."""
+        return bool(self.stop)
+
+    def set_result(
+        self,
+        *,
+        stop: bool | None = None,
+        train_iter: int | None = None,
+        env_step: int | None = None,
+        best_return: float | None = None,
+    ) -> None:
+        """Says how the run ended, or stands; what is None stays as it was."""
+        result = self.result
+        result.stop = result.stop if stop is None else bool(stop)
+        result.train_iter = result.train_iter if train_iter is None else int(train_iter)
+        result.env_step = result.env_step if env_step is None else int(env_step)
+        result.best_return = result.best_return if best_return is None else float(best_return)
+
+    def finish(self, status: str = "done", error: str = "") -> RunResult:
+        """Closes the log and writes `run.json` with the result; the first call counts.
+
+        Args:
+            status: `done`, `interrupted` or `failed`.
+            error: What went wrong, if something did.
+        """
+        if self._finished:
+            return self.result
+        self._finished = True
+        self.stop_clock()
+        self.result.wall_s = round(self.wall_s, 6)
+        self.log.close()
+        try:
+            self._record.write(status, self.result, error)
+        except OSError as problem:
+            _log.warning("%s is not written: %s", self.folder.record, problem)
+        return self.result
+
+    # ---- state
+
+    def register(self, name: str, part: Stateful, *, bulky: bool = False) -> None:
+        """Adds a part to what checkpoints hold.
+
+        Args:
+            name: Its key in the checkpoint (`learner`, `collector`, `buffer`).
+            part: Has `state_dict` and `load_state_dict`.
+            bulky: Needed to resume but not to act (a buffer): left out of `best`.
+
+        Raises:
+            UsageError: the name is taken by another part, or the part has no state methods.
+        """
+        if not isinstance(part, Stateful):
+            raise UsageError(
+                f"{type(part).__name__} cannot be registered as '{name}'",
+                hint="it needs state_dict() and load_state_dict(state)",
+            )
+        if self._parts.get(name, part) is not part:
+            raise UsageError(f"another part of the run is registered as '{name}'")
+        self._parts[name] = part
+        if bulky:
+            self._bulky.add(name)
+
+    @property
+    def parts(self) -> Mapping[str, Stateful]:
+        """The registered parts, by name."""
+        return dict(self._parts)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Returns the state of every registered part."""
+        return {name: dict(part.state_dict()) for name, part in self._parts.items()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restores every registered part.
+
+        Raises:
+            CheckpointCorruptError: a part has no state in the checkpoint.
+        """
+        missing = sorted(set(self._parts) - set(state))
+        if missing:
+            raise CheckpointCorruptError(f"the checkpoint lacks {', '.join(missing)}")
+        for name, part in self._parts.items():
+            part.load_state_dict(state[name])
+
+    def save_checkpoint(self, name: str, state: Mapping[str, Any] | None = None) -> Path | None:
+        """Writes a checkpoint; training survives a disk that refuses now and then.
+
+        Args:
+            name: `iteration_N`, `best`, `final` or another.
+            state: What to save; None: all registered parts.
+
+        Returns:
+            Its folder; None if it could not be written.
+
+        Raises:
+            CheckpointWriteError: the third failure in a row, the failure to write `final`, or a
+                state that no disk could take.
+        """
+        content = self.state_dict() if state is None else state
+        counts = self._counts()
+        try:
+            path = self.store.save(name, content, **counts)
+        except CheckpointWriteError as error:
+            self._failures += 1
+            self.log.log_scalars({"run/failed_saves": self._failures}, **counts)
+            hopeless = not isinstance(error.__cause__, OSError)
+            if hopeless or self._failures >= _WRITE_FAILURES or name.startswith("final"):
+                raise
+            _log.warning("%s", error)
+            return None
+        self._failures = 0
+        return path
+
+    def save_best(self, best_return: float) -> Path | None:
+        """Keeps a new best return, and saves `best`: every part but the bulky ones."""
+        self.set_result(best_return=best_return)
+        small = {name: part for name, part in self._parts.items() if name not in self._bulky}
+        return self.save_checkpoint("best", {n: dict(p.state_dict()) for n, p in small.items()})
+
+    def _counts(self) -> dict[str, int]:
+        """Reads the counters off the parts: a learner's `train_iter`, a collector's `envstep`."""
+        parts = self._parts.values()
+        updates = [int(getattr(part, "train_iter", 0)) for part in parts]
+        steps = [int(getattr(part, "envstep", 0)) for part in parts]
+        return {
+            "train_iter": max(self.result.train_iter, *updates),
+            "env_step": max(self.result.env_step, *steps),
+        }
+
+
+def _digest(file: Path) -> str | None:
+    return sha256(file.read_bytes()).hexdigest() if file.is_file() else None

@@ -1,0 +1,83 @@
+"""Signals ask a run to stop; nothing but a flag is touched inside a handler."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+__all__ = ["StopFlag", "StopNow", "stop_on_signals"]
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+class StopNow(KeyboardInterrupt):
+    """A second signal came: leave without saving.
+
+    Args:
+        number: The signal.
+    """
+
+    def __init__(self, number: int) -> None:
+        super().__init__(f"stopped by a second {signal.Signals(number).name}")
+        self.number = number
+
+
+class StopFlag:
+    """Whether a run has been asked to stop, and by which signal."""
+
+    def __init__(self) -> None:
+        self.signal: int | None = None
+        self._requested = False
+
+    def __bool__(self) -> bool:
+        return self._requested
+
+    def request(self, number: int | None = None) -> None:
+        """Asks to finish the present iteration, save and stop; the first asker is remembered."""
+        if not self._requested:
+            self.signal = number
+        self._requested = True
+
+    @property
+    def exit_code(self) -> int:
+        """128 + signal after a signal (130 for SIGINT, 143 for SIGTERM), else 0."""
+        return 0 if self.signal is None else 128 + self.signal
+
+
+@contextmanager
+def stop_on_signals(flag: StopFlag) -> Iterator[StopFlag]:
+    """Lets SIGINT and SIGTERM set `flag` within the block; a second one raises `StopNow`.
+
+    A third one ends the process on the spot. Outside of the main thread no handler is installed
+    and the flag works all the same.
+
+    Args:
+        flag: What the loop of the run looks at.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield flag
+        return
+    owner = os.getpid()
+    received = 0
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        nonlocal received
+        received += 1
+        if os.getpid() != owner or received > 2:
+            signal.signal(number, signal.SIG_DFL)
+            os.kill(os.getpid(), number)
+        elif received == 1:
+            flag.request(number)
+        else:
+            raise StopNow(number)
+
+    before = {number: signal.signal(number, handle) for number in _SIGNALS}
+    try:
+        yield flag
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler if handler is not None else signal.SIG_DFL)
