@@ -1,0 +1,122 @@
+"""A wrong order of middleware is reported before the first step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from dicore.errors import TaskError
+from dicore.task import Context, OnlineRLContext, Task, middleware
+
+ran: list[str] = []
+
+
+@middleware(reads=["env_step"], writes=["trajectories", "env_step"], optional=["collect_kwargs"])
+def collect(ctx: OnlineRLContext) -> None:
+    ran.append("collect")
+
+
+@middleware(reads=["trajectories"])
+def push(ctx: OnlineRLContext) -> None:
+    ran.append("push")
+
+
+@middleware(writes=["train_data"], optional=["train_output"])
+def fetch(ctx: OnlineRLContext) -> Any:
+    ran.append("fetch")
+    yield
+
+
+class Trainer:
+    """Declares by attributes, without the decorator."""
+
+    reads = ("train_data", "train_iter")
+    writes = ("train_output",)
+
+    def __call__(self, ctx: OnlineRLContext) -> None:
+        ran.append("train")
+
+
+def undeclared(ctx: Context) -> None:
+    ran.append("undeclared")
+
+
+def run(*fns: Callable[[Any], Any]) -> None:
+    ran.clear()
+    with Task().start(ctx=OnlineRLContext()) as task:
+        for fn in fns:
+            task.use(fn)
+        task.run(max_step=1)
+
+
+def test_a_right_order_runs() -> None:
+    run(undeclared, collect, push, fetch, Trainer())
+    assert ran == ["undeclared", "collect", "push", "fetch", "train"]
+
+
+def test_a_trainer_before_its_fetcher_is_reported_before_running() -> None:
+    with pytest.raises(TaskError) as raised:
+        run(collect, Trainer(), fetch)
+    assert raised.value.message == (
+        "'Trainer' reads ctx.train_data, which nothing before it writes; 'fetch' does"
+    )
+    assert ran == []
+
+
+def test_every_wrong_place_is_reported_at_once() -> None:
+    with pytest.raises(TaskError) as raised:
+        run(push, Trainer())
+    assert raised.value.context["problems"] == (
+        "'push' reads ctx.trajectories, which nothing before it writes",
+        "'Trainer' reads ctx.train_data, which nothing before it writes",
+    )
+
+
+def test_its_own_write_comes_too_late_for_a_reader() -> None:
+    @middleware(reads=["train_data"], writes=["train_data"])
+    def enhance(ctx: OnlineRLContext) -> None:
+        ran.append("enhance")
+
+    with pytest.raises(TaskError, match=r"nothing before it writes\n"):
+        run(enhance)
+    run(fetch, enhance)
+
+
+def test_kept_fields_may_be_read_first() -> None:
+    @middleware(reads=["env_step", "train_iter", "last_eval_iter", "total_step"])
+    def reads_kept(ctx: OnlineRLContext) -> None: ...
+
+    run(reads_kept, collect)
+
+
+def test_a_field_the_context_lacks_is_named() -> None:
+    @middleware(writes=["trian_data"])
+    def typo(ctx: OnlineRLContext) -> None: ...
+
+    with pytest.raises(TaskError, match="'trian_data', which OnlineRLContext lacks"):
+        run(typo)
+
+
+def test_members_of_a_serial_count_in_order_and_of_a_parallel_together() -> None:
+    def combined(how: str) -> None:
+        with Task().start(ctx=OnlineRLContext()) as task:
+            task.use(getattr(task, how)(fetch, Trainer())).run(max_step=1)
+
+    combined("serial")
+    with pytest.raises(TaskError, match=r"'Trainer' reads ctx\.train_data.*'fetch' does"):
+        combined("parallel")
+    with Task().start(ctx=OnlineRLContext()) as task:
+        task.use(task.parallel(fetch, collect)).use(task.parallel(Trainer(), push)).run(max_step=1)
+
+
+def test_a_declaration_is_a_collection_of_names() -> None:
+    with pytest.raises(TaskError, match="'reads' holds names of context fields, got 'train_data'"):
+        middleware(reads="train_data")(lambda ctx: None)
+
+    class Wrong(Trainer):
+        writes = (1,)  # type: ignore[assignment]
+
+    with pytest.raises(TaskError, match="'writes' holds names"):
+        run(Wrong())
