@@ -1,0 +1,1 @@
+"""Loggers: where the numbers of a run go besides `log/metrics.jsonl`."""

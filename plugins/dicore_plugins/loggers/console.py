@@ -1,0 +1,148 @@
+"""Progress for people: a bar on a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from dicore.interfaces.logger import LogTarget
+from dicore.run.console import is_terminal, say
+
+_REDRAW = 0.1
+"""Shortest time in seconds between two drawings of the bar."""
+
+
+class ConsoleLogger:
+    """Shows how far the training is, the last and best return, the rate and the time left.
+
+    Args:
+        interval: Seconds between plain lines, where stdout is no terminal.
+        return_tag: The number shown as return.
+    """
+
+    def __init__(self, *, interval: float = 2.0, return_tag: str = "evaluator/return_mean") -> None:
+        self._interval = interval
+        self._return_tag = return_tag
+        self._target = LogTarget(Path())
+        self._began = self._shown = 0.0
+        self._done = 0
+        self._updates = 0
+        self._last = self._best = math.nan
+        self._bar: Any = None
+        self._on_terminal = False
+        self._stale = False
+
+    def open(self, target: LogTarget) -> None:
+        """Notes the budgets; nothing is drawn before the first number."""
+        self._target = target
+        self._on_terminal = is_terminal()
+        self._began = self._shown = time.monotonic()
+
+    def log_scalars(self, scalars: Mapping[str, float], *, env_step: int, train_iter: int) -> None:
+        """Takes counters and the return, and shows them if enough time has passed."""
+        self._done = max(self._done, env_step)
+        self._updates = max(self._updates, train_iter)
+        value = scalars.get(self._return_tag)
+        if value is not None:
+            self._last = value
+            self._best = value if math.isnan(self._best) else max(self._best, value)
+        self._stale = True
+        if time.monotonic() - self._shown >= (_REDRAW if self._on_terminal else self._interval):
+            self.flush()
+
+    def log_text(self, text: str, *, channel: str = "run") -> None:
+        """Prints what the run itself has to say; what its parts say goes to files only."""
+        if channel == "run":
+            say(text)
+
+    def flush(self) -> None:
+        """Shows how things stand."""
+        if not self._stale:
+            return
+        self._stale = False
+        self._shown = time.monotonic()
+        if self._on_terminal:
+            self._draw()
+        else:
+            say(self._line())
+
+    def close(self) -> None:
+        """Shows the last state and leaves the terminal as it was."""
+        self.flush()
+        if self._bar is not None:
+            self._bar.stop()
+            self._bar = None
+            self._on_terminal = False
+
+    @property
+    def _progress(self) -> tuple[int, int | None, str]:
+        """Done, total and unit of the budget that is counted."""
+        target = self._target
+        if target.max_env_step is None and target.max_train_iter is not None:
+            return self._updates, target.max_train_iter, "updates"
+        return self._done, target.max_env_step, "env steps"
+
+    def _facts(self) -> tuple[float, float | None]:
+        """Rate of the counted unit per second, and seconds left; None where nobody knows."""
+        done, total, _ = self._progress
+        rate = done / max(time.monotonic() - self._began, 1e-9)
+        return rate, (total - done) / rate if total and rate > 0 else None
+
+    def _line(self) -> str:
+        done, total, unit = self._progress
+        rate, left = self._facts()
+        parts = [f"{done}/{total} {unit}" if total else f"{done} {unit}"]
+        parts.append(f"{self._updates} updates")
+        if not math.isnan(self._last):
+            parts.append(f"return {self._last:.1f} (best {self._best:.1f})")
+        parts.append(f"{rate:.0f} {unit}/s")
+        if left is not None and left > 0:
+            parts.append(f"at most {_duration(left)} left")
+        return "  ".join(parts)
+
+    def _draw(self) -> None:
+        done, total, unit = self._progress
+        rate, left = self._facts()
+        if self._bar is None:
+            self._bar = _make_bar(self._target.title)
+        known = not math.isnan(self._last)
+        self._bar.update(
+            self._bar.task_ids[0],
+            completed=done,
+            total=total,
+            amount=f"{done}/{total} {unit}" if total else f"{done} {unit}",
+            returns=f"return {self._last:.1f} best {self._best:.1f}" if known else "",
+            rate=f"{rate:.0f}/s",
+            left=_duration(left) if left else "",
+        )
+        self._bar.refresh()
+
+
+def _make_bar(title: str) -> Any:
+    """Makes and starts a bar that is redrawn only when told to: no thread, no timer."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn
+
+    bar = Progress(
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=None),
+        TextColumn("{task.fields[amount]}"),
+        TextColumn("[bold]{task.fields[returns]}"),
+        TextColumn("{task.fields[rate]}"),
+        TextColumn("{task.fields[left]}"),
+        console=Console(highlight=False),
+        auto_refresh=False,
+    )
+    bar.add_task(title.replace("[", r"\["), amount="", returns="", rate="", left="")
+    bar.start()
+    return bar
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    minutes = seconds / 60
+    return f"{minutes:.0f} min" if minutes < 90 else f"{minutes / 60:.1f} h"
