@@ -23,6 +23,7 @@ __all__ = [
     "CheckpointWriteError",
     "ClosedError",
     "ConfigError",
+    "ConfigWarning",
     "ContextError",
     "DicoreError",
     "EnvCreateError",
@@ -74,6 +75,10 @@ class ConfigError(DicoreError):
     def problems(self) -> tuple[str, ...]:
         """One line per mistake, each beginning with the key path."""
         return tuple(self.context["problems"])
+
+
+class ConfigWarning(UserWarning):
+    """A config says something that has no effect."""
 
 
 class ModeError(DicoreError):
