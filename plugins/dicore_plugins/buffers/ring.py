@@ -80,18 +80,18 @@ class Ring:
         if stop > self.capacity:
             self._push_around(batch, count)
         elif self._items is not None:
-            columns = batch.columns
+            columns, slots = batch.columns, slice(start, stop)
             for key, store in self._items:
-                store[start:stop] = columns[key]
+                store[slots] = columns[key]
         else:
             for store, leaf in zip(self._stores, self._leaves(batch), strict=True):
                 store[start:stop] = leaf
-        self.cursor = stop % self.capacity if stop >= self.capacity else stop
+        self.cursor = stop if stop < self.capacity else stop % self.capacity
         if self.count < self.capacity:
             self.count = min(self.count + count, self.capacity)
         first = self.push_count
-        self.push_count = first + count
-        return range(first, first + count)
+        self.push_count = last = first + count
+        return range(first, last)
 
     def _push_around(self, batch: Batch, count: int) -> None:
         """Writes rows that pass the seam; rows that would be overwritten at once are skipped."""

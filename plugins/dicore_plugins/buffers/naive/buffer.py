@@ -73,12 +73,12 @@ class NaiveReplayBuffer:
         Raises:
             SchemaError: the rows differ from the first ones in keys, dtypes or shapes.
         """
-        if not isinstance(data, Batch):
-            rows = [data] if isinstance(data, Mapping) else data
-            if len(rows) == 0:
-                return range(self.push_count, self.push_count)
-            data = Batch.from_rows(rows)
-        return self._ring.push(data)
+        if isinstance(data, Batch):
+            return self._ring.push(data)
+        rows = [data] if isinstance(data, Mapping) else data
+        if len(rows) == 0:
+            return range(self.push_count, self.push_count)
+        return self._ring.push(Batch.from_rows(rows))
 
     def sample_batch(
         self,

@@ -1,0 +1,129 @@
+"""How figures are measured: contenders in turn within one run, medians, ratios round by round.
+
+Every figure is one JSON line: name, value, unit, runs, min, max; a ratio also has its target.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+
+ROUNDS = int(os.environ.get("BENCH_ROUNDS", "7"))
+ROUND_S = float(os.environ.get("BENCH_ROUND_S", "0.25"))
+
+
+@functools.cache
+def machine() -> str:
+    """Returns processor, cores and Python in one line."""
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8") as lines:
+            model = next(line.split(":")[1].strip() for line in lines if "model name" in line)
+    except (OSError, StopIteration):
+        model = platform.processor() or platform.machine()
+    return f"{model}, {os.cpu_count()} cores, Python {platform.python_version()}"
+
+
+@functools.cache
+def commit() -> str:
+    """Returns the short revision of the checkout, or ''."""
+    found = subprocess.run(
+        ["git", "rev-parse", "--short", "HEAD"],  # noqa: S607 - whatever git the machine has
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return found.stdout.strip()
+
+
+def emit(name: str, values: list[float], unit: str, **facts: object) -> float:
+    """Prints one figure and returns its median."""
+    median = statistics.median(values)
+    line = {
+        "name": name,
+        "value": _round(median),
+        "unit": unit,
+        "runs": len(values),
+        "min": _round(min(values)),
+        "max": _round(max(values)),
+        **facts,
+        "commit": commit(),
+        "machine": machine(),
+    }
+    print(json.dumps(line), flush=True)
+    return median
+
+
+def _round(value: float) -> float:
+    return float(f"{value:.4g}")
+
+
+def contest(
+    row: str,
+    contenders: Mapping[str, Callable[[], object]],
+    units: float,
+    unit: str,
+    *,
+    against: Mapping[str, float],
+    ours: str = "dicore",
+    rounds: int = ROUNDS,
+    round_s: float = ROUND_S,
+) -> dict[str, list[float]]:
+    """Runs contenders A B C, A B C, … and prints each rate and the ratios of ours to the others.
+
+    Args:
+        row: The row of the targets (`P6`).
+        contenders: What to call, by name; each call does `units` units of work.
+        units: Units of work in one call.
+        unit: Name of the rate.
+        against: Smallest ratio wanted, by contender; those that are missing are left out.
+        ours: The contender that the ratios are of.
+        rounds: How often each is timed.
+        round_s: Seconds of each timing.
+    """
+    counts = {name: _calls(fn, round_s) for name, fn in contenders.items()}
+    rates: dict[str, list[float]] = {name: [] for name in contenders}
+    for _ in range(rounds):
+        for name, fn in contenders.items():
+            start = time.perf_counter()
+            for _ in range(counts[name]):
+                fn()
+            rates[name].append(counts[name] * units / (time.perf_counter() - start))
+    for name, values in rates.items():
+        emit(f"{row} {name}", values, unit)
+    for name, target in against.items():
+        if name in rates:
+            compare(row, rates[ours], rates[name], name, target)
+    return rates
+
+
+def compare(row: str, ours: list[float], theirs: list[float], name: str, target: float) -> float:
+    """Prints the ratio of two rates, round by round, and whether its median reaches the target."""
+    ratios = [a / b for a, b in zip(ours, theirs, strict=True)]
+    reached = statistics.median(ratios) >= target
+    return emit(f"{row} dicore / {name}", ratios, "x", target=target, reached=reached)
+
+
+def _calls(fn: Callable[[], object], round_s: float) -> int:
+    """Finds how many calls fill a round, after warming up."""
+    fn()
+    count, spent = 1, 0.0
+    while spent < round_s * 0.3:
+        start = time.perf_counter()
+        for _ in range(count):
+            fn()
+        spent = time.perf_counter() - start
+        if spent < round_s * 0.3:
+            count *= 2
+    return max(1, int(count * round_s / max(spent, 1e-9)))
+
+
+def missing(row: str, peer: str) -> None:
+    """Says that a peer is not installed."""
+    print(f"{row}: {peer} is not installed (benchmarks/peers.txt)", file=sys.stderr)
