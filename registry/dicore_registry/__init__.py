@@ -1,0 +1,27 @@
+"""dicore_registry: components found by name in installed metadata, imported only when asked for."""
+
+from dicore_registry.entry import LOCAL, STATUSES, Entry, Resolved, Status, canonical
+from dicore_registry.importing import is_import_path
+from dicore_registry.kind import Kind
+from dicore_registry.registry import Registry, default, register
+from dicore_registry.source import Place
+from dicore_registry.tombstone import Removed, Renamed, removed, renamed
+
+__all__ = [
+    "LOCAL",
+    "STATUSES",
+    "Entry",
+    "Kind",
+    "Place",
+    "Registry",
+    "Removed",
+    "Renamed",
+    "Resolved",
+    "Status",
+    "canonical",
+    "default",
+    "is_import_path",
+    "register",
+    "removed",
+    "renamed",
+]

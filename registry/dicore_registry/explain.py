@@ -1,0 +1,163 @@
+"""The texts of a failed lookup: misspelt, another kind, not installed, ambiguous, unusable."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from dicore_registry.entry import Entry, family
+from dicore_registry.errors import (
+    MissingDependencyError,
+    PluginConflictError,
+    PluginLoadError,
+    PluginVersionError,
+    RegistryError,
+    UnknownComponentError,
+)
+from dicore_registry.judge import nearest
+from dicore_registry.known import known
+
+_SHOWN = 20
+"""Names printed before the rest is only counted."""
+
+
+def at(where: str, text: str) -> str:
+    """Puts the config path before a text."""
+    return f"{where}: {text}" if where else text
+
+
+def unknown_kind(kind: str, kinds: Iterable[str], where: str) -> UnknownComponentError:
+    """Says that there is no such kind."""
+    kinds = sorted(kinds)
+    close = nearest(kind, kinds)
+    hint = f"did you mean '{close}'?" if close else f"kinds: {', '.join(kinds) or 'none'}"
+    return UnknownComponentError(at(where, f"no kind '{kind}'; {hint}"))
+
+
+def unknown(
+    kind: str, name: str, entries: Sequence[Entry], order: Sequence[str], where: str
+) -> UnknownComponentError:
+    """Says that nothing of this kind has this name, and what was probably meant.
+
+    Args:
+        kind: The kind asked for.
+        name: The name asked for, canonical, maybe `dist/name`.
+        entries: Everything declared.
+        order: Kinds in the order in which to name them.
+        where: Path of the key that asked.
+    """
+    text = f"no {kind} named '{name}'; {_hint(kind, name, entries, order)}"
+    return UnknownComponentError(at(where, text), context={"kind": kind, "name": name})
+
+
+def _hint(kind: str, name: str, entries: Sequence[Entry], order: Sequence[str]) -> str:
+    here = [entry for entry in entries if entry.kind == kind]
+    names = {entry.name for entry in here if entry.status != "broken"}
+    if "/" in name:
+        return _qualified_hint(kind, name, here)
+    return (
+        _misplaced(kind, name, entries)
+        or _not_installed(kind, name)
+        or _versions(name, names)
+        or _other_kinds(name, entries, order)
+        or _misspelt(kind, name, names)
+        or _installed(kind, names)
+    )
+
+
+def _misplaced(kind: str, name: str, entries: Sequence[Entry]) -> str:
+    """Finds the name in a misspelt group of this kind."""
+    for entry in entries:
+        if entry.name == name and f"did you mean 'dicore.{kind}'" in entry.reason:
+            return f"{entry.kind}/{entry.name} ({entry.provider}) is broken: {entry.reason}"
+    return ""
+
+
+def _not_installed(kind: str, name: str) -> str:
+    dist = known(kind).get(name)
+    return f"it is provided by '{dist}': pip install {dist}" if dist else ""
+
+
+def _versions(name: str, names: Iterable[str]) -> str:
+    stem, number = family(name)
+    if number is None:
+        return ""
+    numbered = sorted((family(known)[1] or 0, known) for known in names if family(known)[0] == stem)
+    return f"there is {', '.join(repr(known) for _, known in numbered)}" if numbered else ""
+
+
+def _other_kinds(name: str, entries: Sequence[Entry], order: Sequence[str]) -> str:
+    others = {entry.kind for entry in entries if entry.name == name}
+    found = [_article(other) for other in order if other in others]
+    return f"'{name}' is {' and '.join(found)}" if found else ""
+
+
+def _misspelt(kind: str, name: str, names: set[str]) -> str:
+    elsewhere = known(kind)
+    close = nearest(name, names | set(elsewhere))
+    if not close or close in names:
+        return f"did you mean '{close}'?" if close else ""
+    dist = elsewhere[close]
+    return f"did you mean '{close}', provided by '{dist}': pip install {dist}?"
+
+
+def _installed(kind: str, names: set[str]) -> str:
+    if names:
+        return f"installed: {_listed(sorted(names))} (dicore list {kind})"
+    dist = next(iter(known(kind).values()), "")
+    hint = f"; '{dist}' brings some: pip install {dist}" if dist else ""
+    return f"no {kind} is installed{hint}"
+
+
+def _qualified_hint(kind: str, name: str, here: Sequence[Entry]) -> str:
+    dist, _, bare = name.rpartition("/")
+    same_dist = sorted(entry.qualified for entry in here if entry.dist == dist)
+    same_name = sorted(entry.qualified for entry in here if entry.name == bare)
+    if close := nearest(name, [*same_dist, *same_name]):
+        return f"did you mean '{close}'?"
+    if same_dist:
+        return f"{dist} provides {_listed(same_dist)}"
+    return f"no installed package '{dist}' provides a {kind}: pip install {dist}?"
+
+
+def _article(kind: str) -> str:
+    return f"{'an' if kind[0] in 'aeiou' else 'a'} {kind}"
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return ", ".join(names[:_SHOWN]) + more
+
+
+def ambiguous(kind: str, name: str, rivals: Sequence[Entry], where: str) -> PluginConflictError:
+    """Says that several packages provide a name and how to write each."""
+    choices = ", ".join(f"'{entry.qualified}'" for entry in rivals)
+    text = f"{kind} '{name}' is provided by {len(rivals)} packages; write one of: {choices}"
+    return PluginConflictError(
+        at(where, text), context={"choices": tuple(entry.qualified for entry in rivals)}
+    )
+
+
+def default_conflict(kind: str, rivals: Sequence[Entry], where: str) -> PluginConflictError:
+    """Says that several packages set the default of a kind."""
+    each = ", ".join(f"{entry.dist}: '{entry.target}'" for entry in rivals)
+    text = f"{len(rivals)} packages set the default {kind} ({each}); name one in the config"
+    return PluginConflictError(at(where, text))
+
+
+def unusable(entry: Entry, where: str) -> RegistryError:
+    """Says why a declared component cannot be used."""
+    error: type[RegistryError] = {
+        "broken": PluginLoadError,
+        "incompatible": PluginVersionError,
+        "unavailable": MissingDependencyError,
+    }.get(entry.status, RegistryError)
+    text = f"{entry.label} is {entry.status}: {entry.reason}"
+    return error(at(where, text), context={"entry": entry})
+
+
+def failed(label: str, module: str, error: BaseException, where: str) -> PluginLoadError:
+    """Says that importing a component's module failed, and with what."""
+    lines = str(error).strip().splitlines() or [""]
+    said = f"{type(error).__name__}: {lines[0]}".rstrip(": ")
+    text = f"{label} failed to import {module}: {said}"
+    return PluginLoadError(at(where, text), context={"module": module})

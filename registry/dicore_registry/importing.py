@@ -1,0 +1,117 @@
+"""Imports what a target names; the only place of the registry that runs a component's code."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import importlib.util
+import re
+import sys
+from functools import partial
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Final
+
+from dicore_registry import explain
+from dicore_registry.entry import Resolved
+from dicore_registry.errors import UnknownComponentError
+from dicore_registry.judge import nearest
+
+_PRIVATE: Final = "_dicore_file_"
+
+
+def import_target(module: str, attr: str) -> Any:
+    """Imports a module and returns an attribute of it (dots reach inside); "" for the module."""
+    found: Any = importlib.import_module(module)
+    for part in filter(None, attr.split(".")):
+        found = getattr(found, part)
+    return found
+
+
+def import_file(path: Path) -> ModuleType:
+    """Imports one file under a private module name; the same file again gives the same module.
+
+    A file that changed since is imported anew.
+    """
+    path = path.resolve()
+    stem = re.sub(r"\W", "_", path.stem)
+    name = f"{_PRIVATE}{stem}_{hashlib.sha256(str(path).encode()).hexdigest()[:12]}"
+    digest = file_digest(path)
+    loaded = sys.modules.get(name)
+    if loaded is not None and getattr(loaded, "__dicore_digest__", None) == digest:
+        return loaded
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"{path} is not a Python file")
+    module = importlib.util.module_from_spec(spec)
+    module.__dict__["__dicore_digest__"] = digest
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
+    return module
+
+
+def file_digest(path: str | Path) -> str:
+    """Returns `sha256:<hex>` of a file's bytes; "" if it cannot be read."""
+    try:
+        return "sha256:" + hashlib.sha256(Path(path).read_bytes()).hexdigest()
+    except OSError:
+        return ""
+
+
+def is_import_path(text: str) -> bool:
+    """Says whether a `type` names a module or file instead of a component.
+
+    `pkg.mod:Class` and `./file.py:Class` do; `gymnasium:CartPole-v1` does not, for its left side
+    has neither a dot nor a path.
+    """
+    left, colon, _ = text.rpartition(":")
+    return bool(colon) and ("." in left or "/" in left or "\\" in left)
+
+
+def resolve_path(kind: str, text: str, where: str) -> Resolved:
+    """Imports what `pkg.mod:Class` or `./file.py:Class` names.
+
+    Args:
+        kind: The kind that is asked for; only for messages.
+        text: The import path.
+        where: Path of the config key that asks.
+
+    Raises:
+        UnknownComponentError: there is no such file, module or attribute.
+        PluginLoadError: importing it raised.
+    """
+    left, _, attr = text.rpartition(":")
+    module = _module(kind, text, left, where)
+    found: Any = module
+    try:
+        for part in attr.split("."):
+            found = getattr(found, part)
+    except AttributeError as error:
+        close = nearest(attr, [name for name in vars(module) if not name.startswith("_")])
+        hint = f"; did you mean '{close}'?" if close else ""
+        said = f"'{left}' has no '{attr}'{hint}"
+        raise UnknownComponentError(explain.at(where, said)) from error
+    return Resolved(text, found, None, partial(_facts, text, module))
+
+
+def _module(kind: str, text: str, left: str, where: str) -> ModuleType:
+    file = left.endswith(".py") or "/" in left or "\\" in left
+    if file and not Path(left).is_file():
+        raise UnknownComponentError(explain.at(where, f"no file '{left}' in {Path.cwd()}"))
+    try:
+        return import_file(Path(left)) if file else importlib.import_module(left)
+    except (Exception, SystemExit) as error:
+        missing = error.name if isinstance(error, ModuleNotFoundError) else None
+        if missing and not file and f"{left}.".startswith(f"{missing}."):
+            raise UnknownComponentError(explain.at(where, f"no module '{missing}'")) from error
+        raise explain.failed(f"{kind} '{text}'", left, error, where) from error
+
+
+def _facts(text: str, module: ModuleType) -> dict[str, Any]:
+    source = file_digest(module.__file__) if module.__file__ else ""
+    facts = {"type": text, "dist": "", "version": "", "target": text}
+    return {**facts, "source": source, "editable": False}

@@ -1,0 +1,34 @@
+"""Names that are known though nothing installed provides them: which distribution brings each."""
+
+from __future__ import annotations
+
+from typing import Final
+
+_NAMES: Final[dict[str, dict[str, str]]] = {
+    "dicore-plugins": {
+        "buffer": "naive",
+        "collector": "sample",
+        "env_manager": "base",
+        "evaluator": "interaction",
+        "learner": "base",
+        "learner_hook": "load_ckpt log_show save_ckpt",
+        "logger": "console jsonl tensorboard",
+        "middleware": (
+            "ckpt_saver data_pusher eps_greedy_handler inferencer interaction_evaluator "
+            "offpolicy_data_fetcher offpolicy_learner rolloutor step_collector trainer"
+        ),
+        "model": "dqn",
+        "model_wrapper": "argmax_sample base eps_greedy_sample multinomial_sample target",
+        "pipeline": "serial",
+        "policy": "dqn random",
+    },
+    "dicore-contrib-envs": {
+        "env": "acrobot cartpole gymnasium lunarlander mountain_car pendulum",
+        "preset": "acrobot_dqn cartpole_dqn lunarlander_dqn mountain_car_dqn",
+    },
+}
+
+
+def known(kind: str) -> dict[str, str]:
+    """Returns, for a kind, the distribution that brings each known name."""
+    return {name: dist for dist, kinds in _NAMES.items() for name in kinds.get(kind, "").split()}

@@ -1,0 +1,75 @@
+"""Components that a decorator registers in this process: notebooks, project code, single files."""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import dataclass
+from typing import Any
+
+from dicore_registry.entry import LOCAL, Entry, canonical, is_name
+from dicore_registry.errors import PluginConflictError, RegistryError
+from dicore_registry.source import Place
+
+
+@dataclass(frozen=True, slots=True)
+class Local:
+    """A registered object with its declaration."""
+
+    entry: Entry
+    target: Any
+
+    @property
+    def place(self) -> Place:
+        """Where it was registered, with its own docstring (not that of its class)."""
+        file, _, line = self.entry.file.rpartition(":")
+        doc = self.target.__doc__ or ""
+        own = isinstance(self.target, type) or doc != type(self.target).__doc__
+        return Place(file, int(line or 1), inspect.cleandoc(doc) if own else "")
+
+
+def declare(kind: str, name: str, target: Any, file: str) -> Local:
+    """Makes the declaration of an object.
+
+    Args:
+        kind: A registered kind.
+        name: The component's name.
+        target: A class, a function, or a dict of kind `preset`.
+        file: `file:line` of the decorator.
+
+    Raises:
+        RegistryError: the name is not allowed.
+    """
+    key = canonical(name)
+    if not is_name(key):
+        raise RegistryError(
+            f"bad name {name!r} ({file}): a name is a letter, then letters, digits, '_'"
+        )
+    module = getattr(target, "__module__", "") or "__main__"
+    attr = getattr(target, "__qualname__", "") or key
+    return Local(Entry(kind, key, LOCAL, "", f"{module}:{attr}", file=file), target)
+
+
+def same(new: Local, old: Local) -> bool:
+    """Says whether this is what was registered before: itself, or its cell or module run again."""
+    if new.target is old.target:
+        return True
+    nested = "<locals>" in new.entry.target  # a factory makes different objects of one name
+    return new.entry.target == old.entry.target and not nested
+
+
+def taken(new: Local, other: str) -> PluginConflictError:
+    """Says that the name belongs to something else, naming both files."""
+    entry = new.entry
+    return PluginConflictError(
+        f"{entry.kind} '{entry.name}' ({entry.file}) is registered already: {other}",
+        hint="pass override=True to put this one in its place",
+        context={"file": entry.file, "other": other},
+    )
+
+
+def caller(depth: int) -> str:
+    """Returns `file:line` of the code that called, `depth` frames up."""
+    frame = inspect.currentframe()
+    for _ in range(depth + 1):
+        frame = frame.f_back if frame is not None else None
+    return f"{frame.f_code.co_filename}:{frame.f_lineno}" if frame is not None else ""

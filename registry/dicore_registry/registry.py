@@ -1,0 +1,336 @@
+"""The registry: what is declared, by whom, whether it can be used, and the object itself."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import warnings
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from functools import cache, cached_property, partial
+from typing import Any, TypeVar
+
+from dicore_registry import explain
+from dicore_registry.entry import LOCAL, Entry, Resolved, canonical, family
+from dicore_registry.errors import DicoreError, PluginLoadError, UnknownComponentError
+from dicore_registry.importing import (
+    file_digest,
+    import_target,
+    is_import_path,
+    resolve_path,
+)
+from dicore_registry.judge import RESERVED, judge, lacking
+from dicore_registry.kind import Kind
+from dicore_registry.kinds import Kinds
+from dicore_registry.local import Local, caller, declare, same, taken
+from dicore_registry.metadata import FIRST_PARTY, Dist, installed
+from dicore_registry.requirements import dist_name
+from dicore_registry.source import Place, Sources
+from dicore_registry.switches import Switches
+from dicore_registry.tombstone import Removed, Renamed
+
+T = TypeVar("T")
+
+
+class Registry:
+    """Finds components by name; the metadata is read once, at the first question.
+
+    Args:
+        distributions: The distributions to look at; None for all that are installed.
+        environ: Where the switches stand (`DICORE_NO_PLUGINS` …); None for the process's own.
+    """
+
+    def __init__(
+        self,
+        distributions: Iterable[importlib.metadata.Distribution] | None = None,
+        *,
+        environ: Mapping[str, str] | None = None,
+    ) -> None:
+        self._given = None if distributions is None else list(distributions)
+        self._environ = environ
+        self._local: dict[tuple[str, str], Local] = {}
+        self._index: dict[str, list[Entry]] = {}
+        self._warned: set[str] = set()
+        self._sources = Sources()
+
+    @cached_property
+    def _dists(self) -> dict[str, Dist]:
+        return installed(self._given)
+
+    @cached_property
+    def _declared(self) -> list[Entry]:
+        environ = os.environ if self._environ is None else self._environ
+        return judge(self._dists, Switches.read(environ))
+
+    def rescan(self) -> None:
+        """Forgets what was read, after an installation; decorators stay registered."""
+        self._sources = Sources()
+        self._index = {}
+        for name in ("_dists", "_declared"):
+            self.__dict__.pop(name, None)
+
+    def kinds(self) -> Mapping[str, Kind]:
+        """Returns the kinds by name; a `Kind` object is imported when it is looked at."""
+        return Kinds(self)
+
+    def entries(self, kind: str | None = None) -> list[Entry]:
+        """Returns what is declared, sorted by kind, name and distribution.
+
+        Args:
+            kind: Only of this kind (also `kind`, `default` or `plugin`); None for the components
+                of all kinds and everything that is broken.
+        """
+        if kind is not None:
+            return list(self._by_kind().get(canonical(kind), ()))
+        return [
+            entry
+            for name, found in self._by_kind().items()
+            for entry in found
+            if name not in RESERVED or entry.status == "broken"
+        ]
+
+    def find(self, kind: str, name: str, where: str = "") -> Entry:
+        """Returns the declaration of a component that can be used.
+
+        Args:
+            kind: The kind's name.
+            name: `name` or `dist/name`, case and `-`/`_` being one; a bare `name` also means the
+                highest of `name_v1`, `name_v2` …
+            where: Path of the config key that asks; begins every error.
+
+        Raises:
+            UnknownComponentError: nothing installed has this name.
+            PluginConflictError: several packages have it.
+            PluginVersionError: it was made for another version of dicore.
+            MissingDependencyError: an extra that it needs is not installed.
+            PluginLoadError: its declaration is broken.
+        """
+        kind = self._known_kind(kind, where)
+        provider, _, bare = name.strip().rpartition("/")
+        key = canonical(bare)
+        here = self.entries(kind)
+        if provider:
+            provider = dist_name(provider)
+            here = [entry for entry in here if entry.dist == provider]
+        matches = [entry for entry in here if key in (entry.name, family(entry.name)[0])]
+        matches = matches if provider else _keepers(matches)
+        if not matches:
+            spelt = f"{provider}/{key}" if provider else key
+            raise explain.unknown(kind, spelt, self.entries(), self._order(key), where)
+        usable = [e for e in matches if e.status not in ("incompatible", "disabled", "broken")]
+        if not usable:
+            raise explain.unusable(_newest(matches, key), where)
+        rivals = {entry.dist: entry for entry in usable}
+        if len(rivals) > 1:
+            best = [_newest([e for e in usable if e.dist == dist], key) for dist in sorted(rivals)]
+            raise explain.ambiguous(kind, key, best, where)
+        return self._available(_newest(usable, key), where)
+
+    def load(self, entry: Entry, where: str = "") -> Any:
+        """Imports the object that an entry names; nothing else is touched when that fails.
+
+        Raises:
+            PluginLoadError: the import raised, or the module has no such attribute; the text names
+                the package, its version and the exception, which is the cause.
+        """
+        if entry.status in ("incompatible", "disabled", "broken", "unavailable"):
+            raise explain.unusable(entry, where)
+        if entry.dist == LOCAL:
+            return self._local[entry.kind, entry.name].target
+        try:
+            return import_target(entry.module, entry.attr)
+        except (Exception, SystemExit) as error:
+            raise explain.failed(entry.label, entry.module, error, where) from error
+
+    def resolve(self, kind: str, type_string: str, where: str = "") -> Resolved:
+        """Finds and imports what a config's `type` names.
+
+        Args:
+            kind: The kind that the config asks for there.
+            type_string: A name as for `find`, `pkg.mod:Class` or `./file.py:Class`.
+            where: Path of the config key that asks; begins every error.
+
+        Raises:
+            UnknownComponentError: there is no such component, module, file or attribute.
+            RegistryError: as `find` and `load` say.
+        """
+        if is_import_path(type_string):
+            return resolve_path(self._known_kind(kind, where), type_string, where)
+        if ":" in type_string:
+            raise UnknownComponentError(
+                explain.at(where, f"'{type_string}' is no {kind}"),
+                hint="an import path is 'pkg.mod:Class' or './file.py:Class'",
+            )
+        qualified = "/" in type_string
+        entry = self.find(kind, type_string, where)
+        target = self.load(entry, where)
+        passed: set[str] = set()
+        while isinstance(target, Renamed | Removed):
+            entry = self._moved(entry, target, passed, where)
+            target = self.load(entry, where)
+        qualified = qualified or entry.status in ("conflict", "shadowed")
+        name = entry.qualified if qualified else entry.name
+        return Resolved(name, target, entry, partial(self.provenance, entry, name))
+
+    def default(self, kind: str, where: str = "") -> str | None:
+        """Returns the name of the component that a kind uses when a config is silent, if any.
+
+        Raises:
+            PluginConflictError: several packages say so, none of them dicore's own.
+        """
+        said = [e for e in self.entries("default") if e.name == kind]
+        rivals = [entry for entry in said if entry.status == "conflict"]
+        if rivals:
+            raise explain.default_conflict(kind, rivals, where)
+        return next((entry.target for entry in said if entry.status == "ok"), None)
+
+    def register(self, kind: str, name: str, *, override: bool = False) -> Callable[[T], T]:
+        """Registers the decorated object in this process, provider `local`.
+
+        Args:
+            kind: The kind's name.
+            name: The component's name.
+            override: Take the name even if something else has it.
+
+        Raises:
+            PluginConflictError: something else has the name; the text names both files.
+        """
+        return self._registering(kind, name, override, caller(1))
+
+    def summary(self, entry: Entry) -> str:
+        """Returns the first docstring line of a target by text search; "" if there is none.
+
+        Nothing is imported. Of a dict or another value it is the string right below it.
+        """
+        place = self.place(entry)
+        return place.summary if place is not None else ""
+
+    def place(self, entry: Entry) -> Place | None:
+        """Returns file, line and docstring of a target, by text search; None if not to be seen."""
+        if entry.dist == LOCAL:
+            return self._local[entry.kind, entry.name].place
+        if entry.kind == "default" or entry.status == "broken":
+            return None
+        return self._sources.place(entry.target)
+
+    def provenance(self, entry: Entry, name: str = "") -> dict[str, Any]:
+        """Returns who supplies a component: type, dist, version, target, source, editable.
+
+        Args:
+            entry: The component.
+            name: What a config calls it; "" for its canonical name.
+        """
+        place = self.place(entry)
+        dist = self._dists.get(entry.dist)
+        return {
+            "type": name or entry.name,
+            "dist": entry.dist,
+            "version": entry.version,
+            "target": entry.target,
+            "source": file_digest(place.file) if place is not None else "",
+            **(dist.origin if dist is not None else {"editable": False}),
+        }
+
+    def _by_kind(self) -> dict[str, list[Entry]]:
+        if not self._index:
+            found = [self._overridden(entry) for entry in self._declared]
+            found += [local.entry for local in self._local.values()]
+            for entry in sorted(found, key=lambda entry: (entry.kind, entry.name, entry.dist)):
+                self._index.setdefault(entry.kind, []).append(entry)
+        return self._index
+
+    def _known_kind(self, kind: str, where: str) -> str:
+        name = canonical(kind)
+        if name not in self.kinds() and name not in RESERVED:
+            raise explain.unknown_kind(kind, self.kinds(), where)
+        return name
+
+    def _order(self, name: str) -> list[str]:
+        """Orders the kinds that have a name: those nearest to the root of a config first."""
+        kinds = self.kinds()
+
+        def depth(kind: str) -> tuple[bool, int, str]:
+            try:
+                section = kinds[kind].section
+            except DicoreError:
+                section = ""
+            return not section, section.count("."), kind
+
+        return sorted({e.kind for e in self.entries() if e.name == name} & set(kinds), key=depth)
+
+    def _overridden(self, entry: Entry) -> Entry:
+        local = self._local.get((entry.kind, entry.name))
+        if local is None or entry.status in ("broken", "disabled", "incompatible"):
+            return entry
+        return replace(entry, status="shadowed", reason=f"overridden at {local.entry.file}")
+
+    def _available(self, entry: Entry, where: str) -> Entry:
+        if entry.status in ("conflict", "shadowed") and (lacks := lacking(entry, self._dists)):
+            entry = replace(entry, status="unavailable", reason=lacks)
+        if entry.status == "unavailable":
+            raise explain.unusable(entry, where)
+        return entry
+
+    def _moved(self, entry: Entry, stone: Renamed | Removed, passed: set[str], where: str) -> Entry:
+        if isinstance(stone, Removed):
+            raise UnknownComponentError(
+                explain.at(where, f"{entry.label} was removed in {stone.since}: {stone.text}")
+            )
+        if entry.name in passed:
+            raise PluginLoadError(explain.at(where, f"{entry.label} is renamed in a circle"))
+        passed.add(entry.name)
+        text = f"{entry.label} is called '{stone.to}' since {stone.since}"
+        if text not in self._warned:
+            self._warned.add(text)
+            warnings.warn(explain.at(where, text), FutureWarning, stacklevel=4)
+        return self.find(entry.kind, f"{entry.dist}/{stone.to}", where)
+
+    def _registering(self, kind: str, name: str, override: bool, file: str) -> Callable[[T], T]:
+        known = self._known_kind(kind, "")
+
+        def put(target: T) -> T:
+            new = declare(known, name, target, file)
+            key = (known, new.entry.name)
+            old = self._local.get(key)
+            if not override and old is not None and not same(new, old):
+                raise taken(new, old.entry.file)
+            if not override and old is None:
+                for entry in self.entries(known):
+                    if entry.name == new.entry.name and entry.status not in ("broken", "disabled"):
+                        raise taken(new, self._whereabouts(entry))
+            self._local[key] = new
+            self._index = {}
+            return target
+
+        return put
+
+    def _whereabouts(self, entry: Entry) -> str:
+        place = self.place(entry)
+        where = f"{place.file}:{place.line}" if place is not None else entry.target
+        return f"{where} ({entry.provider})"
+
+
+def _keepers(matches: list[Entry]) -> list[Entry]:
+    """Returns who may answer to a bare name: local, else dicore's own, else all not shadowed."""
+    for owners in ({LOCAL}, FIRST_PARTY):
+        kept = [e for e in matches if e.dist in owners and e.status not in ("broken", "disabled")]
+        if kept:
+            return kept
+    return [entry for entry in matches if entry.status != "shadowed"] or matches
+
+
+def _newest(entries: list[Entry], key: str) -> Entry:
+    """Returns the entry that a name means: itself, else the highest of its numbered versions."""
+    exact = [entry for entry in entries if entry.name == key]
+    return exact[0] if exact else max(entries, key=lambda entry: family(entry.name)[1] or 0)
+
+
+@cache
+def default() -> Registry:
+    """Returns the registry of everything installed; one per process."""
+    return Registry()
+
+
+def register(kind: str, name: str, *, override: bool = False) -> Callable[[T], T]:
+    """Registers the decorated object with `default()`; see `Registry.register`."""
+    return default()._registering(kind, name, override, caller(1))  # noqa: SLF001 - same module

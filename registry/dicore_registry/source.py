@@ -1,0 +1,188 @@
+"""Reads what a target's file says of it by text search: nothing is imported, parents neither.
+
+`ast` would know more and cost more than the whole listing may; what the search cannot make out is
+left blank.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+from dataclasses import dataclass
+from typing import Final
+
+_HOPS: Final = 4
+"""Re-exports followed before giving up."""
+
+_DOC: Final = re.compile(r"[rRuUbB]{0,2}(\"\"\"|'''|\"|')(.*)", re.DOTALL)
+_NOT_A_NEIGHBOUR: Final = (" ", "\t", ")", "]", "}", "#")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a target is defined.
+
+    Args:
+        file: The path of its file.
+        line: The line of its definition, from 1; 1 for a whole module.
+        doc: Its docstring; "" if there is none to be seen.
+    """
+
+    file: str
+    line: int
+    doc: str
+
+    @property
+    def summary(self) -> str:
+        """The first line of the docstring that is not blank."""
+        return next((line.strip() for line in self.doc.splitlines() if line.strip()), "")
+
+
+class Sources:
+    """Finds and reads the files of targets; remembers what it read."""
+
+    def __init__(self) -> None:
+        self._files: dict[str, str] = {}
+        self._texts: dict[str, str] = {}
+        self._roots: dict[str, list[str]] = {}
+
+    def place(self, target: str) -> Place | None:
+        """Returns where `module:attr` (or a module) is defined; None if that is not to be seen."""
+        module, _, attr = target.partition(":")
+        for _ in range(_HOPS):
+            file = self.file(module)
+            text = self._text(file)
+            if not text:
+                return None
+            if not attr:
+                return Place(file, 1, _literal(text.lstrip("\ufeff").split("\n"), 0))
+            lines = text.split("\n")
+            at = _definition(text, attr)
+            if at is not None:
+                return Place(file, at + 1, _documentation(lines, at))
+            package = os.path.basename(file) == "__init__.py"  # noqa: PTH119 - pathlib is slow here
+            module, attr = _origin(text, module, attr, package=package)
+        return None
+
+    def file(self, module: str) -> str:
+        """Returns the path of a module's file; "" if no finder knows it."""
+        if module not in self._files:
+            self._files[module] = self._find(module)
+        return self._files[module]
+
+    def _find(self, module: str) -> str:
+        root, *rest = module.split(".")
+        if root not in self._roots:
+            self._roots[root] = _root(root)
+        found = self._roots[root]
+        if not rest:
+            return next((path for path in found if path.endswith(".py")), "")
+        folders = [path for path in found if not path.endswith(".py")]
+        for folder in folders:
+            path = "/".join([folder, *rest])
+            for file in (f"{path}.py", f"{path}/__init__.py"):
+                if os.path.isfile(file):  # noqa: PTH113
+                    return file
+        return ""
+
+    def _text(self, file: str) -> str:
+        if file and file not in self._texts:
+            try:
+                with open(file, encoding="utf-8", errors="replace") as stream:  # noqa: PTH123
+                    self._texts[file] = stream.read()
+            except OSError:
+                self._texts[file] = ""
+        return self._texts.get(file, "")
+
+
+def _root(name: str) -> list[str]:
+    """Returns the file of a top-level module and the folders that its submodules lie in."""
+    try:
+        spec = importlib.util.find_spec(name)
+    except (ImportError, ValueError, AttributeError):
+        return []
+    if spec is None:
+        return []
+    file = [spec.origin] if spec.origin and spec.origin.endswith(".py") else []
+    return file + list(spec.submodule_search_locations or ())
+
+
+def _definition(text: str, attr: str) -> int | None:
+    """Returns the index of the line where a top-level name is defined; the last one counts."""
+    if "." in attr:
+        return None
+    spaces = "[ \\t]"
+    block = rf"(?:class|(?:async{spaces}+)?def){spaces}+{attr}\b"
+    value = rf"{attr}{spaces}*(?::[^=\n]+)?=(?!=)"
+    hits = list(re.finditer(f"^(?:{block}|{value})", text, re.MULTILINE))
+    return text.count("\n", 0, hits[-1].start()) if hits else None
+
+
+def _documentation(lines: list[str], at: int) -> str:
+    if re.match(r"(class|def|async)[ \t]", lines[at]):
+        return _docstring(lines, at)
+    return _attribute_doc(lines, at)
+
+
+def _docstring(lines: list[str], at: int) -> str:
+    """Returns the string that follows the header of a class or function."""
+    for index in range(at, len(lines)):
+        line = lines[index].partition("#")[0].rstrip()
+        if index > at and line and not line.startswith(_NOT_A_NEIGHBOUR):
+            return ""  # the next definition: the header ended on its own line
+        if line.endswith(":"):
+            return _literal(lines, index + 1)
+    return ""
+
+
+def _attribute_doc(lines: list[str], at: int) -> str:
+    """Returns the string that stands directly below an assignment."""
+    for index in range(at + 1, len(lines)):
+        line = lines[index]
+        if line.strip() and not line.startswith(_NOT_A_NEIGHBOUR):
+            return _literal(lines, index)
+    return ""
+
+
+def _literal(lines: list[str], start: int) -> str:
+    """Returns the string literal that begins at the first line that says something."""
+    for index in range(start, len(lines)):
+        line = lines[index].strip()
+        if not line or line.startswith("#"):
+            continue
+        match = _DOC.match(line)
+        if match is None:
+            return ""
+        quote, first = match[1], match[2]
+        rest = "\n".join([first, *lines[index + 1 :]]) if len(quote) == 3 else first
+        body, closed, _ = rest.partition(quote)
+        return _dedent(body) if closed else ""
+    return ""
+
+
+def _dedent(doc: str) -> str:
+    first, newline, rest = doc.partition("\n")
+    if not newline:
+        return doc.strip()
+    import textwrap
+
+    return f"{first.strip()}\n{textwrap.dedent(rest)}".strip()
+
+
+def _origin(text: str, module: str, attr: str, *, package: bool) -> tuple[str, str]:
+    """Returns where a re-exported name comes from; ("", "") if it is not imported by name."""
+    for match in re.finditer(
+        r"^from[ \t]+(\.*)([\w.]*)[ \t]+import[ \t]+(\([^)]*\)|[^\n]*)", text, re.MULTILINE
+    ):
+        dots, source, names = match.groups()
+        for item in names.strip("()").replace("\n", ",").split(","):
+            words = item.partition("#")[0].split()
+            if not words or words[-1] != attr:
+                continue
+            if dots:
+                parts = module.split(".")
+                keep = len(parts) - len(dots) + package
+                source = ".".join([*parts[:keep], *filter(None, [source])])
+            return source, words[0]
+    return "", ""
