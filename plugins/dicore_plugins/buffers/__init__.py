@@ -1,0 +1,26 @@
+"""Where experience waits between acting and learning."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dicore_plugins.lazy import lazy
+
+if TYPE_CHECKING:
+    from dicore_plugins.buffers.naive.buffer import NaiveBuffer, NaiveReplayBuffer
+    from dicore_plugins.buffers.ring import Ring
+
+__all__ = [
+    "NaiveBuffer",
+    "NaiveReplayBuffer",
+    "Ring",
+]
+
+__getattr__ = lazy(
+    __name__,
+    {
+        "NaiveBuffer": ".naive.buffer",
+        "NaiveReplayBuffer": ".naive.buffer",
+        "Ring": ".ring",
+    },
+)

@@ -1,0 +1,44 @@
+"""What is done before and after a learner's run and iterations."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dicore_plugins.lazy import lazy
+
+if TYPE_CHECKING:
+    from dicore_plugins.hooks.forms import (
+        add_learner_hook,
+        build_learner_hook_by_cfg,
+        merge_hooks,
+        register_learner_hook,
+        show_hooks,
+    )
+    from dicore_plugins.hooks.load_ckpt import LoadCkptHook
+    from dicore_plugins.hooks.log_show import LogShowHook
+    from dicore_plugins.hooks.save_ckpt import SaveCkptHook
+
+__all__ = [
+    "LoadCkptHook",
+    "LogShowHook",
+    "SaveCkptHook",
+    "add_learner_hook",
+    "build_learner_hook_by_cfg",
+    "merge_hooks",
+    "register_learner_hook",
+    "show_hooks",
+]
+
+__getattr__ = lazy(
+    __name__,
+    {
+        "LoadCkptHook": ".load_ckpt",
+        "LogShowHook": ".log_show",
+        "SaveCkptHook": ".save_ckpt",
+        "add_learner_hook": ".forms",
+        "build_learner_hook_by_cfg": ".forms",
+        "merge_hooks": ".forms",
+        "register_learner_hook": ".forms",
+        "show_hooks": ".forms",
+    },
+)

@@ -15,7 +15,7 @@ from typing import Any
 from dicore.errors import DicoreError, HookError
 from dicore.interfaces.hook import POSITIONS, ILearnerHook
 from dicore_registry import default as default_registry
-from dicore_registry import register
+from dicore_registry import is_import_path, register
 
 _SIMPLE = re.compile(rf"(?P<type>\w+?)_(?P<position>{'|'.join(POSITIONS)})$")
 _FULL_KEYS = {"type", "name", "priority", "position", "ext_args"}
@@ -62,7 +62,8 @@ def hook_problems(hook: Any) -> Iterator[tuple[str, str]]:
                 close = difflib.get_close_matches(key, _FULL_KEYS, 1)
                 hint = f"; did you mean '{close[0]}'?" if close else ""
                 yield f"{path}.{key}", f"a hook has no option '{key}'{hint}"
-            _resolve(spec["type"], path)
+            if not is_import_path(spec["type"]):
+                default_registry().find("learner_hook", spec["type"], path)
             position = spec.get("position", "after_iter")
             if position not in POSITIONS:
                 yield f"{path}.position", f"expected one of {', '.join(POSITIONS)}, got {position!r}"

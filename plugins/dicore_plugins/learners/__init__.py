@@ -1,0 +1,21 @@
+"""What feeds a policy's learn mode."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dicore_plugins.lazy import lazy
+
+if TYPE_CHECKING:
+    from dicore_plugins.learners.base.learner import BaseLearner
+
+__all__ = [
+    "BaseLearner",
+]
+
+__getattr__ = lazy(
+    __name__,
+    {
+        "BaseLearner": ".base.learner",
+    },
+)

@@ -1,0 +1,26 @@
+"""Whole trainings, put together from middleware."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dicore_plugins.lazy import lazy
+
+if TYPE_CHECKING:
+    from dicore_plugins.pipelines.entry import serial_pipeline
+    from dicore_plugins.pipelines.parts import Parts, build_parts
+
+__all__ = [
+    "Parts",
+    "build_parts",
+    "serial_pipeline",
+]
+
+__getattr__ = lazy(
+    __name__,
+    {
+        "Parts": ".parts",
+        "build_parts": ".parts",
+        "serial_pipeline": ".entry",
+    },
+)

@@ -1,0 +1,27 @@
+"""Algorithms; each is a folder with its options (light) and its policy."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dicore_plugins.lazy import lazy
+
+if TYPE_CHECKING:
+    from dicore_plugins.policies.base import Policy
+    from dicore_plugins.policies.dqn.policy import DQNPolicy
+    from dicore_plugins.policies.random.policy import RandomPolicy
+
+__all__ = [
+    "DQNPolicy",
+    "Policy",
+    "RandomPolicy",
+]
+
+__getattr__ = lazy(
+    __name__,
+    {
+        "DQNPolicy": ".dqn.policy",
+        "Policy": ".base",
+        "RandomPolicy": ".random.policy",
+    },
+)

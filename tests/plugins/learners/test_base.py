@@ -1,0 +1,168 @@
+"""BaseLearner over a hand-made mode: order of hooks, counting, sources of data, state."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any, NamedTuple
+
+import pytest
+import torch
+
+from dicore.errors import HookError, UsageError
+from dicore.interfaces.hook import POSITIONS, LearnerHook
+from dicore_plugins.learners import BaseLearner
+from dicore_plugins.learners.base.config import BaseLearnerConfig, DataloaderConfig
+
+
+class Mode(NamedTuple):
+    """A learn mode of plain functions: nobody asks for a class."""
+
+    forward: Any
+    state_dict: Any
+    load_state_dict: Any
+    get_attribute: Any
+
+
+def mode(updates: int = 1, calls: list[Any] | None = None) -> Mode:
+    loaded: dict[str, Any] = {}
+
+    def forward(data: Any, **kwargs: Any) -> Any:
+        if calls is not None:
+            calls.append("forward")
+        results = [
+            {"total_loss": torch.tensor(float(i)), "priority": torch.ones(2)}
+            for i in range(updates)
+        ]
+        return results[0] if updates == 1 else results
+
+    return Mode(forward, lambda: {"w": 3, **loaded}, loaded.update, {"batch_size": 4}.__getitem__)
+
+
+class Recorder(LearnerHook):
+    def __init__(self, name: str, position: str, priority: int, calls: list[Any]) -> None:
+        super().__init__(name, position=position, priority=priority)
+        self.calls = calls
+
+    def __call__(self, engine: Any) -> None:
+        self.calls.append((self.name, engine.last_iter))
+
+
+def learner(policy: Any = None, **options: Any) -> BaseLearner:
+    return BaseLearner(BaseLearnerConfig(hook=[], **options), policy or mode())
+
+
+def test_one_iteration_in_its_order() -> None:
+    calls: list[Any] = []
+    engine = learner(mode(calls=calls))
+    for position in ("before_iter", "after_iter"):
+        engine.register_hook(Recorder(position, position, 10, calls))
+    engine.train([{"replay_unique_id": "a", "replay_buffer_idx": 3}], envstep=7)
+    assert calls == [("before_iter", 0), "forward", ("after_iter", 1)]
+    assert engine.envstep == 7
+    assert engine.learn_info["learner_step"] == 1
+    assert engine.priority_info["replay_unique_id"] == ["a"]
+    assert engine.priority_info["priority"].tolist() == [1, 1]
+
+
+def test_several_updates_in_one_call_are_counted() -> None:
+    engine = learner(mode(updates=8))
+    outputs = engine.train([])
+    assert len(outputs) == 8
+    assert engine.train_iter == 8
+    assert engine.log_buffer.means() == {"total_loss": 3.5}
+
+
+def test_hooks_run_by_priority_and_ties_by_registration() -> None:
+    calls: list[Any] = []
+    engine = learner()
+    for name, priority in [("late", 100), ("tie1", 20), ("tie2", 20), ("first", 0), ("tie3", 20)]:
+        engine.register_hook(Recorder(name, "after_iter", priority, calls))
+    engine.call_hook("after_iter")
+    assert [name for name, _ in calls] == ["first", "tie1", "tie2", "tie3", "late"]
+
+
+def test_start_runs_to_the_end_of_its_iterations() -> None:
+    calls: list[Any] = []
+    engine = learner(train_iterations=10)
+    for position in POSITIONS:
+        engine.register_hook(Recorder(position, position, 1, calls))
+    engine.get_data = lambda batch_size: [{"size": batch_size}]
+    engine.start()
+    engine.close()
+    names = [name for name, _ in calls]
+    assert {position: names.count(position) for position in POSITIONS} == {
+        "before_run": 1, "before_iter": 10, "after_iter": 10, "after_run": 1,
+    }
+    assert engine.learn_info["learner_done"]
+
+
+def test_start_without_a_source_says_what_to_set() -> None:
+    with pytest.raises(UsageError, match="get_data"):
+        learner().start()
+
+
+def test_a_source_that_raises_surfaces() -> None:
+    engine = learner()
+
+    def broken(batch_size: int) -> Any:
+        raise OSError("disk gone")
+
+    engine.get_data = broken
+    with pytest.raises(OSError, match="disk gone"):
+        engine.start()
+    engine.close()
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_a_blocked_source_does_not_block_close(workers: int) -> None:
+    engine = learner(dataloader=DataloaderConfig(num_workers=workers))
+    blocked, release = threading.Event(), threading.Event()
+
+    def source(batch_size: int) -> Any:
+        blocked.set()
+        release.wait(20)
+        return None
+
+    engine.get_data = source
+    runner = threading.Thread(target=engine.start)
+    runner.start()
+    assert blocked.wait(5)
+    engine.close()
+    engine.close()
+    runner.join(5)
+    assert not runner.is_alive()
+    release.set()
+
+
+def test_a_wrong_position_is_named() -> None:
+    with pytest.raises(HookError, match="after_itre"):
+        LearnerHook("h", position="after_itre")
+    with pytest.raises(HookError, match="nowhere"):
+        learner().call_hook("nowhere")
+    with pytest.raises(HookError, match="priority"):
+        LearnerHook("h", position="after_iter", priority=-1)
+
+
+def test_state_goes_round() -> None:
+    engine, twin = learner(mode(updates=3)), learner()
+    engine.train([], envstep=11)
+    twin.load_state_dict(engine.state_dict())
+    assert (twin.last_iter, twin.envstep) == (3, 11)
+    assert twin.policy.state_dict()["w"] == 3
+
+
+def test_checkpoints_without_a_run_go_into_the_experiment(tmp_path: Any) -> None:
+    from dicore.run.store import read_state
+
+    engine = BaseLearner(BaseLearnerConfig(hook=[]), mode(), exp_name=str(tmp_path / "exp"))
+    engine.train([], envstep=5)
+    path = engine.save_checkpoint()
+    assert path == tmp_path / "exp" / "ckpt" / "iteration_1"
+    assert read_state(path)["learner"]["last_step"] == 5
+
+
+def test_documented_defaults() -> None:
+    config = BaseLearnerConfig()
+    assert config.train_iterations == 1_000_000_000
+    assert config.dataloader.num_workers == 0
+    assert config.hook["log_show_after_iter"] == 100
