@@ -25,6 +25,7 @@ __all__ = [
     "ConfigError",
     "ConfigWarning",
     "ContextError",
+    "ContractError",
     "DicoreError",
     "EnvCreateError",
     "EnvError",
@@ -173,6 +174,10 @@ class TaskError(DicoreError):
 
 class ContextError(TaskError, AttributeError):
     """A context has no such field; fields are declared by its class."""
+
+
+class ContractError(DicoreError, AssertionError):
+    """A component does not do what its role promises; raised by the suites of `dicore.testing`."""
 
 
 class RunLockedError(DicoreError):
