@@ -18,7 +18,7 @@ from dicore.data import Batch, EnvBatch
 from dicore.run.rng import stream, torch_stream
 from dicore_plugins.functional.exploration import get_epsilon_greedy_fn
 from dicore_plugins.functional.samples import flatten_time, nstep_samples, to_batch
-from dicore_plugins.functional.td import q_nstep_target, q_nstep_td_loss
+from dicore_plugins.functional.td import dqn_td_target, nstep_td_error
 from dicore_plugins.model_wrappers import model_wrap
 from dicore_plugins.models import create_model
 from dicore_plugins.models.flat import Flat
@@ -63,23 +63,21 @@ class DQNPolicy(Policy):
                 n-step samples also value_gamma; optionally weight (or IS) float32 [B].
 
         Returns:
-            `total_loss`, `q_value` (mean of the taken actions' values), `priority` float32 [B]
-            (absolute TD error), `cur_lr`; all but the last are tensors.
+            `total_loss`, `target_q_value` (mean of y), `priority` float32 [B] (absolute TD error)
+            and `cur_lr`; all but the last are tensors.
         """
         batch = to_batch(data, self._device)
         learn = self._cfg.learn
         if not self._flat.intact():
             self._flat.rebind()
-        q = _heads(self._model.q(batch["obs"]))
-        targets = self._targets(batch, kwargs)
-        action = batch["action"].long()
-        actions = action.unbind(1) if action.dim() > 1 else (action,)
-        weight = batch.get("weight") if "weight" in batch else batch.get("IS")
-        results = [
-            q_nstep_td_loss(head, taken, target, weight, learn.criterion)
-            for head, taken, target in zip(q, actions, targets, strict=True)
-        ]
-        loss, td_error = results[0] if len(results) == 1 else _mean(results)
+        target = self._target(batch)
+        loss, td_error = nstep_td_error(
+            self._model.q(batch["obs"]),
+            batch["action"],
+            target,
+            batch.get("weight", batch.get("IS")),
+            learn.criterion,
+        )
         self._optimizer.zero_grad()
         loss.backward()
         self._optimizer.step(loss)
@@ -87,23 +85,24 @@ class DQNPolicy(Policy):
         return {
             "cur_lr": self._optimizer.learning_rate,
             "total_loss": loss.detach(),
-            "q_value": targets[0].mean() if len(targets) == 1 else torch.stack(targets).mean(),
+            "target_q_value": (target if isinstance(target, torch.Tensor) else target[0]).mean(),
             "priority": td_error,
         }
 
-    def _targets(self, batch: Batch, kwargs: Mapping[str, Any]) -> list[torch.Tensor]:
-        """Computes y of each head: float32 [B]."""
+    def _target(self, batch: Batch) -> torch.Tensor | list[torch.Tensor]:
+        """Computes y: float32 [B], or one such per head."""
         with torch.no_grad():
-            next_obs = batch["next_obs"]
-            next_q = _heads(self._target_model.q(next_obs))
-            chooser = _heads(self._model.q(next_obs)) if self._cfg.learn.double else next_q
+            next_q = self._target_model.q(batch["next_obs"])
+            online = self._model.q(batch["next_obs"]) if self._cfg.learn.double else next_q
             gamma = batch.get("value_gamma")
             if gamma is None:
                 gamma = self._cfg.discount_factor**self._cfg.nstep
             done = None if self._cfg.learn.ignore_done else batch["done"]
+            if isinstance(next_q, torch.Tensor):
+                return dqn_td_target(next_q, batch["reward"], done, gamma, online)
             return [
-                q_nstep_target(value, choice.argmax(1), batch["reward"], done, gamma)
-                for value, choice in zip(next_q, chooser, strict=True)
+                dqn_td_target(head, batch["reward"], done, gamma, chooser)
+                for head, chooser in zip(next_q, online, strict=True)
             ]
 
     def _update_target(self) -> None:
@@ -115,7 +114,7 @@ class DQNPolicy(Policy):
             self._target_flat.data.copy_(self._flat.data)
 
     def _monitor_vars_learn(self) -> list[str]:
-        return ["cur_lr", "total_loss", "q_value"]
+        return ["cur_lr", "total_loss", "target_q_value"]
 
     def _state_dict_learn(self) -> dict[str, Any]:
         return {
@@ -180,14 +179,3 @@ class DQNPolicy(Policy):
         eps = self._cfg.other.eps
         schedule = get_epsilon_greedy_fn(eps.start, eps.end, eps.decay, eps.type)
         return {"eps": schedule(command_info["envstep"])}
-
-
-def _heads(q: torch.Tensor | Sequence[torch.Tensor]) -> Sequence[torch.Tensor]:
-    return (q,) if isinstance(q, torch.Tensor) else q
-
-
-def _mean(
-    results: Sequence[tuple[torch.Tensor, torch.Tensor]],
-) -> tuple[torch.Tensor, torch.Tensor]:
-    losses, errors = zip(*results, strict=True)
-    return torch.stack(losses).mean(), torch.stack(errors).mean(0)
