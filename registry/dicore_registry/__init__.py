@@ -2,8 +2,10 @@
 
 from dicore_registry.entry import LOCAL, STATUSES, Entry, Resolved, Status, canonical
 from dicore_registry.importing import is_import_path
+from dicore_registry.judge import nearest
 from dicore_registry.kind import Kind
 from dicore_registry.registry import Registry, default, register
+from dicore_registry.requirements import dist_name
 from dicore_registry.source import Place
 from dicore_registry.tombstone import Removed, Renamed, removed, renamed
 
@@ -20,7 +22,9 @@ __all__ = [
     "Status",
     "canonical",
     "default",
+    "dist_name",
     "is_import_path",
+    "nearest",
     "register",
     "removed",
     "renamed",

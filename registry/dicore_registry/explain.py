@@ -25,6 +25,13 @@ def at(where: str, text: str) -> str:
     return f"{where}: {text}" if where else text
 
 
+def absent(kind: str) -> str:
+    """Says that nothing of a kind is installed, and which package brings some."""
+    dist = next(iter(known(kind).values()), "")
+    hint = f"; '{dist}' brings some: pip install {dist}" if dist else ""
+    return f"no {kind} is installed{hint}"
+
+
 def unknown_kind(kind: str, kinds: Iterable[str], where: str) -> UnknownComponentError:
     """Says that there is no such kind."""
     kinds = sorted(kinds)
@@ -103,9 +110,7 @@ def _misspelt(kind: str, name: str, names: set[str]) -> str:
 def _installed(kind: str, names: set[str]) -> str:
     if names:
         return f"installed: {_listed(sorted(names))} (dicore list {kind})"
-    dist = next(iter(known(kind).values()), "")
-    hint = f"; '{dist}' brings some: pip install {dist}" if dist else ""
-    return f"no {kind} is installed{hint}"
+    return absent(kind)
 
 
 def _qualified_hint(kind: str, name: str, here: Sequence[Entry]) -> str:

@@ -1,0 +1,138 @@
+"""`dicore list`: everything installed, from metadata alone; no component is imported."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+
+import click
+import dicore_registry
+from dicore_registry import STATUSES, Entry, Registry, explain, nearest
+
+from dicore.cli.table import write_table
+from dicore.errors import RegistryError, UsageError
+
+_PROBLEMS = frozenset({"unavailable", "incompatible", "conflict", "broken"})
+_HEADER = ("KIND", "NAME", "STATUS", "DIST", "VERSION", "SUMMARY")
+_EPILOG = """\b
+Examples:
+  dicore list                      everything
+  dicore list policy --json        the policies, for programs
+  dicore list --status broken      what does not work, and why
+  dicore list --dist acme-rl       what one package brings
+  dicore list env --match '^lunar'
+"""
+
+
+@click.command(name="list", epilog=_EPILOG)
+@click.argument("kind", required=False)
+@click.option("--status", type=click.Choice(STATUSES), help="Only of this status.")
+@click.option("--dist", help="Only what this distribution brings.")
+@click.option("--match", metavar="RE", help="Only where kind/name or the summary matches.")
+@click.option("--load", is_flag=True, help="Import each one, to find those that break.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON alone.")
+def command(
+    kind: str | None,
+    status: str | None,
+    dist: str | None,
+    match: str | None,
+    load: bool,
+    as_json: bool,
+) -> None:
+    """Lists what is installed, whether it can be used, and who brings it."""
+    registry = dicore_registry.default()
+    entries = _entries(registry, kind)
+    if load:
+        entries = [_loaded(registry, entry) for entry in entries]
+    if status is not None:
+        entries = [entry for entry in entries if entry.status == status]
+    if dist is not None:
+        entries = [entry for entry in entries if entry.dist == _known_dist(registry, dist)]
+    rows = [(entry, registry.summary(entry)) for entry in entries]
+    if match is not None:
+        wanted = _pattern(match)
+        rows = [(e, text) for e, text in rows if wanted.search(f"{e.kind}/{e.name} {text}")]
+    if as_json:
+        _write_json(rows)
+        return
+    if rows:
+        write_table(_HEADER, [_row(entry, summary) for entry, summary in rows])
+    _write_footer(registry, [entry for entry, _ in rows], kind)
+
+
+def _entries(registry: Registry, kind: str | None) -> list[Entry]:
+    if kind is None:
+        return registry.entries()
+    known = [*registry.kinds(), "kind", "default", "plugin"]
+    if dicore_registry.canonical(kind) not in known:
+        raise explain.unknown_kind(kind, known, "")
+    return registry.entries(kind)
+
+
+def _known_dist(registry: Registry, dist: str) -> str:
+    name = dicore_registry.dist_name(dist)
+    known = {entry.dist for entry in registry.entries()}
+    if name in known:
+        return name
+    close = nearest(name, known)
+    hint = f"did you mean '{close}'?" if close else f"packages: {', '.join(sorted(known))}"
+    raise UsageError(f"--dist: no installed package '{dist}' brings components; {hint}")
+
+
+def _pattern(match: str) -> re.Pattern[str]:
+    try:
+        return re.compile(match, re.IGNORECASE)
+    except re.error as error:
+        raise UsageError(f"--match: {match!r} is no regular expression: {error}") from error
+
+
+def _loaded(registry: Registry, entry: Entry) -> Entry:
+    if entry.status not in ("ok", "conflict", "shadowed") or entry.kind == "default":
+        return entry
+    try:
+        registry.load(entry)
+    except RegistryError as error:
+        return replace(entry, status="broken", reason=error.message)
+    return entry
+
+
+def _row(entry: Entry, summary: str) -> tuple[str, ...]:
+    return (entry.kind, entry.name, entry.status, entry.dist, entry.version, summary)
+
+
+def _write_json(rows: Sequence[tuple[Entry, str]]) -> None:
+    import json
+
+    items = [
+        {
+            "kind": entry.kind,
+            "name": entry.name,
+            "qualified": entry.qualified,
+            "status": entry.status,
+            "reason": entry.reason,
+            "dist": entry.dist,
+            "version": entry.version,
+            "summary": summary,
+            "target": entry.target,
+        }
+        for entry, summary in rows
+    ]
+    sys.stdout.write(json.dumps(items, indent=1) + "\n")
+
+
+def _write_footer(registry: Registry, entries: Sequence[Entry], kind: str | None) -> None:
+    problems = [entry for entry in entries if entry.status in _PROBLEMS]
+    lines = [f"{_count(len(entries), 'component')}, {_count(len(problems), 'problem')}"]
+    for entry in problems:
+        at = f"{entry.kind}/{entry.name} ({entry.provider})"
+        lines.append(f"{at}: {entry.status}: {entry.reason}")
+    bare = kind or "policy"
+    if not registry.entries(bare):
+        lines.append(explain.absent(bare))
+    sys.stdout.write(("\n" if entries else "") + "\n".join(lines) + "\n")
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number or 'no'} {noun}{'' if number == 1 else 's'}"

@@ -1,0 +1,11 @@
+"""The command role: a click command that a package adds to `dicore`."""
+
+from __future__ import annotations
+
+from dicore_registry.kind import Kind
+
+KIND = Kind(
+    name="command",
+    summary="a word of the command line: `dicore <name> …`",
+    contract="click:Command",
+)
