@@ -22,7 +22,7 @@ def as_config(cfg: C | Mapping[str, Any] | None, config_class: type[C]) -> C:
         ConfigError: the dict has unknown keys or wrong values.
     """
     if isinstance(cfg, ComponentConfig):
-        return cfg  # type: ignore[return-value] # a subclass, or a foreign class of equal options
+        return cfg  # also a foreign class of equal options
     from dicore.config.compile import compile_section
 
-    return compile_section(config_class, dict(cfg or {}))
+    return compile_section(config_class, cfg or {})

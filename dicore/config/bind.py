@@ -1,0 +1,72 @@
+"""Bind: what follows from the spaces, filled in where everybody was silent."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dicore.config.checks import run_checks
+from dicore.config.compiled import Compiled
+from dicore.config.declare import ComponentConfig, Section, range_problem
+from dicore.config.fields import fields_of
+from dicore.config.follow import FOLLOWS, apply_follows
+from dicore.config.leaf import Mismatch, convert
+from dicore.config.plain import replace
+from dicore.config.problems import Problems
+from dicore.config.sections import RunConfig
+from dicore.config.walk import DEFAULT
+
+__all__ = ["SPACES", "bind"]
+
+SPACES = "spaces"
+"""Origin of a value that bind filled in."""
+
+
+def bind(compiled: Compiled, observation_space: Any, action_space: Any) -> Compiled:
+    """Fills in what the policy derives from the spaces, and checks that it fits them.
+
+    Values that somebody gave stay; so does everything in `compiled`.
+
+    Args:
+        compiled: What `compile_config` returned.
+        observation_space: Of one environment.
+        action_space: Of one environment.
+
+    Raises:
+        ConfigError: the algorithm does not fit the environment, or the values do not go together.
+    """
+    cfg, origin, problems = compiled.cfg, dict(compiled.origin), Problems()
+    for below, value in cfg.policy.bind(observation_space, action_space).items():
+        cfg = _fill(cfg, f"policy.{below}", value, origin, problems)
+    cfg = apply_follows(cfg, origin, problems)
+    run_checks(cfg, problems)
+    problems.raise_if_any()
+    return Compiled(cfg, origin, compiled.components)
+
+
+def _fill(
+    cfg: RunConfig, path: str, value: Any, origin: dict[str, str], problems: Problems
+) -> RunConfig:
+    if not origin.get(path, DEFAULT).startswith((DEFAULT, FOLLOWS, SPACES)):
+        return cfg
+    *above, name = path.split(".")
+    section: Any = cfg
+    for key in above:
+        section = section.get(key) if isinstance(section, Section) else None
+    if section is None:
+        return cfg  # an empty slot
+    field = fields_of(type(section)).get(name)
+    if field is None:
+        if isinstance(section, ComponentConfig) and section is not cfg.policy:
+            return cfg  # another's part that takes no such option
+        problems.add(path, f"policy '{cfg.policy.type}' derives an option that it does not have")
+        return cfg
+    try:
+        converted = convert(value, field.hint, path)
+    except Mismatch as wrong:
+        problems.extend(wrong.findings)
+        return cfg
+    if problem := range_problem(converted, field.metadata):
+        problems.add(path, problem)
+        return cfg
+    origin[path] = SPACES
+    return replace(cfg, tuple(path.split(".")), converted)

@@ -1,0 +1,153 @@
+"""Compile: class defaults < preset < file < command line, as one frozen and checked config.
+
+Pure: inputs stay as they were, nothing is written, and all mistakes come in one error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import attrs
+
+from dicore.config.aliases import expand_aliases
+from dicore.config.checks import fill_from_spec, report_missing, run_checks
+from dicore.config.compiled import Compiled
+from dicore.config.declare import Section
+from dicore.config.follow import apply_follows
+from dicore.config.layers import Layer
+from dicore.config.overrides import Overrides
+from dicore.config.plain import lookup, plain
+from dicore.config.problems import Problems
+from dicore.config.sections import EnvConfig, PolicyConfig, RunConfig
+from dicore.config.slots import Node, RegistryView, Slots
+from dicore.config.sources import POSITIONS, Sources, by_hand
+from dicore.config.walk import Walk
+
+__all__ = ["compile_config", "compile_section"]
+
+S = TypeVar("S", bound=Section)
+
+_MISSING = object()
+
+
+def compile_config(  # noqa: PLR0913 - the seeds' entry has these names, and sources are many
+    main: Any = None,
+    create: Any = None,
+    *by_position: Any,
+    preset: str | None = None,
+    overrides: Overrides | None = None,
+    seed: int | None = None,
+    registry: RegistryView | None = None,
+    strict: bool = True,
+    names_only: bool = False,
+    auto: bool = True,
+    create_cfg: Mapping[str, Any] | None = None,
+    save_cfg: bool = False,
+    save_path: str | Path | None = None,
+    **classes: Any,
+) -> Compiled:
+    """Compiles a config.
+
+    Args:
+        main: A dict, `[main_config, create_config]`, the path of a file, a hand-made or a compiled
+            config; None for names and defaults alone.
+        create: A create_config; or the first of the classes below.
+        *by_position: Classes in the order of the seeds' entry (see `POSITIONS`).
+        preset: Name of a preset, below `main`.
+        overrides: `["policy.learn.batch_size=128", …]` or a dict, above `main`.
+        seed: Seed of the run, above all.
+        registry: Where components are looked up; None for everything installed.
+        strict: Unknown keys are errors; else warnings.
+        names_only: Refuse import paths, files and `import_names`.
+        auto: Take types from `create_cfg` where no class is given by hand.
+        create_cfg: The seeds' name of `create`.
+        save_cfg: Write the compiled config, see `write_config`.
+        save_path: Folder for it; None for `exp_name`. A name ending in `.py` stands for its folder.
+        **classes: `env_manager= policy= learner= collector= evaluator= buffer= env= model= …`:
+            component or config classes given by hand.
+
+    Raises:
+        ConfigError: everything that is wrong, sorted by path.
+        RegistryError: the only thing wrong is a known component that cannot be loaded.
+    """
+    if create is not None and not isinstance(create, Mapping):
+        create, by_position = None, (create, *by_position)
+    given = {**dict(zip(POSITIONS, by_position, strict=False)), **classes}
+    create = by_hand(create if create is not None else create_cfg if auto else None, given)
+    registry = _registry(registry)
+    problems = Problems()
+    layers = Sources(main, create, preset, overrides, seed).layers(registry, problems)
+    compiled = _compile(layers, Slots(registry, problems, names_only), strict=strict)
+    if save_cfg:
+        from dicore.config.write import write_config
+
+        folder = Path(save_path or ".")
+        if folder.suffix == ".py":
+            folder = folder.parent
+        write_config(compiled, folder if save_path else Path(compiled.exp_name or "."))
+    return compiled
+
+
+def compile_section(
+    cls: type[S], options: Mapping[str, Any], *, registry: RegistryView | None = None
+) -> S:
+    """Compiles the options of one component by itself, as a constructor called by hand needs it.
+
+    Args:
+        cls: The config class.
+        options: What differs from its defaults. Slots that neither these nor the class fill stay
+            empty (None).
+        registry: Where components of the slots are looked up.
+
+    Raises:
+        ConfigError: everything that is wrong; paths begin below the section, or with `policy` and
+            `env` for these.
+    """
+    at = next((path for base, path in _SECTIONS.items() if issubclass(cls, base)), "")
+    problems = Problems()
+    layer = Layer("options", plain(options))
+    if at:
+        layer = Layer("options", expand_aliases({at: layer.tree}, problems, layer, below=at)[at])
+    walk = Walk(Slots(_registry(registry), problems), problems, whole=False)
+    section = walk.root(cls, at, [Node(layer, layer.tree)])
+    walk.report_unknown(strict=True)
+    if section is not None:
+        report_missing(section, problems, prefix=at, whole=False)
+        run_checks(section, problems, prefix=at)
+    problems.raise_if_any()
+    assert isinstance(section, cls)
+    return section
+
+
+_SECTIONS: dict[type[Section], str] = {PolicyConfig: "policy", EnvConfig: "env"}
+
+
+def _compile(layers: Sequence[Layer], slots: Slots, *, strict: bool) -> Compiled:
+    problems = slots.problems
+    walk = Walk(slots, problems)
+    cfg = walk.root(RunConfig, "", [Node(layer, layer.tree) for layer in layers])
+    walk.report_unknown(strict=strict)
+    if cfg is not None:
+        if isinstance(cfg.env, EnvConfig):
+            cfg = attrs.evolve(cfg, env=fill_from_spec(cfg.env, walk.origin, problems))
+
+        def echoes(path: str, source: str) -> bool:
+            layer = walk.given_by.get(path)
+            said = lookup(layer.tree, source, _MISSING) if layer else _MISSING
+            return layer is not None and said is not _MISSING and said == lookup(layer.tree, path)
+
+        cfg = apply_follows(cfg, walk.origin, problems, echoes)
+        report_missing(cfg, problems, whole=True)
+        run_checks(cfg, problems)
+    problems.raise_if_any()
+    return Compiled(cfg, walk.origin, walk.components)
+
+
+def _registry(given: RegistryView | None) -> RegistryView:
+    if given is not None:
+        return given
+    from dicore_registry import default
+
+    return default()

@@ -1,0 +1,96 @@
+"""JSON that gives back exactly what was written: inf, nan, tuples and numpy scalars are tagged."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from typing import Any
+
+__all__ = ["dumps", "loads", "scalar_type"]
+
+_FLOAT, _TUPLE, _NUMPY, _DICT = "__float__", "__tuple__", "__numpy__", "__dict__"
+_TAGS = frozenset({_FLOAT, _TUPLE, _NUMPY, _DICT})
+_NUMPY_KINDS = "biufU"
+_EXACT_BYTES = 8
+
+
+def dumps(value: Any) -> str:
+    """Writes plain data as JSON (ASCII only, keys in their order).
+
+    Raises:
+        TypeError: something in it is no plain data; the text says where.
+    """
+    return json.dumps(_encode(value, "$"), indent=2, allow_nan=False)
+
+
+def loads(text: str) -> Any:
+    """Reads what `dumps` wrote, and any other JSON.
+
+    Raises:
+        ValueError: the text is no JSON, or a tag in it is used wrongly.
+    """
+    try:
+        return json.loads(text, object_hook=_decode)
+    except (AttributeError, TypeError) as error:
+        raise ValueError(f"a tag is used wrongly: {error}") from error
+
+
+def scalar_type(value: Any) -> str | None:
+    """Returns the name of a numpy scalar's type (`float32`, `bool_`), None for anything else.
+
+    Only types whose every value a Python scalar holds exactly; long doubles do not.
+    """
+    if type(value).__module__ != "numpy" or getattr(value, "shape", None) != ():
+        return None
+    dtype = value.dtype
+    if dtype.kind not in _NUMPY_KINDS or (dtype.kind == "f" and dtype.itemsize > _EXACT_BYTES):
+        return None
+    return {"U": "str_", "b": "bool_"}.get(dtype.kind) or str(dtype.name)
+
+
+def _encode(value: Any, path: str) -> Any:
+    if name := scalar_type(value):
+        return {_NUMPY: [name, _encode(value.item(), path)]}
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, float):
+        return float(value) if math.isfinite(value) else {_FLOAT: str(float(value))}
+    if isinstance(value, int):
+        return int(value)
+    if isinstance(value, str):
+        return str.__str__(value)
+    if isinstance(value, Mapping):
+        return _encode_mapping(value, path)
+    if isinstance(value, list | tuple):
+        items = [_encode(item, f"{path}[{index}]") for index, item in enumerate(value)]
+        return {_TUPLE: items} if isinstance(value, tuple) else items
+    raise TypeError(f"{path}: {type(value).__name__} {value!r} is no plain data")
+
+
+def _encode_mapping(value: Mapping[Any, Any], path: str) -> dict[str, Any]:
+    pairs = [(key, _encode(item, f"{path}.{key}")) for key, item in value.items()]
+    if all(type(key) is str and key not in _TAGS for key, _ in pairs):
+        return dict(pairs)
+    return {_DICT: [[_encode(key, f"{path} key"), item] for key, item in pairs]}
+
+
+def _decode(found: dict[str, Any]) -> Any:
+    if len(found) != 1:
+        return found
+    ((tag, value),) = found.items()
+    if tag == _FLOAT:
+        return float(value)
+    if tag == _TUPLE:
+        return tuple(value)
+    if tag == _DICT:
+        return {key: item for key, item in value}  # noqa: C416 - pairs come as lists
+    if tag == _NUMPY:
+        import numpy
+
+        name, item = value
+        scalar = getattr(numpy, name)
+        if scalar_type(scalar()) != name:
+            raise TypeError(f"{name} is no exact numpy scalar")
+        return scalar(item)
+    return found

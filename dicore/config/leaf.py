@@ -1,0 +1,265 @@
+"""Strict conversion of one value to the type its option declares: nothing is rounded or guessed.
+
+Three conveniences only: an int where a float is declared, numeric text (`1e-3`, which YAML reads as
+text) where a float is declared, and a numpy scalar wherever its Python kin is.
+"""
+
+from __future__ import annotations
+
+import re
+import types
+import typing
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from typing import Annotated, Any, Literal, TypeVar, Union
+
+__all__ = ["Mismatch", "convert", "got", "is_leaf_type", "kin", "type_name"]
+
+_FLOAT_TEXT = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?|[-+]?\.?inf", re.IGNORECASE)
+_LISTS = (list, tuple)
+_LONGEST_REPR = 80
+
+
+class Mismatch(Exception):  # noqa: N818 - a finding to collect, not an error to show
+    """What does not fit, as `(path, message)` pairs: one per wrong item."""
+
+    def __init__(self, findings: Sequence[tuple[str, str]]) -> None:
+        super().__init__(findings)
+        self.findings = tuple(findings)
+
+
+def convert(value: Any, hint: Any, path: str = "") -> Any:
+    """Returns `value` as the type `hint`, containers copied.
+
+    Args:
+        value: As written by a person or read from a file.
+        hint: int, float, bool, str, None, Any, a Union, Literal, list, tuple or dict of such, or a
+            class whose instances pass as they are.
+        path: Where the value stands, for the findings.
+
+    Raises:
+        Mismatch: it is of another type; `path[1]` names the item of a list.
+    """
+    return _converter(hint)(kin(value), path)
+
+
+def kin(value: Any) -> Any:
+    """Returns a numpy scalar as the Python value it stands for, anything else as it is."""
+    if hasattr(value, "dtype") and getattr(value, "shape", None) == () and hasattr(value, "item"):
+        return value.item()
+    return value
+
+
+def got(value: Any) -> str:
+    """Words a value for a message: `str 'apple'`, `None`."""
+    if value is None:
+        return "None"
+    text = repr(value)
+    if len(text) > _LONGEST_REPR:
+        text = f"{text[:_LONGEST_REPR]}..."
+    return f"{type(value).__name__} {text}"
+
+
+def type_name(hint: Any) -> str:
+    """Words a type for a message: `int`, `list[int]`, `int or None`."""
+    if hint is None or hint is type(None):
+        return "None"
+    origin, args = typing.get_origin(hint), typing.get_args(hint)
+    if origin is Annotated:
+        return type_name(args[0])
+    if origin is Literal:
+        return f"one of {', '.join(repr(arg) for arg in args)}"
+    if origin in (Union, types.UnionType):
+        return " or ".join(type_name(arg) for arg in args)
+    name = getattr(origin or hint, "__name__", str(hint))
+    if not args:
+        return str(name)
+    inner = ", ".join("..." if arg is Ellipsis else type_name(arg) for arg in args)
+    return f"{name}[{inner}]"
+
+
+def is_leaf_type(hint: Any) -> bool:
+    """Says whether a config can hold values of this type (or of one member of a Union)."""
+    origin, args = typing.get_origin(hint), typing.get_args(hint)
+    if origin is Annotated:
+        return is_leaf_type(args[0])
+    if origin in (Union, types.UnionType):
+        return any(arg is not type(None) and is_leaf_type(arg) for arg in args)
+    if origin is Literal or hint is Any:
+        return True
+    if origin in _CONTAINERS:
+        return all(arg is Ellipsis or is_leaf_type(arg) for arg in args)
+    return hint in _SCALARS or hint in _CONTAINERS
+
+
+_Converter = Callable[[Any, str], Any]
+
+
+def _mismatch(hint: Any, value: Any, path: str) -> Mismatch:
+    return Mismatch([(path, f"expected {type_name(hint)}, got {got(value)}")])
+
+
+def _scalar(kind: type) -> _Converter:
+    def convert_scalar(value: Any, path: str) -> Any:
+        if isinstance(value, kind) and (kind is bool or not isinstance(value, bool)):
+            return str.__str__(value) if kind is str else kind(value)
+        raise _mismatch(kind, value, path)
+
+    return convert_scalar
+
+
+def _none(value: Any, path: str) -> None:
+    if value is not None:
+        raise _mismatch(None, value, path)
+
+
+def _float(value: Any, path: str) -> float:
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        try:
+            return float(value)
+        except OverflowError:
+            raise _mismatch(float, value, path) from None
+    if isinstance(value, str) and _FLOAT_TEXT.fullmatch(value):
+        return float(value.lower().replace(".inf", "inf"))
+    raise _mismatch(float, value, path)
+
+
+def _any(value: Any, path: str) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _any(kin(item), path) for key, item in value.items()}
+    if type(value) in _LISTS:
+        return type(value)(_any(kin(item), path) for item in value)
+    return value
+
+
+def _items(hint: Any, value: Sequence[Any], item_hints: Sequence[Any], path: str) -> list[Any]:
+    if len(value) != len(item_hints):
+        message = f"expected {type_name(hint)}, got {len(value)} items: {got(value)}"
+        raise Mismatch([(path, message)])
+    converted: list[Any] = []
+    findings: list[tuple[str, str]] = []
+    for index, (item, item_hint) in enumerate(zip(value, item_hints, strict=True)):
+        try:
+            converted.append(convert(item, item_hint, f"{path}[{index}]"))
+        except Mismatch as wrong:
+            findings.extend(wrong.findings)
+    if findings:
+        raise Mismatch(findings)
+    return converted
+
+
+def _sequence(hint: Any) -> _Converter:
+    origin, args = typing.get_origin(hint) or hint, typing.get_args(hint)
+    make = list if origin is list else tuple
+    fixed = make is tuple and origin is tuple and args and args[-1] is not Ellipsis
+
+    def convert_sequence(value: Any, path: str) -> Any:
+        if not isinstance(value, _LISTS):
+            raise _mismatch(hint, value, path)
+        hints = args if fixed else [args[0] if args else Any] * len(value)
+        return make(_items(hint, value, hints, path))
+
+    return convert_sequence
+
+
+def _mapping(hint: Any) -> _Converter:
+    args = typing.get_args(hint) or (Any, Any)
+
+    def convert_mapping(value: Any, path: str) -> Any:
+        if not isinstance(value, Mapping):
+            raise _mismatch(hint, value, path)
+        converted: dict[Any, Any] = {}
+        findings: list[tuple[str, str]] = []
+        for key, item in value.items():
+            try:
+                name = convert(key, args[0], f"{path} key")
+                converted[name] = convert(item, args[1], f"{path}.{key}")
+            except Mismatch as wrong:
+                findings.extend(wrong.findings)
+        if findings:
+            raise Mismatch(findings)
+        return converted
+
+    return convert_mapping
+
+
+def _literal(hint: Any) -> _Converter:
+    args = typing.get_args(hint)
+
+    def convert_literal(value: Any, path: str) -> Any:
+        for arg in args:
+            if type(arg) is type(value) and arg == value:
+                return arg
+        raise Mismatch([(path, f"expected {type_name(hint)}, got {value!r}")])
+
+    return convert_literal
+
+
+def _union(hint: Any) -> _Converter:
+    members = typing.get_args(hint)
+
+    def convert_union(value: Any, path: str) -> Any:
+        if type(value) in members:
+            return convert(value, type(value), path)
+        containers = _LISTS if isinstance(value, _LISTS) else (dict,)
+        findings = []
+        for member in members:
+            try:
+                return convert(value, member, path)
+            except Mismatch as wrong:
+                if isinstance(value, containers) and _origin(member) in containers:
+                    findings.append(wrong)
+        if len(findings) == 1:
+            raise findings[0]
+        raise _mismatch(hint, value, path)
+
+    return convert_union
+
+
+def _instance(hint: Any) -> _Converter:
+    def convert_instance(value: Any, path: str) -> Any:
+        if isinstance(hint, type) and not isinstance(value, hint):
+            raise _mismatch(hint, value, path)
+        return value
+
+    return convert_instance
+
+
+def _origin(hint: Any) -> Any:
+    return _CONTAINERS.get(typing.get_origin(hint) or hint)
+
+
+_SCALARS: dict[Any, _Converter] = {
+    int: _scalar(int),
+    bool: _scalar(bool),
+    str: _scalar(str),
+    float: _float,
+    None: _none,
+    type(None): _none,
+}
+_CONTAINERS: dict[Any, type] = {
+    list: list,
+    tuple: tuple,
+    dict: dict,
+    Sequence: tuple,
+    Mapping: dict,
+}
+
+
+@cache
+def _converter(hint: Any) -> _Converter:
+    origin, args = typing.get_origin(hint), typing.get_args(hint)
+    if hint in _SCALARS:
+        return _SCALARS[hint]
+    if hint is Any or isinstance(hint, TypeVar):
+        return _any
+    if origin is Annotated:
+        return _converter(args[0])
+    if origin is Literal:
+        return _literal(hint)
+    if origin in (Union, types.UnionType):
+        return _union(hint)
+    container = _origin(hint)
+    if container is dict:
+        return _mapping(hint)
+    return _sequence(hint) if container else _instance(hint)

@@ -1,0 +1,152 @@
+"""From what a caller hands over (dicts, a file, a preset, overrides) to layers, lowest first."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from dicore.config.aliases import CREATE_PATHS, expand_aliases
+from dicore.config.compiled import Compiled
+from dicore.config.declare import Section
+from dicore.config.layers import Layer
+from dicore.config.merge import combine
+from dicore.config.overrides import Overrides, override_tree
+from dicore.config.plain import plain
+from dicore.config.problems import Problems
+from dicore.config.slots import RegistryView
+from dicore.errors import ConfigError, RegistryError, UsageError
+
+__all__ = ["POSITIONS", "Sources", "by_hand"]
+
+POSITIONS = (
+    "env_manager",
+    "policy",
+    "learner",
+    "collector",
+    "evaluator",
+    "buffer",
+    "env",
+    "reward_model",
+    "world_model",
+)
+"""The order of the seeds' entry for classes given by position."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """Everything that a config is compiled from.
+
+    Args:
+        main: The person's config: a dict, a pair of dicts, a file, a compiled or hand-made config.
+        create: What to build, by the seeds' names (`replay_buffer`, …).
+        preset: Name of a preset, below all else.
+        overrides: The command line's `a.b=c`, above all else.
+        seed: The seed, if given by itself.
+    """
+
+    main: Any = None
+    create: Mapping[str, Any] | None = None
+    preset: str | None = None
+    overrides: Overrides | None = None
+    seed: int | None = None
+
+    def layers(self, registry: RegistryView, problems: Problems) -> list[Layer]:
+        """Returns the layers, aliases expanded; what cannot be read is a problem."""
+        layers = []
+        if self.preset is not None:
+            layers.append(_preset_layer(self.preset, registry, problems))
+        layers.append(self._main_layer(problems))
+        if self.overrides:
+            tree = override_tree(self.overrides, problems)
+            layers.append(_layer("command line", tree, None, problems))
+        if self.seed is not None:
+            layers.append(Layer("argument seed", {"seed": self.seed}))
+        return layers
+
+    def _main_layer(self, problems: Problems) -> Layer:
+        main, create, name, file = self.main, self.create, "config", None
+        if isinstance(main, str | PathLike):
+            from dicore.config.read import read_config
+
+            name, file = str(main), Path(main)
+            try:
+                main = read_config(main)
+            except ConfigError as error:
+                problems.add("", error.message)
+                main = None
+        elif isinstance(main, Compiled):
+            main, name = main.cfg, "compiled config"
+        return _layer(name, main, create, problems, file)
+
+
+def by_hand(create: Mapping[str, Any] | None, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Lays classes given by hand over a create_config; each replaces the type that stands there.
+
+    Args:
+        create: What a create_config says.
+        given: Classes (or names) by the seeds' names; None is no class.
+
+    Raises:
+        UsageError: there is no such part.
+    """
+    tree: dict[str, Any] = plain(create or {})
+    for part, cls in given.items():
+        if part not in CREATE_PATHS:
+            parts = ", ".join(CREATE_PATHS)
+            raise UsageError(f"compile_config: no part '{part}'", hint=f"one of {parts}")
+        if cls is not None:
+            held = tree.get(part)
+            tree[part] = {**(held if isinstance(held, dict) else {}), "type": cls}
+    return tree
+
+
+def _preset_layer(name: str, registry: RegistryView, problems: Problems) -> Layer:
+    try:
+        found = registry.resolve("preset", name, "preset")
+    except RegistryError as error:
+        problems.add_error("preset", error)
+        return Layer(f"preset {name}")
+    return _layer(f"preset {found.name}", found.target, None, problems)
+
+
+def _layer(
+    name: str,
+    main: Any,
+    create: Mapping[str, Any] | None,
+    problems: Problems,
+    file: Path | None = None,
+) -> Layer:
+    layer = Layer(name, file=file)
+    first, second = _pair(main, name, problems)
+    tree: Any = expand_aliases(first, problems, layer)
+    for said in (second, create or {}):
+
+        def contradicts(path: str, held: Any, value: Any) -> None:
+            text = f"{value!r} in create_config contradicts {held!r} in main_config"
+            problems.add(path, text, layer)
+
+        tree = combine(tree, expand_aliases(plain(said), problems, layer), "", contradicts)
+    layer.tree.update(tree)
+    return layer
+
+
+def _pair(main: Any, name: str, problems: Problems) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Returns main and create config of whatever form a source has."""
+    if main is None:
+        return {}, {}
+    if isinstance(main, Section):
+        return plain(main), {}
+    if isinstance(main, Mapping):
+        if main.keys() and main.keys() <= {"main_config", "create_config"}:
+            return _pair([main.get("main_config"), main.get("create_config")], name, problems)
+        return plain(main), {}
+    if isinstance(main, Sequence) and not isinstance(main, str) and len(main) in (1, 2):
+        halves = [{} if half is None else half for half in main]
+        if all(isinstance(half, Mapping | Section) for half in halves):
+            first, *rest = halves
+            return plain(first), plain(rest[0]) if rest else {}
+    problems.add("", f"{name}: expected a dict, or main_config and create_config, got {main!r}")
+    return {}, {}
