@@ -1,0 +1,9 @@
+"""Conformance suites for every role, and the fakes they use; for component authors too.
+
+`from dicore.testing import parametrize` runs all suites over a package's components; the suite of
+one role is `dicore.testing.<role>`.
+"""
+
+from dicore.testing.suite import Check, Suite, checks_of, parametrize
+
+__all__ = ["Check", "Suite", "checks_of", "parametrize"]

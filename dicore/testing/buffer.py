@@ -1,0 +1,271 @@
+"""The contract of buffers (`IBuffer`): what is pushed comes out again, whole, oldest gone first.
+
+Shapes: N rows pushed, B rows drawn.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from dicore.data import Batch
+from dicore.errors import ReplayUnderflowError, SchemaError
+from dicore.interfaces.buffer import IBuffer
+from dicore.run.rng import seed_everything
+from dicore.testing.compare import array, copied, difference
+from dicore.testing.suite import Suite, expect, folder, refuses
+
+__all__ = ["BufferContract", "numbered_rows"]
+
+
+def numbered_rows(count: int, start: int = 0) -> Batch:
+    """Returns N rows whose every column tells the row's number."""
+    number = np.arange(start, start + count)
+    return Batch(
+        {
+            "obs": np.repeat(number[:, None], 4, 1).astype(np.float32),
+            "action": number.astype(np.int64),
+            "reward": number.astype(np.float32) / 2,
+            "next_obs": np.repeat(number[:, None] + 1, 4, 1).astype(np.float32),
+            "done": (number % 3 == 0).astype(np.float32),
+        }
+    )
+
+
+class BufferContract(Suite):
+    """Inherit it, override `make`, and every check of a buffer is collected."""
+
+    def make(self, capacity: int) -> Any:
+        """Returns an empty buffer (`IBuffer`) of that many rows; all that it makes draw alike."""
+        seed_everything(0)
+        return self.registered.build({"replay_buffer_size": capacity})
+
+    def test_has_the_methods(self) -> None:
+        """It satisfies `IBuffer`, and says its size."""
+        buffer = self.make(7)
+        expect(isinstance(buffer, IBuffer), f"{type(buffer).__name__} lacks methods of IBuffer")
+        expect(buffer.replay_buffer_size == 7, f"made for 7, it is {buffer.replay_buffer_size}")
+        expect(buffer.count() == 0, "a new buffer is not empty")
+
+    def test_takes_a_row_a_list_and_a_batch(self) -> None:
+        """The three forms of pushing are the same."""
+        rows = numbered_rows(6)
+        buffer = self.make(10)
+        buffer.push(rows[0])
+        buffer.push(rows.rows()[1:3], cur_collector_envstep=3)
+        buffer.push(rows[3:6])
+        expect(buffer.count() == 6, f"pushed 6 rows, it holds {buffer.count()}")
+        expect(_numbers(buffer) == {0, 1, 2, 3, 4, 5}, f"it holds rows {_numbers(buffer)}")
+
+    def test_oldest_rows_go_first(self) -> None:
+        """Full, it keeps the newest rows and counts those that went."""
+        buffer = self.make(3)
+        for number in range(5):
+            buffer.push(numbered_rows(1, number))
+        expect(buffer.count() == 3, f"3 rows fit, it says {buffer.count()}")
+        expect(buffer.push_count == 5, f"5 rows were pushed, it says {buffer.push_count}")
+        expect(_numbers(buffer) == {2, 3, 4}, f"rows 2, 3, 4 should be left: {_numbers(buffer)}")
+
+    def test_more_rows_than_fit_at_once(self) -> None:
+        """Of a push larger than itself it keeps the newest rows."""
+        buffer = self.make(3)
+        buffer.push(numbered_rows(1))
+        buffer.push(numbered_rows(7, 1))
+        expect(_numbers(buffer) == {5, 6, 7}, f"rows 5, 6, 7 should be left: {_numbers(buffer)}")
+        buffer.push(numbered_rows(2, 8))
+        expect(_numbers(buffer) == {7, 8, 9}, f"rows 7, 8, 9 should be left: {_numbers(buffer)}")
+
+    def test_ids_rise(self) -> None:
+        """Ids rise over pushes, evictions and `clear`, and are never used twice."""
+        buffer = self.make(4)
+        ids: list[int] = []
+        for start in (0, 3, 6):
+            ids += [int(each) for each in buffer.push(numbered_rows(3, start))]
+        buffer.clear()
+        ids += [int(each) for each in buffer.push(numbered_rows(2))]
+        expect(len(ids) == 11, f"11 rows were pushed, {len(ids)} ids came back")
+        expect(all(a < b for a, b in pairwise(ids)), f"ids do not rise: {ids}")
+
+    def test_rows_stay_whole(self) -> None:
+        """What is drawn is a row that was pushed: no column of one beside one of another."""
+        buffer = self.make(16)
+        for start in range(0, 40, 8):
+            buffer.push(numbered_rows(8, start))
+        drawn = buffer.sample_batch(64, replace=True)
+        pushed = numbered_rows(40)[array(drawn["action"])]
+        for key, column in pushed.items():
+            wrong = difference(array(drawn[key]), array(column))
+            expect(not wrong, f"column '{key}' of the rows drawn: {wrong}")
+
+    def test_rows_and_batch_are_the_two_forms(self) -> None:
+        """`sample` returns dicts, `sample_batch` columns of the same dtypes and shapes."""
+        buffer = self.make(8)
+        buffer.push(numbered_rows(8))
+        rows, batch = buffer.sample(5), buffer.sample_batch(5)
+        expect(len(rows) == 5 and len(batch) == 5, "5 rows were asked for")
+        expect(isinstance(rows, list) and isinstance(rows[0], dict), "rows are dicts in a list")
+        expect(isinstance(batch, Batch), f"a batch is a Batch, got {type(batch).__name__}")
+        for key, column in numbered_rows(5).items():
+            expect(key in rows[0] and key in batch, f"column '{key}' was lost")
+            expect(array(batch[key]).dtype == column.dtype, f"column '{key}' changed its dtype")
+            expect(np.shape(rows[0][key]) == column.shape[1:], f"'{key}' of a row changed shape")
+
+    def test_nested_columns(self) -> None:
+        """Observations may be dicts of columns."""
+        buffer = self.make(4)
+        number = np.arange(6)
+        obs = {"image": np.tile(number[:, None, None], (1, 2, 2)).astype(np.uint8), "n": number}
+        buffer.push(Batch({"obs": obs, "action": number}))
+        drawn = buffer.sample_batch(4)
+        expect(array(drawn["obs"]["image"]).shape == (4, 2, 2), "a nested column changed its shape")
+        expect(array(drawn["obs"]["image"]).dtype == np.uint8, "a nested column changed its dtype")
+        whole = np.array_equal(array(drawn["obs"]["image"])[:, 1, 1], array(drawn["action"]))
+        expect(whole, "nested columns belong to other rows")
+
+    def test_asking_for_too_much(self) -> None:
+        """More rows than there are is an error, unless repeats are asked for."""
+        buffer = self.make(8)
+        with refuses(ReplayUnderflowError, "sampling an empty buffer"):
+            buffer.sample(1)
+        buffer.push(numbered_rows(3))
+        for sample in (buffer.sample, buffer.sample_batch):
+            with refuses(ReplayUnderflowError, "asking for 4 of 3 rows"):
+                sample(4)
+        expect(len(buffer.sample_batch(10, replace=True)) == 10, "replace=True allows 10 of 3")
+        expect(len(buffer.sample_batch(3)) == 3, "3 of 3 rows are no underflow")
+
+    def test_newest_rows_can_be_chosen(self) -> None:
+        """`sample_range` draws from a slice of the rows in order of age."""
+        buffer = self.make(6)
+        buffer.push(numbered_rows(9))
+        newest = buffer.sample_batch(40, sample_range=slice(-2, None), replace=True)
+        found = set(array(newest["action"]).tolist())
+        expect(found == {7, 8}, f"the newest two rows are 7 and 8, drawn: {sorted(found)}")
+        with refuses(ReplayUnderflowError, "asking for 3 of the newest 2 rows"):
+            buffer.sample_batch(3, sample_range=slice(-2, None))
+
+    def test_other_columns_are_refused(self) -> None:
+        """Rows of other keys, shapes or dtypes are an error and leave the buffer as it was."""
+        buffer = self.make(8)
+        buffer.push(numbered_rows(4))
+        good = numbered_rows(1)
+        bad: dict[str, dict[str, Any]] = {
+            "a missing column": {k: v for k, v in good.items() if k != "reward"},
+            "an unknown column": {**good.columns, "extra": np.zeros(1, np.float32)},
+            "another shape": {**good.columns, "obs": np.zeros((1, 5), np.float32)},
+            "another dtype": {**good.columns, "action": np.array([0.5], np.float32)},
+        }
+        for what, columns in bad.items():
+            with refuses(SchemaError, f"pushing rows with {what}"):
+                buffer.push(Batch(columns))
+        expect(buffer.count() == 4 == buffer.push_count, "a refused push changed the counts")
+        expect(_numbers(buffer) == {0, 1, 2, 3}, "a refused push changed the rows")
+
+    def test_pushed_memory_stays_the_callers(self) -> None:
+        """Changing an array after pushing it does not change what is stored."""
+        buffer = self.make(4)
+        rows = numbered_rows(4)
+        buffer.push(rows)
+        for column in rows.columns.values():
+            column[:] = 99
+        drawn = buffer.sample_batch(50, replace=True)
+        stale = [key for key, column in drawn.items() if array(column).max() > 4]
+        expect(not stale, f"changed after the push, and in the store too: {', '.join(stale)}")
+
+    def test_drawn_rows_are_the_callers(self) -> None:
+        """Changing a row drawn changes neither the store nor another row of the draw."""
+        buffer = self.make(2)
+        buffer.push(numbered_rows(2))
+        rows = buffer.sample(16, replace=True)
+        before = [copied(row) for row in rows]
+        rows[0]["obs"][...] = 99
+        for row, old in zip(rows[1:], before[1:], strict=True):
+            expect(not difference(row["obs"], old["obs"]), "two rows of a draw share memory")
+        expect(_numbers(buffer) == {0, 1}, "changing a drawn row changed the store")
+        expect(array(buffer.sample_batch(2)["obs"]).max() < 99, "…and its observations")
+
+    def test_drawn_batches_are_never_written_again(self) -> None:
+        """Without `reuse`, a batch stays as it was whatever is pushed and drawn later."""
+        buffer = self.make(4)
+        buffer.push(numbered_rows(4))
+        kept = [buffer.sample_batch(4) for _ in range(4)]
+        before = [copied(batch.columns) for batch in kept]
+        for start in (4, 8):
+            buffer.push(numbered_rows(4, start))
+            buffer.sample_batch(4, reuse=True)
+        for batch, old in zip(kept, before, strict=True):
+            wrong = difference(batch.columns, old)
+            expect(not wrong, f"a batch changed after it was drawn: {wrong}")
+
+    def test_recycled_batches_last_one_draw(self) -> None:
+        """With `reuse`, a batch is valid until the next but one such draw."""
+        buffer = self.make(64)
+        buffer.push(numbered_rows(64))
+        for _ in range(4):
+            batch = buffer.sample_batch(8, reuse=True)
+            before = copied(batch.columns)
+            buffer.sample_batch(8, reuse=True)
+            wrong = difference(batch.columns, before)
+            expect(not wrong, f"a recycled batch was overwritten by the very next draw: {wrong}")
+
+    def test_state_round_trip(self) -> None:
+        """A new buffer that loads the state holds the same rows and goes on drawing the same."""
+        buffer, twin = self.make(5), self.make(5)
+        for start in range(0, 8, 2):
+            buffer.push(numbered_rows(2, start))
+        buffer.sample_batch(3)
+        twin.push(numbered_rows(1, 90))
+        twin.load_state_dict(buffer.state_dict())
+        _expect_twins(buffer, twin)
+
+    def test_file_round_trip(self) -> None:
+        """The same through a file."""
+        buffer, twin = self.make(5), self.make(5)
+        buffer.push(numbered_rows(7))
+        buffer.sample_batch(2)
+        with folder() as place:
+            buffer.save_data(place / "buffer")
+            twin.load_data(place / "buffer")
+        _expect_twins(buffer, twin)
+
+    def test_clear_drops_all_rows(self) -> None:
+        """After `clear` there is nothing to draw, and pushing begins anew."""
+        buffer = self.make(4)
+        buffer.push(numbered_rows(4))
+        buffer.clear()
+        expect(buffer.count() == 0, f"cleared, it holds {buffer.count()} rows")
+        with refuses(ReplayUnderflowError, "sampling a cleared buffer"):
+            buffer.sample_batch(1)
+        buffer.push(numbered_rows(2, 7))
+        expect(_numbers(buffer) == {7, 8}, f"it holds rows {_numbers(buffer)}")
+
+    def test_takes_priorities_back(self) -> None:
+        """`update` takes what a learner hands back of a draw, whether it uses it or not."""
+        buffer = self.make(4)
+        buffer.push(numbered_rows(4))
+        batch = buffer.sample_batch(4)
+        ids = {key: batch[key] for key in ("replay_unique_id", "replay_buffer_idx") if key in batch}
+        buffer.update({**ids, "priority": np.ones(4, np.float32)})
+        expect(buffer.count() == 4, "handing back priorities changed the number of rows")
+
+
+def _numbers(buffer: Any) -> set[int]:
+    """Returns the numbers of the rows held; a row is missed once in 10^15 times."""
+    draws = buffer.sample_batch(50 * buffer.count(), replace=True)
+    return set(array(draws["action"]).tolist())
+
+
+def _expect_twins(buffer: Any, twin: Any) -> None:
+    same = (twin.count(), twin.push_count) == (buffer.count(), buffer.push_count)
+    expect(same, "the state loaded has other counts")
+    wrong = difference(twin.state_dict(), buffer.state_dict())
+    expect(not wrong, f"the state loaded and taken again differs: {wrong}")
+    for _ in range(3):
+        for each in (buffer, twin):
+            each.push(numbered_rows(1, 50))
+        one = buffer.sample_batch(4)
+        other = twin.sample_batch(4)
+        wrong = difference(array(one["action"]), array(other["action"]))
+        expect(not wrong, "after loading the state other rows are drawn")

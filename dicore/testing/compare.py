@@ -1,0 +1,59 @@
+"""Comparing what components return: nested states, columns, arrays and tensors alike."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+__all__ = ["array", "copied", "difference"]
+
+
+def array(value: Any) -> np.ndarray[Any, Any]:
+    """Returns an array or a tensor (of any device, with or without gradient) as an array."""
+    if hasattr(value, "detach"):
+        value = value.detach().cpu().numpy()
+    return np.asarray(value)
+
+
+def copied(value: Any) -> Any:
+    """Returns a copy of nested data that shares no memory with it."""
+    if isinstance(value, Mapping):
+        return {key: copied(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [copied(item) for item in value]
+    return array(value).copy() if hasattr(value, "shape") else value
+
+
+def difference(left: Any, right: Any) -> str:
+    """Returns where two nested values differ first, bit for bit; "" where they do not."""
+    return next(_differences(left, right, ""), "")
+
+
+def _differences(left: Any, right: Any, path: str) -> Iterator[str]:
+    here = path or "value"
+    if isinstance(left, Mapping) and isinstance(right, Mapping):
+        for key in dict.fromkeys([*left, *right]):
+            if key not in left or key not in right:
+                yield f"{here} has '{key}' on one side only"
+            else:
+                yield from _differences(left[key], right[key], f"{path}.{key}".lstrip("."))
+    elif isinstance(left, list | tuple) and isinstance(right, list | tuple):
+        if len(left) != len(right):
+            yield f"{here} has {len(left)} and {len(right)} items"
+        for index, (one, other) in enumerate(zip(left, right, strict=False)):
+            yield from _differences(one, other, f"{path}[{index}]")
+    elif hasattr(left, "shape") or hasattr(right, "shape"):
+        yield from _array_difference(array(left), array(right), here)
+    elif left != right and not (left != left and right != right):  # noqa: PLR0124 - nan
+        yield f"{here} is {left!r} and {right!r}"
+
+
+def _array_difference(
+    left: np.ndarray[Any, Any], right: np.ndarray[Any, Any], here: str
+) -> Iterator[str]:
+    if left.dtype != right.dtype or left.shape != right.shape:
+        yield f"{here} is {left.dtype}{list(left.shape)} and {right.dtype}{list(right.shape)}"
+    elif not np.array_equal(left, right, equal_nan=left.dtype.kind in "fc"):
+        yield f"{here} has other values"

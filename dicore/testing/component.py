@@ -1,0 +1,66 @@
+"""A registered component as the suites see it: what it is, its options, and how it is built."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from dicore_registry import Entry, Registry
+
+from dicore.config.declare import ComponentConfig
+from dicore.run.build_context import BuildContext
+
+__all__ = ["Component"]
+
+
+@dataclass(frozen=True)
+class Component:
+    """One entry of the registry, loaded when it is first needed.
+
+    Args:
+        entry: Its declaration.
+        registry: Where it was found.
+    """
+
+    entry: Entry
+    registry: Registry
+
+    @property
+    def label(self) -> str:
+        """`kind/name`."""
+        return f"{self.entry.kind}/{self.entry.name}"
+
+    @cached_property
+    def target(self) -> Any:
+        """The registered object."""
+        return self.registry.load(self.entry)
+
+    @property
+    def takes_options(self) -> bool:
+        """It is configured; presets are configs themselves, and commands are not built."""
+        return self.entry.kind not in ("preset", "command")
+
+    @cached_property
+    def config_class(self) -> type[ComponentConfig]:
+        """The class of its options, made from its signature where it has none of its own."""
+        from dicore.config.signature import config_class
+
+        return config_class(self.target, self.entry.kind)
+
+    def config(self, options: Mapping[str, Any] | None = None) -> ComponentConfig:
+        """Compiles options into its section; `type` is filled in."""
+        from dicore.config.compile import compile_section
+
+        return compile_section(self.config_class, {"type": self.entry.qualified, **(options or {})})
+
+    def build(
+        self,
+        options: Mapping[str, Any] | None = None,
+        *,
+        ctx: BuildContext | None = None,
+        **parts: Any,
+    ) -> Any:
+        """Compiles options and builds the component from them and other parts."""
+        return self.config(options).build(ctx or BuildContext(), **parts)
