@@ -1,0 +1,198 @@
+"""The log: numbers arrive once converted, everywhere; no sink can stop a training."""
+
+from __future__ import annotations
+
+import json
+import logging
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dicore.errors import UsageError
+from dicore.interfaces.logger import ILogger, LogTarget
+from dicore.run.log import LogHub
+from dicore.run.metrics import RESERVED, MetricsFile, read_metrics
+
+
+class Recorder:
+    """A logger that remembers; it may be told to fail."""
+
+    def __init__(self, fails_in: str = "") -> None:
+        self.calls: list[tuple[str, Any]] = []
+        self._fails_in = fails_in
+
+    def _note(self, method: str, value: Any = None) -> None:
+        if method == self._fails_in:
+            raise RuntimeError("no route to host")
+        self.calls.append((method, value))
+
+    def open(self, target: LogTarget) -> None:
+        self._note("open", target.folder)
+
+    def log_scalars(self, scalars: Any, *, env_step: int, train_iter: int) -> None:
+        self._note("scalars", (dict(scalars), env_step, train_iter))
+
+    def log_text(self, text: str, *, channel: str = "run") -> None:
+        self._note("text", (text, channel))
+
+    def flush(self) -> None:
+        self._note("flush")
+
+    def close(self) -> None:
+        self._note("close")
+
+
+def lines(folder: Path) -> list[dict[str, Any]]:
+    return list(read_metrics(folder / "metrics.jsonl"))
+
+
+def test_numbers_reach_the_file_and_every_logger(tmp_path: Path) -> None:
+    recorder = Recorder()
+    assert isinstance(recorder, ILogger)
+    hub = LogHub(LogTarget(tmp_path), [recorder])
+    hub.log_scalars({"a/x": 1, "a/y": np.float32(2.5)}, env_step=10, train_iter=3)
+    hub.log_scalars({"a/x": True}, env_step=20, train_iter=6)
+    hub.close()
+    hub.close()
+    first, second = lines(tmp_path)
+    assert {k: first[k] for k in ("step", "train_iter", "a/x", "a/y")} == {
+        "step": 10,
+        "train_iter": 3,
+        "a/x": 1.0,
+        "a/y": 2.5,
+    }
+    assert 0 <= first["time"] <= second["time"] < 60
+    assert recorder.calls == [
+        ("open", tmp_path),
+        ("scalars", ({"a/x": 1.0, "a/y": 2.5}, 10, 3)),
+        ("scalars", ({"a/x": 1.0}, 20, 6)),
+        ("close", None),
+    ]
+
+
+def test_tensors_are_converted_here(tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch")
+    recorder = Recorder()
+    hub = LogHub(LogTarget(tmp_path), [recorder])
+    values = {"a": torch.tensor(1.5, requires_grad=True), "b": torch.ones(1), "c": np.ones((1, 1))}
+    hub.log_scalars(values, env_step=0, train_iter=0)
+    hub.close()
+    (_, (seen, _, _)) = recorder.calls[1]
+    assert seen == {"a": 1.5, "b": 1.0, "c": 1.0}
+    assert {type(value) for value in seen.values()} == {float}
+
+
+def test_what_is_no_number_is_left_out_with_one_warning(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    hub = LogHub(LogTarget(tmp_path))
+    with caplog.at_level(logging.WARNING):
+        for _ in range(2):
+            hub.log_scalars(
+                {"ok": 1.0, "vector": np.ones(3), "word": "x", "step": 1, "none": None},
+                env_step=0,
+                train_iter=0,
+            )
+    hub.close()
+    assert [set(line) - {"step", "train_iter", "time"} for line in lines(tmp_path)] == [{"ok"}] * 2
+    assert sorted(record.getMessage().split("'")[1] for record in caplog.records) == [
+        "step",
+        "vector",
+        "word",
+    ]
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    scalars=st.dictionaries(
+        st.text(min_size=1, max_size=8).filter(lambda tag: tag not in RESERVED),
+        st.floats(),
+        min_size=1,
+    )
+)
+def test_every_float_comes_back(
+    scalars: dict[str, float], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """nan and the infinities are strings in the file, which `float` and `Number` read."""
+    path = tmp_path_factory.mktemp("m") / "metrics.jsonl"
+    file = MetricsFile(path)
+    file.log_scalars(scalars, env_step=2**40, train_iter=1)
+    file.close()
+    raw = path.read_text().removesuffix("\n")
+    strict = json.loads(raw, parse_constant=lambda word: pytest.fail(f"bare {word} in the file"))
+    (line,) = read_metrics(path)
+    assert line["step"] == 2**40
+    for tag, value in scalars.items():
+        assert repr(float(strict[tag])).lstrip("-") == repr(value).lstrip("-")
+        assert line[tag] == value or math.isnan(value)
+
+
+def test_a_line_cut_off_by_a_crash_is_left_out(tmp_path: Path) -> None:
+    path = tmp_path / "metrics.jsonl"
+    path.write_text('{"step": 1}\n{"step": 2, "a')
+    assert [line["step"] for line in read_metrics(path)] == [1]
+    path.write_text('{"step": 1\n{"step": 2}\n')
+    with pytest.raises(UsageError, match="line 1"):
+        list(read_metrics(path))
+
+
+@pytest.mark.parametrize("method", ["open", "scalars", "text", "flush", "close"])
+def test_a_failing_logger_is_switched_off_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, method: str
+) -> None:
+    """R-J08."""
+    bad, good = Recorder(fails_in=method), Recorder()
+    with caplog.at_level(logging.WARNING):
+        hub = LogHub(LogTarget(tmp_path), [bad, good])
+        for _ in range(3):
+            hub.log_scalars({"a": 1.0}, env_step=0, train_iter=0)
+            hub.log_text("hello")
+            hub.flush()
+        hub.close()
+    assert len(caplog.records) == 1
+    assert "Recorder is switched off: RuntimeError: no route to host" in caplog.text
+    assert len(good.calls) == 11
+    assert len(lines(tmp_path)) == 3
+
+
+def test_a_disk_that_refuses_the_metrics_stops_nothing(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "log").write_text("a file in the way")
+    recorder = Recorder()
+    hub = LogHub(LogTarget(tmp_path / "log"), [recorder])
+    with caplog.at_level(logging.WARNING):
+        for _ in range(2):
+            hub.log_scalars({"a": 1.0}, env_step=0, train_iter=0)
+            hub.log_text("x")
+    assert len(caplog.records) == 2
+    assert [name for name, _ in recorder.calls] == ["open", "scalars", "text", "scalars", "text"]
+
+
+def test_texts_have_a_file_for_each_part(tmp_path: Path) -> None:
+    hub = LogHub(LogTarget(tmp_path))
+    hub.log_text("first\n", channel="learner")
+    hub.log_text("second é\ud800", channel="learner")
+    hub.log_text("alone")
+    assert [line[22:] for line in (tmp_path / "learner/learner.txt").read_text().splitlines()] == [
+        "first",
+        "second é?",
+    ]
+    assert (tmp_path / "run/run.txt").read_text().endswith("] alone\n")
+
+
+def test_histograms_reach_those_who_can(tmp_path: Path) -> None:
+    class Able(Recorder):
+        def log_histogram(self, tag: str, values: Any, *, env_step: int, train_iter: int) -> None:
+            self.calls.append((tag, values.tolist()))
+
+    plain, able = Recorder(), Able()
+    hub = LogHub(LogTarget(tmp_path), [plain, able])
+    hub.log_histogram("p", np.array([[1, 2]]), env_step=0, train_iter=0)
+    assert able.calls[1] == ("p", [1.0, 2.0])
+    assert len(plain.calls) == 1

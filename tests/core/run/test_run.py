@@ -1,0 +1,282 @@
+"""Run, folder and record: what one training leaves behind, and when."""
+
+from __future__ import annotations
+
+import json
+import logging
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dicore.errors import CheckpointCorruptError, CheckpointWriteError, UsageError
+from dicore.run.failpoints import armed
+from dicore.run.folder import RunFolder, default_name
+from dicore.run.record import git_revision
+from dicore.run.rng import Streams
+from dicore.run.run import Limits, Run
+
+
+class Counter:
+    """A part with state, and the counters of a learner."""
+
+    def __init__(self, value: int = 0) -> None:
+        self.train_iter = value
+        self.envstep = -1
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"value": np.array(self.train_iter)}
+
+    def load_state_dict(self, state: Any) -> None:
+        self.train_iter = int(state["value"])
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Iterator[Run]:
+    folder = RunFolder.create(tmp_path / "x")
+    components = {"policy": {"type": "dqn", "dist": "d", "version": "1", "target": "m:C"}}
+    made = Run(folder, Streams(3), argv=["dicore", "train"], components=components)
+    made.start()
+    yield made
+    made.finish()
+
+
+def record(run: Run) -> dict[str, Any]:
+    content: dict[str, Any] = json.loads(run.folder.record.read_text())
+    return content
+
+
+# ---- folder
+
+
+def test_an_existing_folder_gets_a_numbered_sibling(tmp_path: Path) -> None:
+    paths = [RunFolder.create(tmp_path / "a b é" / "x").path.name for _ in range(3)]
+    assert paths == ["x", "x-1", "x-2"]
+
+
+def test_processes_that_start_together_get_folders_of_their_own(tmp_path: Path) -> None:
+    """R-F06."""
+    with ThreadPoolExecutor(8) as pool:
+        made = list(pool.map(lambda _: RunFolder.create(tmp_path / "x").path, range(16)))
+    assert len(set(made)) == 16
+
+
+def test_a_folder_that_cannot_be_made_is_a_clear_error(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UsageError, match=r"not a folder|Not a directory") as error:
+        RunFolder.create(tmp_path / "file" / "x")
+    assert "--exp-name" in str(error.value)
+    with pytest.raises(UsageError, match="cannot make"):
+        RunFolder.create(tmp_path / ("x" * 300))
+
+
+def test_opening_something_else_says_so(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no such folder"):
+        RunFolder.open(tmp_path / "x")
+    with pytest.raises(UsageError, match=r"no config\.json"):
+        RunFolder.open(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("env", "policy", "name"),
+    [
+        ("cartpole", "dqn", "runs/cartpole_dqn_s0"),
+        ("CartPole-v1", "acme-rl/dqn", "runs/CartPole-v1_dqn_s0"),
+        ("./my envs.py:Env", "pkg.mod:Policy", "runs/Env_Policy_s0"),
+        ("../..", "", "runs/unnamed_unnamed_s0"),
+    ],
+)
+def test_the_default_name_has_no_surprises_in_it(env: str, policy: str, name: str) -> None:
+    assert default_name(env, policy, 0) == name
+
+
+# ---- run.json
+
+
+def test_run_json_before_and_after(run: Run) -> None:
+    before = record(run)
+    assert before["result"] is None
+    assert before["status"] == "running"
+    assert before["seed"] == 3
+    assert before["argv"] == ["dicore", "train"]
+    assert before["components"]["policy"] == {
+        "type": "dqn",
+        "dist": "d",
+        "version": "1",
+        "target": "m:C",
+    }
+    assert before["versions"]["numpy"] == np.__version__
+
+    run.first_step()
+    run.set_result(stop=True, train_iter=5, env_step=50, best_return=np.float32(480.0))
+    run.finish()
+
+    after = record(run)
+    assert {key: after[key] for key in before if key not in ("status", "result", "finished")} == {
+        key: before[key] for key in before if key not in ("status", "result", "finished")
+    }
+    assert after["status"] == "done"
+    result = after["result"]
+    assert {"stop", "train_iter", "env_step", "best_return", "wall_s"} == set(result)
+    assert result["stop"] is True
+    assert (result["train_iter"], result["env_step"], result["best_return"]) == (5, 50, 480.0)
+
+
+def test_the_clock_counts_from_the_first_step_to_before_the_final_save(run: Run) -> None:
+    time.sleep(0.05)
+    assert run.wall_s == 0.0
+    run.first_step()
+    time.sleep(0.02)
+    run.first_step()
+    run.stop_clock()
+    stopped = run.wall_s
+    time.sleep(0.05)
+    run.stop_clock()
+    assert run.finish().wall_s == pytest.approx(stopped, abs=1e-5)
+    assert 0.02 <= stopped < 0.05
+
+
+def test_a_result_that_is_not_finite_is_still_json(run: Run) -> None:
+    run.set_result(best_return=float("-inf"))
+    run.finish("failed", "RuntimeError: x")
+    assert record(run)["result"]["best_return"] is None
+    assert record(run)["error"] == "RuntimeError: x"
+
+
+def test_the_first_finish_counts(run: Run) -> None:
+    run.finish("interrupted")
+    run.finish("done")
+    assert record(run)["status"] == "interrupted"
+
+
+def test_the_git_revision_is_what_git_says(tmp_path: Path) -> None:
+    assert git_revision(tmp_path) is None
+
+    def git(*arguments: str, cwd: Path = tmp_path) -> str:
+        command = ["git", "-c", "user.name=n", "-c", "user.email=e@x", *arguments]
+        return subprocess.run(
+            command, cwd=cwd, check=True, capture_output=True, text=True
+        ).stdout.strip()
+
+    git("init", "-q")
+    assert git_revision(tmp_path) is None, "no commit yet"
+    git("commit", "-q", "--allow-empty", "-m", "a")
+    (tmp_path / "deep").mkdir()
+    assert git_revision(tmp_path / "deep") == git("rev-parse", "HEAD")
+    git("pack-refs", "--all")
+    assert git_revision(tmp_path) == git("rev-parse", "HEAD")
+    git("worktree", "add", "-q", str(tmp_path / "linked"))
+    git("commit", "-q", "--allow-empty", "-m", "b", cwd=tmp_path / "linked")
+    linked = git("rev-parse", "HEAD", cwd=tmp_path / "linked")
+    assert git_revision(tmp_path / "linked") == linked != git_revision(tmp_path)
+    git("checkout", "-q", "--detach")
+    assert git_revision(tmp_path) == git("rev-parse", "HEAD")
+
+
+# ---- state
+
+
+def test_every_registered_part_is_saved_and_restored(run: Run) -> None:
+    learner, buffer = Counter(7), Counter(9)
+    run.register("learner", learner)
+    run.register("buffer", buffer, bulky=True)
+    drawn = run.streams.stream("a").random()
+    run.save_checkpoint("iteration_7.pth.tar")
+    expected = run.streams.stream("a").random()
+
+    learner.train_iter = buffer.train_iter = 0
+    run.load_state_dict(run.store.load("iteration_7"))
+
+    assert (learner.train_iter, buffer.train_iter) == (7, 9)
+    assert run.streams.stream("a").random() == expected != drawn
+
+
+def test_best_leaves_out_what_is_only_bulky(run: Run) -> None:
+    run.register("learner", Counter(7))
+    run.register("buffer", Counter(9), bulky=True)
+    run.save_best(480.0)
+    assert set(run.store.load("best")) == {"learner", "streams"}
+    assert run.result.best_return == 480.0
+    with pytest.raises(CheckpointCorruptError, match="lacks buffer"):
+        run.load_state_dict(run.store.load("best"))
+
+
+def test_counters_of_the_parts_say_which_checkpoint_is_newer(run: Run) -> None:
+    learner = Counter(7)
+    run.register("learner", learner)
+    run.save_checkpoint("best")
+    learner.train_iter = 3
+    run.save_checkpoint("final")
+    assert run.store.latest() == "best"
+
+
+def test_what_cannot_be_registered_is_refused(run: Run) -> None:
+    run.register("learner", part := Counter())
+    run.register("learner", part)
+    with pytest.raises(UsageError, match="another part"):
+        run.register("learner", Counter())
+    with pytest.raises(UsageError, match="state_dict"):
+        run.register("x", object())  # type: ignore[arg-type]
+
+
+def full_disk(point: str) -> None:
+    if point == "write":
+        raise OSError(28, "No space left on device")
+
+
+def test_a_full_disk_is_survived_twice(run: Run, caplog: pytest.LogCaptureFixture) -> None:
+    """R-D02: warned, counted in the metrics, given up at the third in a row."""
+    run.register("learner", Counter(1))
+    with armed(full_disk), caplog.at_level(logging.WARNING):
+        assert run.save_checkpoint("iteration_1") is None
+        assert run.save_checkpoint("iteration_2") is None
+    assert caplog.text.count("No space left") == 2
+    assert run.save_checkpoint("iteration_3") is not None
+    with armed(full_disk):
+        assert run.save_checkpoint("iteration_4") is None
+        assert run.save_checkpoint("iteration_5") is None
+        with pytest.raises(CheckpointWriteError):
+            run.save_checkpoint("iteration_6")
+    lines = [json.loads(line) for line in run.folder.metrics.read_text().splitlines()]
+    assert [line["run/failed_saves"] for line in lines] == [1, 2, 1, 2, 3]
+
+
+def test_a_final_save_that_fails_is_an_error_at_once(run: Run) -> None:
+    with armed(full_disk), pytest.raises(CheckpointWriteError):
+        run.save_checkpoint("final")
+
+
+def test_a_state_that_cannot_be_stored_is_an_error_at_once(run: Run) -> None:
+    with pytest.raises(CheckpointWriteError, match="cannot store"):
+        run.save_checkpoint("iteration_1", {"x": object()})
+
+
+def test_limits_reach_the_loggers(tmp_path: Path) -> None:
+    limits = Limits(max_env_step=5, stop_value=475.0)
+    made = Run(RunFolder.create(tmp_path / "x"), Streams(0), limits=limits)
+    assert made.log.target.max_env_step == 5
+    assert made.log.target.stop_value == 475.0
+    assert not made.stop_requested
+    made.stop.request()
+    assert made.stop_requested
+
+
+def test_a_run_starts_nothing_in_the_background(run: Run) -> None:
+    program = """
+import sys, threading
+from dicore.run.folder import RunFolder
+from dicore.run.rng import Streams
+from dicore.run.run import Run
+run = Run(RunFolder.create(sys.argv[1]), Streams(0))
+run.start(); run.log.log_scalars({"a/b": 1.0}, env_step=0, train_iter=0); run.finish()
+assert threading.active_count() == 1
+assert not {"torch", "rich", "tensorboardX", "gymnasium"} & set(sys.modules)
+"""
+    path = run.folder.path / "other"
+    subprocess.run([sys.executable, "-c", program, str(path)], check=True)

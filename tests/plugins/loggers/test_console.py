@@ -1,0 +1,149 @@
+"""Progress: a bar on a terminal, plain lines elsewhere, nothing at all into a closed pipe."""
+
+from __future__ import annotations
+
+import io
+import os
+import pty
+import re
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from dicore_plugins.loggers.console import ConsoleLogger
+
+from dicore.interfaces.logger import ILogger, LogTarget
+
+PROGRAM = """
+import sys, time
+from pathlib import Path
+from dicore.interfaces.logger import LogTarget
+from dicore_plugins.loggers.console import ConsoleLogger
+
+logger = ConsoleLogger(interval=0.0)
+logger.open(LogTarget(Path("log"), "runs/[x]", max_env_step=1000))
+for step in (0, 250, 500, 1000):
+    logger.log_scalars({"evaluator/return_mean": step / 2}, env_step=step, train_iter=step // 2)
+    time.sleep(0.12)
+logger.log_text("said in between")
+logger.close()
+logger.close()
+print("end", flush=True)
+print("rich" in sys.modules, file=sys.stderr)
+"""
+RETURN = "evaluator/return_mean"
+COLOUR = r"\x1b\[(3|9)\d"
+
+
+def on_terminal(environ: Mapping[str, str]) -> tuple[str, int]:
+    """Runs the program with a pseudo terminal as stdout; returns what appeared, and its code."""
+    parent, child = pty.openpty()
+    try:
+        process = subprocess.Popen(
+            [sys.executable, "-c", PROGRAM], stdout=child, env={**os.environ, **environ}
+        )
+    finally:
+        os.close(child)
+    seen = b""
+    while True:
+        try:
+            piece = os.read(parent, 4096)
+        except OSError:  # Linux says so when the last writer has gone
+            break
+        if not piece:
+            break
+        seen += piece
+    os.close(parent)
+    return seen.decode(), process.wait(20)
+
+
+def test_a_terminal_sees_a_bar_with_return_rate_and_title() -> None:
+    text, code = on_terminal({"TERM": "xterm", "COLUMNS": "160"})
+    assert code == 0
+    assert "runs/[x]" in text
+    assert "1000/1000 env steps" in text
+    assert "return 500.0 best 500.0" in text
+    assert "said in between" in text
+    assert re.search(COLOUR, text)
+    assert text.rstrip().endswith("end")
+
+
+def test_no_color_is_honoured() -> None:
+    text, code = on_terminal({"TERM": "xterm", "COLUMNS": "160", "NO_COLOR": "1"})
+    assert code == 0
+    assert "1000/1000 env steps" in text
+    assert not re.search(COLOUR, text)
+
+
+def test_a_dumb_terminal_gets_plain_lines() -> None:
+    text, code = on_terminal({"TERM": "dumb"})
+    assert code == 0
+    assert "\x1b" not in text
+    assert "500/1000 env steps" in text
+
+
+def test_a_pipe_gets_plain_lines_and_no_rich() -> None:
+    """R-F12."""
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True
+    )
+    assert done.stderr == "False\n"
+    *progress, said, end = done.stdout.splitlines()
+    assert (said, end) == ("said in between", "end")
+    assert len(progress) == 4
+    assert progress[1].startswith("250/1000 env steps  125 updates  return 125.0 (best 125.0)")
+    assert "left" in progress[1]
+    assert "left" not in progress[3]
+
+
+def test_a_reader_that_leaves_is_no_error() -> None:
+    """R-F12: `| head -1` ends the pipe, not the program."""
+    loop = "import sys\n" + PROGRAM.replace("(0, 250, 500, 1000)", "range(0, 1000, 20)").replace(
+        "0.12", "0.002"
+    ).replace('print("end", flush=True)', "from dicore.run.console import say; say('end')")
+    process = subprocess.Popen(
+        [sys.executable, "-c", loop], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    with process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.readline()
+        process.stdout.close()
+        assert process.wait(20) == 0
+        assert process.stderr.read() == "False\n"
+
+
+def test_lines_come_at_most_every_interval_and_once_at_the_end(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    logger = ConsoleLogger(interval=1000)
+    assert isinstance(logger, ILogger)
+    logger.open(LogTarget(Path()))
+    for step in range(10):
+        logger.log_scalars({"x": 1.0}, env_step=step, train_iter=0)
+    logger.log_scalars({RETURN: 3.0}, env_step=10, train_iter=4)
+    logger.log_scalars({RETURN: 2.0}, env_step=11, train_iter=5)
+    logger.log_text("from a part", channel="learner")
+    assert capsys.readouterr().out == ""
+    logger.close()
+    (line,) = capsys.readouterr().out.splitlines()
+    assert line.startswith("11 env steps  5 updates  return 2.0 (best 3.0)")
+
+
+def test_a_budget_in_updates_is_counted_in_updates(capsys: pytest.CaptureFixture[str]) -> None:
+    logger = ConsoleLogger(interval=0)
+    logger.open(LogTarget(Path(), max_train_iter=100))
+    logger.log_scalars({"x": 1.0}, env_step=7, train_iter=50)
+    logger.close()
+    assert capsys.readouterr().out.startswith("50/100 updates")
+
+
+def test_a_narrow_encoding_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    from dicore.run.console import say
+
+    raw = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(raw, encoding="ascii"))
+    say("runs/é")
+    assert raw.getvalue() == b"runs/\\xe9\n"

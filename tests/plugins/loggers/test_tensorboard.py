@@ -1,0 +1,75 @@
+"""Event files are what TensorBoard itself reads."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from dicore_plugins.loggers.tensorboard import TensorBoardLogger
+
+from dicore.interfaces.logger import ILogger, LogTarget, SupportsHistograms
+
+pytest.importorskip("tensorboard")
+
+
+def read(folder: Path) -> Any:
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    accumulator = EventAccumulator(str(folder))
+    accumulator.Reload()
+    return accumulator
+
+
+def curve(folder: Path, tag: str) -> list[tuple[int, float]]:
+    return [(event.step, event.value) for event in read(folder).Scalars(tag)]
+
+
+def log_some(logger: TensorBoardLogger, folder: Path) -> None:
+    logger.open(LogTarget(folder / "log"))
+    logger.log_scalars({"a/x": 1.5, "a/y": float("nan")}, env_step=100, train_iter=7)
+    logger.log_scalars({"a/x": 2.5}, env_step=200, train_iter=14)
+    logger.log_histogram("p", np.array([1.0, 2.0, np.inf]), env_step=200, train_iter=14)
+    logger.log_histogram("q", np.array([np.nan]), env_step=200, train_iter=14)
+    logger.flush()
+    logger.close()
+    logger.close()
+
+
+def test_curves_stand_against_env_steps(tmp_path: Path) -> None:
+    logger = TensorBoardLogger()
+    assert isinstance(logger, ILogger)
+    assert isinstance(logger, SupportsHistograms)
+    log_some(logger, tmp_path)
+    assert curve(tmp_path / "log", "a/x") == [(100, 1.5), (200, 2.5)]
+    assert np.isnan(curve(tmp_path / "log", "a/y")[0][1])
+    found = read(tmp_path / "log")
+    assert found.Tags()["histograms"] == ["p"]
+    assert found.Histograms("p")[0].histogram_value.num == 2
+
+
+def test_tensorboard_finds_the_run_below_its_folder(tmp_path: Path) -> None:
+    """What `tensorboard --logdir runs/x` does first."""
+    from tensorboard.backend.event_processing.plugin_event_multiplexer import EventMultiplexer
+
+    log_some(TensorBoardLogger(), tmp_path)
+    multiplexer = EventMultiplexer().AddRunsFromDirectory(str(tmp_path))
+    multiplexer.Reload()
+    assert list(multiplexer.Runs()) == ["log"]
+    assert [event.step for event in multiplexer.Tensors("log", "a/x")] == [100, 200]
+
+
+def test_both_axes_are_two_runs(tmp_path: Path) -> None:
+    log_some(TensorBoardLogger(axis="both"), tmp_path)
+    assert curve(tmp_path / "log/env_step", "a/x") == [(100, 1.5), (200, 2.5)]
+    assert curve(tmp_path / "log/train_iter", "a/x") == [(7, 1.5), (14, 2.5)]
+
+
+def test_nothing_is_made_before_the_first_number(tmp_path: Path) -> None:
+    logger = TensorBoardLogger()
+    logger.open(LogTarget(tmp_path / "log"))
+    logger.log_text("hello")
+    logger.flush()
+    logger.close()
+    assert not (tmp_path / "log").exists()
