@@ -1,0 +1,42 @@
+"""Processing functions: pure, with no state and no mutated input, for collecting and for learning.
+
+The names of the documents' table can be imported from here; each loads its module on first use.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from dicore_plugins.functional.collate import default_collate, default_decollate
+    from dicore_plugins.functional.conversions import to_device, to_tensor
+    from dicore_plugins.functional.exploration import get_epsilon_greedy_fn
+    from dicore_plugins.functional.nstep import get_nstep_return_data
+    from dicore_plugins.functional.unroll import get_train_sample
+
+__all__ = [
+    "default_collate",
+    "default_decollate",
+    "get_epsilon_greedy_fn",
+    "get_nstep_return_data",
+    "get_train_sample",
+    "to_device",
+    "to_tensor",
+]
+
+_HOME = {
+    "default_collate": "collate",
+    "default_decollate": "collate",
+    "get_epsilon_greedy_fn": "exploration",
+    "get_nstep_return_data": "nstep",
+    "get_train_sample": "unroll",
+    "to_device": "conversions",
+    "to_tensor": "conversions",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
+    return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)

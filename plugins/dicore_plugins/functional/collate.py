@@ -1,0 +1,197 @@
+"""Stacking a list of samples into a batch of tensors, and taking it apart again.
+
+This is the seam for rows of any nesting; columns (`dicore.data.Batch`) need neither.
+
+Shapes: B samples, `...` one item.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from dicore.errors import SchemaError
+
+IGNORE_PREFIX = ("collate_ignore",)
+IGNORE = ("prev_state", "prev_actor_state", "prev_critic_state")
+
+
+def default_collate(
+    batch: Iterable[Any],
+    cat_1dim: bool = True,
+    ignore_prefix: Sequence[str] = IGNORE_PREFIX,
+) -> Any:
+    """Stacks B samples of equal structure into one structure of tensors [B, ...].
+
+    Tensors and arrays keep their dtype; Python floats become float32, ints int64, bools bool;
+    strings stay a list. Dicts are joined by the keys of the first sample, named tuples by field,
+    sequences by position.
+
+    Args:
+        batch: The samples.
+        cat_1dim: Join items of shape (1,) to [B] instead of [B, 1].
+        ignore_prefix: Values of dict keys that begin so stay a list of B.
+
+    Raises:
+        SchemaError: there is no sample, or one lacks a key, or lengths or shapes differ; the text
+            names the place.
+        TypeError: a value is of a type that has no rule.
+    """
+    return _collate(list(batch), cat_1dim, tuple(ignore_prefix), "")
+
+
+def _collate(batch: list[Any], cat_1dim: bool, prefix: tuple[str, ...], path: str) -> Any:
+    if not batch:
+        raise SchemaError("there is no sample to collate")
+    first = batch[0]
+    if isinstance(first, torch.Tensor | np.ndarray | np.generic):
+        return _stack(batch, cat_1dim, path)
+    if isinstance(first, bool | int | float):
+        return _scalars(batch, path)
+    if isinstance(first, str):
+        return list(batch)
+    if isinstance(first, Mapping):
+        return _mapping(batch, cat_1dim, prefix, path)
+    if isinstance(first, Sequence):
+        _same_length(batch, path)
+        columns = [
+            _collate(list(column), cat_1dim, prefix, f"{path}[{position}]")
+            for position, column in enumerate(zip(*batch, strict=True))
+        ]
+        return type(first)(*columns) if hasattr(first, "_fields") else columns
+    raise TypeError(f"cannot collate{_at(path)} values of type {type(first).__name__}")
+
+
+def _stack(batch: list[Any], cat_1dim: bool, path: str) -> torch.Tensor:
+    if not all(isinstance(item, torch.Tensor | np.ndarray | np.generic) for item in batch):
+        raise SchemaError(f"samples to collate differ in type{_at(path)}: {_types(batch)}")
+    shapes = {tuple(item.shape) for item in batch}
+    if len(shapes) > 1:
+        raise SchemaError(f"samples to collate differ in shape{_at(path)}: {sorted(shapes)}")
+    join = cat_1dim and shapes == {(1,)}
+    if all(isinstance(item, torch.Tensor) for item in batch):
+        return torch.cat(batch) if join else torch.stack(batch)
+    arrays = [np.asarray(item) for item in batch]
+    if arrays[0].dtype.kind not in "biufc":
+        raise TypeError(f"cannot collate{_at(path)} arrays of dtype {arrays[0].dtype}")
+    return torch.from_numpy(np.concatenate(arrays) if join else np.stack(arrays))
+
+
+def _scalars(batch: list[Any], path: str) -> torch.Tensor:
+    kinds = {type(item) for item in batch}
+    if not kinds <= {bool, int, float} or (bool in kinds and len(kinds) > 1):
+        raise SchemaError(f"samples to collate differ in type{_at(path)}: {_types(batch)}")
+    if float in kinds:
+        return torch.tensor(batch, dtype=torch.float32)
+    return torch.tensor(batch, dtype=torch.bool if bool in kinds else torch.int64)
+
+
+def _mapping(
+    batch: list[Any], cat_1dim: bool, prefix: tuple[str, ...], path: str
+) -> dict[Any, Any]:
+    for position, sample in enumerate(batch):
+        missing = [key for key in batch[0] if key not in sample]
+        if missing:
+            raise SchemaError(
+                f"sample {position} has no key {missing[0]!r}{_at(path)}; sample 0 has"
+            )
+    out: dict[Any, Any] = {}
+    for key in batch[0]:
+        column = [sample[key] for sample in batch]
+        if isinstance(key, str) and prefix and key.startswith(prefix):
+            out[key] = column
+        else:
+            out[key] = _collate(column, cat_1dim, prefix, f"{path}.{key}" if path else str(key))
+    return out
+
+
+def _same_length(batch: list[Any], path: str) -> None:
+    for position, sample in enumerate(batch):
+        if len(sample) != len(batch[0]):
+            raise SchemaError(
+                f"sample {position} has {len(sample)} items{_at(path)}; sample 0 has"
+                f" {len(batch[0])}"
+            )
+
+
+def _types(batch: list[Any]) -> str:
+    return ", ".join(sorted({type(item).__name__ for item in batch}))
+
+
+def _at(path: str) -> str:
+    return f" at '{path}'" if path else ""
+
+
+def default_decollate(batch: Any, ignore: Sequence[str] = IGNORE) -> list[Any]:
+    """Takes a batch apart into B samples; `default_collate` puts them together again.
+
+    Item i of a tensor [B, ...] goes to sample i as a view [...]. (Columns [B, 1] therefore need
+    `cat_1dim=False` on the way back.)
+
+    Args:
+        batch: A structure of dicts, sequences and tensors or arrays [B, ...]; a list of strings is
+            one column. Distributions become None in every sample of the structure they stand in.
+        ignore: Dict keys whose value is a sequence of B entries that are handed on whole; keys
+            beginning with `collate_ignore` are treated the same.
+
+    Raises:
+        SchemaError: the columns do not agree about B.
+        TypeError: a value is of a type that has no rule.
+    """
+    samples = _decollate(batch, frozenset(ignore), "")
+    if samples is None:
+        raise TypeError("a distribution alone has no samples to take apart")
+    return samples
+
+
+def _decollate(batch: Any, ignore: frozenset[str], path: str) -> list[Any] | None:
+    """Returns the B samples, or None for a distribution, which has none."""
+    if isinstance(batch, torch.Tensor | np.ndarray):
+        if batch.ndim == 0:
+            raise SchemaError(f"a scalar{_at(path)} has no samples to take apart")
+        return list(batch)
+    if isinstance(batch, torch.distributions.Distribution):
+        return None
+    if isinstance(batch, Mapping):
+        columns = {
+            key: _handed_on(value)
+            if str(key) in ignore or str(key).startswith(IGNORE_PREFIX)
+            else _decollate(value, ignore, f"{path}.{key}" if path else str(key))
+            for key, value in batch.items()
+        }
+        count = _count(columns, path)
+        return [
+            {key: None if column is None else column[i] for key, column in columns.items()}
+            for i in range(count)
+        ]
+    if isinstance(batch, Sequence) and not isinstance(batch, str):
+        return _sequence(batch, ignore, path)
+    raise TypeError(f"cannot decollate{_at(path)} values of type {type(batch).__name__}")
+
+
+def _handed_on(value: Any) -> Any:
+    return value if hasattr(value, "__len__") else list(value)
+
+
+def _sequence(batch: Sequence[Any], ignore: frozenset[str], path: str) -> list[Any]:
+    if batch and all(isinstance(item, str) for item in batch):
+        return list(batch)
+    columns = {
+        position: _decollate(item, ignore, f"{path}[{position}]")
+        for position, item in enumerate(batch)
+    }
+    rows = [
+        [None if column is None else column[i] for column in columns.values()]
+        for i in range(_count(columns, path))
+    ]
+    return [type(batch)(*row) for row in rows] if hasattr(batch, "_fields") else rows
+
+
+def _count(columns: Mapping[Any, Any], path: str) -> int:
+    lengths = {str(key): len(column) for key, column in columns.items() if column is not None}
+    if len(set(lengths.values())) != 1:
+        raise SchemaError(f"columns to take apart must agree in length{_at(path)}: {lengths}")
+    return next(iter(lengths.values()))

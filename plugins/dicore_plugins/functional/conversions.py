@@ -1,0 +1,197 @@
+"""Conversions of nested values: tensors, arrays, lists, devices, dtypes.
+
+Containers (dicts, lists, tuples, named tuples) keep their type; no input is changed. A result may
+share memory with its input wherever torch and numpy can share it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from numbers import Number
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from dicore.errors import SchemaError
+
+
+def to_tensor(
+    item: Any,
+    dtype: torch.dtype | None = None,
+    ignore_keys: Collection[str] = (),
+    transform_scalar: bool = True,
+) -> Any:
+    """Turns arrays, numbers and lists of numbers into tensors; doubles become float32.
+
+    bool, str and None stay as they are, and so does an empty list.
+
+    Args:
+        item: A value or a nested structure.
+        dtype: Of every tensor; None keeps the input's (doubles excepted).
+        ignore_keys: Dict keys whose values stay as they are.
+        transform_scalar: Turn single numbers into tensors of shape () as well.
+
+    Raises:
+        TypeError: a value is of a type that has no rule.
+    """
+
+    def leaf(value: Any) -> Any:
+        if value is None or isinstance(value, bool | str):
+            return value
+        if isinstance(value, torch.Tensor):
+            return value if dtype is None else value.to(dtype)
+        if isinstance(value, np.ndarray | np.generic):
+            return _array_to_tensor(np.asarray(value), dtype)
+        if isinstance(value, Number):
+            return _array_to_tensor(np.asarray(value), dtype) if transform_scalar else value
+        return NotImplemented
+
+    def numbers(value: Sequence[Any]) -> Any:
+        if len(value) and all(isinstance(item, Number) for item in value):
+            return _array_to_tensor(np.asarray(value), dtype)
+        return NotImplemented
+
+    return _walk(item, leaf, "to_tensor", ignore_keys, numbers)
+
+
+def _array_to_tensor(array: npt.NDArray[Any], dtype: torch.dtype | None) -> torch.Tensor:
+    if array.dtype == np.float64 and dtype is None:
+        array = array.astype(np.float32)
+    if not array.flags.writeable or any(stride < 0 for stride in array.strides):
+        array = array.copy()
+    tensor = torch.from_numpy(array)
+    return tensor if dtype is None else tensor.to(dtype)
+
+
+def to_device(item: Any, device: str | torch.device, ignore_keys: Collection[str] = ()) -> Any:
+    """Moves tensors and modules to a device; None, strings, numbers and arrays stay.
+
+    A module is moved in place, as torch does it, and returned.
+
+    Raises:
+        TypeError: a value is of a type that has no rule.
+    """
+
+    def leaf(value: Any) -> Any:
+        if isinstance(value, torch.Tensor | torch.nn.Module):
+            return value.to(device)
+        if value is None or isinstance(value, str | Number | np.ndarray | np.generic):
+            return value
+        return NotImplemented
+
+    return _walk(item, leaf, "to_device", ignore_keys)
+
+
+def to_ndarray(item: Any, dtype: npt.DTypeLike | None = None) -> Any:
+    """Turns tensors, numbers and lists of numbers into arrays; bool, str and None stay.
+
+    Raises:
+        TypeError: a value is of a type that has no rule.
+    """
+
+    def leaf(value: Any) -> Any:
+        if value is None or isinstance(value, bool | str):
+            return value
+        if isinstance(value, torch.Tensor):
+            value = value.detach().cpu().numpy()
+        if isinstance(value, np.ndarray | np.generic | Number):
+            return np.asarray(value, dtype)
+        return NotImplemented
+
+    def numbers(value: Sequence[Any]) -> Any:
+        if len(value) and all(isinstance(item, Number) for item in value):
+            return np.asarray(value, dtype)
+        return NotImplemented
+
+    return _walk(item, leaf, "to_ndarray", (), numbers)
+
+
+def to_list(item: Any) -> Any:
+    """Turns tensors and arrays into (nested) lists of Python numbers; all else stays.
+
+    Raises:
+        TypeError: a value is of a type that has no rule.
+    """
+
+    def leaf(value: Any) -> Any:
+        if isinstance(value, torch.Tensor | np.ndarray | np.generic):
+            return value.tolist()
+        if value is None or isinstance(value, str | Number):
+            return value
+        return NotImplemented
+
+    return _walk(item, leaf, "to_list")
+
+
+def tensor_to_list(item: Any) -> Any:
+    """Turns tensors into (nested) lists of Python numbers; all else stays, arrays too."""
+
+    def leaf(value: Any) -> Any:
+        return value.tolist() if isinstance(value, torch.Tensor) else value
+
+    return _walk(item, leaf, "tensor_to_list")
+
+
+def to_item(item: Any, ignore_error: bool = True) -> Any:
+    """Turns tensors and arrays of one element into Python numbers; all else stays.
+
+    Args:
+        item: A value or a nested structure.
+        ignore_error: Leave tensors and arrays of several elements as they are.
+
+    Raises:
+        SchemaError: one has several elements and `ignore_error` is not set.
+    """
+
+    def leaf(value: Any) -> Any:
+        if not isinstance(value, torch.Tensor | np.ndarray | np.generic):
+            return value
+        if int(np.prod(value.shape)) == 1:
+            return value.item()
+        if ignore_error:
+            return value
+        raise SchemaError(f"expected one element, got shape {tuple(value.shape)}")
+
+    return _walk(item, leaf, "to_item")
+
+
+def to_dtype(item: Any, dtype: torch.dtype) -> Any:
+    """Turns every tensor into `dtype`; all else stays."""
+
+    def leaf(value: Any) -> Any:
+        return value.to(dtype) if isinstance(value, torch.Tensor) else value
+
+    return _walk(item, leaf, "to_dtype")
+
+
+def same_shape(data: Sequence[Any]) -> bool:
+    """Says whether all tensors or arrays of a sequence have one shape; an empty one agrees."""
+    return len({tuple(item.shape) for item in data}) <= 1
+
+
+def _walk(
+    item: Any,
+    leaf: Callable[[Any], Any],
+    name: str,
+    ignore_keys: Collection[str] = (),
+    numbers: Callable[[Sequence[Any]], Any] | None = None,
+) -> Any:
+    """Applies `leaf` below dicts and sequences; `NotImplemented` from it means: no rule."""
+    if isinstance(item, Mapping):
+        return {
+            key: value if key in ignore_keys else _walk(value, leaf, name, ignore_keys, numbers)
+            for key, value in item.items()
+        }
+    if isinstance(item, list | tuple):
+        if not hasattr(item, "_fields") and numbers is not None:
+            joined = numbers(item)
+            if joined is not NotImplemented:
+                return joined
+        parts = [_walk(value, leaf, name, ignore_keys, numbers) for value in item]
+        return type(item)(*parts) if hasattr(item, "_fields") else type(item)(parts)
+    result = leaf(item)
+    if result is NotImplemented:
+        raise TypeError(f"{name}: no rule for values of type {type(item).__name__}")
+    return result

@@ -1,0 +1,43 @@
+"""Making a model from its config, by registered name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from dicore.config.declare import ComponentConfig
+from dicore.errors import ConfigError
+from dicore.run.build_context import BuildContext
+
+
+def create_model(cfg: ComponentConfig | Mapping[str, Any] | str, ctx: Any = None) -> Any:
+    """Makes the model that a config asks for.
+
+    Args:
+        cfg: A compiled section, or `{"type": name, **options}`, or a name alone.
+        ctx: What config cannot hold (`dicore.run.BuildContext`); a model that needs only its
+            options can do without.
+
+    Returns:
+        The network, a `torch.nn.Module` for the components of this package.
+
+    Raises:
+        ConfigError: there is no `type`, an option is unknown or wrong, or a shape is missing.
+        UnknownComponentError: nothing installed provides a model of that name.
+    """
+    if not isinstance(cfg, ComponentConfig):
+        cfg = _compiled({"type": cfg} if isinstance(cfg, str) else dict(cfg))
+    return cfg.build(BuildContext() if ctx is None else ctx)
+
+
+def _compiled(options: dict[str, Any]) -> ComponentConfig:
+    from dicore_registry import default
+
+    from dicore.config.compile import compile_section
+    from dicore.config.signature import config_class
+
+    name = options.get("type")
+    if not isinstance(name, str) or not name:
+        raise ConfigError("model.type: must be given: the registered name of a model", hint="dqn")
+    resolved = default().resolve("model", name, where="model.type")
+    return compile_section(config_class(resolved.target, "model"), options)

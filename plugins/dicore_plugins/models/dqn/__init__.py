@@ -1,0 +1,1 @@
+"""Q network of deep Q-learning."""

@@ -1,0 +1,156 @@
+"""The network of deep Q-learning (Mnih et al. 2015, doi:10.1038/nature14236).
+
+Shapes: B rows, K ready environments, A actions, `...` one observation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from dicore.errors import ConfigError
+from dicore_plugins.models.dqn.head import QHead
+from dicore_plugins.models.encoders.activation import ActivationName
+from dicore_plugins.models.encoders.conv import NatureConv, output_size
+from dicore_plugins.models.encoders.mlp import MLP, Array
+from dicore_plugins.models.shapes import action_shape_problem, obs_shape_problem
+
+NUMPY_LIMIT = 2**18
+"""Rows times weights of the widest layer up to which numpy is quicker than torch (measured)."""
+
+
+class DQN(nn.Module):
+    """Q values of discrete actions: an MLP for vectors, Nature convolutions for images.
+
+    Args:
+        obs_shape: An int or 1-tuple for vectors, (channels, height, width) for images.
+        action_shape: Number of actions, or a list of numbers: one head for each.
+        encoder_hidden_size_list: Units of the dense layers; of images, behind the convolutions.
+        head_hidden_size_list: Units of hidden layers in each head.
+        dueling: Split each head into value and advantage.
+        activation: Between dense layers.
+
+    Raises:
+        ConfigError: a shape is unsupported or missing.
+    """
+
+    def __init__(
+        self,
+        obs_shape: int | Sequence[int] | None,
+        action_shape: int | Sequence[int] | None,
+        encoder_hidden_size_list: Sequence[int] = (128, 128, 64),
+        head_hidden_size_list: Sequence[int] = (),
+        dueling: bool = False,
+        activation: ActivationName = "relu",
+    ) -> None:
+        super().__init__()
+        obs, actions, self.multi_head = _shapes(obs_shape, action_shape)
+        self.conv = NatureConv(obs[0]) if len(obs) == 3 else None
+        features = obs[0] if self.conv is None else output_size(*obs[1:])
+        sizes = (features, *encoder_hidden_size_list)
+        self.encoder = MLP(sizes, activation, activate_output=True)
+        heads = [
+            QHead(sizes[-1], each, head_hidden_size_list, dueling=dueling, activation=activation)
+            for each in actions
+        ]
+        self.heads = nn.ModuleList(heads)
+        # Plain attributes are found at once; those of submodules cost 0.4 us each time.
+        self._parts: tuple[NatureConv | None, MLP, tuple[QHead, ...]] = (
+            self.conv,
+            self.encoder,
+            tuple(heads),
+        )
+
+    def forward(self, obs: Tensor) -> dict[str, Any]:
+        """Computes Q values.
+
+        Args:
+            obs: [B, ...]; vectors of any number type, images uint8 (0 to 255) or floats.
+
+        Returns:
+            `logit`: float32 [B, A], or a list of such, one per head.
+        """
+        return {"logit": self.q(obs)}
+
+    def q(self, obs: Tensor) -> Any:
+        """Computes the `logit` of `forward` alone; module hooks do not run."""
+        conv, encoder, heads = self._parts
+        if conv is not None:
+            obs = conv.forward(obs)
+        elif obs.dtype is not torch.float32:
+            obs = obs.to(next(self.parameters()).dtype)
+        x = encoder.forward(obs)
+        return [head.forward(x) for head in heads] if self.multi_head else heads[0].forward(x)
+
+    def act_numpy(self) -> Callable[[Any], Any] | None:
+        """Offers acting by numpy views of the parameters: no copy, nothing to refresh.
+
+        Returns:
+            A function from float32 [K, ...] to `logit` as arrays of their own memory; it goes by
+            torch where K is too large to gain, and takes its views anew when the parameters have
+            moved. None where nothing is to be gained (images, wide layers, CUDA, gelu).
+        """
+        conv, encoder, heads = self._parts
+        widest = max(encoder.widest, *(head.widest for head in heads))
+        views = self._views()
+        if conv is not None or widest > NUMPY_LIMIT or views is None:
+            return None
+        rows = NUMPY_LIMIT // widest
+        first = next(self.parameters())
+        pointer = first.data_ptr()
+
+        def act(obs: Any) -> Any:
+            nonlocal views, pointer
+            if first.data_ptr() != pointer:
+                views, pointer = self._views(), first.data_ptr()
+            if views is None or len(obs) > rows:
+                return self._act_by_torch(obs, first.device)
+            return views(np.asarray(obs, np.float32))
+
+        return act
+
+    def _views(self) -> Callable[[Array], Any] | None:
+        _, encoder, heads = self._parts
+        encode = encoder.by_numpy()
+        values = [value for head in heads if (value := head.by_numpy()) is not None]
+        if encode is None or len(values) < len(heads):
+            return None
+        if self.multi_head:
+
+            def forward(x: Array) -> list[Array]:
+                features = encode(x)
+                return [value(features) for value in values]
+
+            return forward
+        (value,) = values
+        return lambda x: value(encode(x))
+
+    def _act_by_torch(self, obs: Any, device: torch.device) -> Any:
+        with torch.inference_mode():
+            q = self.q(torch.from_numpy(np.ascontiguousarray(obs)).to(device))
+        return [each.cpu().numpy() for each in q] if self.multi_head else q.cpu().numpy()
+
+
+def _shapes(
+    obs_shape: int | Sequence[int] | None, action_shape: int | Sequence[int] | None
+) -> tuple[tuple[int, ...], tuple[int, ...], bool]:
+    """Returns both shapes as tuples, and whether there are several heads.
+
+    Raises:
+        ConfigError: a shape is unsupported or missing; both are named.
+    """
+    problems = {
+        "obs_shape": obs_shape_problem(obs_shape),
+        "action_shape": action_shape_problem(action_shape),
+    }
+    if any(problems.values()):
+        raise ConfigError(
+            [f"model.{name} {problem}" for name, problem in problems.items() if problem]
+        )
+    obs = (obs_shape,) if isinstance(obs_shape, int) else tuple(obs_shape or ())
+    actions = (action_shape,) if isinstance(action_shape, int) else tuple(action_shape or ())
+    return obs, actions, not isinstance(action_shape, int)

@@ -1,0 +1,1 @@
+"""Networks that turn observations into features; models put heads on them."""

@@ -1,0 +1,127 @@
+"""A module's parameters as views of one flat tensor, and their gradients of another.
+
+The optimizer's step, the copy to a target network and the clipping of the gradient then are one
+operation each, whatever the number of layers.
+
+Views survive `state_dict`, `load_state_dict` and saving. They do not survive what gives a parameter
+other memory (`.to(device)`, `.double()`, `deepcopy`) or drops its gradient (`module.zero_grad()`):
+build a `Flat` last, after `.to(device)`; `intact()` tells, `rebind()` mends.
+
+Shapes: P numbers in all parameters together.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from dicore.errors import UsageError
+
+
+class Flat:
+    """Binds a module's parameters to one tensor, in the order of `module.parameters()`.
+
+    Args:
+        module: Its parameters are of one dtype and on one device, and either all of them or none
+            require a gradient; none: a frozen copy, such as a target network, without `grad`.
+
+    Attributes:
+        module: The module given.
+        data: [P]; writing to it writes the parameters.
+        grad: [P]; backward adds to it, `zero_grad` clears it. Not there for a frozen module.
+
+    Raises:
+        UsageError: the module has no parameters, or ones that cannot share a tensor.
+    """
+
+    module: nn.Module
+    data: Tensor
+    grad: Tensor
+
+    def __init__(self, module: nn.Module) -> None:
+        self.module = module
+        self._parameters: tuple[nn.Parameter, ...] = ()
+        self._pointers: tuple[tuple[nn.Parameter, int], ...] = ()
+        self._grad_pointers: tuple[tuple[nn.Parameter, int], ...] = ()
+        self.rebind()
+
+    @property
+    def parameters(self) -> tuple[nn.Parameter, ...]:
+        """The parameters bound, in the order of their places in `data`."""
+        return self._parameters
+
+    def zero_grad(self) -> None:
+        """Sets the gradient to zero; `module.zero_grad()` would cut it off instead."""
+        self.grad.zero_()
+
+    def intact(self) -> bool:
+        """Says whether every parameter and gradient still is a view of `data` and `grad`."""
+        for parameter, pointer in self._pointers:
+            if parameter.data_ptr() != pointer:
+                return False
+        for parameter, pointer in self._grad_pointers:
+            grad = parameter.grad
+            if grad is None or grad.data_ptr() != pointer:
+                return False
+        return True
+
+    @torch.no_grad()
+    def rebind(self) -> None:
+        """Makes the module's present parameters views again; their values stay as they are.
+
+        `data` and `grad` are other tensors afterwards; gradients that were cut off begin at zero.
+
+        Raises:
+            UsageError: as on construction.
+        """
+        self._parameters = tuple(self.module.parameters())
+        trainable = _check(self._parameters, type(self.module).__name__)
+        self.data = torch.cat([parameter.reshape(-1) for parameter in self._parameters])
+        pieces = self.split(self.data)
+        for parameter, piece in zip(self._parameters, pieces, strict=True):
+            parameter.data = piece
+        self._pointers = tuple((each, each.data_ptr()) for each in self._parameters)
+        if trainable:
+            self._rebind_grad()
+
+    def _rebind_grad(self) -> None:
+        self.grad = torch.zeros_like(self.data)
+        pointers = []
+        for parameter, piece in zip(self._parameters, self.split(self.grad), strict=True):
+            if parameter.grad is not None:
+                piece.copy_(parameter.grad)
+            parameter.grad = piece
+            pointers.append((parameter, piece.data_ptr()))
+        self._grad_pointers = tuple(pointers)
+
+    def split(self, flat: Tensor) -> list[Tensor]:
+        """Returns views of a tensor [P], such as the optimizer's, in the parameters' shapes."""
+        sizes = [parameter.numel() for parameter in self._parameters]
+        return [
+            piece.view(parameter.shape)
+            for piece, parameter in zip(torch.split(flat, sizes), self._parameters, strict=True)
+        ]
+
+
+def _check(parameters: tuple[nn.Parameter, ...], name: str) -> bool:
+    """Says whether the parameters require gradients; all must agree.
+
+    Raises:
+        UsageError: they cannot share a tensor.
+    """
+    if not parameters:
+        raise UsageError(f"{name} has no parameters to flatten")
+    for what in ("dtype", "device"):
+        values = {str(getattr(parameter, what)) for parameter in parameters}
+        if len(values) > 1:
+            raise UsageError(
+                f"parameters of {name} differ in {what}: {', '.join(sorted(values))}",
+                hint="flat parameters are one tensor; move or convert the module first",
+            )
+    required = {parameter.requires_grad for parameter in parameters}
+    if len(required) > 1:
+        raise UsageError(
+            f"some parameters of {name} require a gradient and some do not",
+            hint="make a Flat of the part that learns",
+        )
+    return required.pop()
