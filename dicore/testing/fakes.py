@@ -1,0 +1,327 @@
+"""Fakes of the roles that a component works with; they check and record what they are handed.
+
+Observations of `FakeManager` tell where they come from: float32 [env id, episode, step].
+
+Shapes: N environments, K of them stepped, T steps, B rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, NoReturn
+
+import numpy as np
+import numpy.typing as npt
+
+from dicore.data import Batch, EnvBatch, TimestepBatch
+from dicore.errors import ContractError, EnvStateError
+from dicore.interfaces.policy import LearnMode
+from dicore.testing.suite import expect
+
+__all__ = ["FakeCollectMode", "FakeEvalMode", "FakeLearnMode", "FakeManager", "Script", "Unfetched"]
+
+
+class Unfetched:
+    """A result that is still on its device: whoever converts it to a number fails the check."""
+
+    def _fetched(self, *args: Any, **kwargs: Any) -> NoReturn:
+        raise ContractError("a result was fetched from the device within an iteration")
+
+    item = __float__ = __int__ = __bool__ = __array__ = tolist = numpy = cpu = _fetched
+
+
+class FakeLearnMode:
+    """A learn mode that counts; `mode` is the tuple of its functions.
+
+    Args:
+        updates: Updates that each call makes, in turn; then 1 for ever.
+        priority: Priorities that every result tells; None tells none.
+        batch_size: What it says of itself.
+    """
+
+    def __init__(
+        self,
+        updates: Iterable[int] = (),
+        priority: Sequence[float] | None = None,
+        batch_size: int = 4,
+    ) -> None:
+        self.calls: list[tuple[Any, dict[str, Any]]] = []
+        self.results: list[dict[str, Any]] = []
+        self.weight = 0
+        self.batch_size = batch_size
+        self._updates = iter(updates)
+        self._priority = priority
+        self.mode = LearnMode(
+            forward=self._forward,
+            reset=lambda data_id=None: None,
+            info=lambda: "a fake learn mode",
+            monitor_vars=lambda: ["total_loss"],
+            get_attribute=self._get_attribute,
+            set_attribute=lambda name, value: None,
+            state_dict=lambda: {"weight": np.array(self.weight)},
+            load_state_dict=self._load_state_dict,
+        )
+
+    def _forward(self, data: Any, **kwargs: Any) -> dict[str, Any] | list[dict[str, Any]]:
+        self.calls.append((data, kwargs))
+        made = []
+        for _ in range(next(self._updates, 1)):
+            self.weight += 1
+            made.append({"total_loss": Unfetched(), "step": self.weight})
+            if self._priority is not None:
+                made[-1]["priority"] = np.array(self._priority, np.float32)
+        self.results += made
+        return made if len(made) > 1 else made[0]
+
+    def _get_attribute(self, name: str) -> Any:
+        if name == "batch_size":
+            return self.batch_size
+        raise AttributeError(name)
+
+    def _load_state_dict(self, state: Mapping[str, Any]) -> None:
+        self.weight = int(state["weight"])
+
+
+Place = tuple[int, int, int]
+"""Env id, episode, step."""
+
+
+@dataclass(frozen=True)
+class Script:
+    """What the environments of a `FakeManager` do.
+
+    Args:
+        length: Steps of an episode, by env id and episode.
+        truncated: Whether an episode is cut instead of reaching a terminal state.
+        reward: Of a step, by env id, episode and step.
+        abnormal: Steps that are not to be learned from.
+    """
+
+    length: Callable[[int, int], int] = lambda env_id, episode: 5
+    truncated: Callable[[int, int], bool] = lambda env_id, episode: False
+    reward: Callable[[int, int, int], float] = lambda env_id, episode, step: float(step)
+    abnormal: frozenset[Place] = frozenset()
+
+
+class FakeManager:
+    """An in-process env manager whose environments follow a script.
+
+    Args:
+        env_num: N.
+        script: What happens.
+
+    Attributes:
+        steps: Normal steps made so far, by env id.
+        episodes: Episodes begun so far, by env id.
+        events: `launch`, `reset <ids>` and `close`, in order.
+        actions: Actions received, by env id.
+    """
+
+    observation_space = None
+    action_space = None
+
+    def __init__(self, env_num: int, script: Script | None = None) -> None:
+        self.env_num = env_num
+        self.script = script or Script()
+        self.closed = True
+        self.events: list[str] = []
+        self.episodes = [-1] * env_num
+        self.steps = [0] * env_num
+        self.actions: list[list[Any]] = [[] for _ in range(env_num)]
+        self._step = [0] * env_num
+        self._sum = [0.0] * env_num
+
+    def launch(self, reset_param: Any = None) -> None:
+        if not self.closed:
+            raise EnvStateError("launched twice")
+        self.closed = False
+        self.events.append("launch")
+        self._begin(range(self.env_num))
+
+    def seed(self, seed: Any, dynamic_seed: bool | None = None) -> None:
+        self.events.append(f"seed {seed}")
+
+    def reset(self, reset_param: Mapping[int, Any] | None = None) -> None:
+        self._check_open()
+        ids = list(range(self.env_num) if reset_param is None else reset_param)
+        self.events.append(f"reset {ids}")
+        self._begin(ids)
+
+    @property
+    def ready_obs(self) -> EnvBatch[npt.NDArray[np.float32]]:
+        self._check_open()
+        return EnvBatch(np.arange(self.env_num), self._obs(range(self.env_num)))
+
+    def step(self, actions: Mapping[int, Any]) -> EnvBatch[TimestepBatch]:
+        self._check_open()
+        batch = EnvBatch.of(actions)
+        value = batch.value["action"] if isinstance(batch.value, Mapping) else batch.value
+        ids = batch.env_id.tolist()
+        expect(len(set(ids)) == len(ids) and set(ids) <= set(range(self.env_num)),
+               f"stepped environments {ids} of {self.env_num}")  # fmt: skip
+        expect(len(value) == len(ids), f"{len(value)} actions for {len(ids)} environments")
+        return EnvBatch(batch.env_id, self._advance(ids, value))
+
+    def _advance(self, ids: list[int], actions: Any) -> TimestepBatch:
+        count = len(ids)
+        reward = np.zeros(count, np.float32)
+        terminated, truncated, abnormal = (np.zeros(count, np.bool_) for _ in range(3))
+        info: list[dict[str, Any]] = [{} for _ in ids]
+        for row, env_id in enumerate(ids):
+            episode, step = self.episodes[env_id], self._step[env_id]
+            self.actions[env_id].append(actions[row])
+            reward[row] = self.script.reward(env_id, episode, step)
+            self._sum[env_id] += float(reward[row])
+            self._step[env_id] += 1
+            if (env_id, episode, step) in self.script.abnormal:
+                abnormal[row] = terminated[row] = True
+                info[row]["abnormal"] = True
+                continue
+            self.steps[env_id] += 1
+            if self._step[env_id] >= self.script.length(env_id, episode):
+                cut = self.script.truncated(env_id, episode)
+                truncated[row], terminated[row] = cut, not cut
+                info[row]["eval_episode_return"] = self._sum[env_id]
+        obs = self._obs(ids)
+        self._begin([ids[row] for row in np.flatnonzero(terminated | truncated)])
+        return TimestepBatch(
+            obs, reward, terminated, truncated, info, abnormal if abnormal.any() else None
+        )
+
+    def _obs(self, ids: Iterable[int]) -> npt.NDArray[np.float32]:
+        places = [(each, self.episodes[each], self._step[each]) for each in ids]
+        return np.array(places, np.float32).reshape(-1, 3)
+
+    def _begin(self, ids: Iterable[int]) -> None:
+        for env_id in ids:
+            self.episodes[env_id] += 1
+            self._step[env_id] = 0
+            self._sum[env_id] = 0.0
+
+    def _check_open(self) -> None:
+        if self.closed:
+            raise EnvStateError("used before launch or after close")
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"episodes": list(self.episodes)}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        self.episodes = [int(each) for each in state["episodes"]]
+
+    def close(self) -> None:
+        if not self.closed:
+            self.events.append("close")
+        self.closed = True
+
+
+class _CollectMode(NamedTuple):
+    """A hand-made collect mode: plain functions under the names of `CollectMode`."""
+
+    forward: Any
+    process_transition: Any
+    get_train_sample: Any
+    reset: Any
+    get_attribute: Any
+    set_attribute: Any
+    state_dict: Any
+    load_state_dict: Any
+
+
+class _EvalMode(NamedTuple):
+    """A hand-made eval mode."""
+
+    forward: Any
+    reset: Any
+    get_attribute: Any
+    set_attribute: Any
+    state_dict: Any
+    load_state_dict: Any
+
+
+@dataclass
+class FakeCollectMode:
+    """A collect mode of plain functions; its action is `name` for every environment.
+
+    Attributes:
+        kwargs: Keyword arguments of each forward call.
+        resets: What `reset` was called with.
+    """
+
+    name: int = 0
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    kwargs: list[dict[str, Any]] = field(default_factory=list)
+    resets: list[Any] = field(default_factory=list)
+
+    @property
+    def mode(self) -> Any:
+        """The tuple of functions."""
+        return _CollectMode(
+            self._forward,
+            _process_transition,
+            _get_train_sample,
+            lambda data_id=None: self.resets.append(data_id),
+            self._get_attribute,
+            lambda name, value: None,
+            dict,
+            lambda state: None,
+        )
+
+    def _forward(self, obs: Mapping[int, Any], **kwargs: Any) -> dict[int, dict[str, Any]]:
+        self.kwargs.append(kwargs)
+        for env_id, each in obs.items():
+            expect(int(each[0]) == env_id, f"environment {env_id} has an observation of {each[0]}")
+        return {env_id: {"action": np.int64(self.name)} for env_id in obs}
+
+    def _get_attribute(self, name: str) -> Any:
+        facts = {"nstep": 1, "on_policy": False, "unroll_len": 1, **self.facts}
+        if name not in facts:
+            raise AttributeError(name)
+        return facts[name]
+
+
+@dataclass
+class FakeEvalMode:
+    """An eval mode of plain functions."""
+
+    resets: list[Any] = field(default_factory=list)
+    calls: int = 0
+
+    @property
+    def mode(self) -> Any:
+        """The tuple of functions."""
+        return _EvalMode(
+            self._forward,
+            lambda data_id=None: self.resets.append(data_id),
+            lambda name: None,
+            lambda name, value: None,
+            dict,
+            lambda state: None,
+        )
+
+    def _forward(self, obs: Mapping[int, Any]) -> dict[int, dict[str, Any]]:
+        self.calls += 1
+        return {env_id: {"action": np.int64(0)} for env_id in obs}
+
+
+def _process_transition(
+    obs: Any, output: Mapping[str, Any], timestep: TimestepBatch
+) -> dict[str, Any]:
+    return {
+        "obs": obs,
+        "action": output["action"],
+        "reward": timestep.reward,
+        "next_obs": timestep.obs,
+        "done": timestep.terminated.astype(np.float32),
+    }
+
+
+def _get_train_sample(trajectory: Batch) -> Batch:
+    """Turns [T, N, ...] into [T N, ...], as `CollectMode` says."""
+    return Batch(
+        {
+            key: column.reshape(-1, *column.shape[2:])
+            for key, column in trajectory.items()
+            if key != "end"
+        }
+    )

@@ -1,0 +1,55 @@
+"""The contract of learner hooks (`ILearnerHook`): a name, a position, a priority, one argument."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+from dicore.errors import ConfigError, HookError
+from dicore.interfaces.hook import POSITIONS, ILearnerHook
+from dicore.testing.suite import Suite, expect, refuses
+
+__all__ = ["HookContract"]
+
+
+class HookContract(Suite):
+    """Inherit it, override `make`, and every check of a hook is collected."""
+
+    def make(self, **settings: Any) -> Any:
+        """Returns a hook (`ILearnerHook`); `settings` are among `name`, `priority`, `position`."""
+        return self.registered.build(settings)
+
+    def test_has_the_attributes(self) -> None:
+        """It satisfies `ILearnerHook`."""
+        hook = self.make()
+        expect(isinstance(hook, ILearnerHook), f"{type(hook).__name__} lacks parts of ILearnerHook")
+        expect(isinstance(hook.name, str) and hook.name, f"its name is {hook.name!r}")
+
+    def test_stands_at_a_position(self) -> None:
+        """By default it runs at one of the four positions, with a priority of 0 or more."""
+        hook = self.make()
+        expect(hook.position in POSITIONS, f"its position is {hook.position!r}")
+        whole = isinstance(hook.priority, int) and not isinstance(hook.priority, bool)
+        expect(whole and hook.priority >= 0, f"its priority is {hook.priority!r}")
+
+    def test_takes_the_full_form(self) -> None:
+        """Name, priority and position of a config's full form arrive."""
+        default = self.make()
+        hook = self.make(name="mine", priority=7, position=default.position)
+        arrived = (hook.name, hook.priority, hook.position)
+        expect(arrived == ("mine", 7, default.position), f"asked for 'mine', 7, got {arrived}")
+
+    def test_refuses_what_no_learner_can_place(self) -> None:
+        """A negative priority and an unknown position are errors when the hook is made."""
+        with refuses((HookError, ConfigError), "a priority of -1"):
+            self.make(priority=-1)
+        with refuses((HookError, ConfigError), "position 'sometimes'"):
+            self.make(position="sometimes")
+
+    def test_is_called_with_the_learner_alone(self) -> None:
+        """It can be called with one argument."""
+        hook = self.make()
+        try:
+            inspect.signature(hook).bind(None)
+        except TypeError as error:
+            expect(False, f"it cannot be called with a learner alone: {error}")

@@ -1,0 +1,110 @@
+"""The contract of loggers (`ILogger`): they take the numbers and texts of a run."""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+from dicore.interfaces.logger import ILogger, LogTarget
+from dicore.testing.suite import Suite, expect, folder
+
+__all__ = ["LoggerContract"]
+
+
+class LoggerContract(Suite):
+    """Inherit it, override `make`, and every check of a logger is collected."""
+
+    def make(self) -> Any:
+        """Returns a logger (`ILogger`) that has not been opened."""
+        return self.registered.build()
+
+    def test_has_the_methods(self) -> None:
+        """It satisfies `ILogger`."""
+        logger = self.make()
+        expect(isinstance(logger, ILogger), f"{type(logger).__name__} lacks methods of ILogger")
+
+    def test_takes_a_whole_run(self) -> None:
+        """Opened, told numbers and texts, flushed and closed, it says nothing back."""
+        with folder() as place:
+            logger = self.make()
+            told = [logger.open(_target(place)), *_tell(logger), logger.flush(), logger.close()]
+        expect(told == [None] * len(told), f"its methods return nothing, they returned {told}")
+
+    def test_takes_numbers_that_are_none(self) -> None:
+        """NaN and infinities may be among the numbers, and there may be no number at all."""
+        with folder() as place:
+            logger = self.make()
+            logger.open(_target(place))
+            strange = {"learner/loss": math.nan, "evaluator/return_mean": math.inf, "x": -math.inf}
+            logger.log_scalars(strange, env_step=1, train_iter=1)
+            logger.log_scalars({}, env_step=2, train_iter=2)
+            logger.close()
+
+    def test_leaves_the_numbers_alone(self) -> None:
+        """The dict that it is handed belongs to the caller."""
+        with folder() as place:
+            logger = self.make()
+            logger.open(_target(place))
+            scalars = {"learner/loss": 1.0, "b": 2.0}
+            logger.log_scalars(scalars, env_step=1, train_iter=1)
+            logger.close()
+        expect(scalars == {"learner/loss": 1.0, "b": 2.0}, f"it changed the dict: {scalars}")
+
+    def test_writes_below_its_folder_only(self) -> None:
+        """Whatever files it makes lie in the run's log folder."""
+        with folder() as place:
+            logger = self.make()
+            (place / "log").mkdir()
+            logger.open(_target(place / "log"))
+            _tell(logger)
+            logger.close()
+            others = [each.name for each in place.iterdir() if each.name != "log"]
+        expect(not others, f"it wrote beside its folder: {others}")
+
+    def test_works_while_nothing_is_said(self) -> None:
+        """Opened and closed without a word is a run as well."""
+        with folder() as place:
+            logger = self.make()
+            logger.open(_target(place))
+            logger.flush()
+            logger.close()
+
+    def test_closes_twice(self) -> None:
+        """Closing again is harmless, also where it was never opened."""
+        with folder() as place:
+            logger = self.make()
+            logger.open(_target(place))
+            _tell(logger)
+            logger.close()
+            logger.close()
+        self.make().close()
+
+    def test_leaves_no_thread(self) -> None:
+        """Closed, no thread of its own is left."""
+        with folder() as place:
+            before = set(threading.enumerate())
+            logger = self.make()
+            logger.open(_target(place))
+            _tell(logger)
+            logger.close()
+            deadline = time.monotonic() + 2.0
+            while (left := set(threading.enumerate()) - before) and time.monotonic() < deadline:
+                time.sleep(0.01)  # a writer that was told to end may need a moment
+        expect(not left, f"threads left after close: {[each.name for each in left]}")
+
+
+def _target(place: Path) -> LogTarget:
+    return LogTarget(place, title="a run", max_env_step=1000, stop_value=475.0)
+
+
+def _tell(logger: Any) -> list[Any]:
+    return [
+        logger.log_scalars({"learner/total_loss": 0.5}, env_step=8, train_iter=3),
+        logger.log_scalars({"evaluator/return_mean": 21.0}, env_step=8, train_iter=3),
+        logger.log_text("a line for people"),
+        logger.log_text("one of a part", channel="learner"),
+        logger.log_scalars({"learner/total_loss": 0.4}, env_step=16, train_iter=6),
+    ]
