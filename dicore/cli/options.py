@@ -7,7 +7,7 @@ import math
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, get_args, get_origin
 
 from dicore_registry import Registry
 
@@ -88,6 +88,10 @@ def _option(field: Field, name: str, registry: Registry) -> Option:
             default = registry.default(kind)
     elif kind := facts.get("components"):
         words, default = f"list of {kind}", facts["component_default"]
+    choices = tuple(facts.get("choices") or ())
+    if get_origin(field.hint) is Literal:
+        choices = get_args(field.hint)
+        words = " | ".join(dict.fromkeys(type(choice).__name__ for choice in choices))
     bounds = [f"{_SIGNS[sign]} {bound:g}" for sign, bound in facts.get("bounds", {}).items()]
     if field.follows:
         bounds.append(f"follows {field.follows}")
@@ -97,7 +101,7 @@ def _option(field: Field, name: str, registry: Registry) -> Option:
         default=None if default is REQUIRED else default,
         required=default is REQUIRED,
         range=", ".join(bounds),
-        choices=tuple(facts.get("choices") or ()),
+        choices=choices,
         unit=facts.get("unit", ""),
         help=facts.get("help", ""),
     )

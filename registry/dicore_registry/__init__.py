@@ -2,8 +2,8 @@
 
 from dicore_registry.entry import LOCAL, STATUSES, Entry, Resolved, Status, canonical
 from dicore_registry.importing import is_import_path
-from dicore_registry.judge import nearest
 from dicore_registry.kind import Kind
+from dicore_registry.nearest import nearest
 from dicore_registry.registry import Registry, default, register
 from dicore_registry.requirements import dist_name
 from dicore_registry.source import Place

@@ -13,8 +13,8 @@ from dicore_registry.errors import (
     RegistryError,
     UnknownComponentError,
 )
-from dicore_registry.judge import nearest
 from dicore_registry.known import known
+from dicore_registry.nearest import nearest
 
 _SHOWN = 20
 """Names printed before the rest is only counted."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import importlib
 import importlib.util
 import re
@@ -15,7 +14,7 @@ from typing import Any, Final
 from dicore_registry import explain
 from dicore_registry.entry import Resolved
 from dicore_registry.errors import UnknownComponentError
-from dicore_registry.judge import nearest
+from dicore_registry.nearest import nearest
 
 _PRIVATE: Final = "_dicore_file_"
 
@@ -33,6 +32,8 @@ def import_file(path: Path) -> ModuleType:
 
     A file that changed since is imported anew.
     """
+    import hashlib
+
     path = path.resolve()
     stem = re.sub(r"\W", "_", path.stem)
     name = f"{_PRIVATE}{stem}_{hashlib.sha256(str(path).encode()).hexdigest()[:12]}"
@@ -56,6 +57,8 @@ def import_file(path: Path) -> ModuleType:
 
 def file_digest(path: str | Path) -> str:
     """Returns `sha256:<hex>` of a file's bytes; "" if it cannot be read."""
+    import hashlib
+
     try:
         return "sha256:" + hashlib.sha256(Path(path).read_bytes()).hexdigest()
     except OSError:

@@ -7,13 +7,16 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
+from operator import attrgetter
 from typing import Final
 
 from dicore_registry.entry import Entry, Status, canonical, family, is_name
+from dicore_registry.extras import lacking
 from dicore_registry.metadata import FIRST_PARTY, Dist, Line
-from dicore_registry.requirements import Requirement, dist_name, fits
+from dicore_registry.nearest import nearest
+from dicore_registry.requirements import dist_name, fits
 from dicore_registry.switches import Switches
 
 RESERVED: Final = ("default", "kind", "plugin")
@@ -34,66 +37,29 @@ def judge(dists: Mapping[str, Dist], switches: Switches) -> list[Entry]:
         dists: The installed distributions by normalised name.
         switches: What the user turned off.
     """
-    declared = [(dist, line) for dist in dists.values() for line in dist.lines()]
-    kinds = {canonical(line.name) for _, line in declared if line.group == "dicore.kind"}
-    made = (_entry(dist, line, kinds, dists, switches) for dist, line in declared)
-    found = list(dict.fromkeys(entry for entry in made if entry is not None))
-    found.sort(key=lambda entry: (entry.kind, entry.name, entry.dist, entry.target))
-    return _settle(found)
+    declared = {dist.name: lines for dist in dists.values() if (lines := dist.lines())}
+    said = (line for lines in declared.values() for line in lines)
+    kinds = {canonical(line.name) for line in said if line.group == "dicore.kind"}
+    found: dict[Entry, None] = {}  # a line that stands there twice counts once
+    for name, lines in declared.items():
+        misfit = _misfit(dists[name], dists.get("dicore"))
+        for line in lines:
+            entry, problem = _read(dists[name], line, kinds)
+            if entry is not None:
+                status, reason = _alone(entry, misfit, problem, dists, switches)
+                found[replace(entry, status=status, reason=reason) if reason else entry] = None
+    order = attrgetter("kind", "name", "dist", "target")
+    return _settle(sorted(found, key=order))
 
 
-def missing(dist: Dist, extras: Collection[str], dists: Mapping[str, Dist]) -> list[str]:
-    """Names what the extras of a distribution need and is not installed, with any version met.
-
-    Args:
-        dist: The distribution that declares the extras.
-        extras: Their names, normalised.
-        dists: The installed distributions by normalised name.
-    """
-    lacks: dict[str, None] = {}
-    todo = [(dist, extra) for extra in extras]
-    done: set[tuple[str, str]] = set()
-    while todo:
-        owner, extra = todo.pop(0)
-        if (owner.name, extra) in done:
-            continue
-        done.add((owner.name, extra))
-        for wanted in owner.requirements:
-            if not wanted.only_for(extra):
-                continue
-            have = dists.get(wanted.name)
-            if have is None:
-                lacks[wanted.name + wanted.specifier] = None
-            elif not fits(have.version, wanted.specifier):
-                lacks[f"{wanted.name}{wanted.specifier} (installed: {have.version})"] = None
-            else:
-                todo += [(have, inner) for inner in wanted.extras]
-    return list(lacks)
-
-
-def lacking(entry: Entry, dists: Mapping[str, Dist]) -> str:
-    """Says what an entry's extras need and how to install it; "" if nothing is missing."""
-    lacks = missing(dists[entry.dist], entry.extras, dists) if entry.extras else []
-    install = f"pip install '{entry.dist}[{','.join(entry.extras)}]'"
-    return f"needs {', '.join(lacks)}: {install}" if lacks else ""
-
-
-def nearest(name: str, known: Iterable[str]) -> str:
-    """Returns the known name that is closest to a misspelt one; "" if none is close."""
-    from difflib import get_close_matches
-
-    return next(iter(get_close_matches(name.lower(), sorted(known), n=1)), "")
-
-
-def _entry(
-    dist: Dist, line: Line, kinds: set[str], dists: Mapping[str, Dist], switches: Switches
-) -> Entry | None:
+def _read(dist: Dist, line: Line, kinds: set[str]) -> tuple[Entry | None, str]:
+    """Returns what a line declares, if it is meant for us, and what is wrong with it."""
     problem = ""
     kind = line.group.removeprefix("dicore.")
     if kind == line.group or not (kind in kinds or kind in RESERVED):
         problem = _unknown_kind(line.group, kinds)
         if not problem:
-            return None  # a group of somebody else that happens to begin like ours
+            return None, ""  # a group of somebody else that happens to begin like ours
     name = canonical(line.name)
     if not is_name(name):
         name = line.name
@@ -109,37 +75,39 @@ def _entry(
             extras = tuple(dist_name(extra) for extra in _WORD.findall(match["extras"] or ""))
         else:
             problem = problem or f"target {line.value!r} is not 'module:attr'"
-    entry = Entry(kind, name, dist.name, dist.version, target, extras)
-    status, reason = _alone(entry, dist, problem, dists, switches)
-    return entry if status == "ok" else replace(entry, status=status, reason=reason)
+    return Entry(kind, name, dist.name, dist.version, target, extras), problem
 
 
 def _alone(
-    entry: Entry, dist: Dist, problem: str, dists: Mapping[str, Dist], switches: Switches
+    entry: Entry, misfit: str, problem: str, dists: Mapping[str, Dist], switches: Switches
 ) -> tuple[Status, str]:
     """Judges an entry as if no other package were installed."""
-    off = switches.reason(entry.dist, entry.kind, entry.name, first_party=dist.first_party)
+    dist = dists[entry.dist]
+    off = switches.reason(dist.name, entry.kind, entry.name, first_party=dist.first_party)
+    unknown = next((extra for extra in entry.extras if extra not in dist.extras), "")
+    verdict: tuple[Status, str] = ("ok", "")
     if off:
-        return "disabled", off
-    if problem:
-        return "broken", problem
-    host = dists.get("dicore")
-    wanted = _host_range(dist)
-    if host is not None and wanted is not None and not fits(host.version, wanted.specifier):
-        return "incompatible", f"needs dicore{wanted.specifier}, this is {host.version}"
-    if entry.extras:
-        unknown = [extra for extra in entry.extras if extra not in dist.extras]
-        if unknown:
-            return "broken", f"{dist.name} defines no extra '{unknown[0]}'"
-        if lacks := lacking(entry, dists):
-            return "unavailable", lacks
-    return "ok", ""
+        verdict = "disabled", off
+    elif misfit:
+        verdict = "incompatible", misfit
+    elif problem:
+        verdict = "broken", problem
+    elif unknown:
+        verdict = "broken", f"{dist.name} defines no extra '{unknown}'"
+    elif entry.extras and (lacks := lacking(entry, dists)):
+        verdict = "unavailable", lacks
+    return verdict
 
 
-def _host_range(dist: Dist) -> Requirement | None:
-    """Returns the range of dicore that a distribution was made for; extras and markers count."""
-    hits = (wanted for wanted in dist.requirements if wanted.name == "dicore" != dist.name)
-    return next((wanted for wanted in hits if wanted.specifier and wanted.applies()), None)
+def _misfit(dist: Dist, host: Dist | None) -> str:
+    """Says which range of dicore a distribution was made for, if this one is outside."""
+    if host is None or dist is host:
+        return ""
+    for wanted in dist.requirements:
+        outside = wanted.name == "dicore" and not fits(host.version, wanted.specifier)
+        if outside and wanted.applies():
+            return f"needs dicore{wanted.specifier}, this is {host.version}"
+    return ""
 
 
 def _unknown_kind(group: str, kinds: set[str]) -> str:

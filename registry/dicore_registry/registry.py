@@ -13,13 +13,14 @@ from typing import Any, TypeVar
 from dicore_registry import explain
 from dicore_registry.entry import LOCAL, Entry, Resolved, canonical, family
 from dicore_registry.errors import DicoreError, PluginLoadError, UnknownComponentError
+from dicore_registry.extras import lacking
 from dicore_registry.importing import (
     file_digest,
     import_target,
     is_import_path,
     resolve_path,
 )
-from dicore_registry.judge import RESERVED, judge, lacking
+from dicore_registry.judge import RESERVED, judge
 from dicore_registry.kind import Kind
 from dicore_registry.kinds import Kinds
 from dicore_registry.local import Local, caller, declare, same, taken

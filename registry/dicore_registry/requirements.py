@@ -17,7 +17,7 @@ _REQUIREMENT: Final = re.compile(
     (?:;(?P<marker>.*))?""",
     re.VERBOSE | re.DOTALL,
 )
-_TOKEN: Final = re.compile(
+_MARKER_PART: Final = (
     r"\s*(?:(\(|\))|(and|or)\b|(===|==|!=|<=|>=|~=|<|>|not\s+in\b|in\b)"
     r"|\"([^\"]*)\"|'([^']*)'|([a-z_.]+))"
 )
@@ -82,10 +82,11 @@ class _Marker:
     def __init__(self, text: str, extra: str) -> None:
         self._extra = dist_name(extra)
         self._tokens: list[tuple[str, str]] = []
+        token = re.compile(_MARKER_PART)
         at = 0
         text = text.rstrip()
         while at < len(text):
-            match = _TOKEN.match(text, at)
+            match = token.match(text, at)
             if match is None:
                 raise ValueError(f"not a marker: {text!r}")
             kinds = ("paren", "join", "sign", "text", "text", "name")

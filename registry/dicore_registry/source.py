@@ -16,6 +16,10 @@ _HOPS: Final = 4
 """Re-exports followed before giving up."""
 
 _DOC: Final = re.compile(r"[rRuUbB]{0,2}(\"\"\"|'''|\"|')(.*)", re.DOTALL)
+_DEFINITION: Final = re.compile(
+    r"^(?:(?:class|(?:async[ \t]+)?def)[ \t]+(\w+)|(\w+)[ \t]*(?::[^=\n]+)?=(?!=))", re.MULTILINE
+)
+_IMPORT: Final = r"^from[ \t]+(\.*)([\w.]*)[ \t]+import[ \t]+(\([^)]*\)|[^\n]*)"
 _NOT_A_NEIGHBOUR: Final = (" ", "\t", ")", "]", "}", "#")
 
 
@@ -110,13 +114,8 @@ def _root(name: str) -> list[str]:
 
 def _definition(text: str, attr: str) -> int | None:
     """Returns the index of the line where a top-level name is defined; the last one counts."""
-    if "." in attr:
-        return None
-    spaces = "[ \\t]"
-    block = rf"(?:class|(?:async{spaces}+)?def){spaces}+{attr}\b"
-    value = rf"{attr}{spaces}*(?::[^=\n]+)?=(?!=)"
-    hits = list(re.finditer(f"^(?:{block}|{value})", text, re.MULTILINE))
-    return text.count("\n", 0, hits[-1].start()) if hits else None
+    starts = [hit.start() for hit in _DEFINITION.finditer(text) if attr in hit.groups()]
+    return text.count("\n", 0, starts[-1]) if starts else None
 
 
 def _documentation(lines: list[str], at: int) -> str:
@@ -172,9 +171,7 @@ def _dedent(doc: str) -> str:
 
 def _origin(text: str, module: str, attr: str, *, package: bool) -> tuple[str, str]:
     """Returns where a re-exported name comes from; ("", "") if it is not imported by name."""
-    for match in re.finditer(
-        r"^from[ \t]+(\.*)([\w.]*)[ \t]+import[ \t]+(\([^)]*\)|[^\n]*)", text, re.MULTILINE
-    ):
+    for match in re.finditer(_IMPORT, text, re.MULTILINE):
         dots, source, names = match.groups()
         for item in names.strip("()").replace("\n", ",").split(","):
             words = item.partition("#")[0].split()

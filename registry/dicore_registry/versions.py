@@ -7,18 +7,25 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import cache
 from typing import Final
 
-_VERSION: Final = re.compile(
-    r"""v?(?:(?P<epoch>\d+)!)?(?P<release>\d+(?:\.\d+)*)
-    (?:[-_.]?(?P<phase>alpha|a|beta|b|preview|pre|c|rc)[-_.]?(?P<pre>\d*))?
-    (?:-(?P<implicit_post>\d+)|(?P<post>[-_.]?(?:post|rev|r)[-_.]?(?P<post_number>\d*)))?
-    (?P<dev>[-_.]?dev[-_.]?(?P<dev_number>\d*))?
-    (?:\+(?P<local>[a-z0-9]+(?:[-_.][a-z0-9]+)*))?""",
-    re.VERBOSE | re.IGNORECASE,
-)
 _CLAUSE: Final = re.compile(r"(===|==|!=|<=|>=|~=|<|>)\s*([^\s,]+)")
+_PLAIN: Final = re.compile(r"\d+(?:\.\d+)*")
 _PHASES: Final = {"alpha": "a", "beta": "b", "c": "rc", "pre": "rc", "preview": "rc"}
+
+
+@cache
+def _pattern() -> re.Pattern[str]:
+    """Compiled when a version is met that is more than numbers: it takes its time."""
+    return re.compile(
+        r"""v?(?:(?P<epoch>\d+)!)?(?P<release>\d+(?:\.\d+)*)
+        (?:[-_.]?(?P<phase>alpha|a|beta|b|preview|pre|c|rc)[-_.]?(?P<pre>\d*))?
+        (?:-(?P<implicit_post>\d+)|(?P<post>[-_.]?(?:post|rev|r)[-_.]?(?P<post_number>\d*)))?
+        (?P<dev>[-_.]?dev[-_.]?(?P<dev_number>\d*))?
+        (?:\+(?P<local>[a-z0-9]+(?:[-_.][a-z0-9]+)*))?""",
+        re.VERBOSE | re.IGNORECASE,
+    )
 
 
 class Version:
@@ -31,12 +38,22 @@ class Version:
     __slots__ = ("dev", "epoch", "local", "post", "pre", "release")
 
     def __init__(self, text: str) -> None:
-        match = _VERSION.fullmatch(text.strip())
+        text = text.strip()
+        self.epoch = 0
+        self.pre: tuple[str, int] | None = None
+        self.post: int | None = None
+        self.dev: int | None = None
+        self.local: tuple[tuple[int, int, str], ...] = ()
+        release = text if _PLAIN.fullmatch(text) else self._read(text)
+        self.release = tuple(int(number) for number in release.split("."))
+
+    def _read(self, text: str) -> str:
+        """Reads everything but the release, which it returns."""
+        match = _pattern().fullmatch(text)
         if match is None:
             raise ValueError(f"not a version: {text!r}")
         part = match.groupdict()
         self.epoch = int(part["epoch"] or 0)
-        self.release = tuple(int(number) for number in part["release"].split("."))
         phase = (part["phase"] or "").lower()
         self.pre = (_PHASES.get(phase, phase), int(part["pre"] or 0)) if phase else None
         post = part["implicit_post"] or (part["post"] and (part["post_number"] or "0"))
@@ -44,6 +61,7 @@ class Version:
         self.dev = int(part["dev_number"] or 0) if part["dev"] else None
         local = re.split(r"[-_.]", part["local"].lower()) if part["local"] else []
         self.local = tuple((1, int(x), "") if x.isdigit() else (0, 0, x) for x in local)
+        return str(part["release"])
 
     @property
     def base(self) -> tuple[int, tuple[int, ...]]:

@@ -1,0 +1,118 @@
+"""Start-up times with 50 foreign packages of 4 components each on the path (P13, P14).
+
+One JSON line per figure: the median of the wall times of whole processes, in milliseconds, the
+bare interpreter's start included; `bare_interpreter` is that start alone.
+
+    python benchmarks/startup.py [--runs 15]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+PACKAGES = 50
+COMPONENTS = 4
+KINDS = ("policy", "buffer", "env", "learner_hook")
+MAIN = "import sys; from dicore.cli import main; sys.exit(main())"
+
+CONFIG = '''"""Configuration of package {number}."""
+
+from __future__ import annotations
+
+from dicore.config import ComponentConfig, frozen, option
+
+
+@frozen(kw_only=True)
+class Part{part}Config(ComponentConfig):
+    """Part {part} of package {number}, one line that says what it is good for."""
+
+    size: int = option(10, "how much of it", ge=1)
+'''
+
+
+def write_packages(folder: Path) -> None:
+    """Writes the packages as installed wheels leave them."""
+    for number in range(PACKAGES):
+        package = folder / f"foreign_{number:02d}"
+        info = folder / f"foreign_{number:02d}-1.{number}.dist-info"
+        groups = []
+        for part in range(COMPONENTS):
+            module = package / f"part_{part}"
+            module.mkdir(parents=True)
+            (module / "__init__.py").write_text("")
+            (module / "config.py").write_text(CONFIG.format(number=number, part=part))
+            target = f"{package.name}.part_{part}.config:Part{part}Config"
+            groups.append(f"[dicore.{KINDS[part]}]\npart_{number}_{part} = {target}\n")
+        (package / "__init__.py").write_text("")
+        info.mkdir()
+        (info / "entry_points.txt").write_text("\n".join(groups))
+        (info / "METADATA").write_text(
+            f"Metadata-Version: 2.1\nName: foreign-{number:02d}\nVersion: 1.{number}\n"
+            "Requires-Dist: dicore<0.2,>=0.1\nRequires-Dist: numpy>=1.26\n\nA package.\n"
+        )
+
+
+def wall(command: list[str], environ: dict[str, str]) -> float:
+    """Runs a process with its output piped; returns its wall time in ms."""
+    start = time.perf_counter()
+    done = subprocess.run(command, env=environ, capture_output=True, check=False)
+    took = (time.perf_counter() - start) * 1e3
+    if done.returncode != 0:
+        raise RuntimeError(f"{command}: {done.stderr.decode()}")
+    return took
+
+
+def measure(runs: int) -> list[dict[str, object]]:
+    """Measures each figure, the processes taking turns so that a busy moment hits them all."""
+    python = sys.executable
+    commands = {
+        "bare_interpreter": [python, "-c", "pass"],
+        "p13_list_piped": [python, "-c", MAIN, "list"],
+        "p13_list_json": [python, "-c", MAIN, "list", "--json"],
+        "p13_help": [python, "-c", MAIN, "--help"],
+        "p14_import_dicore": [python, "-c", "import dicore"],
+    }
+    times: dict[str, list[float]] = {name: [] for name in commands}
+    with tempfile.TemporaryDirectory() as folder:
+        write_packages(Path(folder))
+        path = os.pathsep.join(filter(None, [folder, os.environ.get("PYTHONPATH", "")]))
+        environ = {**os.environ, "PYTHONPATH": path, "PYTHONPYCACHEPREFIX": f"{folder}/.byte-code"}
+        environ.pop("PYTHONDONTWRITEBYTECODE", None)  # an installed package has its byte code
+        for command in commands.values():
+            wall(command, environ)  # fills byte code and file cache
+        for _ in range(runs):
+            for name, command in commands.items():
+                times[name].append(wall(command, environ))
+    machine = f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}"
+    return [
+        {
+            "name": name,
+            "value": round(statistics.median(taken), 1),
+            "unit": "ms",
+            "runs": runs,
+            "min": round(min(taken), 1),
+            "max": round(max(taken), 1),
+            "machine": machine,
+        }
+        for name, taken in times.items()
+    ]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--runs", type=int, default=15)
+    for figure in measure(parser.parse_args().runs):
+        print(json.dumps(figure))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,81 @@
+"""`dicore train`: one training, from a config file or by names alone."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+import click
+
+from dicore.errors import UsageError
+
+__all__ = ["command"]
+
+_EPILOG = """\b
+Examples:
+  dicore train -e cartpole -p dqn -s 0
+  dicore train -e CartPole-v1 -p dqn --max-env-step 50000 policy.learn.batch_size=128
+  dicore train config.py -s 1 --exp-name runs/x
+  dicore -m serial --env cartpole --policy dqn --train_iter 100000 -s 0
+
+The config is the preset <env>_<policy> if there is one, below the config file, below the command
+line. Training ends at the first of env.stop_value and the budgets. Exit code 0 either way, 130 or
+143 when a signal ended it after saving; a second signal stops at once.
+"""
+
+
+@click.command(name="train", epilog=_EPILOG)
+@click.argument("words", nargs=-1, metavar="[CONFIG_FILE] [a.b=c]...")
+@click.option("-m", "--mode", metavar="NAME", help="Pipeline (dicore list pipeline).")
+@click.option("-c", "--config", metavar="FILE", help="Config file: .py, .yaml, .toml or .json.")
+@click.option("-e", "--env", metavar="NAME", help="Environment, or a gymnasium id.")
+@click.option("-p", "--policy", metavar="NAME", help="Algorithm (dicore list policy).")
+@click.option("-s", "--seed", type=click.IntRange(0), help="Seed of everything random.")
+@click.option(
+    "--exp-name",
+    "--exp_name",
+    metavar="DIR",
+    help="Folder of the run; an existing one gets a numbered sibling."
+    "  [default: runs/<env>_<policy>_s<seed>]",
+)
+@click.option(
+    "--max-train-iter",
+    "--train-iter",
+    "--train_iter",
+    "--max_train_iter",
+    "max_train_iter",
+    type=click.IntRange(1),
+    help="Stop after so many updates.",
+)
+@click.option(
+    "--max-env-step",
+    "--env-step",
+    "--env_step",
+    "--max_env_step",
+    "max_env_step",
+    type=click.IntRange(1),
+    help="Stop after so many env steps.",
+)
+@click.pass_context
+def command(
+    ctx: click.Context, /, words: Sequence[str], config: str | None, **given: str | int | None
+) -> None:
+    """Trains a policy in an environment and keeps the run in a folder."""
+    from dicore.run.launch import TrainRequest, launch
+
+    files = [word for word in words if "=" not in word]
+    if config is not None:
+        files.insert(0, config)
+    if len(files) > 1:
+        raise UsageError(
+            f"one config file at most, got {', '.join(files)}",
+            hint="an override is written a.b=c, without spaces",
+        )
+    request = TrainRequest(
+        config=files[0] if files else None,
+        overrides=[word for word in words if "=" in word],
+        argv=sys.argv,
+        announce=True,
+        **given,  # type: ignore[arg-type] # click has checked the types
+    )
+    ctx.exit(launch(request).exit_code)
