@@ -1,0 +1,251 @@
+"""One training from request to result: what `dicore train` and `serial_pipeline` both do.
+
+Nothing is made on disk before the config is compiled and bound.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from dicore.config import Compiled, bind, compile_config
+from dicore.errors import ConfigError, DicoreError, UnknownComponentError, UsageError
+
+if TYPE_CHECKING:
+    from dicore.run.run import Run
+
+__all__ = ["Outcome", "TrainRequest", "compile_request", "launch"]
+
+_SILENT: Final = {"env.n_evaluator_episode": 10, "env.stop_value": float("inf")}
+"""What a run by names alone assumes where class, preset and env spec all are silent."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainRequest:
+    """What somebody wants trained; None leaves a value to the config.
+
+    Args:
+        config: A dict, `[main_config, create_config]`, the path of a file, or a compiled config.
+        mode: Name of a pipeline.
+        env: Name of an environment, or a gymnasium id.
+        policy: Name of a policy.
+        seed: Seed of everything random.
+        exp_name: Folder of the run; one that exists gets a numbered sibling.
+        max_env_step: Budget in env steps.
+        max_train_iter: Budget in updates.
+        overrides: `a.b=c`, above everything else.
+        argv: What `run.json` keeps as command line.
+        announce: Say on stdout where things are.
+    """
+
+    config: Any = None
+    mode: str | None = None
+    env: str | None = None
+    policy: str | None = None
+    seed: int | None = None
+    exp_name: str | None = None
+    max_env_step: int | None = None
+    max_train_iter: int | None = None
+    overrides: Sequence[str] = ()
+    argv: Sequence[str] = field(default_factory=lambda: tuple(sys.argv))
+    announce: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a training ended.
+
+    Args:
+        policy: The trained policy; None where a second signal cut the training short.
+        run: Its folder, store and result.
+        exit_code: 0, or 128 + signal.
+    """
+
+    policy: Any
+    run: Run
+    exit_code: int
+
+
+def launch(request: TrainRequest, *, model: Any | None = None) -> Outcome:
+    """Compiles, binds, makes the run folder, and trains.
+
+    In the main thread SIGINT and SIGTERM end the training after the present iteration.
+
+    Args:
+        request: What to train.
+        model: A network to use instead of the configured one.
+
+    Raises:
+        ConfigError: the config is wrong; no folder was made.
+        DicoreError: the training failed; `run.json` says so.
+    """
+    compiled = compile_request(request)
+    from dicore.run.build_context import BuildContext
+    from dicore.run.envs import spaces_of  # what follows imports numpy and more
+
+    compiled = bind(compiled, *spaces_of(compiled.env, compiled.seed))
+    pipeline = compiled.pipeline.build(BuildContext(seed=compiled.seed))
+    run = _prepare(compiled, request)
+    if request.announce:
+        _announce_start(run, request, compiled)
+    outcome = _train(pipeline, compiled, run, model)
+    if request.announce:
+        _announce_end(run)
+    return outcome
+
+
+def compile_request(request: TrainRequest) -> Compiled:
+    """Compiles what a request asks for: preset < file < command line.
+
+    `env` and `policy` alone stand for the preset `<env>_<policy>` if there is one.
+
+    Raises:
+        UsageError: it names neither a config nor env and policy.
+        ConfigError: everything that is wrong.
+    """
+    by_name = request.config is None
+    if by_name and not request.overrides and (request.env is None or request.policy is None):
+        raise UsageError(
+            "what to train is missing",
+            hint="give -e ENV and -p POLICY (see dicore list env, dicore list policy), or a file",
+        )
+    flags = {
+        "pipeline": request.mode,
+        "env": request.env,
+        "policy": request.policy,
+        "exp_name": request.exp_name,
+        "pipeline.max_env_step": request.max_env_step,
+        "pipeline.max_train_iter": request.max_train_iter,
+    }
+    given = {path: value for path, value in flags.items() if value is not None}
+    overrides = [*([json.dumps(given)] if given else []), *request.overrides]
+    preset = _preset(request.env, request.policy) if by_name else None
+
+    def compiled(config: Any) -> Compiled:
+        return compile_config(config, preset=preset, overrides=overrides, seed=request.seed)
+
+    try:
+        return compiled(request.config)
+    except ConfigError as error:
+        silent = _silent(error) if by_name else {}
+        if not silent:
+            raise
+    return compiled(silent)
+
+
+def _preset(env: str | None, policy: str | None) -> str | None:
+    """Returns the name of the preset for a pair of bare names, if one is installed."""
+    if env is None or policy is None or any(sign in env + policy for sign in ":/."):
+        return None
+    from dicore_registry import default
+
+    name = f"{env}_{policy}"
+    try:
+        default().find("preset", name)
+    except UnknownComponentError:
+        return None
+    return name
+
+
+def _silent(error: ConfigError) -> dict[str, Any]:
+    """Picks those of the missing keys that a run by names alone need not give."""
+    missing = {problem.split(":", 1)[0] for problem in error.problems}
+    found: dict[str, Any] = {}
+    for path, value in _SILENT.items():
+        if path in missing:
+            section, key = path.split(".")
+            found.setdefault(section, {})[key] = value
+    return found
+
+
+def _prepare(compiled: Compiled, request: TrainRequest) -> Run:
+    """Makes the folder with its config, and the run with its streams and loggers."""
+    from dicore.config import write_config
+    from dicore.run.build_context import BuildContext
+    from dicore.run.folder import RunFolder, default_name
+    from dicore.run.rng import seed_everything
+    from dicore.run.run import Limits, Run
+
+    name = compiled.exp_name or default_name(
+        _env_label(compiled, request.env), compiled.policy.type, compiled.seed
+    )
+    context = BuildContext(seed=compiled.seed)
+    loggers = [each.build(context) for each in compiled.pipeline.logger]
+    folder = RunFolder.create(name)
+    write_config(compiled, folder.path)
+    run = Run(
+        folder,
+        seed_everything(compiled.seed),
+        argv=request.argv,
+        components=compiled.components,
+        loggers=loggers,
+        limits=Limits(
+            compiled.pipeline.max_env_step,
+            compiled.pipeline.max_train_iter,
+            compiled.env.stop_value,
+        ),
+    )
+    run.start()
+    return run
+
+
+def _env_label(compiled: Compiled, asked: str | None) -> str:
+    """Returns what people call the environment: as they asked for it, its id, or its name."""
+    if asked is not None:
+        return asked
+    env_id = compiled.env.get("env_id")
+    told = not str(compiled.origin.get("env.env_id", "class")).startswith("class")
+    return str(env_id) if env_id and told else compiled.env.type
+
+
+def _train(pipeline: Any, compiled: Compiled, run: Run, model: Any | None) -> Outcome:
+    from dicore.run.signals import StopNow, stop_on_signals
+
+    try:
+        with stop_on_signals(run.stop):
+            policy = pipeline.run(compiled, run, model=model)
+    except StopNow as stop:
+        run.finish("interrupted", str(stop))
+        return Outcome(None, run, 128 + stop.number)
+    except BaseException as error:
+        run.finish("failed", _brief(error))
+        raise
+    run.finish("interrupted" if run.stop.signal is not None else "done")
+    return Outcome(policy, run, run.stop.exit_code)
+
+
+def _brief(error: BaseException) -> str:
+    text = error.message if isinstance(error, DicoreError) else str(error)
+    return f"{type(error).__name__}: {text}"
+
+
+def _announce_start(run: Run, request: TrainRequest, compiled: Compiled) -> None:
+    from dicore.run.console import say
+
+    label = _env_label(compiled, request.env)
+    say(f"training {compiled.policy.type} on {label}, seed {compiled.seed}, in {run.folder}")
+
+
+def _announce_end(run: Run) -> None:
+    from dicore.run.console import say
+
+    result = run.result
+    best = "none" if result.best_return is None else f"{result.best_return:.1f}"
+    ending = {True: "stop value reached", False: "budget spent"}[result.stop]
+    if run.stop_requested:
+        ending = "stopped"
+    say(
+        f"{ending}: best mean return {best} after {result.env_step} env steps,"
+        f" {result.train_iter} updates, {result.wall_s:.1f} s"
+    )
+    kept: Mapping[str, str] = {
+        "curve": f"tensorboard --logdir {run.folder}   (numbers: {run.folder.metrics})",
+        "config": str(run.folder.config),
+        "checkpoint": str(run.folder.checkpoints / (run.store.best_or_latest() or "")),
+        "folder": str(run.folder),
+    }
+    for what, where in kept.items():
+        say(f"{what + ':':<12}{where}")
