@@ -173,12 +173,13 @@ class Ring:
         if pool is None:
             pool = self._pools[len(slots)] = [self._blank(len(slots)) for _ in range(2)]
         self._turn = turn = 1 - self._turn
+        if self.debug:
+            for leaf in pool[turn][1]:
+                leaf.fill(_poison(leaf.dtype))
+            pool[turn] = self._blank(len(slots))
         batch, leaves = pool[turn]
         for store, leaf in zip(self._stores, leaves, strict=True):
             store.take(slots, 0, leaf, "clip")
-        if self.debug:
-            for leaf in pool[1 - turn][1]:
-                leaf.fill(_poison(leaf.dtype))
         return batch
 
     def _blank(self, size: int) -> tuple[RecycledBatch, list[npt.NDArray[Any]]]:

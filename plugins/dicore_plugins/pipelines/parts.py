@@ -67,5 +67,5 @@ def build_parts(cfg: Any, run: Any | None = None, *, model: Any | None = None) -
         for name in ("learner", "collector", "evaluator", "collector_env", "buffer"):
             part = getattr(parts, name)
             if part is not None:
-                run.register(name, part)
+                run.register(name, part, bulky=name == "buffer")
     return parts

@@ -219,13 +219,23 @@ class BaseLearner:
 
     # ---- life
 
-    def save_checkpoint(self, name: str | None = None) -> Path:
-        """Writes a checkpoint now and returns its folder; None names it `iteration_N`."""
+    def save_checkpoint(self, name: str | None = None) -> Path | None:
+        """Writes a checkpoint now; without a name it is `iteration_N`.
+
+        Returns:
+            Its folder; None where the disk refused and the run goes on.
+        """
         name = f"iteration_{self.last_iter}" if name is None else name
         if self.run is not None:
-            return Path(self.run.save_checkpoint(name))
+            path: Path | None = self.run.save_checkpoint(name)
+            return path
         store = CheckpointStore(Path(self.exp_name) / "ckpt")
-        return Path(store.save(name, {"learner": self.state_dict()}))
+        return store.save(
+            name,
+            {"learner": self.state_dict()},
+            train_iter=self.last_iter,
+            env_step=max(self.envstep, 0),
+        )
 
     def state_dict(self) -> dict[str, Any]:
         """Returns the policy's learning state and the counters."""

@@ -1,0 +1,26 @@
+"""Options of the in-process env manager."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from dicore.config.declare import frozen, option
+from dicore.config.sections import ManagerConfig
+
+
+@frozen(kw_only=True)
+class BaseManagerConfig(ManagerConfig):
+    """Steps all environments in the calling process, one after the other."""
+
+    max_retry: int = option(3, "tries of a reset before it counts as failed", ge=1)
+    retry_waiting_time: float = option(0.1, "wait between tries", ge=0, unit="s")
+    debug: bool = option(False, "spoil recycled observations on retirement, to find stale readers")
+
+    def build(
+        self, ctx: Any, *, env_fn: Sequence[Callable[[], Any]], **parts: Any
+    ) -> Any:
+        """Makes the manager; `env_fn` holds one factory per environment."""
+        from dicore_plugins.env_managers.base.manager import BaseEnvManager
+
+        return BaseEnvManager(env_fn, self)
