@@ -19,7 +19,7 @@ from dicore.config.declare import (
     option,
     section,
 )
-from dicore.config.describe import Option, default_config, options_of
+from dicore.config.defaults import default_config
 from dicore.config.merge import merge
 from dicore.config.overrides import parse_override
 from dicore.config.plain import flatten, to_dict
@@ -47,7 +47,6 @@ __all__ = [
     "EvalConfig",
     "LearnConfig",
     "ManagerConfig",
-    "Option",
     "OtherConfig",
     "PipelineConfig",
     "PolicyConfig",
@@ -65,7 +64,6 @@ __all__ = [
     "frozen",
     "merge",
     "option",
-    "options_of",
     "parse_override",
     "read_config",
     "section",

@@ -78,7 +78,7 @@ def _read_fields(cls: Any) -> Mapping[str, Field]:
 
 def label_of(cls: type) -> str:
     """Returns the name people know a config class by: its own, or its target's."""
-    target = getattr(cls, "target", None)
+    target = getattr(cls, "_target", None)
     return str(getattr(target, "__name__", cls.__name__))
 
 

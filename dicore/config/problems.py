@@ -49,16 +49,16 @@ class Problems:
         """
         if not self.found:
             return
-        if (
-            len(self.found) == 1
-            and self.causes
-            and self.causes[0].exit_code != ConfigError.exit_code
-        ):
-            raise self.causes[0]
+        unloadable = [e for e in self.causes if e.exit_code != ConfigError.exit_code]
+        if len(self.found) == len(unloadable) == 1:
+            raise unloadable[0]
         lines = sorted(
-            {f"{path}: {message}" if path else message: None for path, message, _ in self.found}
+            {f"{path}: {message}" if path else message for path, message, _ in self.found}
         )
-        raise ConfigError(lines, hint=self._hint()) from (self.causes[0] if self.causes else None)
+        error = ConfigError(lines, hint=self._hint())
+        if len(self.found) == len(unloadable):
+            error.exit_code = unloadable[0].exit_code
+        raise error from (self.causes[0] if self.causes else None)
 
     def _hint(self) -> str:
         hints = [error.hint for error in self.causes if error.hint]

@@ -22,8 +22,9 @@ from dicore.errors import ConfigError
 
 __all__ = ["SignatureConfig", "config_class"]
 
-_FROM_BASES = ("type", "build", "keys", "get", "one_of", "check", "bind", "from_spec", "knows")
-_RESERVED = frozenset([*_FROM_BASES, "target", "own_options"])
+_RESERVED = frozenset(
+    ("type", "build", "keys", "get", "one_of", "check", "bind", "from_spec", "knows")
+)
 _POSITIONAL_OR_KEYWORD = inspect.Parameter.POSITIONAL_OR_KEYWORD
 _KEYWORD_ONLY = inspect.Parameter.KEYWORD_ONLY
 
@@ -33,18 +34,19 @@ class SignatureConfig:
 
     __slots__ = ()
 
-    target: ClassVar[Callable[..., Any]]
-    own_options: ClassVar[tuple[str, ...]]
+    _target: ClassVar[Callable[..., Any]]
+    _own_options: ClassVar[tuple[str, ...]]
 
     def build(self, ctx: Any, **parts: Any) -> Any:
         """Calls the target with its own options and the parts."""
-        options = {name: plain(getattr(self, name)) for name in self.own_options}
-        return type(self).target(**options, **parts)
+        options = {name: plain(getattr(self, name)) for name in self._own_options}
+        target: Any = type(self)._target  # noqa: SLF001 - our own; a plain name may be an option's
+        return target(**options, **parts)
 
     def __reduce__(self) -> tuple[Any, ...]:
         cls: Any = type(self)
         values = {name: getattr(self, name) for name in self.keys()}  # type: ignore[attr-defined]
-        return _rebuild, (cls.target, issubclass(cls, EnvConfig), values)
+        return _rebuild, (cls._target, issubclass(cls, EnvConfig), values)
 
 
 def _rebuild(target: Any, is_env: bool, values: dict[str, Any]) -> Any:
@@ -88,8 +90,8 @@ def _from_signature(target: Callable[..., Any], is_env: bool) -> type[ComponentC
         "__doc__": inspect.getdoc(target),
         "__module__": getattr(target, "__module__", __name__),
         "__qualname__": f"{name}Config",
-        "target": staticmethod(target),
-        "own_options": tuple(options),
+        "_target": staticmethod(target),
+        "_own_options": tuple(options),
         **{key: declared for key, (_, declared) in options.items()},
     }
     made = type(f"{name}Config", (SignatureConfig, base), namespace)

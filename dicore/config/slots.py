@@ -96,7 +96,8 @@ class Slots:
             self.problems.add_error(path, error, _top(kept))
             return None
         if name is None:
-            self.problems.add(path, f"missing 'type' (which {kind}?)", _top(kept))
+            none = "" if self.registry.entries(kind) else f"; no {kind} is installed"
+            self.problems.add(path, f"missing 'type' (which {kind}?){none}", _top(kept))
             return None
         return self._load(kind, path, name, kept, Layer(f"default {kind}"))
 
