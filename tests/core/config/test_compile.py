@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 import warnings
-from typing import Any
+from typing import Any, ClassVar
 
 import attrs
 import numpy as np
@@ -214,7 +214,7 @@ class TestTypeOfAComponent:
 class TestEnvNames:
     """`PROVIDER:ID`, and names that only the default provider knows."""
 
-    FACTS = {"stop_value": 1, "n_evaluator_episode": 2}
+    FACTS: ClassVar[dict[str, Any]] = {"stop_value": 1, "n_evaluator_episode": 2}
 
     def test_provider_and_id_in_one_word(self, build: Any) -> None:
         compiled = build({"env": {"type": "provider:Pole-v1", **self.FACTS}, "policy": "toy"})
@@ -375,7 +375,7 @@ class TestOneSection:
         assert section.model == toy.NetConfig(type="net", width=16)
         assert section.learn.learner is None
         with pytest.raises(
-            ConfigError, match="policy.learn.bach_size: .* did you mean 'batch_size'"
+            ConfigError, match=r"policy.learn.bach_size: .* did you mean 'batch_size'"
         ):
             compile_section(toy.ToyPolicyConfig, {"learn": {"bach_size": 5}}, registry=registry)
 
@@ -399,7 +399,8 @@ def test_compiling_takes_milliseconds(build: Any) -> None:
 def test_importing_config_imports_nothing_heavy() -> None:
     code = (
         "import sys, dicore.config;"
-        "print(sorted({'numpy','torch','yaml','gymnasium','pluggy','click','rich'} & set(sys.modules)))"
+        "heavy = {'numpy', 'torch', 'yaml', 'gymnasium', 'pluggy', 'click', 'rich'};"
+        "print(sorted(heavy & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
