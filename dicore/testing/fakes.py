@@ -183,6 +183,7 @@ class FakeManager:
                 cut = self.script.truncated(env_id, episode)
                 truncated[row], terminated[row] = cut, not cut
                 info[row]["eval_episode_return"] = self._sum[env_id]
+                info[row]["episode_length"] = self._step[env_id]
         obs = self._obs(ids)
         self._begin([ids[row] for row in np.flatnonzero(terminated | truncated)])
         return TimestepBatch(

@@ -1,0 +1,256 @@
+"""The contract of collectors (`ISerialCollector`): every step once, in order, from its own env.
+
+The environments are fakes whose observations tell env id, episode and step, so that each sample
+shows where it comes from. The policy is a hand-made tuple of plain functions.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from dicore.data import Batch
+from dicore.errors import DicoreError
+from dicore.interfaces.collector import ISerialCollector
+from dicore.testing.compare import array, copied, difference
+from dicore.testing.fakes import FakeCollectMode, FakeManager, Script
+from dicore.testing.suite import Suite, expect, refuses, skip
+
+__all__ = ["CollectorContract"]
+
+
+class CollectorContract(Suite):
+    """Inherit it, override `make`, and every check of a collector is collected."""
+
+    unit = ""
+    """`n_sample` or `n_episode`; "" finds out from the signature of `collect`."""
+
+    def make(self, env_manager: Any, collect_mode: Any) -> Any:
+        """Returns a collector (`ISerialCollector`) of that manager and collect mode."""
+        return self.registered.build(env_manager=env_manager, policy=collect_mode)
+
+    # ---- what it collects
+
+    def test_has_the_methods(self) -> None:
+        """It satisfies `ISerialCollector`, launches its environments and begins at 0."""
+        manager = FakeManager(2)
+        collector = self.make(manager, FakeCollectMode().mode)
+        wrong = f"{type(collector).__name__} lacks parts of ISerialCollector"
+        expect(isinstance(collector, ISerialCollector), wrong)
+        expect(collector.envstep == 0, f"a new collector has made {collector.envstep} steps")
+        self._collect(collector, 4)
+        expect(not manager.closed, "it collected from a manager that is closed")
+
+    def test_returns_exactly_what_was_asked_for(self) -> None:
+        """As many samples (or episodes) as were asked for, whatever the number of environments."""
+        collector = self.make(FakeManager(4), FakeCollectMode().mode)
+        for count in (7, 8, 4, 13):
+            found = self._raw(collector, count)
+            expect(isinstance(found, list), f"collect returns a list, got {type(found).__name__}")
+            expect(len(found) == count, f"asked for {count}, got {len(found)}")
+
+    def test_columns_and_rows_are_the_two_forms(self) -> None:
+        """`collect_batch` returns a Batch of the very rows of `collect`."""
+        if self._unit(self.make(FakeManager(3), FakeCollectMode().mode)) != "n_sample":
+            skip("its unit is the episode")
+        rows, batch = (
+            getattr(self.make(FakeManager(3), FakeCollectMode().mode), name)(n_sample=9)
+            for name in ("collect", "collect_batch")
+        )
+        expect(isinstance(batch, Batch), f"collect_batch returns a {type(batch).__name__}")
+        wrong = difference([dict(row) for row in rows], [dict(row) for row in batch.rows()])
+        expect(not wrong, f"collect and collect_batch differ: {wrong}")
+
+    def test_samples_belong_together(self) -> None:
+        """Action, reward, next observation and end of a sample are those of its own step."""
+        script = Script(length=lambda env_id, episode: 3 + env_id)
+        manager = FakeManager(3, script)
+        for row in self._collect(self.make(manager, FakeCollectMode(name=2).mode), 24):
+            env_id, episode, step = _place(row["obs"])
+            after = _place(row["next_obs"])
+            last = step == script.length(env_id, episode) - 1
+            wrong = f"step {step} of episode {episode} of environment {env_id}"
+            expect(after == (env_id, episode, step + 1), f"{wrong} leads to {after}")
+            expect(float(row["reward"]) == step, f"{wrong} has reward {row['reward']}")
+            expect(int(row["action"]) == 2, f"{wrong} has action {row['action']}")
+            expect(bool(row["done"]) == last, f"{wrong} is {'' if last else 'not '}the last")
+
+    def test_a_cut_episode_is_not_terminal(self) -> None:
+        """Where time was up, the sample keeps the true last observation and `done` is 0."""
+        manager = FakeManager(2, Script(truncated=lambda env_id, episode: env_id == 1))
+        ends = 0
+        for row in self._collect(self.make(manager, FakeCollectMode().mode), 40):
+            env_id, _, step = _place(row["next_obs"])
+            if step == 5:
+                ends += 1
+                expect(bool(row["done"]) == (env_id == 0), f"environment {env_id}: {row['done']}")
+        expect(ends >= 4, "the ends of episodes are missing")
+
+    def test_no_step_is_lost_or_doubled(self) -> None:
+        """Calls of collect go on where the last one ended: all steps once, in each env in order."""
+        collector = self.make(FakeManager(3), FakeCollectMode().mode)
+        places = [_place(row["obs"]) for _ in range(4) for row in self._collect(collector, 9)]
+        expect(len(set(places)) == len(places), "a step was collected twice")
+        for env_id in range(3):
+            mine = [(episode, step) for each, episode, step in places if each == env_id]
+            wanted = [(index // 5, index % 5) for index in range(len(mine))]
+            expect(mine == wanted, f"environment {env_id} gave steps {mine}")
+
+    def test_samples_are_stamped(self) -> None:
+        """Every sample carries the count of updates at which it was collected."""
+        collector = self.make(FakeManager(2), FakeCollectMode().mode)
+        for train_iter in (0, 17):
+            rows = self._collect(collector, 6, train_iter=train_iter)
+            stamps = {int(row.get("collect_iter", -1)) for row in rows}
+            expect(stamps == {train_iter}, f"collected at {train_iter}, stamped {stamps}")
+
+    def test_steps_are_counted(self) -> None:
+        """`envstep` counts the steps that environments made, and may be set to resume."""
+        manager = FakeManager(4)
+        collector = self.make(manager, FakeCollectMode().mode)
+        for _ in range(3):
+            self._collect(collector, 7)
+            made = sum(manager.steps)
+            expect(collector.envstep == made, f"{made} steps made, {collector.envstep} counted")
+        collector.envstep = 1000
+        self._collect(collector, 8)
+        more = sum(manager.steps) - made
+        expect(collector.envstep == 1000 + more, f"1000 and {more} is not {collector.envstep}")
+
+    def test_abnormal_steps_are_dropped(self) -> None:
+        """An abnormal step takes its episode's running piece with it and is not counted."""
+        manager = FakeManager(2, Script(abnormal=frozenset({(1, 0, 3)})))
+        mode = FakeCollectMode()
+        collector = self.make(manager, mode.mode)
+        rows = [row for _ in range(3) for row in self._collect(collector, 8)]
+        places = [_place(row["obs"]) for row in rows]
+        expect((1, 0, 3) not in places, "the abnormal step itself was collected")
+        expect(all(not (each[:2] == (1, 0) and each[2] > 3) for each in places), "and what follows")
+        expect((1, 1, 0) in places, "the environment's next episode is missing")
+        abnormal_resets = [each for each in mode.resets if each is not None and 1 in list(each)]
+        expect(abnormal_resets, "the policy was not reset for the environment")
+        expect(collector.envstep <= sum(manager.steps), "an abnormal step was counted")
+
+    # ---- policy and environments
+
+    def test_keyword_arguments_reach_the_policy(self) -> None:
+        """`policy_kwargs` arrive in every forward of that call, and of no later one."""
+        mode = FakeCollectMode()
+        collector = self.make(FakeManager(2), mode.mode)
+        self._collect(collector, 4, policy_kwargs={"eps": 0.5})
+        expect(mode.kwargs and all(each == {"eps": 0.5} for each in mode.kwargs), f"{mode.kwargs}")
+        mode.kwargs.clear()
+        self._collect(collector, 4)
+        expect(all(each == {} for each in mode.kwargs), f"a later call got {mode.kwargs}")
+
+    def test_policy_is_reset_where_episodes_end(self) -> None:
+        """Each end of an episode resets the policy for that environment alone."""
+        manager = FakeManager(2, Script(length=lambda env_id, episode: 2 if env_id else 100))
+        mode = FakeCollectMode()
+        collector = self.make(manager, mode.mode)
+        mode.resets.clear()
+        self._collect(collector, 12)
+        ids = [[int(each) for each in given] for given in mode.resets if given is not None]
+        expect(len(ids) >= 2 and all(each == [1] for each in ids), f"reset was called with {ids}")
+
+    def test_policies_can_be_swapped(self) -> None:
+        """Another collect mode acts from the next step on; the environments go on as they were."""
+        if self._unit(self.make(FakeManager(1), FakeCollectMode().mode)) != "n_sample":
+            skip("its unit is the episode")
+        manager = FakeManager(2)
+        collector = self.make(manager, FakeCollectMode(name=1).mode)
+        self._collect(collector, 4)
+        events = list(manager.events)
+        collector.reset_policy(FakeCollectMode(name=2).mode)
+        rows = self._collect(collector, 4)
+        expect(manager.events == events, f"swapping policies did {manager.events[len(events) :]}")
+        expect({int(row["action"]) for row in rows} == {2}, "the old policy still acts")
+        steps = sorted(_place(row["obs"])[2] for row in rows)
+        expect(steps == [2, 2, 3, 3], f"the environments did not go on: steps {steps}")
+
+    def test_reset_forgets_everything(self) -> None:
+        """`reset` begins new episodes, resets the policy and counts from 0."""
+        manager, mode = FakeManager(2), FakeCollectMode()
+        collector = self.make(manager, mode.mode)
+        self._collect(collector, 6)
+        mode.resets.clear()
+        collector.reset()
+        expect(collector.envstep == 0, f"after reset it has counted {collector.envstep} steps")
+        expect(None in mode.resets, "the policy was not reset")
+        begun = list(manager.episodes)
+        places = [_place(row["obs"]) for row in self._collect(collector, 6)]
+        firsts = [min(place[1:] for place in places if place[0] == each) for each in (0, 1)]
+        expect(firsts == [(each, 0) for each in begun], f"the first steps are {firsts}")
+
+    def test_environments_can_be_swapped(self) -> None:
+        """`reset_env` launches another manager and collects from it."""
+        collector = self.make(FakeManager(2), FakeCollectMode().mode)
+        self._collect(collector, 4)
+        other = FakeManager(3)
+        collector.reset_env(other)
+        self._collect(collector, 6)
+        expect(other.events[:1] == ["launch"], f"the new manager saw {other.events}")
+        expect(sum(other.steps) >= 6, "the new manager was not stepped")
+
+    # ---- memory and life
+
+    def test_samples_share_no_memory(self) -> None:
+        """What was handed out never changes again, and changing it harms nobody."""
+        collector = self.make(FakeManager(2), FakeCollectMode().mode)
+        rows = self._collect(collector, 6)
+        before = [copied(dict(row)) for row in rows]
+        later = self._collect(collector, 6)
+        wrong = difference([dict(row) for row in rows], before)
+        expect(not wrong, f"samples changed while others were collected: {wrong}")
+        kept = [copied(dict(row)) for row in later]
+        for row in rows:
+            array(row["obs"])[...] = 99
+        wrong = difference([dict(row) for row in later], kept)
+        expect(not wrong, f"changing a sample changed one of a later call: {wrong}")
+
+    def test_state_round_trip(self) -> None:
+        """A new collector that loads the state counts on."""
+        collector = self.make(FakeManager(2), FakeCollectMode().mode)
+        self._collect(collector, 6)
+        twin = self.make(FakeManager(2), FakeCollectMode().mode)
+        twin.load_state_dict(copied(collector.state_dict()))
+        expect(twin.envstep == collector.envstep, f"{collector.envstep} became {twin.envstep}")
+        wrong = difference(twin.state_dict(), collector.state_dict())
+        expect(not wrong, f"the state loaded and taken again differs: {wrong}")
+
+    def test_closes_once_and_for_all(self) -> None:
+        """It closes its environments; closing again is harmless, collecting is an error."""
+        manager = FakeManager(2)
+        collector = self.make(manager, FakeCollectMode().mode)
+        self._collect(collector, 4)
+        collector.close()
+        expect(manager.closed, "its environments are still open")
+        collector.close()
+        with refuses(DicoreError, "collecting with a closed collector"):
+            self._collect(collector, 4)
+
+    # ---- what the checks are made of
+
+    def _unit(self, collector: Any) -> str:
+        if self.unit:
+            return self.unit
+        parameters: Mapping[str, Any] = inspect.signature(collector.collect).parameters
+        return "n_sample" if "n_sample" in parameters else "n_episode"
+
+    def _raw(self, collector: Any, count: int, **kwargs: Any) -> Any:
+        return collector.collect(**{self._unit(collector): count}, **kwargs)
+
+    def _collect(self, collector: Any, count: int, **kwargs: Any) -> list[Mapping[str, Any]]:
+        """Returns all transitions of a call, whatever the unit."""
+        found = self._raw(collector, count, **kwargs)
+        if found and not isinstance(found[0], Mapping):
+            found = [row for episode in found for row in episode]
+        return list(found)
+
+
+def _place(obs: Any) -> tuple[int, int, int]:
+    env_id, episode, step = (int(each) for each in np.asarray(array(obs)).reshape(-1))
+    return env_id, episode, step

@@ -1,0 +1,205 @@
+"""The contract of evaluators (`ISerialEvaluator`): whole episodes, the first of each environment.
+
+The environments are fakes of scripted returns and lengths; the policy is a hand-made tuple.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from dicore.errors import DicoreError, UsageError
+from dicore.interfaces.evaluator import ISerialEvaluator
+from dicore.testing.compare import copied
+from dicore.testing.fakes import FakeEvalMode, FakeManager, Script
+from dicore.testing.suite import Suite, expect, refuses
+
+__all__ = ["EvaluatorContract"]
+
+
+class EvaluatorContract(Suite):
+    """Inherit it, override `make`, and every check of an evaluator is collected."""
+
+    def make(self, env_manager: Any, eval_mode: Any, options: Mapping[str, Any]) -> Any:
+        """Returns an evaluator (`ISerialEvaluator`).
+
+        Args:
+            env_manager: Its own environments.
+            eval_mode: A tuple of functions as `EvalMode`.
+            options: `n_episode`, `stop_value`, `eval_freq`; a total return is what counts.
+        """
+        return self.registered.build(options, env_manager=env_manager, policy=eval_mode)
+
+    def test_has_the_methods(self) -> None:
+        """It satisfies `ISerialEvaluator`."""
+        evaluator = self._evaluator(FakeManager(2))
+        wrong = f"{type(evaluator).__name__} lacks parts of ISerialEvaluator"
+        expect(isinstance(evaluator, ISerialEvaluator), wrong)
+
+    def test_returns_one_return_per_episode(self) -> None:
+        """`stop, returns = eval()`: undiscounted returns of exactly the episodes asked for."""
+        evaluator = self._evaluator(FakeManager(3, _returning([[1, 2], [10, 20], [100]])), 5)
+        stop, returns = evaluator.eval(train_iter=1)
+        expect(stop is False, "nothing was to be reached")
+        expect(sorted(returns) == [1, 2, 10, 20, 100], f"the episodes' returns are {returns}")
+        more = evaluator.eval(train_iter=2, n_episode=7)
+        expect(len(more.returns) == 7, f"7 episodes asked for, {len(more.returns)} returned")
+
+    def test_the_first_episodes_count(self) -> None:
+        """Quick environments are not over-represented, and nobody steps beyond its share."""
+        lengths = [1, 50]
+        script = Script(
+            length=lambda env_id, episode: lengths[env_id],
+            reward=lambda env_id, episode, step: float(step == lengths[env_id] - 1) * (episode + 1),
+        )
+        manager = FakeManager(2, script)
+        _, returns = self._evaluator(manager, 6).eval(train_iter=1)
+        expect(sorted(returns) == [1, 1, 2, 2, 3, 3], f"the first three of each: {returns}")
+        expect(manager.steps == [3, 150], f"3 and 150 steps were needed, made: {manager.steps}")
+
+    def test_fewer_episodes_than_environments_are_refused(self) -> None:
+        """Every environment has to give one, or else quick ones would decide."""
+        evaluator = self._evaluator(FakeManager(4), 4)
+        with refuses(UsageError, "evaluating 3 episodes in 4 environments"):
+            evaluator.eval(train_iter=1, n_episode=3)
+
+    def test_stops_where_the_mean_reaches_the_value(self) -> None:
+        """Equal is enough, just below is not, and at update 0 nothing stops."""
+        for returns, train_iter, wanted in (([9, 11], 1, True), ([9, 10.9], 1, False),
+                                            ([50, 50], 0, False)):  # fmt: skip
+            script = _returning([[each] for each in returns])
+            evaluator = self._evaluator(FakeManager(2, script), 2, stop_value=10.0)
+            stop, _ = evaluator.eval(train_iter=train_iter)
+            said = f"returns {returns} at update {train_iter}, stop_value 10: stop is {stop}"
+            expect(stop is wanted, said)
+
+    def test_is_due_at_intervals(self) -> None:
+        """Once at 0, then each `eval_freq` updates, and never twice for one count."""
+        evaluator = self._evaluator(FakeManager(1), 1, eval_freq=10)
+        due = [
+            at for at in (0, 0, 3, 9, 10, 10, 14, 19, 23, 24, 32, 33) if evaluator.should_eval(at)
+        ]
+        expect(due == [0, 10, 23, 33], f"every 10 updates: due at {due}")
+
+    def test_best_is_saved_on_improvement_alone(self) -> None:
+        """A new maximum, and nothing else, asks for the checkpoint `ckpt_best.pth.tar`."""
+        present = 0.0
+        script = Script(reward=lambda env_id, episode, step: present if step == 4 else 0.0)
+        evaluator = self._evaluator(FakeManager(1, script), 1)
+        saved: list[tuple[int, str]] = []
+        for at, present in enumerate((5.0, 4.0, 5.0, 7.0, 6.0), 1):  # noqa: B007 - the script's
+            evaluator.eval(partial(_note, saved, at), train_iter=at, envstep=at)
+        wanted = [(1, "ckpt_best.pth.tar"), (4, "ckpt_best.pth.tar")]
+        expect(saved == wanted, f"returns 5, 4, 5, 7, 6: saved at {saved}")
+
+    def test_tells_statistics(self) -> None:
+        """Mean, spread, extremes, counts and time are told beside the returns."""
+        result = self._evaluator(FakeManager(2, _returning([[1, 3], [5, 7]])), 4).eval(train_iter=1)
+        expect(result.mean_return == 4.0, f"mean of 1, 3, 5, 7: {result.mean_return}")
+        told = {key: result.statistics.get(key) for key in _STATISTICS}
+        expect(told == _STATISTICS, f"of 1, 3, 5, 7 it tells {told}")
+        expect(len(result.episode_info) == 4, f"4 episodes, {len(result.episode_info)} infos")
+
+    def test_policy_begins_every_episode_afresh(self) -> None:
+        """Its per-environment state is reset before an evaluation and at each end of an episode."""
+        mode = FakeEvalMode()
+        evaluator = self._evaluator(FakeManager(2), 4, mode=mode)
+        evaluator.eval(train_iter=1)
+        before = mode.resets[0] if mode.resets else "nothing"
+        expect(before is None or list(before) == [0, 1], f"reset before the evaluation: {before}")
+        ended = [int(each) for given in mode.resets[1:] if given is not None for each in given]
+        expect({*ended} == {0, 1} and len(ended) >= 2, f"reset where episodes ended: {ended}")
+
+    def test_abnormal_episodes_do_not_count(self) -> None:
+        """An episode with an abnormal step is replaced by the environment's next one."""
+        script = _returning([[1, 2, 3], [10, 20, 30]], abnormal=frozenset({(0, 0, 1)}))
+        _, returns = self._evaluator(FakeManager(2, script), 4).eval(train_iter=1)
+        expect(sorted(returns) == [2, 3, 10, 20], f"episode 0 of environment 0 failed: {returns}")
+
+    def test_evaluations_begin_new_episodes(self) -> None:
+        """No evaluation takes up what another left unfinished."""
+        manager = FakeManager(2, _returning([[1, 2, 3, 4], [1, 2, 3, 4]]))
+        evaluator = self._evaluator(manager, 2)
+        for at in (1, 2):
+            _, returns = evaluator.eval(train_iter=at)
+            expect(len(set(returns)) == 1, f"environments out of step: {returns}")
+        expect(all(each % 5 == 0 for each in manager.steps), f"steps made: {manager.steps}")
+
+    def test_state_round_trip(self) -> None:
+        """A new evaluator that loads the state knows the best so far and when it was due."""
+        evaluator = self._evaluator(FakeManager(1, _returning([[5]])), 1, eval_freq=10)
+        evaluator.should_eval(0)
+        evaluator.eval(lambda name: None, train_iter=1)
+        twin = self._evaluator(FakeManager(1, _returning([[5]])), 1, eval_freq=10)
+        twin.load_state_dict(copied(evaluator.state_dict()))
+        expect(not twin.should_eval(9), "it forgot when it evaluated last")
+        saved: list[str] = []
+        twin.reset_env()
+        twin.eval(saved.append, train_iter=11)
+        expect(not saved, "an equal return after loading counts as a new best")
+
+    def test_environments_and_policies_can_be_swapped(self) -> None:
+        """`reset_env` and `reset_policy` take others from now on."""
+        evaluator = self._evaluator(FakeManager(1), 1)
+        evaluator.eval(train_iter=1)
+        manager, mode = FakeManager(1, _returning([[42, 43]])), FakeEvalMode()
+        evaluator.reset_env(manager)
+        evaluator.reset_policy(mode.mode)
+        _, returns = evaluator.eval(train_iter=2)
+        expect(returns in ([42], [43]), f"the new environments return 42, got {returns}")
+        expect(mode.calls > 0, "the new policy was not asked")
+
+    def test_reset_forgets_the_best(self) -> None:
+        """After `reset`, the first evaluation is due and is the best."""
+        evaluator = self._evaluator(FakeManager(1, _returning([[9, 1, 1, 1]])), 1)
+        evaluator.should_eval(0)
+        evaluator.eval(train_iter=1)
+        evaluator.reset()
+        expect(evaluator.should_eval(0), "after reset it is not due at 0")
+        saved: list[str] = []
+        evaluator.eval(saved.append, train_iter=1)
+        expect(len(saved) == 1, "after reset the first evaluation is no new best")
+
+    def test_closes_once_and_for_all(self) -> None:
+        """It closes its environments; closing again is harmless, evaluating is an error."""
+        manager = FakeManager(1)
+        evaluator = self._evaluator(manager, 1)
+        evaluator.eval(train_iter=1)
+        evaluator.close()
+        expect(manager.closed, "its environments are still open")
+        evaluator.close()
+        with refuses(DicoreError, "evaluating with a closed evaluator"):
+            evaluator.eval(train_iter=2)
+
+    def _evaluator(
+        self, manager: FakeManager, n_episode: int = 5, *, mode: FakeEvalMode | None = None,
+        stop_value: float = float("inf"), eval_freq: int = 1000,
+    ) -> Any:  # fmt: skip
+        options = {"n_episode": n_episode, "stop_value": stop_value, "eval_freq": eval_freq}
+        return self.make(manager, (mode or FakeEvalMode()).mode, options)
+
+
+_STATISTICS = {
+    "return_mean": 4.0,
+    "return_std": 5.0**0.5,
+    "return_max": 7.0,
+    "return_min": 1.0,
+    "return_median": 4.0,
+    "episode_count": 4.0,
+    "envstep_count": 20.0,
+}
+
+
+def _note(saved: list[tuple[int, str]], at: int, name: str) -> None:
+    saved.append((at, name))
+
+
+def _returning(returns: Sequence[Sequence[float]], **rest: Any) -> Script:
+    """Episodes of 5 steps whose returns are given by environment; the last one for ever."""
+    return Script(
+        reward=lambda env_id, episode, step: float(
+            returns[env_id][min(episode, len(returns[env_id]) - 1)] if step == 4 else 0.0
+        ),
+        **rest,
+    )
