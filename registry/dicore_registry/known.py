@@ -15,7 +15,8 @@ _NAMES: Final[dict[str, dict[str, str]]] = {
         "logger": "console jsonl tensorboard",
         "middleware": (
             "ckpt_saver data_pusher eps_greedy_handler inferencer interaction_evaluator "
-            "offpolicy_data_fetcher offpolicy_learner rolloutor step_collector trainer"
+            "offpolicy_data_fetcher offpolicy_learner rolloutor step_collector "
+            "termination_checker trainer"
         ),
         "model": "dqn",
         "model_wrapper": "argmax_sample base eps_greedy_sample multinomial_sample target",

@@ -121,17 +121,20 @@ def _equal(version: Version, bound: Version) -> bool:
 
 
 def _below(version: Version, bound: Version) -> bool:
-    if version.pre is not None or version.dev is not None:
-        same = version.base == bound.base
-        if same and bound.pre is None and bound.dev is None:
-            return False  # 0.2rc1 is not below 0.2 in the sense of a range
+    if bound.pre is None and bound.dev is None:
+        bound.dev = 0  # 0.2rc1 comes before 0.2, and is not below it in the sense of a range
     return _less(version.public, bound.public)
 
 
 def _above(version: Version, bound: Version) -> bool:
-    if version.base == bound.base and version.post is not None and bound.post is None:
-        return False
-    return _less(bound.public, version.public)
+    if bound.dev is not None:
+        bound.dev += 1
+    elif bound.post is not None:
+        bound.post, bound.dev = bound.post + 1, 0
+    else:
+        own_post = (version.base, version.pre) == (bound.base, bound.pre)
+        return _less(bound.public, version.public) and not own_post
+    return not _less(version.public, bound.public)
 
 
 def _compatible(version: Version, bound: Version) -> bool:

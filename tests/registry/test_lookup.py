@@ -1,0 +1,267 @@
+"""Looking a name up: what is found, and the exact text of every way to fail."""
+
+from __future__ import annotations
+
+import pytest
+from dicore_registry import Registry
+from dicore_registry.errors import (
+    MissingDependencyError,
+    PluginConflictError,
+    PluginLoadError,
+    PluginVersionError,
+    RegistryError,
+    UnknownComponentError,
+)
+
+from tests.registry.world import VERSION, World
+
+WHERE = "policy.other.replay_buffer.type"
+
+
+def failure(registry: Registry, kind: str, name: str, where: str = WHERE) -> RegistryError:
+    """Returns the error of a lookup that fails."""
+    with pytest.raises(RegistryError) as caught:
+        registry.find(kind, name, where)
+    return caught.value
+
+
+class TestFound:
+    @pytest.mark.parametrize(
+        "name", ["naive", "NAIVE", " naive ", "dicore-plugins/naive", "Dicore_Plugins/Naive"]
+    )
+    def test_by_every_spelling(self, world: World, name: str) -> None:
+        assert world.registry().find("buffer", name).qualified == "dicore-plugins/naive"
+
+    def test_a_hyphen_is_an_underscore(self, world: World) -> None:
+        assert world.registry().find("learner-hook", "log-show").name == "log_show"
+
+    def test_an_old_config_means_what_it_meant(self, world: World) -> None:
+        world.add("acme-rl", {"dicore.policy": {"dqn": "acme:DQN"}})
+        registry = world.registry()
+        assert registry.find("policy", "dqn").dist == "dicore-plugins"
+        assert registry.find("policy", "acme-rl/dqn").dist == "acme-rl"
+
+    def test_a_conflict_is_settled_by_the_qualified_name(self, world: World) -> None:
+        world.add("acme-rl", {"dicore.policy": {"sac": "acme:S"}})
+        world.add("other-rl", {"dicore.policy": {"sac": "other:S"}})
+        assert world.registry().find("policy", "other-rl/sac").target == "other:S"
+
+
+class TestNumbered:
+    @pytest.fixture
+    def registry(self, world: World) -> Registry:
+        names = {f"mix_v{number}": f"acme:V{number}" for number in (1, 2, 10)}
+        world.add("acme-rl", {"dicore.buffer": names})
+        return world.registry()
+
+    def test_a_bare_name_is_the_highest(self, registry: Registry) -> None:
+        assert registry.find("buffer", "mix").name == "mix_v10"
+        assert registry.find("buffer", "acme-rl/mix").name == "mix_v10"
+
+    def test_a_number_is_itself(self, registry: Registry) -> None:
+        assert registry.find("buffer", "mix_v2").name == "mix_v2"
+
+    def test_an_unknown_number_lists_the_existing_ones(self, registry: Registry) -> None:
+        assert str(failure(registry, "buffer", "mix_v3")) == (
+            f"{WHERE}: no buffer named 'mix_v3'; there is 'mix_v1', 'mix_v2', 'mix_v10'"
+        )
+
+    def test_a_name_without_number_comes_first(self, world: World) -> None:
+        world.add("acme-rl", {"dicore.buffer": {"mix": "a:M", "mix_v2": "a:M2"}})
+        assert world.registry().find("buffer", "mix").target == "a:M"
+
+    def test_numbers_of_several_packages_are_ambiguous(self, world: World) -> None:
+        world.add("acme-rl", {"dicore.buffer": {"mix_v1": "a:M", "mix_v2": "a:M2"}})
+        world.add("other-rl", {"dicore.buffer": {"mix_v3": "o:M3"}})
+        assert str(failure(world.registry(), "buffer", "mix")) == (
+            f"{WHERE}: buffer 'mix' is provided by 2 packages; "
+            "write one of: 'acme-rl/mix_v2', 'other-rl/mix_v3'"
+        )
+
+    def test_a_stranger_cannot_outnumber_dicore(self, world: World) -> None:
+        world.add("acme-rl", {"dicore.buffer": {"naive_v9": "a:M"}})
+        registry = world.registry()
+        assert registry.find("buffer", "naive").dist == "dicore-plugins"
+        assert registry.find("buffer", "naive_v9").dist == "acme-rl"
+
+
+class TestUnknown:
+    def test_misspelt(self, world: World) -> None:
+        error = failure(world.registry(), "policy", "dqnn", "policy.type")
+        assert str(error) == "policy.type: no policy named 'dqnn'; did you mean 'dqn'?"
+        assert isinstance(error, UnknownComponentError)
+        assert error.exit_code == 2
+
+    def test_of_another_kind(self, world: World) -> None:
+        registry = world.registry()
+        assert str(failure(registry, "policy", "cartpole", "policy.type")) == (
+            "policy.type: no policy named 'cartpole'; 'cartpole' is an env"
+        )
+        assert str(failure(registry, "env", "random", "env.type")) == (
+            "env.type: no env named 'random'; 'random' is a policy"
+        )
+
+    def test_of_two_other_kinds_the_nearest_to_the_root_first(self, world: World) -> None:
+        assert str(failure(world.registry(), "env", "dqn", "env.type")) == (
+            "env.type: no env named 'dqn'; 'dqn' is a policy and a model"
+        )
+
+    def test_like_nothing_else(self, world: World) -> None:
+        world.add("acme-rl", {"dicore.buffer": {"advanced": "a:A"}})
+        assert str(failure(world.registry(), "buffer", "prio")) == (
+            f"{WHERE}: no buffer named 'prio'; installed: advanced, naive (dicore list buffer)"
+        )
+
+    def test_among_many(self, world: World) -> None:
+        world.add("acme-rl", {"dicore.buffer": {f"b{number:02d}": "a:A" for number in range(30)}})
+        text = str(failure(world.registry(), "buffer", "prio"))
+        assert "installed: b00, b01," in text
+        assert text.endswith("b19 and 11 more (dicore list buffer)")
+
+    def test_known_but_not_installed(self, tmp_path_factory: pytest.TempPathFactory) -> None:
+        folder = tmp_path_factory.mktemp("bare")
+        world = World(folder / "site", folder / "house")
+        world.own("dicore")
+        registry = world.registry()
+        assert str(failure(registry, "policy", "dqn", "policy.type")) == (
+            "policy.type: no policy named 'dqn'; "
+            "it is provided by 'dicore-plugins': pip install dicore-plugins"
+        )
+        assert str(failure(registry, "env", "cartpoll", "env.type")) == (
+            "env.type: no env named 'cartpoll'; did you mean 'cartpole', "
+            "provided by 'dicore-contrib-envs': pip install dicore-contrib-envs?"
+        )
+        assert str(failure(registry, "policy", "zzz", "policy.type")) == (
+            "policy.type: no policy named 'zzz'; no policy is installed; "
+            "'dicore-plugins' brings some: pip install dicore-plugins"
+        )
+
+    def test_in_a_misspelt_group(self, world: World) -> None:
+        world.add("acme-rl", {"dicore.polcy": {"ppo": "acme:PPO"}})
+        assert str(failure(world.registry(), "policy", "ppo", "policy.type")) == (
+            "policy.type: no policy named 'ppo'; polcy/ppo (acme-rl 1.0) is broken: "
+            "unknown kind 'dicore.polcy'; did you mean 'dicore.policy'?"
+        )
+
+    @pytest.mark.parametrize(
+        ("name", "hint"),
+        [
+            ("acme-rl/sca", "did you mean 'acme-rl/sac'?"),
+            ("acme-lr/sac", "did you mean 'acme-rl/sac'?"),
+            ("acme-rl/zzzzzzzz", "acme-rl provides acme-rl/sac"),
+            (
+                "mystery/qwertz",
+                "no installed package 'mystery' provides a policy: pip install mystery?",
+            ),
+        ],
+    )
+    def test_qualified(self, world: World, name: str, hint: str) -> None:
+        world.add("acme-rl", {"dicore.policy": {"sac": "acme:S"}})
+        assert str(failure(world.registry(), "policy", name, "policy.type")) == (
+            f"policy.type: no policy named '{name}'; {hint}"
+        )
+
+    def test_kind(self, world: World) -> None:
+        assert str(failure(world.registry(), "polcy", "dqn", "")) == (
+            "no kind 'polcy'; did you mean 'policy'?"
+        )
+
+    def test_without_a_path_nothing_is_put_before(self, world: World) -> None:
+        assert str(failure(world.registry(), "policy", "dqnn", "")).startswith("no policy named")
+
+
+class TestUnusable:
+    def test_conflict(self, world: World) -> None:
+        world.add("acme-rl", {"dicore.policy": {"sac": "acme:S"}})
+        world.add("other-rl", {"dicore.policy": {"sac": "other:S"}})
+        error = failure(world.registry(), "policy", "sac", "policy.type")
+        assert str(error) == (
+            "policy.type: policy 'sac' is provided by 2 packages; "
+            "write one of: 'acme-rl/sac', 'other-rl/sac'"
+        )
+        assert isinstance(error, PluginConflictError)
+        assert (error.exit_code, error.context["choices"]) == (3, ("acme-rl/sac", "other-rl/sac"))
+
+    def test_unavailable(self, world: World) -> None:
+        groups = {"dicore.env": {"pong": "acme:P [atari]"}}
+        world.add("acme-envs", groups, extras={"atari": ["ale-py"]})
+        error = failure(world.registry(), "env", "pong", "env.type")
+        assert str(error) == (
+            "env.type: env 'pong' (acme-envs 1.0) is unavailable: "
+            "needs ale-py: pip install 'acme-envs[atari]'"
+        )
+        assert isinstance(error, MissingDependencyError)
+        assert error.exit_code == 3
+
+    def test_a_qualified_name_does_not_hide_what_is_missing(self, world: World) -> None:
+        for dist in ("acme-envs", "other-envs"):
+            groups = {"dicore.env": {"pong": f"{dist[:4]}:P [atari]"}}
+            world.add(dist, groups, extras={"atari": ["ale-py"]})
+        assert str(failure(world.registry(), "env", "acme-envs/pong", "env.type")) == (
+            "env.type: env 'pong' (acme-envs 1.0) is unavailable: "
+            "needs ale-py: pip install 'acme-envs[atari]'"
+        )
+
+    def test_incompatible(self, world: World) -> None:
+        groups = {"dicore.policy": {"old": "old_rl:Old"}}
+        world.add("old-rl", groups, version="2.0", requires=["dicore<0.1"])
+        error = failure(world.registry(), "policy", "old", "policy.type")
+        assert str(error) == (
+            "policy.type: policy 'old' (old-rl 2.0) is incompatible: "
+            f"needs dicore<0.1, this is {VERSION}"
+        )
+        assert isinstance(error, PluginVersionError)
+        assert error.exit_code == 3
+
+    def test_disabled(self, world: World) -> None:
+        world.add("acme-rl", {"dicore.policy": {"sac": "acme:S"}})
+        error = failure(world.registry({"DICORE_NO_PLUGINS": "1"}), "policy", "sac", "policy.type")
+        assert str(error) == (
+            "policy.type: policy 'sac' (acme-rl 1.0) is disabled: switched off by DICORE_NO_PLUGINS"
+        )
+        assert error.exit_code == 2
+
+    def test_broken(self, world: World) -> None:
+        world.add("acme-rl", {"dicore.policy": {"sac": "acme"}})
+        error = failure(world.registry(), "policy", "sac", "policy.type")
+        assert str(error) == (
+            "policy.type: policy 'sac' (acme-rl 1.0) is broken: target 'acme' is not 'module:attr'"
+        )
+        assert isinstance(error, PluginLoadError)
+
+
+class TestDefault:
+    def test_what_a_kind_uses_when_a_config_is_silent(self, world: World) -> None:
+        registry = world.registry()
+        assert registry.default("buffer") == "naive"
+        assert registry.default("policy") is None
+
+    def test_dicore_decides_first(self, world: World) -> None:
+        world.add("acme-rl", {"dicore.default": {"buffer": "mine", "policy": "sac"}})
+        registry = world.registry()
+        assert registry.default("buffer") == "naive"
+        assert registry.default("policy") == "sac"
+
+    def test_strangers_who_disagree(self, world: World) -> None:
+        world.add("acme-rl", {"dicore.default": {"policy": "sac"}})
+        world.add("other-rl", {"dicore.default": {"policy": "ppo"}})
+        with pytest.raises(PluginConflictError) as caught:
+            world.registry().default("policy", "policy")
+        assert str(caught.value) == (
+            "policy: 2 packages set the default policy (acme-rl: 'sac', other-rl: 'ppo'); "
+            "name one in the config"
+        )
+
+    def test_strangers_who_agree(self, world: World) -> None:
+        world.add("acme-rl", {"dicore.default": {"policy": "sac"}})
+        world.add("other-rl", {"dicore.default": {"policy": "sac"}})
+        assert world.registry().default("policy") == "sac"
+
+
+def test_the_table_of_known_names_is_what_the_projects_declare(world: World) -> None:
+    from dicore_registry.known import known
+
+    registry = world.registry()
+    for kind in set(registry.kinds()) - {"command"}:
+        declared = {entry.name: entry.dist for entry in registry.entries(kind)}
+        assert known(kind) == declared, f"known.py and the entry points differ in {kind}"

@@ -1,0 +1,323 @@
+"""What the metadata alone says of an entry; nothing foreign is importable in these tests."""
+
+from __future__ import annotations
+
+import itertools
+import random
+import sys
+
+import pytest
+from dicore_registry import Entry, Registry
+
+from tests.registry.world import VERSION, World
+
+SAC = {"dicore.policy": {"sac": "acme_rl.sac:SACConfig"}}
+
+
+def only(registry: Registry, kind: str, name: str, dist: str = "") -> Entry:
+    """Returns the one entry of that name."""
+    found = [e for e in registry.entries(kind) if e.name == name and dist in ("", e.dist)]
+    assert len(found) == 1, found
+    return found[0]
+
+
+def test_an_entry_says_what_its_metadata_says(world: World) -> None:
+    world.add("Acme.RL", SAC, version="1.2.post1")
+    entry = only(world.registry(), "policy", "sac")
+    assert entry == Entry("policy", "sac", "acme-rl", "1.2.post1", "acme_rl.sac:SACConfig")
+    assert (entry.status, entry.reason) == ("ok", "")
+    assert (entry.qualified, entry.module, entry.attr) == (
+        "acme-rl/sac",
+        "acme_rl.sac",
+        "SACConfig",
+    )
+
+
+def test_first_party_components_are_found_like_all_others(world: World) -> None:
+    registry = world.registry()
+    assert only(registry, "policy", "dqn").dist == "dicore-plugins"
+    assert only(registry, "env", "cartpole").dist == "dicore-contrib-envs"
+    assert only(registry, "command", "list").dist == "dicore"
+
+
+def test_groups_that_hold_no_components_are_listed_when_asked_for(world: World) -> None:
+    registry = world.registry()
+    assert {entry.kind for entry in registry.entries()}.isdisjoint({"kind", "default", "plugin"})
+    assert only(registry, "kind", "policy").target == "dicore.interfaces.policy:KIND"
+    assert only(registry, "default", "buffer").target == "naive"
+
+
+def test_a_pluggy_module_needs_no_attribute(world: World) -> None:
+    world.add("acme-rl", {"dicore.plugin": {"report": "acme_rl.report"}})
+    assert only(world.registry(), "plugin", "report").status == "ok"
+
+
+def test_of_one_distribution_twice_on_the_path_the_first_counts(world: World) -> None:
+    world.add("acme-rl", {"dicore.policy": {"new": "acme:New"}}, version="2.0")
+    old = World(world.folder / "older", world.folder / "none")
+    old.add("Acme_RL", {"dicore.policy": {"old": "acme:Old"}}, version="1.0")
+    registry = Registry([*world.distributions(), *old.distributions()], environ={})
+    assert [e.version for e in registry.entries("policy") if e.dist == "acme-rl"] == ["2.0"]
+
+
+def test_names_are_canonical(world: World) -> None:
+    world.add("acme-rl", {"dicore.policy": {"My-DQN": "acme:A"}})
+    assert only(world.registry(), "policy", "my_dqn").status == "ok"
+
+
+class TestUnavailable:
+    def test_an_extra_that_is_not_installed(self, world: World) -> None:
+        world.add(
+            "acme-envs",
+            {"dicore.env": {"pong": "acme_envs.atari:Pong [atari]"}},
+            extras={"atari": ["ale-py>=0.8", "opencv-python"]},
+        )
+        entry = only(world.registry(), "env", "pong")
+        assert entry.status == "unavailable"
+        assert entry.extras == ("atari",)
+        assert entry.target == "acme_envs.atari:Pong"
+        assert entry.reason == ("needs ale-py>=0.8, opencv-python: pip install 'acme-envs[atari]'")
+
+    def test_an_extra_that_is_installed(self, world: World) -> None:
+        world.add(
+            "acme-envs", {"dicore.env": {"pong": "a:P [atari]"}}, extras={"atari": ["ale-py>=0.8"]}
+        )
+        world.add("ale_py", version="0.9.1")
+        assert only(world.registry(), "env", "pong").status == "ok"
+
+    def test_a_version_that_is_too_old_is_named(self, world: World) -> None:
+        world.add(
+            "acme-envs", {"dicore.env": {"pong": "a:P [atari]"}}, extras={"atari": ["ale-py>=0.8"]}
+        )
+        world.add("ale_py", version="0.7.5")
+        assert only(world.registry(), "env", "pong").reason == (
+            "needs ale-py>=0.8 (installed: 0.7.5): pip install 'acme-envs[atari]'"
+        )
+
+    def test_the_extras_of_an_extra_count_too(self, world: World) -> None:
+        world.add(
+            "acme-envs",
+            {"dicore.env": {"lander": "a:L [all]"}},
+            extras={"box2d": ["gymlike[box2d]"], "all": ["acme-envs[box2d]"]},
+        )
+        world.add("gymlike", extras={"box2d": ["box2d-py==2.3.5"], "other": ["moviepy"]})
+        assert only(world.registry(), "env", "lander").reason == (
+            "needs box2d-py==2.3.5: pip install 'acme-envs[all]'"
+        )
+
+    def test_a_requirement_for_another_platform_does_not_count(self, world: World) -> None:
+        world.add(
+            "acme-envs",
+            {"dicore.env": {"pong": "a:P [atari]"}},
+            requires=['nowhere; extra == "atari" and sys_platform == "no-such-platform"'],
+            extras={"atari": []},
+        )
+        assert only(world.registry(), "env", "pong").status == "ok"
+
+
+class TestIncompatible:
+    def test_made_for_another_dicore(self, world: World) -> None:
+        world.add("old-rl", {"dicore.policy": {"old": "old_rl:Old"}}, requires=["dicore<0.1"])
+        entry = only(world.registry(), "policy", "old")
+        assert (entry.status, entry.reason) == (
+            "incompatible",
+            f"needs dicore<0.1, this is {VERSION}",
+        )
+
+    def test_without_a_range_every_dicore_will_do(self, world: World) -> None:
+        world.add("free-rl", {"dicore.policy": {"free": "free_rl:Free"}}, requires=["numpy"])
+        assert only(world.registry(), "policy", "free").status == "ok"
+
+    def test_it_takes_no_name_from_anybody(self, world: World) -> None:
+        world.add("acme-rl", SAC)
+        world.add("old-rl", {"dicore.policy": {"sac": "old_rl:SAC"}}, requires=["dicore>=9"])
+        registry = world.registry()
+        assert only(registry, "policy", "sac", "acme-rl").status == "ok"
+        assert only(registry, "policy", "sac", "old-rl").status == "incompatible"
+
+
+class TestSameName:
+    def test_of_two_strangers_nobody_gets_it(self, world: World) -> None:
+        world.add("acme-rl", SAC)
+        world.add("other-rl", {"dicore.policy": {"SAC": "other_rl:SAC"}})
+        registry = world.registry()
+        first = only(registry, "policy", "sac", "acme-rl")
+        second = only(registry, "policy", "sac", "other-rl")
+        assert (first.status, first.reason) == (
+            "conflict",
+            "also provided by other-rl; write 'acme-rl/sac'",
+        )
+        assert (second.status, second.reason) == (
+            "conflict",
+            "also provided by acme-rl; write 'other-rl/sac'",
+        )
+
+    def test_dicore_keeps_its_names(self, world: World) -> None:
+        world.add("acme-rl", {"dicore.policy": {"dqn": "acme_rl:DQN"}})
+        registry = world.registry()
+        assert only(registry, "policy", "dqn", "dicore-plugins").status == "ok"
+        entry = only(registry, "policy", "dqn", "acme-rl")
+        assert (entry.status, entry.reason) == (
+            "shadowed",
+            "dicore-plugins keeps the name; write 'acme-rl/dqn'",
+        )
+
+    def test_one_object_under_two_distributions_is_no_conflict(self, world: World) -> None:
+        world.add("acme-rl", SAC)
+        world.add("acme-rl-renamed", SAC)
+        registry = world.registry()
+        assert only(registry, "policy", "sac", "acme-rl").status == "ok"
+        entry = only(registry, "policy", "sac", "acme-rl-renamed")
+        assert (entry.status, entry.reason) == ("shadowed", "the same object as acme-rl/sac")
+
+    def test_one_package_may_not_declare_two(self, world: World) -> None:
+        world.add("acme-rl", {"dicore.policy": {"my-sac": "acme:A", "my_sac": "acme:B"}})
+        found = [entry for entry in world.registry().entries("policy") if entry.name == "my_sac"]
+        assert [(e.status, e.reason) for e in found] == [
+            ("broken", "acme-rl declares 'my_sac' more than once")
+        ] * 2
+
+    def test_another_kind_is_another_name(self, world: World) -> None:
+        world.add("acme-rl", {"dicore.buffer": {"dqn": "acme_rl:Buffer"}})
+        assert only(world.registry(), "buffer", "dqn").status == "ok"
+
+    def test_the_order_of_installation_does_not_matter(self, world: World) -> None:
+        world.add("acme-rl", SAC)
+        world.add("other-rl", {"dicore.policy": {"sac": "o:S"}, "dicore.polcy": {"x": "o:X"}})
+        world.add("third-rl", {"dicore.policy": {"sac": "t:S", "dqn": "t:D"}})
+        sources = world.distributions()
+        expected = Registry(sources, environ={}).entries()
+        for seed in range(20):
+            shuffled = random.Random(seed).sample(sources, len(sources))
+            assert Registry(shuffled, environ={}).entries() == expected
+
+    def test_the_hash_seed_does_not_matter(self, world: World) -> None:
+        world.add("acme-rl", SAC)
+        world.add("other-rl", {"dicore.policy": {"sac": "o:S"}, "dicore.polcy": {"x": "o:X"}})
+        seen = {
+            world.dicore("list", "--json", PYTHONHASHSEED=str(seed)).stdout for seed in range(20)
+        }
+        assert len(seen) == 1
+        assert '"conflict"' in seen.pop()
+
+
+class TestBroken:
+    @pytest.mark.parametrize(
+        ("group", "reason"),
+        [
+            ("dicore.polcy", "unknown kind 'dicore.polcy'; did you mean 'dicore.policy'?"),
+            ("dicore.policies", "unknown kind 'dicore.policies'; did you mean 'dicore.policy'?"),
+            ("dicore.Policy", "unknown kind 'dicore.Policy'; did you mean 'dicore.policy'?"),
+            ("dicore_policy", "unknown kind 'dicore_policy'; did you mean 'dicore.policy'?"),
+            ("dicore", "unknown kind 'dicore'; did you mean 'dicore.<kind>'?"),
+            ("dicore.zzzz", "unknown kind 'dicore.zzzz'"),
+        ],
+    )
+    def test_a_misspelt_group(self, world: World, group: str, reason: str) -> None:
+        world.add("acme-rl", {group: {"ppo": "acme_rl:PPO"}})
+        found = [entry for entry in world.registry().entries() if entry.name == "ppo"]
+        assert [(entry.status, entry.reason) for entry in found] == [("broken", reason)]
+
+    def test_a_group_of_somebody_else_is_left_alone(self, world: World) -> None:
+        world.add(
+            "dicore-mazes", {"dicore_mazes.level": {"one": "mazes:One"}, "dicorex": {"a": "b"}}
+        )
+        assert not [e for e in world.registry().entries() if e.dist == "dicore-mazes"]
+
+    @pytest.mark.parametrize("target", ["acme rl:PPO", "acme_rl", "acme_rl:", ":PPO", "1x:PPO", ""])
+    def test_a_target_that_names_nothing(self, world: World, target: str) -> None:
+        world.add("acme-rl", {"dicore.policy": {"ppo": target}})
+        entry = only(world.registry(), "policy", "ppo")
+        assert (entry.status, entry.reason) == ("broken", f"target {target!r} is not 'module:attr'")
+
+    @pytest.mark.parametrize("name", ["2x", "a.b", "a/b", "a:b", "_x", "ä"])
+    def test_a_name_that_is_not_allowed(self, world: World, name: str) -> None:
+        world.add("acme-rl", {"dicore.policy": {name: "acme_rl:PPO"}})
+        entry = only(world.registry(), "policy", name)
+        assert entry.status == "broken"
+        assert entry.reason == f"bad name {name!r}: a name is a letter, then letters, digits, '_'"
+
+    def test_an_extra_that_nobody_defines(self, world: World) -> None:
+        world.add("acme-rl", {"dicore.policy": {"ppo": "acme:P [fast]"}}, extras={"slow": []})
+        entry = only(world.registry(), "policy", "ppo")
+        assert (entry.status, entry.reason) == ("broken", "acme-rl defines no extra 'fast'")
+
+    def test_a_default_of_a_kind_that_is_not(self, world: World) -> None:
+        world.add("acme-rl", {"dicore.default": {"bufer": "naive"}})
+        found = [entry for entry in world.registry().entries() if entry.dist == "acme-rl"]
+        assert [(entry.status, entry.reason) for entry in found] == [
+            ("broken", "default of unknown kind 'bufer'; did you mean 'buffer'?")
+        ]
+
+    def test_a_foreign_kind_makes_its_group_known(self, world: World) -> None:
+        world.add(
+            "acme-rl",
+            {
+                "dicore.kind": {"curriculum": "acme.kinds:KIND"},
+                "dicore.curriculum": {"a": "acme:A"},
+            },
+        )
+        registry = world.registry()
+        assert only(registry, "curriculum", "a").status == "ok"
+        assert "curriculum" in registry.kinds()
+
+
+class TestSwitches:
+    @pytest.fixture
+    def two(self, world: World) -> World:
+        world.add("acme-rl", {"dicore.policy": {"sac": "a:S", "ppo": "a:P"}})
+        world.add("other-rl", {"dicore.policy": {"sac": "o:S"}})
+        return world
+
+    @pytest.mark.parametrize(
+        ("environ", "disabled", "reason"),
+        [
+            (
+                {"DICORE_NO_PLUGINS": "1"},
+                {"acme-rl/sac", "acme-rl/ppo", "other-rl/sac"},
+                "switched off by DICORE_NO_PLUGINS",
+            ),
+            ({"DICORE_NO_PLUGINS": "0"}, set(), ""),
+            (
+                {"DICORE_PLUGINS_ALLOW": "Acme_RL"},
+                {"other-rl/sac"},
+                "not in DICORE_PLUGINS_ALLOW",
+            ),
+            (
+                {"DICORE_PLUGINS_DENY": "other-rl, policy/ppo"},
+                {"acme-rl/ppo", "other-rl/sac"},
+                "switched off by DICORE_PLUGINS_DENY",
+            ),
+            (
+                {"DICORE_PLUGINS_DENY": "acme-rl/sac"},
+                {"acme-rl/sac"},
+                "switched off by DICORE_PLUGINS_DENY",
+            ),
+            (
+                {"DICORE_PLUGINS_DENY": "policy/dqn"},
+                {"dicore-plugins/dqn"},
+                "switched off by DICORE_PLUGINS_DENY",
+            ),
+        ],
+    )
+    def test_what_is_switched_off_is_disabled(
+        self, two: World, environ: dict[str, str], disabled: set[str], reason: str
+    ) -> None:
+        entries = two.registry(environ).entries("policy")
+        off = {entry.qualified: entry.reason for entry in entries if entry.status == "disabled"}
+        assert off == dict.fromkeys(disabled, reason)
+
+    def test_switching_one_off_settles_a_conflict(self, two: World) -> None:
+        registry = two.registry({"DICORE_PLUGINS_DENY": "other-rl"})
+        assert registry.find("policy", "sac").dist == "acme-rl"
+
+
+def test_nothing_foreign_is_imported(world: World) -> None:
+    module = "import sys; sys.exit('imported')"
+    files = {f"{name}/__init__.py": module for name in ("acme", "other")}
+    groups = {"dicore.policy": {"sac": "acme.sac:SAC"}, "dicore.polcy": {"x": "other:X"}}
+    world.add("acme-rl", groups, modules=files)
+    registry = world.registry()
+    for entry in itertools.chain(registry.entries(), registry.entries("kind")):
+        registry.summary(entry)
+    assert not {"acme", "other"} & set(sys.modules)
