@@ -73,8 +73,8 @@ def report_missing(cfg: Section, problems: Problems, *, prefix: str = "", whole:
         path = dotted(keys)
         if value is not REQUIRED or problems.below(path):
             continue
-        if field.follows and (not whole or lookup(cfg, field.follows) is REQUIRED):
-            continue  # what it follows is missing and says so itself
+        if field.follows and (not whole or _is_wrong(cfg, field.follows, problems)):
+            continue  # what it follows says so itself
         problems.add(path, f"must be given: {field.metadata.get('help') or field.name}")
     for keys, section in sections(cfg, start):
         path = dotted(keys)
@@ -92,6 +92,10 @@ def run_checks(cfg: Section, problems: Problems, *, prefix: str = "") -> None:
             continue
         for below, message in check():
             problems.add(join(path, below) if below else path, message)
+
+
+def _is_wrong(cfg: Section, path: str, problems: Problems) -> bool:
+    return lookup(cfg, path) is REQUIRED or problems.below(path.partition(".")[0])
 
 
 def _is_open(section: Section) -> bool:

@@ -75,8 +75,9 @@ def compile_config(  # noqa: PLR0913 - the seeds' entry has these names, and sou
     if create is not None and not isinstance(create, Mapping):
         create, by_position = None, (create, *by_position)
     given = {**dict(zip(POSITIONS, by_position, strict=False)), **classes}
-    create = by_hand(create if create is not None else create_cfg if auto else None, given)
     registry = _registry(registry)
+    said = create if create is not None else create_cfg if auto else None
+    create = by_hand(said, given, registry)
     problems = Problems()
     layers = Sources(main, create, preset, overrides, seed).layers(registry, problems)
     compiled = _compile(layers, Slots(registry, problems, names_only), strict=strict)

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 __all__ = ["nearest"]
 
 _CUTOFF = 0.6
+_CUTOFF_ELSEWHERE = 0.75
 _SIBLING_BONUS = 0.1
 
 
@@ -29,7 +30,7 @@ def nearest(key: str, siblings: Iterable[str], paths: Iterable[str]) -> str | No
             best, best_score = sibling, score + _SIBLING_BONUS
     for path in paths:
         score = _likeness(key, path.rpartition(".")[2])
-        if score > best_score:
+        if score >= _CUTOFF_ELSEWHERE and score > best_score:
             best, best_score = path, score
     return best
 

@@ -16,7 +16,7 @@ from dicore.config.merge import combine
 from dicore.config.overrides import Overrides, override_tree
 from dicore.config.plain import plain
 from dicore.config.problems import Problems
-from dicore.config.slots import RegistryView
+from dicore.config.slots import RegistryView, type_of
 from dicore.errors import ConfigError, RegistryError, UsageError
 
 __all__ = ["POSITIONS", "Sources", "by_hand"]
@@ -82,24 +82,32 @@ class Sources:
         return _layer(name, main, create, problems, file)
 
 
-def by_hand(create: Mapping[str, Any] | None, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Lays classes given by hand over a create_config; each replaces the type that stands there.
+def by_hand(
+    create: Mapping[str, Any] | None, given: Mapping[str, Any], registry: RegistryView
+) -> dict[str, Any]:
+    """Lays classes given by hand over a create_config.
 
     Args:
-        create: What a create_config says.
+        create: What a create_config says; its options for another type than the class are dropped.
         given: Classes (or names) by the seeds' names; None is no class.
+        registry: Where the classes' names are looked up.
 
     Raises:
         UsageError: there is no such part.
     """
     tree: dict[str, Any] = plain(create or {})
-    for part, cls in given.items():
+    for part, wanted in given.items():
         if part not in CREATE_PATHS:
             parts = ", ".join(CREATE_PATHS)
             raise UsageError(f"compile_config: no part '{part}'", hint=f"one of {parts}")
-        if cls is not None:
-            held = tree.get(part)
-            tree[part] = {**(held if isinstance(held, dict) else {}), "type": cls}
+        if wanted is None:
+            continue
+        names = [name for name, path in CREATE_PATHS.items() if path == CREATE_PATHS[part]]
+        held: Any = next((tree.pop(name) for name in names if name in tree), None)
+        kind = "buffer" if part == "replay_buffer" else part
+        name = type_of(kind, wanted, registry) if isinstance(wanted, type) else wanted
+        same = isinstance(held, dict) and held.get("type", name) == name
+        tree[part] = {**(held if same else {}), "type": name or wanted}
     return tree
 
 

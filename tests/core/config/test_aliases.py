@@ -1,0 +1,100 @@
+"""FEATURES E8, E9 and slip Z5: short forms and second names, one table."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from dicore.config import flatten, frozen, option
+from dicore.config.aliases import ALIASES, CREATE_PATHS, expand_aliases
+from dicore.config.problems import Problems
+from dicore.config.sections import PolicyConfig
+from dicore.errors import ConfigError
+from tests.core.config.conftest import least
+
+SCALARS = {
+    alias: path
+    for alias, path in ALIASES.items()
+    if path.rpartition(".")[2] not in ("hook", "manager", "replay_buffer", "model")
+    and alias not in CREATE_PATHS
+}
+
+
+@pytest.mark.parametrize(("alias", "path"), SCALARS.items())
+def test_the_short_form_means_the_full_path(build: Any, alias: str, path: str) -> None:
+    main = least()
+    for key in ("stop_value", "n_evaluator_episode"):
+        if path == f"env.{key}":
+            main["env"].pop(key)
+    value: Any = True if path.endswith("multi_gpu") else 1
+    short, full = (build(main, overrides={where: value}) for where in (alias, path))
+    assert flatten(short.cfg)[path] == value
+    assert short.cfg == full.cfg
+    assert short.origin[path] == "command line"
+
+
+@pytest.mark.parametrize(("alias", "path"), SCALARS.items())
+def test_both_forms_with_one_value_are_fine_and_with_two_are_refused(
+    build: Any, alias: str, path: str
+) -> None:
+    one, two = (True, False) if path.endswith("multi_gpu") else (1, 2)
+    same = build(overrides={alias: one, path: one})
+    assert flatten(same.cfg)[path] == one
+    with pytest.raises(ConfigError) as caught:
+        build(overrides={alias: two, path: one})
+    assert caught.value.problems == (
+        f"{alias}: {two!r} contradicts {path}, which is {one!r}; give one of them",
+    )
+
+
+def test_nstep_under_learn_is_the_policys(build: Any) -> None:
+    compiled = build({**least(), "policy": {"type": "toy", "learn": {"nstep": 3}}})
+    assert compiled.policy.nstep == 3
+
+
+def test_a_higher_layers_short_form_wins_over_a_lower_full_path(build: Any) -> None:
+    main = {**least(), "policy": {"type": "toy", "learn": {"batch_size": 8}}}
+    assert build(main, overrides=["policy.batch_size=16"]).policy.learn.batch_size == 16
+
+
+def test_a_subtree_moves_as_a_whole_and_joins_what_is_there(build: Any) -> None:
+    main = {
+        **least(),
+        "env_manager": "workers",
+        "policy": {"type": "toy", "replay_buffer": {"alpha": 0.25}},
+        "replay_buffer": {"type": "heap"},
+    }
+    main["env"]["manager"] = {"workers": 7}
+    compiled = build(main)
+    assert (compiled.env.manager.type, compiled.env.manager.workers) == ("workers", 7)
+    assert compiled.policy.other.replay_buffer.alpha == 0.25
+    main["env"]["manager"] = {"type": "base"}
+    with pytest.raises(ConfigError, match=r"^env_manager\.type: 'workers' contradicts"):
+        build(main)
+
+
+def test_a_short_form_below_something_that_is_no_section(build: Any) -> None:
+    with pytest.raises(ConfigError) as caught:
+        build({**least(), "model": "net", "policy": 3})
+    assert "model: stands for policy.model, whose section is not a dict" in caught.value.problems
+
+
+def test_the_table_is_sound() -> None:
+    assert not ALIASES.keys() & set(ALIASES.values())
+    tree: dict[str, Any] = {"policy": {"batch_size": None, "type": "x"}}
+    assert expand_aliases(tree, Problems()) == {"policy": {"type": "x"}}
+
+
+@frozen(kw_only=True)
+class HidesConfig(PolicyConfig):
+    """Declares what is a short form already."""
+
+    on_policy: bool = option(False, "only fresh data")
+    batch_size: int = option(3, "would never be reached")
+
+
+def test_an_option_hidden_by_a_short_form_is_the_authors_mistake(build: Any, registry: Any) -> None:
+    registry.register("policy", "hides")(HidesConfig)
+    with pytest.raises(ConfigError, match=r"policy.batch_size: is another name of policy.learn"):
+        build({**least(), "policy": {"type": "hides", "n_sample": 1}})

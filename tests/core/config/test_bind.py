@@ -1,0 +1,62 @@
+"""Bind fills in what follows from the spaces, and changes nothing else."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from dicore.config import bind, flatten
+from dicore.errors import ConfigError
+from tests.core.config import toy_parts as toy
+
+
+def test_silent_values_are_filled_and_given_ones_stay(build: Any) -> None:
+    compiled = build()
+    before = flatten(compiled.cfg)
+    bound = bind(compiled, 4, "discrete")
+    assert bound.policy.model.obs_shape == 4
+    assert bound.origin["policy.model.obs_shape"] == "spaces"
+    assert flatten(compiled.cfg) == before
+    given = bind(build(overrides=["policy.model.obs_shape=[3,84,84]"]), 4, "discrete")
+    assert given.policy.model.obs_shape == (3, 84, 84)
+    assert given.origin["policy.model.obs_shape"] == "command line"
+
+
+def test_what_follows_a_filled_value_follows_it(build: Any) -> None:
+    bound = bind(build(), 4, "discrete")
+    assert bound.policy.collect.unroll_len == 2
+    assert bound.policy.collect.collector.unroll_len == 2
+    assert bind(build(overrides=["policy.unroll_len=5"]), 4, "d").policy.collect.unroll_len == 5
+
+
+def test_binding_again_uses_the_newer_spaces(build: Any) -> None:
+    assert bind(bind(build(), 4, "d"), 6, "d").policy.model.obs_shape == 6
+
+
+def test_a_bound_config_compiles_to_itself(build: Any) -> None:
+    bound = bind(build(), 4, "discrete")
+    again = build(bound)
+    assert again.cfg == bound.cfg
+    assert bind(again, 4, "discrete").cfg == bound.cfg
+
+
+def test_a_part_that_takes_no_shape_is_left_alone(build: Any) -> None:
+    bound = bind(build(overrides=["policy.model=table"]), 4, "discrete")
+    assert bound.policy.model == toy.TableConfig(type="table")
+
+
+@pytest.mark.parametrize(
+    ("observation", "action", "problem"),
+    [
+        (4, "box", "policy.type: 'toy' needs discrete actions"),
+        ("four", "d", "policy.model.obs_shape: expected int or tuple[int, ...] or None, got str"),
+        (4, "bad author", "policy.learn.no_such: policy 'toy' derives an option"),
+    ],
+)
+def test_what_does_not_fit_is_refused(
+    build: Any, observation: Any, action: Any, problem: str
+) -> None:
+    with pytest.raises(ConfigError) as caught:
+        bind(build(), observation, action)
+    assert caught.value.problems[0].startswith(problem)

@@ -1,0 +1,39 @@
+"""FEATURES B17: defaults along the inheritance chain, stamped."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dicore.config import compile_section, default_config
+from tests.core.config import toy_parts as toy
+
+
+def test_a_subclass_that_overrides_one_key_keeps_the_others() -> None:
+    defaults = default_config(toy.ToyPolicyConfig)
+    assert defaults["cfg_type"] == "ToyPolicyConfig"
+    assert defaults["learn"]["cfg_type"] == "ToyLearnConfig"
+    assert defaults["learn"]["update_per_collect"] == 3
+    assert defaults["learn"]["batch_size"] == 64
+    assert defaults["model"] == {"type": "net", "width": 16}
+    assert list(defaults["learn"])[:2] == ["cfg_type", "batch_size"]
+
+
+def test_what_must_be_given_is_missing() -> None:
+    assert default_config(toy.BarePolicyConfig).keys() & {"on_policy", "type", "model"} == set()
+    assert default_config(toy.EvaluatorConfig) == {"cfg_type": "EvaluatorConfig", "batch": 1}
+    assert default_config(toy.LearnerConfig)["hook"] == ["log_show"]
+
+
+def test_a_component_class_gives_those_of_its_config_class() -> None:
+    assert default_config(toy.ToyPolicy) == default_config(toy.ToyPolicyConfig)  # type: ignore[arg-type]
+
+
+def test_each_call_gives_memory_of_its_own() -> None:
+    default_config(toy.ToyPolicyConfig)["learn"]["free"]["deep"]["x"] = "spoilt"
+    assert default_config(toy.ToyPolicyConfig)["learn"]["free"]["deep"] == {"x": 1}
+
+
+def test_the_dict_compiles_to_the_defaults(registry: Any) -> None:
+    defaults = default_config(toy.ToyPolicyConfig)
+    again = compile_section(toy.ToyPolicyConfig, defaults, registry=registry)
+    assert again == compile_section(toy.ToyPolicyConfig, {}, registry=registry)

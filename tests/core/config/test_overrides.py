@@ -1,0 +1,147 @@
+"""FEATURES E28: `a.b=c`."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dicore.config.overrides import override_tree, parse_override, parse_value
+from dicore.config.problems import Problems
+from dicore.errors import ConfigError
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("128", 128),
+        ("-3", -3),
+        ("1_000", 1000),
+        ("0.5", 0.5),
+        ("1e-3", 1e-3),
+        ("1e6", 1e6),
+        (".5", 0.5),
+        ("inf", math.inf),
+        ("-.inf", -math.inf),
+        ("true", True),
+        ("False", False),
+        ("null", None),
+        ("None", None),
+        ("~", None),
+        ("", ""),
+        ("cartpole", "cartpole"),
+        ("yes", "yes"),
+        ("2024-01-01", "2024-01-01"),
+        ("12:30", "12:30"),
+        ("runs/a b", "runs/a b"),
+        ("./my.py:Mine", "./my.py:Mine"),
+        ("gymnasium:CartPole-v1", "gymnasium:CartPole-v1"),
+        ("a=b", "a=b"),
+        ("@home", "@home"),
+        ("'128'", "128"),
+        ('"true"', "true"),
+        ("[1, 2.5, x]", [1, 2.5, "x"]),
+        ("[1e-3, inf, null, '1']", [1e-3, math.inf, None, "1"]),
+        ("{type: heap, alpha: 0.5}", {"type": "heap", "alpha": 0.5}),
+        (
+            '[{"type": "log_show", "freq": 3}, save_ckpt]',
+            [{"type": "log_show", "freq": 3}, "save_ckpt"],
+        ),
+        ("[]", []),
+    ],
+)
+def test_a_value_is_read_as_yaml_would_without_its_surprises(text: str, value: Any) -> None:
+    path, got = parse_override(f"policy.x={text}")
+    assert path == "policy.x"
+    assert got == value
+    assert type(got) is type(value)
+
+
+def test_nan_is_read_so_that_the_option_can_refuse_it() -> None:
+    assert math.isnan(parse_value("nan"))
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("policy.nstep", "policy.nstep: expected PATH=VALUE, as in policy.learn.batch_size=128"),
+        ("=3", "=3: '' is no path; expected PATH=VALUE"),
+        ("a..b=3", "a..b=3: 'a..b' is no path; expected PATH=VALUE"),
+        ("a b=3", "a b=3: 'a b' is no path; expected PATH=VALUE"),
+        (
+            "hook[0].freq=3",
+            "hook[0].freq: items of a list cannot be set by themselves; give hook=[",
+        ),
+        ("a=[1, 2", "a: cannot read '[1, 2': "),
+        ("a='x", 'a: cannot read "\'x": '),
+    ],
+)
+def test_what_is_no_override_is_told_so(text: str, said: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        parse_override(text)
+    assert caught.value.message.startswith(said)
+
+
+@given(st.integers() | st.floats(allow_nan=False) | st.booleans() | st.none())
+def test_what_python_prints_is_read_back(value: Any) -> None:
+    got = parse_value(repr(value))
+    assert got == value
+    assert type(got) is type(value)
+
+
+@given(st.text())
+def test_any_text_is_a_value_or_a_clear_error(text: str) -> None:
+    problems = Problems()
+    tree = override_tree([f"a={text}"], problems)
+    assert ("a" in tree) is not bool(problems.found)
+
+
+def tree_of(*overrides: str) -> dict[str, Any]:
+    problems = Problems()
+    tree = override_tree(list(overrides), problems)
+    problems.raise_if_any()
+    return tree
+
+
+def test_the_later_of_two_counts_and_a_name_keeps_the_options_beside_it() -> None:
+    assert tree_of("a.b=1", "a.b=2") == {"a": {"b": 2}}
+    assert tree_of("env=cartpole", "env.stop_value=3") == {
+        "env": {"type": "cartpole", "stop_value": 3}
+    }
+    assert tree_of("env.stop_value=3", "env=cartpole") == {
+        "env": {"type": "cartpole", "stop_value": 3}
+    }
+    assert tree_of("a.b=1", "a={c: 2}") == {"a": {"b": 1, "c": 2}}
+    assert tree_of("a=1", "a.b=2") == {"a": {"b": 2}}
+
+
+def test_a_json_object_holds_several() -> None:
+    assert tree_of('{"a.b": 1, "c": {"d": [2]}}', "a.b=3") == {"a": {"b": 3}, "c": {"d": [2]}}
+    with pytest.raises(ConfigError, match="not a JSON object"):
+        tree_of("{a: 1}")
+
+
+def test_overrides_reach_the_config(build: Any) -> None:
+    compiled = build(
+        overrides=["policy.learn.batch_size=128", "env.stop_value=inf", "exp_name=null"]
+    )
+    assert compiled.policy.learn.batch_size == 128
+    assert compiled.env.stop_value == math.inf
+    assert compiled.exp_name is None
+    assert compiled.origin["env.stop_value"] == "command line"
+
+
+def test_unknown_paths_are_told_what_was_meant(build: Any) -> None:
+    with pytest.raises(ConfigError, match=r"did you mean 'policy.learn.batch_size'"):
+        build(overrides=["policy.bach_size=3"])
+
+
+def test_a_callers_dict_stays_as_it_was(build: Any) -> None:
+    overrides = {"policy.learn": {"free": {"z": [1]}}, "policy.nstep": 2}
+    compiled = build(overrides=overrides)
+    compiled.policy.learn.free["z"].append(2)
+    assert overrides == {"policy.learn": {"free": {"z": [1]}}, "policy.nstep": 2}
+    assert compiled.policy.nstep == 2

@@ -1,0 +1,102 @@
+"""FEATURES E17: the seeds' entry, with classes by hand or from a create_config."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from dicore.config import default_config, frozen, read_config
+from dicore.config.sections import PolicyConfig
+from dicore.errors import ConfigError, UsageError
+from tests.core.config import toy_parts as toy
+
+MAIN = {
+    "env": {"stop_value": 475, "n_evaluator_episode": 10, "manager": {"workers": 3}},
+    "policy": {"nstep": 2, "other": {"replay_buffer": {"alpha": 0.5}}},
+}
+CREATE = {
+    "env": {"type": "pole"},
+    "env_manager": {"type": "workers"},
+    "policy": {"type": "toy"},
+    "learner": {"type": "plain"},
+    "collector": {"type": "sample"},
+    "evaluator": {"type": "episodes"},
+    "replay_buffer": {"type": "heap"},
+}
+CLASSES = {
+    "env": toy.PoleEnvConfig,
+    "env_manager": toy.WorkersManager,
+    "policy": toy.ToyPolicy,
+    "learner": toy.LearnerConfig,
+    "collector": toy.CollectorConfig,
+    "evaluator": toy.EvaluatorConfig,
+    "buffer": toy.HeapConfig,
+}
+
+
+def test_hand_and_auto_give_the_same(build: Any) -> None:
+    auto = build(MAIN, seed=3, auto=True, create_cfg=CREATE)
+    by_hand = build(MAIN, seed=3, **CLASSES)
+    assert auto.cfg == by_hand.cfg
+    assert auto.origin == by_hand.origin
+    assert auto.components == by_hand.components
+    assert auto.policy.other.replay_buffer == toy.HeapConfig(type="heap", alpha=0.5)
+
+
+def test_classes_by_position_stand_in_the_seeds_order(build: Any) -> None:
+    order = ["env_manager", "policy", "learner", "collector", "evaluator", "buffer", "env"]
+    by_position = build(MAIN, *(CLASSES[name] for name in order), seed=3)
+    assert by_position.cfg == build(MAIN, seed=3, **CLASSES).cfg
+
+
+def test_a_class_by_hand_wins_over_the_create_config(build: Any) -> None:
+    main = {**MAIN, "policy": {}}
+    create = {**CREATE, "replay_buffer": {"type": "heap", "alpha": 0.25}}
+    ring, heap, none = (
+        build(main, create_cfg=create, buffer=cls).policy.other.replay_buffer
+        for cls in (toy.RingConfig, toy.HeapConfig, None)
+    )
+    assert ring == toy.RingConfig(type="ring")
+    assert heap == none == toy.HeapConfig(type="heap", alpha=0.25)
+
+
+def test_without_auto_the_create_config_is_not_looked_at(build: Any) -> None:
+    with pytest.raises(ConfigError, match="policy: missing 'type'"):
+        build({"env": MAIN["env"]}, create_cfg=CREATE, auto=False, env=toy.PoleEnvConfig)
+
+
+def test_an_unknown_part_is_a_wrong_call(build: Any) -> None:
+    with pytest.raises(UsageError, match="compile_config: no part 'bufer'"):
+        build(MAIN, bufer=toy.RingConfig)
+
+
+def test_a_class_without_a_name_is_refused(build: Any) -> None:
+    @frozen(kw_only=True)
+    class Nameless(PolicyConfig):
+        """Of a script."""
+
+    with pytest.raises(ConfigError) as caught:
+        build(MAIN, policy=Nameless, env=toy.PoleEnvConfig, env_manager="workers", buffer="heap")
+    (problem,) = caught.value.problems
+    assert problem.startswith("policy.type: policy class ")
+    assert problem.endswith("has no name that a config can hold; register it")
+
+
+def test_an_importable_class_that_is_not_registered_is_named_by_its_path(build: Any) -> None:
+    compiled = build({**MAIN, "policy": {}}, CREATE, policy=toy.LatePolicyConfig, buffer="ring")
+    assert compiled.policy.type.endswith((":LatePolicyConfig", "late_toy"))
+
+
+def test_default_configs_are_accepted_as_they_are(build: Any) -> None:
+    main = {**MAIN, "policy": {**default_config(toy.ToyPolicy), "nstep": 2}}  # type: ignore[arg-type]
+    assert build(main, CREATE).policy.nstep == 2
+
+
+def test_the_compiled_config_is_saved_on_request(build: Any, tmp_path: Any) -> None:
+    compiled = build({**MAIN, "exp_name": str(tmp_path / "a")}, CREATE, save_cfg=True)
+    assert read_config(tmp_path / "a/config.json")[0]["policy"]["nstep"] == 2
+    build(MAIN, CREATE, save_cfg=True, save_path=tmp_path / "b" / "total_config.py")
+    assert build(tmp_path / "b/formatted_total_config.py").policy == compiled.policy
+    build(MAIN, CREATE, save_path=tmp_path / "c")
+    assert not (tmp_path / "c").exists()
