@@ -36,7 +36,8 @@ class Discrete:
                 f"env {env_ids[row]}: action {values[row]} is not in {self._low}..{self._high}",
                 context={"env_id": env_ids[row], "action": values[row]},
             )
-        return list(array)  # np.int64 scalars: gymnasium's checks take them quicker than ints
+        iterable: Iterable[Any] = array  # of np.int64: gymnasium takes them quicker than ints
+        return iterable
 
     def _convert(self, array: Any, env_ids: Sequence[int]) -> Any:
         if array.shape == (len(env_ids), 1) and array.dtype.kind in "iu":

@@ -35,6 +35,7 @@ class Leaf:
         declared = np.dtype(dtype)
         self.dtype = np.dtype(np.float32) if declared == np.float64 else declared
         self.floating = np.issubdtype(self.dtype, np.floating)
+        self.nbytes = int(np.prod(shape)) * self.dtype.itemsize
 
     def empty(self, count: int) -> Array:
         """Makes room for `count` observations."""
@@ -65,6 +66,10 @@ class Leaf:
         with np.errstate(over="ignore"):
             return array.astype(self.dtype)
 
+    def copy(self, source: Array, target: Array) -> None:
+        """Copies observations of as many environments."""
+        target[...] = source
+
     def check(self, block: Array, env_ids: Sequence[int]) -> None:
         """Looks for NaN and infinity, whole columns at a time.
 
@@ -89,6 +94,8 @@ class Leaf:
 
 class Nested:
     """Stores observations of dict and tuple spaces, leaf by leaf."""
+
+    nbytes = -1  # each observation is looked at
 
     def __init__(self, space: Any) -> None:
         tree = _tree(space)
@@ -121,6 +128,11 @@ class Nested:
             self._leaves, optree.tree_leaves(block), values, strict=True
         ):
             leaf.write(column, row, value, env_id)
+
+    def copy(self, source: Any, target: Any) -> None:
+        """Copies observations of as many environments."""
+        for leaf, column in zip(optree.tree_leaves(target), optree.tree_leaves(source), strict=True):
+            leaf[...] = column
 
     def check(self, block: Any, env_ids: Sequence[int]) -> None:
         """Looks for NaN and infinity.

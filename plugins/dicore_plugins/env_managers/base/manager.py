@@ -64,6 +64,8 @@ class BaseEnvManager:
         self._ids: IntArray = np.arange(self._num)
         self._id_list = self._ids.tolist()
         self._position = {env_id: env_id for env_id in self._id_list}
+        self._none = np.zeros(self._num, np.bool_)
+        self._none.setflags(write=False)
         self._adapted: list[Adapted | None] = [None] * self._num
         self._seeds = EpisodeSeeds(self._num)
         self._params: list[Mapping[str, Any]] = [{}] * self._num
@@ -75,10 +77,12 @@ class BaseEnvManager:
     def _clear(self) -> None:
         self._closed = True
         self._states = [EnvState.VOID] * self._num
-        self._running = 0
+        self._all_run = False
         self._finished = [0] * self._num
-        self._length = [0] * self._num
-        self._return = [0.0] * self._num
+        self._clock = 0
+        self._deadline = float("inf")
+        self._start = [0] * self._num
+        self._return = np.zeros(self._num)
         self._episode_seed = [0] * self._num
         self._ready: Any = None
         self._blocks: list[Any] = []
@@ -265,11 +269,13 @@ class BaseEnvManager:
                         self._params[int(env_id)] = dict(params)
         ready = tree_map(np.copy, self._ready)
         for env_id in chosen:
-            self._begin(env_id, ready, env_id)
+            self._begin(env_id, ready)
         self._storage.check(tree_row(ready, list(chosen)), list(chosen))
+        self._find_deadline()
+        self._all_run = all(state is EnvState.RUN for state in self._states)
         self._ready = ready
 
-    def _begin(self, env_id: int, block: Any, row: int) -> None:
+    def _begin(self, env_id: int, ready: Any) -> None:
         """Resets one environment and writes its first observation."""
         seed = self._seeds.next(env_id)
         self._states[env_id] = EnvState.RESET
@@ -280,18 +286,22 @@ class BaseEnvManager:
                 break
             except Exception as error:
                 if attempt == self._cfg.max_retry:
-                    self._states[env_id] = EnvState.ERROR
+                    self._fail(env_id)
                     raise EnvResetError(
                         f"env {env_id}: reset failed {attempt} times (seed {seed}):"
                         f" {type(error).__name__}: {error}",
                         context={"env_id": env_id, "seed": seed, "tries": attempt},
                     ) from error
                 time.sleep(self._cfg.retry_waiting_time)
-        self._storage.write(block, row, obs, env_id)
+        self._storage.write(ready, env_id, obs, env_id)
         self._episode_seed[env_id] = seed
-        self._length[env_id] = 0
+        self._start[env_id] = self._clock
         self._return[env_id] = 0.0
         self._states[env_id] = EnvState.RUN
+
+    def _fail(self, env_id: int) -> None:
+        self._states[env_id] = EnvState.ERROR
+        self._all_run = False
 
     def close(self) -> None:
         """Closes all environments; harmless when repeated."""
@@ -318,13 +328,9 @@ class BaseEnvManager:
         """
         if self._closed:
             self._check_open("ready_obs")
-        run = EnvState.RUN
-        for state in self._states:
-            if state is not run:
-                break
-        else:
+        if self._all_run:
             return EnvBatch(self._ids, self._ready, self._position)
-        rows = [i for i in self._id_list if self._states[i] is run]
+        rows = [i for i in self._id_list if self._states[i] is EnvState.RUN]
         return EnvBatch(self._ids[rows], tree_row(self._ready, rows))
 
     @property
@@ -350,52 +356,109 @@ class BaseEnvManager:
     def _step(self, action: Mapping[int, Any], *, recycle: bool) -> EnvBatch[Any]:
         batch = EnvBatch.of(action)
         ids = batch.env_id
-        whole = ids is self._ids
-        id_list = self._id_list if whole else ids.tolist()
-        self._check_running(id_list)
+        whole = ids is self._ids and self._all_run
+        id_list, steps = self._id_list, self._steps
+        if not whole:
+            id_list = ids.tolist()
+            self._check_running(id_list)
+            steps = [steps[i] for i in id_list]
         value = batch.value
-        if value.__class__ is dict:
-            value = _action_of(value)
-        actions = self._check(value, id_list)
-        count = len(id_list)
-        block = self._room(count, recycle=recycle)
-        steps = self._steps if whole else [self._steps[i] for i in id_list]
-        write, lengths, limits = self._storage.write, self._length, self._limits
-        rewards, terminated, truncated, infos, ended = [], [], [], [], []
+        actions = self._check(_action_of(value) if value.__class__ is dict else value, id_list)
+        block = self._room(len(id_list), recycle=recycle)
+        reward, infos, ended = self._step_each(steps, actions, block, id_list)
+        self._tick(id_list, ended, whole=whole)
+        self._storage.check(block, id_list)
+        if not reward.dot(reward) < 3e38:
+            self._check_rewards(reward, id_list)
+        if whole:
+            self._return += reward
+        else:
+            self._return[id_list] += reward
+        abnormal = self._abnormal(infos) if any(infos) else None
+        if whole and not ended:
+            self._ready = block
+            none = self._none
+            return EnvBatch(
+                ids, TimestepBatch(block, reward, none, none, infos, abnormal), self._position
+            )
+        terminated, truncated = np.zeros(len(reward), np.bool_), np.zeros(len(reward), np.bool_)
+        for row, (term, trunc) in ended.items():
+            terminated[row], truncated[row] = term, trunc
+        self._ready = self._next_ready(block, id_list, ended, infos, recycle=recycle)
+        return EnvBatch(
+            ids,
+            TimestepBatch(block, reward, terminated, truncated, infos, abnormal),
+            self._position if whole else None,
+        )
+
+    def _step_each(
+        self, steps: list[Any], actions: Iterable[Any], block: Any, id_list: list[int]
+    ) -> tuple[npt.NDArray[np.float32], list[Any], dict[int, tuple[Any, Any]]]:
+        """Steps one environment after the other; returns rewards, infos and the rows that ended.
+
+        An observation is looked at in full when an episode begins; within it, one of the declared
+        size goes by without a closer look.
+        """
+        write, size, count = self._storage.write, self._storage.nbytes, len(id_list)
+        rewards = np.empty(count, np.float32)
+        infos: list[Any] = []
+        ended: dict[int, tuple[Any, Any]] = {}
         row = 0
         try:
-            for env_id, step, act in zip(id_list, steps, actions, strict=True):
+            for row, step, act in zip(range(count), steps, actions):  # noqa: B905 - equally long
                 obs, reward, term, trunc, info = step(act)
-                write(block, row, obs, env_id)
-                rewards.append(reward)
-                lengths[env_id] = length = lengths[env_id] + 1
-                if length >= limits[env_id] and not term:
-                    trunc = True  # noqa: PLW2901 - the time limit that was peeled off
-                terminated.append(term)
-                truncated.append(trunc)
+                try:
+                    fits = obs.nbytes == size
+                except AttributeError:
+                    fits = False
+                if fits:
+                    block[row] = obs
+                else:
+                    write(block, row, obs, id_list[row])
+                try:
+                    rewards[row] = reward
+                except (TypeError, ValueError, DeprecationWarning):
+                    rewards[row] = self._number(reward, id_list[row])
                 infos.append(info)
                 if term or trunc:
-                    ended.append(row)
-                row += 1
+                    ended[row] = (term, trunc)
         except DicoreError:
-            self._states[env_id] = EnvState.ERROR
+            self._fail(id_list[row])
             raise
         except Exception as error:
             raise self._step_error(id_list[row], actions, row, error) from error
-        self._storage.check(block, id_list)
-        reward = self._rewards(rewards, id_list)
-        self._count_returns(id_list, reward)
-        abnormal = self._abnormal(infos)
-        timestep = TimestepBatch(
-            block,
-            reward,
-            np.array(terminated, np.bool_),
-            np.array(truncated, np.bool_),
-            infos,
-            abnormal,
-        )
-        self._ready = self._next_ready(block, id_list, ended, infos, whole=whole, recycle=recycle)
-        return EnvBatch(ids, timestep, self._position if whole else None)
+        return rewards, infos, ended
+
+    def _tick(
+        self, id_list: list[int], ended: dict[int, tuple[Any, Any]], *, whole: bool
+    ) -> None:
+        """Counts the step and truncates episodes at the time limits that were peeled off."""
+        self._clock += 1
+        if not whole:
+            stepped = set(id_list)
+            for env_id in self._id_list:
+                if env_id not in stepped:
+                    self._start[env_id] += 1
+            self._find_deadline()
+        if self._clock < self._deadline:
+            return
+        self._find_deadline()
+        for row, env_id in enumerate(id_list):
+            if self.episode_length(env_id) >= self._limits[env_id]:
+                term = ended.get(row, (False, False))[0]
+                ended[row] = (term, not term)
+
+    def _find_deadline(self) -> None:
+        """Finds the first step from now at which an episode may meet its time limit.
+
+        Episodes that begin later meet theirs later, so it stands until it is reached.
+        """
+        pairs = zip(self._start, self._limits, strict=True)
+        self._deadline = min(max(start + limit, self._clock + 1) for start, limit in pairs)
+
+    def episode_length(self, env_id: int) -> int:
+        """Returns the steps made in the running episode of an environment."""
+        return self._clock - self._start[env_id]
 
     def _room(self, count: int, *, recycle: bool) -> Any:
         if not recycle or count != self._num:
@@ -411,32 +474,24 @@ class BaseEnvManager:
         self,
         block: Any,
         id_list: list[int],
-        ended: list[int],
-        infos: list[dict[str, Any]],
+        ended: dict[int, tuple[Any, Any]],
+        infos: list[Any],
         *,
-        whole: bool,
         recycle: bool,
     ) -> Any:
         """Ends episodes, begins the next ones, and returns what is to be acted on."""
-        if whole and not ended:
-            return block
-        if not whole:
+        if len(id_list) < self._num or id_list != self._id_list:
             ready = tree_map(np.copy, self._ready)
             tree_map(lambda to, part: to.__setitem__(id_list, part), ready, block)
-        elif recycle:
-            ready = self._blocks[2 + self._turn]
-            tree_map(np.copyto, ready, block)
         else:
-            ready = tree_map(np.copy, block)
-        begun = []
+            ready = self._blocks[2 + self._turn] if recycle else self._storage.empty(self._num)
+            self._storage.copy(block, ready)
         for row in ended:
             env_id = id_list[row]
             infos[row] = self._end(env_id, infos[row])
             if self._states[env_id] is EnvState.RUN:
-                self._begin(env_id, ready, env_id if not whole else row)
-                begun.append(env_id)
-        if begun:
-            self._storage.check(tree_row(ready, begun), begun)
+                self._begin(env_id, ready)
+        self._storage.check(ready, self._id_list)
         return ready
 
     def _end(self, env_id: int, info: Mapping[str, Any]) -> dict[str, Any]:
@@ -444,18 +499,15 @@ class BaseEnvManager:
         self._finished[env_id] += 1
         if self._finished[env_id] >= self._cfg.episode_num:
             self._states[env_id] = EnvState.DONE
+            self._all_run = False
         elif not self._cfg.auto_reset:
             self._states[env_id] = EnvState.NEED_RESET
+            self._all_run = False
         return {
             **info,
-            "eval_episode_return": self._return[env_id],
-            "episode_length": self._length[env_id],
+            "eval_episode_return": float(self._return[env_id]),
+            "episode_length": self.episode_length(env_id),
         }
-
-    def _count_returns(self, id_list: list[int], reward: npt.NDArray[np.float32]) -> None:
-        returns = self._return
-        for env_id, value in zip(id_list, reward.tolist(), strict=True):
-            returns[env_id] += value
 
     # ---- checks
 
@@ -477,43 +529,47 @@ class BaseEnvManager:
                     context={"env_id": env_id, "state": state},
                 )
 
-    def _rewards(self, rewards: list[Any], id_list: list[int]) -> npt.NDArray[np.float32]:
-        """Stores rewards as float32 [K]; shapes (1,), torch scalars and bools are welcome."""
+    def _number(self, reward: Any, env_id: int) -> float:
+        """Reads a reward that numpy does not take as it is: shape (1,), a torch scalar, …
+
+        Raises:
+            EnvStepError: it is not one number.
+        """
         try:
-            reward = np.array(rewards, np.float32)
-            if reward.shape != (len(rewards),):
-                reward = np.array([np.asarray(each).item() for each in rewards], np.float32)
+            return float(np.asarray(reward, np.float64).item())
         except (TypeError, ValueError) as error:
-            wrong = next((i for i, r in enumerate(rewards) if not _is_number(r)), 0)
-            self._states[id_list[wrong]] = EnvState.ERROR
             raise EnvStepError(
-                f"env {id_list[wrong]}: reward {rewards[wrong]!r} is not a number",
-                context={"env_id": id_list[wrong]},
+                f"env {env_id}: reward {reward!r} is not a number", context={"env_id": env_id}
             ) from error
-        if not np.dot(reward, reward) < 3e38 and not np.isfinite(reward).all():
-            row = int(np.flatnonzero(~np.isfinite(reward))[0])
-            env_id = id_list[row]
-            self._states[env_id] = EnvState.ERROR
-            raise NonFiniteError(
-                f"env {env_id}: reward {rewards[row]!r} at step {self._length[env_id]} of the"
-                f" episode with seed {self._episode_seed[env_id]} is not finite",
-                context={"env_id": env_id, "step": self._length[env_id]},
-            )
-        return reward
+
+    def _check_rewards(self, reward: npt.NDArray[np.float32], id_list: list[int]) -> None:
+        """Looks for NaN and infinity.
+
+        Raises:
+            NonFiniteError: there is one; the first is named.
+        """
+        if np.isfinite(reward).all():
+            return
+        row = int(np.flatnonzero(~np.isfinite(reward))[0])
+        env_id = id_list[row]
+        self._fail(env_id)
+        raise NonFiniteError(
+            f"env {env_id}: reward {reward[row]} at step {self.episode_length(env_id)} of the"
+            f" episode with seed {self._episode_seed[env_id]} is not finite",
+            context={"env_id": env_id, "step": self.episode_length(env_id)},
+        )
 
     def _abnormal(self, infos: list[dict[str, Any]]) -> npt.NDArray[np.bool_] | None:
-        for info in infos:
-            if info and info.get("abnormal"):
-                return np.array([bool(each.get("abnormal")) for each in infos])
-        return None
+        flags = [bool(info.get("abnormal")) for info in infos]
+        return np.array(flags) if any(flags) else None
 
     def _step_error(
         self, env_id: int, actions: Iterable[Any], row: int, error: Exception
     ) -> EnvStepError:
-        self._states[env_id] = EnvState.ERROR
+        self._fail(env_id)
         action = list(actions)[row]
         return EnvStepError(
-            f"env {env_id}: step {self._length[env_id] + 1} of the episode with seed"
+            f"env {env_id}: step {self.episode_length(env_id) + 1} of the episode with seed"
             f" {self._episode_seed[env_id]} failed on action {action}:"
             f" {type(error).__name__}: {error}",
             hint="reset({env_id: None}) begins a new episode; the cause is chained",
@@ -551,14 +607,6 @@ def _action_of(value: dict[str, Any]) -> Any:
 def _attribute(env: Any, name: str) -> Any:
     get = getattr(env, "get_wrapper_attr", None)
     return getattr(env, name) if get is None else get(name)
-
-
-def _is_number(value: Any) -> bool:
-    try:
-        np.asarray(value).astype(np.float32).item()
-    except (TypeError, ValueError):
-        return False
-    return value is not None
 
 
 def _spoil(leaf: Any) -> Any:
