@@ -24,7 +24,7 @@ from dicore_plugins.functional.conversions import (
 )
 from tests.plugins.functional.test_collate import same
 
-Pair = namedtuple("Pair", ["left", "right"])  # noqa: PYI024 - the untyped kind must work too
+Pair = namedtuple("Pair", ["left", "right"])
 
 
 @pytest.mark.parametrize(
@@ -108,7 +108,7 @@ def test_tensor_to_list_leaves_arrays() -> None:
 
 
 def test_to_item() -> None:
-    assert to_item({"a": torch.tensor([2.5]), "b": np.int64(3), "c": "x"}) == {"a": 2.5, "b": 3, "c": "x"}  # fmt: skip
+    assert to_item([torch.tensor([2.5]), np.int64(3), "x"]) == [2.5, 3, "x"]
     two = torch.ones(2)
     assert to_item([two])[0] is two
     with pytest.raises(SchemaError, match=r"one element, got shape \(2,\)"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -37,7 +38,7 @@ def test_it_goes_one_way_and_stays_between(
     values = [eps(x) for x in sorted(steps)]
     assert all(min(start, end) - 1e-9 <= value <= max(start, end) + 1e-9 for value in values)
     away = [abs(value - end) for value in values]
-    assert all(later <= earlier + 1e-9 for earlier, later in zip(away, away[1:], strict=False))
+    assert all(later <= earlier + 1e-9 for earlier, later in pairwise(away))
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ F = np.float32
 
 
 def stream(steps: int, envs: int, seed: int, ends: float = 0.3) -> dict[str, Any]:
-    """Makes columns [T, N] with terminations and truncations; next_obs tells where it comes from."""
+    """Makes columns [T, N] with both kinds of end; next_obs tells where it comes from."""
     rng = np.random.default_rng(seed)
     terminated = rng.random((steps, envs)) < ends / 2
     truncated = rng.random((steps, envs)) < ends / 2

@@ -48,8 +48,11 @@ def test_arrays_and_tensors_choose_alike(case: Any, masked: bool, eps: float) ->
     choices = [
         (greedy(logit, mask), greedy(t_logit, t_mask)),
         (any_of(logit, noise, mask), any_of(t_logit, t_noise, t_mask)),
-        (eps_greedy(logit, eps, coin, noise, mask), eps_greedy(t_logit, eps, t_coin, t_noise, t_mask)),
-    ]  # fmt: skip
+        (
+            eps_greedy(logit, eps, coin, noise, mask),
+            eps_greedy(t_logit, eps, t_coin, t_noise, t_mask),
+        ),
+    ]
     for array, tensor in choices:
         assert array.dtype == np.int64
         assert tensor.dtype == torch.int64

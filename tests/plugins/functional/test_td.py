@@ -86,7 +86,7 @@ def test_loss_and_gradient_are_those_of_a_loop(
     total, grad = 0.0, np.zeros((rows, actions))
     for i in range(rows):
         a, w = int(b["action"][i]), float(b["weight"][i]) if weighted else 1.0
-        d = float(q[i, a]) - float(y[i])
+        d = float(q.detach()[i, a]) - float(y.detach()[i])
         assert float(error[i]) == pytest.approx(abs(d), abs=1e-6)
         if criterion == "mse":
             total, slope = total + w * d * d, 2 * d

@@ -88,9 +88,12 @@ def test_what_is_unknown_is_refused() -> None:
 def test_every_step_is_there_and_every_piece_is_full(length: int, unroll: int, how: Any) -> None:
     pieces = get_train_sample(trajectory(length), unroll, how)
     assert all(len(column) == unroll for piece in pieces for column in (piece["t"], piece["done"]))
+    none = [False] * unroll
     real = {
-        t for piece in pieces for t, null in zip(piece["t"], piece.get("null", [False] * unroll), strict=True)
+        t
+        for piece in pieces
+        for t, null in zip(piece["t"], piece.get("null", none), strict=True)
         if not null
-    }  # fmt: skip
+    }
     kept = length - length % unroll if how == "drop" else length
     assert real == set(range(kept))
