@@ -12,7 +12,7 @@ _NAMES: Final[dict[str, dict[str, str]]] = {
         "evaluator": "interaction",
         "learner": "base",
         "learner_hook": "load_ckpt log_show save_ckpt",
-        "logger": "console jsonl tensorboard",
+        "logger": "console tensorboard",
         "middleware": (
             "ckpt_saver data_pusher eps_greedy_handler inferencer interaction_evaluator "
             "offpolicy_data_fetcher offpolicy_learner rolloutor step_collector "
