@@ -75,7 +75,7 @@ def command(
         config=files[0] if files else None,
         overrides=[word for word in words if "=" in word],
         argv=sys.argv,
-        announce=True,
+        own_process=True,
         **given,  # type: ignore[arg-type] # click has checked the types
     )
     ctx.exit(launch(request).exit_code)

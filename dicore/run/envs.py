@@ -7,7 +7,7 @@ from typing import Any
 
 from dicore.run.build_context import BuildContext
 
-__all__ = ["env_factory", "make_env_manager", "spaces_of"]
+__all__ = ["env_factory", "env_sections", "make_env_manager", "spaces_of"]
 
 
 def env_factory(env: Any, ctx: BuildContext) -> Callable[[], Any]:
@@ -27,8 +27,23 @@ def env_factory(env: Any, ctx: BuildContext) -> Callable[[], Any]:
     return make
 
 
+def env_sections(env: Any, role: str) -> list[Any]:
+    """Returns the section of each environment of a role: one for all, unless `env` makes them.
+
+    Args:
+        env: The compiled `env` section; it may have `create_collector_env_cfg` and
+            `create_evaluator_env_cfg`, which return a list of sections.
+        role: `collector` or `evaluator`.
+    """
+    evaluates = role == "evaluator"
+    create = getattr(env, f"create_{'evaluator' if evaluates else 'collector'}_env_cfg", None)
+    if create is not None:
+        return list(create())
+    return [env] * (env.evaluator_env_num if evaluates else env.collector_env_num)
+
+
 def make_env_manager(
-    env: Any, role: str, seed: int, *, env_num: int | None = None, ctx: BuildContext | None = None
+    env: Any, role: str, seed: int, *, at_most: int | None = None, ctx: BuildContext | None = None
 ) -> Any:
     """Makes the configured manager for one role; nothing is launched yet.
 
@@ -36,21 +51,20 @@ def make_env_manager(
         env: The compiled `env` section.
         role: `collector` or `evaluator`; roles of one run share no episode.
         seed: Seed of the run.
-        env_num: Number of environments; None takes the role's own.
+        at_most: Limit of the number of environments.
         ctx: Handed to the config classes.
     """
     context = BuildContext(seed=seed) if ctx is None else ctx
-    configured = env.evaluator_env_num if role == "evaluator" else env.collector_env_num
-    factory = env_factory(env, context)
-    number = configured if env_num is None else env_num
-    manager = env.manager.build(context, env_fn=[factory] * number)
+    sections = env_sections(env, role)[:at_most]
+    factories = [env_factory(each, context) for each in sections]
+    manager = env.manager.build(context, env_fn=factories)
     manager.seed(seed, role=role)
     return manager
 
 
 def spaces_of(env: Any, seed: int) -> tuple[Any, Any]:
     """Returns observation and action space; makes one environment for it and closes it again."""
-    manager = make_env_manager(env, "collector", seed, env_num=1)
+    manager = make_env_manager(env, "collector", seed, at_most=1)
     try:
         return manager.observation_space, manager.action_space
     finally:

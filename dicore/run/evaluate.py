@@ -85,9 +85,7 @@ def _build(compiled: Any, n_episode: int | None) -> tuple[Any, Any]:
     from dicore.run.rng import seed_everything
 
     seed_everything(compiled.seed)
-    number = compiled.env.evaluator_env_num
-    number = number if n_episode is None else min(number, n_episode)
-    manager = make_env_manager(compiled.env, "evaluator", compiled.seed, env_num=number)
+    manager = make_env_manager(compiled.env, "evaluator", compiled.seed, at_most=n_episode)
     context = BuildContext(seed=compiled.seed).with_spaces(
         manager.observation_space, manager.action_space
     )

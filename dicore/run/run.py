@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -95,6 +95,7 @@ class Run:
         )
         self._parts: dict[str, Stateful] = {"streams": streams}
         self._bulky: set[str] = set()
+        self._at_first_step: list[Callable[[], None]] = []
         self._clock: float | None = None
         self._stopped: float | None = None
         self._failures = 0
@@ -109,9 +110,15 @@ class Run:
         except OSError as error:
             raise UsageError(f"{self.folder}: cannot be written: {error}") from error
 
+    def at_first_step(self, callback: Callable[[], None]) -> None:
+        """Calls `callback` once, when everything is built and the first step is due."""
+        self._at_first_step.append(callback)
+
     def first_step(self) -> None:
         """Starts the clock; later calls do nothing."""
         if self._clock is None:
+            for callback in self._at_first_step:
+                callback()
             self._clock = time.perf_counter()
 
     def stop_clock(self) -> None:
