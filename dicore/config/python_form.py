@@ -67,7 +67,7 @@ def _literal(value: Any) -> str:
     if isinstance(value, int):
         return int.__repr__(value)
     if isinstance(value, str):
-        return ascii(str.__str__(value))
+        return str.__repr__(value)
     if isinstance(value, Mapping):
         return "{" + ", ".join(f"{_literal(k)}: {_literal(v)}" for k, v in value.items()) + "}"
     if isinstance(value, list):

@@ -50,9 +50,9 @@ def write_config(compiled: Compiled, folder: str | os.PathLike[str]) -> Path:
     variables = {"main_config": main, "create_config": create}
     doc = f"The whole config of one run, as compiled by dicore {__version__}."
     texts = {
+        JSON: dumps(record) + "\n",
         TOTAL: python_source(variables, doc, formatted=False),
         FORMATTED: python_source(variables, doc, formatted=True),
-        JSON: dumps(record) + "\n",
     }
     target.mkdir(parents=True, exist_ok=True)
     for name, text in texts.items():

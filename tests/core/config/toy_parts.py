@@ -107,7 +107,7 @@ class ToyLearnConfig(LearnConfig):
     update_per_collect: int = option(3, "updates after each collect", ge=1)
     target: str = option("assign", "how the target follows", choices=("assign", "momentum"))
     hidden: list[int] = option([32], "sizes", ge=1)
-    free: dict[str, Any] = option({"a": 1, "deep": {"x": 1}}, "free form")
+    free: dict[Any, Any] = option({"a": 1, "deep": {"x": 1}}, "free form")
 
 
 @frozen(kw_only=True)

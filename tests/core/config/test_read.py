@@ -1,0 +1,146 @@
+"""FEATURES E22: config files of every form."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dicore.config import read_config
+from dicore.errors import ConfigError
+
+PYTHON = """
+from math import inf
+{main} = dict(env=dict(stop_value=inf, n_evaluator_episode=3), policy=dict(nstep=2))
+{create} = dict(env=dict(type='pole'), policy=dict(type='toy'))
+if __name__ == '__main__':
+    raise SystemExit('this file is read, not run as a program')
+"""
+
+
+def write(folder: Path, name: str, text: str) -> Path:
+    (folder / name).write_text(text, encoding="utf-8")
+    return folder / name
+
+
+@pytest.mark.parametrize(
+    ("main", "create"),
+    [("main_config", "create_config"), ("cartpole_dqn_config", "cartpole_dqn_create_config")],
+)
+def test_a_python_file_holds_both_dicts(build: Any, tmp_path: Path, main: str, create: str) -> None:
+    file = write(tmp_path, "x_config.py", PYTHON.format(main=main, create=create))
+    got_main, got_create = read_config(file)
+    assert got_main["policy"] == {"nstep": 2}
+    assert got_create["env"] == {"type": "pole"}
+    compiled = build(str(file))
+    assert compiled.policy.nstep == 2
+    assert compiled.origin["policy.nstep"] == str(file)
+
+
+def test_the_seeds_names_win_over_other_pairs(tmp_path: Path) -> None:
+    text = PYTHON.format(main="a_config", create="a_create_config")
+    file = write(
+        tmp_path, "c.py", text + "main_config, create_config = a_config, a_create_config\n"
+    )
+    assert read_config(file)[0]["policy"] == {"nstep": 2}
+
+
+def test_a_relative_path_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(tmp_path, "c.py", PYTHON.format(main="main_config", create="create_config"))
+    monkeypatch.chdir(tmp_path)
+    assert read_config("c.py")[1]["policy"] == {"type": "toy"}
+    with pytest.raises(ConfigError) as caught:
+        read_config("d.py")
+    assert caught.value.message == "d.py: no such config file"
+    assert caught.value.hint == f"looked in {tmp_path}"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("main_config = {}", "'create_config' is missing"),
+        ("create_config = {}", "'main_config' is missing"),
+        (
+            "a_config = b_config = create_config = {}",
+            "'main_config' is missing (a_config, b_config:",
+        ),
+        ("main_config = 3\ncreate_config = {}", "'main_config' is missing"),
+        ("x = 1\ny = 1 / 0", ":2: ZeroDivisionError: division by zero"),
+        ("x = (", ":1: SyntaxError: "),
+        ("import sys\nsys.exit(3)", ":2: SystemExit: 3"),
+        ("import no_such_module_here", ":1: ModuleNotFoundError: "),
+    ],
+)
+def test_a_python_file_that_does_not_do_is_told_why(tmp_path: Path, text: str, said: str) -> None:
+    file = write(tmp_path, "c.py", text + "\n")
+    with pytest.raises(ConfigError) as caught:
+        read_config(file)
+    assert said in caught.value.message
+    assert caught.value.message.startswith(str(file))
+
+
+YAML = (
+    "env: {type: pole, stop_value: .inf, n_evaluator_episode: 3}\npolicy:\n  type: toy\n  learn:\n"
+)
+TOML = "[env]\ntype = 'pole'\nstop_value = inf\nn_evaluator_episode = 3\n[policy]\ntype = 'toy'\n"
+JSON = '{"env": {"type": "pole", "stop_value": 1e999, "n_evaluator_episode": 3}, "policy": "toy"}'
+
+
+@pytest.mark.parametrize(
+    ("name", "text"), [("a.yaml", YAML), ("a.yml", YAML), ("a.toml", TOML), ("a.JSON", JSON)]
+)
+def test_the_same_tree_from_other_formats(build: Any, tmp_path: Path, name: str, text: str) -> None:
+    wanted = build(
+        {
+            "env": {"type": "pole", "stop_value": float("inf"), "n_evaluator_episode": 3},
+            "policy": "toy",
+        }
+    )
+    assert build(write(tmp_path, name, text)).cfg == wanted.cfg
+
+
+def test_a_learning_rate_that_yaml_reads_as_text_is_a_float(build: Any, tmp_path: Path) -> None:
+    rates = ("learning_rate: 1e-3", "batch_size: 1e2")
+    good, bad = (write(tmp_path, f"{i}.yaml", f"{YAML}    {r}\n") for i, r in enumerate(rates))
+    assert build(good).policy.learn.learning_rate == 1e-3
+    with pytest.raises(ConfigError, match=r"policy.learn.batch_size: expected int, got str '1e2'"):
+        build(bad)
+
+
+def test_both_dicts_may_stand_in_one_tree(build: Any, tmp_path: Path) -> None:
+    main = "main_config: {env: {stop_value: 1, n_evaluator_episode: 2}}"
+    text = f"{main}\ncreate_config: {{env: pole, policy: toy}}\n"
+    assert build(write(tmp_path, "a.yaml", text)).policy.type == "toy"
+    assert read_config(write(tmp_path, "empty.yaml", "")) == ({}, {})
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a.yaml", "a: [1"),
+        ("a.yaml", "!!python/object/apply:os.system ['true']"),
+        ("a.toml", "a = "),
+        ("a.json", "{"),
+        ("a.json", "[1, 2]"),
+        ("a.yaml", "just text"),
+        ("a.txt", ""),
+        ("a", ""),
+    ],
+)
+def test_what_cannot_be_read_is_told_with_the_file(
+    build: Any, tmp_path: Path, name: str, text: str
+) -> None:
+    file = write(tmp_path, name, text)
+    with pytest.raises(ConfigError) as caught:
+        read_config(file)
+    assert caught.value.message.startswith(str(file))
+    with pytest.raises(ConfigError, match=name):
+        build(file)
+
+
+def test_text_that_is_not_utf8_is_an_error(tmp_path: Path) -> None:
+    file = tmp_path / "a.yaml"
+    file.write_bytes(b"a: \xff")
+    with pytest.raises(ConfigError, match="codec can't decode"):
+        read_config(file)

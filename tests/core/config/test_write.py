@@ -1,0 +1,131 @@
+"""FEATURES E13: three saved forms, each of which compiles to the same config."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from dicore import __version__
+from dicore.config import bind, read_config, write_config
+from dicore.config.write import FORMATTED, JSON, TOTAL
+from tests.core.config.conftest import least
+
+FORMS = (JSON, TOTAL, FORMATTED)
+
+
+def some_config() -> dict[str, Any]:
+    return {
+        **least(),
+        "exp_name": 'runs/it\'s "ü"',
+        "replay_buffer": {"type": "heap", "alpha": 0.1},
+        "policy": {
+            "type": "toy",
+            "n_episode": 3,
+            "learn": {
+                "free": {"inf": math.inf, "t": (1, (2, [3])), "class": None, "a b": {}, 3: "x"},
+                "learner": {"hook": [{"type": "save_ckpt", "freq": 7}, "log_show"]},
+            },
+        },
+        "pipeline": {"logger": ["console"]},
+    }
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_each_form_compiles_to_the_same_config(build: Any, tmp_path: Path, form: str) -> None:
+    compiled = bind(build(some_config(), seed=5), 4, "discrete")
+    assert write_config(compiled, tmp_path) == tmp_path / JSON
+    again = build(tmp_path / form)
+    assert again.cfg == compiled.cfg
+    assert again.components == compiled.components
+
+
+@pytest.mark.parametrize("form", [TOTAL, FORMATTED])
+def test_the_python_forms_hold_the_documents_two_dicts(
+    build: Any, tmp_path: Path, form: str
+) -> None:
+    write_config(build(some_config()), tmp_path)
+    main, create = read_config(tmp_path / form)
+    assert create["replay_buffer"] == {"type": "heap"}
+    assert create["env_manager"] == {"type": "base"}
+    assert "type" not in main["policy"]
+    assert main["policy"]["eval"]["evaluator"]["stop_value"] == 475.0
+    assert build([main, create]).cfg == build(some_config()).cfg
+
+
+def test_the_json_says_who_supplied_what(build: Any, tmp_path: Path) -> None:
+    compiled = build(some_config())
+    record = json.loads(write_config(compiled, tmp_path / "new" / "run").read_text())
+    assert record["dicore"] == __version__
+    assert record["components"]["policy"]["dist"] == "toy-parts"
+    assert record["components"]["policy.learn.learner.hook[0]"]["type"] == "save_ckpt"
+    assert record["origin"]["policy.other.replay_buffer.alpha"] == "config"
+
+
+def test_writing_again_replaces_and_leaves_nothing_behind(build: Any, tmp_path: Path) -> None:
+    write_config(build(seed=1), tmp_path)
+    write_config(build(seed=2), tmp_path)
+    assert build(tmp_path / JSON).seed == 2
+    assert {file.name for file in tmp_path.iterdir()} == set(FORMS)
+
+
+def test_a_failed_write_leaves_the_old_file_whole(
+    build: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_config(build(seed=1), tmp_path)
+
+    def full(_: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises(OSError, match="No space left"):
+        write_config(build(seed=2), tmp_path)
+    assert {file.name for file in tmp_path.iterdir()} == set(FORMS)
+    assert [build(tmp_path / form).seed for form in FORMS] == [1, 1, 1]
+
+
+def test_a_value_that_is_no_plain_data_writes_nothing(build: Any, tmp_path: Path) -> None:
+    compiled = build({**least(), "policy": {"type": "toy", "learn": {"free": {"x": {1, 2}}}}})
+    with pytest.raises(TypeError, match="free"):
+        write_config(compiled, tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+@settings(
+    suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=40
+)
+@given(
+    free=st.recursive(
+        st.none()
+        | st.booleans()
+        | st.integers()
+        | st.floats(allow_nan=False)
+        | st.text(max_size=8),
+        lambda inner: (
+            st.lists(inner, max_size=3)
+            | st.lists(inner, max_size=3).map(tuple)
+            | st.dictionaries(st.text(max_size=4), inner, max_size=3)
+        ),
+        max_leaves=8,
+    ),
+    stop=st.floats(allow_nan=False),
+    hidden=st.lists(st.integers(1, 10**12), max_size=4),
+    name=st.none() | st.text(),
+)
+def test_any_config_survives_each_form(
+    build: Any, tmp_path: Path, free: Any, stop: float, hidden: list[int], name: str | None
+) -> None:
+    main = least()
+    main["env"]["stop_value"] = stop
+    main["policy"] = {"type": "toy", "learn": {"free": {"x": free}, "hidden": hidden}}
+    compiled = build({**main, "exp_name": name})
+    write_config(compiled, tmp_path)
+    for form in FORMS:
+        again = build(tmp_path / form)
+        assert again.cfg == compiled.cfg
+        assert repr(again.cfg) == repr(compiled.cfg)
