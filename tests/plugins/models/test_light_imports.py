@@ -1,0 +1,53 @@
+"""What may be imported without torch: config classes, and the packages on the way to them."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+LIGHT = [
+    "dicore_plugins.models",
+    "dicore_plugins.models.dqn.config",
+    "dicore_plugins.model_wrappers",
+    "dicore_plugins.model_wrappers.base",
+    "dicore_plugins.model_wrappers.sample",
+    "dicore_plugins.model_wrappers.target",
+    "dicore_plugins.functional",
+    "dicore_plugins.functional.nstep",
+    "dicore_plugins.functional.sampling",
+]
+
+
+def run(program: str) -> str:
+    """Runs a program in an interpreter of its own and returns what it printed."""
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60
+    )
+    return done.stdout.strip()
+
+
+def test_light_modules_import_no_torch() -> None:
+    imports = "; ".join(f"import {name}" for name in LIGHT)
+    assert run(f"import sys; {imports}; print('torch' in sys.modules)") == "False"
+
+
+def test_config_needs_no_numpy_either() -> None:
+    program = "import sys; import dicore_plugins.models.dqn.config; print('numpy' in sys.modules)"
+    assert run(program) == "False"
+
+
+def test_public_names_are_there() -> None:
+    import dicore_plugins.functional
+    import dicore_plugins.model_wrappers
+    import dicore_plugins.models
+
+    for module in (
+        dicore_plugins.functional,
+        dicore_plugins.model_wrappers,
+        dicore_plugins.models,
+    ):
+        assert all(callable(getattr(module, name)) for name in module.__all__)
+        with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+            module.nothing  # noqa: B018 - looking is the point

@@ -1,0 +1,294 @@
+"""FlatAdam against torch.optim.Adam, and what it does with losses that are not finite."""
+
+from __future__ import annotations
+
+import copy
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from dicore.errors import CheckpointError, UsageError
+from dicore_plugins.models import Flat
+from dicore_plugins.optimizers.flat_adam import FlatAdam
+
+
+def net(seed: int = 0, wide: int = 32, narrow: int = 16) -> nn.Module:
+    torch.manual_seed(seed)
+    return nn.Sequential(
+        nn.Linear(5, wide), nn.Tanh(), nn.Linear(wide, narrow), nn.Tanh(), nn.Linear(narrow, 1)
+    )
+
+
+def batches(count: int) -> list[tuple[Tensor, Tensor]]:
+    g = torch.Generator().manual_seed(1)
+    return [
+        (torch.randn(16, 5, generator=g), torch.randn(16, 1, generator=g)) for _ in range(count)
+    ]
+
+
+def losses(module: nn.Module, optimizer: Any, data: list[tuple[Tensor, Tensor]]) -> None:
+    for x, y in data:
+        optimizer.zero_grad()
+        loss = nn.functional.mse_loss(module(x), y)
+        loss.backward()
+        optimizer.step(loss) if isinstance(optimizer, FlatAdam) else optimizer.step()
+
+
+def vector(module: nn.Module) -> Tensor:
+    return nn.utils.parameters_to_vector(module.parameters()).detach()
+
+
+def make(module: nn.Module, *, fused: bool = True, **options: Any) -> FlatAdam:
+    optimizer = FlatAdam(Flat(module), **options)
+    if not fused:
+        optimizer._update = optimizer._unfused
+    return optimizer
+
+
+def named(options: dict[str, Any]) -> dict[str, Any]:
+    """Returns options by torch's names."""
+    return {"lr" if key == "learning_rate" else key: value for key, value in options.items()}
+
+
+OPTIONS = [
+    {"learning_rate": 1e-3},
+    {"learning_rate": 1e-2, "betas": (0.8, 0.99), "eps": 1e-5, "weight_decay": 0.1},
+]
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=["defaults", "all options"])
+def test_it_is_torchs_fused_adam_bit_for_bit(options: dict[str, Any]) -> None:
+    """On layers of whole vector registers; of others, the last numbers round differently."""
+    ours, theirs, data = net(), net(), batches(50)
+    assert make(ours)._update.__name__ == "_fused"
+
+    losses(ours, make(ours, **options), data)
+    losses(theirs, torch.optim.Adam(theirs.parameters(), fused=True, **named(options)), data)
+
+    assert torch.equal(vector(ours), vector(theirs))
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=["defaults", "all options"])
+def test_it_is_torchs_fused_adam_of_the_same_flat_tensor(options: dict[str, Any]) -> None:
+    """Bit for bit at any size."""
+    ours, theirs, data = net(0, 33, 7), net(0, 33, 7), batches(50)
+    losses(ours, make(ours, **options), data)
+    flat = Flat(theirs)
+    adam = torch.optim.Adam([nn.Parameter(flat.data)], fused=True, **named(options))
+    for x, y in data:
+        flat.zero_grad()
+        nn.functional.mse_loss(theirs(x), y).backward()
+        adam.param_groups[0]["params"][0].grad = flat.grad
+        adam.step()
+    assert torch.equal(vector(ours), vector(theirs))
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=["defaults", "all options"])
+@pytest.mark.parametrize("fused", [True, False])
+def test_it_is_the_default_adam_but_for_rounding(options: dict[str, Any], fused: bool) -> None:
+    ours, theirs, data = net(), net(), batches(50)
+    losses(ours, make(ours, fused=fused, **options), data)
+    losses(theirs, torch.optim.Adam(theirs.parameters(), **named(options)), data)
+    assert (vector(ours) - vector(theirs)).abs().max() < 6e-8 * options["learning_rate"] / 1e-3
+
+
+@pytest.mark.parametrize("fused", [True, False])
+@pytest.mark.parametrize("bad", [float("nan"), float("inf"), -float("inf")], ids=str)
+@pytest.mark.parametrize("where", ["gradient", "loss", "clipped gradient"])
+def test_an_update_that_is_not_finite_is_left_out(where: str, bad: float, fused: bool) -> None:
+    """Parameters, moments and step count stay; the next update is as if it had not been there."""
+    module, other, data = net(), net(), batches(3)
+    clip = 1.0 if where == "clipped gradient" else None
+    optimizer = make(module, fused=fused, max_grad_norm=clip)
+    twin = make(other, fused=fused, max_grad_norm=clip)
+    for each, its in ((module, optimizer), (other, twin)):
+        losses(each, its, data[:2])
+
+    optimizer.zero_grad()
+    if where == "loss":
+        optimizer._flat.grad.fill_(0.5)
+        optimizer.step(torch.tensor(bad))
+    else:
+        optimizer._flat.grad[3] = bad
+        optimizer.step(torch.tensor(1.0))
+
+    assert optimizer.skipped == 1
+    assert torch.equal(vector(module), vector(other))
+    for each, its in ((module, optimizer), (other, twin)):
+        losses(each, its, data[2:])
+    assert torch.equal(vector(module), vector(other))
+    assert (optimizer.skipped, twin.skipped) == (1, 0)
+    assert vector(module).isfinite().all()
+
+
+def test_a_step_without_a_loss_looks_at_the_gradient_alone() -> None:
+    module = net()
+    optimizer = make(module)
+    optimizer._flat.grad.fill_(0.1)
+    before = vector(module)
+    optimizer.step()
+    assert optimizer.skipped == 0
+    assert not torch.equal(before, vector(module))
+
+
+@pytest.mark.parametrize("norm", [0.05, 1e6])
+def test_clipping_is_torchs(norm: float) -> None:
+    ours, theirs, data = net(), net(), batches(1)
+    losses(ours, make(ours, max_grad_norm=norm), data)
+    optimizer = torch.optim.SGD(theirs.parameters(), lr=0.0)
+    losses(theirs, optimizer, data)  # type: ignore[arg-type]
+    optimizer.zero_grad()
+    nn.functional.mse_loss(theirs(data[0][0]), data[0][1]).backward()
+    nn.utils.clip_grad_norm_(theirs.parameters(), norm)
+    want = torch.cat([p.grad.reshape(-1) for p in theirs.parameters() if p.grad is not None])
+    flat = torch.cat([p.grad.reshape(-1) for p in ours.parameters() if p.grad is not None])
+    assert torch.allclose(flat, want, rtol=1e-4, atol=1e-7)
+
+
+def test_a_zero_gradient_is_clipped_to_zero() -> None:
+    module = net()
+    optimizer = make(module, max_grad_norm=1.0)
+    before = vector(module)
+    optimizer.step()
+    assert torch.equal(vector(module), before)
+    assert optimizer.skipped == 0
+
+
+def test_the_learning_rate_is_a_plain_attribute() -> None:
+    module = net()
+    optimizer = make(module)
+    optimizer.learning_rate = 0.0
+    before = vector(module)
+    losses(module, optimizer, batches(2))
+    assert torch.equal(before, vector(module))
+
+
+def test_saved_and_loaded_it_goes_on_bit_for_bit() -> None:
+    module, data = net(), batches(8)
+    optimizer = make(module, learning_rate=3e-3)
+    losses(module, optimizer, data[:4])
+    optimizer._flat.grad.fill_(float("nan"))
+    optimizer.step()
+    other = copy.deepcopy(module)
+    twin = make(other)
+    state = optimizer.state_dict()
+    losses(module, optimizer, data[4:])
+
+    twin.load_state_dict(state)
+    losses(other, twin, data[4:])
+
+    assert twin.learning_rate == 3e-3
+    assert torch.equal(vector(module), vector(other))
+    assert twin.skipped == 1
+
+
+def test_the_state_is_adams_in_both_directions() -> None:
+    ours, theirs, data = net(), net(), batches(9)
+    flat = make(ours)
+    losses(ours, flat, data[:3])
+
+    adam = torch.optim.Adam(theirs.parameters(), fused=True)
+    theirs.load_state_dict(ours.state_dict())
+    adam.load_state_dict(flat.state_dict())
+    losses(ours, flat, data[3:6])
+    losses(theirs, adam, data[3:6])
+    assert torch.equal(vector(ours), vector(theirs))
+
+    again = net(5)
+    again.load_state_dict(theirs.state_dict())
+    back = make(again)
+    back.load_state_dict(adam.state_dict())
+    losses(again, back, data[6:])
+    losses(theirs, adam, data[6:])
+    assert torch.equal(vector(again), vector(theirs))
+
+
+def test_an_empty_state_resets() -> None:
+    module = net()
+    fresh = torch.optim.Adam(net().parameters()).state_dict()
+    optimizer = make(module)
+    losses(module, optimizer, batches(2))
+    optimizer.load_state_dict(fresh)
+    assert not optimizer._mean.any()
+    assert optimizer.skipped == 0
+
+
+def test_a_state_of_other_parameters_is_refused() -> None:
+    state = make(nn.Linear(2, 2)).state_dict()
+    with pytest.raises(CheckpointError, match=r"of parameters \[\(2, 2\), \(2,\)\], not"):
+        make(net()).load_state_dict(state)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"learning_rate": 0.0}, {"learning_rate": float("nan")}, {"betas": (0.9, 1.0)}, {"eps": -1.0},
+     {"weight_decay": -1.0}, {"max_grad_norm": 0.0}],
+    ids=str,
+)  # fmt: skip
+def test_numbers_out_of_range_are_named(options: dict[str, Any]) -> None:
+    with pytest.raises(UsageError, match=next(iter(options))):
+        make(net(), **options)
+
+
+def test_a_dtype_that_the_fused_operation_refuses_goes_the_other_way(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refuses(*_: Any, **__: Any) -> None:
+        raise RuntimeError("not on this device")
+
+    monkeypatch.setattr(torch, "_fused_adam_", refuses)
+    module = net()
+    optimizer = make(module)
+    assert optimizer._update.__name__ == "_unfused"
+    before = vector(module)
+    losses(module, optimizer, batches(1))
+    assert not torch.equal(before, vector(module))
+    monkeypatch.delattr(torch, "_fused_adam_")
+    assert make(net())._update.__name__ == "_unfused"
+
+
+@pytest.mark.parametrize("way", ["_fused", "_unfused"])
+def test_it_never_imports_dynamo(way: str) -> None:
+    """Building, stepping, saving and loading: over a second saved at the start of each run."""
+    program = f"""
+import sys, torch
+from dicore_plugins.models import DQN, Flat
+from dicore_plugins.optimizers.flat_adam import FlatAdam
+model = DQN(4, 2)
+optimizer = FlatAdam(Flat(model), max_grad_norm=1.0)
+optimizer._update = optimizer.{way}
+for _ in range(2):
+    optimizer.zero_grad()
+    loss = model.q(torch.ones(3, 4)).sum()
+    loss.backward()
+    optimizer.step(loss)
+optimizer.load_state_dict(optimizer.state_dict())
+assert optimizer.skipped == 0
+print(sorted(name for name in sys.modules if name.startswith("torch._dynamo"))[:3])
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_on_cuda_nothing_waits_for_the_device() -> None:
+    ours, theirs = net().cuda(), net().cuda()
+    data = [(x.cuda(), y.cuda()) for x, y in batches(20)]
+    optimizer = make(ours, max_grad_norm=1e6)
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        losses(ours, optimizer, data)
+        optimizer._flat.grad.fill_(float("nan"))
+        optimizer.step()
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+    losses(theirs, torch.optim.Adam(theirs.parameters(), fused=True), data)
+    assert (vector(ours) - vector(theirs)).abs().max() < 1e-6
+    assert optimizer.skipped == 1
