@@ -73,19 +73,22 @@ class Outcome:
     exit_code: int
 
 
-def launch(request: TrainRequest, *, model: Any | None = None) -> Outcome:
+def launch(config: Any = None, *, model: Any | None = None, **wishes: Any) -> Outcome:
     """Compiles, binds, makes the run folder, and trains.
 
     In the main thread SIGINT and SIGTERM end the training after the present iteration.
 
     Args:
-        request: What to train.
+        config: What to train: a `TrainRequest`, or the `config` of one.
         model: A network to use instead of the configured one.
+        **wishes: The other fields of a `TrainRequest`.
 
     Raises:
         ConfigError: the config is wrong; no folder was made.
         DicoreError: the training failed; `run.json` says so.
     """
+    ready = isinstance(config, TrainRequest) and not wishes
+    request = config if ready else TrainRequest(config=config, **wishes)
     if not request.own_process:
         return _launch(request, model)
     gc.disable()

@@ -27,7 +27,8 @@ class ConsoleLogger:
         self._interval = interval
         self._return_tag = return_tag
         self._target = LogTarget(Path())
-        self._began = self._shown = 0.0
+        self._shown = 0.0
+        self._since: tuple[float, int] | None = None
         self._done = 0
         self._updates = 0
         self._last = self._best = math.nan
@@ -39,12 +40,14 @@ class ConsoleLogger:
         """Notes the budgets; nothing is drawn before the first number."""
         self._target = target
         self._on_terminal = is_terminal()
-        self._began = self._shown = time.monotonic()
+        self._shown = time.monotonic()
 
     def log_scalars(self, scalars: Mapping[str, float], *, env_step: int, train_iter: int) -> None:
         """Takes counters and the return, and shows them if enough time has passed."""
         self._done = max(self._done, env_step)
         self._updates = max(self._updates, train_iter)
+        if self._since is None:  # what came before was building
+            self._since = (time.monotonic(), self._progress[0])
         value = scalars.get(self._return_tag)
         if value is not None:
             self._last = value
@@ -88,7 +91,9 @@ class ConsoleLogger:
     def _facts(self) -> tuple[float, float | None]:
         """Rate of the counted unit per second, and seconds left; None where nobody knows."""
         done, total, _ = self._progress
-        rate = done / max(time.monotonic() - self._began, 1e-9)
+        now = time.monotonic()
+        began, before = self._since or (now, done)
+        rate = (done - before) / max(now - began, 1e-9)
         return rate, (total - done) / rate if total and rate > 0 else None
 
     def _line(self) -> str:
@@ -98,7 +103,8 @@ class ConsoleLogger:
         parts.append(f"{self._updates} updates")
         if not math.isnan(self._last):
             parts.append(f"return {self._last:.1f} (best {self._best:.1f})")
-        parts.append(f"{rate:.0f} {unit}/s")
+        if rate > 0:
+            parts.append(f"{rate:.0f} {unit}/s")
         if left is not None and left > 0:
             parts.append(f"at most {_duration(left)} left")
         return "  ".join(parts)
@@ -115,7 +121,7 @@ class ConsoleLogger:
             total=total,
             amount=f"{done}/{total} {unit}" if total else f"{done} {unit}",
             returns=f"return {self._last:.1f} best {self._best:.1f}" if known else "",
-            rate=f"{rate:.0f}/s",
+            rate=f"{rate:.0f}/s" if rate > 0 else "",
             left=_duration(left) if left else "",
         )
         self._bar.refresh()
