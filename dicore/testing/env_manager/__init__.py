@@ -1,0 +1,15 @@
+"""The contract of env managers (`IEnvManager`): many environments stepped as one, matched by id.
+
+Checks talk to a manager through the ids that are ready, so that synchronous and asynchronous ones
+pass alike. What a manager cannot do it leaves out of `capabilities`; these checks are skipped.
+"""
+
+from dicore.testing.env_manager.episodes import EpisodeChecks
+from dicore.testing.env_manager.faults import FaultChecks
+from dicore.testing.env_manager.stepping import SteppingChecks
+
+__all__ = ["EnvManagerContract"]
+
+
+class EnvManagerContract(SteppingChecks, EpisodeChecks, FaultChecks):
+    """Inherit it, override `make`, and every check of an env manager is collected."""

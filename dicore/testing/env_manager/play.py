@@ -1,0 +1,116 @@
+"""What the checks of env managers are made of: scripted environments, and playing them.
+
+Shapes: N environments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dicore.errors import EnvError, NonFiniteError
+from dicore.testing.scripted_env import ScriptedEnv
+from dicore.testing.suite import Suite, skip
+
+__all__ = ["ManagerChecks", "action_of", "count_of", "envs", "failure", "lines", "wait_for_all"]
+
+Steps = dict[int, list[dict[str, Any]]]
+"""What each environment showed and answered, step by step."""
+
+
+class ManagerChecks(Suite):
+    """Base of the groups of checks: how a manager is made and played."""
+
+    def make(
+        self, env_fn: Sequence[Callable[[], Any]], options: Mapping[str, Any] | None = None
+    ) -> Any:
+        """Returns a manager (`IEnvManager`) that is not launched.
+
+        Args:
+            env_fn: One factory per environment; they pickle.
+            options: `auto_reset`, `episode_num`.
+        """
+        return self.registered.build(options, env_fn=list(env_fn))
+
+    def needs(self, capability: str) -> None:
+        manager = self.make(envs(1))
+        declared: frozenset[str] = getattr(manager, "capabilities", frozenset())
+        manager.close()
+        if capability not in declared:
+            skip(f"it does not declare '{capability}'")
+
+    def launched(self, env_fn: Sequence[Callable[[], Any]]) -> closing[Any]:
+        manager = self.make(env_fn)
+        manager.launch()
+        wait_for_all(manager)
+        return closing(manager)
+
+    def play(self, manager: Any, count: int, *, launch: bool = True) -> Steps:
+        """Steps every environment `count` times by fixed actions; returns what each showed."""
+        if launch and manager.closed:
+            manager.launch()
+        found: Steps = {env_id: [] for env_id in range(manager.env_num)}
+        while any(len(steps) < count for steps in found.values()):
+            ready = manager.ready_obs
+            before = {env_id: np.copy(ready[env_id]) for env_id in ready}
+            act = [env_id for env_id in before if len(found[env_id]) < count]
+            answer = manager.step({each: action_of(each, len(found[each])) for each in act})
+            for env_id in answer:
+                step = answer[env_id]
+                found[env_id].append(
+                    {
+                        "obs": before[env_id],
+                        "next_obs": np.copy(step.obs),
+                        "reward": float(step.reward),
+                        "terminated": bool(step.terminated),
+                        "truncated": bool(step.truncated),
+                        "info": dict(step.info),
+                    }
+                )
+        return found
+
+
+def envs(count: int, **options: Any) -> list[Callable[[], Any]]:
+    """Returns factories of scripted environments, tagged by their place."""
+    return [partial(ScriptedEnv, tag, **options) for tag in range(count)]
+
+
+def action_of(env_id: int, number: int) -> int:
+    """Returns the action that an environment is given at its n-th step."""
+    return (env_id + number) % 3
+
+
+def wait_for_all(manager: Any) -> set[int]:
+    """Returns the ids that are ready; an asynchronous manager is asked a few times."""
+    for _ in range(100):
+        ready = set(manager.ready_obs)
+        if len(ready) == manager.env_num:
+            break
+    return ready
+
+
+def failure(manager: Any) -> Any:
+    """Steps until something is raised, and returns it."""
+    for number in range(6):
+        try:
+            manager.step(dict.fromkeys(manager.ready_obs, number % 3))
+        except EnvError as error:
+            return error
+        except NonFiniteError as error:
+            return error
+    return None
+
+
+def lines(journal: Path) -> list[str]:
+    """Returns what environments wrote down so far."""
+    return journal.read_text(encoding="utf-8").splitlines() if journal.exists() else []
+
+
+def count_of(journal: Path, word: str = "") -> int:
+    """Counts the lines of a journal that hold a word."""
+    return sum(word in line for line in lines(journal))

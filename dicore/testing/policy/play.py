@@ -1,0 +1,152 @@
+"""What the checks of policies are made of: making one, acting, and samples to learn from.
+
+Shapes: N environments, K of them ready, T steps, B rows.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from dicore.data import Batch, EnvBatch, TimestepBatch
+from dicore.data.tensor import loaded_torch
+from dicore.errors import ConfigError, ModeError
+from dicore.interfaces.policy import CollectMode, EvalMode, LearnMode
+from dicore.run.build_context import BuildContext
+from dicore.run.rng import ambient_streams, seed_everything
+from dicore.run.store import read_state, write_state
+from dicore.testing.compare import array
+from dicore.testing.suite import Suite, expect, folder, skip
+
+__all__ = [
+    "MODES",
+    "PolicyChecks",
+    "leaves_of",
+    "modes_of",
+    "random_state",
+    "restored",
+    "results_of",
+]
+
+MODES: dict[str, Any] = {"learn": LearnMode, "collect": CollectMode, "eval": EvalMode}
+
+
+class PolicyChecks(Suite):
+    """Base of the groups of checks: how a policy is made and played."""
+
+    collect_kwargs: Mapping[str, Any] = {}
+    """What `collect_mode.forward` is called with besides the observations."""
+
+    def spaces(self) -> tuple[Any, Any]:
+        """Returns the observation space and an action space that the policy fits."""
+        from gymnasium.spaces import Box, Discrete
+
+        observation_space = Box(-1.0, 1.0, (4,), np.float32)
+        problem: Exception | None = None
+        for action_space in (Discrete(3), Box(-1.0, 1.0, (2,), np.float32)):
+            try:
+                self.registered.config().bind(observation_space, action_space)  # type: ignore[attr-defined]
+            except ConfigError as error:
+                problem = error
+            else:
+                return observation_space, action_space
+        raise problem or ConfigError("no space")
+
+    def make(self, enable_field: Sequence[str] | None = None) -> Any:
+        """Returns a policy (`IPolicy`) for `spaces`; all that it makes begin alike."""
+        seed_everything(0)
+        spaces = self.spaces()
+        options: dict[str, Any] = {}
+        for path, value in self.registered.config().bind(*spaces).items():  # type: ignore[attr-defined]
+            *above, name = path.split(".")
+            section = options
+            for key in above:
+                section = section.setdefault(key, {})
+            section[name] = value
+        parts = {} if enable_field is None else {"enable_field": enable_field}
+        return self.registered.build(options, ctx=BuildContext(*spaces), **parts)
+
+    def learner(self) -> Any:
+        policy = self.make()
+        try:
+            policy.learn_mode  # noqa: B018 - asking is how one finds out
+        except ModeError:
+            skip("it does not learn")
+        return policy
+
+    def obs(self, count: int, ids: Sequence[int] | None = None) -> EnvBatch[Any]:
+        space, _ = self.spaces()
+        rng = np.random.default_rng(count)
+        obs = rng.uniform(-1, 1, (count, *space.shape)).astype(space.dtype)
+        return EnvBatch(np.arange(count) if ids is None else np.array(ids, np.int64), obs)
+
+    def act(self, policy: Any, name: str, obs: EnvBatch[Any]) -> Any:
+        mode = getattr(policy, f"{name}_mode")
+        return mode.forward(obs, **(self.collect_kwargs if name == "collect" else {}))
+
+    def transition(self, policy: Any, count: int) -> dict[str, Any]:
+        """One step: the first environment terminates, the second is cut."""
+        obs, after = self.obs(count), self.obs(count)
+        output = EnvBatch.of(self.act(policy, "collect", obs))
+        terminated, truncated = np.zeros((2, count), np.bool_)
+        terminated[0] = truncated[1] = True
+        reward = np.linspace(-1, 1, count, dtype=np.float32)
+        step = TimestepBatch(after.value, reward, terminated, truncated, [{} for _ in range(count)])
+        columns: dict[str, Any] = policy.collect_mode.process_transition(
+            obs.value, output.value, step
+        )
+        return columns
+
+    def samples(self, policy: Any) -> Batch:
+        """Samples of 8 steps of 4 environments, two of which end in every step."""
+        steps = [self.transition(policy, 4) for _ in range(8)]
+        columns = {key: np.stack([array(step[key]) for step in steps]) for key in steps[0]}
+        columns["end"] = np.tile(np.array([True, True, False, False]), (8, 1))
+        samples: Batch = policy.collect_mode.get_train_sample(Batch(columns, 8))
+        return samples
+
+
+def modes_of(policy: Any) -> dict[str, Any]:
+    """Returns the modes that a policy built as it likes has."""
+    found = {}
+    for name in MODES:
+        try:
+            found[name] = getattr(policy, f"{name}_mode")
+        except ModeError:
+            expect(name == "learn", f"a policy needs its {name}_mode")
+    return found
+
+
+def results_of(output: Any) -> list[dict[str, Any]]:
+    """Returns the results of each update, whether one was made or several."""
+    return output if isinstance(output, list) else [output]
+
+
+def leaves_of(tree: Any, path: str) -> list[tuple[str, Any]]:
+    """Returns every leaf of nested data with its path."""
+    if isinstance(tree, Mapping):
+        return [each for key, value in tree.items() for each in leaves_of(value, f"{path}.{key}")]
+    if isinstance(tree, list | tuple):
+        return [each for i, value in enumerate(tree) for each in leaves_of(value, f"{path}[{i}]")]
+    return [(path.lstrip("."), tree)]
+
+
+def restored(state: Any) -> Any:
+    """Returns a state as it comes back from a checkpoint: equal, in memory of its own."""
+    with folder() as place:
+        write_state(place / "state", state)
+        return read_state(place / "state")
+
+
+def random_state() -> dict[str, Any]:
+    """Returns the state of every source of random numbers of the process."""
+    torch = loaded_torch()
+    return {
+        "streams": ambient_streams().state_dict(),
+        "random": random.getstate(),
+        "numpy": np.random.get_state(legacy=False),  # noqa: NPY002 - to see whether it is used
+        "torch": torch.get_rng_state() if torch is not None else None,
+    }

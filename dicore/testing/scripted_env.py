@@ -1,0 +1,96 @@
+"""An environment that does what it is told and writes down what is done to it.
+
+It works in any process: the journal is a file that all copies append to.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Literal
+
+import gymnasium
+import numpy as np
+import numpy.typing as npt
+from gymnasium.spaces import Box, Discrete
+
+__all__ = ["ScriptedEnv"]
+
+Fault = Literal["", "step", "shape", "nan", "reward", "reset"]
+
+
+class ScriptedEnv(gymnasium.Env[npt.NDArray[np.float32], Any]):
+    """Episodes of a given length; the reward is the action plus a half.
+
+    Observations are float32 [4]: a number drawn at reset, the tag, the level, the step.
+
+    Args:
+        tag: Tells this environment from others.
+        length: Steps in an episode.
+        end: How episodes end.
+        fault: What goes wrong at the third step of the first episode (`reset`: at every reset).
+        journal: A file that gets a line for each thing done: `made`, `reset`, `close`.
+    """
+
+    method_for_all = "scripted"
+
+    def __init__(
+        self,
+        tag: int = 0,
+        length: int = 5,
+        end: Literal["terminated", "truncated"] = "terminated",
+        fault: Fault = "",
+        journal: Path | None = None,
+    ) -> None:
+        self.observation_space = Box(-np.inf, np.inf, (4,), np.float32)
+        self.action_space = Discrete(3)
+        self.tag, self.length, self.end = tag, length, end
+        self.fault: Fault = fault
+        self.level = 0
+        self._journal = journal
+        self._episode = -1
+        self._step = 0
+        self._drawn = 0.0
+        self._note("made")
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None, level: int = 0
+    ) -> tuple[npt.NDArray[np.float32], dict[str, Any]]:
+        super().reset(seed=seed)
+        self._note(f"reset seed={seed} level={level}")
+        if self.fault == "reset":
+            raise RuntimeError("planted failure of reset")
+        self._episode += 1
+        self._step, self.level = 0, level
+        self._drawn = float(self.np_random.random())
+        return self._obs(), {}
+
+    def step(
+        self, action: Any
+    ) -> tuple[npt.NDArray[np.float32], float, bool, bool, dict[str, Any]]:
+        self._step += 1
+        fault = self.fault if self._episode == 0 and self._step == 3 else ""
+        if fault == "step":
+            raise RuntimeError("planted failure of step")
+        ended = self._step >= self.length
+        obs = self._obs()
+        if fault == "shape":
+            obs = obs[:3]
+        if fault == "nan":
+            obs[1] = np.nan
+        reward = float("nan") if fault == "reward" else float(action) + 0.5
+        terminated, truncated = (
+            ended and self.end == "terminated",
+            ended and self.end == "truncated",
+        )
+        return obs, reward, terminated, truncated, {"step": self._step}
+
+    def close(self) -> None:
+        self._note("close")
+
+    def _obs(self) -> npt.NDArray[np.float32]:
+        return np.array([self._drawn, self.tag, self.level, self._step], np.float32)
+
+    def _note(self, line: str) -> None:
+        if self._journal is not None:
+            with self._journal.open("a", encoding="utf-8") as file:
+                file.write(f"{self.tag} {line}\n")
