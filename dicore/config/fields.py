@@ -39,11 +39,6 @@ class Field:
     default: Callable[[], Any]
 
     @property
-    def is_leaf(self) -> bool:
-        """Holds a plain value, neither a section nor components."""
-        return not self.metadata.keys() & _STRUCTURE
-
-    @property
     def follows(self) -> str | None:
         """The path whose value this option takes where nobody gives it."""
         return self.metadata.get("follows")
@@ -61,19 +56,17 @@ def fields_of(cls: type[Section]) -> Mapping[str, Field]:
 
 @cache
 def _read_fields(cls: Any) -> Mapping[str, Field]:
-    hints = _hints(cls)
-    return MappingProxyType(
-        {
-            attribute.name: Field(
-                name=attribute.name,
-                hint=_hint_of(cls, attribute, hints),
-                metadata=attribute.metadata,
-                declared_by=label_of(_declaring_class(cls, attribute.name)),
-                default=_default_of(attribute),
-            )
-            for attribute in attrs.fields(cls)
-        }
-    )
+    fields: dict[str, Field] = {}
+    for attribute in attrs.fields(cls):
+        owner: Any = _declaring_class(cls, attribute.name)
+        fields[attribute.name] = Field(
+            name=attribute.name,
+            hint=_hint_of(owner, attribute.name, bool(attribute.metadata.keys() & _STRUCTURE)),
+            metadata=attribute.metadata,
+            declared_by=label_of(owner),
+            default=_default_of(attribute),
+        )
+    return MappingProxyType(fields)
 
 
 def label_of(cls: type) -> str:
@@ -82,36 +75,28 @@ def label_of(cls: type) -> str:
     return str(getattr(target, "__name__", cls.__name__))
 
 
-def _hints(cls: type) -> dict[str, Any]:
-    try:
-        return typing.get_type_hints(cls)
-    except NameError:
-        return {}  # an import for type checkers only: the others are resolved one by one
-
-
-def _hint_of(cls: type, attribute: attrs.Attribute[Any], hints: Mapping[str, Any]) -> Any:
-    if attribute.name in hints:
-        return hints[attribute.name]
-    owner = _declaring_class(cls, attribute.name)
-    written = inspect.get_annotations(owner).get(attribute.name, Any)
+@cache
+def _hint_of(owner: Any, name: str, is_structure: bool) -> Any:
+    """Resolves a type where it was written; once, however many classes inherit the option."""
+    written = inspect.get_annotations(owner).get(name, Any)
     module = sys.modules.get(owner.__module__)
     try:
         return resolve_hint(written, vars(module) if module else {})
     except NameError as error:
-        if attribute.metadata.keys() & _STRUCTURE:
+        if is_structure:
             return Any
-        where = f"{owner.__module__}.{owner.__qualname__}.{attribute.name}"
+        where = f"{owner.__module__}.{owner.__qualname__}.{name}"
         raise TypeError(f"{where}: its type {written!r} cannot be resolved: {error}") from None
 
 
-def resolve_hint(written: Any, names: Mapping[str, Any]) -> Any:
+def resolve_hint(written: Any, names: dict[str, Any]) -> Any:
     """Returns the type that an annotation stands for.
 
     Raises:
         NameError: it names something that exists for type checkers only.
     """
     holder = type("_", (), {"__annotations__": {"it": written}})
-    return typing.get_type_hints(holder, dict(names))["it"]
+    return typing.get_type_hints(holder, names)["it"]
 
 
 def _declaring_class(cls: type, name: str) -> type:

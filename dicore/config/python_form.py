@@ -73,7 +73,8 @@ def _literal(value: Any) -> str:
     if isinstance(value, list):
         return "[" + ", ".join(map(_literal, value)) + "]"
     if isinstance(value, tuple):
-        return "(" + "".join(f"{_literal(item)}, " for item in value).strip() + ")"
+        comma = "," if len(value) == 1 else ""
+        return f"({', '.join(map(_literal, value))}{comma})"
     raise TypeError(f"{type(value).__name__} {value!r} is no plain data")
 
 

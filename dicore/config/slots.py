@@ -71,25 +71,20 @@ class Slots:
     problems: Problems
     names_only: bool = False
 
-    def choose(
-        self, kind: str, path: str, nodes: Sequence[Node], *, optional: bool = False
-    ) -> Choice | None:
+    def choose(self, kind: str, path: str, nodes: Sequence[Node]) -> Choice | None:
         """Takes the type of the highest layer that gives one, else the kind's default.
 
         Args:
             kind: What the slot takes.
             path: Where the slot is.
             nodes: What the layers say, lowest first.
-            optional: Leave the slot empty when all are silent.
 
         Returns:
-            The choice; None when the slot stays empty or a problem was noted.
+            The choice; None when a problem was noted.
         """
         kept, typed = self._of_one_type(kind, path, nodes)
         if typed is not None:
             return self._load(kind, path, typed.value["type"], kept, typed.layer)
-        if optional and not any(node.value for node in nodes):
-            return None
         try:
             name = self.registry.default(kind, path)
         except RegistryError as error:
