@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["Outcome", "TrainRequest", "compile_request", "launch"]
 
 _SILENT: Final = {"env.n_evaluator_episode": 10, "env.stop_value": float("inf")}
-"""What a run by names alone assumes where class, preset and env spec all are silent."""
+"""What is assumed of an env named by `-e` where class, preset, file and env spec are silent."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,9 +142,9 @@ def compile_request(request: TrainRequest) -> Compiled:
             hint="give -e ENV and -p POLICY (see dicore list env, dicore list policy), or a file",
         )
     flags = {
-        "pipeline": request.mode,
-        "env": request.env,
-        "policy": request.policy,
+        "pipeline.type": request.mode,
+        "env.type": request.env,
+        "policy.type": request.policy,
         "exp_name": request.exp_name,
         "pipeline.max_env_step": request.max_env_step,
         "pipeline.max_train_iter": request.max_train_iter,
@@ -153,16 +153,17 @@ def compile_request(request: TrainRequest) -> Compiled:
     overrides = [*([json.dumps(given)] if given else []), *request.overrides]
     preset = _preset(request.env, request.policy) if by_name else None
 
-    def compiled(config: Any) -> Compiled:
-        return compile_config(config, preset=preset, overrides=overrides, seed=request.seed)
+    def compiled(below: Sequence[str] = ()) -> Compiled:
+        said = [*below, *overrides]
+        return compile_config(request.config, preset=preset, overrides=said, seed=request.seed)
 
     try:
-        return compiled(request.config)
+        return compiled()
     except ConfigError as error:
-        silent = _silent(error) if by_name else {}
+        silent = _silent(error) if request.env is not None else {}
         if not silent:
             raise
-    return compiled(silent)
+    return compiled([json.dumps(silent)])
 
 
 def _preset(env: str | None, policy: str | None) -> str | None:
@@ -180,14 +181,9 @@ def _preset(env: str | None, policy: str | None) -> str | None:
 
 
 def _silent(error: ConfigError) -> dict[str, Any]:
-    """Picks those of the missing keys that a run by names alone need not give."""
+    """Picks those of the missing keys that need not be given with an env named by itself."""
     missing = {problem.split(":", 1)[0] for problem in error.problems}
-    found: dict[str, Any] = {}
-    for path, value in _SILENT.items():
-        if path in missing:
-            section, key = path.split(".")
-            found.setdefault(section, {})[key] = value
-    return found
+    return {path: value for path, value in _SILENT.items() if path in missing}
 
 
 def _prepare(compiled: Compiled, request: TrainRequest) -> Run:
