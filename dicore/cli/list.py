@@ -30,7 +30,7 @@ Examples:
 @click.argument("kind", required=False)
 @click.option("--status", type=click.Choice(STATUSES), help="Only of this status.")
 @click.option("--dist", help="Only what this distribution brings.")
-@click.option("--match", metavar="RE", help="Only where kind/name or the summary matches.")
+@click.option("--match", metavar="RE", help="Only where NAME, KIND/NAME or DIST/NAME matches.")
 @click.option("--load", is_flag=True, help="Import each one, to find those that break.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON alone.")
 def command(
@@ -50,10 +50,9 @@ def command(
         entries = [entry for entry in entries if entry.status == status]
     if dist is not None:
         entries = [entry for entry in entries if entry.dist == _known_dist(registry, dist)]
-    rows = [(entry, registry.summary(entry)) for entry in entries]
     if match is not None:
-        wanted = _pattern(match)
-        rows = [(e, text) for e, text in rows if wanted.search(f"{e.kind}/{e.name} {text}")]
+        entries = [entry for entry in entries if _matches(_pattern(match), entry)]
+    rows = [(entry, registry.summary(entry)) for entry in entries]
     if as_json:
         _write_json(rows)
         return
@@ -86,6 +85,11 @@ def _pattern(match: str) -> re.Pattern[str]:
         return re.compile(match, re.IGNORECASE)
     except re.error as error:
         raise UsageError(f"--match: {match!r} is no regular expression: {error}") from error
+
+
+def _matches(wanted: re.Pattern[str], entry: Entry) -> bool:
+    names = (entry.name, f"{entry.kind}/{entry.name}", entry.qualified)
+    return any(wanted.search(name) for name in names)
 
 
 def _loaded(registry: Registry, entry: Entry) -> Entry:

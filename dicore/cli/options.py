@@ -85,7 +85,7 @@ def _option(field: Field, name: str, registry: Registry) -> Option:
     if kind := facts.get("component"):
         words, default = kind, facts["component_default"]
         if default is None and not facts.get("optional"):
-            default = registry.default(kind)
+            default = registry.default(kind) or REQUIRED
     elif kind := facts.get("components"):
         words, default = f"list of {kind}", facts["component_default"]
     choices = tuple(facts.get("choices") or ())

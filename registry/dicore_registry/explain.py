@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from dicore_registry.entry import Entry, family
+from dicore_registry.entry import Entry, canonical, family
 from dicore_registry.errors import (
     MissingDependencyError,
     PluginConflictError,
@@ -15,6 +15,7 @@ from dicore_registry.errors import (
 )
 from dicore_registry.known import known
 from dicore_registry.nearest import nearest
+from dicore_registry.requirements import dist_name
 
 _SHOWN = 20
 """Names printed before the rest is only counted."""
@@ -36,23 +37,27 @@ def unknown_kind(kind: str, kinds: Iterable[str], where: str) -> UnknownComponen
     """Says that there is no such kind."""
     kinds = sorted(kinds)
     close = nearest(kind, kinds)
-    hint = f"did you mean '{close}'?" if close else f"kinds: {', '.join(kinds) or 'none'}"
+    hint = f"did you mean '{close}'?" if close else f"kinds: {', '.join(kinds)}"
+    if not kinds:
+        hint = "no installed package declares kinds: pip install dicore"
     return UnknownComponentError(at(where, f"no kind '{kind}'; {hint}"))
 
 
 def unknown(
-    kind: str, name: str, entries: Sequence[Entry], order: Sequence[str], where: str
+    kind: str, said: str, entries: Sequence[Entry], order: Sequence[str], where: str
 ) -> UnknownComponentError:
     """Says that nothing of this kind has this name, and what was probably meant.
 
     Args:
         kind: The kind asked for.
-        name: The name asked for, canonical, maybe `dist/name`.
+        said: The name as it was written, maybe `dist/name`.
         entries: Everything declared.
         order: Kinds in the order in which to name them.
         where: Path of the key that asked.
     """
-    text = f"no {kind} named '{name}'; {_hint(kind, name, entries, order)}"
+    dist, slash, bare = said.rpartition("/")
+    name = f"{dist_name(dist)}{slash}{canonical(bare)}"
+    text = f"no {kind} named '{said}'; {_hint(kind, name, entries, order)}"
     return UnknownComponentError(at(where, text), context={"kind": kind, "name": name})
 
 

@@ -68,11 +68,11 @@ def file_digest(path: str | Path) -> str:
 def is_import_path(text: str) -> bool:
     """Says whether a `type` names a module or file instead of a component.
 
-    `pkg.mod:Class` and `./file.py:Class` do; `gymnasium:CartPole-v1` does not, for its left side
-    has neither a dot nor a path.
+    `pkg.mod:Class` and `./file.py:Class` do; `gymnasium:CartPole-v1` does not, for what stands
+    before its first colon (a drive letter's apart) has neither a dot nor a path.
     """
-    left, colon, _ = text.rpartition(":")
-    return bool(colon) and ("." in left or "/" in left or "\\" in left)
+    left = re.match(r"(?:[A-Za-z]:[\\/])?[^:]*(?=:)", text)
+    return left is not None and any(sign in left[0] for sign in "./\\")
 
 
 def resolve_path(kind: str, text: str, where: str) -> Resolved:

@@ -116,8 +116,7 @@ class Registry:
         matches = [entry for entry in here if key in (entry.name, family(entry.name)[0])]
         matches = matches if provider else _keepers(matches)
         if not matches:
-            spelt = f"{provider}/{key}" if provider else key
-            raise explain.unknown(kind, spelt, self.entries(), self._order(key), where)
+            raise explain.unknown(kind, name.strip(), self.entries(), self._order(key), where)
         usable = [e for e in matches if e.status not in ("incompatible", "disabled", "broken")]
         if not usable:
             raise explain.unusable(_newest(matches, key), where)

@@ -8,7 +8,7 @@ import warnings
 from pathlib import Path
 
 import pytest
-from dicore_registry import Kind, Registry
+from dicore_registry import Kind, Registry, is_import_path
 from dicore_registry.errors import PluginLoadError, RegistryError, UnknownComponentError
 
 from tests.registry.world import World
@@ -200,6 +200,26 @@ class TestImportPath:
             "policy.type: policy 'bad_rl.a:A' failed to import bad_rl.a: "
             "ModuleNotFoundError: No module named 'gone_module'"
         )
+
+
+@pytest.mark.parametrize(
+    ("text", "is_path"),
+    [
+        ("pkg.mod:Class", True),
+        ("./file.py:Class", True),
+        ("file.py:Class", True),
+        ("C:\\\\own\\\\file.py:Class", True),
+        ("gymnasium:CartPole-v1", False),
+        ("gymnasium:ALE/Pong-v5", False),
+        ("gymnasium:my.package:Maze-v0", False),
+        ("acme-rl/dqn", False),
+        ("dqn", False),
+    ],
+)
+def test_an_import_path_has_a_dot_or_a_path_before_its_first_colon(
+    text: str, is_path: bool
+) -> None:
+    assert is_import_path(text) == is_path
 
 
 class TestFile:

@@ -166,6 +166,16 @@ class TestUnknown:
             "no kind 'polcy'; did you mean 'policy'?"
         )
 
+    def test_where_dicore_itself_is_not_installed(self) -> None:
+        assert str(failure(Registry([], environ={}), "policy", "dqn", "")) == (
+            "no kind 'policy'; no installed package declares kinds: pip install dicore"
+        )
+
+    def test_a_name_is_repeated_as_it_was_written(self, world: World) -> None:
+        assert str(failure(world.registry(), "env", "CartPole-v1", "env.type")) == (
+            "env.type: no env named 'CartPole-v1'; there is 'cartpole'"
+        )
+
     def test_without_a_path_nothing_is_put_before(self, world: World) -> None:
         assert str(failure(world.registry(), "policy", "dqnn", "")).startswith("no policy named")
 

@@ -1,0 +1,270 @@
+"""What every command has: help, errors, exit codes, `--debug`, pipes, interrupts."""
+
+from __future__ import annotations
+
+import os
+import pty
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.registry.world import MAIN, VERSION, World
+
+COMMANDS = '''
+import click
+
+from dicore.errors import ConfigError, UsageError
+
+
+@click.command()
+@click.option("--model-name", default="")
+@click.argument("words", nargs=-1)
+def echo(model_name, words):
+    """Says it again."""
+    click.echo(f"{model_name}|{' '.join(words)}")
+
+
+@click.command()
+@click.argument("what")
+def fail(what):
+    """Fails on purpose."""
+    if what == "config":
+        raise ConfigError(["policy.lr: unknown", "seed: negative"], hint="dicore show policy/dqn")
+    if what == "usage":
+        raise UsageError("not like this", hint="like that")
+    if what == "interrupt":
+        raise KeyboardInterrupt
+    if what == "pipe":
+        raise BrokenPipeError("a pipe of its own")
+    raise KeyError("a fault of the program")
+
+
+@click.command()
+def wait():
+    """Waits for a signal."""
+    import sys, time
+    sys.stdout.write("ready\\n")
+    sys.stdout.flush()
+    time.sleep(30)
+
+
+@click.command()
+def flood():
+    """Writes without end."""
+    while True:
+        click.echo("line")
+
+
+@click.command(context_settings={"ignore_unknown_options": True})
+@click.argument("words", nargs=-1, type=click.UNPROCESSED)
+def train(words):
+    """Says what it was called with."""
+    click.echo(" ".join(words))
+
+
+NOTHING = 1
+'''
+
+
+@pytest.fixture
+def commands(world: World) -> World:
+    """Returns a world in which a foreign package brings commands, one of them broken."""
+    names = ("echo", "fail", "wait", "flood")
+    groups = {
+        "dicore.command": {
+            **{name: f"acme_commands:{name}" for name in names},
+            "say_twice": "acme_commands:echo",
+            "nothing": "acme_commands:NOTHING",
+            "crash": "acme_crash:command",
+        }
+    }
+    crash = (
+        '"""Module."""\ndef command():\n    """Cannot be imported."""\nraise RuntimeError("no")\n'
+    )
+    world.add("acme", groups, modules={"acme_commands.py": COMMANDS, "acme_crash.py": crash})
+    return world
+
+
+class TestHelp:
+    def test_every_command_is_listed_with_its_summary_and_none_imported(
+        self, commands: World
+    ) -> None:
+        done = commands.dicore("--help")
+        assert done.returncode == 0
+        assert "crash      Cannot be imported." in done.stdout
+        assert "say-twice  Says it again." in done.stdout
+        assert "list       Lists what is installed" in done.stdout
+
+    def test_no_words_is_a_call_for_help(self, world: World) -> None:
+        assert world.dicore().stdout == world.dicore("--help").stdout == world.dicore("-h").stdout
+
+    @pytest.mark.parametrize("command", ["list", "show"])
+    def test_commands_have_examples(self, world: World, command: str) -> None:
+        done = world.dicore(command, "-h")
+        assert done.returncode == 0
+        assert f"Examples:\n    dicore {command} " in done.stdout
+
+    def test_version(self, world: World) -> None:
+        done = world.dicore("--version")
+        assert (done.stdout, done.returncode) == (f"dicore {VERSION}\n", 0)
+
+
+class TestWords:
+    def test_a_foreign_command_is_a_command(self, commands: World) -> None:
+        assert commands.dicore("echo", "a", "b").stdout == "|a b\n"
+        assert commands.dicore("say-twice", "a").stdout == "|a\n"
+        assert commands.dicore("SAY_TWICE", "a").stdout == "|a\n"
+
+    @pytest.mark.parametrize(
+        ("words", "arguments"),
+        [
+            (["-m", "serial", "-e", "cartpole"], "-m serial -e cartpole"),
+            (["--env", "cartpole", "policy.learn.batch_size=8"], None),
+            (["--debug", "-m", "serial"], "-m serial"),
+            (["-m", "serial", "--debug", "-s", "0"], "-m serial -s 0"),
+        ],
+    )
+    def test_a_leading_option_means_train(self, words: list[str], arguments: str | None) -> None:
+        from dicore.cli import _arguments
+
+        expected = words if arguments is None else arguments.split()
+        assert _arguments(list(words))[0] == ["train", *expected]
+
+    def test_debug_belongs_to_the_program_after_two_dashes(self) -> None:
+        from dicore.cli import _arguments
+
+        assert _arguments(["echo", "--", "--debug"]) == (["echo", "--", "--debug"], False)
+
+
+class TestErrors:
+    def test_each_problem_has_its_line(self, commands: World) -> None:
+        done = commands.dicore("fail", "config")
+        assert done.returncode == 2
+        assert done.stdout == ""
+        assert done.stderr == (
+            "error: policy.lr: unknown\nerror: seed: negative\n  hint: dicore show policy/dqn\n"
+        )
+
+    def test_a_hint_has_its_line(self, commands: World) -> None:
+        done = commands.dicore("fail", "usage")
+        assert (done.stderr, done.returncode) == ("error: not like this\n  hint: like that\n", 2)
+
+    @pytest.mark.parametrize("words", [["--debug", "fail", "usage"], ["fail", "usage", "--debug"]])
+    def test_debug_shows_the_traceback(self, commands: World, words: list[str]) -> None:
+        done = commands.dicore(*words)
+        assert done.returncode == 2
+        assert done.stderr.startswith("Traceback (most recent call last):")
+        assert done.stderr.endswith("error: not like this\n  hint: like that\n")
+
+    def test_so_does_the_environment(self, commands: World) -> None:
+        assert "Traceback" in commands.dicore("fail", "usage", DICORE_DEBUG="1").stderr
+        assert "Traceback" not in commands.dicore("fail", "usage", DICORE_DEBUG="0").stderr
+
+    def test_a_fault_of_the_program_is_not_hidden(self, commands: World) -> None:
+        done = commands.dicore("fail", "other")
+        assert done.returncode == 1
+        assert done.stderr.endswith("KeyError: 'a fault of the program'\n")
+
+    def test_a_broken_pipe_inside_the_program_is_not_hidden(self, commands: World) -> None:
+        done = commands.dicore("fail", "pipe")
+        assert done.returncode == 1
+        assert done.stderr.endswith("BrokenPipeError: a pipe of its own\n")
+
+    def test_an_unknown_command(self, commands: World) -> None:
+        done = commands.dicore("ehco")
+        assert done.returncode == 2
+        assert done.stderr == "error: no command named 'ehco'; did you mean 'echo'?\n"
+
+    def test_a_name_of_another_kind(self, commands: World) -> None:
+        assert commands.dicore("cartpole").stderr == (
+            "error: no command named 'cartpole'; 'cartpole' is an env\n"
+        )
+
+    def test_an_unknown_option(self, commands: World) -> None:
+        done = commands.dicore("echo", "--modle-name", "x")
+        assert done.returncode == 2
+        assert done.stderr == (
+            "error: no such option '--modle-name'; did you mean '--model-name'?\n"
+            "  hint: dicore echo --help\n"
+        )
+
+    def test_a_missing_argument(self, commands: World) -> None:
+        done = commands.dicore("fail")
+        assert done.returncode == 2
+        assert done.stderr == "error: missing argument 'WHAT'\n  hint: dicore fail --help\n"
+
+    def test_a_broken_command_breaks_itself_alone(self, commands: World) -> None:
+        done = commands.dicore("crash")
+        assert done.returncode == 3
+        assert done.stderr == (
+            "error: command 'crash' (acme 1.0) failed to import acme_crash: RuntimeError: no\n"
+        )
+        assert commands.dicore("list").returncode == 0
+
+    def test_an_object_that_is_no_command(self, commands: World) -> None:
+        done = commands.dicore("nothing")
+        assert (done.stderr, done.returncode) == (
+            "error: command 'nothing' (acme 1.0) is no click command\n",
+            3,
+        )
+
+
+class TestSignals:
+    def test_an_interrupt_ends_with_130(self, commands: World) -> None:
+        done = commands.dicore("fail", "interrupt")
+        assert (done.returncode, done.stderr) == (130, "")
+
+    def test_ctrl_c_ends_with_130(self, commands: World) -> None:
+        with started(commands, "wait") as process:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "ready\n"
+            process.send_signal(signal.SIGINT)
+            assert process.wait(20) == 130
+            assert process.stderr is not None
+            assert process.stderr.read() == ""
+
+    def test_a_reader_that_leaves_is_no_error(self, commands: World) -> None:
+        with started(commands, "flood") as process:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "line\n"
+            process.stdout.close()
+            assert process.wait(20) == 141
+            assert process.stderr is not None
+            assert process.stderr.read() == ""
+
+
+def started(world: World, *words: str) -> subprocess.Popen[str]:
+    """Starts `dicore` and leaves it running."""
+    return subprocess.Popen(
+        [sys.executable, "-c", MAIN, *words],
+        env=world.environ(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="pseudo-terminals are POSIX")
+def test_a_terminal_gets_a_rich_table(world: World, tmp_path: Path) -> None:
+    master, slave = pty.openpty()
+    code = f"import sys; sys.argv[1:] = ['list', 'policy']; {MAIN.removesuffix('sys.exit(main())')}"
+    code += "main(); sys.stderr.write(str('rich' in sys.modules))"
+    environ = world.environ(COLUMNS="200", TERM="xterm-256color")
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env=environ,
+        stdout=slave,
+        stderr=subprocess.PIPE,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    os.close(slave)
+    shown = os.read(master, 100_000).decode()
+    os.close(master)
+    assert done.stderr == "True"
+    assert "\x1b[" in shown
+    assert "Deep Q-network" in shown

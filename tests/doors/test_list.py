@@ -1,0 +1,181 @@
+"""`dicore list`: what it prints, what it filters, and what it never imports."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.registry.world import MAIN, VERSION, World
+
+FORBIDDEN = {
+    *("attrs", "attr", "torch", "numpy", "pluggy", "gymnasium", "gym", "rich", "tensorboardX"),
+    *("yaml", "optree", "dicore_plugins", "dicore_contrib_envs", "dicore.config"),
+    *("acme_rl", "boom_rl"),
+}
+
+
+def rows(world: World, *words: str, **changes: str) -> list[dict[str, Any]]:
+    """Returns what `dicore list … --json` prints, which is JSON alone."""
+    done = world.dicore("list", *words, "--json", **changes)
+    assert (done.returncode, done.stderr) == (0, "")
+    found: list[dict[str, Any]] = json.loads(done.stdout)
+    return found
+
+
+@pytest.fixture
+def foreign(world: World) -> World:
+    """Returns a world with one good, one raising and one misspelt package."""
+    world.add(
+        "acme-rl",
+        {"dicore.policy": {"sac": "acme_rl.sac:SAC"}, "dicore.polcy": {"ppo": "acme_rl.sac:PPO"}},
+        version="1.2",
+        modules={
+            "acme_rl/__init__.py": "",
+            "acme_rl/sac.py": 'class SAC:\n    """Soft actor-critic."""\n',
+        },
+    )
+    world.add(
+        "boom-rl",
+        {"dicore.policy": {"boom": "boom_rl:Boom"}},
+        modules={
+            "boom_rl/__init__.py": 'class Boom:\n    """Goes off."""\nraise RuntimeError("x")'
+        },
+    )
+    return world
+
+
+def test_json_has_these_keys_and_values(foreign: World) -> None:
+    found = {row["qualified"]: row for row in rows(foreign)}
+    assert found["acme-rl/sac"] == {
+        "kind": "policy",
+        "name": "sac",
+        "qualified": "acme-rl/sac",
+        "status": "ok",
+        "reason": "",
+        "dist": "acme-rl",
+        "version": "1.2",
+        "summary": "Soft actor-critic.",
+        "target": "acme_rl.sac:SAC",
+    }
+    assert found["acme-rl/ppo"]["status"] == "broken"
+    assert found["acme-rl/ppo"]["reason"] == (
+        "unknown kind 'dicore.polcy'; did you mean 'dicore.policy'?"
+    )
+    assert found["dicore-plugins/dqn"]["version"] == VERSION
+    assert found["boom-rl/boom"]["summary"] == "Goes off."
+    assert found["boom-rl/boom"]["status"] == "ok"
+
+
+def test_the_table_ends_with_a_count_and_the_problems(foreign: World) -> None:
+    lines = foreign.dicore("list").stdout.splitlines()
+    assert lines[0].split() == ["KIND", "NAME", "STATUS", "DIST", "VERSION", "SUMMARY"]
+    sac = next(line for line in lines if " sac " in line)
+    assert sac.split(maxsplit=5) == [
+        "policy", "sac", "ok", "acme-rl", "1.2", "Soft actor-critic."
+    ]  # fmt: skip
+    assert lines[-2] == f"{len(rows(foreign))} components, 1 problem"
+    assert lines[-1] == (
+        "polcy/ppo (acme-rl 1.2): broken: "
+        "unknown kind 'dicore.polcy'; did you mean 'dicore.policy'?"
+    )
+
+
+def test_one_kind(foreign: World) -> None:
+    assert {row["kind"] for row in rows(foreign, "policy")} == {"policy"}
+    assert {row["kind"] for row in rows(foreign, "learner-hook")} == {"learner_hook"}
+    assert {"policy", "env"} <= {row["name"] for row in rows(foreign, "kind")}
+
+
+def test_filters(foreign: World) -> None:
+    assert [row["name"] for row in rows(foreign, "--dist", "Acme_RL")] == ["ppo", "sac"]
+    assert [row["name"] for row in rows(foreign, "--status", "broken")] == ["ppo"]
+    assert [row["name"] for row in rows(foreign, "--match", "^policy/S|^acme-rl/s")] == ["sac"]
+    assert rows(foreign, "policy", "--dist", "acme-rl", "--status", "broken") == []
+
+
+def test_load_finds_what_breaks(foreign: World) -> None:
+    found = {row["name"]: row for row in rows(foreign, "policy", "--load")}
+    assert found["boom"]["status"] == "broken"
+    assert found["boom"]["reason"] == (
+        "policy 'boom' (boom-rl 1.0) failed to import boom_rl: RuntimeError: x"
+    )
+    assert found["sac"]["status"] == "ok"
+
+
+def test_conflicts_and_switches_show(foreign: World) -> None:
+    foreign.add("other-rl", {"dicore.policy": {"sac": "o:S", "dqn": "o:D"}})
+    assert {row["status"] for row in rows(foreign, "--match", "^sac$")} == {"conflict"}
+    statuses = {r["dist"]: r["status"] for r in rows(foreign, "policy", "--match", "policy/dqn$")}
+    assert statuses == {"dicore-plugins": "ok", "other-rl": "shadowed"}
+    alone = rows(foreign, "policy", DICORE_NO_PLUGINS="1")
+    assert {row["status"] for row in alone if row["dist"] == "acme-rl"} == {"disabled"}
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["polcy"], "no kind 'polcy'; did you mean 'policy'?"),
+        (
+            ["--dist", "acme-lr"],
+            "--dist: no installed package 'acme-lr' brings components; did you mean 'acme-rl'?",
+        ),
+        (
+            ["--match", "("],
+            "--match: '(' is no regular expression: "
+            "missing ), unterminated subpattern at position 0",
+        ),
+    ],
+)
+def test_bad_words_end_with_2(foreign: World, words: list[str], said: str) -> None:
+    done = foreign.dicore("list", *words)
+    assert (done.stdout, done.stderr, done.returncode) == ("", f"error: {said}\n", 2)
+
+
+def test_an_unknown_status_ends_with_2(world: World) -> None:
+    done = world.dicore("list", "--status", "brokn")
+    assert done.returncode == 2
+    assert "'brokn' is not one of 'ok'" in done.stderr
+
+
+class TestRootAlone:
+    def test_it_says_which_package_brings_the_algorithms(self, bare: World) -> None:
+        done = run_alone(bare, "list")
+        assert done.splitlines()[-1] == (
+            "no policy is installed; 'dicore-plugins' brings some: pip install dicore-plugins"
+        )
+        assert "command  list" in done
+
+    def test_so_does_an_empty_kind(self, bare: World) -> None:
+        assert run_alone(bare, "list", "env") == (
+            "no components, no problems\n"
+            "no env is installed; 'dicore-contrib-envs' brings some: "
+            "pip install dicore-contrib-envs\n"
+        )
+
+
+def run_alone(world: World, *words: str) -> str:
+    """Runs `dicore` where the other two distributions are hidden, though the tree holds them."""
+    code = (
+        "import importlib.metadata as m, sys\n"
+        "every = m.distributions\n"
+        "others = ('dicore-plugins', 'dicore-contrib-envs')\n"
+        "m.distributions = lambda: (d for d in every() if d.name not in others)\n" + MAIN
+    )
+    done = world.python(code, *words)
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout
+
+
+@pytest.mark.parametrize("words", [["list"], ["list", "--json"], ["--help"], ["list", "-h"]])
+def test_nothing_heavy_and_no_component_is_imported(foreign: World, words: list[str]) -> None:
+    code = (
+        "import sys; from dicore.cli import main; code = main()\n"
+        "sys.stderr.write(' '.join(sys.modules)); sys.exit(code)"
+    )
+    done = foreign.python(code, *words)
+    assert done.returncode == 0
+    modules = set(done.stderr.split())
+    assert "dicore_registry.registry" in modules
+    assert not modules & FORBIDDEN

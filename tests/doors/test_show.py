@@ -1,0 +1,270 @@
+"""`dicore show`: options, provider, place; for config classes, signatures, presets and problems."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.registry.world import VERSION, World
+
+CONFIG = '''
+"""A policy's config."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from dicore.config.declare import REQUIRED, Section, component, components, frozen, option, section
+from dicore.config.sections import PolicyConfig
+
+
+@frozen(kw_only=True)
+class Deep(Section):
+    """A part of a part."""
+
+    rate: float = option(0.5, "share kept", ge=0.0, lt=1.0, unit="rows")
+    limit: float = option(float("inf"), "no more than this")
+
+
+@frozen(kw_only=True)
+class MixConfig(PolicyConfig):
+    """Mixes what it sees.
+
+    At length.
+    """
+
+    size: int = option(REQUIRED, "how much of it", ge=1)
+    mode: Literal["soft", "hard"] = option("soft", "how to mix")
+    colour: str = option("red", "its look", choices=("red", "blue"))
+    deep: Deep = section(Deep)
+    judge: object = component("reward_model", help="nobody provides one")
+    maybe: object = component("reward_model", optional=True)
+    twin: object = component("model", "dqn", "the other network")
+    hooks: tuple[object, ...] = components("learner_hook", ("log_show",), "what runs beside it")
+'''
+
+SMALL = '''
+class Countdown:
+    """Count down to zero.
+
+    Args:
+        start: Where to begin.
+    """
+
+    def __init__(self, start: int = 5, penalty: float = 0.01) -> None: ...
+
+
+PRESET = {"env": {"type": "countdown", "start": 3}, "policy": {"type": "mix"}, "seed": 1}
+"""The smallest preset."""
+
+def broken(
+'''
+
+
+@pytest.fixture
+def acme(world: World) -> World:
+    """Returns a world with one package of several kinds."""
+    small = SMALL.removesuffix("\ndef broken(\n")
+    world.add(
+        "acme-rl",
+        {
+            "dicore.policy": {"mix": "acme_rl.mix:MixConfig", "boom": "acme_rl.boom:Boom"},
+            "dicore.env": {"countdown": "acme_rl.small:Countdown", "pong": "acme_rl.p:P [atari]"},
+            "dicore.preset": {"countdown_mix": "acme_rl.small:PRESET"},
+            "dicore.model": {"mix": "acme_rl.mix:MixConfig"},
+        },
+        extras={"atari": ["ale-py-of-the-test"]},
+        modules={
+            "acme_rl/__init__.py": "",
+            "acme_rl/mix.py": CONFIG,
+            "acme_rl/small.py": small,
+            "acme_rl/boom.py": SMALL,
+        },
+    )
+    return world
+
+
+def shown(world: World, name: str) -> dict[str, Any]:
+    """Returns what `dicore show NAME --json` prints, which is JSON alone."""
+    done = world.dicore("show", name, "--json")
+    assert (done.returncode, done.stderr) == (0, "")
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def test_a_config_class_in_json(acme: World) -> None:
+    facts = shown(acme, "policy/mix")
+    options = {option.pop("path"): option for option in facts.pop("options")}
+    file = acme.folder / "acme_rl" / "mix.py"
+    line = file.read_text().split("\n").index("class MixConfig(PolicyConfig):") + 1
+    assert facts == {
+        "kind": "policy",
+        "name": "mix",
+        "qualified": "acme-rl/mix",
+        "status": "ok",
+        "reason": "",
+        "dist": "acme-rl",
+        "version": "1.0",
+        "summary": "Mixes what it sees.",
+        "target": "acme_rl.mix:MixConfig",
+        "file": str(file),
+        "line": line,
+        "doc": "Mixes what it sees.\n\nAt length.",
+        "section": "policy",
+        "tree": None,
+    }
+    assert options["policy.size"] == {
+        "name": "size",
+        "type": "int",
+        "default": None,
+        "required": True,
+        "range": ">= 1",
+        "choices": [],
+        "unit": "",
+        "help": "how much of it",
+    }
+    assert options["policy.deep.rate"] == {
+        "name": "deep.rate",
+        "type": "float",
+        "default": 0.5,
+        "required": False,
+        "range": ">= 0, < 1",
+        "choices": [],
+        "unit": "rows",
+        "help": "share kept",
+    }
+    assert options["policy.deep.limit"]["default"] == "inf"
+    assert options["policy.mode"]["choices"] == ["soft", "hard"]
+    assert options["policy.colour"]["choices"] == ["red", "blue"]
+    assert options["policy.learn.batch_size"]["default"] == 64
+    assert "policy.type" not in options
+
+
+def test_slots_say_what_fills_them(acme: World) -> None:
+    options = {option["path"]: option for option in shown(acme, "policy/mix")["options"]}
+    twin, hooks = options["policy.twin"], options["policy.hooks"]
+    assert (twin["type"], twin["default"]) == ("model", "dqn")
+    assert (hooks["type"], hooks["default"]) == ("list of learner_hook", ["log_show"])
+    assert options["policy.collect.collector"]["default"] == "sample"
+    assert options["policy.judge"]["required"]
+    assert (options["policy.maybe"]["required"], options["policy.maybe"]["default"]) == (
+        False,
+        None,
+    )
+
+
+def test_a_config_class_in_text(acme: World) -> None:
+    lines = acme.dicore("show", "policy/mix").stdout.splitlines()
+    assert lines[:5] == ["policy/mix", "", "Mixes what it sees.", "", "At length."]
+    assert "status     ok" in lines
+    assert "provider   acme-rl 1.0" in lines
+    assert any(line.startswith("file       /") and ".py:" in line for line in lines)
+    rate = next(line for line in lines if line.startswith("policy.deep.rate"))
+    assert " ".join(rate.split()) == "policy.deep.rate float 0.5 >= 0, < 1 share kept [rows]"
+    assert "required" in next(line for line in lines if line.startswith("policy.size"))
+    assert "'soft' | 'hard'" in next(line for line in lines if line.startswith("policy.mode "))
+
+
+def test_a_plain_class_tells_its_signature(acme: World) -> None:
+    options = {option["path"]: option for option in shown(acme, "env/countdown")["options"]}
+    start = options["env.start"]
+    assert (start["type"], start["default"], start["help"]) == ("int", 5, "Where to begin.")
+    assert options["env.penalty"]["type"] == "float"
+
+
+def test_items_of_a_list_have_no_path_of_their_own(world: World) -> None:
+    facts = shown(world, "learner_hook/log_show")
+    assert facts["section"] == "policy.learn.learner.hook"
+    assert "freq" in [option["path"] for option in facts["options"]]
+
+
+def test_a_preset_shows_its_tree(acme: World) -> None:
+    facts = shown(acme, "preset/countdown_mix")
+    assert facts["summary"] == facts["doc"] == "The smallest preset."
+    assert facts["tree"] == {
+        "env": {"type": "countdown", "start": 3},
+        "policy": {"type": "mix"},
+        "seed": 1,
+    }
+    text = acme.dicore("show", "preset/countdown_mix").stdout
+    assert text.endswith("\nenv.type = 'countdown'\nenv.start = 3\npolicy.type = 'mix'\nseed = 1\n")
+
+
+def test_a_kind_and_a_command_are_shown_too(world: World) -> None:
+    assert shown(world, "kind/policy")["tree"]["section"] == "policy"
+    assert shown(world, "command/list")["summary"].startswith("Lists what is installed")
+
+
+def test_first_party(world: World) -> None:
+    facts = shown(world, "policy/dqn")
+    assert (facts["dist"], facts["version"], facts["status"]) == ("dicore-plugins", VERSION, "ok")
+    paths = [option["path"] for option in facts["options"]]
+    assert {"policy.learn.batch_size", "policy.discount_factor", "policy.nstep"} <= set(paths)
+
+
+class TestNames:
+    def test_a_name_that_one_kind_has_needs_no_kind(self, acme: World) -> None:
+        assert shown(acme, "countdown")["kind"] == "env"
+
+    def test_a_name_that_two_kinds_have_needs_one(self, acme: World) -> None:
+        done = acme.dicore("show", "mix")
+        assert done.returncode == 2
+        assert done.stderr == (
+            "error: 'mix' is of 2 kinds; write one of: 'model/mix', 'policy/mix'\n"
+        )
+
+    def test_a_qualified_name(self, acme: World) -> None:
+        assert shown(acme, "policy/Acme_RL/mix")["qualified"] == "acme-rl/mix"
+
+    @pytest.mark.parametrize(
+        ("name", "said"),
+        [
+            ("policy/mixx", "no policy named 'mixx'; did you mean 'mix'?"),
+            ("polcy/mix", "no kind 'polcy'; did you mean 'policy'?"),
+            ("countdwn", "no component named 'countdwn'; did you mean 'countdown'?"),
+            ("qwertz", "no component named 'qwertz' (dicore list)"),
+        ],
+    )
+    def test_unknown(self, acme: World, name: str, said: str) -> None:
+        done = acme.dicore("show", name)
+        assert (done.stderr, done.returncode) == (f"error: {said}\n", 2)
+
+    def test_a_conflict(self, acme: World) -> None:
+        acme.add("other-rl", {"dicore.policy": {"mix": "o:M"}})
+        done = acme.dicore("show", "policy/mix")
+        assert done.returncode == 3
+        assert done.stderr == (
+            "error: policy 'mix' is provided by 2 packages; "
+            "write one of: 'acme-rl/mix', 'other-rl/mix'\n"
+        )
+        assert shown(acme, "policy/acme-rl/mix")["status"] == "conflict"
+
+
+class TestProblems:
+    def test_an_import_that_fails(self, acme: World) -> None:
+        facts = shown(acme, "policy/boom")
+        assert facts["status"] == "broken"
+        assert facts["reason"].startswith(
+            "policy 'boom' (acme-rl 1.0) failed to import acme_rl.boom: SyntaxError: "
+        )
+        assert facts["options"] == []
+
+    def test_a_missing_extra(self, acme: World) -> None:
+        facts = shown(acme, "env/pong")
+        assert (facts["status"], facts["reason"]) == (
+            "unavailable",
+            "needs ale-py-of-the-test: pip install 'acme-rl[atari]'",
+        )
+
+    def test_a_retired_name(self, acme: World) -> None:
+        acme.add(
+            "ret-rl",
+            {"dicore.policy": {"old": "ret_rl:old"}},
+            modules={
+                "ret_rl.py": "from dicore_registry import renamed\nold = renamed('mix', since='2')"
+            },
+        )
+        facts = shown(acme, "policy/old")
+        assert (facts["status"], facts["reason"]) == ("deprecated", "since 2 it is called 'mix'")
