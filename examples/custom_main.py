@@ -9,7 +9,10 @@ because it is made of the same parts.
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from typing import Any
+
+import torch
 
 from dicore.config import bind, compile_config
 from dicore.run.rng import seed_everything
@@ -23,9 +26,15 @@ from dicore_plugins.learners import BaseLearner
 from dicore_plugins.policies import DQNPolicy, RandomPolicy
 
 
-def main(seed: int = 0, max_env_step: int = 50_000, exp_name: str = "runs/custom_main") -> Any:
+def main(
+    seed: int = 0,
+    max_env_step: int = 50_000,
+    exp_name: str = "runs/custom_main",
+    overrides: Sequence[str] = (),
+) -> Any:
+    torch.set_num_threads(1)  # small networks are quickest with one
     seed_everything(seed)
-    compiled = compile_config(CARTPOLE_DQN, seed=seed)
+    compiled = compile_config(CARTPOLE_DQN, seed=seed, overrides=overrides)
 
     env_fn, collector_cfg, evaluator_cfg = get_vec_env_setting(compiled.cfg.env)
     collector_env = BaseEnvManager([lambda c=c: env_fn(c) for c in collector_cfg])

@@ -6,14 +6,17 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from typing import Any
 
+import torch
+
 from dicore.config import bind, compile_config
+from dicore.run.envs import make_env_manager
 from dicore.run.rng import seed_everything
 from dicore.task import OnlineRLContext, task
 from dicore_contrib_envs.presets import CARTPOLE_DQN
 from dicore_plugins.buffers import NaiveReplayBuffer
-from dicore_plugins.env_managers import create_env_manager
 from dicore_plugins.middleware import (
     CkptSaver,
     OffPolicyLearner,
@@ -26,15 +29,21 @@ from dicore_plugins.middleware import (
 from dicore_plugins.policies import DQNPolicy
 
 
-def main(seed: int = 0, max_env_step: int = 50_000, exp_name: str = "runs/task_form") -> Any:
+def main(
+    seed: int = 0,
+    max_env_step: int = 50_000,
+    exp_name: str = "runs/task_form",
+    overrides: Sequence[str] = (),
+) -> Any:
+    torch.set_num_threads(1)  # small networks are quickest with one
     seed_everything(seed)
     compiled = compile_config(
         CARTPOLE_DQN,
         seed=seed,
-        overrides=[f"exp_name={exp_name}", f"pipeline.max_env_step={max_env_step}"],
+        overrides=[f"exp_name={exp_name}", f"pipeline.max_env_step={max_env_step}", *overrides],
     )
-    collector_env = create_env_manager(compiled.cfg.env, "collector", seed)
-    evaluator_env = create_env_manager(compiled.cfg.env, "evaluator", seed)
+    collector_env = make_env_manager(compiled.cfg.env, "collector", seed)
+    evaluator_env = make_env_manager(compiled.cfg.env, "evaluator", seed)
     cfg = bind(compiled, collector_env.observation_space, collector_env.action_space).cfg
     policy = DQNPolicy(cfg.policy)
     buffer_ = NaiveReplayBuffer(cfg.policy.other.replay_buffer)

@@ -151,6 +151,9 @@ class PipelineConfig(ComponentConfig):
 
     max_env_step: int | None = option(None, "stop after so many env steps", ge=1, unit="env steps")
     max_train_iter: int | None = option(None, "stop after so many updates", ge=1, unit="updates")
+    num_threads: int = option(
+        1, "threads of one tensor operation; small networks are quickest with one", ge=1
+    )
     logger: tuple[Any, ...] = components("logger", help="where numbers go besides metrics.jsonl")
 
 

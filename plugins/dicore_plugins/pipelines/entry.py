@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from dicore.run.launch import launch
+from dicore.run.launch import TrainRequest, launch
 
 Config = str | Path | Mapping[str, Any] | Sequence[Mapping[str, Any]]
 
@@ -37,13 +37,13 @@ def serial_pipeline(
     Raises:
         ConfigError: the config is wrong; nothing was written.
     """
-    return launch(
-        input_cfg,
+    request = TrainRequest(
+        config=input_cfg,
         mode="serial",
         seed=seed,
-        model=model,
-        max_train_iter=max_train_iter,
-        max_env_step=max_env_step,
         exp_name=exp_name,
+        max_env_step=max_env_step,
+        max_train_iter=max_train_iter,
         overrides=overrides,
-    ).policy
+    )
+    return launch(request, model=model).policy

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dicore.run.build_context import BuildContext
-from dicore_plugins.env_managers import create_env_manager
+from dicore.run.envs import make_env_manager
 
 
 @dataclass
@@ -40,8 +40,8 @@ def build_parts(cfg: Any, run: Any | None = None, *, model: Any | None = None) -
         run: Takes logs, checkpoints and the state of every part; None: nowhere.
         model: A network to use instead of the configured one.
     """
-    collector_env = create_env_manager(cfg.env, "collector", cfg.seed)
-    evaluator_env = create_env_manager(cfg.env, "evaluator", cfg.seed)
+    collector_env = make_env_manager(cfg.env, "collector", cfg.seed)
+    evaluator_env = make_env_manager(cfg.env, "evaluator", cfg.seed)
     ctx = BuildContext(
         observation_space=collector_env.observation_space,
         action_space=collector_env.action_space,

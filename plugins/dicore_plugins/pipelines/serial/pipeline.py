@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
+
 from dicore.task import OnlineRLContext, task
 from dicore_plugins.middleware.ckpt_saver import CkptSaver
 from dicore_plugins.middleware.collect import StepCollector
@@ -29,6 +31,7 @@ class SerialPipeline:
     def run(self, compiled: Any, run: Any, *, model: Any | None = None) -> Any:
         """Trains until `stop_value`, a budget, or a request to stop; returns the policy."""
         cfg = compiled.cfg
+        torch.set_num_threads(self._cfg.num_threads)
         parts = build_parts(cfg, run, model=model)
         try:
             with task.start(ctx=OnlineRLContext()):

@@ -1,0 +1,31 @@
+"""What every test relies on: few threads, and nothing left behind."""
+
+from __future__ import annotations
+
+import multiprocessing.resource_tracker
+import os
+import threading
+from collections.abc import Iterator
+
+import psutil
+import pytest
+
+# Several processes of several threads each fight for few cores; set before torch is imported.
+for variable in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+    os.environ.setdefault(variable, "1")
+
+
+@pytest.fixture(autouse=True)
+def leaves_nothing() -> Iterator[None]:
+    """Fails a test that leaves a thread or a process behind."""
+    threads = set(threading.enumerate())
+    children = {child.pid for child in psutil.Process().children()}
+    yield
+    for thread in set(threading.enumerate()) - threads:
+        thread.join(2)
+    left = [t.name for t in set(threading.enumerate()) - threads if t.is_alive()]
+    assert not left, f"threads left behind: {left}"
+    tracker = getattr(multiprocessing.resource_tracker, "_resource_tracker", None)
+    known = children | {getattr(tracker, "_pid", None)}
+    processes = [p for p in psutil.Process().children() if p.pid not in known]
+    assert not processes, f"processes left behind: {processes}"
