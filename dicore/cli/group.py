@@ -6,6 +6,8 @@ read off its file.
 
 from __future__ import annotations
 
+import gc
+
 import click
 import dicore_registry
 
@@ -45,6 +47,7 @@ class Commands(click.Group):
         entries = [entry for entry in registry.entries("command") if entry.status == "ok"]
         with formatter.section("Commands"):
             formatter.write_dl([(_spelling(entry), registry.summary(entry)) for entry in entries])
+        gc.freeze()  # the process ends here: searching it for cycles would take its time
 
 
 def _spelling(entry: dicore_registry.Entry) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import re
 import sys
 from collections.abc import Sequence
@@ -55,10 +56,9 @@ def command(
     rows = [(entry, registry.summary(entry)) for entry in entries]
     if as_json:
         _write_json(rows)
-        return
-    if rows:
-        write_table(_HEADER, [_row(entry, summary) for entry, summary in rows])
-    _write_footer(registry, [entry for entry, _ in rows], kind)
+    else:
+        _write_table(registry, rows, kind)
+    gc.freeze()  # the process ends here: searching it for cycles would take its time
 
 
 def _entries(registry: Registry, kind: str | None) -> list[Entry]:
@@ -126,7 +126,10 @@ def _write_json(rows: Sequence[tuple[Entry, str]]) -> None:
     sys.stdout.write(json.dumps(items, indent=1) + "\n")
 
 
-def _write_footer(registry: Registry, entries: Sequence[Entry], kind: str | None) -> None:
+def _write_table(registry: Registry, rows: Sequence[tuple[Entry, str]], kind: str | None) -> None:
+    if rows:
+        write_table(_HEADER, [_row(entry, summary) for entry, summary in rows])
+    entries = [entry for entry, _ in rows]
     problems = [entry for entry in entries if entry.status in _PROBLEMS]
     lines = [f"{_count(len(entries), 'component')}, {_count(len(problems), 'problem')}"]
     for entry in problems:
