@@ -11,8 +11,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import dicore_registry
 import pytest
-from dicore_registry import register
+from dicore_registry import Registry
+
+TOYS = Registry()
+"""What is installed, and beside it the parts below; nobody else sees them."""
+register = TOYS.register
 
 from dicore.config import (
     ComponentConfig,
@@ -230,6 +235,7 @@ NAMES: dict[str, Any] = {"env": "launch_env", "policy": "launch_policy"}
 @pytest.fixture(autouse=True)
 def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(dicore_registry, "default", lambda: TOYS)
     yield
     assert gc.isenabled()
 
