@@ -37,10 +37,16 @@ def crowded(world: World) -> World:
 
 @pytest.mark.parametrize("words", [["list"], ["list", "--json"], ["--help"]])
 def test_a_crowded_path_is_listed_in_time(crowded: World, words: list[str]) -> None:
+    # As after a real installation, which leaves byte code.
+    cached = {
+        "PYTHONDONTWRITEBYTECODE": "",
+        "PYTHONPYCACHEPREFIX": str(crowded.folder.parent / "byte_code"),
+    }
+    crowded.dicore(*words, **cached)
     times = []
     for _ in range(5):
         start = time.perf_counter()
-        done = crowded.dicore(*words)
+        done = crowded.dicore(*words, **cached)
         times.append(time.perf_counter() - start)
         assert (done.returncode, done.stderr) == (0, "")
     if "list" in words:
