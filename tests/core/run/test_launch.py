@@ -15,10 +15,6 @@ import dicore_registry
 import pytest
 from dicore_registry import Registry
 
-TOYS = Registry()
-"""What is installed, and beside it the parts below; nobody else sees them."""
-register = TOYS.register
-
 from dicore.config import (
     ComponentConfig,
     EnvConfig,
@@ -34,6 +30,10 @@ from dicore.errors import CheckpointError, ConfigError, EnvCreateError, UsageErr
 from dicore.run import rng
 from dicore.run.evaluate import evaluate
 from dicore.run.launch import TrainRequest, compile_request, launch
+
+TOYS = Registry()
+"""What is installed, and beside it the parts below; nobody else sees them."""
+register = TOYS.register
 
 
 class Manager:
