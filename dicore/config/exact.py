@@ -7,6 +7,8 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from dicore.config.leaf import kin
+
 __all__ = ["dumps", "loads", "scalar_type"]
 
 _FLOAT, _TUPLE, _NUMPY, _DICT = "__float__", "__tuple__", "__numpy__", "__dict__"
@@ -51,7 +53,7 @@ def scalar_type(value: Any) -> str | None:
 
 def _encode(value: Any, path: str) -> Any:
     if name := scalar_type(value):
-        return {_NUMPY: [name, _encode(value.item(), path)]}
+        return {_NUMPY: [name, _encode(kin(value), path)]}
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, float):

@@ -45,6 +45,8 @@ def convert(value: Any, hint: Any, path: str = "") -> Any:
 
 def kin(value: Any) -> Any:
     """Returns a numpy scalar as the Python value it stands for, anything else as it is."""
+    if isinstance(value, str):
+        return str.__str__(value)  # numpy's own `item` loses trailing NULs
     if hasattr(value, "dtype") and getattr(value, "shape", None) == () and hasattr(value, "item"):
         return value.item()
     return value

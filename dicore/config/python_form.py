@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from dicore.config.exact import scalar_type
+from dicore.config.leaf import kin
 
 __all__ = ["python_source"]
 
@@ -53,13 +54,13 @@ def _scalars(value: Any) -> Iterator[Any]:
 
 
 def _is_endless(value: Any) -> bool:
-    plain = value.item() if scalar_type(value) else value
+    plain = kin(value)
     return isinstance(plain, float) and not math.isfinite(plain)
 
 
 def _literal(value: Any) -> str:
     if name := scalar_type(value):
-        return f"numpy.{name}({_literal(value.item())})"
+        return f"numpy.{name}({_literal(kin(value))})"
     if isinstance(value, bool) or value is None:
         return repr(value)
     if isinstance(value, float):

@@ -249,7 +249,7 @@ class TestEnvNames:
         ("env", "problem"),
         [
             ("nowhere:Pole-v1", "env.type: no env named 'nowhere'"),
-            ("Unheard-v1", "env.type: no env named 'unheard_v1'"),
+            ("Unheard-v1", "env.type: no env named 'Unheard-v1'"),
             (
                 {"type": "provider:A", "env_id": "B", **FACTS},
                 "env.env_id: 'B' contradicts env.type",

@@ -28,6 +28,7 @@ SCALARS = (
     | st.floats()
     | st.text(st.characters(exclude_categories=[]))
     | st.sampled_from([math.inf, -math.inf, math.nan, -0.0, "'\"\n\\", "naïve ☃ 𝄞", "__tuple__"])
+    | st.just(np.str_("x\0"))
     | NUMPY
 )
 KEYS = st.text(max_size=6) | st.sampled_from(
@@ -59,6 +60,8 @@ def same(first: Any, second: Any) -> bool:
             (math.isnan(first) and math.isnan(second))
             or (first == second and math.copysign(1, first) == math.copysign(1, second))
         )
+    if isinstance(first, str):
+        return str.__str__(first) == str.__str__(second)
     return bool(first == second)
 
 

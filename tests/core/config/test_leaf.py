@@ -43,6 +43,7 @@ class Name(enum.StrEnum):
         ("a", str, "a"),
         (Name.DQN, str, "dqn"),
         (np.str_("a"), str, "a"),
+        (np.str_("a\0"), Any, "a\0"),
         (None, type(None), None),
         (None, int | None, None),
         (3, int | None, 3),
