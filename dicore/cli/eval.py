@@ -38,16 +38,27 @@ Nothing is written into the run. With --json stdout holds one JSON object and no
     metavar="CKPT",
     help="Name or path of a checkpoint.  [default: best, else the latest that is whole]",
 )
+@click.option(
+    "--trust",
+    is_flag=True,
+    help="Run code that config.json names by path (./file.py:Class, pkg.mod:Class).",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON alone.")
 def command(
-    run: str, n_episode: int | None, seed: int | None, load_path: str | None, as_json: bool
+    run: str,
+    n_episode: int | None,
+    seed: int | None,
+    load_path: str | None,
+    *,
+    trust: bool,
+    as_json: bool,
 ) -> None:
     """Measures the policy of a run: mean return over fresh episodes."""
     from dicore.run.console import say
     from dicore.run.evaluate import evaluate
 
     with contextlib.redirect_stdout(sys.stderr):  # what environments print is not the answer
-        found = evaluate(run, n_episode=n_episode, seed=seed, load_path=load_path)
+        found = evaluate(run, n_episode=n_episode, seed=seed, load_path=load_path, trust=trust)
     returns = found.returns
     if as_json:
         answer = {

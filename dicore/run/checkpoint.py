@@ -94,10 +94,12 @@ def write_state(
         manifest = _sealed(skeleton, dict(facts or {}), files)
         write_synced(unfinished / MANIFEST, (manifest,))
         replace_folder(unfinished, path)
-    except (OSError, ValueError) as error:
+    except BaseException as error:
         _discard(unfinished)
         with suppress(OSError):
             recover_one(path)
+        if not isinstance(error, OSError | ValueError):
+            raise  # somebody wants to leave at once
         raise CheckpointWriteError(
             f"{path}: the checkpoint was not written: {error}",
             hint="what was there before is untouched",

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dicore.errors import CheckpointCorruptError, CheckpointError
+from dicore.errors import CheckpointCorruptError, CheckpointError, ConfigError
 
 __all__ = ["Evaluation", "evaluate"]
 
@@ -44,6 +44,7 @@ def evaluate(
     n_episode: int | None = None,
     seed: int | None = None,
     load_path: str | Path | None = None,
+    trust: bool = False,
 ) -> Evaluation:
     """Runs episodes with the policy of a run.
 
@@ -52,12 +53,13 @@ def evaluate(
         n_episode: Number of episodes; None takes the config's.
         seed: Seed of the episodes; None takes the run's.
         load_path: Name or path of a checkpoint; None takes `best`, else the latest that is whole.
+        trust: Run code that `config.json` names by a path instead of a registered name.
 
     Raises:
         UsageError: the folder is not that of a run.
+        ConfigError: `config.json` names components that are not installed, or by a path.
         CheckpointError: there is no checkpoint, or it cannot be used.
     """
-    from dicore.config import compile_config
     from dicore.run.folder import RunFolder
     from dicore.run.store import CheckpointStore
 
@@ -68,7 +70,7 @@ def evaluate(
         raise CheckpointError(
             f"{folder}: no checkpoint that is whole", hint="name one with --load-path"
         )
-    compiled = compile_config(str(folder.config), seed=seed)
+    compiled = _compile(folder.config, seed, trust=trust)
     policy, evaluator = _build(compiled, n_episode)
     try:
         policy.eval_mode.load_state_dict(_policy_state(store.load(name), str(name)))
@@ -76,6 +78,19 @@ def evaluate(
     finally:
         evaluator.close()
     return Evaluation([float(each) for each in result.returns], str(name), compiled.seed)
+
+
+def _compile(file: Path, seed: int | None, *, trust: bool) -> Any:
+    """Compiles the config of a run, which may come from anywhere: only names may choose code."""
+    from dicore.config import compile_config
+
+    try:
+        return compile_config(str(file), seed=seed, names_only=not trust)
+    except ConfigError as error:
+        if "only names here" in error.message:
+            hint = "a run that names code by path is evaluated with --trust, if you trust it"
+            raise ConfigError(error.problems, hint=hint) from error
+        raise
 
 
 def _build(compiled: Any, n_episode: int | None) -> tuple[Any, Any]:

@@ -9,9 +9,9 @@ from __future__ import annotations
 import logging
 import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from dicore.errors import CheckpointError, CheckpointUnsafeError
 from dicore.run.atomic import displaced, recover
@@ -20,6 +20,11 @@ from dicore.run.checkpoint import read_manifest, read_state, verify, write_state
 __all__ = ["CheckpointStore", "checkpoint_name", "read_state", "write_state"]
 
 _log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+_TRIES: Final = 5
+"""Readings of a checkpoint that is being replaced, before its error counts."""
 
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _SUFFIX: Final = ".pth.tar"
@@ -96,7 +101,7 @@ class CheckpointStore:
         if not path.exists() and not path.is_symlink():
             names = ", ".join(self.names()) or "none"
             raise CheckpointError(f"{path}: no checkpoint there", hint=f"there are: {names}")
-        return read_state(path)
+        return self._settled(name, read_state)
 
     def names(self) -> list[str]:
         """Returns the checkpoints there are, oldest first, whole or not."""
@@ -124,7 +129,7 @@ class CheckpointStore:
         broken: list[str] = []
         for name in names:
             try:
-                verify(self._find(name))
+                self._settled(name, verify)
             except CheckpointError as error:
                 broken.append(f"{name} ({error.message})")
                 continue
@@ -134,6 +139,17 @@ class CheckpointStore:
         if broken:
             _log.warning("no checkpoint is whole: %s", "; ".join(broken))
         return None
+
+    def _settled(self, name: str | Path, read: Callable[[Path], T]) -> T:
+        """Reads a checkpoint; once more where a writer replaced it in the meantime."""
+        for _ in range(_TRIES):
+            before = _identity(self._find(name))
+            try:
+                return read(self._find(name))
+            except CheckpointError:
+                if _identity(self._find(name)) == before:
+                    raise
+        return read(self._find(name))
 
     def _find(self, name: str | Path) -> Path:
         if isinstance(name, Path) or "/" in name or "\\" in name:
@@ -166,6 +182,13 @@ class CheckpointStore:
             surplus = [name for name in surplus if name != whole]
         for name in surplus:
             shutil.rmtree(self.folder / name, ignore_errors=True)
+
+
+def _identity(path: Path) -> tuple[str, int] | None:
+    try:
+        return path.name, path.stat().st_ino
+    except OSError:
+        return None
 
 
 def _is_whole(path: Path) -> bool:

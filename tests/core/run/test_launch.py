@@ -442,3 +442,19 @@ def test_evaluation_says_what_it_cannot_use() -> None:
         (Path("x/ckpt") / name / "manifest.json").write_text("{}")
     with pytest.raises(CheckpointError, match="no checkpoint that is whole"):
         evaluate("x")
+
+
+def test_evaluation_runs_code_by_name_only_unless_trusted(tmp_path: Path) -> None:
+    """R-E03: a run folder may come from anywhere."""
+    mark = tmp_path / "mark"
+    Path("part.py").write_text(
+        f"from pathlib import Path\nPath({str(mark)!r}).touch()\n"
+        "from dicore.config import ComponentConfig, frozen\n"
+        "@frozen(kw_only=True)\nclass Part(ComponentConfig):\n    'A part.'\n"
+    )
+    launch(config(exp_name="x"), overrides=["policy.collect.collector=./part.py:Part"])
+    mark.unlink()
+    with pytest.raises(ConfigError, match="--trust"):
+        evaluate("x")
+    assert not mark.exists()
+    assert evaluate("x", trust=True).checkpoint == "best"

