@@ -1,0 +1,21 @@
+"""What tests of launching share."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+from pathlib import Path
+
+import dicore_registry
+import pytest
+
+from tests.core.run.launch_parts import TOYS
+
+
+@pytest.fixture
+def toys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Looks names up among the toy parts, in an empty folder."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(dicore_registry, "default", lambda: TOYS)
+    yield
+    assert gc.isenabled()

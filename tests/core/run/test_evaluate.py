@@ -1,0 +1,56 @@
+"""Evaluation of a run: what it reads, what it refuses, and that it writes nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from dicore.errors import CheckpointError, ConfigError
+from dicore.run.evaluate import evaluate
+from dicore.run.launch import launch
+from tests.core.run.launch_parts import config
+
+pytestmark = pytest.mark.usefixtures("toys")
+
+
+def test_evaluation_reads_the_best_and_writes_nothing() -> None:
+    launch(config(exp_name="x"))
+    before = {path: path.stat().st_mtime_ns for path in [Path("x"), *Path("x").rglob("*")]}
+    found = evaluate("x", n_episode=3, seed=100)
+    assert found.returns == [6.0] * 3, "three environments, not five, for three episodes"
+    assert (found.mean_return, found.std) == (6.0, 0.0)
+    assert (found.checkpoint, found.seed) == ("best", 100)
+    assert evaluate("x").seed == 0
+    after = {path: path.stat().st_mtime_ns for path in [Path("x"), *Path("x").rglob("*")]}
+    assert after == before
+    assert evaluate("x", load_path="x/ckpt/best.pth.tar").returns[0] == 8.0
+
+
+def test_evaluation_says_what_it_cannot_use() -> None:
+    run = launch(config(exp_name="x")).run
+    with pytest.raises(CheckpointError, match="there are: best"):
+        evaluate("x", load_path="iteration_3")
+    run.store.save("odd", {"something": 1})
+    with pytest.raises(CheckpointError, match="holds no policy"):
+        evaluate("x", load_path="odd")
+    for name in ("best", "odd"):
+        (Path("x/ckpt") / name / "manifest.json").write_text("{}")
+    with pytest.raises(CheckpointError, match="no checkpoint that is whole"):
+        evaluate("x")
+
+
+def test_evaluation_runs_code_by_name_only_unless_trusted(tmp_path: Path) -> None:
+    """R-E03: a run folder may come from anywhere."""
+    mark = tmp_path / "mark"
+    Path("part.py").write_text(
+        f"from pathlib import Path\nPath({str(mark)!r}).touch()\n"
+        "from dicore.config import ComponentConfig, frozen\n"
+        "@frozen(kw_only=True)\nclass Part(ComponentConfig):\n    'A part.'\n"
+    )
+    launch(config(exp_name="x"), overrides=["policy.collect.collector=./part.py:Part"])
+    mark.unlink()
+    with pytest.raises(ConfigError, match="--trust"):
+        evaluate("x")
+    assert not mark.exists()
+    assert evaluate("x", trust=True).checkpoint == "best"
