@@ -5,8 +5,9 @@ The names of the documents' table can be imported from here; each loads its modu
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from dicore_plugins.lazy import lazy
 
 if TYPE_CHECKING:
     from dicore_plugins.functional.collate import default_collate, default_decollate
@@ -25,18 +26,15 @@ __all__ = [
     "to_tensor",
 ]
 
-_HOME = {
-    "default_collate": "collate",
-    "default_decollate": "collate",
-    "get_epsilon_greedy_fn": "exploration",
-    "get_nstep_return_data": "nstep",
-    "get_train_sample": "unroll",
-    "to_device": "conversions",
-    "to_tensor": "conversions",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
-    return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+__getattr__ = lazy(
+    __name__,
+    {
+        "default_collate": ".collate",
+        "default_decollate": ".collate",
+        "get_epsilon_greedy_fn": ".exploration",
+        "get_nstep_return_data": ".nstep",
+        "get_train_sample": ".unroll",
+        "to_device": ".conversions",
+        "to_tensor": ".conversions",
+    },
+)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from dicore.interfaces.model import IModel, IModelWrapper
+
 
 class BaseWrapper:
     """Runs the model as it is; other wrappers derive from this.
@@ -15,7 +17,7 @@ class BaseWrapper:
         model: A model, or another wrapper.
     """
 
-    def __init__(self, model: Any) -> None:
+    def __init__(self, model: IModel | IModelWrapper) -> None:
         self._model = model
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:

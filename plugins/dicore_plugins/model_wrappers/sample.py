@@ -10,13 +10,14 @@ Shapes: K observations, A actions, H heads.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dicore.data.tensor import is_tensor, loaded_torch
 from dicore.errors import UsageError
+from dicore.interfaces.model import IModel, IModelWrapper
 from dicore.run.rng import stream
 from dicore_plugins.functional.sampling import (
     Array,
@@ -39,14 +40,7 @@ class ArgmaxSample(BaseWrapper):
     def forward(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
         """Runs the model and chooses."""
         output = self._model(*args, **kwargs)
-        heads = _heads(output["logit"])
-        masks = _masks(output, args, heads)
-        return {
-            **output,
-            "action": _joined(
-                output["logit"], [greedy(*head) for head in zip(heads, masks, strict=True)]
-            ),
-        }
+        return _with_action(output, output["logit"], args, greedy)
 
 
 class MultinomialSample(BaseWrapper):
@@ -60,7 +54,7 @@ class MultinomialSample(BaseWrapper):
 
     def __init__(
         self,
-        model: Any,
+        model: IModel | IModelWrapper,
         alpha: float = 1.0,
         rng: np.random.Generator | torch.Generator | None = None,
     ) -> None:
@@ -71,17 +65,17 @@ class MultinomialSample(BaseWrapper):
     def forward(self, *args: Any, alpha: float | None = None, **kwargs: Any) -> dict[str, Any]:
         """Runs the model and draws; `alpha` replaces the wrapper's own for this call."""
         output = self._model(*args, **kwargs)
-        alpha = self._alpha if alpha is None else alpha
+        sharpness = self._alpha if alpha is None else alpha
         given = output.get("prob")
-        heads = _heads(output["logit"] if given is None else given)
-        actions = []
-        for values, mask in zip(heads, _masks(output, args, heads), strict=True):
+
+        def choose(values: Array, mask: Array | None) -> Array:
             if given is None:
-                weight = softmax(values, alpha, mask)
+                weight = softmax(values, sharpness, mask)
             else:
                 weight = values if mask is None else values * mask
-            actions.append(proportional(weight, uniform(self._rng, values.shape[:-1], values)))
-        return {**output, "action": _joined(output["logit"] if given is None else given, actions)}
+            return proportional(weight, uniform(self._rng, values.shape[:-1], values))
+
+        return _with_action(output, output["logit"] if given is None else given, args, choose)
 
 
 class EpsGreedySample(BaseWrapper):
@@ -97,8 +91,8 @@ class EpsGreedySample(BaseWrapper):
 
     def __init__(
         self,
-        model: Any,
-        eps: float | None = None,
+        model: IModel | IModelWrapper,
+        eps: float = 0.1,
         rng: np.random.Generator | torch.Generator | None = None,
     ) -> None:
         super().__init__(model)
@@ -121,39 +115,25 @@ class EpsGreedySample(BaseWrapper):
             **kwargs: Of the model.
 
         Raises:
-            UsageError: no eps is given here or on construction, one is missing, or it is not a
-                probability.
+            UsageError: an eps is missing, or is not a probability.
         """
         output = self._model(*args, **kwargs)
-        heads = _heads(output["logit"])
-        masks = _masks(output, args, heads)
-        chance = _chances(self._eps if eps is None else eps, env_id, heads[0])
-        actions = []
-        for logit, mask in zip(heads, masks, strict=True):
-            noise = uniform(self._rng, (2, *logit.shape[:-1]), logit)
-            actions.append(eps_greedy(logit, chance, noise[0], noise[1], mask))
-        return {**output, "action": _joined(output["logit"], actions)}
+        given = self._eps if eps is None else eps
+
+        def choose(logit: Array, mask: Array | None) -> Array:
+            noise = uniform(self._rng, (2, len(logit)), logit)
+            return eps_greedy(logit, _chances(given, env_id, logit), noise[0], noise[1], mask)
+
+        return _with_action(output, output["logit"], args, choose)
 
 
-def _heads(logit: Any) -> Sequence[Array]:
-    return logit if isinstance(logit, list | tuple) else (logit,)
-
-
-def _joined(logit: Any, actions: list[Array]) -> Array:
-    """Returns the one action, or those of several heads side by side: [K, H]."""
-    if not isinstance(logit, list | tuple):
-        return actions[0]
-    if is_tensor(actions[0]):
-        torch = loaded_torch()
-        assert torch is not None
-        return torch.stack(actions, -1)
-    return np.stack(actions, -1)
-
-
-def _masks(
-    output: Mapping[str, Any], args: tuple[Any, ...], heads: Sequence[Array]
-) -> Sequence[Array | None]:
-    """Returns one mask, or None, per head.
+def _with_action(
+    output: Mapping[str, Any],
+    values: Any,
+    args: tuple[Any, ...],
+    choose: Callable[[Array, Array | None], Array],
+) -> dict[str, Any]:
+    """Returns the output and, beside it, the action chosen, or those of all heads: [K, H].
 
     Raises:
         UsageError: there are more or fewer masks than heads.
@@ -161,12 +141,25 @@ def _masks(
     mask = output.get("action_mask")
     if mask is None and args and isinstance(args[0], Mapping):
         mask = args[0].get("action_mask")
-    if mask is None:
-        return (None,) * len(heads)
-    masks = mask if isinstance(mask, list | tuple) else (mask,)
-    if len(masks) != len(heads):
-        raise UsageError(f"{len(masks)} action masks for {len(heads)} heads")
-    return [allowed(mask, logit) for mask, logit in zip(masks, heads, strict=True)]
+    if not isinstance(values, list | tuple):
+        action = choose(values, None if mask is None else allowed(mask, values))
+        return {**output, "action": action}
+    masks = [None] * len(values) if mask is None else mask
+    if not isinstance(masks, list | tuple) or len(masks) != len(values):
+        raise UsageError(f"{len(values)} heads need a list of as many action masks")
+    actions = [
+        choose(head, None if each is None else allowed(each, head))
+        for head, each in zip(values, masks, strict=True)
+    ]
+    return {**output, "action": _side_by_side(actions)}
+
+
+def _side_by_side(actions: list[Array]) -> Array:
+    if not is_tensor(actions[0]):
+        return np.stack(actions, -1)
+    torch = loaded_torch()
+    assert torch is not None
+    return torch.stack(actions, -1)
 
 
 def _chances(eps: Any, env_id: Sequence[int] | None, logit: Array) -> Any:
@@ -175,10 +168,6 @@ def _chances(eps: Any, env_id: Sequence[int] | None, logit: Array) -> Any:
         if not 0 <= eps <= 1:
             raise UsageError(f"eps must lie in [0, 1], got {eps!r}")
         return eps
-    if eps is None:
-        raise UsageError(
-            "eps_greedy_sample needs eps", hint="give it to forward, or on construction"
-        )
     if isinstance(eps, Mapping):
         ids = range(len(logit)) if env_id is None else [int(each) for each in env_id]
         missing = [each for each in ids if each not in eps]

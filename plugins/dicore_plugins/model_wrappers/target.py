@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
 from dicore.errors import SchemaError, UsageError
+from dicore.interfaces.model import IModel, IModelWrapper
 from dicore_plugins.model_wrappers.base import BaseWrapper
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ class TargetNetwork(BaseWrapper):
 
     def __init__(
         self,
-        model: Any,
+        model: IModel | IModelWrapper,
         update_type: Literal["assign", "momentum"] = "assign",
         kw: Mapping[str, float] | None = None,
         *,

@@ -31,13 +31,16 @@ def create_model(cfg: ComponentConfig | Mapping[str, Any] | str, ctx: Any = None
 
 
 def _compiled(options: dict[str, Any]) -> ComponentConfig:
-    from dicore_registry import default
-
     from dicore.config.compile import compile_section
     from dicore.config.signature import config_class
 
     name = options.get("type")
     if not isinstance(name, str) or not name:
         raise ConfigError("model.type: must be given: the registered name of a model", hint="dqn")
-    resolved = default().resolve("model", name, where="model.type")
-    return compile_section(config_class(resolved.target, "model"), options)
+    return compile_section(config_class(_target(name), "model"), options)
+
+
+def _target(name: str) -> Any:
+    from dicore_registry import default
+
+    return default().resolve("model", name, where="model.type").target

@@ -179,7 +179,7 @@ def test_each_head_has_its_mask() -> None:
     mask = [np.array([[0, 1, 0], [0, 0, 1]]), np.array([[1, 0], [0, 1]])]
     wrap = model_wrap(Given(logit=logit, action_mask=mask), "eps_greedy_sample", eps=0.5)
     assert wrap()["action"].tolist() == [[1, 0], [2, 1]]
-    with pytest.raises(UsageError, match="1 action masks for 2 heads"):
+    with pytest.raises(UsageError, match="2 heads need a list of as many action masks"):
         model_wrap(Given(logit=logit, action_mask=mask[0]), "argmax_sample")()
     nothing = [mask[0], np.zeros((2, 2))]
     with pytest.raises(ActionError, match="row 0"):
@@ -251,7 +251,6 @@ def test_eps_per_environment() -> None:
 @pytest.mark.parametrize(
     ("eps", "text"),
     [
-        (None, "needs eps"),
         (1.5, r"in \[0, 1\], got 1.5"),
         (float("nan"), r"in \[0, 1\]"),
         ([0.1], "2 numbers"),

@@ -60,6 +60,18 @@ def test_the_default_net_is_128_128_64() -> None:
     assert shapes == [(128, 4), (128, 128), (64, 128), (2, 64)]
 
 
+@pytest.mark.parametrize(("activation", "gain"), [("relu", 2**0.5), ("tanh", 5 / 3)])
+def test_layers_begin_orthogonal(activation: Any, gain: float) -> None:
+    """Scaled so that signals keep their size; the last layer by 1; biases zero."""
+    model = DQN(4, 2, (6, 3), activation=activation)
+    weights = [parameter for parameter in model.parameters() if parameter.dim() == 2]
+    for weight, scale in zip(weights, (gain, gain, 1.0), strict=True):
+        matrix = weight.detach()
+        gram = matrix @ matrix.T if len(matrix) <= matrix.shape[1] else matrix.T @ matrix
+        assert torch.allclose(gram, scale**2 * torch.eye(len(gram)), atol=1e-5)
+    assert not any(p.detach().any() for p in model.parameters() if p.dim() == 1)
+
+
 def test_dueling_is_its_equation() -> None:
     """Wang et al. 2016, equation 9, from the two streams read off the module."""
     model = DQN(3, 4, (8,), dueling=True)

@@ -11,6 +11,8 @@ import torch
 import torch.nn.functional as F  # noqa: N812 - torch's own name for it
 from torch import Tensor, nn
 
+from dicore_plugins.models.encoders.activation import ACTIVATIONS, initialise
+
 
 class _Layer(NamedTuple):
     channels: int
@@ -43,7 +45,9 @@ class NatureConv(nn.Module):
         fan_in = channels
         self.layers = nn.ModuleList()
         for layer in LAYERS:
-            self.layers.append(nn.Conv2d(fan_in, layer.channels, layer.kernel, layer.stride))
+            conv = nn.Conv2d(fan_in, layer.channels, layer.kernel, layer.stride)
+            initialise(conv, ACTIVATIONS["relu"].gain)
+            self.layers.append(conv)
             fan_in = layer.channels
 
     def forward(self, x: Tensor) -> Tensor:

@@ -15,7 +15,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812 - torch's own name for it
 from torch import Tensor, nn
 
-from dicore_plugins.models.encoders.activation import ACTIVATIONS, ActivationName
+from dicore_plugins.models.encoders.activation import ACTIVATIONS, ActivationName, initialise
 
 Array = npt.NDArray[np.float32]
 
@@ -41,17 +41,19 @@ class MLP(nn.Module):
         activate_output: bool = False,
     ) -> None:
         super().__init__()
-        self.layers = nn.ModuleList(
-            nn.Linear(fan_in, fan_out) for fan_in, fan_out in pairwise(sizes)
-        )
+        function = ACTIVATIONS[activation]
         self.activation = activation
-        self._activate = ACTIVATIONS[activation].by_torch
+        self._activate = function.by_torch
+        self.layers = nn.ModuleList()
         # The layers' own dicts of parameters: a tenth of the price of `layer.weight`, and right
         # when a parameter is replaced. deepcopy and pickle keep them shared with the layers.
-        self._tables: tuple[tuple[dict[str, Any], bool], ...] = tuple(
-            (layer._parameters, activate_output or index < len(self.layers) - 1)  # noqa: SLF001 - see above
-            for index, layer in enumerate(self.layers)
-        )
+        self._tables: list[tuple[dict[str, Any], bool]] = []
+        for index, (fan_in, fan_out) in enumerate(pairwise(sizes)):
+            layer = nn.Linear(fan_in, fan_out)
+            active = activate_output or index < len(sizes) - 2
+            initialise(layer, function.gain if active else 1.0)
+            self.layers.append(layer)
+            self._tables.append((layer._parameters, active))  # noqa: SLF001 - see above
 
     def forward(self, x: Tensor) -> Tensor:
         """Maps float32 [B, input] to [B, output]."""
