@@ -1,1 +1,62 @@
-"""The run: its folder, seeds and streams, checkpoints, signals and logs."""
+"""The run: its folder, seeds and streams, checkpoints, signals and logs.
+
+Names below load on first use; `dicore.run.launch` and `dicore.run.evaluate` hold the functions that
+the commands `train` and `eval` call.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from dicore.run.build_context import BuildContext
+    from dicore.run.folder import RunFolder
+    from dicore.run.log import LogHub
+    from dicore.run.metrics import read_metrics
+    from dicore.run.rng import Streams, seed_everything, stream, torch_stream
+    from dicore.run.run import Limits, Run
+    from dicore.run.seeding import episode_seed, hash_seed
+    from dicore.run.store import CheckpointStore, read_state, write_state
+
+__all__ = [
+    "BuildContext",
+    "CheckpointStore",
+    "Limits",
+    "LogHub",
+    "Run",
+    "RunFolder",
+    "Streams",
+    "episode_seed",
+    "hash_seed",
+    "read_metrics",
+    "read_state",
+    "seed_everything",
+    "stream",
+    "torch_stream",
+    "write_state",
+]
+
+_PLACES = {
+    "BuildContext": "build_context",
+    "CheckpointStore": "store",
+    "Limits": "run",
+    "LogHub": "log",
+    "Run": "run",
+    "RunFolder": "folder",
+    "Streams": "rng",
+    "episode_seed": "seeding",
+    "hash_seed": "seeding",
+    "read_metrics": "metrics",
+    "read_state": "store",
+    "seed_everything": "rng",
+    "stream": "rng",
+    "torch_stream": "rng",
+    "write_state": "store",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _PLACES:
+        raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
+    return getattr(import_module(f"{__name__}.{_PLACES[name]}"), name)

@@ -280,3 +280,19 @@ assert not {"torch", "rich", "tensorboardX", "gymnasium"} & set(sys.modules)
 """
     path = run.folder.path / "other"
     subprocess.run([sys.executable, "-c", program, str(path)], check=True)
+
+
+def test_public_names_load_on_first_use() -> None:
+    program = """
+import sys, dicore.run
+assert "numpy" not in sys.modules
+for name in dicore.run.__all__:
+    assert getattr(dicore.run, name).__name__ == name
+try:
+    dicore.run.nonsense
+except AttributeError as error:
+    assert "nonsense" in str(error)
+else:
+    raise SystemExit("found nonsense")
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)
