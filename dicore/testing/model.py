@@ -1,0 +1,147 @@
+"""The contract of models (`IModel`): rows in, a dict of outputs out, parameters that can be moved.
+
+Shapes: B rows, A actions.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from dicore.data.tensor import loaded_torch, to_tensor
+from dicore.errors import ConfigError
+from dicore.interfaces.model import IModel
+from dicore.run.rng import seed_everything
+from dicore.testing.compare import array, copied, difference
+from dicore.testing.policy.play import leaves_of
+from dicore.testing.suite import Suite, expect, skip
+
+__all__ = ["ModelContract"]
+
+Shape = int | tuple[int, ...]
+
+
+class ModelContract(Suite):
+    """Inherit it, override `make`, and every check of a model is collected."""
+
+    def make(self, obs_shape: Shape, action_shape: Shape, seed: int = 0) -> Any:
+        """Returns a model (`IModel`); one seed gives the same parameters.
+
+        Raises:
+            ConfigError: models of this kind do not take these shapes.
+        """
+        options = {"obs_shape": obs_shape, "action_shape": action_shape}
+        if loaded_torch() is None:
+            self.registered.build(options)  # whoever imports torch first also seeds it first
+        seed_everything(seed)
+        return self.registered.build(options)
+
+    def test_has_the_methods(self) -> None:
+        """It satisfies `IModel` and has parameters."""
+        model = self.make(4, 3)
+        expect(isinstance(model, IModel), f"{type(model).__name__} lacks methods of IModel")
+        expect(list(model.parameters()), "it has no parameters")
+
+    def test_answers_by_name(self) -> None:
+        """`forward` returns a dict of outputs, finite, with a row for each row."""
+        output = self.make(4, 3)(_rows(6, 4))
+        expect(isinstance(output, dict) and output, f"forward returns {type(output).__name__}")
+        _expect_rows(output, 6)
+
+    def test_takes_images(self) -> None:
+        """Observations (channels, height, width) may be bytes."""
+        model = self._made_for((4, 84, 84), 6)
+        image = np.random.default_rng(0).integers(0, 256, (3, 4, 84, 84)).astype(np.uint8)
+        _expect_rows(model(to_tensor(image)), 3)
+
+    def test_has_several_heads(self) -> None:
+        """A list of numbers of actions gives a list of logits, one of each width."""
+        logit = self._made_for(4, (3, 5))(_rows(6, 4)).get("logit")
+        if logit is None:
+            skip("it has no logits")
+        shapes = [tuple(array(each).shape) for each in logit]
+        expect(shapes == [(6, 3), (6, 5)], f"heads of 3 and 5 actions, 6 rows: {shapes}")
+
+    def test_rows_are_independent(self) -> None:
+        """A row's output does not depend on the rows beside it."""
+        model = self.make(4, 3)
+        if hasattr(model, "eval"):
+            model.eval()
+        rows = _rows(6, 4)
+        together = leaves_of(model(rows), "")
+        alone = leaves_of(model(rows[2:3]), "")
+        for (path, one), (_, other) in zip(together, alone, strict=True):
+            close = np.allclose(array(one)[2:3], array(other), atol=1e-5)
+            expect(close, f"'{path}' of one row depends on the others")
+
+    def test_leaves_its_input_alone(self) -> None:
+        """Observations stay as they were."""
+        rows = _rows(6, 4)
+        before = copied(rows)
+        self.make(4, 3)(rows)
+        expect(not difference(array(rows), before), "forward changed its input")
+
+    def test_gradients_reach_every_parameter(self) -> None:
+        """Every parameter takes part in some output."""
+        model = self.make(4, 3)
+        leaves = [leaf for _, leaf in leaves_of(model(_rows(6, 4)), "")]
+        total = sum((leaf * leaf).sum() for leaf in leaves if leaf.requires_grad)
+        total.backward()
+        without = sum(
+            parameter.grad is None or not bool((parameter.grad != 0).any())
+            for parameter in model.parameters()
+        )
+        expect(without == 0, f"{without} parameters got no gradient")
+
+    def test_same_seed_same_parameters(self) -> None:
+        """One seed, one model; another seed, another."""
+        one, same, other = (self.make(4, 3, seed).state_dict() for seed in (0, 0, 1))
+        wrong = difference(dict(one), dict(same))
+        expect(not wrong, f"one seed gave two models: {wrong}")
+        expect(difference(dict(one), dict(other)), "two seeds gave one model")
+
+    def test_state_round_trip(self) -> None:
+        """A model that loads another's state answers the same, bit for bit."""
+        model, twin = self.make(4, 3, 0), self.make(4, 3, 1)
+        twin.load_state_dict({key: value.clone() for key, value in model.state_dict().items()})
+        rows = _rows(6, 4)
+        wrong = difference(model(rows), twin(rows))
+        expect(not wrong, f"with the same state it answers otherwise: {wrong}")
+
+    def test_acts_by_numpy_alike(self) -> None:
+        """`act_numpy`, where offered, equals `logit` and sees every update at once."""
+        model = self.make(4, 3)
+        if not hasattr(model, "act_numpy"):
+            skip("it does not act by numpy (SupportsNumpyActing)")
+        act = model.act_numpy()
+        if act is None:
+            skip("it does not act by numpy at this size")
+        obs = array(_rows(6, 4))
+        for _ in range(2):
+            near = np.allclose(act(obs), array(model(to_tensor(obs))["logit"]), atol=1e-5)
+            expect(near, "acting by numpy gives other logits")
+            for parameter in model.parameters():
+                parameter.data += 0.1
+        kept = act(obs)
+        before = copied(kept)
+        act(obs + 1)
+        expect(not difference(kept, before), "a later call changed logits handed out before")
+
+    def _made_for(self, obs_shape: Shape, action_shape: Shape) -> Any:
+        try:
+            return self.make(obs_shape, action_shape)
+        except ConfigError as error:
+            skip(f"it does not take these shapes: {error.message}")
+
+
+def _rows(count: int, width: int) -> Any:
+    rng = np.random.default_rng(0)
+    return to_tensor(rng.standard_normal((count, width)).astype(np.float32))
+
+
+def _expect_rows(output: Any, count: int) -> None:
+    for path, leaf in leaves_of(output, ""):
+        value = array(leaf)
+        expect(value.shape[:1] == (count,), f"'{path}' of {count} rows is {list(value.shape)}")
+        expect(np.isfinite(value).all(), f"'{path}' is not finite")

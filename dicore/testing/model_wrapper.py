@@ -1,0 +1,162 @@
+"""The contract of model wrappers (`IModelWrapper`): a layer over a shared model, nothing copied."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from dicore.data.tensor import to_tensor
+from dicore.interfaces.model import IModelWrapper
+from dicore.testing.compare import copied, difference
+from dicore.testing.suite import Suite, expect, refuses
+
+__all__ = ["FakeModel", "ModelWrapperContract"]
+
+
+class FakeModel:
+    """A model of three logits that keeps what it returned last."""
+
+    nickname = "fake"
+
+    def __init__(self) -> None:
+        self.weight = np.arange(12, dtype=np.float32).reshape(4, 3)
+        self.returned: dict[str, Any] = {}
+
+    def forward(self, obs: Any) -> dict[str, Any]:
+        self.returned = {"logit": np.asarray(obs) @ self.weight}
+        return self.returned
+
+    __call__ = forward
+
+    def parameters(self) -> Iterator[Any]:
+        yield self.weight
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"weight": self.weight}
+
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        self.weight[...] = state_dict["weight"]
+
+
+class ModelWrapperContract(Suite):
+    """Inherit it, override `make`, and every check of a model wrapper is collected."""
+
+    forward_kwargs: Mapping[str, Any] = {}
+    """What `forward` needs besides observations."""
+
+    def make(self, model: Any) -> Any:
+        """Returns a wrapper (`IModelWrapper`) around that model."""
+        return self.registered.build(model=model)
+
+    def model(self) -> Any:
+        """Returns a model to wrap: float32 [B, 4] in, `logit` [B, 3] among the outputs.
+
+        Where models are registered, the first of them that takes such shapes.
+        """
+        if self.component is None:
+            return FakeModel()
+        from dicore.errors import DicoreError
+        from dicore.testing.component import Component
+
+        registry = self.component.registry
+        for entry in registry.entries("model"):
+            try:
+                return Component(entry, registry).build({"obs_shape": 4, "action_shape": 3})
+            except DicoreError:
+                continue
+        return FakeModel()
+
+    def test_has_the_methods(self) -> None:
+        """It satisfies `IModelWrapper`."""
+        wrapper = self.make(self.model())
+        expect(isinstance(wrapper, IModelWrapper), f"{type(wrapper).__name__} lacks methods")
+
+    def test_attributes_pass_through(self) -> None:
+        """What a layer does not define is the model's own, at any depth; the rest is an error."""
+        model = self.model()
+        model.nickname = "the model"
+        deep = self.make(self.make(self.make(model)))
+        expect(deep.nickname == "the model", f"through three layers: {deep.nickname!r}")
+        wrong = difference(dict(deep.state_dict()), dict(model.state_dict()))
+        expect(not wrong, f"state_dict through three layers differs: {wrong}")
+        with refuses(AttributeError, "an attribute that neither layer nor model has"):
+            _ = deep.no_such_attribute
+
+    def test_shares_the_model(self) -> None:
+        """Its parameters are the model's, not copies: an update is seen through every layer."""
+        model = self.model()
+        mine, its = list(self.make(self.make(model)).parameters()), list(model.parameters())
+        same = len(mine) == len(its) and all(a is b for a, b in zip(mine, its, strict=True))
+        expect(same, "its parameters are not the model's")
+
+    def test_adds_to_the_output(self) -> None:
+        """All that the model returns is there, and is what the model returned."""
+        model = self.model()
+        output = self._forward(self.make(model), _obs(model))
+        bare = model(_obs(model))
+        missing = bare.keys() - output.keys()
+        expect(not missing, f"outputs of the model that are gone: {', '.join(sorted(missing))}")
+        wrong = difference({key: output[key] for key in bare}, dict(bare))
+        expect(not wrong, f"outputs of the model that are other now: {wrong}")
+
+    def test_leaves_the_models_output_alone(self) -> None:
+        """The dict and the values that the model returned are not changed in place."""
+        returned: list[Any] = []
+        model = _Watched(self.model(), returned)
+        self._forward(self.make(model), _obs(model))
+        for output, before in returned:
+            wrong = difference(dict(output), before)
+            expect(not wrong, f"the model's output was changed in place: {wrong}")
+
+    def test_leaves_observations_alone(self) -> None:
+        """Observations stay as they were."""
+        model = self.model()
+        obs = _obs(model)
+        before = copied(obs)
+        self._forward(self.make(model), obs)
+        expect(not difference(obs, before), "forward changed its input")
+
+    def test_resets_all_or_some(self) -> None:
+        """`reset` takes nothing or ids, whether or not there is something to reset."""
+        wrapper = self.make(self.model())
+        expect(wrapper.reset() is None, "reset() returns something")
+        expect(wrapper.reset([0, 2]) is None, "reset([0, 2]) returns something")
+
+    def test_tells_its_layers(self) -> None:
+        """`info` names the layers that have an attribute, from the outermost inwards."""
+        model = self.model()
+        wrapper = self.make(self.make(model))
+        text = wrapper.info("forward")
+        expect(type(wrapper).__name__ in text, f"info('forward') does not name it: {text!r}")
+        expect(text.rstrip().endswith(type(model).__name__), f"nor the model last: {text!r}")
+
+    def _forward(self, wrapper: Any, obs: Any) -> Any:
+        return wrapper.forward(obs, **self.forward_kwargs)
+
+
+class _Watched:
+    """A model that writes down what it returned, and how that looked then."""
+
+    def __init__(self, model: Any, returned: list[Any]) -> None:
+        self._watched = model
+        self._returned = returned
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        output = self._watched(*args, **kwargs)
+        self._returned.append((output, copied(dict(output))))
+        return output
+
+    forward = __call__
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") or name in ("_watched", "_returned"):
+            raise AttributeError(name)
+        return getattr(self._watched, name)
+
+
+def _obs(model: Any) -> Any:
+    obs = np.random.default_rng(0).standard_normal((5, 4)).astype(np.float32)
+    parameters = list(model.parameters())
+    return to_tensor(obs) if parameters and hasattr(parameters[0], "detach") else obs

@@ -1,0 +1,123 @@
+"""The contract of pipelines (`IPipeline`): a training that ends, and can be repeated exactly."""
+
+from __future__ import annotations
+
+import inspect
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from dicore.errors import DicoreError
+from dicore.interfaces.pipeline import IPipeline
+from dicore.interfaces.policy import IPolicy
+from dicore.task import task
+from dicore.testing.compare import copied, difference
+from dicore.testing.suite import Suite, expect, folder, refuses, skip
+
+__all__ = ["PipelineContract"]
+
+
+class PipelineContract(Suite):
+    """Inherit it, override `make` and `config`, and every check of a pipeline is collected."""
+
+    budget = 400
+    """Env steps of each training."""
+    overrides: Sequence[str] = ("env.stop_value=inf", "pipeline.logger=[]")
+    """What every training sets."""
+
+    def make(self) -> Any:
+        """Returns a pipeline (`IPipeline`)."""
+        return self.registered.build()
+
+    def config(self) -> dict[str, Any]:
+        """Returns a config to train; where presets are registered, the first of them."""
+        registry = self.registered.registry
+        for entry in registry.entries("preset"):
+            if entry.status == "ok":
+                return dict(registry.load(entry))
+        return skip("no preset is installed; override config()")
+
+    def train(self, place: Path, *, seed: int = 0, model: Any = None, stop: bool = False) -> Any:
+        """Trains for `budget` env steps in a folder.
+
+        Returns:
+            `dicore.run.launch.Outcome`.
+        """
+        from dicore.run.launch import launch
+
+        limit = 1 if stop else self.budget
+        return launch(
+            self.config(),
+            model=model,
+            seed=seed,
+            exp_name=str(place / "run"),
+            max_env_step=limit,
+            overrides=[*self._mode(), *self.overrides],
+        )
+
+    def test_has_the_methods(self) -> None:
+        """It satisfies `IPipeline`: `run(compiled, run, *, model=None)`."""
+        pipeline = self.make()
+        expect(isinstance(pipeline, IPipeline), f"{type(pipeline).__name__} has no run")
+        try:
+            inspect.signature(pipeline.run).bind(None, None, model=None)
+        except TypeError as error:
+            expect(False, f"run(compiled, run, model=None) does not fit: {error}")
+
+    def test_trains_within_its_budget(self) -> None:
+        """It ends at its budget, returns the policy, and says what it did."""
+        with folder() as place:
+            outcome = self.train(place)
+            result = outcome.run.result
+            expect(isinstance(outcome.policy, IPolicy), f"it returns {outcome.policy!r}")
+            expect(result.stop is False, "it says that stop_value was reached")
+            near = self.budget <= result.env_step < 1.5 * self.budget + 100
+            expect(near, f"a budget of {self.budget} env steps, made: {result.env_step}")
+            expect(result.train_iter > 0, "it made no update")
+            expect((place / "run" / "ckpt" / "final").is_dir(), "it left no final checkpoint")
+
+    def test_same_seed_same_result(self) -> None:
+        """One seed gives the same parameters bit for bit, another seed others."""
+        states = []
+        for seed in (0, 0, 1):
+            with folder() as place:
+                states.append(copied(self.train(place, seed=seed).policy.learn_mode.state_dict()))
+        wrong = difference(states[0], states[1])
+        expect(not wrong, f"the same seed trained something else: {wrong}")
+        expect(difference(states[0], states[2]), "another seed trained the same")
+
+    def test_uses_the_model_given(self) -> None:
+        """A model that is handed in is the one that is trained, not a copy."""
+        with folder() as place:
+            first = self.train(place, stop=True).policy.learn_mode.get_attribute("model")
+        with folder() as place:
+            second = self.train(place, model=first, stop=True).policy
+            expect(second.learn_mode.get_attribute("model") is first, "it trained another model")
+
+    def test_leaves_nothing_running(self) -> None:
+        """Afterwards no task is running, and no thread of its own is left."""
+        before = set(threading.enumerate())
+        with folder() as place:
+            self.train(place, stop=True)
+        expect(not task.running, "the task is still running")
+        left = set(threading.enumerate()) - before
+        expect(not left, f"threads left: {[each.name for each in left]}")
+
+    def test_an_error_ends_it_cleanly(self) -> None:
+        """What a part raises surfaces as itself; the next training is not disturbed."""
+
+        class Broken:
+            """Stands where a model should."""
+
+        wrong = (AttributeError, TypeError, DicoreError)
+        with folder() as place, refuses(wrong, "training a broken model"):
+            self.train(place, model=Broken(), stop=True)
+        expect(not task.running, "the task is still running after an error")
+        with folder() as place:
+            self.train(place, stop=True)
+
+    def _mode(self) -> list[str]:
+        if self.component is None:
+            return []
+        return [f"pipeline.type={self.component.entry.qualified}"]
