@@ -17,6 +17,9 @@ __all__ = ["LoggerContract"]
 class LoggerContract(Suite):
     """Inherit it, override `make`, and every check of a logger is collected."""
 
+    grace = 2.0
+    """Seconds that a thread may take to end after `close`."""
+
     def make(self) -> Any:
         """Returns a logger (`ILogger`) that has not been opened."""
         return self.registered.build()
@@ -90,7 +93,7 @@ class LoggerContract(Suite):
             logger.open(_target(place))
             _tell(logger)
             logger.close()
-            deadline = time.monotonic() + 2.0
+            deadline = time.monotonic() + self.grace
             while (left := set(threading.enumerate()) - before) and time.monotonic() < deadline:
                 time.sleep(0.01)  # a writer that was told to end may need a moment
         expect(not left, f"threads left after close: {[each.name for each in left]}")

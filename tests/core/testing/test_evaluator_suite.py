@@ -1,0 +1,201 @@
+"""The evaluator contract: a good evaluator passes, and each check catches a planted fault."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from dicore.data import EnvBatch
+from dicore.errors import ClosedError, UsageError
+from dicore.interfaces.evaluator import EvalResult
+from dicore.testing.evaluator import EvaluatorContract
+
+from .faults import Fault, caught, names_of
+
+
+class GoodEvaluator:
+    """An evaluator as plainly as it can be written."""
+
+    def __init__(self, env: Any, policy: Any, options: Mapping[str, Any]) -> None:
+        self.env, self.policy, self.options = env, policy, options
+        self.closed = False
+        self.last = -1
+        self.best = float("-inf")
+
+    def should_eval(self, train_iter: int) -> bool:
+        due = self.last < 0 or train_iter - self.last >= self.options["eval_freq"]
+        if due and train_iter != self.last:
+            self.last = train_iter
+            return True
+        return False
+
+    def eval(
+        self, save_ckpt_fn: Any = None, train_iter: int = -1, envstep: int = -1,
+        n_episode: int | None = None,
+    ) -> EvalResult:  # fmt: skip
+        if self.closed:
+            raise ClosedError("closed")
+        returns, steps = self.play(n_episode or self.options["n_episode"])
+        mean = sum(returns) / len(returns)
+        if self.improves(mean):
+            self.best = mean
+            if save_ckpt_fn is not None:
+                save_ckpt_fn("ckpt_best.pth.tar")
+        return EvalResult(
+            self.stops(mean, train_iter), returns, self.tell(returns, steps), [{} for _ in returns]
+        )
+
+    def improves(self, mean: float) -> bool:
+        return mean > self.best
+
+    def stops(self, mean: float, train_iter: int) -> bool:
+        return mean >= self.options["stop_value"] and train_iter != 0
+
+    def tell(self, returns: list[float], steps: int) -> dict[str, float]:
+        return {
+            "return_mean": statistics.fmean(returns),
+            "return_std": statistics.pstdev(returns),
+            "return_max": max(returns),
+            "return_min": min(returns),
+            "return_median": statistics.median(returns),
+            "episode_count": float(len(returns)),
+            "envstep_count": float(steps),
+        }
+
+    def begin(self) -> None:
+        self.env.launch() if self.env.closed else self.env.reset()
+        self.policy.reset()
+
+    def play(self, count: int) -> tuple[list[float], int]:
+        if count < self.env.env_num:
+            raise UsageError("too few episodes")
+        self.begin()
+        share, rest = divmod(count, self.env.env_num)
+        quota = {env_id: share + (env_id < rest) for env_id in range(self.env.env_num)}
+        returns: list[float] = []
+        steps = 0
+        while any(quota.values()):
+            ready = self.env.ready_obs
+            obs = {env_id: ready[env_id] for env_id in ready if quota[env_id]}
+            answer = self.env.step(EnvBatch.of(self.policy.forward(obs)))
+            steps += len(answer)
+            for env_id in answer:
+                step = answer[env_id]
+                if step.done:
+                    self.policy.reset([env_id])
+                if step.done and self.counts(step):
+                    returns.append(step.info["eval_episode_return"])
+                    quota[env_id] -= 1
+        return returns, steps
+
+    def counts(self, step: Any) -> bool:
+        return not step.info.get("abnormal")
+
+    def reset_env(self, env: Any = None) -> None:
+        self.env = env or self.env
+
+    def reset_policy(self, policy: Any = None) -> None:
+        self.policy = policy or self.policy
+
+    def reset(self, policy: Any = None, env: Any = None) -> None:
+        self.last, self.best = -1, float("-inf")
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"last": self.last, "best": self.best}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        self.last, self.best = state["last"], state["best"]
+
+    def close(self) -> None:
+        self.closed = True
+        self.env.close()
+
+
+def one_short(self: Any, *args: Any, **kwargs: Any) -> EvalResult:
+    result = GoodEvaluator.eval(self, *args, **kwargs)
+    return EvalResult(result.stop, result.returns[1:], result.statistics, result.episode_info)
+
+
+def whoever_is_first(self: Any, count: int) -> tuple[list[float], int]:
+    self.begin()
+    returns: list[float] = []
+    steps = 0
+    while len(returns) < count:
+        answer = self.env.step(EnvBatch.of(self.policy.forward(self.env.ready_obs)))
+        steps += len(answer)
+        returns += [
+            answer[each].info["eval_episode_return"] for each in answer if answer[each].done
+        ]
+    return returns[:count], steps
+
+
+def few_are_fine(self: Any, count: int) -> tuple[list[float], int]:
+    return GoodEvaluator.play(self, max(count, self.env.env_num))
+
+
+def twice_for_one(self: Any, train_iter: int) -> bool:
+    return train_iter % int(self.options["eval_freq"]) == 0
+
+
+def continues(self: Any) -> None:
+    if self.env.closed:
+        self.env.launch()
+    self.policy.reset()
+
+
+def closes_once(self: Any) -> None:
+    self.env.close()
+    self.env = None
+
+
+FAULTS: list[Fault] = [
+    ("has_the_methods", {"reset": None}),
+    ("returns_one_return_per_episode", {"eval": one_short}),
+    ("the_first_episodes_count", {"play": whoever_is_first}),
+    ("fewer_episodes_than_environments_are_refused", {"play": few_are_fine}),
+    ("stops_where_the_mean_reaches_the_value",
+     {"stops": lambda self, mean, at: mean > self.options["stop_value"] and at != 0}),
+    ("stops_where_the_mean_reaches_the_value",
+     {"stops": lambda self, mean, at: mean >= self.options["stop_value"]}),
+    ("is_due_at_intervals", {"should_eval": twice_for_one}),
+    ("best_is_saved_on_improvement_alone",
+     {"improves": lambda self, mean: mean >= self.best}),
+    ("tells_statistics",
+     {"tell": lambda self, returns, steps:
+      {**GoodEvaluator.tell(self, returns, steps), "return_std": statistics.stdev(returns)}}),
+    ("policy_begins_every_episode_afresh",
+     {"policy": property(lambda self: self.mode._replace(reset=lambda data_id=None: None),
+                         lambda self, mode: setattr(self, "mode", mode))}),
+    ("abnormal_episodes_do_not_count", {
+        "counts": lambda self, step: step.info.setdefault("eval_episode_return", 0.0) is not None}),
+    ("evaluations_begin_new_episodes", {"begin": continues}),
+    ("state_round_trip", {"load_state_dict": lambda self, state: None}),
+    ("environments_and_policies_can_be_swapped", {"reset_env": lambda self, env=None: None}),
+    ("environments_and_policies_can_be_swapped", {"reset_policy": lambda self, policy=None: None}),
+    ("reset_forgets_the_best", {"reset": lambda self, policy=None, env=None: None}),
+    ("closes_once_and_for_all", {"close": closes_once}),
+    ("closes_once_and_for_all", {"close": lambda self: self.env.close()}),
+]  # fmt: skip
+
+
+class TestGoodEvaluator(EvaluatorContract):
+    def make(self, env_manager: Any, eval_mode: Any, options: Mapping[str, Any]) -> GoodEvaluator:
+        return GoodEvaluator(env_manager, eval_mode, options)
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=names_of(FAULTS))
+def test_each_check_catches_its_fault(fault: Fault) -> None:
+    error = caught(
+        EvaluatorContract,
+        lambda cls: lambda self, env, policy, options: cls(env, policy, options),
+        GoodEvaluator,
+        fault,
+    )
+    assert error is not None
+
+
+def test_every_check_has_a_planted_fault() -> None:
+    assert {check for check, _ in FAULTS} == set(EvaluatorContract.checks())

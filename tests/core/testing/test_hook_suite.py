@@ -1,0 +1,58 @@
+"""The hook contract: a good hook passes, and each check catches a planted fault."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from dicore.errors import ContractError
+from dicore.interfaces.hook import LearnerHook
+from dicore.testing.hook import HookContract
+
+from .faults import Fault, caught, names_of
+
+
+class GoodHook(LearnerHook):
+    def __init__(
+        self, name: str = "good", *, priority: int = 30, position: str = "after_iter"
+    ) -> None:
+        super().__init__(name, position=position, priority=priority)
+
+    def __call__(self, engine: Any) -> None: ...
+
+
+def anything_goes(
+    self: Any, name: str = "x", priority: Any = 1, position: Any = "after_run"
+) -> None:
+    self.name, self.priority, self.position = name, priority, position
+
+
+FAULTS: list[Fault] = [
+    ("has_the_attributes", {"name": property(lambda self: "", lambda self, value: None)}),
+    ("stands_at_a_position", {"position": "sometimes", "__init__": lambda self, **_: None}),
+    (
+        "stands_at_a_position",
+        {"position": "after_iter", "priority": True, "__init__": lambda self, **_: None},
+    ),
+    ("takes_the_full_form", {"priority": property(lambda self: 50, lambda self, value: None)}),
+    ("refuses_what_no_learner_can_place", {"__init__": anything_goes}),
+    ("is_called_with_the_learner_alone", {"__call__": lambda self, engine, step: None}),
+]
+
+
+class TestGoodHook(HookContract):
+    def make(self, **settings: Any) -> GoodHook:
+        return GoodHook(**settings)
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=names_of(FAULTS))
+def test_each_check_catches_its_fault(fault: Fault) -> None:
+    error = caught(
+        HookContract, lambda cls: lambda self, **settings: cls(**settings), GoodHook, fault
+    )
+    assert isinstance(error, ContractError)
+
+
+def test_every_check_has_a_planted_fault() -> None:
+    assert {check for check, _ in FAULTS} == set(HookContract.checks())
