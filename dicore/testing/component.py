@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from dicore_registry import Entry, Registry
-
 from dicore.config.declare import ComponentConfig
 from dicore.run.build_context import BuildContext
+from dicore_registry import Entry, Registry
 
 __all__ = ["Component"]
 

@@ -24,11 +24,10 @@ from pathlib import Path
 from typing import Any, ClassVar, NoReturn
 from unittest import SkipTest
 
-from dicore_registry import Registry, default
-from dicore_registry.importing import import_target
-
 from dicore.errors import ContractError, UsageError
 from dicore.testing.component import Component
+from dicore_registry import Registry, default
+from dicore_registry.importing import import_target
 
 __all__ = [
     "Check",

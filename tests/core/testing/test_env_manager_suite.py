@@ -1,0 +1,414 @@
+"""The env manager contract: a good manager passes, and each check catches a planted fault."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dicore.data import EnvBatch, TimestepBatch
+from dicore.errors import (
+    ActionError,
+    ClosedError,
+    EnvResetError,
+    EnvSpaceError,
+    EnvStateError,
+    EnvStepError,
+    NonFiniteError,
+    UsageError,
+)
+from dicore.run.seeding import episode_seed
+from dicore.testing.env_manager import EnvManagerContract
+
+from .faults import Fault, broken, caught, names_of
+
+
+class GoodManager:
+    """An env manager as plainly as it can be written."""
+
+    capabilities = frozenset({"reset_one", "episode_seed", "manual_reset"})
+
+    def __init__(self, env_fn: Sequence[Callable[[], Any]], options: Any = None) -> None:
+        self.fns = list(env_fn)
+        self.env_num = len(self.fns)
+        self.options = {"auto_reset": True, "episode_num": float("inf"), **(options or {})}
+        self.envs: list[Any] = [None] * self.env_num
+        self.closed = True
+        self.params: list[dict[str, Any]] = [{} for _ in self.fns]
+        self.episodes = [0] * self.env_num
+        self.run_seed, self.role = 0, "collector"
+        self.literal: dict[int, int] = {}
+        self.static = False
+
+    # ---- looking
+
+    def env(self, env_id: int) -> Any:
+        if self.envs[env_id] is None:
+            self.envs[env_id] = self.fns[env_id]()
+        return self.envs[env_id]
+
+    @property
+    def observation_space(self) -> Any:
+        return self.env(0).observation_space
+
+    @property
+    def action_space(self) -> Any:
+        return self.env(0).action_space
+
+    @property
+    def done(self) -> bool:
+        return all(count >= self.options["episode_num"] for count in self.finished)
+
+    @property
+    def ready_obs(self) -> EnvBatch[Any]:
+        self.check_open()
+        ids = [each for each in range(self.env_num) if self.state[each] == "run"]
+        return EnvBatch(np.array(ids, np.int64), self.stacked([self.obs[each] for each in ids]))
+
+    def stacked(self, rows: list[Any]) -> Any:
+        return np.array(rows, np.float32).reshape(len(rows), 4)
+
+    def env_attr(self, name: str) -> list[Any]:
+        return [getattr(self.env(each), name) for each in range(self.env_num)]
+
+    def random_action(self) -> EnvBatch[Any]:
+        ready = self.ready_obs
+        return ready.with_value({"action": np.full(len(ready), self.action_space.n - 1)})
+
+    # ---- seeds
+
+    def seed(self, seed: Any, dynamic_seed: bool | None = None, *, role: str = "collector") -> None:
+        self.static = dynamic_seed is False
+        self.literal = {}
+        if isinstance(seed, int):
+            self.run_seed, self.role = seed, role
+            self.episodes = [0] * self.env_num
+        elif len(seed) != self.env_num:
+            raise UsageError("as many seeds as environments")
+        else:
+            self.literal = dict(enumerate(seed))
+
+    def next_seed(self, env_id: int) -> int:
+        episode, self.episodes[env_id] = self.episodes[env_id], self.episodes[env_id] + 1
+        if env_id in self.literal:
+            return self.literal[env_id] if self.static else self.literal.pop(env_id)
+        return episode_seed(self.run_seed, self.role, env_id, episode)
+
+    # ---- life
+
+    def launch(self, reset_param: Any = None) -> None:
+        if not self.closed:
+            raise EnvStateError("launched already")
+        for env_id in range(self.env_num):
+            self.env(env_id)
+        self.closed = False
+        self.obs: list[Any] = [None] * self.env_num
+        self.sums = [0.0] * self.env_num
+        self.steps = [0] * self.env_num
+        self.state = ["reset"] * self.env_num
+        self.reset(reset_param)
+
+    def reset(self, reset_param: Any = None) -> None:
+        self.check_open()
+        if reset_param is None:
+            self.finished = [0] * self.env_num
+        if isinstance(reset_param, Mapping):
+            for env_id, params in reset_param.items():
+                self.remember(env_id, params)
+        for env_id in range(self.env_num) if reset_param is None else reset_param:
+            self.begin(env_id)
+
+    def remember(self, env_id: int, params: Any) -> None:
+        if params is not None:
+            self.params[env_id] = params
+
+    def begin(self, env_id: int) -> None:
+        try:
+            self.obs[env_id], _ = self.envs[env_id].reset(
+                seed=self.next_seed(env_id), **self.params[env_id]
+            )
+        except RuntimeError as error:
+            raise EnvResetError(f"env {env_id}: {error}", context={"env_id": env_id}) from error
+        self.state[env_id], self.sums[env_id], self.steps[env_id] = "run", 0.0, 0
+
+    def close(self) -> None:
+        for env in self.envs:
+            if env is not None:
+                env.close()
+        self.envs = [None] * self.env_num
+        self.closed = True
+
+    def check_open(self) -> None:
+        if self.closed:
+            raise ClosedError("not launched")
+
+    # ---- stepping
+
+    def step(self, action: Mapping[int, Any]) -> EnvBatch[Any]:
+        self.check_open()
+        batch = EnvBatch.of(action)
+        ids = [int(each) for each in batch.env_id]
+        value = batch.value["action"] if isinstance(batch.value, dict) else batch.value
+        self.check_ids(ids)
+        self.check_actions(value)
+        return EnvBatch(batch.env_id, self.stack([
+            self.step_one(env_id, value[row]) for row, env_id in enumerate(ids)
+        ]))  # fmt: skip
+
+    def check_ids(self, ids: list[int]) -> None:
+        for env_id in ids:
+            if not 0 <= env_id < self.env_num or self.state[env_id] != "run":
+                raise EnvStateError(f"env {env_id} does not wait", context={"env_id": env_id})
+
+    def check_actions(self, actions: Any) -> None:
+        for action in actions:
+            if not self.action_space.contains(np.asarray(action).astype(np.int64)) or action % 1:
+                raise ActionError(f"{action} is not legal")
+
+    def step_one(self, env_id: int, action: Any) -> tuple[Any, ...]:
+        try:
+            obs, reward, terminated, truncated, info = self.envs[env_id].step(action)
+        except RuntimeError as error:
+            self.state[env_id] = "error"
+            raise EnvStepError(f"env {env_id}: {error}", context={"env_id": env_id}) from error
+        self.check_values(env_id, obs, reward)
+        self.obs[env_id] = obs
+        self.sums[env_id] += reward
+        self.steps[env_id] += 1
+        if terminated or truncated:
+            info = self.end(env_id, dict(info))
+        return obs, reward, terminated, truncated, info
+
+    def check_values(self, env_id: int, obs: Any, reward: float) -> None:
+        if np.shape(obs) != self.observation_space.shape:
+            raise EnvSpaceError("another shape", context={"env_id": env_id})
+        if not np.isfinite(obs).all() or not np.isfinite(reward):
+            raise NonFiniteError("not finite", context={"env_id": env_id})
+
+    def end(self, env_id: int, info: dict[str, Any]) -> dict[str, Any]:
+        info |= {"eval_episode_return": self.sums[env_id], "episode_length": self.steps[env_id]}
+        self.finished[env_id] += 1
+        self.state[env_id] = "ended"
+        if self.options["auto_reset"] and self.finished[env_id] < self.options["episode_num"]:
+            self.begin(env_id)
+        return info
+
+    def stack(self, steps: list[tuple[Any, ...]]) -> TimestepBatch:
+        obs, reward, terminated, truncated, info = zip(*steps, strict=True)
+        return TimestepBatch(
+            self.stacked(list(obs)), np.array(reward, np.float32), np.array(terminated),
+            np.array(truncated), list(info),
+        )  # fmt: skip
+
+    # ---- state
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"seed": self.run_seed, "role": self.role, "episodes": list(self.episodes)}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        self.run_seed, self.role = state["seed"], state["role"]
+        self.episodes = list(state["episodes"])
+
+
+def makes_early(self: Any, env_fn: Any, options: Any = None) -> None:
+    GoodManager.__init__(self, env_fn, options)
+    self.envs = [fn() for fn in self.fns]
+
+
+def makes_twice(self: Any, reset_param: Any = None) -> None:
+    self.envs = [None] * self.env_num
+    GoodManager.launch(self, reset_param)
+
+
+def relaunches(self: Any, reset_param: Any = None) -> None:
+    self.closed = True
+    GoodManager.launch(self, reset_param)
+
+
+def closes_again(self: Any) -> None:
+    for env in self.envs:
+        if env is not None:
+            env.close()
+    self.closed = True
+
+
+def mixes(self: Any, steps: list[tuple[Any, ...]]) -> TimestepBatch:
+    timestep = GoodManager.stack(self, steps)
+    timestep.reward = np.roll(timestep.reward, 1)
+    return timestep
+
+
+def steps_all(self: Any, action: Mapping[int, Any]) -> EnvBatch[Any]:
+    for env_id in set(range(self.env_num)) - set(action):
+        if not self.closed and self.state[env_id] == "run":
+            self.step_one(env_id, 0)
+    return GoodManager.step(self, action)
+
+
+def dicts_of_actions(self: Any, action: Mapping[int, Any]) -> EnvBatch[Any]:
+    if isinstance(next(iter(dict(action).values())), dict):
+        raise KeyError("actions only")
+    return GoodManager.step(self, action)
+
+
+def as_tuples(self: Any, steps: list[tuple[Any, ...]]) -> Any:
+    timestep = GoodManager.stack(self, steps)
+    timestep.reward = timestep.reward.astype(np.float64)
+    return timestep
+
+
+def first_of_the_next(self: Any, env_id: int, action: Any) -> tuple[Any, ...]:
+    _, *rest = GoodManager.step_one(self, env_id, action)
+    return (self.obs[env_id], *rest)
+
+
+def always_terminal(self: Any, env_id: int, action: Any) -> tuple[Any, ...]:
+    obs, reward, terminated, truncated, info = GoodManager.step_one(self, env_id, action)
+    return obs, reward, terminated or truncated, False, info
+
+
+def tells_always(self: Any, env_id: int, action: Any) -> tuple[Any, ...]:
+    *rest, info = GoodManager.step_one(self, env_id, action)
+    return (*rest, {"eval_episode_return": self.sums[env_id], **info})
+
+
+def known_ids_only(self: Any, ids: list[int]) -> None:
+    for env_id in ids:
+        if env_id >= self.env_num:
+            raise EnvStateError("no such environment")
+
+
+def no_names(self: Any, ids: list[int]) -> None:
+    for env_id in ids:
+        if env_id >= self.env_num:
+            self.step_one(0, 0)
+            raise EnvStateError("no such environment")
+
+
+def one_block(self: Any, rows: list[Any]) -> Any:
+    out = self.__dict__.setdefault("block", np.zeros((16, 4), np.float32))[: len(rows)]
+    out[:] = np.array(rows).reshape(len(rows), 4)
+    return out
+
+
+def one_episode_more(self: Any) -> bool:
+    return all(count > self.options["episode_num"] for count in self.finished)
+
+
+def resets_all(self: Any, reset_param: Any = None) -> None:
+    GoodManager.reset(self, None)
+
+
+def only_once(self: Any, env_id: int) -> None:
+    GoodManager.begin(self, env_id)
+    self.params[env_id] = {}
+
+
+def always_resets(self: Any, env_id: int, info: dict[str, Any]) -> dict[str, Any]:
+    info = GoodManager.end(self, env_id, info)
+    self.begin(env_id)
+    return info
+
+
+def adds_the_id(self: Any, env_id: int) -> int:
+    episode, self.episodes[env_id] = self.episodes[env_id], self.episodes[env_id] + 1
+    return self.literal.get(env_id, self.run_seed + env_id + 100 * episode)
+
+
+def by_chance(self: Any, env_id: int) -> int:
+    return int(np.random.default_rng().integers(2**31))
+
+
+def near_literal(self: Any, env_id: int) -> int:
+    return GoodManager.next_seed(self, env_id) + 1
+
+
+def never_static(self: Any, env_id: int) -> int:
+    self.static = False
+    return GoodManager.next_seed(self, env_id)
+
+
+def raises_bare(self: Any, env_id: int, action: Any) -> tuple[Any, ...]:
+    try:
+        return GoodManager.step_one(self, env_id, action)
+    except EnvStepError as error:
+        raise EnvStepError("a step failed") from error
+
+
+def stays_broken(self: Any, env_id: int) -> None:
+    if self.state[env_id] != "error":
+        GoodManager.begin(self, env_id)
+
+
+def resets_bare(self: Any, env_id: int) -> None:
+    try:
+        GoodManager.begin(self, env_id)
+    except EnvResetError as error:
+        raise EnvResetError("a reset failed") from error
+
+
+FAULTS: list[Fault] = [
+    ("has_the_methods", {"seed": None}),
+    ("makes_environments_late", {"__init__": makes_early}),
+    ("makes_environments_late", {"launch": makes_twice}),
+    ("launch_is_once", {"launch": relaunches}),
+    ("closed_is_closed", {"check_open": lambda self: None}),
+    ("closes_every_environment_once", {"close": closes_again}),
+    ("answers_are_matched_by_id", {"stack": mixes}),
+    ("steps_named_environments_alone", {"step": steps_all}),
+    ("takes_actions_in_every_form", {"step": dicts_of_actions}),
+    ("timesteps_are_tuples_of_four", {"stack": as_tuples}),
+    ("the_last_observation_is_the_true_one", {"step_one": first_of_the_next}),
+    ("the_last_observation_is_the_true_one", {"step_one": always_terminal}),
+    ("ends_tell_the_whole_return", {"step_one": tells_always}),
+    ("refuses_ids_that_do_not_wait", {"check_ids": lambda self, ids: None}),
+    ("refuses_ids_that_do_not_wait", {"check_ids": no_names}),
+    ("refuses_illegal_actions", {"check_actions": lambda self, actions: None}),
+    ("what_is_handed_out_never_changes", {"stacked": one_block}),
+    ("counts_episodes", {"done": property(one_episode_more)}),
+    ("resets_some", {"reset": resets_all}),
+    ("remembers_reset_parameters", {"begin": only_once}),
+    ("waits_for_reset_where_told_so", {"end": always_resets}),
+    ("one_seed_one_run", {"next_seed": adds_the_id}),
+    ("one_seed_one_run", {"next_seed": by_chance}),
+    ("listed_seeds_are_literal", {"next_seed": near_literal}),
+    ("static_seeds_repeat", {"next_seed": never_static}),
+    ("state_round_trip", {"load_state_dict": lambda self, state: None}),
+    ("a_failing_step_is_named", {"step_one": raises_bare}),
+    ("a_failing_step_is_named", {"begin": stays_broken}),
+    ("a_failing_reset_is_named", {"begin": resets_bare}),
+    ("bad_observations_are_caught", {"check_values": lambda self, env_id, obs, reward: None}),
+    ("attributes_of_all", {"__getattr__": lambda self, name: getattr(self.envs[0], name)}),
+    ("random_actions_are_legal", {"random_action": lambda self: dict.fromkeys(range(3), 3)}),
+]
+
+
+class TestGoodManager(EnvManagerContract):
+    def make(self, env_fn: Any, options: Any = None) -> GoodManager:
+        return GoodManager(env_fn, options)
+
+
+class TestWithoutCapabilities(EnvManagerContract):
+    """Natively vectorised managers can do less; what they do not declare is not asked."""
+
+    def make(self, env_fn: Any, options: Any = None) -> GoodManager:
+        cannot = {"capabilities": frozenset(), "next_seed": by_chance, "reset": resets_all}
+        manager: GoodManager = broken(GoodManager, cannot)(env_fn, options)
+        return manager
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=names_of(FAULTS))
+def test_each_check_catches_its_fault(fault: Fault) -> None:
+    error = caught(
+        EnvManagerContract,
+        lambda cls: lambda self, env_fn, options=None: cls(env_fn, options),
+        GoodManager,
+        fault,
+    )
+    assert error is not None
+
+
+def test_every_check_has_a_planted_fault() -> None:
+    assert {check for check, _ in FAULTS} == set(EnvManagerContract.checks())
