@@ -6,9 +6,9 @@ import gc
 from collections.abc import Iterator
 from pathlib import Path
 
-import dicore_registry
 import pytest
 
+import dicore_registry
 from tests.core.run.launch_parts import TOYS
 
 

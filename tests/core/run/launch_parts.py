@@ -9,7 +9,6 @@ import signal
 from typing import Any
 
 import pytest
-from dicore_registry import Registry
 
 from dicore.config import (
     ComponentConfig,
@@ -24,6 +23,7 @@ from dicore.config import (
 )
 from dicore.errors import ConfigError, EnvCreateError
 from dicore.run import rng
+from dicore_registry import Registry
 
 TOYS = Registry()
 """What is installed, and beside it the parts below; nobody else sees them."""

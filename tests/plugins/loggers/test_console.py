@@ -12,9 +12,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from dicore_plugins.loggers.console import ConsoleLogger
 
 from dicore.interfaces.logger import ILogger, LogTarget
+from dicore_plugins.loggers.console import ConsoleLogger
 
 PROGRAM = """
 import sys, time

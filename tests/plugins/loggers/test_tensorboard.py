@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from dicore_plugins.loggers.tensorboard import TensorBoardLogger
 
 from dicore.interfaces.logger import ILogger, LogTarget, SupportsHistograms
+from dicore_plugins.loggers.tensorboard import TensorBoardLogger
 
 pytest.importorskip("tensorboard")
 
