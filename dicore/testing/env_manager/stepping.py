@@ -44,13 +44,13 @@ class SteppingChecks(ManagerChecks):
         with folder() as place:
             journal = place / "journal"
             with closing(self.make(envs(3, journal=journal))) as manager:
-                expect(not count_of(journal), f"construction did {count_of(journal)}")
+                expect(not count_of(journal), f"construction did {lines(journal)}")
                 spaces = manager.observation_space, manager.action_space
                 expect(spaces[0].shape == (4,) and spaces[1].n == 3, f"its spaces are {spaces}")
-                expect(count_of(journal, "made") <= 1, f"the spaces did {count_of(journal)}")
+                expect(count_of(journal, "made") <= 1, f"the spaces did {lines(journal)}")
                 expect(not count_of(journal, "reset"), "asking for spaces reset an environment")
                 manager.launch()
-                expect(count_of(journal, "made") == 3, f"launch did {count_of(journal)}")
+                expect(count_of(journal, "made") == 3, f"launch did {lines(journal)}")
 
     def test_launch_is_once(self) -> None:
         """Launched, all environments wait for an action; launching again is an error."""

@@ -1,0 +1,93 @@
+"""The middleware contract: good ones pass, and each check catches a planted fault."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from dicore.task import Task, middleware
+from dicore.testing.middleware import MiddlewareContract
+
+from .faults import Fault, caught, names_of
+
+
+class GoodMiddleware:
+    reads = ("train_data",)
+    writes = ("train_output", "train_iter")
+    optional = ("collect_kwargs",)
+
+    def __call__(self, ctx: Any) -> Any:
+        ctx.train_output = [len(ctx.train_data)]
+        ctx.train_iter += 1
+        yield
+        ctx.collect_kwargs.clear()
+
+
+def asks_for_more(self: Any, ctx: Any, cfg: Any) -> None: ...
+
+
+def reads_secretly(self: Any, ctx: Any) -> None:
+    ctx.train_iter += ctx.env_step
+
+
+def reads_afterwards(self: Any, ctx: Any) -> Any:
+    yield
+    assert ctx.eval_value < 1
+
+
+def writes_secretly(self: Any, ctx: Any) -> None:
+    ctx.env_step = len(ctx.train_data)
+
+
+def once_only(self: Any, ctx: Any) -> None:
+    if ctx.total_step:
+        raise RuntimeError("a second step")
+
+
+def twice(self: Any, ctx: Any) -> Any:
+    yield
+    yield
+
+
+FAULTS: list[Fault] = [
+    ("is_called_with_the_context_alone", {"__call__": asks_for_more}),
+    ("declares_fields_of_its_context", {"writes": ("train_outptu",)}),
+    ("declares_fields_of_its_context", {"optional": ("no_such_field",)}),
+    ("touches_what_it_declares", {"__call__": reads_secretly}),
+    ("touches_what_it_declares", {"__call__": reads_afterwards}),
+    ("touches_what_it_declares", {"__call__": writes_secretly}),
+    ("runs_step_after_step", {"__call__": once_only}),
+    ("runs_step_after_step", {"__call__": twice}),
+]
+
+
+class Contract(MiddlewareContract):
+    def prepare(self, ctx: Any) -> None:
+        ctx.train_data = [1, 2, 3]
+
+
+class TestGoodMiddleware(Contract):
+    def make(self, task: Task) -> GoodMiddleware:
+        return GoodMiddleware()
+
+
+class TestFactory(Contract):
+    """A function made by a factory, which clears a field that it only looks at."""
+
+    def make(self, task: Task) -> Any:
+        @middleware(optional=["train_data"])
+        def push(ctx: Any) -> None:
+            assert ctx.train_data
+            ctx.train_data = None
+
+        return push
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=names_of(FAULTS))
+def test_each_check_catches_its_fault(fault: Fault) -> None:
+    assert caught(Contract, lambda cls: lambda self, task: cls(), GoodMiddleware, fault) is not None
+
+
+def test_every_check_has_a_planted_fault() -> None:
+    assert {check for check, _ in FAULTS} == set(MiddlewareContract.checks())
