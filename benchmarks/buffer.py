@@ -1,6 +1,6 @@
 """P6 and P8: the uniform buffer beside cpprb, SB3, and the hand-written limit.
 
-    python benchmarks/buffer.py
+python benchmarks/buffer.py
 """
 
 from __future__ import annotations
@@ -40,7 +40,9 @@ def dicore_buffer() -> NaiveReplayBuffer:
 def sample_contenders() -> dict[str, Callable[[], object]]:
     buffer, columns = dicore_buffer(), rows(CAPACITY)
     rng = np.random.default_rng(0)
-    outs = {key: np.empty((BATCH, *column.shape[1:]), column.dtype) for key, column in columns.items()}
+    outs = {
+        key: np.empty((BATCH, *column.shape[1:]), column.dtype) for key, column in columns.items()
+    }
     views = {key: torch.from_numpy(out) for key, out in outs.items()}
 
     def hand() -> dict[str, torch.Tensor]:
@@ -60,8 +62,11 @@ def sample_contenders() -> dict[str, Callable[[], object]]:
         missing("P6", "cpprb")
         return contenders
     shapes = {
-        "obs": {"shape": 4}, "next_obs": {"shape": 4}, "action": {"dtype": np.int64},
-        "reward": {}, "done": {},
+        "obs": {"shape": 4},
+        "next_obs": {"shape": 4},
+        "action": {"dtype": np.int64},
+        "reward": {},
+        "done": {},
     }
     peer = ReplayBuffer(CAPACITY, shapes)
     peer.add(**columns)
@@ -87,7 +92,10 @@ def push_contenders() -> dict[str, Callable[[], object]]:
             column[cursor:stop] = few[key]
         cursor = stop
 
-    contenders: dict[str, Callable[[], object]] = {"dicore": lambda: buffer.push(batch), "slice assignment": hand}
+    contenders: dict[str, Callable[[], object]] = {
+        "dicore": lambda: buffer.push(batch),
+        "slice assignment": hand,
+    }
     try:
         from gymnasium import spaces
         from stable_baselines3.common.buffers import ReplayBuffer
@@ -95,7 +103,9 @@ def push_contenders() -> dict[str, Callable[[], object]]:
         missing("P8", "stable-baselines3")
         return contenders
     box = spaces.Box(-10, 10, (4,), np.float32)
-    peer = ReplayBuffer(CAPACITY, box, spaces.Discrete(2), n_envs=PUSH, handle_timeout_termination=False)
+    peer = ReplayBuffer(
+        CAPACITY, box, spaces.Discrete(2), n_envs=PUSH, handle_timeout_termination=False
+    )
     infos: list[dict[str, object]] = [{} for _ in range(PUSH)]
 
     def sb3() -> None:
@@ -110,9 +120,7 @@ def main() -> None:
     contest(
         "P6", sample_contenders(), 1, "batches/s", against={"cpprb": 2.5, "hand ndarray.take": 0.8}
     )
-    contest(
-        "P8", push_contenders(), PUSH, "rows/s", against={"SB3": 1.3, "slice assignment": 0.7}
-    )
+    contest("P8", push_contenders(), PUSH, "rows/s", against={"SB3": 1.3, "slice assignment": 0.7})
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping
+from pathlib import Path
 
 ROUNDS = int(os.environ.get("BENCH_ROUNDS", "7"))
 ROUND_S = float(os.environ.get("BENCH_ROUND_S", "0.25"))
@@ -23,8 +24,8 @@ ROUND_S = float(os.environ.get("BENCH_ROUND_S", "0.25"))
 def machine() -> str:
     """Returns processor, cores and Python in one line."""
     try:
-        with open("/proc/cpuinfo", encoding="utf-8") as lines:
-            model = next(line.split(":")[1].strip() for line in lines if "model name" in line)
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+        model = next(line.split(":")[1].strip() for line in lines if "model name" in line)
     except (OSError, StopIteration):
         model = platform.processor() or platform.machine()
     return f"{model}, {os.cpu_count()} cores, Python {platform.python_version()}"

@@ -1,6 +1,6 @@
 """P12: one double-DQN update with sampling, beside SB3 (plain DQN) and a bare loop.
 
-    python benchmarks/update.py
+python benchmarks/update.py
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The task form: a training as a list of middleware that you can change line by line.
 
-    python examples/task_form.py --max-env-step 20000
+python examples/task_form.py --max-env-step 20000
 """
 
 from __future__ import annotations

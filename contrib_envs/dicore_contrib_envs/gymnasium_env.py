@@ -47,7 +47,9 @@ class GymnasiumConfig(EnvConfig):
         try:
             return gymnasium.make(self.env_id, **self.make_kwargs)
         except gymnasium.error.DependencyNotInstalled as error:
-            raise ConfigError(f"env.env_id: '{self.env_id}' needs another package: {error}") from error
+            raise ConfigError(
+                f"env.env_id: '{self.env_id}' needs another package: {error}"
+            ) from error
         except gymnasium.error.UnregisteredEnv as error:
             raise ConfigError(
                 f"env.env_id: gymnasium has no '{self.env_id}': {error}", hint=_newer(self.env_id)

@@ -80,8 +80,7 @@ class Batch:
             return [tree_row(columns, index) for index in range(self._length)]
         keys = tuple(columns)
         return [
-            dict(zip(keys, values, strict=True))
-            for values in zip(*columns.values(), strict=True)
+            dict(zip(keys, values, strict=True)) for values in zip(*columns.values(), strict=True)
         ]
 
     def map(self, fn: Callable[[Any], Any]) -> Batch:

@@ -53,8 +53,8 @@ class EnvBatch(Mapping[int, Any], Generic[V]):
         ids = np.fromiter(mapping.keys(), np.int64, len(mapping))
         values = list(mapping.values())
         if values and isinstance(values[0], Timestep):
-            return cls(ids, TimestepBatch.stack(values))
-        return cls(ids, tree_stack(values) if values else {})
+            return EnvBatch(ids, TimestepBatch.stack(values))
+        return EnvBatch(ids, tree_stack(values) if values else {})
 
     def with_value(self, value: Any) -> EnvBatch[Any]:
         """Returns other values [K, ...] for the same environments, in the same order."""

@@ -36,7 +36,13 @@ class Timestep(_Fields):
     terminated: bool
 
     def __new__(
-        cls, obs: Any, reward: Any, done: bool, info: dict[str, Any], *, truncated: bool = False,
+        cls,
+        obs: Any,
+        reward: Any,
+        done: bool,
+        info: dict[str, Any],
+        *,
+        truncated: bool = False,
         terminated: bool | None = None,
     ) -> Self:
         self = super().__new__(cls, obs, reward, done, info)
@@ -99,7 +105,7 @@ class TimestepBatch:
 
     @property
     def done(self) -> npt.NDArray[np.bool_]:
-        """bool [K]: terminated or truncated."""
+        """Bool [K]: terminated or truncated."""
         return self.terminated | self.truncated
 
     def row(self, index: Any) -> Timestep:

@@ -44,7 +44,9 @@ def tree_stack(trees: list[Tree]) -> Tree:
     """
     first = trees[0]
     try:
-        if type(first) is dict and not any(isinstance(v, dict | list | tuple) for v in first.values()):
+        if type(first) is dict and not any(
+            isinstance(v, dict | list | tuple) for v in first.values()
+        ):
             return {key: stack([tree[key] for tree in trees]) for key in first}
         return optree.tree_map(lambda *leaves: stack(list(leaves)), first, *trees[1:])
     except KeyError as error:

@@ -1,1 +1,1 @@
-"""One file per role: the Protocol that callers rely on, and the `Kind` that config and suites use."""
+"""One file per role: the Protocol that callers rely on, and the `Kind` it is registered under."""

@@ -74,7 +74,7 @@ class IEnvManager(Protocol):
         """Acts in the environments named and returns their timesteps (a `TimestepBatch`).
 
         Args:
-            action: `{env_id: action}` or `{env_id: {'action': action}}`, or an `EnvBatch` of either.
+            action: `{env_id: action}`, `{env_id: {'action': action}}`, or an `EnvBatch` of either.
 
         Raises:
             EnvStateError: an environment named does not wait for an action.

@@ -36,7 +36,7 @@ class ILearner(Protocol):
 
     @property
     def priority_info(self) -> dict[str, Any]:
-        """`priority`, `replay_buffer_idx` and `replay_unique_id` of the last batch; may be empty."""
+        """`priority`, `replay_buffer_idx` and `replay_unique_id` of the last batch."""
 
     def train(
         self, data: Any, envstep: int = -1, policy_kwargs: Mapping[str, Any] | None = None

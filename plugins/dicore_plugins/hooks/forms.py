@@ -66,7 +66,10 @@ def hook_problems(hook: Any) -> Iterator[tuple[str, str]]:
                 default_registry().find("learner_hook", spec["type"], path)
             position = spec.get("position", "after_iter")
             if position not in POSITIONS:
-                yield f"{path}.position", f"expected one of {', '.join(POSITIONS)}, got {position!r}"
+                yield (
+                    f"{path}.position",
+                    f"expected one of {', '.join(POSITIONS)}, got {position!r}",
+                )
         except DicoreError as error:
             yield path, str(error).removeprefix(f"{path}: ")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Generator, Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 from dicore.data import Batch
@@ -47,7 +48,7 @@ def _pieces(trajectories: Any, ends: Sequence[int]) -> list[Any]:
     cuts = [0, *(end + 1 for end in ends)]
     if cuts[-1] < len(trajectories):
         cuts.append(len(trajectories))
-    return [trajectories[start:stop] for start, stop in zip(cuts, cuts[1:], strict=False)]
+    return [trajectories[start:stop] for start, stop in pairwise(cuts)]
 
 
 Source = Any | Sequence[tuple[Any, float]] | Mapping[str, Any]
@@ -126,8 +127,7 @@ def _shortage(source: Source, size: int) -> str:
         wanted = [(each, size) for each in source.values()]
     elif isinstance(source, list | tuple):
         wanted = [
-            (each, count)
-            for (each, _), count in zip(source, _shares(source, size), strict=True)
+            (each, count) for (each, _), count in zip(source, _shares(source, size), strict=True)
         ]
     else:
         wanted = [(source, size)]

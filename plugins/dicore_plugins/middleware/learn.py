@@ -41,9 +41,7 @@ def trainer(cfg: Any, policy: Any, *, run: Any | None = None) -> Callable[[Onlin
     return train
 
 
-@middleware(
-    reads=["train_iter", "env_step"], writes=["train_output", "train_iter", "train_data"]
-)
+@middleware(reads=["train_iter", "env_step"], writes=["train_output", "train_iter", "train_data"])
 class OffPolicyLearner:
     """Draws and learns `update_per_collect` times per step.
 

@@ -26,9 +26,11 @@ def termination_checker(
 
     @middleware(reads=["env_step", "train_iter"])
     def check(ctx: OnlineRLContext) -> None:
-        if ctx.env_step >= env_steps or ctx.train_iter >= updates:
-            task.finish = True
-        elif run is not None and run.stop_requested:
+        if (
+            ctx.env_step >= env_steps
+            or ctx.train_iter >= updates
+            or (run is not None and run.stop_requested)
+        ):
             task.finish = True
 
     return check

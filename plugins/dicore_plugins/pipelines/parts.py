@@ -1,4 +1,4 @@
-"""The parts of a run, made from its compiled config; what pipelines and hand-written mains share."""
+"""The parts of a run, made from its compiled config."""
 
 from __future__ import annotations
 

@@ -20,7 +20,9 @@ def row_lists(draw: st.DrawFn) -> Rows:
     """Lists of rows that share keys, shapes and dtypes; one column may be nested."""
     keys = draw(st.lists(st.sampled_from("abcd"), min_size=1, max_size=4, unique=True))
     shapes = {key: tuple(draw(st.lists(st.integers(0, 3), max_size=2))) for key in keys}
-    dtypes = {key: draw(st.sampled_from([np.float32, np.int64, np.uint8, np.bool_])) for key in keys}
+    dtypes = {
+        key: draw(st.sampled_from([np.float32, np.int64, np.uint8, np.bool_])) for key in keys
+    }
     nested = draw(st.booleans())
     count = draw(st.integers(1, 6))
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import pickle
+import pickle  # noqa: TID251 - timesteps cross process borders
 
 import numpy as np
 import pytest

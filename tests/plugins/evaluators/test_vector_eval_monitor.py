@@ -37,7 +37,7 @@ def test_the_first_episodes_count() -> None:
 
 
 def test_fewer_episodes_than_environments_are_refused() -> None:
-    with pytest.raises(UsageError, match="3 episodes .* 5 environments"):
+    with pytest.raises(UsageError, match=r"3 episodes .* 5 environments"):
         VectorEvalMonitor(5, 3)
 
 

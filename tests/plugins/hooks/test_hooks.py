@@ -45,11 +45,17 @@ def test_the_simple_form_makes_one_hook_per_key() -> None:
 
 
 def test_both_forms_mix() -> None:
-    full = {"type": "save_ckpt", "name": "mine", "priority": 40, "position": "after_iter",
-            "ext_args": {"freq": 3}}
+    full = {
+        "type": "save_ckpt",
+        "name": "mine",
+        "priority": 40,
+        "position": "after_iter",
+        "ext_args": {"freq": 3},
+    }
     hooks = build_hooks({"log_show_after_iter": 5, "any_name": full})
     assert [(hook.name, hook.priority) for hook in hooks] == [
-        ("log_show_after_iter", 20), ("mine", 40),
+        ("log_show_after_iter", 20),
+        ("mine", 40),
     ]
     assert build_hooks([full, "log_show"])[1].name == "log_show"
 
@@ -95,13 +101,19 @@ def test_merging_and_showing() -> None:
     hooks = merge_hooks([one], [two])
     assert hooks["after_iter"] == [two, one]
     add_learner_hook(hooks, LogShowHook("between", priority=20))
-    assert [line.split()[-1] for line in show_hooks(hooks).splitlines()] == ["two", "between", "one"]
+    assert [line.split()[-1] for line in show_hooks(hooks).splitlines()] == [
+        "two",
+        "between",
+        "one",
+    ]
     assert build_learner_hook_by_cfg("log_show").name == "log_show"  # type: ignore[union-attr]
 
 
 def test_checkpoints_by_interval_and_after_the_run() -> None:
     saved: list[int] = []
-    engine = SimpleNamespace(last_iter=0, rank=0, save_checkpoint=lambda: saved.append(engine.last_iter))
+    engine = SimpleNamespace(
+        last_iter=0, rank=0, save_checkpoint=lambda: saved.append(engine.last_iter)
+    )
     hook, last = SaveCkptHook(freq=10), SaveCkptHook(position="after_run")
     for engine.last_iter in range(4, 50, 4):
         hook(engine)
@@ -135,7 +147,8 @@ def test_log_show_writes_means_against_updates_and_env_steps() -> None:
     for _ in range(3):
         engine.train([], envstep=9)
     assert written == [
-        ("learner/total_loss_iter", 0.0, 2), ("learner/total_loss_step", 0.0, 9),
+        ("learner/total_loss_iter", 0.0, 2),
+        ("learner/total_loss_step", 0.0, 9),
     ]
     assert engine.monitor == {"total_loss": 0.0}
     assert len(engine.log_buffer) == 1

@@ -91,7 +91,10 @@ def test_start_runs_to_the_end_of_its_iterations() -> None:
     engine.close()
     names = [name for name, _ in calls]
     assert {position: names.count(position) for position in POSITIONS} == {
-        "before_run": 1, "before_iter": 10, "after_iter": 10, "after_run": 1,
+        "before_run": 1,
+        "before_iter": 10,
+        "after_iter": 10,
+        "after_run": 1,
     }
     assert engine.learn_info["learner_done"]
 

@@ -28,7 +28,9 @@ def example(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def parameters(policy: Any) -> torch.Tensor:
-    return torch.cat([each.detach().reshape(-1) for each in policy.get_attribute("model").parameters()])
+    return torch.cat(
+        [each.detach().reshape(-1) for each in policy.get_attribute("model").parameters()]
+    )
 
 
 @pytest.mark.parametrize("seed", [0, 3])

@@ -36,7 +36,7 @@ class Dataloader:
                 continue
             try:
                 batch = self._source()
-            except BaseException as error:  # noqa: BLE001 - raised again where the batch is awaited
+            except BaseException as error:
                 self._batches.put((None, error))
                 return
             self._batches.put((batch, None))

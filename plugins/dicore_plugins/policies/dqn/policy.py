@@ -9,7 +9,7 @@ Shapes: K ready environments, B rows, A actions, H heads.
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -55,7 +55,7 @@ class DQNPolicy(Policy):
         self._target_flat = Flat(self._target_model)
         self._update_count = 0
 
-    def _forward_learn(self, data: Any, **kwargs: Any) -> dict[str, Any]:
+    def _forward_learn(self, data: Any, **_: Any) -> dict[str, Any]:
         """Makes one update.
 
         Args:
@@ -148,7 +148,7 @@ class DQNPolicy(Policy):
         return Actor(self._model, self._device, by_numpy=self._cfg.collect.act_by_numpy)
 
     def _forward_collect(
-        self, obs: Mapping[int, Any], eps: Any = None, **kwargs: Any
+        self, obs: Mapping[int, Any], eps: Any = None, **_: Any
     ) -> EnvBatch[Any]:
         """Acts epsilon-greedily.
 
