@@ -90,6 +90,29 @@ class ComponentContract(Suite):
         again = ForkingPickler.loads(ForkingPickler.dumps(config))
         expect(again == config, f"the config pickled and back is {again}, it was {config}")
 
+    def test_preset_compiles(self) -> None:
+        """A preset is a config: unknown keys and wrong values in it are found here."""
+        from dicore.config import compile_config
+
+        component = self.registered
+        if component.entry.kind != "preset":
+            skip("it is no preset")
+        try:
+            compile_config(component.target, registry=component.registry)
+        except ConfigError as error:
+            expect(False, f"the preset does not compile: {error}")
+
+    def test_command_explains_itself(self) -> None:
+        """A command is one of click's, with a help text."""
+        component = self.registered
+        if component.entry.kind != "command":
+            skip("it is no command")
+        from click import Command
+
+        command = component.target
+        expect(isinstance(command, Command), f"it is a {type(command).__name__}, no click command")
+        expect(command.help or command.short_help, "it has no help text")
+
     def _configured(self) -> Any:
         if not self.registered.takes_options:
             skip(f"a {self.registered.entry.kind} takes no options")
@@ -146,7 +169,8 @@ class Watch:
 
 sys.meta_path.insert(0, Watch())
 found = {}
-for target in json.load(sys.stdin):
+sys.path[:], targets = json.load(sys.stdin)
+for target in targets:
     Watch.seen = None
     before = set(sys.modules)
     try:
@@ -165,7 +189,7 @@ def _torch_importers(targets: tuple[str, ...]) -> dict[str, str]:
     """Imports all targets in one process without torch; returns where each asked for it."""
     answer = subprocess.run(  # noqa: S603 - our own interpreter and our own program
         [sys.executable, "-c", _PROBE],
-        input=json.dumps(targets),
+        input=json.dumps([sys.path, targets]),
         capture_output=True,
         text=True,
         check=True,

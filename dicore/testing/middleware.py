@@ -7,7 +7,7 @@ from typing import Any
 
 from dicore.errors import TaskError
 from dicore.interfaces.middleware import IMiddleware
-from dicore.task import Context, OnlineRLContext, Task
+from dicore.task import Context, OnlineRLContext, Task, task
 from dicore.task.declare import fields_of
 from dicore.task.part import part_of
 from dicore.testing.suite import Suite, expect
@@ -44,9 +44,8 @@ class MiddlewareContract(Suite):
 
     context_class: type[Context] = OnlineRLContext
 
-    def make(self, task: Task) -> Any:
-        """Returns a middleware (`IMiddleware`), ready to be used in that task."""
-        del task
+    def make(self) -> Any:
+        """Returns a middleware (`IMiddleware`); the process's task has been started."""
         return self.registered.build()
 
     def prepare(self, ctx: Any) -> None:
@@ -54,8 +53,8 @@ class MiddlewareContract(Suite):
 
     def test_is_called_with_the_context_alone(self) -> None:
         """What it makes can be handed to `task.use`."""
-        with self._started() as task:
-            made = self.make(task)
+        with self._started():
+            made = self.make()
             expect(isinstance(made, IMiddleware), f"{made!r} cannot be called")
             try:
                 part_of(made)
@@ -64,16 +63,16 @@ class MiddlewareContract(Suite):
 
     def test_declares_fields_of_its_context(self) -> None:
         """What it reads and writes are fields that the context class declares."""
-        with self._started() as task:
-            declared = fields_of(self.make(task))
+        with self._started():
+            declared = fields_of(self.make())
         for name in (*declared.reads, *declared.writes, *declared.optional):
             known = self.context_class().has_attr(name)
             expect(known, f"it declares '{name}', which {self.context_class.__name__} lacks")
 
     def test_touches_what_it_declares(self) -> None:
         """In a step it reads and sets no field that it does not declare."""
-        with self._started() as task:
-            made = self.make(task)
+        with self._started():
+            made = self.make()
             declared = fields_of(made)
             cls = type(task.ctx)
             for _ in range(2):
@@ -91,14 +90,14 @@ class MiddlewareContract(Suite):
 
     def test_runs_step_after_step(self) -> None:
         """Several steps in a row go through, each with a context of its own."""
-        with self._started() as task:
-            made = self.make(task)
+        with self._started():
+            made = self.make()
             task.use(_writer(self, fields_of(made).reads)).use(made)
             task.run(max_step=3)
             expect(task.ctx.total_step == 2, f"3 steps end at total_step {task.ctx.total_step}")
 
     def _started(self) -> Task:
-        return Task().start(ctx=watched(self.context_class)())
+        return task.start(ctx=watched(self.context_class)())
 
 
 def _writer(suite: MiddlewareContract, names: tuple[str, ...]) -> Any:

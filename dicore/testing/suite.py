@@ -17,7 +17,7 @@ which pytest reports as skipped.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -255,5 +255,19 @@ def _suite_of(kind: str, registry: Registry) -> type[Suite] | None:
     if not path:
         return None
     module, _, name = path.partition(":")
-    suite: type[Suite] = import_target(module, name)
+    try:
+        suite: type[Suite] = import_target(module, name)
+    except Exception as error:
+        failure = ContractError(
+            f"kind '{kind}' names a suite that does not load: {path}: {error!r}"
+        )
+        return type("Unloadable", (Suite,), {"test_suite_loads": _raiser(failure)})
     return suite
+
+
+def _raiser(failure: Exception) -> Callable[[Suite], NoReturn]:
+    def check(self: Suite) -> NoReturn:
+        """The suite of its kind can be imported."""
+        raise failure
+
+    return check

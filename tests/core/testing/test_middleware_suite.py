@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from dicore.task import Task, middleware
+from dicore.task import middleware
 from dicore.testing.middleware import MiddlewareContract
 
 from .faults import Fault, caught, names_of
@@ -68,14 +68,14 @@ class Contract(MiddlewareContract):
 
 
 class TestGoodMiddleware(Contract):
-    def make(self, task: Task) -> GoodMiddleware:
+    def make(self) -> GoodMiddleware:
         return GoodMiddleware()
 
 
 class TestFactory(Contract):
     """A function made by a factory, which clears a field that it only looks at."""
 
-    def make(self, task: Task) -> Any:
+    def make(self) -> Any:
         @middleware(optional=["train_data"])
         def push(ctx: Any) -> None:
             assert ctx.train_data
@@ -86,7 +86,7 @@ class TestFactory(Contract):
 
 @pytest.mark.parametrize("fault", FAULTS, ids=names_of(FAULTS))
 def test_each_check_catches_its_fault(fault: Fault) -> None:
-    assert caught(Contract, lambda cls: lambda self, task: cls(), GoodMiddleware, fault) is not None
+    assert caught(Contract, lambda cls: lambda self: cls(), GoodMiddleware, fault) is not None
 
 
 def test_every_check_has_a_planted_fault() -> None:

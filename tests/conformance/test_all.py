@@ -1,0 +1,92 @@
+"""Every registered component keeps the contract of its kind; what is known not to is listed."""
+
+from __future__ import annotations
+
+import inspect
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dicore.config import bind, compile_config
+from dicore.run.envs import spaces_of
+from dicore.run.rng import seed_everything
+from dicore.testing import Check, Suite, parametrize
+from dicore.testing.middleware import MiddlewareContract
+from dicore.testing.pipeline import PipelineContract
+
+SMALL = {
+    "env": {"type": "cartpole", "collector_env_num": 4, "evaluator_env_num": 2,
+            "n_evaluator_episode": 2},
+    "policy": {"type": "dqn", "model": {"encoder_hidden_size_list": [16]},
+               "learn": {"batch_size": 16, "update_per_collect": 2},
+               "collect": {"n_sample": 32}},
+}  # fmt: skip
+"""A training that takes a second."""
+
+
+class Pipelines(PipelineContract):
+    def config(self) -> dict[str, Any]:
+        return SMALL
+
+
+MODES = {
+    "interaction_evaluator": "eval_mode",
+    "offpolicy_learner": "learn_mode",
+    "trainer": "learn_mode",
+}
+"""What a middleware's `policy` is, where it is not the collect mode."""
+
+
+class Middleware(MiddlewareContract):
+    """Made of the parts of a small training; what those before them write is there."""
+
+    def make(self) -> Any:
+        from dicore_plugins.pipelines.parts import build_parts
+
+        seed_everything(0)
+        compiled = compile_config(SMALL)
+        cfg = bind(compiled, *spaces_of(compiled.env, 0)).cfg
+        parts = self.parts = build_parts(cfg)
+        self.data = parts.collector.collect_batch(64)
+        parts.buffer.push(self.data)
+        name = self.registered.entry.name
+        mode = MODES.get(name, "collect_mode")
+        offered = {
+            "cfg": cfg,
+            "policy": parts.policy if name == "ckpt_saver" else getattr(parts.policy, mode),
+            "env": parts.evaluator_env if mode == "eval_mode" else parts.collector_env,
+            "buffer_": parts.buffer,
+            "seed": None,
+        }
+        target = self.registered.target
+        wanted = inspect.signature(target).parameters
+        return target(**{key: value for key, value in offered.items() if key in wanted})
+
+    def prepare(self, ctx: Any) -> None:
+        """What fetchers, collectors and inferencers write, for whoever reads it."""
+        ready = self.parts.collector_env.ready_obs
+        output = self.parts.policy.collect_mode.forward(ready, eps=0.5)
+        ctx.train_data = self.data[:16]
+        ctx.trajectories = self.data
+        ctx.trajectory_end_idx = [len(self.data) - 1]
+        ctx.obs, ctx.inference_output = ready, output
+        ctx.action = output.with_value(output.value["action"])
+
+
+SUITES: dict[str, type[Suite]] = {
+    "middleware": Middleware,
+    "pipeline": Pipelines,
+}
+
+EXPECTED = {
+    "policy/random:eval_is_deterministic": "it draws every action, also when evaluated",
+    "policy/random:eval_draws_no_random_number": "it draws every action, also when evaluated",
+    "model_wrapper/target:shares_the_model": "it is a copy that follows the model",
+}
+
+
+@parametrize(suites=SUITES, expected_failures=EXPECTED)
+def test_component(check: Check, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    check()
