@@ -5,51 +5,79 @@ Shapes: K environments.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Protocol
 
 import numpy as np
+import numpy.typing as npt
+from numpy import ndarray
 
 from dicore.errors import ActionError
 
+__all__ = ["ActionCheck", "action_check_of", "actions_of", "draw_actions"]
 
-class Discrete:
+
+_INT64 = np.dtype(np.int64)
+
+
+class ActionCheck(Protocol):
+    """Checks the actions of K environments."""
+
+    def __call__(self, actions: Any, env_ids: Sequence[int]) -> Iterable[Any]:
+        """Returns the actions one by one; none shares memory with what was given.
+
+        Raises:
+            ActionError: one is not in the space.
+        """
+
+    def draw(self, count: int, rng: np.random.Generator) -> Any:
+        """Draws `count` legal actions, stacked."""
+
+
+class DiscreteActions:
     """Checks actions of a Discrete space."""
 
     def __init__(self, space: Any) -> None:
-        self._low = int(space.start)
-        self._high = self._low + int(space.n) - 1
+        self._low = int(getattr(space, "start", 0))
+        self._n = int(space.n)
+        self._legal = frozenset(range(self._low, self._low + min(self._n, 65_536)))
 
     def __call__(self, actions: Any, env_ids: Sequence[int]) -> Iterable[Any]:
-        """Returns the actions one by one.
-
-        Raises:
-            ActionError: one is not an integer of the space.
-        """
-        array = actions if actions.__class__ is np.ndarray else np.asarray(actions)
-        if array.dtype.kind not in "iu" or array.ndim != 1:
-            array = self._convert(array, env_ids)
+        array = actions
+        if array.__class__ is not ndarray or array.dtype is not _INT64 or array.ndim != 1:
+            array = self._convert(np.asarray(actions), env_ids)
         values = array.tolist()
-        if values and (min(values) < self._low or max(values) > self._high):
-            row = next(i for i, v in enumerate(values) if not self._low <= v <= self._high)
-            raise ActionError(
-                f"env {env_ids[row]}: action {values[row]} is not in {self._low}..{self._high}",
-                context={"env_id": env_ids[row], "action": values[row]},
-            )
+        if len(values) != len(env_ids):
+            self._convert(array, env_ids)
+        if not self._legal.issuperset(values):
+            self._refuse(array, env_ids)
         iterable: Iterable[Any] = array  # of np.int64: gymnasium takes them quicker than ints
         return iterable
 
     def _convert(self, array: Any, env_ids: Sequence[int]) -> Any:
-        if array.shape == (len(env_ids), 1) and array.dtype.kind in "iu":
-            return array[:, 0]
+        if array.dtype.kind in "iu" and array.shape in ((len(env_ids),), (len(env_ids), 1)):
+            return array.reshape(-1)
         raise ActionError(
-            f"actions {array.dtype}{list(array.shape)} for {len(env_ids)} environments with"
-            f" discrete actions; wanted int64[{len(env_ids)}]"
+            f"actions {_kind(array)} for {len(env_ids)} environments with discrete actions;"
+            f" wanted int64[{len(env_ids)}]",
+            context={"env_ids": list(env_ids)},
         )
 
+    def _refuse(self, array: Any, env_ids: Sequence[int]) -> None:
+        high = self._low + self._n - 1
+        for env_id, action in zip(env_ids, array.tolist(), strict=True):
+            if not self._low <= action <= high:
+                raise ActionError(
+                    f"env {env_id}: action {action} is not in {self._low}..{high}",
+                    context={"env_id": env_id, "action": action},
+                )
 
-class Shaped:
-    """Checks actions of Box and other spaces of arrays; boxes are clipped and counted.
+    def draw(self, count: int, rng: np.random.Generator) -> npt.NDArray[np.int64]:
+        return rng.integers(self._low, self._low + self._n, count)
+
+
+class ArrayActions:
+    """Checks actions that are arrays; those outside of a Box are clipped and counted.
 
     Attributes:
         clipped: Actions so far that lay outside of their box.
@@ -58,50 +86,144 @@ class Shaped:
     def __init__(self, space: Any) -> None:
         self._shape = tuple(space.shape)
         self._dtype = np.dtype(space.dtype)
-        self._box = type(space).__name__ == "Box"
+        name = type(space).__name__
+        self._box = name == "Box"
         if self._box:
             self._low, self._high = space.low, space.high
-        elif type(space).__name__ == "MultiDiscrete":
-            self._low, self._high = space.start, space.start + space.nvec - 1
+        elif name == "MultiDiscrete":
+            self._low = np.asarray(getattr(space, "start", np.zeros_like(space.nvec)))
+            self._high = self._low + space.nvec - 1
         else:
-            self._low, self._high = np.zeros(self._shape), np.ones(self._shape)
+            self._low, self._high = np.zeros(self._shape, int), np.ones(self._shape, int)
         self.clipped = 0
 
     def __call__(self, actions: Any, env_ids: Sequence[int]) -> Iterable[Any]:
-        """Returns the actions one by one.
-
-        Raises:
-            ActionError: one is not finite, has another shape, or is outside of a discrete space.
-        """
         array = np.asarray(actions)
-        if array.shape != (len(env_ids), *self._shape):
+        kinds = "fiu" if self._box else "iub"
+        if array.shape != (len(env_ids), *self._shape) or array.dtype.kind not in kinds:
+            wanted = ", ".join(str(length) for length in (len(env_ids), *self._shape))
             raise ActionError(
-                f"actions {array.dtype}{list(array.shape)} for {len(env_ids)} environments;"
-                f" wanted {self._dtype}[{len(env_ids)}, {', '.join(map(str, self._shape))}]"
+                f"actions {_kind(array)} for {len(env_ids)} environments;"
+                f" wanted {self._dtype}[{wanted}]",
+                context={"env_ids": list(env_ids)},
             )
-        if not np.isfinite(array).all():
-            row = int(np.argwhere(~np.isfinite(array))[0][0])
-            raise ActionError(
-                f"env {env_ids[row]}: action {array[row]} is not finite",
-                context={"env_id": env_ids[row]},
-            )
-        outside = ((array < self._low) | (array > self._high)).reshape(len(array), -1).any(1)
+        finite = np.isfinite(array)
+        if not finite.all():
+            self._refuse(array, ~finite, env_ids, "is not finite")
+        outside = (array < self._low) | (array > self._high)
         if outside.any():
             if not self._box:
-                row = int(np.flatnonzero(outside)[0])
-                raise ActionError(
-                    f"env {env_ids[row]}: action {array[row]} is outside of its space",
-                    context={"env_id": env_ids[row]},
-                )
-            self.clipped += int(outside.sum())
+                self._refuse(array, outside, env_ids, f"is not in {self._low}..{self._high}")
+            self.clipped += int(outside.reshape(len(array), -1).any(1).sum())
             array = np.clip(array, self._low, self._high)
-        return list(array.astype(self._dtype, copy=False))
+        return list(array.astype(self._dtype))
+
+    def _refuse(self, array: Any, bad: Any, env_ids: Sequence[int], what: str) -> None:
+        row = int(np.argwhere(bad)[0][0])
+        raise ActionError(
+            f"env {env_ids[row]}: action {array[row].tolist()} {what}",
+            context={"env_id": env_ids[row], "action": array[row].tolist()},
+        )
+
+    def draw(self, count: int, rng: np.random.Generator) -> npt.NDArray[Any]:
+        if not self._box:
+            return rng.integers(self._low, self._high + 1, (count, *self._shape)).astype(
+                self._dtype
+            )
+        known_low, known_high = np.isfinite(self._low), np.isfinite(self._high)
+        low = np.where(known_low, self._low, np.where(known_high, self._high - 2.0, -1.0))
+        high = np.where(known_high, self._high, low + 2.0)
+        return rng.uniform(low, high, (count, *self._shape)).astype(self._dtype)
 
 
-def checker_of(space: Any) -> Any:
-    """Returns the check of a space's actions; spaces without arrays are left to the env."""
-    if type(space).__name__ == "Discrete":
-        return Discrete(space)
-    if getattr(space, "shape", None) is not None and getattr(space, "dtype", None) is not None:
-        return Shaped(space)
-    return lambda actions, env_ids: list(actions)
+class NestedActions:
+    """Checks actions of Dict and Tuple spaces, part by part."""
+
+    def __init__(self, space: Any) -> None:
+        self._dict = type(space).__name__ == "Dict"
+        items = space.spaces.items() if self._dict else enumerate(space.spaces)
+        self._parts = {key: action_check_of(part) for key, part in items}
+
+    def __call__(self, actions: Any, env_ids: Sequence[int]) -> Iterable[Any]:
+        try:
+            columns = [part(actions[key], env_ids) for key, part in self._parts.items()]
+        except (KeyError, IndexError, TypeError) as error:
+            raise ActionError(
+                f"actions lack {error} of {list(self._parts)}", context={"env_ids": list(env_ids)}
+            ) from error
+        rows = zip(*columns, strict=True)
+        if self._dict:
+            return [dict(zip(self._parts, row, strict=True)) for row in rows]
+        return list(rows)
+
+    @property
+    def clipped(self) -> int:
+        return sum(getattr(part, "clipped", 0) for part in self._parts.values())
+
+    def draw(self, count: int, rng: np.random.Generator) -> Any:
+        found = {key: part.draw(count, rng) for key, part in self._parts.items()}
+        return found if self._dict else tuple(found.values())
+
+
+class OtherActions:
+    """Asks the space itself; for spaces that are neither arrays nor made of them."""
+
+    def __init__(self, space: Any) -> None:
+        self._space = space
+
+    def __call__(self, actions: Any, env_ids: Sequence[int]) -> Iterable[Any]:
+        rows = list(actions)
+        for env_id, action in zip(env_ids, rows, strict=True):
+            if not self._space.contains(action):
+                raise ActionError(
+                    f"env {env_id}: action {action!r} is not in {self._space}",
+                    context={"env_id": env_id, "action": action},
+                )
+        return rows
+
+    def draw(self, count: int, rng: np.random.Generator) -> Any:
+        self._space.seed(int(rng.integers(2**31)))
+        return [self._space.sample() for _ in range(count)]
+
+
+def action_check_of(space: Any) -> ActionCheck:
+    """Returns the check of a space's actions; spaces are known by their class's name."""
+    return _CHECKS.get(type(space).__name__, OtherActions)(space)
+
+
+_CHECKS: dict[str, Callable[[Any], ActionCheck]] = {
+    "Discrete": DiscreteActions,
+    "Box": ArrayActions,
+    "MultiDiscrete": ArrayActions,
+    "MultiBinary": ArrayActions,
+    "Dict": NestedActions,
+    "Tuple": NestedActions,
+}
+
+
+def actions_of(value: Any, *, nested: bool = False) -> Any:
+    """Takes the actions out of what a policy returned (`{'action': …}`), or returns them as is.
+
+    Args:
+        value: Stacked outputs or actions.
+        nested: The actions themselves are dicts.
+
+    Raises:
+        ActionError: there are none.
+    """
+    if not isinstance(value, Mapping):
+        return value
+    if "action" in value:
+        return value["action"]
+    if nested:
+        return value
+    raise ActionError(f"no 'action' among {sorted(value)}", hint="{env_id: {'action': …}}")
+
+
+def draw_actions(space: Any, count: int, rng: np.random.Generator) -> Any:
+    """Draws legal actions of a space: int64 [K] for Discrete, arrays [K, …], nested for Dict."""
+    return action_check_of(space).draw(count, rng)
+
+
+def _kind(array: Any) -> str:
+    return f"{array.dtype}{list(array.shape)}"

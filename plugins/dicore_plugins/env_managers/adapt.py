@@ -1,17 +1,22 @@
 """One shape for every environment: gymnasium's, whatever generation it comes from.
 
-Old forms are recognised by what they do, with or without the package `gym` installed: `reset` that
-returns the observation alone, `step` of four results, seeds given by `seed()`.
+Other forms are recognised by what they do, with or without the package `gym` installed: a `reset`
+that returns the observation alone, a `step` of four results, seeds given by `seed()`.
 """
 
 from __future__ import annotations
 
 import inspect
+import logging
 from collections.abc import Callable
+from functools import cache
 from typing import Any, NamedTuple
 
 from dicore.errors import EnvError
 
+__all__ = ["Adapted", "adapt"]
+
+_LOG = logging.getLogger("dicore.env")
 _PEELED = ("TimeLimit", "OrderEnforcing", "PassiveEnvChecker")
 
 
@@ -20,12 +25,14 @@ class Adapted(NamedTuple):
 
     Args:
         env: The environment that was made, wrappers included.
+        core: What is stepped: `env`, or what is in it without gymnasium's standard wrappers.
         step: Returns observation, reward, terminated, truncated, info.
         reset: Takes seed and keyword arguments; returns observation and info.
         time_limit: Steps after which the manager truncates; inf where the env does it itself.
     """
 
     env: Any
+    core: Any
     step: Callable[[Any], tuple[Any, Any, Any, Any, Any]]
     reset: Callable[..., tuple[Any, Any]]
     time_limit: float
@@ -35,75 +42,105 @@ def adapt(env: Any) -> Adapted:
     """Returns an environment in gymnasium's shape.
 
     The wrappers that `gymnasium.make` puts around every env are peeled off where they are the only
-    ones (a manager does their work); others are never touched.
+    ones (a manager does their work, at 6 % of a step of CartPole); others are never touched.
 
     Raises:
         EnvError: the object has no `reset` and `step`.
     """
     if not callable(getattr(env, "step", None)) or not callable(getattr(env, "reset", None)):
         raise EnvError(
-            f"{env!r} is no environment: it needs reset() and step(action)",
+            f"{env!r} is no environment: it needs reset(seed=…) and step(action)",
             hint="derive from gymnasium.Env",
         )
-    if not _takes_seed(env.reset):
-        old = OldEnv(env)
-        return Adapted(env, old.step, old.reset, float("inf"))
+    if not (_is_gymnasium(env) and "seed" in _parameters(env.reset)):
+        other = OtherForm(env)
+        return Adapted(env, env, other.step, other.reset, float("inf"))
     core, limit = _peel(env)
-    return Adapted(env, core.step, core.reset, limit)
+    return Adapted(env, core, core.step, core.reset, limit)
 
 
-def _takes_seed(reset: Callable[..., Any]) -> bool:
+def _is_gymnasium(env: Any) -> bool:
+    return any(
+        base.__name__ == "Env" and base.__module__.partition(".")[0] == "gymnasium"
+        for base in type(env).__mro__
+    )
+
+
+def _parameters(function: Callable[..., Any]) -> set[str]:
+    """Returns the names of a function's parameters; `seed` is among them if it takes any."""
     try:
-        parameters = inspect.signature(reset).parameters.values()
+        parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):
-        return True
-    return any(each.name == "seed" or each.kind is each.VAR_KEYWORD for each in parameters)
+        return {"seed"}
+    names = {each.name for each in parameters}
+    return names | {"seed"} if any(each.kind is each.VAR_KEYWORD for each in parameters) else names
 
 
 def _peel(env: Any) -> tuple[Any, float]:
     """Takes off gymnasium's standard wrappers; returns the core and the time limit."""
     limit, layer = float("inf"), env
-    while hasattr(layer, "env") and type(layer).__module__.startswith("gymnasium.wrappers."):
-        name = type(layer).__name__
-        if name not in _PEELED:
+    while layer is not env.unwrapped:
+        wrapper = type(layer)
+        if wrapper.__name__ not in _PEELED or not wrapper.__module__.startswith("gymnasium."):
             return env, float("inf")
-        if name == "TimeLimit":
+        if wrapper.__name__ == "TimeLimit":
             limit = min(limit, layer._max_episode_steps)  # noqa: SLF001 - it has no public name
         layer = layer.env
-    if hasattr(layer, "env") or getattr(env, "unwrapped", None) is not layer:
-        return env, float("inf")
     return layer, limit
 
 
-class OldEnv:
-    """An environment of an older generation, or of the documents' own form.
+class OtherForm:
+    """An environment of an older generation, of the documents' own form, or of no known class.
 
     Args:
-        env: Has `reset() -> obs` and `step(action)` of four or five results, or one timestep.
+        env: Has `reset`, which returns an observation, with or without info, and `step`, which
+            returns four or five results; may have `seed`.
     """
 
     def __init__(self, env: Any) -> None:
         self._env = env
+        self._takes_seed = "seed" in _parameters(env.reset)
+        seed = getattr(env, "seed", None)
+        self._seed = seed if callable(seed) else None
+        static = self._seed is not None and "dynamic_seed" in _parameters(self._seed)
+        self._static = {"dynamic_seed": False} if static else {}
 
     def reset(self, *, seed: int | None = None, **kwargs: Any) -> tuple[Any, dict[str, Any]]:
         """Seeds, if asked to, and begins an episode."""
-        if seed is not None and callable(getattr(self._env, "seed", None)):
-            try:
-                self._env.seed(seed, dynamic_seed=False)
-            except TypeError:
-                self._env.seed(seed)
+        if seed is not None and self._takes_seed:
+            kwargs["seed"] = seed
+        elif seed is not None and self._seed is not None:
+            self._seed(seed, **self._static)
         result = self._env.reset(**kwargs)
         if isinstance(result, tuple) and len(result) == 2 and isinstance(result[1], dict):
             return result
         return result, {}
 
-    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
-        """Steps; an old time limit (`TimeLimit.truncated` in info) counts as truncation."""
+    def step(self, action: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
+        """Steps; an old time limit (`TimeLimit.truncated` in info) counts as truncation.
+
+        Raises:
+            EnvError: the results are neither four nor five.
+        """
         result = self._env.step(action)
+        if not isinstance(result, tuple | list) or len(result) not in (4, 5):
+            raise EnvError(
+                f"step of {type(self._env).__name__} returned {type(result).__name__}",
+                hint="return obs, reward, terminated, truncated, info (gymnasium's API)",
+            )
         if len(result) == 5:
-            return tuple(result)  # type: ignore[return-value]
+            obs, reward, terminated, truncated, info = result
+            return obs, reward, terminated, truncated, info
+        _tell(type(self._env).__name__)
         obs, reward, done, info = result
         truncated = bool(
             getattr(result, "truncated", False) or info.get("TimeLimit.truncated", False)
         )
-        return obs, reward, bool(done) and not truncated, truncated, info
+        terminated = getattr(result, "terminated", bool(done) and not truncated)
+        return obs, reward, terminated, truncated, info
+
+
+@cache
+def _tell(name: str) -> None:
+    """Says once for each class that it is adapted."""
+    _LOG.info("%s has the older step of four results: adapted to gymnasium's", name)

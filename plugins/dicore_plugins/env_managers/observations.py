@@ -1,4 +1,4 @@
-"""How observations are stored: one array, or one per leaf of a nested space.
+"""How observations are stored: one array, or one for each leaf of a nested space.
 
 Shapes: K environments, `...` one observation.
 """
@@ -6,175 +6,322 @@ Shapes: K environments, `...` one observation.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from math import isfinite
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-import optree
+from numpy import array, ndarray
 
-from dicore.errors import EnvSpaceError, NonFiniteError
+from dicore.errors import DicoreError, EnvSpaceError, NonFiniteError
+
+__all__ = ["Fault", "Leaf", "Nested", "storage_of"]
 
 Array = npt.NDArray[Any]
 
-_LARGE = 3e38
-"""Squared norms below this are of finite numbers; others are looked at one by one."""
+_ROOMY = 4096
+"""Bytes of one observation from which on memory is worth reusing."""
+
+
+class Fault(NamedTuple):
+    """What is wrong with one observation.
+
+    Args:
+        error: The class to raise.
+        text: Begins with where it is: `observation camera.rgb …`.
+        context: The facts: `path`, `index`.
+    """
+
+    error: type[DicoreError]
+    text: str
+    context: dict[str, Any]
 
 
 class Leaf:
-    """Stores one array of the observation.
+    """Stores an observation, or a part of one, that is one array.
 
     Args:
         path: Where it is in the observation, for messages; '' if it is all of it.
         shape: Of one observation.
         dtype: As declared by the space; doubles are stored as float32.
+        low: Smallest value declared, or None.
+        high: Largest value declared, or None.
     """
 
-    def __init__(self, path: str, shape: tuple[int, ...], dtype: Any) -> None:
+    def __init__(
+        self, path: str, shape: tuple[int, ...], dtype: Any, low: Any = None, high: Any = None
+    ) -> None:
+        self.name = f"observation {path}".rstrip()
         self.path = path
         self.shape = shape
         declared = np.dtype(dtype)
         self.dtype = np.dtype(np.float32) if declared == np.float64 else declared
-        self.floating = np.issubdtype(self.dtype, np.floating)
-        self.nbytes = int(np.prod(shape)) * self.dtype.itemsize
+        self._floating = self.dtype.kind == "f"
+        self._bounds = None if low is None else _bounds(low, high, self.dtype)
+        self.roomy = int(np.prod(shape)) * self.dtype.itemsize >= _ROOMY
 
     def empty(self, count: int) -> Array:
         """Makes room for `count` observations."""
         return np.empty((count, *self.shape), self.dtype)
 
-    def write(self, block: Array, row: int, obs: Any, env_id: int) -> None:
-        """Stores one observation.
+    def gather(self, obs: list[Any], room: Array | None = None) -> Array | None:
+        """Stacks K observations in the storage's dtype.
 
-        Raises:
-            EnvSpaceError: its shape or kind of number is not the declared one.
+        Args:
+            obs: One observation per environment, as the environments gave them.
+            room: Memory [K, ...] that may be used for it.
+
+        Returns:
+            [K, ...], or None where some observation does not fit or is not finite; see `fault`.
         """
-        if obs.__class__ is not np.ndarray or obs.dtype != self.dtype or obs.shape != self.shape:
-            obs = self._convert(obs, env_id)
-        block[row] = obs
-
-    def _convert(self, obs: Any, env_id: int) -> Array:
-        array = np.asarray(obs)
-        same_kind = np.can_cast(array.dtype, self.dtype, "same_kind") or (
-            np.issubdtype(array.dtype, np.integer) and np.issubdtype(self.dtype, np.integer)
-        )
-        if array.shape != self.shape or not same_kind:
-            raise EnvSpaceError(
-                f"env {env_id}: observation{self.path and ' ' + self.path} is"
-                f" {array.dtype}{list(array.shape)}, its space says {self.dtype}{list(self.shape)}",
-                hint="correct the env's observation_space, or what it returns",
-                context={"env_id": env_id, "path": self.path},
-            )
-        with np.errstate(over="ignore"):
-            return array.astype(self.dtype)
-
-    def copy(self, source: Array, target: Array) -> None:
-        """Copies observations of as many environments."""
-        target[...] = source
-
-    def check(self, block: Array, env_ids: Sequence[int]) -> None:
-        """Looks for NaN and infinity, whole columns at a time.
-
-        Raises:
-            NonFiniteError: there is one; the first is named.
-        """
-        if not self.floating:
-            return
+        if self.roomy:
+            block = self._fill(obs, self.empty(len(obs)) if room is None else room)
+            if block is not None:
+                return block if self.finite(block) else None
+        try:
+            block = array(obs)
+        except (ValueError, TypeError, RuntimeError):
+            return None
+        if block.shape[1:] != self.shape:
+            return None
+        if block.dtype is not self.dtype:
+            block = self._cast(block)
+            if block is None:
+                return None
+        if not self._floating:
+            return block
         flat = block.ravel()
-        if flat.dot(flat) < _LARGE:
-            return
-        bad = np.argwhere(~np.isfinite(block))
-        if len(bad):
-            row, *index = bad[0].tolist()
-            raise NonFiniteError(
-                f"env {env_ids[row]}: observation{self.path and ' ' + self.path}{index or ''} is"
-                f" {block[tuple(bad[0])]}",
-                hint="the env (or a wrapper) computes it; dicore check finds where",
-                context={"env_id": env_ids[row], "path": self.path, "index": tuple(index)},
+        return block if isfinite(flat.dot(flat)) or self.finite(block) else None
+
+    def _fill(self, obs: list[Any], block: Array) -> Array | None:
+        """Copies observations that are exactly as declared; None where one is not."""
+        for row, each in enumerate(obs):
+            if each.__class__ is not ndarray or each.dtype != self.dtype:
+                return None
+            if each.shape != self.shape:
+                return None
+            block[row] = each
+        return block
+
+    def _cast(self, given: Array) -> Array | None:
+        """Casts to the storage's dtype; None where that would lose more than precision."""
+        kind, wanted = given.dtype.kind, self.dtype.kind
+        if given.dtype == self.dtype:
+            return given
+        if wanted == "f" and kind in "fiub":
+            with np.errstate(over="ignore"):
+                return given.astype(self.dtype)
+        if wanted in "iu" and kind in "iub":
+            cast = given.astype(self.dtype)
+            return cast if (cast == given).all() else None
+        return None
+
+    def finite(self, block: Array) -> bool:
+        """Says whether an array is free of NaN and infinity."""
+        return not self._floating or bool(np.isfinite(block).all())
+
+    def fault(self, obs: Any) -> Fault | None:
+        """Says what is wrong with one observation, or None."""
+        try:
+            found = np.asarray(obs)
+        except (ValueError, TypeError, RuntimeError):
+            found = np.empty((), object)
+        cast = None if found.shape != self.shape else self._cast(found)
+        if cast is None:
+            told = f"{found.dtype}{list(found.shape)}" if found.dtype != object else repr(obs)
+            return Fault(
+                EnvSpaceError,
+                f"{self.name} is {told}, its space says {self.dtype}{list(self.shape)}",
+                {"path": self.path},
             )
+        bad = np.argwhere(~np.isfinite(cast)) if self._floating else ()
+        if not len(bad):
+            return None
+        index = tuple(bad[0].tolist())
+        return Fault(
+            NonFiniteError,
+            f"{self.name}{list(index) or ''} is {found[index]}",
+            {"path": self.path, "index": index},
+        )
+
+    def outside(self, block: Array) -> dict[str, str]:
+        """Says which value of [K, ...] is outside of the declared bounds: text by path."""
+        if self._bounds is None:
+            return {}
+        low, high = self._bounds
+        bad = np.argwhere((block < low) | (block > high))
+        if not len(bad):
+            return {}
+        _, *index = bad[0].tolist()
+        value, least, most = block[tuple(bad[0])], low[tuple(index)], high[tuple(index)]
+        return {self.path: f"{self.name}{index or ''} is {value}, its space says {least} to {most}"}
+
+    def place(self, block: Array, row: int, obs: Any) -> bool:
+        """Stores one observation that is exactly as declared and finite; says whether it was."""
+        if obs.__class__ is not ndarray or obs.dtype is not self.dtype or obs.shape != self.shape:
+            return False
+        block[row] = obs
+        flat = obs.ravel() if self._floating else None
+        return flat is None or isfinite(flat.dot(flat)) or self.finite(obs)
+
+    def write(self, block: Array, row: int, obs: Any) -> None:
+        """Stores one observation that has no fault."""
+        block[row] = self._cast(np.asarray(obs))
+
+    def put(self, block: Array, rows: Sequence[int], source: Array) -> None:
+        """Copies [len(rows), ...] into rows of [K, ...]."""
+        block[rows] = source
+
+    def copy(self, source: Array, room: Array | None = None) -> Array:
+        """Copies [K, ...], into `room` where that is given."""
+        if room is None:
+            return source.copy()
+        room[...] = source
+        return room
+
+    def spoil(self, block: Array) -> None:
+        """Overwrites [K, ...] by what nobody can take for an observation."""
+        if self._floating:
+            block.fill(np.nan)
+        else:
+            block.fill(True if self.dtype.kind == "b" else np.iinfo(self.dtype).max)
 
 
 class Nested:
-    """Stores observations of dict and tuple spaces, leaf by leaf."""
+    """Stores observations that are dicts or tuples, part by part.
 
-    nbytes = -1  # each observation is looked at
+    Args:
+        parts: Storage by key; by position, for tuples.
+        kind: dict or tuple.
+        path: Where it is in the observation, for messages.
+    """
 
-    def __init__(self, space: Any) -> None:
-        tree = _tree(space)
-        paths, leaves, self._spec = optree.tree_flatten_with_path(
-            tree, is_leaf=lambda node: hasattr(node, "n") or hasattr(node, "dtype")
-        )
-        self._leaves = [
-            leaf_of(leaf, ".".join(map(str, path)))
-            for path, leaf in zip(paths, leaves, strict=True)
-        ]
+    def __init__(self, parts: dict[Any, Leaf | Nested], kind: type, path: str) -> None:
+        self._parts = parts
+        self._kind = kind
+        self._name = f"observation {path}".rstrip()
+        self.path = path
+        self.roomy = any(part.roomy for part in parts.values())
+
+    def _join(self, values: dict[Any, Any]) -> Any:
+        return values if self._kind is dict else tuple(values.values())
 
     def empty(self, count: int) -> Any:
         """Makes room for `count` observations."""
-        return optree.tree_unflatten(self._spec, [leaf.empty(count) for leaf in self._leaves])
+        return self._join({key: part.empty(count) for key, part in self._parts.items()})
 
-    def write(self, block: Any, row: int, obs: Any, env_id: int) -> None:
-        """Stores one observation.
-
-        Raises:
-            EnvSpaceError: its keys, shapes or kinds of numbers are not the declared ones.
-        """
+    def gather(self, obs: list[Any], room: Any = None) -> Any:
+        """Stacks K observations; see `Leaf.gather`."""
+        size = len(self._parts)
+        found: dict[Any, Any] = {}
         try:
-            values = self._spec.flatten_up_to(obs)
-        except (ValueError, TypeError) as error:
-            raise EnvSpaceError(
-                f"env {env_id}: the observation does not have the keys of its space: {error}",
-                context={"env_id": env_id},
-            ) from error
-        for leaf, column, value in zip(
-            self._leaves, optree.tree_leaves(block), values, strict=True
-        ):
-            leaf.write(column, row, value, env_id)
+            if any(len(each) != size for each in obs):
+                return None
+            for key, part in self._parts.items():
+                column = part.gather(
+                    [each[key] for each in obs], None if room is None else room[key]
+                )
+                if column is None:
+                    return None
+                found[key] = column
+        except (TypeError, LookupError):
+            return None
+        return self._join(found)
 
-    def copy(self, source: Any, target: Any) -> None:
-        """Copies observations of as many environments."""
-        for leaf, column in zip(optree.tree_leaves(target), optree.tree_leaves(source), strict=True):
-            leaf[...] = column
+    def fault(self, obs: Any) -> Fault | None:
+        """Says what is wrong with one observation, or None."""
+        if self._kind is dict:
+            keys = set(obs) if hasattr(obs, "keys") else None
+        else:
+            keys = set(range(len(obs))) if isinstance(obs, list | tuple) else None
+        if keys is None:
+            text = f"{self._name} is a {type(obs).__name__}, its space says {self._kind.__name__}"
+            return Fault(EnvSpaceError, text, {"path": self.path})
+        wanted = set(self._parts)
+        if keys != wanted:
+            text = (
+                f"{self._name} lacks {sorted(wanted - keys)} of its space"
+                f" and has {sorted(keys - wanted)} besides"
+            )
+            return Fault(EnvSpaceError, text, {"path": self.path})
+        faults = (part.fault(obs[key]) for key, part in self._parts.items())
+        return next((fault for fault in faults if fault is not None), None)
 
-    def check(self, block: Any, env_ids: Sequence[int]) -> None:
-        """Looks for NaN and infinity.
+    def outside(self, block: Any) -> dict[str, str]:
+        """Says which values are outside of the declared bounds: text by path."""
+        found: dict[str, str] = {}
+        for key, part in self._parts.items():
+            found |= part.outside(block[key])
+        return found
 
-        Raises:
-            NonFiniteError: there is one; the first is named.
-        """
-        for leaf, column in zip(self._leaves, optree.tree_leaves(block), strict=True):
-            leaf.check(column, env_ids)
+    def place(self, block: Any, row: int, obs: Any) -> bool:
+        """Stores one observation; see `Leaf.place`."""
+        if obs.__class__ is not self._kind or len(obs) != len(self._parts):
+            return False
+        try:
+            return all(part.place(block[key], row, obs[key]) for key, part in self._parts.items())
+        except LookupError:
+            return False
+
+    def write(self, block: Any, row: int, obs: Any) -> None:
+        """Stores one observation that has no fault."""
+        for key, part in self._parts.items():
+            part.write(block[key], row, obs[key])
+
+    def put(self, block: Any, rows: Sequence[int], source: Any) -> None:
+        """Copies observations into some rows."""
+        for key, part in self._parts.items():
+            part.put(block[key], rows, source[key])
+
+    def copy(self, source: Any, room: Any = None) -> Any:
+        """Copies observations, into `room` where that is given."""
+        return self._join({
+            key: part.copy(source[key], None if room is None else room[key])
+            for key, part in self._parts.items()
+        })  # fmt: skip
+
+    def spoil(self, block: Any) -> None:
+        """Overwrites all parts by what nobody can take for an observation."""
+        for key, part in self._parts.items():
+            part.spoil(block[key])
 
 
-def leaf_of(space: Any, path: str = "") -> Leaf:
-    """Returns the storage of a space without parts.
-
-    Raises:
-        EnvSpaceError: observations of the space are not arrays of numbers.
-    """
-    name = type(space).__name__
-    if name == "Discrete":
-        return Leaf(path, (), np.int64)
-    dtype, shape = getattr(space, "dtype", None), getattr(space, "shape", None)
-    if dtype is None or shape is None or np.dtype(dtype) == object:
-        raise EnvSpaceError(
-            f"observations of {space} are not arrays of numbers",
-            hint="wrap the env so that it shows arrays",
-        )
-    return Leaf(path, tuple(shape), dtype)
+def _bounds(low: Any, high: Any, dtype: np.dtype[Any]) -> tuple[Array, Array] | None:
+    """Returns bounds in the storage's dtype, or None where every number is allowed."""
+    with np.errstate(over="ignore"):
+        least, most = np.asarray(low).astype(dtype), np.asarray(high).astype(dtype)
+    if dtype.kind == "f":
+        free = np.isneginf(least).all() and np.isposinf(most).all()
+    elif dtype.kind == "b":
+        free = True
+    else:
+        info = np.iinfo(dtype)
+        free = (least == info.min).all() and (most == info.max).all()
+    return None if free else (least, most)
 
 
-def storage_of(space: Any) -> Leaf | Nested:
-    """Returns how observations of a space are stored.
+def storage_of(space: Any, path: str = "") -> Leaf | Nested:
+    """Returns how observations of a space are stored; spaces are known by their class's name.
 
     Raises:
         EnvSpaceError: some part of the space is not an array of numbers.
     """
-    return Nested(space) if type(space).__name__ in ("Dict", "Tuple") else leaf_of(space)
-
-
-def _tree(space: Any) -> Any:
     name = type(space).__name__
-    if name == "Dict":
-        return {key: _tree(part) for key, part in space.spaces.items()}
-    if name == "Tuple":
-        return tuple(_tree(part) for part in space.spaces)
-    return space
+    if name in ("Dict", "Tuple"):
+        spaces = space.spaces
+        items = spaces.items() if name == "Dict" else enumerate(spaces)
+        parts = {key: storage_of(part, f"{path}.{key}".lstrip(".")) for key, part in items}
+        return Nested(parts, dict if name == "Dict" else tuple, path)
+    if name == "Discrete":
+        low = int(getattr(space, "start", 0))
+        return Leaf(path, (), np.int64, low, low + int(space.n) - 1)
+    dtype, shape = getattr(space, "dtype", None), getattr(space, "shape", None)
+    if dtype is None or shape is None or np.dtype(dtype).kind not in "biuf":
+        where = f"observation {path}".rstrip()
+        raise EnvSpaceError(
+            f"{where}: {space} is no space of arrays of numbers",
+            hint="wrap the env so that it shows arrays",
+            context={"path": path},
+        )
+    low, high = getattr(space, "low", None), getattr(space, "high", None)
+    return Leaf(path, tuple(shape), dtype, low, high)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from numbers import Integral
 from typing import Any
 
 from dicore.errors import UsageError
@@ -41,8 +42,8 @@ class EpisodeSeeds:
         self._role = role
         self._dynamic = True if dynamic_seed is None else dynamic_seed
         self._literal = {}
-        if isinstance(seed, int):
-            self._run_seed = seed
+        if isinstance(seed, Integral):
+            self._run_seed = seed = int(seed)
             self.episodes = [0] * self._env_num
             if not self._dynamic:
                 self._literal = dict.fromkeys(range(self._env_num), seed)
@@ -91,6 +92,6 @@ class EpisodeSeeds:
         """Restores what `state_dict` returned."""
         self._run_seed, self._role = state["run_seed"], state["role"]
         self._dynamic = state["dynamic"]
-        self._literal = {key: value for key, value in state["literal"]}
-        self._since = {key: value for key, value in state["since"]}
+        self._literal = dict(state["literal"])
+        self._since = dict(state["since"])
         self.episodes = list(state["episodes"])

@@ -14,12 +14,21 @@ class BaseManagerConfig(ManagerConfig):
     """Steps all environments in the calling process, one after the other."""
 
     max_retry: int = option(3, "tries of a reset before it counts as failed", ge=1)
+    retry_type: str = option(
+        "reset",
+        "before another try: reset the same environment, or renew it (close it and make another)",
+        choices=("reset", "renew"),
+    )
     retry_waiting_time: float = option(0.1, "wait between tries", ge=0, unit="s")
+    restart_budget: int = option(
+        0,
+        "episodes that an environment may spoil by a failing step or bad data (they are dropped"
+        " and it begins anew) before its failure is an error",
+        ge=0,
+    )
     debug: bool = option(False, "spoil recycled observations on retirement, to find stale readers")
 
-    def build(
-        self, ctx: Any, *, env_fn: Sequence[Callable[[], Any]], **parts: Any
-    ) -> Any:
+    def build(self, ctx: Any, *, env_fn: Sequence[Callable[[], Any]], **parts: Any) -> Any:
         """Makes the manager; `env_fn` holds one factory per environment."""
         from dicore_plugins.env_managers.base.manager import BaseEnvManager
 

@@ -1,0 +1,291 @@
+"""The life of the in-process manager: launch, seeds, resets, close, and what is kept of it.
+
+Shapes: N environments.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from dicore.config.coerce import as_config
+from dicore.data import tree_row
+from dicore.errors import ClosedError, DicoreError, EnvResetError, EnvStateError
+from dicore.interfaces.env_manager import EnvState
+from dicore_plugins.env_managers.actions import NestedActions, action_check_of
+from dicore_plugins.env_managers.adapt import Adapted
+from dicore_plugins.env_managers.base.config import BaseManagerConfig
+from dicore_plugins.env_managers.base.episodes import RESET, Episodes
+from dicore_plugins.env_managers.base.memory import memory_of
+from dicore_plugins.env_managers.faults import all_of, data_error, reset_error
+from dicore_plugins.env_managers.fleet import Fleet
+from dicore_plugins.env_managers.observations import storage_of
+from dicore_plugins.env_managers.seeds import EpisodeSeeds
+
+__all__ = ["ManagedFleet"]
+
+_LOG = logging.getLogger("dicore.env")
+_INSPECTED = 100
+"""Steps after a launch in which observations are compared with the bounds of their space."""
+
+Resets = Sequence[int] | Mapping[int, Mapping[str, Any] | None] | None
+
+
+class ManagedFleet(Fleet):
+    """Environments of one process with their episodes; see `BaseEnvManager`.
+
+    Args:
+        env_fn: One factory per environment.
+        cfg: Options, as a section, a dict, or None for the defaults.
+    """
+
+    config_class = BaseManagerConfig
+    capabilities = frozenset({"reset_one", "episode_seed", "manual_reset"})
+
+    def __init__(
+        self,
+        env_fn: Sequence[Callable[[], Any]],
+        cfg: BaseManagerConfig | Mapping[str, Any] | None = None,
+    ) -> None:
+        self._closed = True
+        super().__init__(env_fn)
+        self._cfg = as_config(cfg, BaseManagerConfig)
+        self._id_list = list(range(self.env_num))
+        self._ids: npt.NDArray[np.int64] = np.arange(self.env_num)
+        self._position = {env_id: env_id for env_id in self._id_list}
+        self._none_ended = np.zeros(self.env_num, np.bool_)
+        self._none_ended.setflags(write=False)
+        self._seeds = EpisodeSeeds(self.env_num)
+        self._params: list[dict[str, Any]] = [{} for _ in self._id_list]
+        self._books = self._new_books([float("inf")] * self.env_num)
+        self._warned: set[str] = set()
+
+    def _new_books(self, limits: Sequence[float]) -> Episodes:
+        return Episodes(limits, self._cfg.episode_num, auto_reset=self._cfg.auto_reset)
+
+    # ---- what there is
+
+    @property
+    def closed(self) -> bool:
+        """Not launched yet, or closed."""
+        return self._closed
+
+    @property
+    def done(self) -> bool:
+        """Every environment has finished `episode_num` episodes."""
+        return self._books.done
+
+    @property
+    def active_env(self) -> list[int]:
+        """Ids of the environments that are launched and have not finished all their episodes."""
+        if self._closed:
+            return []
+        return [i for i in self._id_list if self._books.state[i] is not EnvState.DONE]
+
+    def env_state(self, env_id: int) -> EnvState:
+        """Returns where one environment stands."""
+        if self._closed:
+            return EnvState.VOID if self._envs[env_id] is None else EnvState.INIT
+        return self._books.state[env_id]
+
+    # ---- life
+
+    def launch(self, reset_param: Resets = None) -> None:
+        """Makes all environments and begins an episode in each.
+
+        Raises:
+            EnvStateError: they are launched already.
+            EnvCreateError: one could not be made.
+            EnvResetError: one could not be reset.
+        """
+        if not self._closed:
+            raise EnvStateError("the manager is launched already", hint="close() it first")
+        try:
+            envs = [self._env(env_id) for env_id in self._id_list]
+            self._storage = storage_of(self.observation_space)
+            self._memory = memory_of(self._storage, self.env_num, debug=self._cfg.debug)
+            check = action_check_of(self.action_space)
+            self._nested = isinstance(check, NestedActions)
+            self._check = check.__call__
+            self._steps = [env.step for env in envs]
+            self._books = self._new_books([env.time_limit for env in envs])
+            self._ready = self._storage.empty(self.env_num)
+            self._inspect = _INSPECTED
+            self._closed = False
+            if isinstance(reset_param, Mapping):
+                self._remember(reset_param)
+            self.reset()
+        except BaseException:
+            self.close()
+            raise
+
+    def seed(
+        self,
+        seed: int | Sequence[int] | Mapping[int, int],
+        dynamic_seed: bool | None = None,
+        role: str = "collector",
+    ) -> None:
+        """Seeds the episodes to come; see `IEnvManager.seed`."""
+        self._seeds.set(seed, dynamic_seed, role)
+
+    def restart_episodes(self) -> None:
+        """Begins the sequence of episode seeds again; takes effect at the next resets."""
+        self._seeds.rewind()
+
+    def reset(self, reset_param: Resets = None) -> None:
+        """Begins new episodes; see `IEnvManager.reset`.
+
+        Raises:
+            ClosedError: the manager is not launched.
+            EnvStateError: there is no environment of that id.
+            EnvResetError: an environment failed more often than `max_retry` allows; the others
+                named have begun.
+        """
+        self._check_open("reset")
+        if reset_param is None:
+            chosen = self._id_list
+        else:
+            chosen = [int(env_id) for env_id in reset_param]
+            if isinstance(reset_param, Mapping):
+                self._remember(reset_param)
+        ready = self._storage.copy(self._ready)
+        self._books.reopen(chosen)
+        errors: list[DicoreError] = []
+        for env_id in chosen:
+            try:
+                self._begin(env_id, ready)
+            except DicoreError as error:
+                errors.append(error)
+        self._ready = ready
+        if errors:
+            raise all_of(errors)
+        self._compare(tree_row(ready, chosen))
+
+    def close(self) -> None:
+        """Closes all environments; harmless when repeated."""
+        self._closed = True
+        for env_id in self._id_list:
+            self._discard(env_id)
+        self._books = self._new_books([float("inf")] * self.env_num)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        with contextlib.suppress(Exception):
+            self.close()
+
+    def _check_open(self, what: str) -> None:
+        if self._closed:
+            raise ClosedError(f"{what}: the manager is not launched", hint="launch() it first")
+
+    def _remember(self, params: Mapping[int, Mapping[str, Any] | None]) -> None:
+        for env_id, each in params.items():
+            self._books.check_known(int(env_id))
+            if each is not None:
+                self._params[int(env_id)] = dict(each)
+
+    def _begin(self, env_id: int, ready: Any) -> None:
+        """Begins an episode and writes its first observation.
+
+        Raises:
+            EnvResetError: the environment failed every time, or returned something else.
+            EnvSpaceError: the observation does not fit its space.
+            NonFiniteError: there is NaN or infinity in it.
+        """
+        books, storage = self._books, self._storage
+        seed, params = self._seeds.next(env_id), self._params[env_id]
+        books.state[env_id] = RESET
+        try:
+            env = self._envs[env_id] or self._renewed(env_id)
+            result = env.reset(seed=seed, **params) if params else env.reset(seed=seed)
+        except Exception as error:
+            result = self._try_again(env_id, seed, error)
+        if not isinstance(result, tuple) or len(result) != 2:
+            books.stop(env_id, EnvState.ERROR)
+            raise EnvResetError(
+                f"env {env_id}: reset returned {type(result).__name__}",
+                hint="reset(seed=…) returns observation and info (gymnasium's API)",
+                context={"env_id": env_id, "seed": seed},
+            )
+        if not storage.place(ready, env_id, result[0]):
+            fault = storage.fault(result[0])
+            if fault is not None:
+                books.stop(env_id, EnvState.ERROR)
+                raise data_error(env_id, f"the reset with seed {seed}", seed, fault)
+            storage.write(ready, env_id, result[0])
+        books.begin(env_id, seed)
+
+    def _try_again(self, env_id: int, seed: int, error: Exception) -> Any:
+        """Resets an environment whose reset has failed, as often as it may; returns its result.
+
+        Raises:
+            EnvResetError: it failed every time.
+        """
+        for attempt in range(1, self._cfg.max_retry):
+            failed = reset_error(env_id, seed, attempt, error)
+            _LOG.warning("%s; try %d", failed.message, attempt + 1)
+            time.sleep(self._cfg.retry_waiting_time)
+            if self._cfg.retry_type == "renew":
+                self._discard(env_id)
+            try:
+                env = self._envs[env_id] or self._renewed(env_id)
+                return env.reset(seed=seed, **self._params[env_id])
+            except Exception as again:
+                error = again
+        self._books.stop(env_id, EnvState.ERROR)
+        raise reset_error(env_id, seed, self._cfg.max_retry, error) from error
+
+    def _renewed(self, env_id: int) -> Adapted:
+        """Makes an environment again after it was discarded.
+
+        Raises:
+            EnvCreateError: making it failed.
+        """
+        made = self._env(env_id)
+        self._steps[env_id] = made.step
+        return made
+
+    def _compare(self, block: Any) -> None:
+        """Warns, once for each part of the observation, of values outside of the space."""
+        for path, text in self._storage.outside(block).items():
+            if path not in self._warned:
+                self._warned.add(path)
+                _LOG.warning("%s", text)
+
+    # ---- state
+
+    def state_dict(self) -> dict[str, Any]:
+        """Returns seeds, counters, remembered reset parameters, and the running episodes.
+
+        An episode that runs is told by its seed and the actions since its reset, by which a
+        deterministic environment can be brought back to where it is.
+        """
+        return {
+            "seeds": self._seeds.state_dict(),
+            "finished": list(self._books.finished),
+            "restarts": list(self._books.restarts),
+            "params": [dict(params) for params in self._params],
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restores what `state_dict` returned; episodes that were running begin anew."""
+        self._seeds.load_state_dict(state["seeds"])
+        self._params = [dict(params) for params in state["params"]]
+        if not self._closed:
+            self.reset()
+        self._books.finished = list(state["finished"])
+        self._books.restarts = list(state["restarts"])
+
+    def __repr__(self) -> str:
+        state = "closed" if self._closed else "open"
+        return f"{type(self).__name__}({self.env_num} envs, {state})"
