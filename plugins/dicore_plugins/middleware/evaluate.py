@@ -37,7 +37,11 @@ def interaction_evaluator(
             run.save_best(evaluator.best_return)
         task.emit(BEST_EVALUATION, ctx)
 
-    @middleware(reads=["train_iter"], writes=["eval_value", "eval_output", "last_eval_iter"])
+    @middleware(
+        reads=["train_iter"],
+        writes=["eval_value", "eval_output", "last_eval_iter", "last_eval_value"],
+        optional=["env_step"],
+    )
     def evaluate(ctx: OnlineRLContext) -> None:
         if not evaluator.should_eval(ctx.train_iter):
             return

@@ -31,7 +31,11 @@ def trainer(cfg: Any, policy: Any, *, run: Any | None = None) -> Callable[[Onlin
     """
     learner = as_learner(cfg, policy, run)
 
-    @middleware(reads=["train_data", "train_iter"], writes=["train_output", "train_iter"])
+    @middleware(
+        reads=["train_data", "train_iter"],
+        writes=["train_output", "train_iter"],
+        optional=["env_step"],
+    )
     def train(ctx: OnlineRLContext) -> None:
         if ctx.train_data is None:
             return

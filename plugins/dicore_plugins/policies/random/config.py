@@ -6,6 +6,7 @@ from typing import Any
 
 from dicore.config.declare import frozen, option, section
 from dicore.config.sections import CollectConfig, PolicyConfig
+from dicore.errors import ConfigError
 
 
 @frozen(kw_only=True)
@@ -22,8 +23,18 @@ class RandomConfig(PolicyConfig):
     on_policy: bool = option(False, "learn only from data of the present policy")
     collect: RandomCollectConfig = section(RandomCollectConfig)
 
+    def bind(self, observation_space: Any, action_space: Any) -> dict[str, Any]:
+        """Refuses to be trained.
+
+        Raises:
+            ConfigError: always; there is nothing to learn.
+        """
+        raise ConfigError(
+            f"policy.type: '{self.type or 'random'}' does not learn", hint="train dqn instead"
+        )
+
     def build(self, ctx: Any, **parts: Any) -> Any:
         """Makes the policy for the action space of `ctx`."""
         from dicore_plugins.policies.random.policy import RandomPolicy
 
-        return RandomPolicy(self, action_space=ctx.action_space)
+        return RandomPolicy(self, action_space=ctx.action_space, **parts)
