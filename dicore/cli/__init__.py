@@ -53,10 +53,10 @@ def _arguments(words: list[str]) -> tuple[list[str], bool]:
 
 def _run(arguments: list[str], *, debug: bool) -> int:
     import click
-    from dicore_registry.errors import DicoreError
 
     from dicore.cli.group import group
     from dicore.cli.report import report, report_usage
+    from dicore_registry.errors import DicoreError
 
     try:
         with group.make_context("dicore", arguments) as context:

@@ -9,9 +9,9 @@ from __future__ import annotations
 import gc
 
 import click
-import dicore_registry
 
 import dicore
+import dicore_registry
 from dicore.errors import PluginLoadError
 
 _EPILOG = """\b

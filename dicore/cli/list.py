@@ -9,11 +9,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import click
-import dicore_registry
-from dicore_registry import STATUSES, Entry, Registry, explain, nearest
 
+import dicore_registry
 from dicore.cli.table import write_table
 from dicore.errors import RegistryError, UsageError
+from dicore_registry import STATUSES, Entry, Registry, explain, nearest
 
 _PROBLEMS = frozenset({"unavailable", "incompatible", "conflict", "broken"})
 _HEADER = ("KIND", "NAME", "STATUS", "DIST", "VERSION", "SUMMARY")

@@ -9,11 +9,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, get_args, get_origin
 
-from dicore_registry import Registry
-
 from dicore.config.declare import REQUIRED, ComponentConfig, Section
 from dicore.config.fields import Field, fields_of
 from dicore.config.sections import RunConfig
+from dicore_registry import Registry
 
 __all__ = ["Option", "jsonable", "options_of", "section_prefix"]
 

@@ -9,10 +9,10 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import click
-import dicore_registry
-from dicore_registry import Entry, Kind, Registry, Removed, Renamed, nearest
 
+import dicore_registry
 from dicore.errors import ConfigError, PluginConflictError, RegistryError, UnknownComponentError
+from dicore_registry import Entry, Kind, Registry, Removed, Renamed, nearest
 
 if TYPE_CHECKING:
     from dicore.cli.options import Option

@@ -8,9 +8,9 @@ import warnings
 from pathlib import Path
 
 import pytest
+
 from dicore_registry import Kind, Registry, is_import_path
 from dicore_registry.errors import PluginLoadError, RegistryError, UnknownComponentError
-
 from tests.registry.world import World
 
 SAC = """

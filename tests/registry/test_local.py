@@ -6,9 +6,9 @@ import inspect
 from typing import Any
 
 import pytest
+
 from dicore_registry import LOCAL, Registry, default, register
 from dicore_registry.errors import PluginConflictError, RegistryError, UnknownComponentError
-
 from tests.registry.world import World
 
 

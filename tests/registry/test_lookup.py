@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from dicore_registry import Registry
 from dicore_registry.errors import (
     MissingDependencyError,
@@ -12,7 +13,6 @@ from dicore_registry.errors import (
     RegistryError,
     UnknownComponentError,
 )
-
 from tests.registry.world import VERSION, World
 
 WHERE = "policy.other.replay_buffer.type"

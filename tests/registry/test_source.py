@@ -10,8 +10,8 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-from dicore_registry.source import Place, Sources
 
+from dicore_registry.source import Place, Sources
 from tests.registry.world import World
 
 MODULE = '''"""The module.

@@ -7,8 +7,8 @@ import random
 import sys
 
 import pytest
-from dicore_registry import Entry, Registry
 
+from dicore_registry import Entry, Registry
 from tests.registry.world import VERSION, World
 
 SAC = {"dicore.policy": {"sac": "acme_rl.sac:SACConfig"}}

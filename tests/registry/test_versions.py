@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import pytest
-from dicore_registry.requirements import Requirement, dist_name, fits
-from dicore_registry.versions import Version, satisfies
 from hypothesis import given
 from hypothesis import strategies as st
 from packaging.markers import Marker
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version as PackagingVersion
+
+from dicore_registry.requirements import Requirement, dist_name, fits
+from dicore_registry.versions import Version, satisfies
 
 numbers = st.integers(0, 3).map(str)
 releases = st.lists(numbers, min_size=1, max_size=3).map(".".join)

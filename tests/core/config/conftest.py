@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from dicore_registry import Registry
 
 from dicore.config import Compiled, compile_config
+from dicore_registry import Registry
 
 PARTS = "tests.core.config.toy_parts"
 ENTRIES = {
