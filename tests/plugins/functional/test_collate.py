@@ -72,7 +72,7 @@ def test_a_rule(samples: list[Any], options: dict[str, Any], want: Any) -> None:
         ([None], TypeError, "NoneType"),
         ([np.array(["a"])], TypeError, "dtype <U1"),
     ],
-    ids=str,
+    ids=lambda value: type(value).__name__,
 )
 def test_what_cannot_be_collated_is_named(
     samples: list[Any], error: type[Exception], text: str
