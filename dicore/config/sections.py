@@ -114,6 +114,9 @@ class OtherConfig(Section):
 class PolicyConfig(ComponentConfig):
     """Options that every policy takes (FEATURES B20); a policy's config class derives from it."""
 
+    learns: ClassVar[bool] = True
+    """Whether there is anything to train; a random policy says False."""
+
     on_policy: bool = option(REQUIRED, "learn only from data of the present policy")
     cuda: bool = option(False, "learn on the first CUDA device")
     multi_gpu: bool = option(False, "average gradients over several learners")

@@ -30,3 +30,15 @@ class IPipeline(Protocol):
             run: The `dicore.run.Run` that holds folder, store, streams and logs.
             model: A network to use instead of the configured one.
         """
+
+
+@runtime_checkable
+class SupportsCheck(Protocol):
+    """A pipeline that looks at a config before anything is made."""
+
+    def check(self, compiled: Any) -> None:
+        """Looks whether the parts of a bound config fit this way of training.
+
+        Raises:
+            ConfigError: they do not.
+        """

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from dicore.config import Compiled, bind, compile_config
 from dicore.errors import ConfigError, DicoreError, UnknownComponentError, UsageError
+from dicore.interfaces.pipeline import SupportsCheck
 
 if TYPE_CHECKING:
     from dicore.run.run import Run
@@ -105,6 +106,8 @@ def _launch(request: TrainRequest, model: Any | None) -> Outcome:
 
     compiled = bind(compiled, *spaces_of(compiled.env, compiled.seed))
     pipeline = compiled.pipeline.build(BuildContext(seed=compiled.seed))
+    if isinstance(pipeline, SupportsCheck):
+        pipeline.check(compiled)
     run = _prepare(compiled, request)
     if not request.own_process:
         return _train(pipeline, compiled, run, model)

@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from dicore.errors import ConfigError
 from dicore.task import OnlineRLContext, task
 from dicore_plugins.middleware.ckpt_saver import CkptSaver
 from dicore_plugins.middleware.collect import StepCollector
@@ -27,6 +28,24 @@ class SerialPipeline:
 
     def __init__(self, cfg: SerialConfig) -> None:
         self._cfg = cfg
+
+    def check(self, compiled: Any) -> None:
+        """Refuses policies that do not learn, or not from a replay buffer.
+
+        Raises:
+            ConfigError: the policy is such a one.
+        """
+        policy = compiled.cfg.policy
+        if not policy.learns:
+            raise ConfigError(
+                f"policy.type: '{policy.type}' does not learn", hint="dicore list policy"
+            )
+        if policy.on_policy:
+            raise ConfigError(
+                f"policy.on_policy: '{policy.type}' learns from its own data only; the pipeline"
+                " 'serial' trains from a replay buffer",
+                hint="dicore list pipeline",
+            )
 
     def run(self, compiled: Any, run: Any, *, model: Any | None = None) -> Any:
         """Trains until `stop_value`, a budget, or a request to stop; returns the policy."""

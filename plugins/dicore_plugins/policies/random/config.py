@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from dicore.config.declare import frozen, option, section
 from dicore.config.sections import CollectConfig, PolicyConfig
-from dicore.errors import ConfigError
 
 
 @frozen(kw_only=True)
@@ -20,18 +19,10 @@ class RandomCollectConfig(CollectConfig):
 class RandomConfig(PolicyConfig):
     """Uniformly random actions: the warm-up before training, and the floor to compare with."""
 
+    learns: ClassVar[bool] = False
+
     on_policy: bool = option(False, "learn only from data of the present policy")
     collect: RandomCollectConfig = section(RandomCollectConfig)
-
-    def bind(self, observation_space: Any, action_space: Any) -> dict[str, Any]:
-        """Refuses to be trained.
-
-        Raises:
-            ConfigError: always; there is nothing to learn.
-        """
-        raise ConfigError(
-            f"policy.type: '{self.type or 'random'}' does not learn", hint="train dqn instead"
-        )
 
     def build(self, ctx: Any, **parts: Any) -> Any:
         """Makes the policy for the action space of `ctx`."""
