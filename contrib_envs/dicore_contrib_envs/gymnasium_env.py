@@ -2,67 +2,123 @@
 
 from __future__ import annotations
 
-from typing import Any
+import importlib
+import warnings
+from collections.abc import Iterator
+from typing import Any, Self
 
-from dicore.config.declare import frozen, option
+import attrs
+
+from dicore.config.declare import REQUIRED, frozen, option
 from dicore.config.sections import EnvConfig
-from dicore.errors import ConfigError
+from dicore.errors import ConfigError, MissingDependencyError
 
 
 @frozen(kw_only=True)
 class GymnasiumConfig(EnvConfig):
     """An environment of gymnasium, or of a package that registers its own there."""
 
-    env_id: str = option("", "id under which gymnasium knows it: CartPole-v1")
+    env_id: str = option(REQUIRED, "id under which gymnasium knows it: CartPole-v1")
     make_kwargs: dict[str, Any] = option({}, "further arguments of gymnasium.make")
 
     @classmethod
     def knows(cls, env_id: str) -> bool:
-        """Says whether gymnasium has this id; `module:Id` imports the module first."""
+        """Says whether gymnasium has this id, in this version or in another."""
         import gymnasium
 
-        try:
-            gymnasium.spec(env_id)
-        except (gymnasium.error.Error, ModuleNotFoundError):
-            return False
-        return True
+        return _spec(env_id) is not None or _base(env_id) in map(_base, gymnasium.registry)
 
     def from_spec(self) -> dict[str, Any]:
-        """Returns what the id's registration says: its reward threshold as `stop_value`."""
-        import gymnasium
+        """Returns what the id's registration says: its reward threshold as `stop_value`.
 
-        if not self.env_id or not self.knows(self.env_id):
-            return {}
-        threshold = gymnasium.spec(self.env_id).reward_threshold
+        Raises:
+            ConfigError: gymnasium has no such id.
+        """
+        spec = _spec(self.env_id)
+        if spec is None:
+            raise ConfigError(f"env.env_id: {_unknown(self.env_id)}")
+        threshold = spec.reward_threshold
         return {} if threshold is None else {"stop_value": float(threshold)}
+
+    def check(self) -> Iterator[tuple[str, str]]:
+        """Yields what is wrong with an id that somebody gave."""
+        if self.env_id != attrs.fields(type(self)).env_id.default and _spec(self.env_id) is None:
+            yield "env_id", _unknown(self.env_id)
+
+    def create_collector_env_cfg(self) -> list[Self]:
+        """Returns the config of each environment that collects."""
+        return [self] * self.collector_env_num
+
+    def create_evaluator_env_cfg(self) -> list[Self]:
+        """Returns the config of each environment that evaluates."""
+        return [self] * self.evaluator_env_num
 
     def build(self, ctx: Any, **parts: Any) -> Any:
         """Makes one environment.
 
         Raises:
-            ConfigError: gymnasium has no such id, or making it failed for want of a package.
+            ConfigError: gymnasium has no such id, or not any more.
+            MissingDependencyError: making it failed for want of a package.
         """
         import gymnasium
+        from gymnasium.error import DependencyNotInstalled, Error
 
+        if _spec(self.env_id) is None:
+            raise ConfigError(f"env.env_id: {_unknown(self.env_id)}")
         try:
             return gymnasium.make(self.env_id, **self.make_kwargs)
-        except gymnasium.error.DependencyNotInstalled as error:
-            raise ConfigError(
+        except DependencyNotInstalled as error:
+            raise MissingDependencyError(
                 f"env.env_id: '{self.env_id}' needs another package: {error}"
             ) from error
-        except gymnasium.error.UnregisteredEnv as error:
-            raise ConfigError(
-                f"env.env_id: gymnasium has no '{self.env_id}': {error}", hint=_newer(self.env_id)
-            ) from error
+        except Error as error:
+            raise ConfigError(f"env.make_kwargs: '{self.env_id}': {error}") from error
 
 
-def _newer(env_id: str) -> str:
-    """Suggests the version or spelling that gymnasium has instead."""
+def _spec(env_id: str) -> Any:
+    """Returns an id's registration, or None; `module:Id` imports the module, which registers."""
+    import gymnasium
+
+    module, colon, name = env_id.rpartition(":")
+    try:
+        if colon:
+            importlib.import_module(module)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about versions; `make` says it again
+            return gymnasium.spec(name)
+    except (gymnasium.error.Error, ModuleNotFoundError):
+        return None
+
+
+def _unknown(env_id: str) -> str:
+    return f"gymnasium has no '{env_id}'; {_nearest(env_id)}"
+
+
+def _base(env_id: str) -> str:
+    """Returns an id without its version."""
+    name, dash, version = env_id.rpartition("-v")
+    return name if dash and version.isdecimal() else env_id
+
+
+def _nearest(env_id: str) -> str:
+    """Suggests the version or the spelling that gymnasium has instead."""
     import difflib
 
     import gymnasium
 
-    name = env_id.rpartition("-v")[0] or env_id
-    same = sorted(known for known in gymnasium.registry if known.rpartition("-v")[0] == name)
-    close = same or difflib.get_close_matches(env_id, gymnasium.registry, 1)
-    return f"did you mean '{close[-1]}'?" if close else "gymnasium.pprint_registry() shows all ids"
+    versions = [known for known in gymnasium.registry if _base(known) == _base(env_id)]
+    if versions:
+        return f"did you mean '{max(versions, key=_version)}'?"
+    folded = {known.casefold(): known for known in gymnasium.registry}
+    close = difflib.get_close_matches(env_id.casefold(), folded, 1)
+    if close:
+        return f"did you mean '{folded[close[0]]}'?"
+    module, colon, _ = env_id.rpartition(":")
+    if colon:
+        return f"is '{module}' installed, and does it register the id?"
+    return "the package that registers it may not be installed"
+
+
+def _version(env_id: str) -> int:
+    version = env_id.rpartition("-v")[2]
+    return int(version) if version.isdecimal() else -1

@@ -35,12 +35,16 @@ class ActionCheck(Protocol):
 
 
 class DiscreteActions:
-    """Checks actions of a Discrete space."""
+    """Checks actions of a Discrete space.
+
+    Attributes:
+        legal: The actions; the first 65 536 of more.
+    """
 
     def __init__(self, space: Any) -> None:
         self._low = int(getattr(space, "start", 0))
         self._n = int(space.n)
-        self._legal = frozenset(range(self._low, self._low + min(self._n, 65_536)))
+        self.legal = frozenset(range(self._low, self._low + min(self._n, 65_536)))
 
     def __call__(self, actions: Any, env_ids: Sequence[int]) -> Iterable[Any]:
         array = actions
@@ -49,7 +53,7 @@ class DiscreteActions:
         values = array.tolist()
         if len(values) != len(env_ids):
             self._convert(array, env_ids)
-        if not self._legal.issuperset(values):
+        if not self.legal.issuperset(values):
             self._refuse(array, env_ids)
         iterable: Iterable[Any] = array  # of np.int64: gymnasium takes them quicker than ints
         return iterable
@@ -211,7 +215,7 @@ def actions_of(value: Any, *, nested: bool = False) -> Any:
     Raises:
         ActionError: there are none.
     """
-    if not isinstance(value, Mapping):
+    if value.__class__ is not dict and not isinstance(value, Mapping):
         return value
     if "action" in value:
         return value["action"]

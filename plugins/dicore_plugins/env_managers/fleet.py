@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dicore.errors import EnvCreateError, MissingDependencyError, UsageError
+from dicore.errors import DicoreError, EnvCreateError, UsageError
 from dicore_plugins.env_managers.adapt import Adapted, adapt
 
 __all__ = ["EnvInfo", "Fleet"]
@@ -63,6 +63,8 @@ class Fleet:
         if found is None:
             try:
                 found = self._envs[env_id] = adapt(self._env_fn[env_id]())
+            except DicoreError:
+                raise
             except Exception as error:
                 raise EnvCreateError(
                     f"env {env_id} could not be made: {type(error).__name__}: {error}",
@@ -198,11 +200,9 @@ def _attribute(env: Any, name: str) -> Any:
 
 
 def _advice(error: Exception) -> str:
-    """Says what to do about a failed construction, where that is known."""
-    if isinstance(error, MissingDependencyError) or getattr(error, "hint", ""):
-        return str(getattr(error, "hint", ""))
+    """Says what to do about a failed construction."""
     if isinstance(error, ModuleNotFoundError):
         return f"install the package that provides '{error.name}'"
     if type(error).__name__ == "DependencyNotInstalled":
-        return "install what the message names; its extra is that of the env's package"
+        return "install what the message names"
     return "the cause is chained; make one env by hand to see it alone"

@@ -57,6 +57,7 @@ class Leaf:
         declared = np.dtype(dtype)
         self.dtype = np.dtype(np.float32) if declared == np.float64 else declared
         self._floating = self.dtype.kind == "f"
+        self._vector = len(shape) == 1
         self._bounds = None if low is None else _bounds(low, high, self.dtype)
         self.roomy = int(np.prod(shape)) * self.dtype.itemsize >= _ROOMY
 
@@ -161,8 +162,10 @@ class Leaf:
         if obs.__class__ is not ndarray or obs.dtype is not self.dtype or obs.shape != self.shape:
             return False
         block[row] = obs
-        flat = obs.ravel() if self._floating else None
-        return flat is None or isfinite(flat.dot(flat)) or self.finite(obs)
+        if not self._floating:
+            return True
+        flat = obs if self._vector else obs.ravel()
+        return isfinite(flat.dot(flat)) or self.finite(obs)
 
     def write(self, block: Array, row: int, obs: Any) -> None:
         """Stores one observation that has no fault."""

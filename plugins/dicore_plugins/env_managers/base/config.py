@@ -26,6 +26,9 @@ class BaseManagerConfig(ManagerConfig):
         " and it begins anew) before its failure is an error",
         ge=0,
     )
+    record_actions: bool = option(
+        False, "keep the actions of running episodes in the state, to bring environments back"
+    )
     debug: bool = option(False, "spoil recycled observations on retirement, to find stale readers")
 
     def build(self, ctx: Any, *, env_fn: Sequence[Callable[[], Any]], **parts: Any) -> Any:

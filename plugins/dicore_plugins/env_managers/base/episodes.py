@@ -15,8 +15,9 @@ from dicore.interfaces.env_manager import EnvState
 
 __all__ = ["Episodes"]
 
-_OWN_RETURN = ("eval_episode_return", "final_eval_reward")
+_OWN_RETURN = frozenset({"eval_episode_return", "final_eval_reward"})
 """Names under which an environment may tell the return of the episode itself."""
+_NOTHING: dict[str, Any] = {}
 
 
 RUN, RESET = EnvState.RUN, EnvState.RESET  # an enum's own look-up costs a fifth of an episode's end
@@ -131,13 +132,14 @@ class Episodes:
 
     def end(self, env_id: int, info: Mapping[str, Any] | None) -> dict[str, Any]:
         """Closes an episode; returns its last info with the return and length of all of it."""
-        facts = dict(info) if info else {}
-        total = self.total.item(env_id)
-        if facts:
-            total = next((facts[name] for name in _OWN_RETURN if name in facts), total)
-            total = float(np.asarray(total).item())
-        facts["eval_episode_return"] = total
-        facts["episode_length"] = self.clock - self._start[env_id]
+        facts = {
+            **(info or _NOTHING),
+            "eval_episode_return": self.total.item(env_id),
+            "episode_length": self.clock - self._start[env_id],
+        }
+        if info and not _OWN_RETURN.isdisjoint(info):
+            own = info.get("eval_episode_return", info.get("final_eval_reward"))
+            facts["eval_episode_return"] = float(np.asarray(own).item())
         self.finished[env_id] += 1
         if self.finished[env_id] >= self._episode_num:
             self.stop(env_id, EnvState.DONE)

@@ -22,7 +22,8 @@ from dicore_plugins.env_managers.actions import NestedActions, action_check_of
 from dicore_plugins.env_managers.adapt import Adapted
 from dicore_plugins.env_managers.base.config import BaseManagerConfig
 from dicore_plugins.env_managers.base.episodes import RESET, Episodes
-from dicore_plugins.env_managers.base.memory import memory_of
+from dicore_plugins.env_managers.base.journal import Journal
+from dicore_plugins.env_managers.base.memory import Memory, memory_of
 from dicore_plugins.env_managers.faults import all_of, data_error, reset_error
 from dicore_plugins.env_managers.fleet import Fleet
 from dicore_plugins.env_managers.observations import storage_of
@@ -64,6 +65,9 @@ class ManagedFleet(Fleet):
         self._seeds = EpisodeSeeds(self.env_num)
         self._params: list[dict[str, Any]] = [{} for _ in self._id_list]
         self._books = self._new_books([float("inf")] * self.env_num)
+        self._memory: Memory | None = None
+        self._journal: Journal | None = None
+        self._counts: tuple[list[int], list[int]] | None = None
         self._warned: set[str] = set()
 
     def _new_books(self, limits: Sequence[float]) -> Episodes:
@@ -112,7 +116,9 @@ class ManagedFleet(Fleet):
             self._memory = memory_of(self._storage, self.env_num, debug=self._cfg.debug)
             check = action_check_of(self.action_space)
             self._nested = isinstance(check, NestedActions)
-            self._check = check.__call__
+            self._check = check
+            self._legal: frozenset[int] = getattr(check, "legal", frozenset())
+            self._journal = Journal(self.env_num) if self._cfg.record_actions else None
             self._steps = [env.step for env in envs]
             self._books = self._new_books([env.time_limit for env in envs])
             self._ready = self._storage.empty(self.env_num)
@@ -121,6 +127,7 @@ class ManagedFleet(Fleet):
             if isinstance(reset_param, Mapping):
                 self._remember(reset_param)
             self.reset()
+            self._count_on()
         except BaseException:
             self.close()
             raise
@@ -210,7 +217,7 @@ class ManagedFleet(Fleet):
             result = env.reset(seed=seed, **params) if params else env.reset(seed=seed)
         except Exception as error:
             result = self._try_again(env_id, seed, error)
-        if not isinstance(result, tuple) or len(result) != 2:
+        if result.__class__ is not tuple or len(result) != 2:
             books.stop(env_id, EnvState.ERROR)
             raise EnvResetError(
                 f"env {env_id}: reset returned {type(result).__name__}",
@@ -224,6 +231,8 @@ class ManagedFleet(Fleet):
                 raise data_error(env_id, f"the reset with seed {seed}", seed, fault)
             storage.write(ready, env_id, result[0])
         books.begin(env_id, seed)
+        if self._journal is not None:
+            self._journal.begin(env_id)
 
     def _try_again(self, env_id: int, seed: int, error: Exception) -> Any:
         """Resets an environment whose reset has failed, as often as it may; returns its result.
@@ -265,26 +274,38 @@ class ManagedFleet(Fleet):
     # ---- state
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns seeds, counters, remembered reset parameters, and the running episodes.
+        """Returns seeds, counters, remembered reset parameters, and what runs.
 
-        An episode that runs is told by its seed and the actions since its reset, by which a
-        deterministic environment can be brought back to where it is.
+        With `record_actions`, `running` tells the seed of each running episode and the actions
+        since its reset (None where there were too many), by which a deterministic environment can
+        be brought back to where it is; without, it is None.
         """
+        journal, running = self._journal, None
+        if journal is not None and not self._closed:
+            running = [
+                {"seed": self._books.seed[i], "actions": journal.actions(i)} for i in self._id_list
+            ]
         return {
             "seeds": self._seeds.state_dict(),
             "finished": list(self._books.finished),
             "restarts": list(self._books.restarts),
             "params": [dict(params) for params in self._params],
+            "running": running,
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restores what `state_dict` returned; episodes that were running begin anew."""
         self._seeds.load_state_dict(state["seeds"])
         self._params = [dict(params) for params in state["params"]]
+        self._counts = list(state["finished"]), list(state["restarts"])
         if not self._closed:
             self.reset()
-        self._books.finished = list(state["finished"])
-        self._books.restarts = list(state["restarts"])
+            self._count_on()
+
+    def _count_on(self) -> None:
+        """Takes over counters that were loaded, once there are episodes."""
+        if self._counts is not None:
+            (self._books.finished, self._books.restarts), self._counts = self._counts, None
 
     def __repr__(self) -> str:
         state = "closed" if self._closed else "open"
