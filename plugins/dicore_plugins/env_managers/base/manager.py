@@ -98,7 +98,6 @@ class BaseEnvManager(ManagedFleet):
         if memory is None:
             answer = self._step(action, None)
         else:
-            memory.turn()
             answer = self._step(action, memory)
             memory.hand_out(answer.value.obs, self._ready)
         if out is not None:
@@ -125,6 +124,8 @@ class BaseEnvManager(ManagedFleet):
             or not self._legal.issuperset(values)
         ):
             actions = self._check(actions_of(value, nested=self._nested), id_list)
+        if memory is not None:
+            memory.turn()
 
         obs: list[Any] = []
         rewards: list[Any] = []
