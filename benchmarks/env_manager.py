@@ -26,13 +26,14 @@ def dicore_manager() -> Callable[[], object]:
     manager = BaseEnvManager([make] * ENVS)
     manager.seed(0)
     manager.launch()
-    ids, turn = manager.ready_obs.env_id, 0
-    position = manager.ready_obs.position
+    ids, position = manager.ready_obs.env_id, manager.ready_obs.position
+    actions = [EnvBatch(ids, {"action": row}, position) for row in ACTIONS]
+    turn = 0
 
     def step() -> object:
         nonlocal turn
         turn = (turn + 1) % 997
-        return manager.step_into(EnvBatch(ids, {"action": ACTIONS[turn]}, position))
+        return manager.step_into(actions[turn])
 
     return step
 
