@@ -39,25 +39,30 @@ class EpisodeSeeds:
             UsageError: a list has another length than there are environments, or a dict names an
                 environment that there is not.
         """
-        self._role = role
-        self._dynamic = True if dynamic_seed is None else dynamic_seed
-        self._literal = {}
+        dynamic = True if dynamic_seed is None else dynamic_seed
         if isinstance(seed, Integral):
             self._run_seed = seed = int(seed)
+            self._literal = {} if dynamic else dict.fromkeys(range(self._env_num), seed)
             self.episodes = [0] * self._env_num
-            if not self._dynamic:
-                self._literal = dict.fromkeys(range(self._env_num), seed)
-            return
+        else:
+            self._literal = self._listed(seed)
+            self._since = {env_id: self.episodes[env_id] for env_id in self._literal}
+        self._role, self._dynamic = role, dynamic
+
+    def _listed(self, seed: Sequence[int] | Mapping[int, int]) -> dict[int, int]:
+        """Returns given seeds by environment.
+
+        Raises:
+            UsageError: there are too few or too many, or for environments that there are not.
+        """
         if isinstance(seed, Mapping):
             unknown = sorted(set(seed) - set(range(self._env_num)))
             if unknown:
                 raise UsageError(f"seeds for environments {unknown}; there are {self._env_num}")
-            self._literal = {int(env_id): int(value) for env_id, value in seed.items()}
-        else:
-            if len(seed) != self._env_num:
-                raise UsageError(f"{len(seed)} seeds for {self._env_num} environments")
-            self._literal = {env_id: int(value) for env_id, value in enumerate(seed)}
-        self._since = {env_id: self.episodes[env_id] for env_id in self._literal}
+            return {int(env_id): int(value) for env_id, value in seed.items()}
+        if len(seed) != self._env_num:
+            raise UsageError(f"{len(seed)} seeds for {self._env_num} environments")
+        return {env_id: int(value) for env_id, value in enumerate(seed)}
 
     def next(self, env_id: int) -> int:
         """Returns the seed of the next episode of an environment and counts it."""

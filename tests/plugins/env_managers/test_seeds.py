@@ -1,0 +1,226 @@
+"""FEATURES A7, A21: which seed an episode gets; and what a saved state brings back."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dicore.errors import UsageError
+from dicore.run.rng import seed_everything
+from dicore.run.seeding import episode_seed
+from dicore_plugins.env_managers.base.manager import BaseEnvManager
+from dicore_plugins.env_managers.seeds import EpisodeSeeds
+
+from .toy_envs import CountEnv, column, manager_of, rollout
+
+
+def seeds_of(episodes: int = 4, num: int = 2, **how: Any) -> list[list[int | None]]:
+    """Returns the seeds with which each environment was reset."""
+    envs = [CountEnv(i, length=1) for i in range(num)]
+    manager = manager_of(*envs, launch=False)
+    if how:
+        manager.seed(**how)
+    manager.launch()
+    rollout(manager, episodes - 1)
+    return [env.seeds for env in envs]
+
+
+def test_an_int_gives_the_seeds_of_the_run() -> None:
+    for role in ("collector", "evaluator"):
+        wanted = [[episode_seed(5, role, i, k) for k in range(4)] for i in range(2)]
+        assert seeds_of(seed=5, role=role) == wanted
+    assert seeds_of(seed=np.int64(5)) == seeds_of(seed=5)
+
+
+def test_runs_and_roles_share_no_episode() -> None:
+    plays = [
+        seeds_of(30, 4, seed=seed, role=role)
+        for seed in (0, 1)
+        for role in ("collector", "evaluator")
+    ]
+    everything = [seed for play in plays for env in play for seed in env]
+    assert len(set(everything)) == len(everything) == 4 * 4 * 30
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 2**40), st.sampled_from(["collector", "evaluator"]),
+                  st.integers(0, 64), st.integers(0, 10**6)),
+        min_size=2, max_size=2, unique=True,
+    )
+)  # fmt: skip
+def test_seeds_are_what_gymnasium_takes_and_stateless(facts: list[Any]) -> None:
+    for fact in facts:
+        assert 0 <= episode_seed(*fact) < 2**31
+        assert episode_seed(*fact) == episode_seed(*fact)
+
+
+def test_a_list_is_literal_for_the_next_episode() -> None:
+    found = seeds_of(seed=[3, 4])
+    assert [each[0] for each in found] == [3, 4]
+    assert len({seed for each in found for seed in each}) == 8, "the later ones are drawn from it"
+    assert seeds_of(seed=(3, 4)) == seeds_of(seed=np.array([3, 4])) == found
+
+
+def test_two_envs_of_one_seed_give_the_same_sequence() -> None:
+    first, second = seeds_of(seed=[3, 3])
+    assert first == second
+    assert len(set(first)) == 4
+    assert seeds_of(seed=[9, 3])[1] == first
+
+
+def test_a_dict_is_literal_for_those_it_names() -> None:
+    envs = [CountEnv(i, length=1) for i in range(3)]
+    manager = manager_of(*envs, seed=8)
+    manager.seed({1: 77})
+    rollout(manager, 2)
+    assert envs[0].seeds == [episode_seed(8, "collector", 0, k) for k in range(3)]
+    assert envs[1].seeds[:2] == [episode_seed(8, "collector", 1, 0), 77]
+    assert envs[1].seeds[2] not in (77, episode_seed(8, "collector", 1, 2))
+
+
+@pytest.mark.parametrize(
+    ("seed", "wanted"), [(9, [9, 9]), ([3, 4], [3, 4]), ({0: 3, 1: 4}, [3, 4])]
+)
+def test_static_seeds_repeat(seed: Any, wanted: list[int]) -> None:
+    assert seeds_of(seed=seed, dynamic_seed=False) == [[each] * 4 for each in wanted]
+
+
+def test_static_and_dynamic_episodes() -> None:
+    manager = manager_of(CountEnv(0, length=1), launch=False)
+    drawn = {}
+    for dynamic in (False, True):
+        manager.seed(5, dynamic_seed=dynamic)
+        manager.launch()
+        drawn[dynamic] = []
+        for _ in range(3):
+            drawn[dynamic].append(column(manager, 0)[0])
+            rollout(manager, 1)
+        manager.close()
+    assert len(set(drawn[False])) == 1
+    assert len(set(drawn[True])) == 3
+
+
+@pytest.mark.parametrize("seed", [[1], [1, 2, 3], [], {2: 1}, {-1: 1}])
+def test_wrong_lengths_and_ids_are_refused(seed: Any) -> None:
+    manager = manager_of(CountEnv(0), CountEnv(1), seed=8)
+    with pytest.raises(UsageError, match=r"2 environments|there are 2"):
+        manager.seed(seed)
+
+
+def test_a_refused_seed_changes_nothing() -> None:
+    env = CountEnv(0, length=1)
+    manager = manager_of(env, launch=False)
+    manager.seed(8, role="evaluator")
+    for bad in ([1, 2], {3: 1}):
+        with pytest.raises(UsageError):
+            manager.seed(bad, False, role="collector")
+    manager.launch()
+    rollout(manager, 1)
+    assert env.seeds == [episode_seed(8, "evaluator", 0, k) for k in range(2)]
+
+
+def test_without_a_seed_the_run_decides() -> None:
+    def first(ambient: int) -> int | None:
+        env = CountEnv(0)
+        seed_everything(ambient)
+        BaseEnvManager([lambda: env]).launch()
+        return env.seeds[0]
+
+    assert first(11) == episode_seed(11, "collector", 0, 0)
+    assert first(12) != first(11)
+
+
+def test_seeding_again_begins_the_sequence_again() -> None:
+    env = CountEnv(0, length=1)
+    manager = manager_of(env, seed=3)
+    rollout(manager, 2)
+    manager.seed(3)
+    manager.reset()
+    assert env.seeds[-1] == env.seeds[0]
+    rollout(manager, 1)
+    manager.restart_episodes()
+    manager.reset()
+    rollout(manager, 1)
+    assert env.seeds[-2:] == env.seeds[:2]
+
+
+def test_literal_seeds_begin_again_too() -> None:
+    seeds = EpisodeSeeds(1)
+    seeds.set(0, None, "collector")
+    seeds.next(0)
+    seeds.set([42], None, "collector")
+    before = [seeds.next(0) for _ in range(3)]
+    seeds.rewind()
+    assert [seeds.next(0) for _ in range(3)] == before
+    assert before[0] == 42
+
+
+def test_a_subset_played_more_often_has_the_same_seeds() -> None:
+    """The k-th episode of an environment is the same one, whatever the others do."""
+    even, uneven = [CountEnv(i, length=1) for i in range(2)], [CountEnv(i, length=1) for i in "ab"]
+    uneven = [CountEnv(i, length=1) for i in range(2)]
+    rollout(manager_of(*even, seed=6), 5)
+    manager = manager_of(*uneven, seed=6)
+    for ids in ([1], [1], [0, 1], [0], [1, 0], [0], [1], [0]):
+        manager.step(dict.fromkeys(ids, 0))
+    assert [env.seeds for env in uneven] == [env.seeds for env in even]
+
+
+def played(manager: Any, steps: int) -> list[dict[int, float]]:
+    return [{i: float(step[i][0][0]) for i in step} for step in rollout(manager, steps)]
+
+
+@pytest.mark.parametrize("seed", [5, [3, 4], {1: 9}], ids=["run", "list", "dict"])
+@pytest.mark.parametrize("dynamic", [True, False])
+def test_a_state_brings_back_the_sequence(seed: Any, dynamic: bool) -> None:
+    manager = manager_of(CountEnv(0, length=2), CountEnv(1, length=2), seed=1)
+    manager.seed(seed, dynamic)
+    played(manager, 6)
+    state = json.loads(json.dumps(manager.state_dict()))
+    for launched in (True, False):
+        twin = manager_of(CountEnv(0, length=2), CountEnv(1, length=2), launch=launched)
+        twin.load_state_dict(state)
+        if not launched:
+            twin.launch()
+        manager_again = manager_of(CountEnv(0, length=2), CountEnv(1, length=2), launch=False)
+        manager_again.load_state_dict(state)
+        manager_again.launch()
+        assert played(twin, 6) == played(manager_again, 6)
+    manager.reset()
+    again = manager_of(CountEnv(0, length=2), CountEnv(1, length=2), launch=False)
+    again.load_state_dict(state)
+    again.launch()
+    assert played(again, 6) == played(manager, 6)
+
+
+def test_a_state_holds_parameters_and_counters() -> None:
+    manager = manager_of(*(CountEnv(i, length=1) for i in range(2)), episode_num=5)
+    manager.reset({1: {"level": 3}})
+    rollout(manager, 3)
+    state = manager.state_dict()
+    for launched in (True, False):
+        twin = manager_of(*(CountEnv(i, length=1) for i in range(2)),
+                          episode_num=5, launch=launched)  # fmt: skip
+        twin.load_state_dict(state)
+        if not launched:
+            twin.launch()
+        assert column(twin, 2) == {0: 0, 1: 3}
+        rollout(twin, 1)
+        assert not twin.done, "four of five"
+        rollout(twin, 1)
+        assert twin.done
+
+
+def test_a_state_is_not_changed_by_what_comes_after() -> None:
+    manager = manager_of(CountEnv(0, length=1))
+    state = manager.state_dict()
+    text = json.dumps(state)
+    manager.reset({0: {"level": 2}})
+    rollout(manager, 3)
+    assert json.dumps(state) == text
