@@ -1,6 +1,6 @@
 """P1: the in-process manager beside a bare loop over the same kind of envs, and gymnasium's Sync.
 
-    python benchmarks/env_manager.py
+python benchmarks/env_manager.py
 """
 
 from __future__ import annotations

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import importlib
 import warnings
-from collections.abc import Iterator
 from typing import Any, Self
-
-import attrs
 
 from dicore.config.declare import REQUIRED, frozen, option
 from dicore.config.sections import EnvConfig
@@ -39,11 +36,6 @@ class GymnasiumConfig(EnvConfig):
             raise ConfigError(f"env.env_id: {_unknown(self.env_id)}")
         threshold = spec.reward_threshold
         return {} if threshold is None else {"stop_value": float(threshold)}
-
-    def check(self) -> Iterator[tuple[str, str]]:
-        """Yields what is wrong with an id that somebody gave."""
-        if self.env_id != attrs.fields(type(self)).env_id.default and _spec(self.env_id) is None:
-            yield "env_id", _unknown(self.env_id)
 
     def create_collector_env_cfg(self) -> list[Self]:
         """Returns the config of each environment that collects."""

@@ -1,0 +1,333 @@
+"""Checks of an environment: what a manager, a buffer and a learner take for granted.
+
+Any `gymnasium.Env` can be put to them, from a test or by hand, without torch:
+
+    for check in CHECKS:
+        check(lambda: MyEnv(level=3))
+
+Each check makes its own environments, plays random actions and raises an `AssertionError` (a
+`ContractError`) that says what is wrong; `failures_of` runs all of them.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from dicore.errors import ConfigError, ContractError
+from dicore.testing.compare import difference
+from dicore.testing.suite import Suite, expect, skip
+
+__all__ = [
+    "CHECKS",
+    "EnvContract",
+    "check_actions",
+    "check_close_twice",
+    "check_deepcopy",
+    "check_finite",
+    "check_memory",
+    "check_observations",
+    "check_reset",
+    "check_reset_mid_episode",
+    "check_seeds",
+    "check_spaces",
+    "check_step",
+    "failures_of",
+]
+
+Make = Callable[[], Any]
+_F = TypeVar("_F", bound=Callable[[Make], None])
+_STEPS = 200
+"""Steps of random play in a check."""
+
+CHECKS: list[Callable[[Make], None]] = []
+"""All checks, in the order in which their failures are best read."""
+
+
+def failures_of(make: Make) -> dict[str, str]:
+    """Runs all checks on an environment.
+
+    Args:
+        make: Returns a new environment.
+
+    Returns:
+        What is wrong, by the check's name without `check_`; empty for a good environment.
+    """
+    found: dict[str, str] = {}
+    for check in CHECKS:
+        try:
+            check(make)
+        except Exception as error:  # an environment may raise anything
+            wrong = str(error) if isinstance(error, AssertionError) else f"it raised {error!r}"
+            found[check.__name__.removeprefix("check_")] = wrong
+    return found
+
+
+def _listed(check: _F) -> _F:
+    CHECKS.append(check)
+    return check
+
+
+@_listed
+def check_spaces(make: Make) -> None:
+    """It has an observation and an action space, and each contains what it samples."""
+    with closing(make()) as env:
+        for name in ("observation_space", "action_space"):
+            expect(hasattr(env, name), f"it has no {name}")
+            space = getattr(env, name)
+            expect(
+                callable(getattr(space, "sample", None)) and hasattr(space, "contains"),
+                f"its {name} is no space but {space!r}",
+            )
+            sample = space.sample()
+            expect(space.contains(sample), f"its {name} {space} does not contain its own {sample}")
+            for path, leaf in _leaves(space, name):
+                low, high = getattr(leaf, "low", None), getattr(leaf, "high", None)
+                if low is not None and high is not None:
+                    bounded = bool((np.asarray(low) <= np.asarray(high)).all())
+                    expect(bounded, f"{path}: some lower bound is above the upper one")
+
+
+@_listed
+def check_reset(make: Make) -> None:
+    """`reset(seed=…)` returns an observation of its space and a dict, also the second time."""
+    with closing(make()) as env:
+        for seed in (0, 1, None):
+            result = env.reset(seed=seed)
+            expect(
+                isinstance(result, tuple) and len(result) == 2,
+                f"reset returned {_told(result)}, wanted (observation, info)",
+            )
+            expect(isinstance(result[1], dict), f"the info of reset is {_told(result[1])}, no dict")
+            _expect_inside(env, result[0], "the observation of reset")
+
+
+@_listed
+def check_step(make: Make) -> None:
+    """`step` returns observation, a real number, two bools and a dict."""
+    with closing(make()) as env:
+        env.reset(seed=0)
+        for _ in range(_STEPS):
+            result = env.step(env.action_space.sample())
+            expect(
+                isinstance(result, tuple) and len(result) == 5,
+                f"step returned {_told(result)},"
+                " wanted (observation, reward, terminated, truncated, info)",
+            )
+            _, reward, terminated, truncated, info = result
+            expect(_is_number(reward), f"a reward is {reward!r}, no real number")
+            for name, flag in (("terminated", terminated), ("truncated", truncated)):
+                expect(isinstance(flag, bool | np.bool_), f"{name} is {flag!r}, no bool")
+            expect(isinstance(info, dict), f"the info of a step is {_told(info)}, no dict")
+            if terminated or truncated:
+                env.reset()
+
+
+@_listed
+def check_observations(make: Make) -> None:
+    """Every observation has the keys, dtype, shape and range that the space declares."""
+    with closing(make()) as env:
+        for number, (obs, _) in enumerate(_play(env)):
+            _expect_inside(env, obs, f"observation {number}")
+
+
+@_listed
+def check_finite(make: Make) -> None:
+    """No observation or reward is NaN or infinite."""
+    with closing(make()) as env:
+        for number, (obs, reward) in enumerate(_play(env)):
+            expect(np.isfinite(float(reward)), f"reward {number} is {reward}")
+            for path, leaf in _leaves(obs, f"observation {number}"):
+                array = np.asarray(leaf)
+                if array.dtype.kind == "f":
+                    bad = np.argwhere(~np.isfinite(array))
+                    where = bad[0].tolist() if len(bad) else []
+                    expect(not len(bad), f"{path}{where or ''} is not finite")
+
+
+@_listed
+def check_memory(make: Make) -> None:
+    """An observation that was handed out is not written again, nor shared with the next."""
+    with closing(make()) as env:
+        kept: list[tuple[Any, Any]] = []
+        for number, (obs, _) in enumerate(_play(env, 50)):
+            for before, was in kept[-3:]:
+                wrong = difference(before, was)
+                expect(not wrong, f"observation {number} overwrote an earlier one: {wrong}")
+            if kept:
+                shared = _shared(kept[-1][0], obs)
+                expect(not shared, f"observation {number} shares memory with the last: {shared}")
+            kept.append((obs, copy.deepcopy(obs)))
+
+
+@_listed
+def check_deepcopy(make: Make) -> None:
+    """Observations can be copied deeply, and the copies are equal and of their own."""
+    with closing(make()) as env:
+        for obs, _ in _play(env, 10):
+            copied = copy.deepcopy(obs)
+            wrong = difference(obs, copied)
+            expect(not wrong, f"the deep copy of an observation differs: {wrong}")
+            shared = _shared(obs, copied)
+            expect(not shared, f"the deep copy of an observation shares its memory: {shared}")
+
+
+@_listed
+def check_actions(make: Make) -> None:
+    """Every action of the space is accepted, in its own dtype."""
+    with closing(make()) as env:
+        env.reset(seed=0)
+        env.action_space.seed(0)
+        for _ in range(_STEPS):
+            action = env.action_space.sample()
+            before = copy.deepcopy(action)
+            try:
+                _, _, terminated, truncated, _ = env.step(action)
+            except Exception as error:
+                wrong = f"step({action!r}) of a legal action raised {error!r}"
+                raise ContractError(wrong) from error
+            wrong = difference(action, before)
+            expect(not wrong, f"step changed the action it was given: {wrong}")
+            if terminated or truncated:
+                env.reset()
+
+
+@_listed
+def check_seeds(make: Make) -> None:
+    """One seed and one sequence of actions give one episode, whatever was played before."""
+    with closing(make()) as first, closing(make()) as second:
+        first.reset(seed=5)  # what came before must not matter
+        first.step(first.action_space.sample())
+        trails = [
+            [(copy.deepcopy(obs), float(reward)) for obs, reward in _play(env, seed=7)]
+            for env in (first, second)
+        ]
+    wrong = difference(*trails)
+    expect(not wrong, f"with the same seed and actions, [step][obs, reward] differ: {wrong}")
+
+
+@_listed
+def check_reset_mid_episode(make: Make) -> None:
+    """An episode can be left at any step; the same seed then begins the very same one."""
+    with closing(make()) as env:
+        begun, _ = env.reset(seed=11)
+        begun = copy.deepcopy(begun)
+        for _ in range(3):
+            *_, terminated, truncated, _ = env.step(env.action_space.sample())
+            if terminated or truncated:
+                break
+        again, _ = env.reset(seed=11)
+        wrong = difference(begun, again)
+        expect(not wrong, f"two resets with one seed differ: {wrong}")
+
+
+@_listed
+def check_close_twice(make: Make) -> None:
+    """`close` is harmless when repeated, and before the first reset."""
+    for begun in (False, True):
+        env = make()
+        if begun:
+            env.reset(seed=0)
+        for when in ("first", "second"):
+            try:
+                env.close()
+            except Exception as error:
+                after = "" if begun else " of an environment that was never reset"
+                raise ContractError(f"the {when} close{after} raised {error!r}") from error
+
+
+class EnvContract(Suite):
+    """Inherit it, override `make`, and every check of an environment is collected."""
+
+    def make(self) -> Any:
+        """Returns a new environment.
+
+        A provider of environments by id says nothing of its own and is left out.
+        """
+        try:
+            cfg = self.registered.config()
+        except ConfigError as error:
+            skip(f"it needs options of its own: {error.problems[0]}")
+        return cfg.build(None)
+
+
+def _as_test(check: Callable[[Make], None]) -> Callable[[EnvContract], None]:
+    def test(self: EnvContract) -> None:
+        check(self.make)
+
+    test.__doc__ = check.__doc__
+    return test
+
+
+for _check in CHECKS:
+    setattr(EnvContract, _check.__name__.replace("check_", "test_", 1), _as_test(_check))
+
+
+def _play(env: Any, steps: int = _STEPS, seed: int = 0) -> Iterator[tuple[Any, Any]]:
+    """Plays random actions; yields each observation with its reward (0 at resets)."""
+    env.action_space.seed(seed)
+    obs, _ = env.reset(seed=seed)
+    yield obs, 0.0
+    for _ in range(steps):
+        obs, reward, terminated, truncated, _ = env.step(env.action_space.sample())
+        yield obs, reward
+        if terminated or truncated:
+            obs, _ = env.reset()
+            yield obs, 0.0
+
+
+def _leaves(tree: Any, path: str) -> Iterator[tuple[str, Any]]:
+    """Yields the parts of an observation or of a space, with where they are."""
+    tree = getattr(tree, "spaces", tree)
+    if isinstance(tree, Mapping):
+        for key, part in tree.items():
+            yield from _leaves(part, f"{path}.{key}")
+    elif isinstance(tree, list | tuple):
+        for index, part in enumerate(tree):
+            yield from _leaves(part, f"{path}[{index}]")
+    else:
+        yield path, tree
+
+
+def _expect_inside(env: Any, obs: Any, name: str) -> None:
+    space = env.observation_space
+    if space.contains(obs):
+        return
+    parts = dict(_leaves(obs, name))
+    for path, leaf in _leaves(space, name):
+        expect(path in parts, f"{path} is missing; its space says {leaf}")
+        part = parts.pop(path)
+        expect(leaf.contains(part), f"{path} is {_told(part)}, its space says {leaf}")
+    expect(not parts, f"{', '.join(parts)}: not in the space {space}")
+    expect(False, f"{name} is {_told(obs)}, its space says {space}")
+
+
+def _shared(one: Any, other: Any) -> str:
+    """Returns the first array of two observations that has memory in common, or ''."""
+    for (path, left), (_, right) in zip(_leaves(one, "it"), _leaves(other, "it"), strict=False):
+        arrays = isinstance(left, np.ndarray) and isinstance(right, np.ndarray)
+        if arrays and np.shares_memory(left, right):
+            return path
+    return ""
+
+
+def _is_number(reward: Any) -> bool:
+    if isinstance(reward, bool | int | float | np.number | np.bool_):
+        return not isinstance(reward, np.complexfloating)
+    return False
+
+
+def _told(value: Any) -> str:
+    """Describes a value: arrays by dtype, shape and range."""
+    if isinstance(value, np.ndarray):
+        array: npt.NDArray[Any] = value
+        span = f" from {array.min()} to {array.max()}" if array.size and array.ndim else f" {array}"
+        return f"{array.dtype}{list(array.shape)}{span}"
+    if isinstance(value, tuple | list):
+        return f"a {type(value).__name__} of {len(value)}"
+    return f"{type(value).__name__} {value!r}"
