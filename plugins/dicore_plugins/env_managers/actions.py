@@ -12,9 +12,10 @@ import numpy as np
 import numpy.typing as npt
 from numpy import ndarray
 
-from dicore.errors import ActionError
+from dicore.data import EnvBatch
+from dicore.errors import ActionError, SchemaError
 
-__all__ = ["ActionCheck", "action_check_of", "actions_of", "draw_actions"]
+__all__ = ["ActionCheck", "action_check_of", "actions_of", "batch_of", "draw_actions"]
 
 
 _INT64 = np.dtype(np.int64)
@@ -103,7 +104,7 @@ class ArrayActions:
 
     def __call__(self, actions: Any, env_ids: Sequence[int]) -> Iterable[Any]:
         array = np.asarray(actions)
-        kinds = "fiu" if self._box else "iub"
+        kinds = "fiu" if self._dtype.kind == "f" else "iub"
         if array.shape != (len(env_ids), *self._shape) or array.dtype.kind not in kinds:
             wanted = ", ".join(str(length) for length in (len(env_ids), *self._shape))
             raise ActionError(
@@ -120,7 +121,17 @@ class ArrayActions:
                 self._refuse(array, outside, env_ids, f"is not in {self._low}..{self._high}")
             self.clipped += int(outside.reshape(len(array), -1).any(1).sum())
             array = np.clip(array, self._low, self._high)
-        return list(array.astype(self._dtype))
+        if array.dtype != self._dtype:
+            array = self._cast(array, env_ids)
+        return list(array.copy())
+
+    def _cast(self, array: Any, env_ids: Sequence[int]) -> Any:
+        with np.errstate(over="ignore"):
+            cast = array.astype(self._dtype)
+        finite = np.isfinite(cast)
+        if not finite.all():
+            self._refuse(array, ~finite, env_ids, f"is too large for {self._dtype}")
+        return cast
 
     def _refuse(self, array: Any, bad: Any, env_ids: Sequence[int], what: str) -> None:
         row = int(np.argwhere(bad)[0][0])
@@ -130,10 +141,9 @@ class ArrayActions:
         )
 
     def draw(self, count: int, rng: np.random.Generator) -> npt.NDArray[Any]:
-        if not self._box:
-            return rng.integers(self._low, self._high + 1, (count, *self._shape)).astype(
-                self._dtype
-            )
+        if self._dtype.kind != "f":
+            shape = (count, *self._shape)
+            return rng.integers(self._low, self._high, shape, self._dtype, endpoint=True)
         known_low, known_high = np.isfinite(self._low), np.isfinite(self._high)
         low = np.where(known_low, self._low, np.where(known_high, self._high - 2.0, -1.0))
         high = np.where(known_high, self._high, low + 2.0)
@@ -203,6 +213,21 @@ _CHECKS: dict[str, Callable[[Any], ActionCheck]] = {
     "Dict": NestedActions,
     "Tuple": NestedActions,
 }
+
+
+def batch_of(action: Mapping[int, Any]) -> EnvBatch[Any]:
+    """Stacks the actions of a plain dict.
+
+    Raises:
+        ActionError: they differ in form.
+    """
+    try:
+        return EnvBatch.of(action)
+    except (SchemaError, TypeError) as error:
+        raise ActionError(
+            f"the actions of environments {list(action)} differ in form: {error}",
+            context={"env_ids": list(action)},
+        ) from error
 
 
 def actions_of(value: Any, *, nested: bool = False) -> Any:

@@ -17,7 +17,7 @@ from numpy import array, float32, ndarray
 from dicore.data import EnvBatch, TimestepBatch, tree_row
 from dicore.errors import DicoreError
 from dicore.interfaces.env_manager import EnvState
-from dicore_plugins.env_managers.actions import actions_of, draw_actions
+from dicore_plugins.env_managers.actions import actions_of, batch_of, draw_actions
 from dicore_plugins.env_managers.base.episodes import RUN
 from dicore_plugins.env_managers.base.life import ManagedFleet
 from dicore_plugins.env_managers.base.memory import Memory
@@ -107,7 +107,7 @@ class BaseEnvManager(ManagedFleet):
     def _step(self, action: Mapping[int, Any], memory: Memory | None) -> EnvBatch[Any]:  # noqa: C901, PLR0912, PLR0915 - each call less is 1 % of CartPole's steps
         if self._closed:
             self._check_open("step")
-        batch = action if action.__class__ is EnvBatch else EnvBatch.of(action)
+        batch = action if action.__class__ is EnvBatch else batch_of(action)
         ids, value, books = batch.env_id, batch.value, self._books
         whole, id_list, steps = True, self._id_list, self._steps
         if ids is not self._ids or not books.all_run:
