@@ -58,7 +58,10 @@ class GymnasiumConfig(EnvConfig):
         if _spec(self.env_id) is None:
             raise ConfigError(f"env.env_id: {_unknown(self.env_id)}")
         try:
-            return gymnasium.make(self.env_id, **self.make_kwargs)
+            with warnings.catch_warnings():
+                # of Box2D's import; turned into an error (-W error) it crashes the interpreter
+                warnings.filterwarnings("ignore", "builtin type [Ss]wig", DeprecationWarning)
+                return gymnasium.make(self.env_id, **self.make_kwargs)
         except DependencyNotInstalled as error:
             raise MissingDependencyError(
                 f"env.env_id: '{self.env_id}' needs another package: {error}"
