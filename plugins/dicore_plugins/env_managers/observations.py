@@ -59,7 +59,7 @@ class Leaf:
         self._floating = self.dtype.kind == "f"
         self._vector = len(shape) == 1
         self._bounds = None if low is None else _bounds(low, high, self.dtype)
-        self.roomy = int(np.prod(shape)) * self.dtype.itemsize >= _ROOMY
+        self.roomy: bool = int(np.prod(shape)) * self.dtype.itemsize >= _ROOMY
 
     def empty(self, count: int) -> Array:
         """Makes room for `count` observations."""
@@ -135,9 +135,9 @@ class Leaf:
                 f"{self.name} is {told}, its space says {self.dtype}{list(self.shape)}",
                 {"path": self.path},
             )
-        bad = np.argwhere(~np.isfinite(cast)) if self._floating else ()
-        if not len(bad):
+        if not self._floating or np.isfinite(cast).all():
             return None
+        bad = np.argwhere(~np.isfinite(cast))
         index = tuple(bad[0].tolist())
         return Fault(
             NonFiniteError,
@@ -204,7 +204,7 @@ class Nested:
         self._kind = kind
         self._name = f"observation {path}".rstrip()
         self.path = path
-        self.roomy = any(part.roomy for part in parts.values())
+        self.roomy: bool = any(part.roomy for part in parts.values())
 
     def _join(self, values: dict[Any, Any]) -> Any:
         return values if self._kind is dict else tuple(values.values())
@@ -243,8 +243,8 @@ class Nested:
         wanted = set(self._parts)
         if keys != wanted:
             text = (
-                f"{self._name} lacks {sorted(wanted - keys)} of its space"
-                f" and has {sorted(keys - wanted)} besides"
+                f"{self._name} lacks {sorted(wanted - keys, key=str)} of its space"
+                f" and has {sorted(keys - wanted, key=str)} besides"
             )
             return Fault(EnvSpaceError, text, {"path": self.path})
         faults = (part.fault(obs[key]) for key, part in self._parts.items())
@@ -294,12 +294,12 @@ def _bounds(low: Any, high: Any, dtype: np.dtype[Any]) -> tuple[Array, Array] | 
     with np.errstate(over="ignore"):
         least, most = np.asarray(low).astype(dtype), np.asarray(high).astype(dtype)
     if dtype.kind == "f":
-        free = np.isneginf(least).all() and np.isposinf(most).all()
+        free = bool(np.isneginf(least).all() and np.isposinf(most).all())
     elif dtype.kind == "b":
         free = True
     else:
         info = np.iinfo(dtype)
-        free = (least == info.min).all() and (most == info.max).all()
+        free = bool((least == info.min).all() and (most == info.max).all())
     return None if free else (least, most)
 
 
@@ -316,8 +316,8 @@ def storage_of(space: Any, path: str = "") -> Leaf | Nested:
         parts = {key: storage_of(part, f"{path}.{key}".lstrip(".")) for key, part in items}
         return Nested(parts, dict if name == "Dict" else tuple, path)
     if name == "Discrete":
-        low = int(getattr(space, "start", 0))
-        return Leaf(path, (), np.int64, low, low + int(space.n) - 1)
+        first = int(getattr(space, "start", 0))
+        return Leaf(path, (), np.int64, first, first + int(space.n) - 1)
     dtype, shape = getattr(space, "dtype", None), getattr(space, "shape", None)
     if dtype is None or shape is None or np.dtype(dtype).kind not in "biuf":
         where = f"observation {path}".rstrip()
