@@ -19,6 +19,9 @@ class InteractionEvaluatorConfig(ComponentConfig):
         float("inf"), "mean return at which training stops", follows="env.stop_value"
     )
     consecutive: int = option(1, "evaluations in a row that must reach stop_value", ge=1)
+    max_episode_steps: int = option(
+        30_000, "an episode that does not end is cut here, with a warning", ge=1, unit="env steps"
+    )
     fixed_starts: bool = option(False, "the same starts at every evaluation")
 
     def build(self, ctx: Any, **parts: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -14,6 +15,8 @@ from dicore.errors import ClosedError
 from dicore.interfaces.evaluator import EvalResult
 from dicore_plugins.evaluators.interaction.config import InteractionEvaluatorConfig
 from dicore_plugins.evaluators.vector_eval_monitor import VectorEvalMonitor
+
+_LOG = logging.getLogger("dicore.evaluator")
 
 
 class InteractionEvaluator:
@@ -46,6 +49,7 @@ class InteractionEvaluator:
         self._cfg = as_config(cfg, InteractionEvaluatorConfig)
         self._log = log
         self._closed = False
+        self._warned = False
         self._fresh = False
         self._env = env_manager
         self._policy = policy
@@ -158,7 +162,9 @@ class InteractionEvaluator:
         self._policy.reset()
         env, forward = self._env, self._policy.forward
         running = np.ones(env.env_num, np.bool_)
-        steps = 0
+        total = np.zeros(env.env_num)
+        begun = np.zeros(env.env_num, np.int64)
+        clock = steps = 0
         while not monitor.is_finished():
             obs = env.ready_obs
             if not running.all():
@@ -167,15 +173,40 @@ class InteractionEvaluator:
             answer = env.step(EnvBatch.of(forward(obs)))
             timestep = answer.value
             steps += len(timestep)
+            clock += 1
+            total[answer.env_id] += timestep.reward
+            if clock - begun.min(where=running, initial=clock) >= self._cfg.max_episode_steps:
+                self._cut_endless(monitor, running, begun, total, clock)
             for row in np.flatnonzero(timestep.terminated | timestep.truncated):
                 env_id, info = int(answer.env_id[row]), timestep.info[row]
                 self._policy.reset([env_id])
-                if info.get("abnormal"):
+                begun[env_id], total[env_id] = clock, 0.0
+                if info.get("abnormal") or monitor.is_env_finished(env_id):
                     continue
                 monitor.update_info(env_id, info)
                 monitor.update_reward(env_id, info["eval_episode_return"])
                 running[env_id] = not monitor.is_env_finished(env_id)
         return steps
+
+    def _cut_endless(  # noqa: PLR0913 - the books of one evaluation
+        self, monitor: VectorEvalMonitor, running: Any, begun: Any, total: Any, clock: int
+    ) -> None:
+        """Ends episodes that never do: their return so far counts."""
+        limit = self._cfg.max_episode_steps
+        for env_id in np.flatnonzero(running & (clock - begun >= limit)).tolist():
+            monitor.update_info(env_id, {"truncated_by": "max_episode_steps"})
+            monitor.update_reward(env_id, total[env_id])
+            running[env_id] = not monitor.is_env_finished(env_id)
+            begun[env_id], total[env_id] = clock, 0.0
+            self._policy.reset([env_id])
+            self._env.reset({env_id: None})
+        if not self._warned:
+            self._warned = True
+            _LOG.warning(
+                "an evaluation episode made %d steps without ending and was cut; give the"
+                " environment a time limit, or set policy.eval.evaluator.max_episode_steps",
+                limit,
+            )
 
     # ---- life
 
