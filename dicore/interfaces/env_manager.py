@@ -37,7 +37,13 @@ class EnvState(Enum):
 
 @runtime_checkable
 class IEnvManager(Protocol):
-    """Launches, steps and resets N environments."""
+    """Launches, steps and resets N environments.
+
+    What not every manager can do it declares in `capabilities`: `reset_one` (reset of some),
+    `episode_seed` (each episode has the seed of `dicore.run.seeding.episode_seed`) and
+    `manual_reset` (`auto_reset=False`). One that can use memory again offers `step_into(action,
+    out=None)`: like `step`, but valid only until the next but one such call.
+    """
 
     @property
     def env_num(self) -> int:
@@ -72,6 +78,10 @@ class IEnvManager(Protocol):
 
     def step(self, action: Mapping[int, Any]) -> EnvBatch[Any]:
         """Acts in the environments named and returns their timesteps (a `TimestepBatch`).
+
+        At the end of an episode, info holds its return (`eval_episode_return`) and length
+        (`episode_length`), and the next one begins. A step that is not to be learned from is
+        marked `abnormal`.
 
         Args:
             action: `{env_id: action}`, `{env_id: {'action': action}}`, or an `EnvBatch` of either.
