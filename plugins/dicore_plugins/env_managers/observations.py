@@ -59,6 +59,7 @@ class Leaf:
         self._floating = self.dtype.kind == "f"
         self._vector = len(shape) == 1
         self._bounds = None if low is None else _bounds(low, high, self.dtype)
+        self._zero = self._zeros = np.zeros(int(np.prod(shape)), self.dtype)
         self.roomy: bool = int(np.prod(shape)) * self.dtype.itemsize >= _ROOMY
 
     def empty(self, count: int) -> Array:
@@ -91,8 +92,10 @@ class Leaf:
                 return None
         if not self._floating:
             return block
-        flat = block.ravel()
-        return block if isfinite(flat.dot(flat)) or self.finite(block) else None
+        flat, zeros = block.ravel(), self._zeros
+        if zeros.size != flat.size:
+            zeros = self._zeros = np.zeros(flat.size, self.dtype)
+        return block if _finite(flat, zeros) else None
 
     def _fill(self, obs: list[Any], block: Array) -> Array | None:
         """Copies observations that are exactly as declared; None where one is not."""
@@ -164,8 +167,7 @@ class Leaf:
         block[row] = obs
         if not self._floating:
             return True
-        flat = obs if self._vector else obs.ravel()
-        return isfinite(flat.dot(flat)) or self.finite(obs)
+        return _finite(obs if self._vector else obs.ravel(), self._zero)
 
     def write(self, block: Array, row: int, obs: Any) -> None:
         """Stores one observation that has no fault."""
@@ -287,6 +289,14 @@ class Nested:
         """Overwrites all parts by what nobody can take for an observation."""
         for key, part in self._parts.items():
             part.spoil(block[key])
+
+
+def _finite(flat: Array, zeros: Array) -> bool:
+    """Says whether [n] is free of NaN and infinity, which times zero are NaN."""
+    try:
+        return isfinite(flat.dot(zeros))
+    except RuntimeWarning:  # of infinity, where warnings are errors
+        return False
 
 
 def _bounds(low: Any, high: Any, dtype: np.dtype[Any]) -> tuple[Array, Array] | None:

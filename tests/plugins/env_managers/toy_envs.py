@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from gymnasium import spaces
 
+from dicore.data import tree_map
 from dicore_plugins.env_managers.base.manager import BaseEnvManager
 
 FREE = spaces.Box(-np.inf, np.inf, (4,), np.float32)
@@ -157,7 +158,7 @@ def rollout(
 def row(timestep: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
     """Returns obs, reward, terminated, truncated, info of one timestep, copied."""
     return (
-        np.copy(timestep.obs),
+        tree_map(np.copy, timestep.obs),
         float(timestep.reward),
         timestep.terminated,
         timestep.truncated,
