@@ -180,10 +180,12 @@ def test_bad_observations_are_named(
     envs = [Env(space, length=2 if when == "last" else 5) for _ in range(3)]
     envs[1].tag = 1
     manager = manager_of(*envs, launch=False, seed=3)
-    with pytest.raises(error, match=re.escape(message)) as caught:
+    if when != "reset":
         manager.launch()
         manager.step({0: 0, 1: 0, 2: 0})
-        manager.step({1: 0, 0: 0} if when == "some" else {0: 0, 1: 0, 2: 0})
+    ids = [1, 0] if when == "some" else [0, 1, 2]
+    with pytest.raises(error, match=re.escape(message)) as caught:
+        manager.launch() if when == "reset" else manager.step(dict.fromkeys(ids, 0))
     assert str(caught.value).startswith("env 1: ")
     seed = envs[1].seeds[0]
     assert caught.value.context["env_id"] == 1
