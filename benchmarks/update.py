@@ -80,7 +80,7 @@ def sb3_update() -> Callable[[], object] | None:
         return None
     model = DQN(
         "MlpPolicy", make("CartPole-v1"), buffer_size=CAPACITY, batch_size=BATCH, gamma=GAMMA,
-        target_update_interval=100, policy_kwargs={"net_arch": [128, 128, 64]}, device="cpu", seed=0,
+        target_update_interval=100, policy_kwargs={"net_arch": [128, 128, 64]}, device="cpu",
     )  # fmt: skip
     model.set_logger(Logger(None, []))
     data = rows(CAPACITY)
