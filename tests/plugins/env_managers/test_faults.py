@@ -338,7 +338,7 @@ def test_failed_constructions_say_what_to_do(error: Exception, hint: str) -> Non
 
 def test_what_is_no_environment_is_refused() -> None:
     with pytest.raises(EnvError, match="is no environment"):
-        BaseEnvManager([lambda: object()]).launch()
+        BaseEnvManager([object]).launch()
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])

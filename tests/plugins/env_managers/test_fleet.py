@@ -1,0 +1,169 @@
+"""FEATURES A6, A9, A11, A15, A24-A27: what can be asked of all environments."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, ClassVar
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium import spaces
+
+from dicore.config import compile_config
+from dicore.errors import UsageError
+from dicore_plugins.env_managers.base.manager import BaseEnvManager
+from dicore_plugins.env_managers.vector import get_vec_env_setting
+
+from .toy_envs import CountEnv, manager_of, rollout
+
+
+def test_spaces_are_there_before_the_launch_and_make_one_env() -> None:
+    made: list[int] = []
+    manager = BaseEnvManager([lambda i=i: made.append(i) or CountEnv(i) for i in range(3)])
+    info = manager.env_info
+    assert info["env_num"] == manager.env_num == 3
+    assert info["observation_space"].shape == (4,)
+    assert info["action_space"].n == 3
+    assert (info["reward_space"].shape, info["reward_space"].dtype) == ((), np.float32)
+    assert manager.info()[0] == 1
+    assert manager.info().obs_space is info["observation_space"]
+    assert made == [0]
+    manager.launch()
+    assert made == [0, 1, 2]
+    assert rollout(manager, 1)[0][0][0][3] == 1, "launch has used the one that was there"
+
+
+def test_a_reward_space_of_the_envs_own() -> None:
+    env = CountEnv(0)
+    env.reward_space = spaces.Box(0, 1, (2,), np.float32)  # type: ignore[attr-defined]
+    assert manager_of(env, launch=False).reward_space.shape == (2,)
+
+
+def test_attributes_of_all() -> None:
+    manager = manager_of(CountEnv(0), CountEnv(5))
+    assert manager.env_attr("tag") == [0, 5]
+    with pytest.raises(AttributeError):
+        manager.env_attr("nothing")
+    made = BaseEnvManager([lambda: gymnasium.make("CartPole-v1")] * 2)
+    assert [spec.id for spec in made.env_attr("spec")] == ["CartPole-v1"] * 2
+    assert made.env_attr("gravity") == [9.8, 9.8], "through the wrappers"
+    made.close()
+
+
+class Able(CountEnv):
+    """Has methods that can be called on all, and some that cannot."""
+
+    def __init__(self, tag: int) -> None:
+        super().__init__(tag)
+        self.recorded: list[Any] = []
+
+    def random_action(self) -> int:
+        return self.tag
+
+    def render(self) -> Any:
+        return np.full((2, 2, 3), self.tag, np.uint8)
+
+    def enable_save_replay(self, replay_path: str) -> None:
+        self.recorded.append(replay_path)
+
+    def enable_save_figure(self, figure_path: str) -> None:
+        self.recorded.append(figure_path)
+
+    def reward_shaping(self, transitions: Any) -> Any:
+        return [each * 2 for each in transitions]
+
+    def secret(self) -> None:
+        raise AssertionError
+
+
+def test_methods_of_all_are_those_in_the_list() -> None:
+    manager = manager_of(Able(3), Able(4))
+    assert "random_action" in manager.method_name_list
+    assert manager.env_call("random_action") == [3, 4]
+    for name in ("secret", "step", "reset", "close", "_private"):
+        with pytest.raises(UsageError, match=f"'{name}' may not be called") as caught:
+            manager.env_call(name)
+        assert "random_action" in caught.value.hint
+    with pytest.raises(AttributeError):
+        manager_of(CountEnv(0)).env_call("get_state")
+
+
+def test_no_attribute_is_made_up() -> None:
+    with pytest.raises(AttributeError):
+        manager_of(Able(0)).secret  # type: ignore[attr-defined]  # noqa: B018
+
+
+def test_pictures_of_those_that_wait() -> None:
+    manager = manager_of(Able(3), Able(4), auto_reset=False)
+    pictures = manager.ready_imgs
+    assert {env_id: int(each[0, 0, 0]) for env_id, each in pictures.items()} == {0: 3, 1: 4}
+    for _ in range(5):
+        manager.step({1: 0})
+    assert list(manager.ready_imgs) == [0]
+
+
+def test_pictures_of_a_gymnasium_env() -> None:
+    class Draws(CountEnv):
+        metadata: ClassVar[dict[str, Any]] = {"render_modes": ["rgb_array"]}
+        render_mode = "rgb_array"
+
+        def render(self) -> Any:
+            return np.zeros((2, 2, 3), np.uint8)
+
+    manager = manager_of(gymnasium.wrappers.OrderEnforcing(Draws(0)))
+    assert manager.ready_imgs[0].shape == (2, 2, 3)
+
+
+def test_replays_and_figures(tmp_path: Path) -> None:
+    envs = [Able(0), Able(1)]
+    manager = manager_of(*envs)
+    one, other = str(tmp_path / "a"), str(tmp_path / "b")
+    manager.enable_save_replay(one)
+    manager.enable_save_replay([one, other])
+    manager.enable_save_figure(1, "figure")
+    assert [env.recorded for env in envs] == [[one, one], [one, other, "figure"]]
+    with pytest.raises(UsageError, match="1 folders for 2"):
+        manager.enable_save_replay([one])
+    with pytest.raises(UsageError, match="has no enable_save_replay"):
+        manager_of(CountEnv(0)).enable_save_replay(one)
+
+
+def test_reward_shaping() -> None:
+    manager = manager_of(Able(0), CountEnv(1))
+    assert manager.reward_shaping(0, [1, 2]) == [2, 4]
+    assert manager.reward_shaping(1, [1, 2]) == [1, 2]
+
+
+def test_a_hand_written_main() -> None:
+    cfg = compile_config(
+        {"env": {"type": "cartpole", "collector_env_num": 3, "evaluator_env_num": 2},
+         "policy": {"type": "dqn", "collect": {"n_sample": 8}}}
+    )  # fmt: skip
+    env_fn, collector, evaluator = get_vec_env_setting(cfg.env)
+    assert (len(collector), len(evaluator)) == (3, 2)
+    manager = BaseEnvManager([lambda c=c: env_fn(c) for c in collector], cfg.env.manager)
+    manager.launch()
+    assert len(rollout(manager, 1, lambda _: 0)[0]) == 3
+    manager.close()
+
+
+def test_configs_of_each_env() -> None:
+    class Section:
+        def create_collector_env_cfg(self) -> Any:
+            return iter([1, 2, 3])
+
+        def create_evaluator_env_cfg(self) -> Any:
+            return [4]
+
+    _, collector, evaluator = get_vec_env_setting(Section())
+    assert (collector, evaluator) == ([1, 2, 3], [4])
+
+
+def test_options_as_section_dict_or_nothing() -> None:
+    from dicore_plugins.env_managers.base.config import BaseManagerConfig
+
+    for cfg in (None, {}, {"max_retry": 1}, BaseManagerConfig(max_retry=1)):
+        manager = BaseEnvManager([lambda: CountEnv(0)], cfg)
+        manager.launch()
+        assert len(manager.ready_obs) == 1
