@@ -1,11 +1,18 @@
-"""Shows the means of the monitored variables at intervals."""
+"""Shows the means of the monitored variables at intervals; ends a training that has gone wrong."""
 
 from __future__ import annotations
 
 from typing import Any, Self
 
+import numpy as np
+
+from dicore.errors import NonFiniteError
 from dicore.interfaces.hook import LearnerHook
 from dicore_plugins.hooks.interval import Interval
+from dicore_plugins.policies.attributes import fact
+
+TOLERATED = 2
+"""Updates in a row that may be left out because their loss was not finite."""
 
 
 class LogShowHook(LearnerHook):
@@ -28,6 +35,7 @@ class LogShowHook(LearnerHook):
     ) -> None:
         super().__init__(name, position=position, priority=priority)
         self._interval = Interval(freq)
+        self._in_a_row = 0
 
     @classmethod
     def from_value(cls, value: int, position: str) -> Self | None:
@@ -35,10 +43,21 @@ class LogShowHook(LearnerHook):
         return cls(f"log_show_{position}", position=position, freq=int(value)) if value else None
 
     def __call__(self, engine: Any) -> None:
+        """Logs what is due.
+
+        Raises:
+            NonFiniteError: three updates in a row since the last look had a loss that is not
+                finite; the policy left them out.
+        """
         if engine.rank != 0 or not self._interval.due(engine.last_iter):
             return
         engine.monitor = engine.log_buffer.means()
+        losses = engine.log_buffer.values("total_loss")
         engine.log_buffer.clear()
+        skipped = fact(engine.policy, "skipped_updates", 0)
+        if skipped:
+            engine.monitor["skipped_updates"] = float(skipped)
+        self._check_losses(losses, engine.last_iter)
         scalars = {f"learner/{name}": value for name, value in engine.monitor.items()}
         if engine.run is not None:
             engine.run.log.log_scalars(
@@ -50,3 +69,15 @@ class LogShowHook(LearnerHook):
                 if engine.envstep >= 0:
                     engine.tb_logger.add_scalar(f"{name}_step", value, engine.envstep)
         engine.logger.debug("update %d: %s", engine.last_iter, engine.monitor)
+
+    def _check_losses(self, losses: Any, train_iter: int) -> None:
+        """Counts losses in a row that are not finite, across looks too."""
+        for bad in ~np.isfinite(losses):
+            self._in_a_row = self._in_a_row + 1 if bad else 0
+            if self._in_a_row > TOLERATED:
+                raise NonFiniteError(
+                    f"learner: the loss of {self._in_a_row} updates in a row is not finite"
+                    f" (seen at update {train_iter}); none of them changed the parameters",
+                    hint="lower learning_rate, set max_grad_norm, and look at the rewards",
+                    context={"train_iter": train_iter},
+                )

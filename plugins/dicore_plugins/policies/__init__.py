@@ -8,6 +8,7 @@ from dicore_plugins.lazy import lazy
 
 if TYPE_CHECKING:
     from dicore_plugins.policies.base import Policy
+    from dicore_plugins.policies.deploy import single_env_forward
     from dicore_plugins.policies.dqn.policy import DQNPolicy
     from dicore_plugins.policies.random.policy import RandomPolicy
 
@@ -15,6 +16,7 @@ __all__ = [
     "DQNPolicy",
     "Policy",
     "RandomPolicy",
+    "single_env_forward",
 ]
 
 __getattr__ = lazy(
@@ -23,5 +25,6 @@ __getattr__ = lazy(
         "DQNPolicy": ".dqn.policy",
         "Policy": ".base",
         "RandomPolicy": ".random.policy",
+        "single_env_forward": ".deploy",
     },
 )

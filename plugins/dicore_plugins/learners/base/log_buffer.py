@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 
 
@@ -28,13 +29,21 @@ class LogBuffer:
             del self._results[: -self._limit]
 
     def means(self) -> dict[str, float]:
-        """Returns the mean of each monitored variable, fetched at once."""
+        """Returns the mean of each monitored variable, fetched at once; over the finite values.
+
+        An update that was left out, its loss being NaN, does not hide what the others were like.
+        """
         means = {}
         for name in self.names:
             values = [result[name] for result in self._results if name in result]
             if values:
                 means[name] = _mean(values)
         return means
+
+    def values(self, name: str) -> npt.NDArray[Any]:
+        """Returns one number per update that told `name`, in order; float64 [n]."""
+        values = [result[name] for result in self._results if name in result]
+        return _array(values) if values else np.empty(0)
 
     def clear(self) -> None:
         """Forgets the results."""
@@ -44,7 +53,15 @@ class LogBuffer:
         return len(self._results)
 
 
-def _mean(values: list[Any]) -> float:
+def _array(values: list[Any]) -> npt.NDArray[Any]:
+    """Returns one number per update; tensors are fetched from their device together."""
     if isinstance(values[0], torch.Tensor):
-        return float(torch.stack([value.detach().float().mean() for value in values]).mean())
-    return float(np.mean(values))
+        stacked = torch.stack([value.detach().float().mean() for value in values])
+        return stacked.cpu().numpy().astype(np.float64)
+    return np.array([np.mean(value) for value in values], np.float64)
+
+
+def _mean(values: list[Any]) -> float:
+    numbers = _array(values)
+    finite = numbers[np.isfinite(numbers)]
+    return float(finite.mean()) if len(finite) else float("nan")

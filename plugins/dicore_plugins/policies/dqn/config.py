@@ -39,9 +39,7 @@ class DQNCollectConfig(CollectConfig):
     """How DQN collects."""
 
     n_sample: int | None = option(8, "training samples per collect", ge=1)
-    random_collect_size: int = option(
-        0, "samples by a random policy before the first update", ge=0
-    )
+    random_collect_size: int = option(0, "samples by a random policy before the first update", ge=0)
     act_by_numpy: bool = option(
         True, "act by numpy views of the parameters where the model offers them (CPU)"
     )

@@ -72,7 +72,7 @@ class DQNPolicy(Policy):
             self._flat.rebind()
         target = self._target(batch)
         loss, td_error = nstep_td_error(
-            self._model.q(batch["obs"]),
+            q_values(self._model, batch["obs"]),
             batch["action"],
             target,
             batch.get("weight", batch.get("IS")),
@@ -92,8 +92,8 @@ class DQNPolicy(Policy):
     def _target(self, batch: Batch) -> torch.Tensor | list[torch.Tensor]:
         """Computes y: float32 [B], or one such per head."""
         with torch.no_grad():
-            next_q = self._target_model.q(batch["next_obs"])
-            online = self._model.q(batch["next_obs"]) if self._cfg.learn.double else next_q
+            next_q = q_values(self._target_model, batch["next_obs"])
+            online = q_values(self._model, batch["next_obs"]) if self._cfg.learn.double else next_q
             gamma = batch.get("value_gamma")
             if gamma is None:
                 gamma = self._cfg.discount_factor**self._cfg.nstep
@@ -112,6 +112,9 @@ class DQNPolicy(Policy):
             self._target_flat.data.lerp_(self._flat.data, learn.target_theta)
         elif self._update_count % learn.target_update_freq == 0:
             self._target_flat.data.copy_(self._flat.data)
+
+    def _get_skipped_updates(self) -> int:
+        return self._optimizer.skipped
 
     def _monitor_vars_learn(self) -> list[str]:
         return ["cur_lr", "total_loss", "target_q_value"]
@@ -147,19 +150,18 @@ class DQNPolicy(Policy):
             self._model.to(self._device)
         return Actor(self._model, self._device, by_numpy=self._cfg.collect.act_by_numpy)
 
-    def _forward_collect(
-        self, obs: Mapping[int, Any], eps: Any = None, **_: Any
-    ) -> EnvBatch[Any]:
+    def _forward_collect(self, obs: Mapping[int, Any], eps: Any = None, **_: Any) -> EnvBatch[Any]:
         """Acts epsilon-greedily.
 
         Args:
             obs: `{env_id: obs}` of K environments.
-            eps: Chance of a random action, one for all or one per environment; None takes the
-                final value of the schedule.
+            eps: Chance of a random action: one for all, one per row of `obs`, or a dict by env
+                id; None takes the final value of the schedule.
         """
         batch = EnvBatch.of(obs)
         eps = self._cfg.other.eps.end if eps is None else eps
-        return batch.with_value(self._collect_model.forward(batch.value, eps=eps))
+        output = self._collect_model.forward(batch.value, eps=eps, env_id=batch.env_id)
+        return batch.with_value(output)
 
     def _forward_eval(self, obs: Mapping[int, Any]) -> EnvBatch[Any]:
         batch = EnvBatch.of(obs)
@@ -179,3 +181,13 @@ class DQNPolicy(Policy):
         eps = self._cfg.other.eps
         schedule = get_epsilon_greedy_fn(eps.start, eps.end, eps.decay, eps.type)
         return {"eps": schedule(command_info["envstep"])}
+
+
+def q_values(model: Any, obs: Any) -> Any:
+    """Computes Q by the model's own `q`, or by `forward` where it has none.
+
+    Returns:
+        [B, A], or a list of such, one per head.
+    """
+    q = getattr(model, "q", None)
+    return model(obs)["logit"] if q is None else q(obs)

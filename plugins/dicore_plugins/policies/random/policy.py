@@ -12,6 +12,7 @@ from dicore.data import Batch, EnvBatch
 from dicore.errors import UsageError
 from dicore.run.rng import stream
 from dicore_plugins.functional.samples import flatten_time
+from dicore_plugins.policies.attributes import fact
 from dicore_plugins.policies.base import Policy
 from dicore_plugins.policies.random.config import RandomConfig
 
@@ -72,7 +73,7 @@ class RandomPolicy(Policy):
         return flatten_time(trajectory)
 
     def _get_nstep(self) -> int:
-        return int(self._like.get_attribute("nstep")) if self._like is not None else 1
+        return 1 if self._like is None else int(fact(self._like, "nstep", 1))
 
     def _state_dict_model(self) -> dict[str, Any]:
         return {}

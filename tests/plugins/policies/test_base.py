@@ -1,0 +1,214 @@
+"""The base of policies: immutable modes, facts, modes of one's own, hand-made modes, deployment."""
+
+from __future__ import annotations
+
+import types
+from collections import namedtuple
+from typing import Any, NamedTuple
+
+import gymnasium
+import numpy as np
+import pytest
+import torch
+
+from dicore.config.declare import frozen, option, section
+from dicore.data import Batch, EnvBatch
+from dicore.errors import ModeError
+from dicore_plugins.collectors import SampleCollector
+from dicore_plugins.env_managers import BaseEnvManager
+from dicore_plugins.evaluators import BaseSerialEvaluator
+from dicore_plugins.functional.samples import flatten_time
+from dicore_plugins.learners import BaseLearner
+from dicore_plugins.models.dqn.model import DQN
+from dicore_plugins.policies import DQNPolicy, single_env_forward
+from dicore_plugins.policies.dqn.config import DQNConfig, DQNLearnConfig
+
+MODES = ("learn_mode", "collect_mode", "eval_mode")
+
+
+def policy(**options: Any) -> DQNPolicy:
+    return DQNPolicy(options, model=DQN(4, 2, (8,)))
+
+
+@pytest.mark.parametrize("name", [*MODES, "command_mode"])
+def test_modes_are_immutable_tuples_of_functions(name: str) -> None:
+    mode = getattr(policy(), name)
+    assert isinstance(mode, tuple)
+    assert all(callable(each) for each in mode)
+    with pytest.raises(AttributeError):
+        setattr(mode, mode._fields[0], None)
+    with pytest.raises(AttributeError):
+        mode.something_else = 1
+
+
+@pytest.mark.parametrize("name", MODES)
+def test_facts_that_workers_ask_for(name: str) -> None:
+    made = policy(nstep=2)
+    get = getattr(made, name).get_attribute
+    assert get("cfg").nstep == 2
+    assert (get("n_sample"), get("n_episode"), get("unroll_len")) == (8, None, 1)
+    assert (get("on_policy"), get("batch_size"), get("priority")) == (False, 64, False)
+    assert (get("device"), get("nstep")) == ("cpu", 2)
+    assert isinstance(get("model"), DQN)
+    with pytest.raises(AttributeError, match="no_such_fact"):
+        get("no_such_fact")
+
+
+@pytest.mark.parametrize("name", MODES)
+def test_facts_are_set_for_every_mode(name: str) -> None:
+    made = policy()
+    mode = getattr(made, name)
+    mode.set_attribute("device", "elsewhere")
+    assert made.eval_mode.get_attribute("device") == "elsewhere"
+    with pytest.raises(AttributeError, match="no_such_fact"):
+        mode.set_attribute("no_such_fact", 1)
+
+
+def test_getters_and_setters_of_a_policy_go_first() -> None:
+    class Own(DQNPolicy):
+        _level = 1
+
+        def _get_level(self) -> int:
+            return self._level * 10
+
+        def _set_level(self, value: int) -> None:
+            self._level = value + 1
+
+    mode = Own({}, model=DQN(4, 2, (8,))).collect_mode
+    mode.set_attribute("level", 4)
+    assert mode.get_attribute("level") == 50
+
+
+def test_a_mode_of_ones_own() -> None:
+    class BattleMode(NamedTuple):
+        choose_opponent: Any
+
+    class Own(DQNPolicy):
+        def _init_battle(self) -> None:
+            self._opponents = ["old", "new"]
+
+        @property
+        def battle_mode(self) -> BattleMode:
+            return self._mode("battle", lambda: BattleMode(self._opponents.pop))
+
+        def _forward_eval(self, obs: Any) -> Any:
+            answer = super()._forward_eval(obs)
+            return answer.with_value({**answer.value, "by": "own"})
+
+    model = DQN(4, 2, (8,))
+    own = Own({}, model=model, enable_field=["eval", "battle"])
+    assert own.battle_mode.choose_opponent() == "new"
+    obs = EnvBatch(np.arange(2), np.zeros((2, 4), np.float32))
+    assert own.eval_mode.forward(obs).value["by"] == "own"
+    with pytest.raises(ModeError, match="battle_mode"):
+        _ = Own({}, model=model).battle_mode
+
+
+def test_a_subclass_changes_one_default_and_keeps_the_others() -> None:
+    @frozen(kw_only=True)
+    class OwnLearn(DQNLearnConfig):
+        batch_size: int = option(32, "rows in one update", ge=1)
+
+    @frozen(kw_only=True)
+    class OwnConfig(DQNConfig):
+        learn: OwnLearn = section(OwnLearn)
+
+    class Own(DQNPolicy):
+        config_class = OwnConfig
+
+    own, base = Own.default_config(), DQNPolicy.default_config()
+    assert own["learn"].pop("batch_size") == 32
+    assert base["learn"].pop("batch_size") == 64
+    for config, name in ((own, "Own"), (base, "DQN")):
+        assert config.pop("cfg_type") == f"{name}Config"
+        config["learn"].pop("cfg_type")
+    assert own == base
+
+
+# ---- modes made by hand
+
+
+def no_reset(data_id: Any = None) -> None:
+    """A mode that has nothing to forget."""
+
+
+def forward(obs: Any, eps: float = 0.0) -> dict[int, Any]:
+    return {env_id: {"action": int(value[2] > 0), "eps": eps} for env_id, value in obs.items()}
+
+
+def process(obs: Any, output: dict[str, Any], timestep: Any) -> dict[str, Any]:
+    return {"obs": obs, "action": output["action"], "reward": timestep.reward, "eps": output["eps"]}
+
+
+CollectMode = namedtuple("CollectMode", "forward process_transition get_train_sample reset")
+HAND_MADE = [
+    CollectMode(forward, process, lambda trajectory: trajectory, no_reset),
+    CollectMode(forward, process, lambda trajectory: flatten_time(trajectory).rows(), no_reset),
+    types.SimpleNamespace(
+        forward=forward, process_transition=process, get_train_sample=flatten_time, reset=no_reset
+    ),
+]
+
+
+def cartpoles(count: int) -> BaseEnvManager:
+    manager = BaseEnvManager([lambda: gymnasium.make("CartPole-v1")] * count)
+    manager.seed(0)
+    return manager
+
+
+@pytest.mark.parametrize("mode", HAND_MADE, ids=["block", "rows", "namespace"])
+def test_a_hand_made_mode_collects(mode: Any) -> None:
+    collector = SampleCollector({}, cartpoles(3), mode)
+    rows = collector.collect(20, policy_kwargs={"eps": 0.25})
+    collector.close()
+    assert len(rows) == 20
+    assert {float(row["eps"]) for row in rows} == {0.25}
+    assert all(row["action"] == (row["obs"][2] > 0) for row in rows)
+
+
+def test_a_hand_made_mode_evaluates() -> None:
+    mode = types.SimpleNamespace(forward=forward, reset=no_reset)
+    evaluator = BaseSerialEvaluator({"n_episode": 4}, cartpoles(2), mode)
+    _, returns = evaluator.eval()
+    evaluator.close()
+    assert len(returns) == 4
+    assert min(returns) > 15  # pushing after the pole beats falling over
+
+
+def test_a_hand_made_mode_learns() -> None:
+    seen: list[Any] = []
+
+    def learn(data: Any) -> dict[str, Any]:
+        seen.append(len(data))
+        return {"total_loss": torch.tensor(float(len(data)))}
+
+    engine = BaseLearner({"hook": []}, types.SimpleNamespace(forward=learn))
+    engine.train(Batch({"reward": np.zeros(5, np.float32)}))
+    engine.train([{"reward": 0.0}] * 7)
+    assert (seen, engine.train_iter) == ([5, 7], 2)
+    assert engine.log_buffer.means() == {"total_loss": 6.0}
+
+
+# ---- deployment
+
+
+def test_one_raw_observation_gives_a_bare_action() -> None:
+    made = policy()
+    act = single_env_forward(made.eval_mode)
+    env = gymnasium.make("CartPole-v1")
+    obs, _ = env.reset(seed=0)
+    for _ in range(5):
+        action = act(obs)
+        q = made.get_attribute("model").q(torch.as_tensor(obs)[None])
+        assert type(action) is int
+        assert action == int(q.argmax())
+        obs, *_ = env.step(action)
+    env.close()
+
+
+def test_nested_observations_and_several_choices() -> None:
+    def nested(obs: Any) -> Any:
+        return obs.with_value({"action": np.stack([obs.value["a"], obs.value["b"]["c"]], 1)})
+
+    act = single_env_forward(types.SimpleNamespace(forward=nested))
+    assert act({"a": 3, "b": {"c": np.int64(4)}}).tolist() == [3, 4]

@@ -1,0 +1,89 @@
+"""The random policy: legal and uniform actions of every space, and samples like another's."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium.spaces import Box, Discrete, MultiBinary, MultiDiscrete
+
+from dicore.data import EnvBatch
+from dicore.errors import ModeError, UsageError
+from dicore.interfaces.policy import CollectMode
+from dicore_plugins.buffers import NaiveReplayBuffer
+from dicore_plugins.collectors import SampleCollector
+from dicore_plugins.env_managers import BaseEnvManager
+from dicore_plugins.models.dqn.model import DQN
+from dicore_plugins.policies import DQNPolicy, RandomPolicy
+
+SPACES = [
+    Discrete(3, start=2),
+    MultiDiscrete([2, 5]),
+    MultiBinary(3),
+    Box(-2.0, 3.0, (2,), np.float32),
+    Box(-np.inf, np.inf, (2,), np.float32),
+]
+
+
+def obs(count: int) -> EnvBatch[Any]:
+    return EnvBatch(np.arange(count), np.zeros((count, 4), np.float32))
+
+
+@pytest.mark.parametrize("space", SPACES, ids=["discrete", "multi", "binary", "box", "unbounded"])
+@pytest.mark.parametrize("mode", ["collect_mode", "eval_mode"])
+def test_actions_are_legal_and_of_every_kind(space: Any, mode: str) -> None:
+    policy = RandomPolicy(action_space=space, rng=np.random.default_rng(0))
+    actions = getattr(policy, mode).forward(obs(500)).value["action"]
+    assert len(actions) == 500
+    cast = (lambda each: each) if actions.ndim == 1 else (lambda each: each.astype(space.dtype))
+    assert all(space.contains(cast(each)) for each in actions)
+    flat = actions.reshape(500, -1)
+    assert all(len(np.unique(flat[:, i])) >= 2 for i in range(flat.shape[1]))
+    if isinstance(space, Discrete):
+        assert np.bincount(actions)[2:].min() > 120
+
+
+def test_it_has_every_field_of_collecting_and_no_learning() -> None:
+    policy = RandomPolicy(action_space=Discrete(2))
+    mode = policy.collect_mode
+    assert isinstance(mode, CollectMode)
+    assert all(callable(each) for each in mode)
+    mode.load_state_dict(mode.state_dict())
+    assert mode.get_attribute("n_sample") == 8
+    with pytest.raises(ModeError, match="learn_mode"):
+        _ = policy.learn_mode
+
+
+@pytest.mark.parametrize("space", [None, gymnasium.spaces.Text(3)])
+def test_a_space_it_cannot_draw_from_is_refused(space: Any) -> None:
+    with pytest.raises(UsageError):
+        RandomPolicy(action_space=space).collect_mode.forward(obs(2))
+
+
+@pytest.mark.parametrize("nstep", [1, 3])
+def test_warm_up_data_has_the_columns_of_training(nstep: int) -> None:
+    """The warm-up of the documents, then the policy itself, into one buffer."""
+    policy = DQNPolicy({"nstep": nstep}, model=DQN(4, 2, (8,)))
+    manager = BaseEnvManager([lambda: gymnasium.make("CartPole-v1")] * 3)
+    random = RandomPolicy(action_space=manager.action_space, like=policy.collect_mode)
+    collector = SampleCollector({}, manager, random.collect_mode)
+    buffer = NaiveReplayBuffer({"replay_buffer_size": 200})
+    first = collector.collect_batch(50)
+    buffer.push(first)
+    collector.reset_policy(policy.collect_mode)
+    second = collector.collect_batch(50, policy_kwargs={"eps": 0.5})
+    buffer.push(second)
+    assert list(first.keys()) == list(second.keys())
+    assert ("value_gamma" in first) == (nstep > 1)
+    assert buffer.count() == 100
+    collector.close()
+
+
+def test_samples_like_those_of_a_hand_made_mode() -> None:
+    """A mode that cannot tell its nstep makes single steps."""
+    like = SimpleNamespace(process_transition=lambda *_: {}, get_train_sample=lambda each: each)
+    policy = RandomPolicy(action_space=Discrete(2), like=like)
+    assert policy.collect_mode.get_attribute("nstep") == 1
