@@ -81,13 +81,16 @@ class SampleCollector:
         self._step = getattr(self._env, "step_into", self._env.step)
 
     def reset_policy(self, policy: Any | None = None) -> None:
-        """Uses `policy` (a collect mode) from the next step on, and clears its per-env state."""
+        """Uses `policy` (a collect mode) from the next step on, and clears its per-env state.
+
+        The environments go on; unfinished samples of another policy are dropped, whose columns may
+        be others.
+        """
         if policy is not None:
-            self._policy = policy
-            nstep = fact(policy, "nstep", 1)
-            if self._previous is not None and nstep - 1 > self._previous.steps:
+            if not _same_samples(policy, getattr(self, "_policy", None)):
                 self._previous = None
-            self._carry = nstep - 1
+            self._policy = policy
+            self._carry = fact(policy, "nstep", 1) - 1
             self._on_policy = bool(fact(policy, "on_policy", default=False))
             self._n_sample = self._cfg.n_sample or fact(policy, "n_sample", None)
         self._policy.reset()
@@ -252,7 +255,12 @@ class SampleCollector:
         self._policy.reset([int(env_id[row]) for row in bad])
 
     def _episodes_ended(
-        self, env_id: npt.NDArray[np.int64], done: npt.NDArray[np.bool_], timestep: Any, *, count: bool
+        self,
+        env_id: npt.NDArray[np.int64],
+        done: npt.NDArray[np.bool_],
+        timestep: Any,
+        *,
+        count: bool,
     ) -> None:
         rows = np.flatnonzero(done)
         if timestep.abnormal is not None:
@@ -323,3 +331,12 @@ class SampleCollector:
         if not self._closed:
             self._closed = True
             self._env.close()
+
+
+def _same_samples(policy: Any, other: Any) -> bool:
+    """Says whether two collect modes make samples of the same columns (a warm-up policy does)."""
+    return (
+        policy is other
+        or (other is not None and fact(policy, "like", None) is other)
+        or fact(other, "like", None) is policy
+    )
