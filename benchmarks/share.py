@@ -1,7 +1,6 @@
-"""P17: the share of a DQN training that is not env step, forward (with the loss), backward or
-optimizer.
+"""P17: the share of a DQN training that is not env step, forward, backward or optimizer.
 
-python -m benchmarks.share
+The loss is part of the forward pass. Run by `python -m benchmarks.share`.
 """
 
 from __future__ import annotations

@@ -188,7 +188,7 @@ class InteractionEvaluator:
                 running[env_id] = not monitor.is_env_finished(env_id)
         return steps
 
-    def _cut_endless(  # noqa: PLR0913 - the books of one evaluation
+    def _cut_endless(
         self, monitor: VectorEvalMonitor, running: Any, begun: Any, total: Any, clock: int
     ) -> None:
         """Ends episodes that never do: their return so far counts."""
