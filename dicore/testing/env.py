@@ -35,6 +35,7 @@ __all__ = [
     "check_reset",
     "check_reset_mid_episode",
     "check_seeds",
+    "check_seeds_differ",
     "check_spaces",
     "check_step",
     "failures_of",
@@ -203,12 +204,20 @@ def check_seeds(make: Make) -> None:
     with closing(make()) as first, closing(make()) as second:
         first.reset(seed=5)  # what came before must not matter
         first.step(first.action_space.sample())
-        trails = [
-            [(copy.deepcopy(obs), float(reward)) for obs, reward in _play(env, seed=7)]
-            for env in (first, second)
-        ]
+        trails = [_trail(env, 7) for env in (first, second)]
     wrong = difference(*trails)
     expect(not wrong, f"with the same seed and actions, [step][obs, reward] differ: {wrong}")
+
+
+@_listed
+def check_seeds_differ(make: Make) -> None:
+    """Seeds matter: where episodes differ without a seed, they differ from seed to seed too."""
+    with closing(make()) as env:
+        seeded = [_trail(env, seed, 20) for seed in range(4)]
+        unseeded = [_trail(env, None, 20) for _ in range(4)]
+    if any(difference(unseeded[0], trail) for trail in unseeded[1:]):
+        alike = not any(difference(seeded[0], trail) for trail in seeded[1:])
+        expect(not alike, "seeds 0 to 3 give one episode, and without a seed there are several")
 
 
 @_listed
@@ -268,9 +277,9 @@ for _check in CHECKS:
     setattr(EnvContract, _check.__name__.replace("check_", "test_", 1), _as_test(_check))
 
 
-def _play(env: Any, steps: int = _STEPS, seed: int = 0) -> Iterator[tuple[Any, Any]]:
-    """Plays random actions; yields each observation with its reward (0 at resets)."""
-    env.action_space.seed(seed)
+def _play(env: Any, steps: int = _STEPS, seed: int | None = 0) -> Iterator[tuple[Any, Any]]:
+    """Plays always the same random actions; yields observations and rewards (0 at resets)."""
+    env.action_space.seed(0)
     obs, _ = env.reset(seed=seed)
     yield obs, 0.0
     for _ in range(steps):
@@ -279,6 +288,10 @@ def _play(env: Any, steps: int = _STEPS, seed: int = 0) -> Iterator[tuple[Any, A
         if terminated or truncated:
             obs, _ = env.reset()
             yield obs, 0.0
+
+
+def _trail(env: Any, seed: int | None, steps: int = _STEPS) -> list[tuple[Any, float]]:
+    return [(copy.deepcopy(obs), float(reward)) for obs, reward in _play(env, steps, seed)]
 
 
 def _leaves(tree: Any, path: str) -> Iterator[tuple[str, Any]]:

@@ -141,6 +141,13 @@ class Remembering(Plain):
         return self.show(), {}
 
 
+class Deaf(Plain):
+    """Takes every seed for the same one."""
+
+    def reset(self, *, seed: int | None = None, **kwargs: Any) -> Any:
+        return super().reset(seed=None if seed is None else 3, **kwargs)
+
+
 class Fussy(Plain):
     """Refuses some actions of its space."""
 
@@ -193,6 +200,7 @@ FAULTS: list[tuple[str, type[Good], str]] = [
     ("actions", Fussy, "of a legal action raised ValueError('too fast')"),
     ("actions", Writing, "step changed the action it was given"),
     ("seeds", Unseeded, "with the same seed and actions"),
+    ("seeds_differ", Deaf, "seeds 0 to 3 give one episode"),
     ("reset_mid_episode", Remembering, "two resets with one seed differ"),
     ("close_twice", Closed, "the second close"),
     ("close_twice", Unopened, "of an environment that was never reset"),
