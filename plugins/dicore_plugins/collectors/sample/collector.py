@@ -287,9 +287,10 @@ class SampleCollector:
 
     def _log_statistics(self, train_iter: int) -> None:
         """Logs what the episodes since the last line were like."""
-        if self._log is None or train_iter < self._last_log_iter + self._cfg.collect_print_freq:
+        if self._log is None or self.statistics.episode_count == 0:
             return
-        if self.statistics.episode_count == 0:
+        last = self._last_log_iter
+        if last >= 0 and train_iter < last + self._cfg.collect_print_freq:
             return
         self._last_log_iter = train_iter
         scalars = self.statistics.summary()
