@@ -3,7 +3,7 @@
 One JSON line per figure: the median of the wall times of whole processes, in milliseconds, the
 bare interpreter's start included; `bare_interpreter` is that start alone.
 
-    python benchmarks/startup.py [--runs 15]
+    python -m benchmarks.startup [--runs 15]
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 One JSON line per figure: medians of whole processes in milliseconds, taken in turn; and what
 compile and bind take once everything is imported.
 
-    python benchmarks/train_start.py [--runs 9]
+    python -m benchmarks.train_start [--runs 9]
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import sys
 import tempfile
 import time
 
-from measure import emit
+from benchmarks.measure import emit
 
 TORCH = "import sys, time, torch; print(time.monotonic() - float(sys.argv[1]))"
 TRAIN = """

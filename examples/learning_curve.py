@@ -1,6 +1,6 @@
 """Draws the README's learning curve from real runs: needs matplotlib.
 
-    python examples/learning_curve.py --seeds 5 --out docs/images/cartpole_dqn.svg
+python examples/learning_curve.py --seeds 5 --out docs/images/cartpole_dqn.svg
 """
 
 from __future__ import annotations
