@@ -95,8 +95,9 @@ def test_only_the_standard_wrappers_are_peeled() -> None:
     assert [step[0][3] for step in found] == [False, False, True] * 2
 
 
-def test_the_nearest_of_several_time_limits_counts() -> None:
-    manager = manager_of(TimeLimit(TimeLimit(CountEnv(length=0), 2), 5))
+@pytest.mark.parametrize("limits", [(2, 5), (5, 2)])
+def test_the_nearest_of_several_time_limits_counts(limits: tuple[int, int]) -> None:
+    manager = manager_of(TimeLimit(TimeLimit(CountEnv(length=0), limits[0]), limits[1]))
     assert [step[0][3] for step in rollout(manager, 4)] == [False, True] * 2
 
 
@@ -158,6 +159,15 @@ def test_the_return_is_told_at_the_end_alone() -> None:
                 totals[env_id] = 0.0
             else:
                 assert not {"eval_episode_return", "episode_length"} & set(info)
+
+
+def test_the_return_adds_up_when_envs_are_stepped_unevenly() -> None:
+    manager = manager_of(CountEnv(0, length=4), CountEnv(1, length=3))
+    told = {}
+    for ids, action in (([0], 0), ([0, 1], 1), ([1], 2), ([0], 2), ([1, 0], 0)):
+        answer = manager.step(dict.fromkeys(ids, action))
+        told |= {i: answer[i].info["eval_episode_return"] for i in ids if answer[i].done}
+    assert told == {0: 0 + 1 + 2 + 0 + 4 * 0.5, 1: 1 + 2 + 0 + 3 * 0.5}
 
 
 def test_cartpole_returns_its_summed_rewards() -> None:

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from dicore.errors import EnvCreateError, EnvError, EnvResetError, EnvStepError, NonFiniteError
+from dicore.interfaces.env_manager import EnvState
 from dicore_plugins.env_managers.base.manager import BaseEnvManager
 
 from .toy_envs import BadReset, CountEnv, Faulty, column, manager_of, rollout
@@ -205,6 +206,15 @@ def test_a_spoilt_episode_waits_for_its_reset_where_told_so() -> None:
     assert list(manager.ready_obs) == [0]
     manager.reset([1])
     assert column(manager, 3) == {0: 2, 1: 0}
+
+
+def test_a_bad_last_step_is_an_error_and_ends_nothing() -> None:
+    bad = Faulty(lambda obs, reward, *_: (obs, None, True, False, {}))
+    manager = manager_of(CountEnv(0), bad, auto_reset=False)
+    rollout(manager, 1)
+    with pytest.raises(EnvStepError, match="env 1: reward None"):
+        rollout(manager, 1)
+    assert manager.env_state(1) is EnvState.ERROR
 
 
 @pytest.mark.parametrize("retry_type", ["reset", "renew"])
