@@ -148,7 +148,7 @@ class BaseLearner:
         return outputs
 
     def _priorities(self, data: Any, result: Mapping[str, Any]) -> dict[str, Any]:
-        if "priority" not in result:
+        if "priority" not in result or isinstance(data, Mapping):  # of several buffers, by name
             return {}
         info = {"priority": result["priority"]}
         for key in ("replay_buffer_idx", "replay_unique_id"):

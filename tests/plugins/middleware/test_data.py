@@ -1,0 +1,202 @@
+"""Data on its way into buffers and out of them, and learning from it."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from dicore.data import Batch
+from dicore_plugins.buffers import NaiveReplayBuffer
+from dicore_plugins.middleware import (
+    OffPolicyLearner,
+    data_pusher,
+    offpolicy_data_fetcher,
+    trainer,
+)
+from dicore_plugins.policies import DQNPolicy
+
+
+def rows(count: int, mark: float = 0.0) -> Batch:
+    rng = np.random.default_rng(0)
+    return Batch(
+        {
+            "obs": rng.normal(size=(count, 4)).astype(np.float32),
+            "next_obs": rng.normal(size=(count, 4)).astype(np.float32),
+            "action": rng.integers(0, 2, count),
+            "reward": np.full(count, mark, np.float32),
+            "done": np.zeros(count, np.float32),
+        }
+    )
+
+
+def filled(count: int = 100, mark: float = 0.0) -> NaiveReplayBuffer:
+    buffer = NaiveReplayBuffer({}, rng=np.random.default_rng(0))
+    buffer.push(rows(count, mark))
+    return buffer
+
+
+def mode(cfg: Any) -> Any:
+    """A learn mode that takes the batches of several buffers by name too."""
+    learn = DQNPolicy(cfg.policy).learn_mode
+    return learn._replace(
+        forward=lambda data: learn.forward(data["a"] if isinstance(data, dict) else data)
+    )
+
+
+class Told(NaiveReplayBuffer):
+    """Numbers its draws as prioritized buffers do, and remembers the priorities it is told."""
+
+    def __init__(self) -> None:
+        super().__init__({})
+        self.infos: list[Any] = []
+
+    def sample_batch(self, batch_size: int, *args: Any, **kwargs: Any) -> Batch:
+        drawn = super().sample_batch(batch_size, *args, **kwargs)
+        ids = self._rng.integers(0, 1000, batch_size)
+        return Batch({**drawn.columns, "replay_unique_id": ids}, batch_size)
+
+    def update(self, info: Any) -> None:
+        self.infos.append(
+            {key: torch.as_tensor(value).numpy().copy() for key, value in info.items()}
+        )
+
+
+@pytest.mark.parametrize("group", [None, True])
+def test_what_was_collected_is_pushed_and_cleared(make: Any, running: Any, group: Any) -> None:
+    cfg, *_ = make()
+    buffer, pushes = NaiveReplayBuffer({}), []
+    push = buffer.push
+    buffer.push = lambda data, **kw: pushes.append(len(data)) or push(data, **kw)  # type: ignore[method-assign]
+    middleware = data_pusher(cfg, buffer, group_by_env=group)
+    middleware(running.ctx)
+    assert pushes == []
+    data = rows(10)
+    data.columns["reward"] = np.arange(10, dtype=np.float32)
+    running.ctx.trajectories, running.ctx.trajectory_end_idx = data, [3, 6]
+    middleware(running.ctx)
+    assert buffer.count() == 10
+    assert pushes == ([4, 3, 3] if group else [10])
+    assert running.ctx.trajectories is None
+    running.ctx.episodes = [data[:4].rows(), data[4:9].rows()]
+    middleware(running.ctx)
+    assert (buffer.count(), running.ctx.episodes) == (19, None)
+
+
+def test_a_fetch_hands_priorities_back(make: Any, running: Any) -> None:
+    cfg, *_ = make("policy.priority=true")
+    buffer, policy = Told(), DQNPolicy(cfg.policy)
+    buffer.push(rows(50))
+    drawn: list[Any] = []
+    running.use(offpolicy_data_fetcher(cfg, buffer))
+    running.use(lambda ctx: drawn.append(np.array(ctx.train_data["replay_unique_id"])))
+    running.use(trainer(cfg, policy.learn_mode))
+    running.run(max_step=3)
+    assert running.ctx.train_iter == 3
+    assert len(buffer.infos) == 3
+    for ids, info in zip(drawn, buffer.infos, strict=True):
+        assert info["replay_unique_id"].tolist() == ids.tolist()
+        assert info["priority"].shape == (16,)
+        assert (info["priority"] >= 0).all()
+
+
+def test_a_fetch_by_shares(make: Any, running: Any) -> None:
+    cfg, *_ = make("policy.learn.batch_size=64")
+    running.use(offpolicy_data_fetcher(cfg, [(filled(mark=1.0), 0.25), (filled(mark=2.0), 0.75)]))
+    seen: list[Any] = []
+    running.use(lambda ctx: seen.append(ctx.train_data["reward"].copy()))
+    running.run(max_step=1)
+    assert [(seen[0] == mark).sum() for mark in (1, 2)] == [16, 48]
+
+
+def test_a_fetch_by_name(make: Any, running: Any) -> None:
+    cfg, *_ = make()
+    running.use(offpolicy_data_fetcher(cfg, {"own": filled(mark=1.0), "expert": filled(mark=2.0)}))
+    seen: list[Any] = []
+    running.use(lambda ctx: seen.append(ctx.train_data))
+    running.run(max_step=1)
+    assert {name: set(batch["reward"]) for name, batch in seen[0].items()} == {
+        "own": {1.0},
+        "expert": {2.0},
+    }
+    assert {len(batch) for batch in seen[0].values()} == {16}
+
+
+@pytest.mark.parametrize("form", ["one", "shares", "names"])
+def test_a_shortage_skips_the_update_and_warns_once(
+    make: Any, running: Any, form: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    cfg, *_ = make()
+    short = filled(3)
+    sources = {"one": short, "shares": [(filled(), 0.5), (short, 0.5)], "names": {"a": short}}
+    running.use(offpolicy_data_fetcher(cfg, sources[form]))
+    running.use(trainer(cfg, mode(cfg)))
+    with caplog.at_level(logging.WARNING, "dicore.data"):
+        running.run(max_step=3)
+    assert [record.message for record in caplog.records] == [
+        f"no update yet: a buffer holds 3 rows, one update takes {8 if form == 'shares' else 16}"
+    ]
+    assert (running.ctx.train_iter, running.ctx.train_output) == (0, None)
+    short.push(rows(20))
+    running.run(max_step=1)
+    assert running.ctx.train_iter == 1
+
+
+def test_the_warning_can_be_switched_off(
+    make: Any, running: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    cfg, *_ = make()
+    running.use(offpolicy_data_fetcher(cfg, filled(3), data_shortage_warning=False))
+    running.run(max_step=2)
+    assert caplog.records == []
+
+
+def test_a_trainer_without_data_counts_nothing(make: Any, running: Any) -> None:
+    cfg, *_ = make()
+    middleware = trainer(cfg, DQNPolicy(cfg.policy).learn_mode)
+    middleware(running.ctx)
+    assert (running.ctx.train_iter, running.ctx.train_output) == (0, None)
+    running.ctx.train_data = rows(16)
+    middleware(running.ctx)
+    assert running.ctx.train_iter == 1
+    assert np.isfinite(float(running.ctx.train_output[0]["total_loss"]))
+
+
+def test_a_learner_updates_as_often_as_configured(make: Any, running: Any) -> None:
+    cfg, *_ = make("policy.priority=true")
+    buffer = Told()
+    running.use(OffPolicyLearner(cfg, DQNPolicy(cfg.policy).learn_mode, buffer))
+    seen: list[Any] = []
+    running.use(lambda ctx: seen.append((ctx.train_iter, ctx.train_output)))
+    running.run(max_step=1)
+    buffer.push(rows(50))
+    running.run(max_step=2)
+    assert [each[0] for each in seen] == [0, 3, 6]
+    assert [len(each[1] or ()) for each in seen] == [0, 3, 3]
+    assert len(buffer.infos) == 6
+
+
+def test_a_learner_stops_at_its_budget(make: Any, running: Any) -> None:
+    cfg, *_ = make("pipeline.max_train_iter=4")
+    running.use(OffPolicyLearner(cfg, DQNPolicy(cfg.policy).learn_mode, filled()))
+    running.run(max_step=3)
+    assert running.ctx.train_iter == 4
+
+
+def test_a_reward_model_estimates_before_learning(make: Any, running: Any) -> None:
+    cfg, *_ = make("policy.learn.update_per_collect=1", "policy.discount_factor=0.0")
+
+    class Thousand:
+        def estimate(self, data: Batch) -> Batch:
+            return Batch({**data.columns, "reward": np.full(len(data), 1e3, np.float32)})
+
+    mode, buffer = DQNPolicy(cfg.policy).learn_mode, filled()
+    running.use(OffPolicyLearner(cfg, mode, buffer, Thousand()))
+    losses: list[float] = []
+    running.use(lambda ctx: losses.append(float(ctx.train_output[0]["total_loss"])))
+    running.run(max_step=1)
+    assert losses[0] == pytest.approx(1e3, rel=0.01)
+    assert set(buffer.sample_batch(100)["reward"]) == {0.0}
