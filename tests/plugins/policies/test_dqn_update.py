@@ -1,0 +1,321 @@
+"""DQN's update against numpy row by row, the optimizer's against torch's; models of one's own."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from dicore.data import Batch, EnvBatch
+from dicore.errors import NonFiniteError
+from dicore.run.rng import seed_everything
+from dicore_plugins.buffers import NaiveReplayBuffer
+from dicore_plugins.hooks import LogShowHook
+from dicore_plugins.learners import BaseLearner
+from dicore_plugins.learners.base.config import BaseLearnerConfig
+from dicore_plugins.models.dqn.model import DQN
+from dicore_plugins.policies import DQNPolicy
+
+OBS, ACTIONS, ROWS = 3, 4, 16
+
+
+def make(model: Any = None, **options: Any) -> DQNPolicy:
+    seed_everything(0)
+    if model is None:
+        torch.manual_seed(0)
+        model = DQN(OBS, ACTIONS, (8,))
+    return DQNPolicy(options, model=model)
+
+
+def rows(seed: int = 0, actions: Any = ACTIONS, **more: Any) -> Batch:
+    rng = np.random.default_rng(seed)
+    shape = (ROWS,) if isinstance(actions, int) else (ROWS, len(actions))
+    return Batch(
+        {
+            "obs": rng.normal(size=(ROWS, OBS)).astype(np.float32),
+            "action": rng.integers(0, actions, shape),
+            "reward": rng.normal(size=ROWS).astype(np.float32) * 3,
+            "next_obs": rng.normal(size=(ROWS, OBS)).astype(np.float32),
+            "done": (rng.random(ROWS) < 0.3).astype(np.float32),
+            **more,
+        }
+    )
+
+
+def parameters(policy: DQNPolicy) -> torch.Tensor:
+    model = policy.get_attribute("model")
+    return torch.cat([each.detach().reshape(-1).clone() for each in model.parameters()])
+
+
+def part_ways(policy: DQNPolicy) -> None:
+    """Makes online and target network differ, so that double DQN differs from plain."""
+    with torch.no_grad():
+        for index, each in enumerate(policy.get_attribute("model").parameters()):
+            noise = torch.Generator().manual_seed(index)
+            each.add_(torch.randn(each.shape, generator=noise), alpha=0.5)
+
+
+def heads(model: Any, obs: Any) -> list[Any]:
+    with torch.no_grad():
+        q = model(torch.as_tensor(obs))["logit"]
+    return [each.double().numpy() for each in (q if isinstance(q, list) else [q])]
+
+
+def by_hand(policy: DQNPolicy, batch: Batch, gamma: Any, *, double: bool, ignore: bool) -> Any:
+    """Returns the loss and |TD error| [B] in doubles, one row and head at a time."""
+    model, target = policy.get_attribute("model"), policy.get_attribute("target_model")
+    q, following = heads(model, batch["obs"]), heads(target, batch["next_obs"])
+    chooser = heads(model, batch["next_obs"]) if double else following
+    gamma = np.broadcast_to(np.asarray(gamma, np.float64), ROWS)
+    weight = batch.get("weight", np.ones(ROWS))
+    losses, errors = np.zeros((len(q), ROWS)), np.zeros((len(q), ROWS))
+    for head in range(len(q)):
+        for i in range(ROWS):
+            value = following[head][i, np.argmax(chooser[head][i])]
+            alive = 1.0 if ignore else 1.0 - batch["done"][i]
+            taken = int(batch["action"].reshape(ROWS, -1)[i, head])
+            error = abs(q[head][i, taken] - batch["reward"][i] - gamma[i] * alive * value)
+            losses[head, i] = weight[i] * (0.5 * error**2 if error < 1 else error - 0.5)
+            errors[head, i] = error
+    return losses.mean(), errors.mean(0)
+
+
+@pytest.mark.parametrize("double", [True, False])
+@pytest.mark.parametrize("ignore", [True, False])
+@pytest.mark.parametrize("form", ["one_step", "nstep", "constant_nstep", "weighted", "heads"])
+def test_an_update_equals_the_formula(double: bool, ignore: bool, form: str) -> None:
+    options: dict[str, Any] = {"learn": {"double": double, "ignore_done": ignore}}
+    gamma: Any = 0.97
+    batch, model = rows(), None
+    if form == "nstep":
+        gamma = np.where(np.arange(ROWS) % 3, 0.97**3, 0.97**2).astype(np.float32)
+        batch, options["nstep"] = rows(value_gamma=gamma), 3
+    elif form == "constant_nstep":
+        gamma, options["nstep"] = 0.97**3, 3
+    elif form == "weighted":
+        batch = rows(weight=np.linspace(0.1, 1, ROWS, dtype=np.float32))
+    elif form == "heads":
+        torch.manual_seed(0)
+        model, batch = DQN(OBS, [3, 2], (8,)), rows(actions=[3, 2])
+    policy = make(model, **options)
+    part_ways(policy)
+    loss, errors = by_hand(policy, batch, gamma, double=double, ignore=ignore)
+    output = policy.learn_mode.forward(batch)
+    np.testing.assert_allclose(output["total_loss"].item(), loss, rtol=1e-5)
+    np.testing.assert_allclose(output["priority"].numpy(), errors, rtol=1e-4, atol=1e-5)
+
+
+def test_the_step_is_that_of_torch_adam() -> None:
+    policy, batch = make(learn={"learning_rate": 0.01}), rows()
+    twin = copy.deepcopy(policy.get_attribute("model"))
+    target = copy.deepcopy(twin)
+    optimizer = torch.optim.Adam(twin.parameters(), lr=0.01)
+    tensors = batch.to_torch()
+    for _ in range(3):
+        with torch.no_grad():
+            best = twin(tensors["next_obs"])["logit"].argmax(1, keepdim=True)
+            value = target(tensors["next_obs"])["logit"].gather(1, best)[:, 0]
+            y = tensors["reward"] + 0.97 * (1 - tensors["done"]) * value
+        taken = twin(tensors["obs"])["logit"].gather(1, tensors["action"][:, None])[:, 0]
+        loss = nn.functional.huber_loss(taken, y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        policy.learn_mode.forward(batch)
+    expected = torch.cat([each.detach().reshape(-1) for each in twin.parameters()])
+    torch.testing.assert_close(parameters(policy), expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("theta", [None, 0.25])
+def test_the_target_follows(theta: float | None) -> None:
+    policy = make(learn={"target_update_freq": 3, "target_theta": theta})
+    target = policy.get_attribute("target_flat")
+    start, followed = target.data.clone(), target.data.clone()
+    for update in range(1, 4):
+        policy.learn_mode.forward(rows())
+        followed = torch.lerp(followed, parameters(policy), theta or 0.0)
+        expected = start if update < 3 else parameters(policy)
+        torch.testing.assert_close(target.data, expected if theta is None else followed)
+
+
+def test_the_learning_state_goes_round_over_a_copy_to_the_target() -> None:
+    learn = {"target_update_freq": 4}
+    policy = make(learn=learn)
+    for seed in range(5):
+        policy.learn_mode.forward(rows(seed))
+    torch.manual_seed(9)
+    twin = DQNPolicy({"learn": learn}, model=DQN(OBS, ACTIONS, (8,)))
+    assert not torch.equal(parameters(twin), parameters(policy))
+    twin.learn_mode.load_state_dict(copy.deepcopy(policy.learn_mode.state_dict()))
+    for seed in range(5, 12):
+        one, two = (each.learn_mode.forward(rows(seed)) for each in (policy, twin))
+        assert torch.equal(one["total_loss"], two["total_loss"])
+    assert torch.equal(parameters(twin), parameters(policy))
+
+
+@pytest.mark.parametrize("mode", ["collect_mode", "eval_mode"])
+def test_the_state_of_acting_is_the_model(mode: str) -> None:
+    policy = make()
+    torch.manual_seed(9)
+    twin = DQNPolicy({}, model=DQN(OBS, ACTIONS, (8,)))
+    getattr(twin, mode).load_state_dict(getattr(policy, mode).state_dict())
+    assert torch.equal(parameters(twin), parameters(policy))
+
+
+def test_documented_defaults() -> None:
+    config = DQNPolicy.default_config()
+    learn, collect, eps = config["learn"], config["collect"], config["other"]["eps"]
+    assert (learn["update_per_collect"], learn["batch_size"]) == (3, 64)
+    assert (learn["learning_rate"], learn["target_update_freq"]) == (1e-3, 100)
+    assert (learn["ignore_done"], learn["resume_training"]) == (False, False)
+    assert (collect["n_sample"], collect["unroll_len"]) == (8, 1)
+    assert (eps["type"], eps["start"], eps["end"], eps["decay"]) == ("exp", 0.95, 0.1, 10_000)
+    assert (config["nstep"], config["discount_factor"]) == (1, 0.97)
+    assert NaiveReplayBuffer({}).replay_buffer_size == 10_000
+    base = {"on_policy", "cuda", "multi_gpu", "priority", "priority_IS_weight", "traj_len_inf"}
+    assert base | {"model", "learn", "collect", "eval", "other"} <= set(config)
+
+
+def test_the_configured_model_is_built_and_a_given_one_is_used() -> None:
+    model = DQN(OBS, ACTIONS, (8,))
+    assert make(model).get_attribute("model") is model
+    built = DQNPolicy({"model": {"type": "dqn", "obs_shape": OBS, "action_shape": ACTIONS}})
+    assert built.get_attribute("model").q(torch.zeros(1, OBS)).shape == (1, ACTIONS)
+    assert built.default_model() == ("dqn", [])
+
+
+# ---- acting
+
+
+def observations(count: int = 6) -> EnvBatch[Any]:
+    rng = np.random.default_rng(1)
+    return EnvBatch(np.arange(count), rng.normal(size=(count, OBS)).astype(np.float32))
+
+
+def test_greedy_acting_repeats_itself_and_subsets_keep_their_ids() -> None:
+    policy, obs = make(), observations()
+    one, two = (policy.eval_mode.forward(obs).value["action"] for _ in range(2))
+    assert one.tolist() == two.tolist()
+    some = policy.collect_mode.forward({4: obs[4], 1: obs[1]}, eps=0.0)
+    assert list(some) == [4, 1]
+    assert [int(some[i]["action"]) for i in (4, 1)] == [one[4], one[1]]
+    assert isinstance(some.value["logit"], np.ndarray)
+
+
+@pytest.mark.parametrize(
+    ("ids", "eps", "exploring"),
+    [
+        (range(6), {0: 1.0, 1: 0, 2: 0, 3: 0, 4: 0, 5: 0}, 0),
+        ((5, 2), {2: 1.0, 5: 0.0, 0: 1.0}, 2),
+        (range(6), [0, 0, 0, 0, 0, 1.0], 5),
+        ((3, 4), np.array([1.0, 0.0]), 3),
+    ],
+)
+def test_eps_per_environment(ids: Any, eps: Any, exploring: int) -> None:
+    policy, obs = make(), observations()
+    greedy = policy.eval_mode.forward(obs)
+    drawn = [
+        policy.collect_mode.forward({i: obs[i] for i in ids}, eps=eps).value["action"]
+        for _ in range(60)
+    ]
+    for env_id, actions in zip(ids, np.array(drawn).T, strict=True):
+        chosen = {int(greedy[env_id]["action"])}
+        assert set(actions) == (set(range(ACTIONS)) if env_id == exploring else chosen)
+
+
+class Linear(nn.Module):
+    """The least a model can be: `forward` to a dict with `logit`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(OBS, ACTIONS)
+
+    def forward(self, obs: Any) -> dict[str, Any]:
+        return {"logit": self.layer(obs)}
+
+
+def test_a_model_with_forward_alone() -> None:
+    policy = make(Linear())
+    losses = [policy.learn_mode.forward(rows())["total_loss"].item() for _ in range(60)]
+    assert losses[-1] < losses[0]
+    logit = policy.eval_mode.forward(observations()).value["logit"]
+    expected = heads(policy.get_attribute("model"), observations().value)[0]
+    np.testing.assert_allclose(logit, expected, rtol=1e-5, atol=1e-6)
+
+
+class Nested(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(OBS + 2, ACTIONS)
+
+    def forward(self, obs: Any) -> dict[str, Any]:
+        return {"logit": self.layer(torch.cat([obs["own"], obs["map"]["near"]], 1))}
+
+
+def test_nested_observations_of_a_model_of_ones_own() -> None:
+    def nested(array: Any) -> dict[str, Any]:
+        return {"own": array, "map": {"near": array[:, :2] * 2}}
+
+    model, flat = Nested(), rows()
+    policy, twin = make(model), make(copy.deepcopy(model))
+    columns = {"obs": nested(flat["obs"]), "next_obs": nested(flat["next_obs"])}
+    batch = Batch({**flat.columns, **columns})
+    before = parameters(policy)
+    one = policy.learn_mode.forward(batch)["total_loss"]
+    two = twin.learn_mode.forward(batch.rows())["total_loss"]
+    assert torch.equal(one, two)
+    assert torch.isfinite(one)
+    assert not torch.equal(before, parameters(policy))
+    obs = observations()
+    acted = policy.collect_mode.forward(obs.with_value(nested(obs.value)), eps=0.0)
+    assert acted.value["action"].shape == (6,)
+
+
+# ---- losses that are not finite
+
+
+def spoilt() -> Batch:
+    batch = rows()
+    batch.columns["reward"][0] = np.nan
+    return batch
+
+
+def learner(policy: DQNPolicy, freq: int) -> BaseLearner:
+    engine = BaseLearner(BaseLearnerConfig(hook=[]), policy.learn_mode)
+    engine.register_hook(LogShowHook(freq=freq))
+    return engine
+
+
+def train_on_spoilt(engine: BaseLearner, times: int) -> None:
+    for _ in range(times):
+        engine.train(spoilt())
+
+
+def test_a_loss_that_is_nan_is_left_out_and_counted() -> None:
+    policy = make()
+    engine = learner(policy, 4)
+    engine.train(rows())
+    before = parameters(policy)
+    train_on_spoilt(engine, 2)
+    assert torch.equal(before, parameters(policy))
+    engine.train(rows())
+    assert not torch.equal(before, parameters(policy))
+    assert engine.monitor["skipped_updates"] == policy.get_attribute("skipped_updates") == 2
+    assert np.isfinite(engine.monitor["total_loss"])
+
+
+@pytest.mark.parametrize("freq", [1, 2, 3, 5])
+def test_three_such_losses_in_a_row_end_the_training(freq: int) -> None:
+    policy = make()
+    engine = learner(policy, freq)
+    for data in (rows(), spoilt(), spoilt(), rows()):
+        engine.train(data)
+    before = parameters(policy)
+    with pytest.raises(NonFiniteError, match="in a row"):
+        train_on_spoilt(engine, 8)
+    assert engine.last_iter - 4 >= 3
+    assert torch.equal(before, parameters(policy))
