@@ -1,0 +1,172 @@
+"""Which episodes an evaluation counts, from which starts, and what it tells of them."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+
+from dicore_plugins.env_managers import BaseEnvManager
+from dicore_plugins.evaluators import BaseSerialEvaluator
+
+
+class Scripted(gymnasium.Env[Any, Any]):
+    """One-step or longer episodes whose returns follow a script; notes starts and steps."""
+
+    observation_space = gymnasium.spaces.Box(-np.inf, np.inf, (1,), np.float32)
+    action_space = gymnasium.spaces.Discrete(2)
+
+    def __init__(self, script: list[float], length: int = 1) -> None:
+        self.script, self.length = script, length
+        self.starts: list[float] = []
+        self.steps_made, self._episode, self._step = 0, -1, 0
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        super().reset(seed=seed)
+        self._episode, self._step = self._episode + 1, 0
+        self.starts.append(float(self.np_random.random()))
+        return np.zeros(1, np.float32), {}
+
+    def step(self, action: Any) -> Any:
+        self.steps_made += 1
+        self._step += 1
+        reward = self.script[self._episode % len(self.script)] / self.length
+        return np.zeros(1, np.float32), reward, self._step >= self.length, False, {}
+
+
+def mode() -> Any:
+    return SimpleNamespace(
+        forward=lambda obs: {env_id: {"action": 0} for env_id in obs}, reset=lambda ids=None: None
+    )
+
+
+def judge(envs: list[Scripted], log: Any = None, seed: int = 0, **options: Any) -> Any:
+    manager = BaseEnvManager([lambda env=env: env for env in envs])
+    manager.seed(seed, role="evaluator")
+    return BaseSerialEvaluator(options, manager, mode(), log=log)
+
+
+def test_the_first_episodes_count_and_no_environment_goes_on() -> None:
+    """12 over 5: 3, 3, 2, 2, 2; the quick ones stand still while the slow one finishes."""
+    envs = [Scripted([1, 2, 3, 4, 5, 6, 7, 8], length) for length in (1, 7, 1, 2, 1)]
+    evaluator = judge(envs, n_episode=12)
+    expected = [1, 2, 3, 1, 2, 3, 1, 2, 1, 2, 1, 2]
+    assert evaluator.eval().returns == pytest.approx(expected)
+    assert [env.steps_made for env in envs] == [3, 21, 2, 4, 2]
+    assert evaluator.last_result.statistics["envstep_count"] == 32
+    evaluator.close()
+
+
+def used_starts(envs: list[Scripted], evaluator: Any) -> list[float]:
+    """Runs an evaluation and returns the starts of the episodes that counted."""
+    for env in envs:
+        env.starts.clear()
+    evaluator.eval()
+    return [start for env in envs for start in env.starts[:3]]
+
+
+def starts_of(seed: int = 0, **options: Any) -> list[list[float]]:
+    envs = [Scripted([1]) for _ in range(8)]
+    evaluator = judge(envs, seed=seed, n_episode=24, **options)
+    found = [used_starts(envs, evaluator) for _ in range(2)]
+    evaluator.close()
+    return found
+
+
+def test_every_episode_has_a_start_of_its_own() -> None:
+    one, two = starts_of()
+    assert (len(one), len(set(one)), len(set(one + two))) == (24, 24, 48)
+    assert [one, two] == starts_of()
+    assert not set(one) & set(starts_of(seed=1)[0])
+
+
+def test_fixed_starts_come_again() -> None:
+    one, two = starts_of(fixed_starts=True)
+    assert one == two
+    assert len(set(one)) == 24
+
+
+def test_a_loaded_state_goes_on_with_other_starts() -> None:
+    """After a resumption the evaluation sees what it would have seen, and knows the best."""
+    envs = [Scripted([5, 9]) for _ in range(3)]
+    evaluator = judge(envs, n_episode=3)
+    used_starts(envs, evaluator)
+    assert evaluator.should_eval(700)
+    state = evaluator.state_dict()
+    following = used_starts(envs, evaluator)
+    twins = [Scripted([5, 9]) for _ in range(3)]
+    twin = judge(twins, n_episode=3)
+    twin.load_state_dict(state)
+    assert twin.best_return == 5
+    assert not twin.should_eval(800)
+    assert twin.should_eval(1_700)
+    resumed = used_starts(twins, twin)
+    assert set(resumed) == set(following)
+    evaluator.close()
+    twin.close()
+
+
+def test_the_best_is_saved_exactly_on_improvements() -> None:
+    script = [3.0, 2.0, 3.0, 4.0, 1.0, 9.0, 2.0]
+    env = Scripted(script)
+    evaluator = judge([env], n_episode=1)
+    saved, returns = [], []
+    for train_iter in range(1, 9):
+        kept = len(saved)
+        result = evaluator.eval(saved.append, train_iter)
+        returns.append((result.mean_return, len(saved) > kept))
+    best = -np.inf
+    for value, was_saved in returns:
+        assert was_saved == (value > best)
+        best = max(best, value)
+    assert evaluator.best_return == best == 9
+    evaluator.close()
+
+
+def test_a_miss_begins_the_row_anew() -> None:
+    returns = [5.0, 1.0, 5.0, 5.0, 5.0, 1.0, 5.0]
+    env = Scripted(returns)
+    evaluator = judge([env], n_episode=1, stop_value=5.0, consecutive=2)
+    row, stops = 0, set()
+    for train_iter in range(1, 12):
+        result = evaluator.eval(train_iter=train_iter)
+        row = row + 1 if result.returns[0] >= 5 else 0
+        stops.add((row, result.stop))
+        assert result.stop == (row >= 2)
+    assert {(0, False), (1, False), (2, True)} <= stops
+    evaluator.close()
+
+
+def test_what_is_told_of_the_episodes() -> None:
+    lines: list[Any] = []
+    log = SimpleNamespace(
+        log_scalars=lambda scalars, *, env_step, train_iter: lines.append(
+            (scalars, env_step, train_iter)
+        )
+    )
+    evaluator = judge([Scripted([1, 2, 6], 2), Scripted([3, 10], 4)], log, n_episode=5)
+    result = evaluator.eval(train_iter=7, envstep=99)
+    returns = [1, 2, 6, 3, 10]
+    assert result.returns == pytest.approx(returns)
+    told = result.statistics
+    for name, value in {
+        "return_mean": np.mean(returns),
+        "return_std": np.std(returns),
+        "return_max": 10,
+        "return_min": 1,
+        "return_median": 3,
+        "episode_count": 5,
+        "envstep_count": 14,
+        "avg_envstep_per_episode": 14 / 5,
+    }.items():
+        assert told[name] == pytest.approx(value), name
+    assert told["evaluate_time"] > 0
+    assert told["avg_envstep_per_sec"] == pytest.approx(14 / told["evaluate_time"])
+    ((scalars, env_step, train_iter),) = lines
+    assert scalars == {f"evaluator/{name}": value for name, value in told.items()}
+    assert (env_step, train_iter) == (99, 7)
+    assert [info["episode_length"] for info in result.episode_info] == [2, 2, 2, 4, 4]
+    evaluator.close()
