@@ -14,6 +14,8 @@ from dicore.errors import SchemaError
 Tree = Any
 """An array, a tensor, or a (nested) dict, list or tuple of them."""
 
+_NODES = (dict, tuple, list)
+
 
 def tree_map(fn: Callable[..., Any], tree: Tree, *rest: Tree) -> Tree:
     """Applies `fn` to every leaf; a bare array is its own leaf."""
@@ -28,7 +30,7 @@ def tree_row(tree: Tree, index: Any) -> Tree:
         return tree[index]
     if type(tree) is dict:
         return {
-            key: tree_row(value, index) if type(value) is dict else value[index]
+            key: tree_row(value, index) if type(value) in _NODES else value[index]
             for key, value in tree.items()
         }
     if hasattr(tree, "row"):

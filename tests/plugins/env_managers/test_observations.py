@@ -67,7 +67,6 @@ def test_every_space_arrives_whole(space: Any, name: str) -> None:
         assert all(equal(ready[i], envs[i].shown[-1], space) for i in range(3))
 
 
-@pytest.mark.xfail(strict=True, reason="dicore.data.tree_row takes no tuples inside of dicts")
 def test_tuples_inside_of_dicts() -> None:
     space = spaces.Dict({"pair": spaces.Tuple((FREE, FREE))})
     env = SpaceEnv(space)
