@@ -1,7 +1,7 @@
 """Stateless seeds: the same facts give the same number, in any process and under any hash seed.
 
 The mixing function is SplitMix64's finalizer (Steele, Lea, Flood 2014, "Fast splittable
-pseudorandom number generators", OOPSLA), applied to a running sum of the parts.
+pseudorandom number generators", OOPSLA), applied once per part, the number of parts first.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ def hash_seed(*parts: int | str) -> int:
     Raises:
         TypeError: a part is neither an integer nor a string.
     """
-    mixed = len(parts)
+    mixed = _finish(len(parts) + _GOLDEN)
     for part in parts:
         word = part if part.__class__ is int else _word(part)
-        mixed = (mixed + word) * _GOLDEN & _MASK
-    return _finish(mixed)
+        mixed = _finish(mixed + word + _GOLDEN & _MASK)
+    return mixed
 
 
 def episode_seed(run_seed: int, role: str, env_id: int, episode: int) -> int:

@@ -97,11 +97,14 @@ class CheckpointStore:
         Raises:
             CheckpointError: there is none, or it cannot be used; see `read_state`.
         """
-        path = self._find(name)
-        if not path.exists() and not path.is_symlink():
+        try:
+            return self._settled(name, read_state)
+        except CheckpointError as error:
+            path = self._find(name)
+            if path.exists() or path.is_symlink():
+                raise
             names = ", ".join(self.names()) or "none"
-            raise CheckpointError(f"{path}: no checkpoint there", hint=f"there are: {names}")
-        return self._settled(name, read_state)
+            raise type(error)(f"{path}: no checkpoint there", hint=f"there are: {names}") from None
 
     def names(self) -> list[str]:
         """Returns the checkpoints there are, oldest first, whole or not."""
@@ -143,11 +146,12 @@ class CheckpointStore:
     def _settled(self, name: str | Path, read: Callable[[Path], T]) -> T:
         """Reads a checkpoint; once more where a writer replaced it in the meantime."""
         for _ in range(_TRIES):
-            before = _identity(self._find(name))
+            path = self._find(name)
+            before = _identity(path)
             try:
-                return read(self._find(name))
+                return read(path)
             except CheckpointError:
-                if _identity(self._find(name)) == before:
+                if before is not None and _identity(self._find(name)) == before:
                     raise
         return read(self._find(name))
 
@@ -184,11 +188,13 @@ class CheckpointStore:
             shutil.rmtree(self.folder / name, ignore_errors=True)
 
 
-def _identity(path: Path) -> tuple[str, int] | None:
+def _identity(path: Path) -> tuple[str, int, int] | None:
+    """Tells a folder from the one that stood there before; a number alone may come back."""
     try:
-        return path.name, path.stat().st_ino
+        facts = path.stat()
     except OSError:
         return None
+    return path.name, facts.st_ino, facts.st_ctime_ns
 
 
 def _is_whole(path: Path) -> bool:
