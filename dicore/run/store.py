@@ -7,6 +7,7 @@ their manifests, never from a pointer or from the clock.
 from __future__ import annotations
 
 import logging
+import os
 import re
 import shutil
 from collections.abc import Callable, Mapping
@@ -165,15 +166,11 @@ class CheckpointStore:
     def _folders(self) -> list[Path]:
         if not self.folder.is_dir():
             return []
-        paths = list(self.folder.iterdir())
-        names = {path.name for path in paths}
-        displaced_only = [
-            self.folder / old
-            for path in paths
-            if path.name.startswith(".old-") and (old := path.name[5:]) not in names
-        ]
-        plain = [path for path in paths if _NAME.fullmatch(path.name) and path.is_dir()]
-        return [path for path in plain if not path.is_symlink()] + displaced_only
+        with os.scandir(self.folder) as entries:  # one reading tells names and kinds of that moment
+            folders = {entry.name for entry in entries if entry.is_dir(follow_symlinks=False)}
+        plain = {name for name in folders if _NAME.fullmatch(name)}
+        plain |= {name.removeprefix(".old-") for name in folders if name.startswith(".old-")}
+        return [self.folder / name for name in plain]
 
     def _prune(self) -> None:
         periodic = [name for name in self.names() if _PERIODIC.fullmatch(name)]
