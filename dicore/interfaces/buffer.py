@@ -5,7 +5,7 @@ Shapes: N rows pushed, B rows drawn.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
@@ -117,3 +117,17 @@ class IBuffer(Protocol):
 
     def load_data(self, file: str | Path) -> None:
         """Reads what `save_data` wrote."""
+
+
+@runtime_checkable
+class SupportsSampleBatches(Protocol):
+    """A buffer that draws several batches at once, cheaper than one after the other."""
+
+    def sample_batches(
+        self, count: int, batch_size: int, cur_learner_iter: int = 0
+    ) -> Iterator[Batch]:
+        """Yields the batches that `count` calls of `sample_batch(…, reuse=True)` would draw.
+
+        Raises:
+            ReplayUnderflowError: as `sample_batch`.
+        """

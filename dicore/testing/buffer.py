@@ -12,7 +12,7 @@ import numpy as np
 
 from dicore.data import Batch
 from dicore.errors import ReplayUnderflowError, SchemaError
-from dicore.interfaces.buffer import IBuffer
+from dicore.interfaces.buffer import IBuffer, SupportsSampleBatches
 from dicore.run.rng import seed_everything
 from dicore.testing.compare import array, copied, difference
 from dicore.testing.suite import Suite, expect, folder, refuses
@@ -209,6 +209,25 @@ class BufferContract(Suite):
             buffer.sample_batch(8, reuse=True)
             wrong = difference(batch.columns, before)
             expect(not wrong, f"a recycled batch was overwritten by the very next draw: {wrong}")
+
+    def test_several_batches_at_once(self) -> None:
+        """`sample_batches`, where there is one, draws what as many calls of `sample_batch` do."""
+        buffer, twin = self.make(8), self.make(8)
+        if not isinstance(buffer, SupportsSampleBatches):
+            return
+        for each in (buffer, twin):
+            each.push(numbered_rows(8))
+        seen = 0
+        for batch in buffer.sample_batches(5, 3):
+            seen += 1
+            wrong = difference(batch.columns, twin.sample_batch(3, reuse=True).columns)
+            expect(
+                not wrong, f"batch {seen} drawn at once differs from the one drawn alone: {wrong}"
+            )
+        expect(seen == 5, f"5 batches were asked for, {seen} came")
+        _expect_twins(buffer, twin)
+        with refuses(ReplayUnderflowError, "asking for batches of 9 of 8 rows"):
+            list(buffer.sample_batches(1, 9))
 
     def test_state_round_trip(self) -> None:
         """A new buffer that loads the state holds the same rows and goes on drawing the same."""

@@ -35,6 +35,10 @@ class RecycledBatch(Batch):
         return self._tensors
 
 
+Recycled = tuple[list[RecycledBatch], list[npt.NDArray[Any]]]
+"""Batches, and the columns that they are parts of."""
+
+
 class Ring:
     """The newest C rows, as columns; the first push fixes keys, dtypes and shapes.
 
@@ -59,7 +63,7 @@ class Ring:
         self._spec: Any = None
         self._paths: list[str] = []
         self._schema: object = None
-        self._pools: dict[int, list[tuple[RecycledBatch, list[npt.NDArray[Any]]]]] = {}
+        self._pools: dict[tuple[int, int], list[Recycled]] = {}
         self._turn = 0
 
     # ---- writing
@@ -167,24 +171,34 @@ class Ring:
         leaves = [store.take(slots, 0, None, "clip") for store in self._stores]
         return Batch(self._tree(leaves), len(slots))
 
-    def recycled(self, slots: IntArray) -> Batch:
-        """Returns the rows of `slots` in recycled memory, one of two batches per size."""
-        pool = self._pools.get(len(slots))
+    def recycled(self, slots: IntArray, size: int) -> list[RecycledBatch]:
+        """Returns the rows of `slots` in batches of `size` rows, in memory used again and again.
+
+        There are two such memories for each number of rows and batches; they take turns.
+        """
+        key = len(slots), size
+        pool = self._pools.get(key)
         if pool is None:
-            pool = self._pools[len(slots)] = [self._blank(len(slots)) for _ in range(2)]
+            pool = self._pools[key] = [self._blank(*key) for _ in range(2)]
         self._turn = turn = 1 - self._turn
         if self.debug:
             for leaf in pool[turn][1]:
                 leaf.fill(_poison(leaf.dtype))
-            pool[turn] = self._blank(len(slots))
-        batch, leaves = pool[turn]
+            pool[turn] = self._blank(*key)
+        batches, leaves = pool[turn]
         for store, leaf in zip(self._stores, leaves, strict=True):
             store.take(slots, 0, leaf, "clip")
-        return batch
+        return batches
 
-    def _blank(self, size: int) -> tuple[RecycledBatch, list[npt.NDArray[Any]]]:
-        leaves = [np.empty((size, *store.shape[1:]), store.dtype) for store in self._stores]
-        return RecycledBatch(self._tree(leaves), size), leaves
+    def rows_in(self, size: int) -> int:
+        """Returns how many rows fit into `size` bytes, at least one."""
+        row = sum(store[:1].nbytes for store in self._stores)
+        return max(1, size // max(row, 1))
+
+    def _blank(self, count: int, size: int) -> Recycled:
+        leaves = [np.empty((count, *store.shape[1:]), store.dtype) for store in self._stores]
+        parts = [[leaf[start : start + size] for leaf in leaves] for start in range(0, count, size)]
+        return [RecycledBatch(self._tree(part), size) for part in parts], leaves
 
     def _tree(self, leaves: list[npt.NDArray[Any]]) -> dict[str, Tree]:
         tree: dict[str, Tree] = optree.tree_unflatten(self._spec, leaves)

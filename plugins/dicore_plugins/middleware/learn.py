@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
+from dicore.interfaces.buffer import SupportsSampleBatches
 from dicore.task import OnlineRLContext, middleware
 
 _LOG = logging.getLogger("dicore.learn")
@@ -80,19 +81,29 @@ class OffPolicyLearner:
             self._warn()
             return
         learner, outputs = self.learner, []
-        for _ in range(self._updates):
-            if self._max_train_iter is not None and learner.last_iter >= self._max_train_iter:
-                break
-            data = self._buffer.sample_batch(self._batch_size, learner.last_iter, reuse=True)
-            if not data:
-                break
+        for data in self._batches():
             if self._reward_model is not None:
-                data = self._reward_model.estimate(data)
+                data = self._reward_model.estimate(data)  # noqa: PLW2901 - the same rows
             outputs += learner.train(data, ctx.env_step)
             if self._priority:
                 self._buffer.update(learner.priority_info)
         ctx.train_output = outputs
         ctx.train_iter = learner.last_iter
+
+    def _batches(self) -> Iterator[Any]:
+        """Yields what this step learns from; priorities change what the next draw may be."""
+        buffer, size, learner = self._buffer, self._batch_size, self.learner
+        count = self._updates
+        if self._max_train_iter is not None:
+            count = min(count, self._max_train_iter - learner.last_iter)
+        if not self._priority and isinstance(buffer, SupportsSampleBatches):
+            yield from buffer.sample_batches(count, size, learner.last_iter)
+            return
+        for _ in range(count):
+            data = buffer.sample_batch(size, learner.last_iter, reuse=True)
+            if not data:
+                return
+            yield data
 
     def _warn(self) -> None:
         if not self._warned:

@@ -237,6 +237,22 @@ class OneRecycledBatch(OneBatchForAll):
     asked_only = True
 
 
+class BatchesAtOnce(ListBuffer):
+    def sample_batches(self, count: int, batch_size: int, cur_learner_iter: int = 0) -> Any:
+        for _ in range(count):
+            yield self.sample_batch(batch_size)
+
+
+class OneDrawForAll(BatchesAtOnce):
+    def sample_batches(self, count: int, batch_size: int, cur_learner_iter: int = 0) -> Any:
+        return iter([self.sample_batch(batch_size)] * count)
+
+
+class OneBatchLess(BatchesAtOnce):
+    def sample_batches(self, count: int, batch_size: int, cur_learner_iter: int = 0) -> Any:
+        return super().sample_batches(count - 1, batch_size)
+
+
 class ForgetsTheDraws(ListBuffer):
     def load_state_dict(self, state: Any) -> None:
         super().load_state_dict({**state, "rng": np.random.default_rng(7).bit_generator.state})
@@ -283,6 +299,8 @@ FAULTS: list[tuple[str, type[ListBuffer]]] = [
     ("drawn_rows_are_the_callers", HandsOutTheStore),
     ("drawn_batches_are_never_written_again", OneBatchForAll),
     ("recycled_batches_last_one_draw", OneRecycledBatch),
+    ("several_batches_at_once", OneDrawForAll),
+    ("several_batches_at_once", OneBatchLess),
     ("state_round_trip", ForgetsTheDraws),
     ("state_round_trip", ForgetsTheCount),
     ("file_round_trip", SavesLess),
@@ -304,6 +322,13 @@ class TestGoodBuffer(BufferContract):
 
     def make(self, capacity: int) -> ListBuffer:
         return ListBuffer(capacity)
+
+
+class TestGoodBufferOfBatches(BufferContract):
+    """The same with the optional draw of several batches."""
+
+    def make(self, capacity: int) -> ListBuffer:
+        return BatchesAtOnce(capacity)
 
 
 @pytest.mark.parametrize(
