@@ -9,10 +9,12 @@ import numpy as np
 from dicore.errors import NonFiniteError
 from dicore.interfaces.hook import LearnerHook
 from dicore_plugins.hooks.interval import Interval
+from dicore_plugins.learners.base.log_buffer import finite_mean
 from dicore_plugins.policies.attributes import fact
 
 TOLERATED = 2
 """Updates in a row that may be left out because their loss was not finite."""
+_NONE = np.empty(0)
 
 
 class LogShowHook(LearnerHook):
@@ -51,13 +53,13 @@ class LogShowHook(LearnerHook):
         """
         if engine.rank != 0 or not self._interval.due(engine.last_iter):
             return
-        engine.monitor = engine.log_buffer.means()
-        losses = engine.log_buffer.values("total_loss")
+        told = engine.log_buffer.columns()
         engine.log_buffer.clear()
+        engine.monitor = {name: finite_mean(numbers) for name, numbers in told.items()}
         skipped = fact(engine.policy, "skipped_updates", 0)
         if skipped:
             engine.monitor["skipped_updates"] = float(skipped)
-        self._check_losses(losses, engine.last_iter)
+        self._check_losses(told.get("total_loss", _NONE), engine.last_iter)
         scalars = {f"learner/{name}": value for name, value in engine.monitor.items()}
         if engine.run is not None:
             engine.run.log.log_scalars(

@@ -164,29 +164,49 @@ class InteractionEvaluator:
         running = np.ones(env.env_num, np.bool_)
         total = np.zeros(env.env_num)
         begun = np.zeros(env.env_num, np.int64)
+        all_run, oldest = True, 0
         clock = steps = 0
         while not monitor.is_finished():
-            obs = env.ready_obs
-            if not running.all():
-                rows = np.flatnonzero(running[obs.env_id])
-                obs = EnvBatch(obs.env_id[rows], tree_row(obs.value, rows))
-            answer = env.step(EnvBatch.of(forward(obs)))
-            timestep = answer.value
-            steps += len(timestep)
-            clock += 1
-            total[answer.env_id] += timestep.reward
-            if clock - begun.min(where=running, initial=clock) >= self._cfg.max_episode_steps:
-                self._cut_endless(monitor, running, begun, total, clock)
-            for row in np.flatnonzero(timestep.terminated | timestep.truncated):
-                env_id, info = int(answer.env_id[row]), timestep.info[row]
-                self._policy.reset([env_id])
-                begun[env_id], total[env_id] = clock, 0.0
-                if info.get("abnormal") or monitor.is_env_finished(env_id):
-                    continue
-                monitor.update_info(env_id, info)
-                monitor.update_reward(env_id, info["eval_episode_return"])
-                running[env_id] = not monitor.is_env_finished(env_id)
+            changed = False
+            while not changed:
+                obs = env.ready_obs
+                if not all_run:
+                    rows = np.flatnonzero(running[obs.env_id])
+                    obs = EnvBatch(obs.env_id[rows], tree_row(obs.value, rows))
+                answer = env.step(EnvBatch.of(forward(obs)))
+                steps += len(answer)
+                clock += 1
+                total[answer.env_id] += answer.value.reward
+                if answer.value.done.any():
+                    self._count_ended(monitor, answer, running, begun, total, clock)
+                    changed = True
+                if clock - oldest >= self._cfg.max_episode_steps:
+                    self._cut_endless(monitor, running, begun, total, clock)
+                    changed = True
+            all_run = bool(running.all())
+            oldest = int(begun[running].min(initial=clock))
         return steps
+
+    def _count_ended(
+        self,
+        monitor: VectorEvalMonitor,
+        answer: EnvBatch[Any],
+        running: Any,
+        begun: Any,
+        total: Any,
+        clock: int,
+    ) -> None:
+        """Counts the episodes that ended in a step, the spoilt ones left out."""
+        timestep = answer.value
+        for row in np.flatnonzero(timestep.done):
+            env_id, info = int(answer.env_id[row]), timestep.info[row]
+            self._policy.reset([env_id])
+            begun[env_id], total[env_id] = clock, 0.0
+            if info.get("abnormal") or monitor.is_env_finished(env_id):
+                continue
+            monitor.update_info(env_id, info)
+            monitor.update_reward(env_id, info["eval_episode_return"])
+            running[env_id] = not monitor.is_env_finished(env_id)
 
     def _cut_endless(
         self, monitor: VectorEvalMonitor, running: Any, begun: Any, total: Any, clock: int

@@ -69,7 +69,7 @@ class BaseLearner:
         self.monitor: dict[str, float] = {}
         self.log_buffer = LogBuffer()
         self.get_data: Callable[[int], Any] | None = None
-        self._priority_info: dict[str, Any] = {}
+        self._latest: tuple[Any, Mapping[str, Any]] = ({}, {})
         self._hooks: dict[str, list[ILearnerHook]] = {position: [] for position in POSITIONS}
         self._dataloader: Dataloader | None = None
         self._closed = False
@@ -106,14 +106,24 @@ class BaseLearner:
     @property
     def priority_info(self) -> dict[str, Any]:
         """What a buffer's `update` needs to know of the last batch; may be empty."""
-        return self._priority_info
+        data, result = self._latest
+        if "priority" not in result or isinstance(data, Mapping):  # of several buffers, by name
+            return {}
+        info = {"priority": result["priority"]}
+        for key in ("replay_buffer_idx", "replay_unique_id"):
+            if isinstance(data, Batch):
+                if key in data:
+                    info[key] = data[key]
+            elif data and key in data[0]:
+                info[key] = [row[key] for row in data]
+        return info
 
     @property
     def learn_info(self) -> dict[str, Any]:
         """`learner_step`, `priority_info` and `learner_done`."""
         return {
             "learner_step": self.last_iter,
-            "priority_info": self._priority_info,
+            "priority_info": self.priority_info,
             "learner_done": self.last_iter >= self._cfg.train_iterations,
         }
 
@@ -138,7 +148,7 @@ class BaseLearner:
             hook(self)
         output = self._policy.forward(data, **(policy_kwargs or {}))
         outputs = output if isinstance(output, list) else [output]
-        self._priority_info = self._priorities(data, outputs[-1])
+        self._latest = data, outputs[-1]
         for result in outputs:
             self.log_buffer.add(result)
         self.last_iter += len(outputs)
@@ -146,18 +156,6 @@ class BaseLearner:
             hook(self)
         self.tick_time = time.perf_counter() - start
         return outputs
-
-    def _priorities(self, data: Any, result: Mapping[str, Any]) -> dict[str, Any]:
-        if "priority" not in result or isinstance(data, Mapping):  # of several buffers, by name
-            return {}
-        info = {"priority": result["priority"]}
-        for key in ("replay_buffer_idx", "replay_unique_id"):
-            if isinstance(data, Batch):
-                if key in data:
-                    info[key] = data[key]
-            elif data and key in data[0]:
-                info[key] = [row[key] for row in data]
-        return info
 
     def setup_dataloader(self) -> None:
         """Prepares `start`: batches come from `self.get_data(batch_size)`.

@@ -28,22 +28,23 @@ class LogBuffer:
         if len(self._results) >= 2 * self._limit:
             del self._results[: -self._limit]
 
+    def columns(self) -> dict[str, npt.NDArray[Any]]:
+        """Returns each variable's numbers, one per update that told it, fetched at once.
+
+        A variable of several numbers per update counts as their mean; float64 [n].
+        """
+        told = {
+            name: [result[name] for result in self._results if name in result]
+            for name in self.names
+        }
+        return {name: _array(values) for name, values in told.items() if values}
+
     def means(self) -> dict[str, float]:
-        """Returns the mean of each monitored variable, fetched at once; over the finite values.
+        """Returns the mean of each variable over its finite values.
 
         An update that was left out, its loss being NaN, does not hide what the others were like.
         """
-        means = {}
-        for name in self.names:
-            values = [result[name] for result in self._results if name in result]
-            if values:
-                means[name] = _mean(values)
-        return means
-
-    def values(self, name: str) -> npt.NDArray[Any]:
-        """Returns one number per update that told `name`, in order; float64 [n]."""
-        values = [result[name] for result in self._results if name in result]
-        return _array(values) if values else np.empty(0)
+        return {name: finite_mean(numbers) for name, numbers in self.columns().items()}
 
     def clear(self) -> None:
         """Forgets the results."""
@@ -55,13 +56,15 @@ class LogBuffer:
 
 def _array(values: list[Any]) -> npt.NDArray[Any]:
     """Returns one number per update; tensors are fetched from their device together."""
-    if isinstance(values[0], torch.Tensor):
-        stacked = torch.stack([value.detach().float().mean() for value in values])
-        return stacked.cpu().numpy().astype(np.float64)
-    return np.array([np.mean(value) for value in values], np.float64)
+    if not isinstance(values[0], torch.Tensor):
+        return np.asarray(values, np.float64).reshape(len(values), -1).mean(1)
+    if any(value.shape != values[0].shape for value in values):
+        values = [value.float().mean() for value in values]
+    stacked = torch.stack(values).detach().cpu().numpy()
+    return stacked.reshape(len(values), -1).mean(1, dtype=np.float64)
 
 
-def _mean(values: list[Any]) -> float:
-    numbers = _array(values)
+def finite_mean(numbers: npt.NDArray[Any]) -> float:
+    """Returns the mean of the finite ones of some numbers; NaN if there are none."""
     finite = numbers[np.isfinite(numbers)]
     return float(finite.mean()) if len(finite) else float("nan")

@@ -63,8 +63,8 @@ class DQNPolicy(Policy):
                 n-step samples also value_gamma; optionally weight (or IS) float32 [B].
 
         Returns:
-            `total_loss`, `target_q_value` (mean of y), `priority` float32 [B] (absolute TD error)
-            and `cur_lr`; all but the last are tensors.
+            `total_loss`, `target_q_value` float32 [B] (y), `priority` float32 [B] (absolute TD
+            error) and `cur_lr`; all but the last are tensors.
         """
         batch = to_batch(data, self._device)
         learn = self._cfg.learn
@@ -85,7 +85,7 @@ class DQNPolicy(Policy):
         return {
             "cur_lr": self._optimizer.learning_rate,
             "total_loss": loss.detach(),
-            "target_q_value": (target if isinstance(target, torch.Tensor) else target[0]).mean(),
+            "target_q_value": target if isinstance(target, torch.Tensor) else target[0],
             "priority": td_error,
         }
 
