@@ -292,3 +292,29 @@ def test_on_cuda_nothing_waits_for_the_device() -> None:
     losses(theirs, torch.optim.Adam(theirs.parameters(), fused=True), data)
     assert (vector(ours) - vector(theirs)).abs().max() < 1e-6
     assert optimizer.skipped == 1
+
+
+def test_averages_of_a_dead_unit_fade_to_zero_and_no_further() -> None:
+    """Subnormal averages would slow each update down tenfold; without them nothing else changes."""
+    ours, theirs = nn.Linear(16, 16), nn.Linear(16, 16)
+    theirs.load_state_dict(ours.state_dict())
+    flat = Flat(ours)
+    optimizer = FlatAdam(flat)
+    reference = torch.optim.Adam(theirs.parameters(), lr=1e-3)
+    generator = torch.Generator().manual_seed(0)
+    for step in range(1500):
+        for one, other in zip(ours.parameters(), theirs.parameters(), strict=True):
+            gradient = torch.randn(one.shape, generator=generator) * (step < 20)
+            assert one.grad is not None
+            one.grad.copy_(gradient)
+            other.grad = gradient
+        optimizer.step()
+        reference.step()
+    state = optimizer.state_dict()["state"]
+    means = torch.cat([entry["exp_avg"].flatten() for entry in state.values()])
+    assert (means == 0).all()
+    faded = torch.cat([entry["exp_avg"].flatten() for entry in reference.state.values()])
+    tiny = torch.finfo(torch.float32).tiny
+    assert ((faded != 0) & (faded.abs() < tiny)).any()
+    for one, other in zip(ours.parameters(), theirs.parameters(), strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-7)
