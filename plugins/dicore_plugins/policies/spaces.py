@@ -4,22 +4,37 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from dicore.errors import ConfigError
 
 
-def observation_shape(space: Any) -> int | tuple[int, ...]:
-    """Returns the shape of one observation as a model takes it: an int for vectors.
+def observation_options(space: Any) -> dict[str, Any]:
+    """Returns the options by which a model knows what one observation is.
+
+    Returns:
+        `model.obs_shape`: an int for vectors, else a tuple. Of Discrete and MultiDiscrete spaces it
+        is the number of values, and `model.one_hot` and `model.one_hot_start` tell them apart.
 
     Raises:
         ConfigError: the observations are not one array (dict and tuple spaces need flattening).
     """
+    if type(space).__name__ in {"Discrete", "MultiDiscrete"}:
+        sizes = tuple(np.ravel(getattr(space, "nvec", getattr(space, "n", 0))).tolist())
+        start = tuple(np.ravel(np.broadcast_to(space.start, np.shape(sizes))).tolist())
+        return {
+            "model.obs_shape": sum(sizes),
+            "model.one_hot": sizes,
+            "model.one_hot_start": start,
+        }
     shape = getattr(space, "shape", None)
-    if type(space).__name__ == "Discrete" or shape is None:
+    if shape is None:
         raise ConfigError(
             f"env.type: observations of {space} are not one array of numbers",
             hint="flatten them with an env wrapper, or give the policy a model of its own",
         )
-    return int(shape[0]) if len(shape) == 1 else tuple(int(size) for size in shape)
+    sides = tuple(int(size) for size in shape)
+    return {"model.obs_shape": sides[0] if len(sides) == 1 else sides}
 
 
 def discrete_shape(space: Any, *, algorithm: str) -> int | tuple[int, ...]:

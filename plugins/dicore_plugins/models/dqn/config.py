@@ -29,6 +29,12 @@ class DQNModelConfig(ComponentConfig):
     activation: Literal["relu", "tanh", "elu", "gelu"] = option(
         "relu", "between dense layers; all but gelu can act by numpy"
     )
+    one_hot: tuple[int, ...] | None = option(
+        None, "values of each categorical number; None: taken from the environment", ge=1
+    )
+    one_hot_start: tuple[int, ...] | None = option(
+        None, "least value of each categorical number; None: taken from the environment, or 0"
+    )
 
     def check(self) -> Iterator[tuple[str, str]]:
         """Finds shapes that no network here takes; unknown ones are bound later."""
@@ -36,6 +42,8 @@ class DQNModelConfig(ComponentConfig):
             yield "obs_shape", problem
         if self.action_shape is not None and (problem := action_shape_problem(self.action_shape)):
             yield "action_shape", problem
+        if self.one_hot_start is not None and len(self.one_hot_start) != len(self.one_hot or ()):
+            yield "one_hot_start", "must be as many numbers as one_hot"
 
     def build(self, ctx: Any, **parts: Any) -> Any:
         """Makes the network.
@@ -52,4 +60,6 @@ class DQNModelConfig(ComponentConfig):
             head_hidden_size_list=self.head_hidden_size_list,
             dueling=self.dueling,
             activation=self.activation,
+            one_hot=self.one_hot,
+            one_hot_start=self.one_hot_start,
         )

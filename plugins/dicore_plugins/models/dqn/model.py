@@ -17,6 +17,7 @@ from dicore_plugins.models.dqn.head import QHead
 from dicore_plugins.models.encoders.activation import ActivationName
 from dicore_plugins.models.encoders.conv import NatureConv, output_size
 from dicore_plugins.models.encoders.mlp import MLP, Array
+from dicore_plugins.models.encoders.one_hot import OneHot
 from dicore_plugins.models.shapes import action_shape_problem, obs_shape_problem
 
 NUMPY_LIMIT = 2**18
@@ -27,12 +28,16 @@ class DQN(nn.Module):
     """Q values of discrete actions: an MLP for vectors, Nature convolutions for images.
 
     Args:
-        obs_shape: An int or 1-tuple for vectors, (channels, height, width) for images.
+        obs_shape: An int or 1-tuple for vectors, (channels, height, width) for images; of
+            categorical observations, the number of values.
         action_shape: Number of actions, or a list of numbers: one head for each.
         encoder_hidden_size_list: Units of the dense layers; of images, behind the convolutions.
         head_hidden_size_list: Units of hidden layers in each head.
         dueling: Split each head into value and advantage.
         activation: Between dense layers.
+        one_hot: How many values each number of a categorical observation takes; None: the
+            observations are no categories.
+        one_hot_start: The least of these values; None: 0.
 
     Raises:
         ConfigError: a shape is unsupported or missing.
@@ -46,8 +51,13 @@ class DQN(nn.Module):
         head_hidden_size_list: Sequence[int] = (),
         dueling: bool = False,
         activation: ActivationName = "relu",
+        one_hot: Sequence[int] | None = None,
+        one_hot_start: Sequence[int] | None = None,
     ) -> None:
         super().__init__()
+        self.one_hot = OneHot(one_hot, one_hot_start) if one_hot else None
+        if self.one_hot is not None:
+            obs_shape = self.one_hot.width
         obs, actions, self.multi_head = _shapes(obs_shape, action_shape)
         self.conv = NatureConv(obs[0]) if len(obs) == 3 else None
         features = obs[0] if self.conv is None else output_size(*obs[1:])
@@ -59,8 +69,8 @@ class DQN(nn.Module):
         ]
         self.heads = nn.ModuleList(heads)
         # Plain attributes are found at once; those of submodules cost 0.4 us each time.
-        self._parts: tuple[NatureConv | None, MLP, tuple[QHead, ...]] = (
-            self.conv,
+        self._parts: tuple[OneHot | NatureConv | None, MLP, tuple[QHead, ...]] = (
+            self.conv if self.one_hot is None else self.one_hot,
             self.encoder,
             tuple(heads),
         )
@@ -69,7 +79,8 @@ class DQN(nn.Module):
         """Computes Q values.
 
         Args:
-            obs: [B, ...]; vectors of any number type, images uint8 (0 to 255) or floats.
+            obs: [B, ...]; vectors of any number type, images uint8 (0 to 255) or floats,
+                categories as integers [B] or [B, C].
 
         Returns:
             `logit`: float32 [B, A], or a list of such, one per head.
@@ -78,9 +89,9 @@ class DQN(nn.Module):
 
     def q(self, obs: Tensor) -> Any:
         """Computes the `logit` of `forward` alone; module hooks do not run."""
-        conv, encoder, heads = self._parts
-        if conv is not None:
-            obs = conv.forward(obs)
+        first, encoder, heads = self._parts
+        if first is not None:
+            obs = first.forward(obs)
         elif obs.dtype is not torch.float32:
             obs = obs.to(next(self.parameters()).dtype)
         x = encoder.forward(obs)
@@ -90,15 +101,16 @@ class DQN(nn.Module):
         """Offers acting by numpy views of the parameters: no copy, nothing to refresh.
 
         Returns:
-            A function from float32 [K, ...] to `logit` as arrays of their own memory; it goes by
-            torch where K is too large to gain, and takes its views anew when the parameters have
-            moved. None where nothing is to be gained (images, wide layers, CUDA, gelu).
+            A function from observations [K, ...] to `logit` as arrays of their own memory; it goes
+            by torch where K is too large to gain, and takes its views anew when the parameters
+            have moved. None where nothing is to be gained (images, wide layers, CUDA, gelu).
         """
-        conv, encoder, heads = self._parts
+        _, encoder, heads = self._parts
         widest = max(encoder.widest, *(head.widest for head in heads))
         views = self._views()
-        if conv is not None or widest > NUMPY_LIMIT or views is None:
+        if self.conv is not None or widest > NUMPY_LIMIT or views is None:
             return None
+        one_hot = self.one_hot
         rows = NUMPY_LIMIT // widest
         first = next(self.parameters())
         pointer = first.data_ptr()
@@ -109,7 +121,7 @@ class DQN(nn.Module):
                 views, pointer = self._views(), first.data_ptr()
             if views is None or len(obs) > rows:
                 return self._act_by_torch(obs, first.device)
-            return views(np.asarray(obs, np.float32))
+            return views(np.asarray(obs, np.float32) if one_hot is None else one_hot.by_numpy(obs))
 
         return act
 

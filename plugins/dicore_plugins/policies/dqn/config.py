@@ -74,10 +74,10 @@ class DQNConfig(PolicyConfig):
         Raises:
             ConfigError: the actions are not discrete.
         """
-        from dicore_plugins.policies.spaces import discrete_shape, observation_shape
+        from dicore_plugins.policies.spaces import discrete_shape, observation_options
 
         return {
-            "model.obs_shape": observation_shape(observation_space),
+            **observation_options(observation_space),
             "model.action_shape": discrete_shape(action_space, algorithm=self.type or "dqn"),
         }
 

@@ -1,0 +1,78 @@
+"""One-hot encoding of categorical observations, by torch and by numpy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dicore.errors import ConfigError
+from dicore_plugins.models import DQN
+from dicore_plugins.models.encoders.one_hot import OneHot
+from dicore_plugins.policies.spaces import observation_options
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 6), st.integers(-4, 4)), min_size=1, max_size=4),
+    st.integers(1, 5),
+    st.randoms(use_true_random=False),
+)
+def test_each_number_has_its_one(places: list[tuple[int, int]], rows: int, random: Any) -> None:
+    sizes, start = zip(*places, strict=True)
+    obs = np.array([[a + random.randrange(n) for n, a in places] for _ in range(rows)])
+    encoder = OneHot(sizes, start)
+    wanted = np.concatenate([np.eye(n)[obs[:, i] - a] for i, (n, a) in enumerate(places)], axis=1)
+    assert encoder(torch.from_numpy(obs)).tolist() == wanted.tolist()
+    by_numpy = encoder.by_numpy(obs)
+    assert by_numpy.dtype == np.float32
+    assert by_numpy.tolist() == wanted.tolist()
+
+
+def test_a_value_beyond_the_space_is_an_error() -> None:
+    with pytest.raises((RuntimeError, IndexError)):
+        OneHot([3])(torch.tensor([3]))
+    with pytest.raises(IndexError):
+        OneHot([3]).by_numpy(np.array([3]))
+
+
+def test_as_many_starts_as_sizes() -> None:
+    with pytest.raises(ConfigError, match="one_hot_start"):
+        OneHot([3, 2], [0])
+
+
+SPACES: list[tuple[gym.Space[Any], tuple[int, ...] | None, int | tuple[int, ...]]] = [
+    (gym.spaces.Discrete(5, start=-2), (5,), 5),
+    (gym.spaces.MultiDiscrete([3, 4]), (3, 4), 7),
+    (gym.spaces.MultiBinary(6), None, 6),
+    (gym.spaces.Box(-1, 1, (4,)), None, 4),
+    (gym.spaces.Box(0, 255, (3, 84, 84), np.uint8), None, (3, 84, 84)),
+]
+
+
+@pytest.mark.parametrize(("space", "one_hot", "shape"), SPACES, ids=str)
+def test_a_network_takes_what_a_space_gives(
+    space: gym.Space[Any], one_hot: tuple[int, ...] | None, shape: Any
+) -> None:
+    options = {key.partition(".")[2]: value for key, value in observation_options(space).items()}
+    assert options["obs_shape"] == shape
+    assert options.get("one_hot") == one_hot
+    space.seed(0)
+    obs = np.stack([space.sample() for _ in range(7)])
+    model = DQN(**options, action_shape=2)
+    q = model(torch.from_numpy(obs))["logit"].detach().numpy()
+    assert q.shape == (7, 2)
+    act = model.act_numpy()
+    assert (act is None) == isinstance(shape, tuple)
+    if act is not None:
+        np.testing.assert_allclose(act(obs), q, rtol=1e-4, atol=1e-5)
+
+
+def test_spaces_of_several_parts_are_refused() -> None:
+    space = gym.spaces.Tuple([gym.spaces.Discrete(2), gym.spaces.Discrete(3)])
+    with pytest.raises(ConfigError, match="not one array of numbers"):
+        observation_options(space)
