@@ -35,6 +35,14 @@ class IMiddleware(Protocol):
 
 
 @runtime_checkable
+class SupportsJoin(Protocol):
+    """A middleware that wants to know its task before the first step, to listen to its events."""
+
+    def join_task(self, task: Any, /) -> None:
+        """Is called by `task.use`."""
+
+
+@runtime_checkable
 class DeclaresFields(Protocol):
     """A middleware that says which fields of the context it needs and which it sets."""
 

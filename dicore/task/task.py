@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import Any, Final, NoReturn, Self
 
 from dicore.errors import TaskError
-from dicore.interfaces.middleware import Suspended
+from dicore.interfaces.middleware import SupportsJoin, Suspended
 from dicore.task.context import Context
 from dicore.task.events import Events
 from dicore.task.order import check_order
@@ -134,12 +134,16 @@ class Task(Events):
         Args:
             fn: A callable of the context; it may be a generator function with one `yield`.
             lock: True keeps its own runs from overlapping; a lock shares that among several.
+                What has a method `join_task` is told which task it joins, to listen to its events.
 
         Raises:
             TaskError: the task has not been started, or `fn` cannot be called with a context.
         """
         self._check_running("use")
         self._parts = (*self._parts, part_of(fn, lock))
+        member: Any = fn
+        if isinstance(member, SupportsJoin):
+            member.join_task(self)
         return self
 
     def serial(self, *fns: Callable[[Any], Any]) -> Combined:

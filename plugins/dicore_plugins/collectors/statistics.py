@@ -27,9 +27,16 @@ class EpisodeStatistics:
         return len(self._returns)
 
     def add(self, info: Mapping[str, Any]) -> None:
-        """Takes the last info of an episode: `eval_episode_return` and `episode_length`."""
-        self._returns.append(float(info["eval_episode_return"]))
-        self._lengths.append(int(info["episode_length"]))
+        """Takes the last info of an episode.
+
+        Args:
+            info: `eval_episode_return` and `episode_length` of dicore's managers, or `episode`
+                with `r` and `l` as gymnasium's recorders tell; an episode of unknown length counts
+                as one of none.
+        """
+        told = info.get("episode", {})
+        self._returns.append(float(info.get("eval_episode_return", told.get("r", np.nan))))
+        self._lengths.append(int(info.get("episode_length", told.get("l", 0))))
 
     def summary(self) -> dict[str, float]:
         """Returns counts, rates per second, and mean, std, max and min of the returns."""

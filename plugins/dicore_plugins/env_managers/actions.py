@@ -5,6 +5,7 @@ Shapes: K environments.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
@@ -17,6 +18,7 @@ from dicore.errors import ActionError, SchemaError
 
 __all__ = ["ActionCheck", "action_check_of", "actions_of", "batch_of", "draw_actions"]
 
+_LOG = logging.getLogger("dicore.env")
 
 _INT64 = np.dtype(np.int64)
 
@@ -119,7 +121,13 @@ class ArrayActions:
         if outside.any():
             if not self._box:
                 self._refuse(array, outside, env_ids, f"is not in {self._low}..{self._high}")
-            self.clipped += int(outside.reshape(len(array), -1).any(1).sum())
+            rows = outside.reshape(len(array), -1).any(1)
+            if self.clipped == 0:
+                first = env_ids[int(np.argmax(rows))]
+                _LOG.warning(
+                    "actions outside of the action space are clipped, first in env %d", first
+                )
+            self.clipped += int(rows.sum())
             array = np.clip(array, self._low, self._high)
         if array.dtype != self._dtype:
             array = self._cast(array, env_ids)

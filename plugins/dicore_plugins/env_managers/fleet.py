@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -63,7 +64,8 @@ class Fleet:
         if found is None:
             try:
                 found = self._envs[env_id] = adapt(self._env_fn[env_id]())
-            except DicoreError:
+            except DicoreError as error:
+                error.context = MappingProxyType({"env_id": env_id, **error.context})
                 raise
             except Exception as error:
                 raise EnvCreateError(

@@ -14,11 +14,13 @@ if TYPE_CHECKING:
     from dicore_plugins.functional.conversions import to_device, to_tensor
     from dicore_plugins.functional.exploration import get_epsilon_greedy_fn
     from dicore_plugins.functional.nstep import get_nstep_return_data
+    from dicore_plugins.functional.preprocess import default_preprocess_learn
     from dicore_plugins.functional.unroll import get_train_sample
 
 __all__ = [
     "default_collate",
     "default_decollate",
+    "default_preprocess_learn",
     "get_epsilon_greedy_fn",
     "get_nstep_return_data",
     "get_train_sample",
@@ -31,6 +33,7 @@ __getattr__ = lazy(
     {
         "default_collate": ".collate",
         "default_decollate": ".collate",
+        "default_preprocess_learn": ".preprocess",
         "get_epsilon_greedy_fn": ".exploration",
         "get_nstep_return_data": ".nstep",
         "get_train_sample": ".unroll",

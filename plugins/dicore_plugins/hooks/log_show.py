@@ -6,8 +6,10 @@ from typing import Any, Self
 
 import numpy as np
 
-from dicore.errors import NonFiniteError
+from dicore.data import Batch, tree_map
+from dicore.errors import DicoreError, NonFiniteError
 from dicore.interfaces.hook import LearnerHook
+from dicore.run.store import write_state
 from dicore_plugins.hooks.interval import Interval
 from dicore_plugins.learners.base.log_buffer import finite_mean
 from dicore_plugins.policies.attributes import fact
@@ -15,6 +17,20 @@ from dicore_plugins.policies.attributes import fact
 TOLERATED = 2
 """Updates in a row that may be left out because their loss was not finite."""
 _NONE = np.empty(0)
+
+
+def _keep_batch(engine: Any) -> str | None:
+    """Writes what the learner learned from last into the run's folder, to be looked at."""
+    data = getattr(engine, "latest_data", None)
+    if engine.run is None or not isinstance(data, Batch):
+        return None
+    path = engine.run.folder.log / f"nonfinite_batch_{engine.last_iter}"
+    try:
+        write_state(path, tree_map(np.asarray, dict(data.items())))
+    except (OSError, DicoreError) as error:
+        engine.logger.warning("the batch could not be kept: %s", error)
+        return None
+    return str(path)
 
 
 class LogShowHook(LearnerHook):
@@ -59,7 +75,7 @@ class LogShowHook(LearnerHook):
         skipped = fact(engine.policy, "skipped_updates", 0)
         if skipped:
             engine.monitor["skipped_updates"] = float(skipped)
-        self._check_losses(told.get("total_loss", _NONE), engine.last_iter)
+        self._check_losses(told.get("total_loss", _NONE), engine)
         scalars = {f"learner/{name}": value for name, value in engine.monitor.items()}
         if engine.run is not None:
             engine.run.log.log_scalars(
@@ -72,14 +88,16 @@ class LogShowHook(LearnerHook):
                     engine.tb_logger.add_scalar(f"{name}_step", value, engine.envstep)
         engine.logger.debug("update %d: %s", engine.last_iter, engine.monitor)
 
-    def _check_losses(self, losses: Any, train_iter: int) -> None:
+    def _check_losses(self, losses: Any, engine: Any) -> None:
         """Counts losses in a row that are not finite, across looks too."""
         for bad in ~np.isfinite(losses):
             self._in_a_row = self._in_a_row + 1 if bad else 0
             if self._in_a_row > TOLERATED:
+                kept = _keep_batch(engine) if bad else None
                 raise NonFiniteError(
-                    f"learner: the loss of {self._in_a_row} updates in a row is not finite"
-                    f" (seen at update {train_iter}); none of them changed the parameters",
-                    hint="lower learning_rate, set max_grad_norm, and look at the rewards",
-                    context={"train_iter": train_iter},
+                    f"learner: the loss of {self._in_a_row} updates in a row is not finite (seen at"
+                    f" update {engine.last_iter}); none of them changed the parameters",
+                    hint="lower learning_rate, set max_grad_norm, and look at the rewards"
+                    + (f"; the last batch is in {kept}" if kept else ""),
+                    context={"train_iter": engine.last_iter, "batch": kept},
                 )

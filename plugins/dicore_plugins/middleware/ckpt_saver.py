@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from dicore.run.store import CheckpointStore
-from dicore.task import OnlineRLContext, middleware, task
+from dicore.task import OnlineRLContext, Task, middleware, task
 from dicore_plugins.hooks.interval import Interval
 from dicore_plugins.middleware.evaluate import BEST_EVALUATION
 
@@ -48,7 +48,10 @@ class CkptSaver:
         self._store = CheckpointStore(Path(save_dir) / "ckpt") if run is None else run.store
         self._interval = None if train_freq is None else Interval(train_freq)
         self._save_finish = save_finish
-        if run is None and task.running:
+
+    def join_task(self, task: Task) -> None:
+        """Listens for best evaluations; the run, where there is one, saves them itself."""
+        if self._run is None:
             task.on(BEST_EVALUATION, lambda ctx: self._save("best", ctx))
 
     def __call__(self, ctx: OnlineRLContext) -> Generator[None, None, None]:

@@ -46,8 +46,8 @@ class StepCollector:
         )
         self._policy = policy
         self._env = env
-        self._warm_up = random_collect_size
         self._max_env_step = cfg.pipeline.max_env_step
+        self._warm_up = min(random_collect_size, self._max_env_step or random_collect_size)
         self._n_sample = cfg.policy.collect.n_sample
 
     def __call__(self, ctx: OnlineRLContext) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Generator, Mapping, Sequence
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Any
 
 from dicore.data import Batch
@@ -70,7 +70,7 @@ def offpolicy_data_fetcher(
     """
     size = cfg.policy.learn.batch_size
     draw = _drawer(buffer_, size)
-    give_back = cfg.policy.priority and not isinstance(buffer_, list | tuple | Mapping)
+    give_back = _returner(buffer_, size) if cfg.policy.priority else None
     warned = not data_shortage_warning
 
     @middleware(reads=["train_iter"], writes=["train_data"], optional=["train_output"])
@@ -86,15 +86,39 @@ def offpolicy_data_fetcher(
         ctx.train_data = draw(ctx.train_iter)
         yield
         output = ctx.train_output[-1] if isinstance(ctx.train_output, list) else ctx.train_output
-        if give_back and output and "priority" in output:
-            ids = {
-                key: ctx.train_data[key]
-                for key in ("replay_unique_id", "replay_buffer_idx")
-                if isinstance(ctx.train_data, Batch) and key in ctx.train_data
-            }
-            buffer_.update({**ids, "priority": output["priority"]})
+        if give_back is not None and output and "priority" in output:
+            give_back(ctx.train_data, output["priority"])
 
     return fetch
+
+
+def _returner(source: Source, size: int) -> Callable[[Any, Any], None]:
+    """Makes a function of a batch and its priorities that tells each buffer about its own rows.
+
+    Of several buffers by name, the priorities are a mapping by the same names.
+    """
+    if isinstance(source, Mapping):
+
+        def by_name(batch: Any, priority: Any) -> None:
+            for name, each in source.items():
+                if isinstance(priority, Mapping) and name in priority:
+                    each.update(_told(batch[name], priority[name]))
+
+        return by_name
+    buffers = source if isinstance(source, list | tuple) else [(source, 1.0)]
+    ends = list(accumulate(_shares(buffers, size)))
+
+    def in_order(batch: Any, priority: Any) -> None:
+        for (each, _), (start, stop) in zip(buffers, pairwise([0, *ends]), strict=True):
+            if stop > start:
+                each.update(_told(batch[start:stop], priority[start:stop]))
+
+    return in_order
+
+
+def _told(batch: Any, priority: Any) -> dict[str, Any]:
+    ids = {key: batch[key] for key in ("replay_unique_id", "replay_buffer_idx") if key in batch}
+    return {**ids, "priority": priority}
 
 
 def _shares(buffers: Sequence[tuple[Any, float]], size: int) -> list[int]:

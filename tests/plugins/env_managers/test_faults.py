@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 import traceback
 from typing import Any
@@ -347,8 +348,17 @@ def test_failed_constructions_say_what_to_do(error: Exception, hint: str) -> Non
 
 
 def test_what_is_no_environment_is_refused() -> None:
-    with pytest.raises(EnvError, match="is no environment"):
-        BaseEnvManager([object]).launch()
+    with pytest.raises(EnvError, match="is no environment") as caught:
+        BaseEnvManager([lambda: CountEnv(0), object]).launch()
+    assert caught.value.context["env_id"] == 1
+
+
+def test_limits_that_one_process_cannot_keep_are_told(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING, "dicore.env"):
+        BaseEnvManager([lambda: CountEnv(0)])
+        assert not caplog.records
+        BaseEnvManager([lambda: CountEnv(0)], {"step_timeout": 3.0})
+    assert "step_timeout has no effect" in caplog.text
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])

@@ -62,6 +62,13 @@ def test_warm_up_comes_first_and_counts(make: Any, running: Any) -> None:
     assert running.ctx.trajectories.keys() == batches[0].keys()
 
 
+def test_the_budget_ends_the_warm_up_too(make: Any, running: Any) -> None:
+    cfg, env, _ = make("pipeline.max_env_step=12")
+    running.use(StepCollector(cfg, DQNPolicy(cfg.policy).collect_mode, env, 40))
+    running.run(max_step=1)
+    assert running.ctx.env_step == 12
+
+
 def test_the_budget_is_not_overstepped(make: Any, running: Any) -> None:
     cfg, env, _ = make("pipeline.max_env_step=16")
     running.use(StepCollector(cfg, DQNPolicy(cfg.policy).collect_mode, env))

@@ -103,6 +103,41 @@ def test_a_fetch_hands_priorities_back(make: Any, running: Any) -> None:
         assert (info["priority"] >= 0).all()
 
 
+def test_each_of_several_buffers_hears_of_its_own_rows(make: Any, running: Any) -> None:
+    cfg, *_ = make("policy.priority=true")
+    one, two, policy = Told(), Told(), DQNPolicy(cfg.policy)
+    for buffer in (one, two):
+        buffer.push(rows(50))
+    drawn: list[Any] = []
+    running.use(offpolicy_data_fetcher(cfg, [(one, 0.25), (two, 0.75)]))
+    running.use(lambda ctx: drawn.append(np.array(ctx.train_data["replay_unique_id"])))
+    running.use(trainer(cfg, policy.learn_mode))
+    running.run(max_step=2)
+    assert [len(each.infos) for each in (one, two)] == [2, 2]
+    for ids, *infos in zip(drawn, one.infos, two.infos, strict=True):
+        assert [info["replay_unique_id"].tolist() for info in infos] == [
+            ids[:4].tolist(),
+            ids[4:].tolist(),
+        ]
+        assert [len(info["priority"]) for info in infos] == [4, 12]
+
+
+def test_buffers_by_name_hear_of_priorities_by_name(make: Any, running: Any) -> None:
+    cfg, *_ = make("policy.priority=true")
+    buffers = {"own": Told(), "expert": Told()}
+    for buffer in buffers.values():
+        buffer.push(rows(50))
+    running.use(offpolicy_data_fetcher(cfg, buffers))
+
+    def learn(ctx: Any) -> None:
+        ctx.train_output = {"priority": {"expert": torch.full((16,), 2.0)}}
+
+    running.use(learn)
+    running.run(max_step=1)
+    assert buffers["own"].infos == []
+    assert set(buffers["expert"].infos[0]["priority"].tolist()) == {2.0}
+
+
 def test_a_fetch_by_shares(make: Any, running: Any) -> None:
     cfg, *_ = make("policy.learn.batch_size=64")
     running.use(offpolicy_data_fetcher(cfg, [(filled(mark=1.0), 0.25), (filled(mark=2.0), 0.75)]))

@@ -107,6 +107,19 @@ def test_checkpoints_in_both_forms(make: Any, running: Any, form: str, tmp_path:
     assert all(torch.equal(one[key], two[key]) for key in one)
 
 
+def test_a_saver_made_before_the_task_hears_of_the_best(make: Any, tmp_path: Path) -> None:
+    cfg, _, env = make("env.stop_value=inf")
+    policy = DQNPolicy(cfg.policy)
+    saver = CkptSaver(policy, str(tmp_path / "own"), save_finish=False)
+    from dicore.task import OnlineRLContext, task
+
+    with task.start(ctx=OnlineRLContext()):
+        task.use(interaction_evaluator(cfg, policy.eval_mode, env))
+        task.use(saver)
+        task.run(max_step=1)
+    assert [each.name for each in (tmp_path / "own" / "ckpt").iterdir()] == ["best"]
+
+
 def test_no_final_checkpoint_unless_asked(make: Any, running: Any) -> None:
     cfg, *_ = make()
     running.use(CkptSaver(cfg, DQNPolicy(cfg.policy), save_finish=False))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,8 @@ from torch import nn
 from dicore.data import Batch, EnvBatch
 from dicore.errors import NonFiniteError
 from dicore.run.rng import seed_everything
+from dicore.run.run import Run
+from dicore.run.store import read_state
 from dicore_plugins.buffers import NaiveReplayBuffer
 from dicore_plugins.hooks import LogShowHook
 from dicore_plugins.learners import BaseLearner
@@ -319,3 +322,16 @@ def test_three_such_losses_in_a_row_end_the_training(freq: int) -> None:
         train_on_spoilt(engine, 8)
     assert engine.last_iter - 4 >= 3
     assert torch.equal(before, parameters(policy))
+
+
+def test_the_batch_that_ended_a_training_can_be_looked_at(tmp_path: Path) -> None:
+    run = Run(tmp_path, seed_everything(0))
+    engine = BaseLearner(BaseLearnerConfig(hook=[]), make().learn_mode, run=run)
+    engine.register_hook(LogShowHook(freq=4))
+    with pytest.raises(NonFiniteError) as caught:
+        train_on_spoilt(engine, 4)
+    run.finish("failed")
+    kept = Path(caught.value.context["batch"])
+    assert kept.parent == run.folder.log
+    assert str(kept) in caught.value.hint
+    assert np.isnan(read_state(kept)["reward"]).sum() == 1

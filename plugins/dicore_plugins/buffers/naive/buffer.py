@@ -18,6 +18,7 @@ from dicore.run.rng import stream
 from dicore.run.store import read_state, write_state
 from dicore_plugins.buffers.naive.config import NaiveConfig
 from dicore_plugins.buffers.ring import IntArray, Ring
+from dicore_plugins.buffers.usage import Usage
 
 _BLOCK = 4 << 20
 """Bytes of rows gathered at once; they stay in the processor's cache until they are used."""
@@ -42,6 +43,9 @@ class NaiveReplayBuffer:
         self._cfg = as_config(cfg, NaiveConfig)
         self._ring = Ring(self._cfg.replay_buffer_size, debug=self._cfg.debug)
         self._rng = stream("buffer") if rng is None else rng
+        period = self._cfg.periodic_thruput_seconds
+        tracked = self._cfg.enable_track_used_data
+        self._usage = Usage(self._ring.capacity, tracked=tracked, period=period)
 
     @classmethod
     def default_config(cls) -> dict[str, Any]:
@@ -60,6 +64,15 @@ class NaiveReplayBuffer:
         """Rows ever pushed."""
         return self._ring.push_count
 
+    @property
+    def use_count(self) -> IntArray:
+        """How often each row held was drawn, in order of age: int64 [count].
+
+        Raises:
+            UsageError: `enable_track_used_data` is off.
+        """
+        return self._usage.counts(self._ring.newest(slice(None)))
+
     def count(self) -> int:
         """Rows held now."""
         return self._ring.count
@@ -76,12 +89,14 @@ class NaiveReplayBuffer:
         Raises:
             SchemaError: the rows differ from the first ones in keys, dtypes or shapes.
         """
-        if isinstance(data, Batch):
-            return self._ring.push(data)
-        rows = [data] if isinstance(data, Mapping) else data
-        if len(rows) == 0:
-            return range(self.push_count, self.push_count)
-        return self._ring.push(Batch.from_rows(rows))
+        if not isinstance(data, Batch):
+            rows = [data] if isinstance(data, Mapping) else data
+            if len(rows) == 0:
+                return range(self.push_count, self.push_count)
+            data = Batch.from_rows(rows)
+        ids = self._ring.push(data)
+        self._usage.pushed(ids)
+        return ids
 
     def sample_batch(
         self,
@@ -108,6 +123,7 @@ class NaiveReplayBuffer:
             chosen = ring.newest(sample_range)
             self._check_size(batch_size, len(chosen), replace=replace)
             slots = chosen[self._rng.integers(0, len(chosen), batch_size)]
+        self._usage.drawn(slots)
         return ring.recycled(slots, batch_size)[0] if reuse else ring.batch(slots)
 
     def sample_batches(
@@ -128,6 +144,7 @@ class NaiveReplayBuffer:
             some = min(count, at_once)
             count -= some
             slots: IntArray = self._rng.integers(0, ring.count, some * batch_size)
+            self._usage.drawn(slots)
             yield from ring.recycled(slots, batch_size)
 
     def sample(

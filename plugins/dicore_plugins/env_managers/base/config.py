@@ -13,6 +13,12 @@ from dicore.config.sections import ManagerConfig
 class BaseManagerConfig(ManagerConfig):
     """Steps all environments in the calling process, one after the other."""
 
+    reset_timeout: float | None = option(
+        None, "no effect here: one process cannot cut its own call short", gt=0, unit="s"
+    )
+    step_timeout: float | None = option(
+        None, "no effect here: one process cannot cut its own call short", gt=0, unit="s"
+    )
     max_retry: int = option(3, "tries of a reset before it counts as failed", ge=1)
     retry_type: str = option(
         "reset",

@@ -57,6 +57,14 @@ class ManagedFleet(Fleet):
         self._closed = True
         super().__init__(env_fn)
         self._cfg = as_config(cfg, BaseManagerConfig)
+        for name in ("reset_timeout", "step_timeout"):
+            if self._cfg[name] is not None:
+                _LOG.warning(
+                    "env.manager.%s has no effect: environments run in this process, which cannot"
+                    " cut its own call short; choose a manager with processes (dicore list"
+                    " env_manager)",
+                    name,
+                )
         self._id_list = list(range(self.env_num))
         self._ids: npt.NDArray[np.int64] = np.arange(self.env_num)
         self._position = {env_id: env_id for env_id in self._id_list}

@@ -119,6 +119,11 @@ class BaseLearner:
         return info
 
     @property
+    def latest_data(self) -> Any:
+        """What the latest update learned from; recycled memory, so look at it at once."""
+        return self._latest[0]
+
+    @property
     def learn_info(self) -> dict[str, Any]:
         """`learner_step`, `priority_info` and `learner_done`."""
         return {

@@ -1,0 +1,70 @@
+"""How a buffer is used: rows in and out per second, and rows that nobody ever drew."""
+
+from __future__ import annotations
+
+import logging
+import time
+
+import numpy as np
+
+from dicore.errors import UsageError
+from dicore_plugins.buffers.ring import IntArray
+
+_LOG = logging.getLogger("dicore.buffer")
+
+
+class Usage:
+    """Counts for the log; costs two additions per call where rows are not tracked.
+
+    Args:
+        capacity: Rows of the ring.
+        tracked: Count how often each row is drawn.
+        period: Seconds between log lines; None: none.
+    """
+
+    def __init__(self, capacity: int, *, tracked: bool, period: float | None) -> None:
+        self._capacity = capacity
+        self._times = np.full(capacity, -1, np.int64) if tracked else None
+        self._period = period
+        self._since = time.monotonic()
+        self._rows_in = self._rows_out = 0
+        self.never_drawn = 0
+
+    def pushed(self, ids: range) -> None:
+        """Takes the ids of new rows; the rows that stood in their slots are gone."""
+        self._rows_in += len(ids)
+        if self._times is not None:
+            slots = np.arange(max(ids.start, ids.stop - self._capacity), ids.stop) % self._capacity
+            self.never_drawn += int((self._times[slots] == 0).sum())
+            self._times[slots] = 0
+
+    def drawn(self, slots: IntArray) -> None:
+        """Takes the slots of a draw, and writes the log line when it is due."""
+        self._rows_out += len(slots)
+        if self._times is not None:
+            np.add.at(self._times, slots, 1)
+        if self._period is not None and time.monotonic() - self._since >= self._period:
+            self._tell()
+
+    def counts(self, slots: IntArray) -> IntArray:
+        """Returns how often the rows in `slots` were drawn: int64, the same shape.
+
+        Raises:
+            UsageError: rows are not tracked.
+        """
+        if self._times is None:
+            raise UsageError("rows are not tracked", hint="set enable_track_used_data=True")
+        return self._times[slots]
+
+    def _tell(self) -> None:
+        now = time.monotonic()
+        seconds = now - self._since
+        lost = "" if self._times is None else f", {self.never_drawn} rows left without being drawn"
+        _LOG.info(
+            "%.0f rows/s pushed, %.0f rows/s drawn%s",
+            self._rows_in / seconds,
+            self._rows_out / seconds,
+            lost,
+        )
+        self._rows_in = self._rows_out = 0
+        self._since = now
