@@ -127,21 +127,28 @@ class EpisodeChecks(ManagerChecks):
         expect(drawn[0] != drawn[1], "two seeds gave one episode")
 
     def test_state_round_trip(self) -> None:
-        """A new manager that loads the state goes on with the episodes that would have come."""
+        """A new manager that loads the state brings back what ran, or goes on with what comes next.
+
+        Which of the two, its `brought_back` says.
+        """
         self.needs("episode_seed")
-        with closing(self.make(envs(2, length=2))) as manager:
-            manager.seed(5)
-            self.play(manager, 6)
-            if not hasattr(manager, "state_dict"):
-                skip("it has no state_dict")
-            state = copied(manager.state_dict())
-            manager.reset()
-            wanted = self.play(manager, 4, launch=False)
-        with closing(self.make(envs(2, length=2))) as twin:
+        wanted = {}
+        for back in (True, False):
+            with closing(self.make(envs(2, length=3))) as manager:
+                manager.seed(5)
+                self.play(manager, 7)
+                if not hasattr(manager, "state_dict"):
+                    skip("it has no state_dict")
+                state = copied(manager.state_dict())
+                if not back:
+                    manager.reset()
+                wanted[back] = self.play(manager, 4, launch=False)
+        with closing(self.make(envs(2, length=3))) as twin:
             twin.load_state_dict(state)
             found = self.play(twin, 4)
+            back = bool(getattr(twin, "brought_back", False))
         drawn = [
             {env_id: [float(step["obs"][0]) for step in steps] for env_id, steps in play.items()}
-            for play in (wanted, found)
+            for play in (wanted[back], found)
         ]
         expect(drawn[0] == drawn[1], f"the episodes after loading are others: {drawn}")

@@ -38,6 +38,16 @@ class EpisodeStatistics:
         self._returns.append(float(info.get("eval_episode_return", told.get("r", np.nan))))
         self._lengths.append(int(info.get("episode_length", told.get("l", 0))))
 
+    def state_dict(self) -> dict[str, list[float]]:
+        """Returns the episodes in this window."""
+        return {"returns": list(self._returns), "lengths": [float(each) for each in self._lengths]}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restores what `state_dict` returned; the clock of the window starts now."""
+        self.clear()
+        self._returns = [float(each) for each in state["returns"]]
+        self._lengths = [int(each) for each in state["lengths"]]
+
     def summary(self) -> dict[str, float]:
         """Returns counts, rates per second, and mean, std, max and min of the returns."""
         seconds = max(time.perf_counter() - self._start, 1e-9)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import copy
 from typing import Any
 
 import numpy as np
@@ -176,27 +176,55 @@ def played(manager: Any, steps: int) -> list[dict[int, float]]:
     return [{i: float(step[i][0][0]) for i in step} for step in rollout(manager, steps)]
 
 
+def pair(*, launch: bool, **options: Any) -> Any:
+    return manager_of(CountEnv(0, length=4), CountEnv(1, length=5), launch=launch, **options)
+
+
 @pytest.mark.parametrize("seed", [5, [3, 4], {1: 9}], ids=["run", "list", "dict"])
 @pytest.mark.parametrize("dynamic", [True, False])
-def test_a_state_brings_back_the_sequence(seed: Any, dynamic: bool) -> None:
-    manager = manager_of(CountEnv(0, length=2), CountEnv(1, length=2), seed=1)
+@pytest.mark.parametrize("launched", [True, False])
+def test_a_state_brings_back_what_ran(seed: Any, dynamic: bool, launched: bool) -> None:
+    manager = pair(launch=True, seed=1)
     manager.seed(seed, dynamic)
     played(manager, 6)
-    state = json.loads(json.dumps(manager.state_dict()))
-    for launched in (True, False):
-        twin = manager_of(CountEnv(0, length=2), CountEnv(1, length=2), launch=launched)
-        twin.load_state_dict(state)
-        if not launched:
-            twin.launch()
-        manager_again = manager_of(CountEnv(0, length=2), CountEnv(1, length=2), launch=False)
-        manager_again.load_state_dict(state)
-        manager_again.launch()
-        assert played(twin, 6) == played(manager_again, 6)
+    twin = pair(launch=launched)
+    twin.load_state_dict(copy.deepcopy(manager.state_dict()))
+    if not launched:
+        twin.launch()
+    assert twin.brought_back
+    assert played(twin, 9) == played(manager, 9)
+    infos = [[step[i][3] for i in step] for each in (twin, manager) for step in rollout(each, 5)]
+    assert infos[:5] == infos[5:], "returns and lengths of the episodes too"
+    third = pair(launch=True)
+    third.load_state_dict(copy.deepcopy(twin.state_dict()))
+    assert played(third, 9) == played(twin, 9), "and of what was brought back itself"
+
+
+@pytest.mark.parametrize("launched", [True, False])
+def test_without_actions_the_sequence_goes_on(launched: bool) -> None:
+    manager = pair(launch=True, seed=1, record_actions=False)
+    played(manager, 6)
+    twin = pair(launch=launched, record_actions=False)
+    twin.load_state_dict(copy.deepcopy(manager.state_dict()))
+    if not launched:
+        twin.launch()
+    assert not twin.brought_back
     manager.reset()
-    again = manager_of(CountEnv(0, length=2), CountEnv(1, length=2), launch=False)
-    again.load_state_dict(state)
-    again.launch()
-    assert played(again, 6) == played(manager, 6)
+    assert played(twin, 6) == played(manager, 6)
+
+
+def test_an_environment_that_does_not_repeat_itself_begins_anew(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    manager = pair(launch=True, seed=1)
+    played(manager, 2)
+    state = copy.deepcopy(manager.state_dict())
+    state["running"][1]["obs"] = state["running"][1]["obs"] + 1
+    twin = pair(launch=True)
+    twin.load_state_dict(state)
+    assert not twin.brought_back
+    assert "env 1 does not repeat its episode" in caplog.text
+    assert len(played(twin, 3)) == 3
 
 
 def test_a_state_holds_parameters_and_counters() -> None:
@@ -220,7 +248,7 @@ def test_a_state_holds_parameters_and_counters() -> None:
 def test_a_state_is_not_changed_by_what_comes_after() -> None:
     manager = manager_of(CountEnv(0, length=1))
     state = manager.state_dict()
-    text = json.dumps(state)
+    text = repr(state)
     manager.reset({0: {"level": 2}})
     rollout(manager, 3)
-    assert json.dumps(state) == text
+    assert repr(state) == text

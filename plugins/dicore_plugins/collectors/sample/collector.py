@@ -316,15 +316,22 @@ class SampleCollector:
             "total_train_sample_count": self.total_train_sample_count,
             "last_log_iter": self._last_log_iter,
             "partial": partial,
+            "statistics": self.statistics.state_dict(),
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restores what `state_dict` returned."""
+        """Restores what `state_dict` returned.
+
+        Unfinished samples are dropped where the manager, whose state is loaded before, could not
+        bring the running episodes back: they would go on in other episodes.
+        """
         self.envstep = int(state["envstep"])
         self.total_episode_count = int(state["total_episode_count"])
         self.total_train_sample_count = int(state["total_train_sample_count"])
         self._last_log_iter = int(state["last_log_iter"])
-        partial = state["partial"]
+        self.statistics.load_state_dict(state["statistics"])
+        lost = getattr(getattr(self, "_env", None), "brought_back", None) is False
+        partial = None if lost else state["partial"]
         self._previous = Block.from_state(partial) if partial is not None else None
 
     def close(self) -> None:

@@ -33,7 +33,7 @@ class BaseManagerConfig(ManagerConfig):
         ge=0,
     )
     record_actions: bool = option(
-        False, "keep the actions of running episodes in the state, to bring environments back"
+        True, "keep the actions of running episodes, by which a resumed run brings them back"
     )
     debug: bool = option(False, "spoil recycled observations on retirement, to find stale readers")
 

@@ -70,6 +70,12 @@ class Episodes:
         if not self.all_run:
             self.all_run = all(each is RUN for each in self.state)
 
+    def resume(self, env_id: int, length: int, total: float) -> None:
+        """Says that an episode just begun is `length` steps old and has earned `total`."""
+        self._start[env_id] = self.clock - length
+        self.deadline = min(self.deadline, self._start[env_id] + self._limits[env_id])
+        self.total[env_id] = total
+
     def stop(self, env_id: int, state: EnvState) -> None:
         """Moves an environment to a state in which it cannot be stepped."""
         self.state[env_id] = state

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Sequence
 from itertools import islice
 from typing import Any
 
+import numpy as np
+
 __all__ = ["Journal"]
 
 
@@ -19,7 +21,7 @@ class Journal:
     """
 
     def __init__(self, env_num: int, longest: int = 20_000) -> None:
-        self._steps: deque[tuple[Sequence[int], list[Any]]] = deque(maxlen=longest)
+        self._steps: deque[tuple[Sequence[int], Any]] = deque(maxlen=longest)
         self._count = 0
         self._began = [0] * env_num
 
@@ -28,8 +30,9 @@ class Journal:
         self._began[env_id] = self._count
 
     def add(self, env_ids: Sequence[int], actions: Iterable[Any]) -> None:
-        """Notes one step; the actions must not change afterwards."""
-        self._steps.append((env_ids, list(actions)))
+        """Notes one step."""
+        kept = actions.copy() if actions.__class__ is np.ndarray else list(actions)  # type: ignore[attr-defined]
+        self._steps.append((env_ids, kept))
         self._count += 1
 
     def actions(self, env_id: int) -> list[Any] | None:

@@ -13,6 +13,7 @@ from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
+import optree
 
 from dicore.config.coerce import as_config
 from dicore.data import tree_row
@@ -21,7 +22,7 @@ from dicore.interfaces.env_manager import EnvState
 from dicore_plugins.env_managers.actions import NestedActions, action_check_of
 from dicore_plugins.env_managers.adapt import Adapted
 from dicore_plugins.env_managers.base.config import BaseManagerConfig
-from dicore_plugins.env_managers.base.episodes import RESET, Episodes
+from dicore_plugins.env_managers.base.episodes import RESET, RUN, Episodes
 from dicore_plugins.env_managers.base.journal import Journal
 from dicore_plugins.env_managers.base.memory import Memory, memory_of
 from dicore_plugins.env_managers.faults import all_of, data_error, reset_error
@@ -76,6 +77,7 @@ class ManagedFleet(Fleet):
         self._memory: Memory | None = None
         self._journal: Journal | None = None
         self._counts: tuple[list[int], list[int]] | None = None
+        self._running: Sequence[Mapping[str, Any]] | None = None
         self._warned: set[str] = set()
 
     def _new_books(self, limits: Sequence[float]) -> Episodes:
@@ -134,8 +136,7 @@ class ManagedFleet(Fleet):
             self._closed = False
             if isinstance(reset_param, Mapping):
                 self._remember(reset_param)
-            self.reset()
-            self._count_on()
+            self._go_on()
         except BaseException:
             self.close()
             raise
@@ -209,8 +210,8 @@ class ManagedFleet(Fleet):
             if each is not None:
                 self._params[int(env_id)] = dict(each)
 
-    def _begin(self, env_id: int, ready: Any) -> None:
-        """Begins an episode and writes its first observation.
+    def _begin(self, env_id: int, ready: Any, seed: int | None = None) -> None:
+        """Begins an episode and writes its first observation; None: with the next seed.
 
         Raises:
             EnvResetError: the environment failed every time, or returned something else.
@@ -218,7 +219,8 @@ class ManagedFleet(Fleet):
             NonFiniteError: there is NaN or infinity in it.
         """
         books, storage = self._books, self._storage
-        seed, params = self._seeds.next(env_id), self._params[env_id]
+        seed = self._seeds.next(env_id) if seed is None else seed
+        params = self._params[env_id]
         books.state[env_id] = RESET
         try:
             env = self._envs[env_id] or self._renewed(env_id)
@@ -284,14 +286,21 @@ class ManagedFleet(Fleet):
     def state_dict(self) -> dict[str, Any]:
         """Returns seeds, counters, remembered reset parameters, and what runs.
 
-        With `record_actions`, `running` tells the seed of each running episode and the actions
-        since its reset (None where there were too many), by which a deterministic environment can
-        be brought back to where it is; without, it is None.
+        With `record_actions`, `running` tells of each running episode its seed, the actions since
+        its reset (None where there were too many), its return so far and the observation that waits
+        for an action, by which a deterministic environment can be brought back to where it is;
+        without, it is None.
         """
         journal, running = self._journal, None
         if journal is not None and not self._closed:
             running = [
-                {"seed": self._books.seed[i], "actions": journal.actions(i)} for i in self._id_list
+                {
+                    "seed": self._books.seed[i],
+                    "actions": journal.actions(i) if self._books.state[i] is RUN else None,
+                    "return": float(self._books.total[i]),
+                    "obs": tree_row(self._ready, i),
+                }
+                for i in self._id_list
             ]
         return {
             "seeds": self._seeds.state_dict(),
@@ -302,19 +311,66 @@ class ManagedFleet(Fleet):
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restores what `state_dict` returned; episodes that were running begin anew."""
+        """Restores what `state_dict` returned, now or at the launch; running episodes go on.
+
+        An episode that cannot be brought back (its actions are not known, or the environment does
+        not do the same again) begins anew, with a warning; `brought_back` tells.
+        """
         self._seeds.load_state_dict(state["seeds"])
         self._params = [dict(params) for params in state["params"]]
         self._counts = list(state["finished"]), list(state["restarts"])
+        self.brought_back, self._running = False, state["running"]
         if not self._closed:
-            self.reset()
-            self._count_on()
+            self._go_on()
 
-    def _count_on(self) -> None:
-        """Takes over counters that were loaded, once there are episodes."""
+    def _go_on(self) -> None:
+        """Brings back what ran when the state was taken that was loaded; else begins anew."""
+        running, self._running = self._running, None
+        if running is None:
+            self.reset()
+        else:
+            ready = self._storage.copy(self._ready)
+            back = [self._bring_back(i, each, ready) for i, each in enumerate(running)]
+            self.brought_back = all(back)
+            self._ready = ready
         if self._counts is not None:
             (self._books.finished, self._books.restarts), self._counts = self._counts, None
+
+    def _bring_back(self, env_id: int, episode: Mapping[str, Any], ready: Any) -> bool:
+        """Plays an episode again up to where it was; says whether that worked."""
+        actions = episode["actions"]
+        if actions is None:
+            self._begin(env_id, ready)
+            return False
+        self._begin(env_id, ready, int(episode["seed"]))
+        step, obs, over = self._steps[env_id], None, False
+        try:
+            for action in actions:
+                obs, _, terminated, truncated, _ = step(action)
+                over = bool(terminated or truncated)
+        except Exception as error:
+            _LOG.warning("env %d: its running episode cannot be replayed: %s", env_id, error)
+            over = True
+        if not over and len(actions) and not self._storage.place(ready, env_id, obs):
+            self._storage.write(ready, env_id, obs)
+        if over or not _same(tree_row(ready, env_id), episode["obs"]):
+            _LOG.warning("env %d does not repeat its episode; it begins a new one", env_id)
+            self._begin(env_id, ready)
+            return False
+        self._books.resume(env_id, len(actions), float(episode["return"]))
+        if self._journal is not None:
+            for action in actions:
+                self._journal.add([env_id], [action])
+        return True
+
+    brought_back: bool | None = None
+    """Whether the last state loaded brought every running episode back; None: none was loaded."""
 
     def __repr__(self) -> str:
         state = "closed" if self._closed else "open"
         return f"{type(self).__name__}({self.env_num} envs, {state})"
+
+
+def _same(obs: Any, other: Any) -> bool:
+    ours, theirs = optree.tree_leaves(obs), optree.tree_leaves(other)
+    return len(ours) == len(theirs) and all(map(np.array_equal, ours, theirs))

@@ -231,12 +231,12 @@ class InteractionEvaluator:
     # ---- life
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns the results so far and the environments' counters."""
+        """Returns the results so far and the environments' counters; evaluations begin anew."""
         return {
             "last_eval_iter": self._last_eval_iter,
             "in_a_row": self._in_a_row,
             "best_return": self.best_return,
-            "env": self._env.state_dict(),
+            "env": {**self._env.state_dict(), "running": None},
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:

@@ -246,13 +246,18 @@ class BaseLearner:
             "policy": self._policy.state_dict(),
             "last_iter": self.last_iter,
             "last_step": self.envstep,
+            "log": self.log_buffer.state_dict(),
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restores what `state_dict` returned."""
+        """Restores what `state_dict` returned; hooks that count take the counters over."""
         self._policy.load_state_dict(state["policy"])
         self.last_iter = int(state["last_iter"])
         self.envstep = int(state["last_step"])
+        self.log_buffer.load_state_dict(state.get("log", {}))
+        for hook in (each for hooks in self._hooks.values() for each in hooks):
+            if hasattr(hook, "resume"):
+                hook.resume(self)
 
     def close(self) -> None:
         """Ends `start` at the next iteration and releases the source; harmless when repeated."""

@@ -46,6 +46,27 @@ class LogBuffer:
         """
         return {name: finite_mean(numbers) for name, numbers in self.columns().items()}
 
+    def state_dict(self) -> dict[str, npt.NDArray[Any]]:
+        """Returns the numbers and tensors that wait to be shown, as `columns` does."""
+        plain = torch.Tensor | float | int | np.ndarray
+        told = {
+            name: [result[name] for result in self._results if name in result]
+            for name in self.names
+        }
+        return {
+            name: _array(values)
+            for name, values in told.items()
+            if values and isinstance(values[0], plain)
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restores what `state_dict` returned."""
+        length = max(map(len, state.values()), default=0)
+        self._results = [
+            {name: float(column[i]) for name, column in state.items() if i < len(column)}
+            for i in range(length)
+        ]
+
     def clear(self) -> None:
         """Forgets the results."""
         self._results.clear()
@@ -56,8 +77,11 @@ class LogBuffer:
 
 def _array(values: list[Any]) -> npt.NDArray[Any]:
     """Returns one number per update; tensors are fetched from their device together."""
-    if not isinstance(values[0], torch.Tensor):
+    kinds = {value.__class__ for value in values}
+    if kinds <= {float, int, np.ndarray}:
         return np.asarray(values, np.float64).reshape(len(values), -1).mean(1)
+    if kinds != {torch.Tensor}:  # restored numbers among tensors
+        values = [torch.as_tensor(value) for value in values]
     if any(value.shape != values[0].shape for value in values):
         values = [value.float().mean() for value in values]
     stacked = torch.stack(values).detach().cpu().numpy()
