@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import importlib
+import os
 import warnings
 from typing import Any, Self
+
+import attrs
 
 from dicore.config.declare import REQUIRED, frozen, option
 from dicore.config.sections import EnvConfig
@@ -44,6 +47,11 @@ class GymnasiumConfig(EnvConfig):
     def create_evaluator_env_cfg(self) -> list[Self]:
         """Returns the config of each environment that evaluates."""
         return [self] * self.evaluator_env_num
+
+    def with_pictures(self) -> Self:
+        """Returns this config with drawing switched on, for videos."""
+        os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
+        return attrs.evolve(self, make_kwargs={**self.make_kwargs, "render_mode": "rgb_array"})
 
     def build(self, ctx: Any, **parts: Any) -> Any:
         """Makes one environment.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from typing import Any
 
 import click
 
@@ -16,6 +17,7 @@ Examples:
   dicore train -e cartpole -p dqn -s 0
   dicore train -e CartPole-v1 -p dqn --max-env-step 50000 policy.learn.batch_size=128
   dicore train config.py -s 1 --exp-name runs/x
+  dicore train --resume runs/x --max-env-step 100000
   dicore -m serial --env cartpole --policy dqn --train_iter 100000 -s 0
 
 The config is the preset <env>_<policy> if there is one, below the config file, below the command
@@ -56,10 +58,25 @@ line. Training ends at the first of env.stop_value and the budgets. Exit code 0 
     type=click.IntRange(1),
     help="Stop after so many env steps.",
 )
+@click.option(
+    "--resume",
+    metavar="RUN",
+    help="Go on with a run from its latest whole checkpoint; a larger budget may be given.",
+)
+@click.option(
+    "--exist",
+    type=click.Choice(["new", "resume", "overwrite", "error"]),
+    default="new",
+    show_default=True,
+    help="Where the folder exists: a numbered sibling, go on, empty it, or refuse.",
+)
+@click.option(
+    "--trust",
+    is_flag=True,
+    help="With --resume: run code that the run's config names by path (./file.py:Class).",
+)
 @click.pass_context
-def command(
-    ctx: click.Context, /, words: Sequence[str], config: str | None, **given: str | int | None
-) -> None:
+def command(ctx: click.Context, /, words: Sequence[str], config: str | None, **given: Any) -> None:
     """Trains a policy in an environment and keeps the run in a folder."""
     from dicore.run.launch import TrainRequest, launch
 
@@ -76,6 +93,6 @@ def command(
         overrides=[word for word in words if "=" in word],
         argv=sys.argv,
         own_process=True,
-        **given,  # type: ignore[arg-type] # click has checked the types
+        **given,
     )
     ctx.exit(launch(request).exit_code)

@@ -20,6 +20,7 @@ from dicore.config.declare import (
     section,
 )
 from dicore.config.defaults import default_config
+from dicore.config.differ import differences
 from dicore.config.merge import merge
 from dicore.config.overrides import parse_override
 from dicore.config.plain import flatten, to_dict
@@ -60,6 +61,7 @@ __all__ = [
     "components",
     "config_class",
     "default_config",
+    "differences",
     "flatten",
     "frozen",
     "merge",

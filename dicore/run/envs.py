@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dicore.run.build_context import BuildContext
+
+if TYPE_CHECKING:
+    from dicore.run.video import Recorder
 
 __all__ = ["env_factory", "env_sections", "make_env_manager", "spaces_of"]
 
@@ -43,7 +46,13 @@ def env_sections(env: Any, role: str) -> list[Any]:
 
 
 def make_env_manager(
-    env: Any, role: str, seed: int, *, at_most: int | None = None, ctx: BuildContext | None = None
+    env: Any,
+    role: str,
+    seed: int,
+    *,
+    at_most: int | None = None,
+    ctx: BuildContext | None = None,
+    recorder: Recorder | None = None,
 ) -> Any:
     """Makes the configured manager for one role; nothing is launched yet.
 
@@ -53,10 +62,16 @@ def make_env_manager(
         seed: Seed of the run.
         at_most: Limit of the number of environments.
         ctx: Handed to the config classes.
+        recorder: Records the episodes as videos.
     """
     context = BuildContext(seed=seed) if ctx is None else ctx
     sections = env_sections(env, role)[:at_most]
+    if recorder is not None:
+        sections = [recorder.section(each) for each in sections]
+        recorder.check(sections[0])
     factories = [env_factory(each, context) for each in sections]
+    if recorder is not None:
+        factories = [recorder.around(env_id, make) for env_id, make in enumerate(factories)]
     manager = env.manager.build(context, env_fn=factories)
     manager.seed(seed, role=role)
     return manager

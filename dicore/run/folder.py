@@ -9,10 +9,16 @@ import re
 import shutil
 from itertools import count
 from pathlib import Path
+from typing import Final, Literal
 
 from dicore.errors import UsageError
+from dicore.run.lock import RunLock
 
-__all__ = ["RunFolder", "default_name"]
+__all__ = ["EXIST", "Exist", "RunFolder", "default_name"]
+
+Exist = Literal["new", "resume", "overwrite", "error"]
+EXIST: Final[tuple[Exist, ...]] = ("new", "resume", "overwrite", "error")
+"""What to do where the folder of a new run exists."""
 
 _LOW_SPACE = 64 << 20
 
@@ -54,6 +60,44 @@ class RunFolder:
             folder.rmdir()
             raise _refused(folder, f"only {free >> 20} MiB are free on its disk")
         return cls(folder)
+
+    @classmethod
+    def prepare(cls, path: str | Path, exist: Exist = "new") -> RunFolder:
+        """Makes the folder of a new run, as `exist` says where one stands already.
+
+        Args:
+            path: The folder.
+            exist: `new` takes a numbered sibling; `overwrite` empties the run that stands there;
+                `error` refuses. (`resume` makes no new run.)
+
+        Raises:
+            UsageError: it exists and `error` is said, or it is not the folder of a run and
+                `overwrite` is said, or it cannot be made.
+            RunLockedError: a process is training in the folder that should be overwritten.
+        """
+        folder = cls(path)
+        if exist == "new" or not folder.path.exists():
+            return cls.create(path)
+        if exist != "overwrite":
+            raise UsageError(
+                f"{folder}: exists already",
+                hint="--exist new|resume|overwrite, or another --exp-name",
+            )
+        if not folder.config.is_file() and (not folder.path.is_dir() or any(folder.path.iterdir())):
+            raise UsageError(
+                f"{folder}: is not the folder of a run and is left alone",
+                hint="choose another with --exp-name",
+            )
+        lock = RunLock(folder.path)
+        try:
+            for each in folder.path.iterdir():
+                if each.is_dir() and not each.is_symlink():
+                    shutil.rmtree(each)
+                else:
+                    each.unlink(missing_ok=True)
+        finally:
+            lock.release()
+        return folder
 
     @classmethod
     def open(cls, path: str | Path) -> RunFolder:

@@ -19,6 +19,7 @@ from dicore.errors import ConfigError, DicoreError, UnknownComponentError, Usage
 from dicore.interfaces.pipeline import SupportsCheck
 
 if TYPE_CHECKING:
+    from dicore.run.folder import Exist, RunFolder
     from dicore.run.run import Run
 
 __all__ = ["Outcome", "TrainRequest", "compile_request", "launch"]
@@ -41,6 +42,10 @@ class TrainRequest:
         max_env_step: Budget in env steps.
         max_train_iter: Budget in updates.
         overrides: `a.b=c`, above everything else.
+        exist: What to do where the run's folder exists: `new` (a numbered sibling), `resume`,
+            `overwrite` or `error`.
+        resume: Folder of a run to go on with, from its latest complete checkpoint.
+        trust: Run code that the config of a resumed run names by path.
         argv: What `run.json` keeps as command line.
         own_process: The process exists for this training: say on stdout where things are, and
             put off garbage collection until the first step (a third of the time to start).
@@ -55,8 +60,15 @@ class TrainRequest:
     max_env_step: int | None = None
     max_train_iter: int | None = None
     overrides: Sequence[str] = ()
+    exist: Exist = "new"
+    resume: str | PathLike[str] | None = None
+    trust: bool = False
     argv: Sequence[str] = field(default_factory=lambda: tuple(sys.argv))
     own_process: bool = False
+
+
+_CHANGEABLE: Final = ("pipeline.", "env.stop_value", "env.n_evaluator_episode")
+"""What a resumed run may be told anew: how long it lasts and what it shows, not what it learns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,15 +112,24 @@ def launch(config: Any = None, *, model: Any | None = None, **wishes: Any) -> Ou
 
 
 def _launch(request: TrainRequest, model: Any | None) -> Outcome:
-    compiled = compile_request(request)
+    folder = _resumed_folder(request)
+    if folder is not None and request.resume is not None:
+        compiled = _compile_resumed(request, folder)
+    else:
+        compiled = compile_request(request)
     from dicore.run.build_context import BuildContext
     from dicore.run.envs import spaces_of  # what follows imports numpy and more
 
     compiled = bind(compiled, *spaces_of(compiled.env, compiled.seed))
+    if folder is not None:
+        _refuse_changes(compiled, folder, trust=request.trust)
     pipeline = compiled.pipeline.build(BuildContext(seed=compiled.seed))
     if isinstance(pipeline, SupportsCheck):
         pipeline.check(compiled)
-    run = _prepare(compiled, request)
+    run = _prepare(compiled, request, folder)
+    if folder is not None and (reason := _nothing_left(run)):
+        return _nothing_to_do(run, reason, announce=request.own_process)
+    run.start()
     if not request.own_process:
         return _train(pipeline, compiled, run, model)
     run.at_first_step(_collect_again)
@@ -189,22 +210,122 @@ def _silent(error: ConfigError) -> dict[str, Any]:
     return {path: value for path, value in _SILENT.items() if path in missing}
 
 
-def _prepare(compiled: Compiled, request: TrainRequest) -> Run:
+def _folder_name(compiled: Compiled, request: TrainRequest) -> str:
+    from dicore.run.folder import default_name
+
+    return compiled.exp_name or default_name(
+        _env_label(compiled, request.env), compiled.policy.type, compiled.seed
+    )
+
+
+def _resumed_folder(request: TrainRequest) -> RunFolder | None:
+    """Returns the folder of the run to go on with; None for a new run.
+
+    Raises:
+        UsageError: there is no run in it, or more is asked than to go on.
+    """
+    from dicore.run.folder import EXIST, RunFolder
+
+    if request.exist not in EXIST:
+        raise UsageError(f"exist: no '{request.exist}'", hint=f"one of {', '.join(EXIST)}")
+    if request.resume is None:
+        if request.exist != "resume":
+            return None
+        path = Path(_folder_name(compile_request(request), request))
+        return RunFolder.open(path) if path.exists() else None
+    names = ("config", "mode", "env", "policy", "seed", "exp_name")
+    given = [name for name in names if getattr(request, name) is not None]
+    if given:
+        raise UsageError(
+            f"a resumed run keeps its own config; given beside it: {', '.join(given)}",
+            hint="to train something else with it, give RUN/config.json as a config file",
+        )
+    return RunFolder.open(Path(request.resume))
+
+
+def _compile_resumed(request: TrainRequest, folder: RunFolder) -> Compiled:
+    """Compiles the config that a run has written, with new limits if there are any.
+
+    Raises:
+        UsageError: something else than its limits should change.
+        ConfigError: it names components that are not installed, or code by path.
+    """
+    fixed = [text for text in request.overrides if not text.startswith(_CHANGEABLE)]
+    if fixed:
+        raise UsageError(
+            f"a resumed run keeps its own config: {', '.join(fixed)} cannot change it",
+            hint=f"pipeline.* and env.stop_value can; start a new run from {folder.config} instead",
+        )
+    limits = {
+        "pipeline.max_env_step": request.max_env_step,
+        "pipeline.max_train_iter": request.max_train_iter,
+    }
+    given = {path: value for path, value in limits.items() if value is not None}
+    overrides = [*([json.dumps(given)] if given else []), *request.overrides]
+    return compile_config(str(folder.config), overrides=overrides, names_only=not request.trust)
+
+
+def _refuse_changes(compiled: Compiled, folder: RunFolder, *, trust: bool) -> None:
+    """Makes sure that a run goes on with the config that it has.
+
+    Raises:
+        UsageError: something else than its limits differs.
+    """
+    from dicore.config import differences
+
+    before = compile_config(str(folder.config), names_only=not trust)
+    changed = [
+        path
+        for path in differences(compiled, before)
+        if not path.startswith(_CHANGEABLE) and path != "exp_name"
+    ]
+    if changed:
+        raise UsageError(
+            f"{folder}: was trained with another config: {', '.join(changed[:5])}"
+            + (f" and {len(changed) - 5} more" if len(changed) > 5 else ""),
+            hint="--exist new starts afresh in a sibling folder",
+        )
+
+
+def _nothing_left(run: Run) -> str:
+    """Says why a run to be resumed is over already, or nothing."""
+    from dicore.run.record import result_of
+
+    limits, reached = run.limits, run.reached
+    for what, most in (("env_step", limits.max_env_step), ("train_iter", limits.max_train_iter)):
+        if most is not None and reached[what] >= most:
+            return f"{what} {reached[what]} of at most {most}: give more by --max-{what}".replace(
+                "_", "-"
+            )
+    before = result_of(run.folder.record)
+    if before.get("stop") and (before.get("best_return") or 0.0) >= limits.stop_value:
+        return f"the stop value {limits.stop_value:g} was reached; env.stop_value=inf goes on"
+    return ""
+
+
+def _nothing_to_do(run: Run, reason: str, *, announce: bool) -> Outcome:
+    run.abandon()
+    if announce:
+        from dicore.run.console import say
+
+        say(f"nothing to do in {run.folder}: {reason}")
+    return Outcome(None, run, 0)
+
+
+def _prepare(compiled: Compiled, request: TrainRequest, resumed: RunFolder | None) -> Run:
     """Makes the folder with its config, and the run with its streams and loggers."""
     from dicore.config import write_config
     from dicore.run.build_context import BuildContext
-    from dicore.run.folder import RunFolder, default_name
+    from dicore.run.folder import RunFolder
     from dicore.run.rng import seed_everything
     from dicore.run.run import Limits, Run
 
-    name = compiled.exp_name or default_name(
-        _env_label(compiled, request.env), compiled.policy.type, compiled.seed
-    )
     context = BuildContext(seed=compiled.seed)
     loggers = [each.build(context) for each in compiled.pipeline.logger]
-    folder = RunFolder.create(name)
-    write_config(compiled, folder.path)
-    run = Run(
+    folder = resumed or RunFolder.prepare(_folder_name(compiled, request), request.exist)
+    if resumed is None:
+        write_config(compiled, folder.path)
+    return Run(
         folder,
         seed_everything(compiled.seed),
         argv=request.argv,
@@ -215,9 +336,8 @@ def _prepare(compiled: Compiled, request: TrainRequest) -> Run:
             compiled.pipeline.max_train_iter,
             compiled.env.stop_value,
         ),
+        resume=resumed is not None,
     )
-    run.start()
-    return run
 
 
 def _env_label(compiled: Compiled, asked: str | None) -> str:

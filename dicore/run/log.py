@@ -86,6 +86,15 @@ class LogHub:
         for each in tuple(self._loggers):
             self._call(each, "log_text", text, channel=channel)
 
+    def state_dict(self) -> dict[str, Any]:
+        """Returns how far the metrics file is."""
+        return {} if self._metrics is None else dict(self._metrics.position())
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Cuts off the numbers that were written after the state was taken."""
+        if self._metrics is not None and state:
+            self._metrics.rewind(state)
+
     def flush(self) -> None:
         """Makes every logger hand on what it holds back."""
         for each in tuple(self._loggers):

@@ -56,6 +56,24 @@ class MetricsFile:
             self._file = self.path.open("ab", buffering=0)
         self._file.write(json.dumps(line, ensure_ascii=False).encode("utf-8", "replace") + b"\n")
 
+    def position(self) -> dict[str, float]:
+        """Returns the size of the file and the seconds it tells, to come back to by `rewind`."""
+        size = self.path.stat().st_size if self.path.is_file() else 0
+        return {"size": size, "time": time.monotonic() - self._began}
+
+    def rewind(self, position: Mapping[str, float]) -> None:
+        """Cuts off what was written after `position`; the time goes on from there.
+
+        Raises:
+            OSError: the disk refuses.
+        """
+        self.close()
+        self._began = time.monotonic() - float(position["time"])
+        if self.path.is_file():
+            with self.path.open("r+b") as file:
+                size = min(int(position["size"]), file.seek(0, 2))
+                file.truncate(size)
+
     def close(self) -> None:
         """Closes the file; harmless when repeated."""
         if self._file is not None:

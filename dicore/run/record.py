@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from dicore.run.atomic import write_file
+from dicore.run.lock import holder_facts
 
-__all__ = ["RunRecord", "RunResult", "git_revision"]
+__all__ = ["RunRecord", "RunResult", "git_revision", "result_of"]
 
 _PACKAGES = ("dicore", "dicore-plugins", "dicore-contrib-envs", "torch", "numpy", "gymnasium")
 
@@ -61,11 +62,38 @@ class RunRecord:
         self._facts: dict[str, Any] = {
             "seed": seed,
             "argv": list(argv),
+            **holder_facts(),
             "components": {path: dict(facts) for path, facts in components.items()},
             "versions": _versions(),
             "platform": platform.platform(),
             "git": git_revision(Path.cwd()),
         }
+
+    def go_on(self, checkpoint: str | None, env_step: int, train_iter: int) -> None:
+        """Takes over the beginning of a run that goes on, and notes that it does.
+
+        Args:
+            checkpoint: What it goes on from; None: from the beginning.
+            env_step: Env steps collected so far.
+            train_iter: Updates made so far.
+        """
+        now, argv = self._began, self._facts["argv"]
+        try:
+            old = json.loads(self._path.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            old = {}
+        self._began = old.get("started", now)
+        self._facts["argv"] = old.get("argv", argv)
+        self._facts["resumed"] = [
+            *old.get("resumed", []),
+            {
+                "checkpoint": checkpoint,
+                "env_step": env_step,
+                "train_iter": train_iter,
+                "argv": argv,
+                "time": now,
+            },
+        ]
 
     def write(self, status: str, result: RunResult | None = None, error: str = "") -> None:
         """Writes the file as things stand.
@@ -88,6 +116,15 @@ class RunRecord:
         }
         text = json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False)
         write_file(self._path, text.encode("utf-8", "replace") + b"\n")
+
+
+def result_of(path: Path) -> dict[str, Any]:
+    """Returns the `result` that a run's record tells; nothing where there is none."""
+    try:
+        result = json.loads(path.read_text(encoding="utf-8"))["result"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return {}
+    return result if isinstance(result, dict) else {}
 
 
 def git_revision(folder: Path) -> str | None:

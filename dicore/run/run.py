@@ -13,6 +13,7 @@ from typing import Any, Final, Protocol, runtime_checkable
 from dicore.errors import CheckpointCorruptError, CheckpointWriteError, UsageError
 from dicore.interfaces.logger import ILogger, LogTarget
 from dicore.run.folder import RunFolder
+from dicore.run.lock import RunLock
 from dicore.run.log import LogHub
 from dicore.run.record import RunRecord, RunResult
 from dicore.run.rng import Streams
@@ -64,6 +65,12 @@ class Run:
         loggers: Where numbers go besides `log/metrics.jsonl`.
         limits: When training ends.
         keep_checkpoints: Number of periodic checkpoints kept.
+        resume: It goes on from the folder's latest complete checkpoint; see `restore`.
+
+    Attributes:
+        resumed_from: Name of the checkpoint that a resumed run goes on from, if there is one.
+        deferring: Periodic checkpoints wait for the end of a step, where training can go on from;
+            set by pipelines that call `save_due`.
     """
 
     def __init__(
@@ -76,24 +83,34 @@ class Run:
         loggers: Iterable[ILogger] = (),
         limits: Limits | None = None,
         keep_checkpoints: int = 3,
+        resume: bool = False,
     ) -> None:
         self.folder = folder if isinstance(folder, RunFolder) else RunFolder(folder)
+        self._resume = resume
         self.streams = streams
         self.stop = StopFlag()
         self.result = RunResult()
         self.limits = limits or Limits()
-        self.log = LogHub(
-            LogTarget(self.folder.log, str(self.folder), **asdict(self.limits)), loggers
-        )
         self.store = CheckpointStore(
             self.folder.checkpoints,
             keep=keep_checkpoints,
             facts={"config_sha256": _digest(self.folder.config)},
         )
+        self.resumed_from = self.store.latest(complete=True) if resume else None
+        found = self.store.facts(self.resumed_from) if self.resumed_from else {}
+        self._reached = {key: int(found.get(key, 0)) for key in ("env_step", "train_iter")}
+        facts = asdict(self.limits)
+        if resume:
+            facts["resumed_at"] = self._reached["env_step"]
+        self.log = LogHub(LogTarget(self.folder.log, str(self.folder), **facts), loggers)
         self._record = RunRecord(
             self.folder.record, seed=streams.seed, argv=argv, components=components or {}
         )
-        self._parts: dict[str, Stateful] = {"streams": streams}
+        self._parts: dict[str, Stateful] = {"streams": streams, "run": _Progress(self)}
+        self._lock: RunLock | None = None
+        self._earlier = 0.0
+        self.deferring = False
+        self._due = False
         self._bulky: set[str] = set()
         self._at_first_step: list[Callable[[], None]] = []
         self._clock: float | None = None
@@ -104,11 +121,33 @@ class Run:
     # ---- life
 
     def start(self) -> None:
-        """Writes `run.json` for the first time; its result is null."""
+        """Locks the folder and writes `run.json` for the first time; its result is null.
+
+        Raises:
+            RunLockedError: another process is training in the folder.
+            UsageError: the folder cannot be written.
+        """
+        if self._lock is None:
+            self._lock = RunLock(self.folder.path)
+        if self._resume:
+            self._record.go_on(self.resumed_from, **self._reached)
         try:
             self._record.write("running")
         except OSError as error:
             raise UsageError(f"{self.folder}: cannot be written: {error}") from error
+
+    @property
+    def reached(self) -> Mapping[str, int]:
+        """`env_step` and `train_iter` of the checkpoint that a resumed run goes on from."""
+        return dict(self._reached)
+
+    def abandon(self) -> None:
+        """Lets go of the folder and leaves everything in it as it was."""
+        self._finished = True
+        self.log.close()
+        if self._lock is not None:
+            self._lock.release()
+            self._lock = None
 
     def at_first_step(self, callback: Callable[[], None]) -> None:
         """Calls `callback` once, when everything is built and the first step is due."""
@@ -130,8 +169,9 @@ class Run:
     def wall_s(self) -> float:
         """Seconds from the first env step to now, or to `stop_clock`."""
         if self._clock is None:
-            return 0.0
-        return (time.perf_counter() if self._stopped is None else self._stopped) - self._clock
+            return self._earlier
+        now = time.perf_counter() if self._stopped is None else self._stopped
+        return self._earlier + now - self._clock
 
     @property
     def stop_requested(self) -> bool:
@@ -170,6 +210,9 @@ class Run:
             self._record.write(status, self.result, error)
         except OSError as problem:
             _log.warning("%s is not written: %s", self.folder.record, problem)
+        if self._lock is not None:
+            self._lock.release()
+            self._lock = None
         return self.result
 
     # ---- state
@@ -214,8 +257,30 @@ class Run:
         missing = sorted(set(self._parts) - set(state))
         if missing:
             raise CheckpointCorruptError(f"the checkpoint lacks {', '.join(missing)}")
-        for name, part in self._parts.items():
-            part.load_state_dict(state[name])
+        last = {"streams": self._parts["streams"]}  # restoring another part may draw
+        for name, part in {**self._parts, **last}.items():
+            if name not in last:
+                part.load_state_dict(state[name])
+        last["streams"].load_state_dict(state["streams"])
+
+    def restore(self) -> str | None:
+        """Restores every registered part, once all are, if the run was made to resume.
+
+        Returns:
+            The checkpoint used; None where there is none: training begins at the beginning.
+
+        Raises:
+            CheckpointError: it does not fit the parts.
+        """
+        if not self._resume:
+            return None
+        name = self.resumed_from
+        if name is None:
+            self.log.load_state_dict({"size": 0, "time": 0.0})
+            _log.warning("%s: no checkpoint to go on from; training begins anew", self.folder)
+            return None
+        self.load_state_dict(self.store.load(name))
+        return name
 
     def save_checkpoint(self, name: str, state: Mapping[str, Any] | None = None) -> Path | None:
         """Writes a checkpoint; training survives a disk that refuses now and then.
@@ -231,10 +296,13 @@ class Run:
             CheckpointWriteError: the third failure in a row, the failure to write `final`, or a
                 state that no disk could take.
         """
+        if state is None and self.deferring and name.startswith("iteration_"):
+            self._due = True
+            return None
         content = self.state_dict() if state is None else state
         counts = self._counts()
         try:
-            path = self.store.save(name, content, **counts)
+            path = self.store.save(name, content, **counts, complete=state is None)
         except CheckpointWriteError as error:
             self._failures += 1
             self.log.log_scalars({"run/failed_saves": self._failures}, **counts)
@@ -245,6 +313,15 @@ class Run:
             return None
         self._failures = 0
         return path
+
+    def save_due(self, train_iter: int) -> None:
+        """Writes the periodic checkpoint that was asked for since the last call, if one was."""
+        if self._due:
+            self._due, self.deferring = False, False
+            try:
+                self.save_checkpoint(f"iteration_{train_iter}")
+            finally:
+                self.deferring = True
 
     def save_best(self, best_return: float) -> Path | None:
         """Keeps a new best return, and saves `best`: every part but the bulky ones."""
@@ -261,6 +338,24 @@ class Run:
             "train_iter": max(self.result.train_iter, *updates),
             "env_step": max(self.result.env_step, *steps),
         }
+
+
+class _Progress:
+    """What a run itself keeps: its clock, its best return, and how far its log is."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+
+    def state_dict(self) -> dict[str, Any]:
+        run = self._run
+        best = run.result.best_return
+        return {"wall_s": run.wall_s, "best_return": best, "log": run.log.state_dict()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        run = self._run
+        run._earlier = float(state["wall_s"])  # noqa: SLF001 - one thing, two faces
+        run.result.best_return = state["best_return"]
+        run.log.load_state_dict(state["log"])
 
 
 def _digest(file: Path) -> str | None:

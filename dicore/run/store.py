@@ -66,7 +66,13 @@ class CheckpointStore:
         self._recovered = False
 
     def save(
-        self, name: str, state: Mapping[str, Any], *, train_iter: int = 0, env_step: int = 0
+        self,
+        name: str,
+        state: Mapping[str, Any],
+        *,
+        train_iter: int = 0,
+        env_step: int = 0,
+        complete: bool = False,
     ) -> Path:
         """Writes a checkpoint and then drops the periodic ones that are too many.
 
@@ -75,6 +81,7 @@ class CheckpointStore:
             state: Nested dicts of arrays, tensors and plain values.
             train_iter: Updates made so far; says which checkpoint is the latest.
             env_step: Env steps collected so far.
+            complete: It holds all that a run needs to go on.
 
         Returns:
             The checkpoint's folder.
@@ -88,6 +95,8 @@ class CheckpointStore:
             recover(self.folder)
         self._recovered = True
         facts = {**self._facts, "train_iter": train_iter, "env_step": env_step}
+        if complete:
+            facts["complete"] = True
         write_state(path, state, facts)
         self._prune()
         return path
@@ -117,12 +126,25 @@ class CheckpointStore:
         """`best` if there is such a checkpoint and every byte of it is right."""
         return self._first_valid(["best"] if "best" in self.names() else [])
 
-    def latest(self) -> str | None:
+    def latest(self, *, complete: bool = False) -> str | None:
         """Returns the name of the newest checkpoint whose every byte is right.
 
         Broken ones are passed over with a warning that names both.
+
+        Args:
+            complete: Look at those alone that a run can go on from.
         """
-        return self._first_valid(self.names()[::-1])
+        names = self.names()[::-1]
+        if complete:
+            names = [name for name in names if self.facts(name).get("complete")]
+        return self._first_valid(names)
+
+    def facts(self, name: str) -> Mapping[str, Any]:
+        """Returns what a checkpoint's manifest says of it; nothing where it cannot be read."""
+        try:
+            return self._settled(name, read_manifest).facts
+        except CheckpointError:
+            return {}
 
     def best_or_latest(self) -> str | None:
         """Returns `best` if it is whole, else what `latest` returns."""

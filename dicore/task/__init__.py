@@ -2,6 +2,7 @@
 
 from dicore.task.context import Context, OfflineRLContext, OnlineRLContext
 from dicore.task.declare import middleware
+from dicore.task.state import TaskState
 from dicore.task.task import Task, task
 
 __all__ = [
@@ -9,6 +10,7 @@ __all__ = [
     "OfflineRLContext",
     "OnlineRLContext",
     "Task",
+    "TaskState",
     "middleware",
     "task",
 ]

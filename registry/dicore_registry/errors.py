@@ -57,6 +57,10 @@ class UnknownComponentError(RegistryError, LookupError):
     """A config names a component that nothing installed provides."""
 
 
+class PluginWarning(UserWarning):
+    """A plugin does not work and is left out; everything else goes on."""
+
+
 class PluginConflictError(RegistryError):
     """Two distributions provide one name and the config does not say which is meant."""
 

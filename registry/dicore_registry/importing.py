@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import importlib
+import importlib.abc
 import importlib.util
 import re
 import sys
 from functools import partial
+from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
@@ -16,7 +18,7 @@ from dicore_registry.entry import Resolved
 from dicore_registry.errors import UnknownComponentError
 from dicore_registry.nearest import nearest
 
-_PRIVATE: Final = "_dicore_file_"
+_PRIVATE: Final = "_dicore_file"
 
 
 def import_target(module: str, attr: str) -> Any:
@@ -30,13 +32,11 @@ def import_target(module: str, attr: str) -> Any:
 def import_file(path: Path) -> ModuleType:
     """Imports one file under a private module name; the same file again gives the same module.
 
-    A file that changed since is imported anew.
+    A file that changed since is imported anew. Its classes can be pickled: a process that has
+    imported `dicore_registry` finds the file by the module's name.
     """
-    import hashlib
-
     path = path.resolve()
-    stem = re.sub(r"\W", "_", path.stem)
-    name = f"{_PRIVATE}{stem}_{hashlib.sha256(str(path).encode()).hexdigest()[:12]}"
+    name = _private_name(path)
     digest = file_digest(path)
     loaded = sys.modules.get(name)
     if loaded is not None and getattr(loaded, "__dicore_digest__", None) == digest:
@@ -50,9 +50,31 @@ def import_file(path: Path) -> ModuleType:
     try:
         spec.loader.exec_module(module)
     except BaseException:
-        del sys.modules[name]
+        if loaded is None:
+            del sys.modules[name]
+        else:
+            sys.modules[name] = loaded
         raise
     return module
+
+
+def _private_name(path: Path) -> str:
+    """Writes a path as the name of a module, which may hold anything but a dot or a colon."""
+    quoted = str(path).replace("%", "%25").replace(".", "%2E").replace(":", "%3A")
+    return f"{_PRIVATE}:{quoted}".replace(":", "%3A")
+
+
+class _Files(importlib.abc.MetaPathFinder):
+    """Finds the modules of single files by their names, as unpickling in another process needs."""
+
+    def find_spec(
+        self, fullname: str, path: object = None, target: object = None
+    ) -> ModuleSpec | None:
+        if not fullname.startswith(_PRIVATE):
+            return None
+        quoted = fullname.removeprefix(f"{_PRIVATE}%3A")
+        file = quoted.replace("%3A", ":").replace("%2E", ".").replace("%25", "%")
+        return importlib.util.spec_from_file_location(fullname, file)
 
 
 def file_digest(path: str | Path) -> str:

@@ -49,7 +49,7 @@ def judge(dists: Mapping[str, Dist], switches: Switches) -> list[Entry]:
                 status, reason = _alone(entry, misfit, problem, dists, switches)
                 found[replace(entry, status=status, reason=reason) if reason else entry] = None
     order = attrgetter("kind", "name", "dist", "target")
-    return _settle(sorted(found, key=order))
+    return _settle(sorted(found, key=order), switches.prefer)
 
 
 def _read(dist: Dist, line: Line, kinds: set[str]) -> tuple[Entry | None, str]:
@@ -131,8 +131,8 @@ def _bad_default(name: str, kinds: set[str]) -> str:
     return f"default of unknown kind '{name}'" + (f"; did you mean '{close}'?" if close else "")
 
 
-def _settle(entries: list[Entry]) -> list[Entry]:
-    """Settles entries of one name: first-party keeps it, of others nobody gets it by chance."""
+def _settle(entries: list[Entry], prefer: Mapping[tuple[str, str], str]) -> list[Entry]:
+    """Settles entries of one name: whom the project prefers, else first-party, else nobody."""
     groups: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
     owned: dict[tuple[str, str], str] = {}
     for index, entry in enumerate(entries):
@@ -143,9 +143,25 @@ def _settle(entries: list[Entry]) -> list[Entry]:
                 owned.setdefault((entry.kind, family(entry.name)[0]), entry.dist)
     settled = list(entries)
     for key, indexes in groups.items():
-        for index, (status, reason) in _rivals(entries, indexes, owned.get(key)).items():
+        kind, name = key
+        wanted = prefer.get(key) or prefer.get((kind, family(name)[0]), "")
+        chosen = _preferred(entries, indexes, wanted)
+        verdicts = chosen or _rivals(entries, indexes, owned.get(key))
+        for index, (status, reason) in verdicts.items():
             settled[index] = replace(entries[index], status=status, reason=reason)
     return settled
+
+
+def _preferred(
+    entries: list[Entry], indexes: list[int], dist: str
+) -> dict[int, tuple[Status, str]]:
+    """Shadows everybody but the distribution that the project prefers, if that has the name."""
+    usable = [index for index in indexes if entries[index].status != "incompatible"]
+    if len([index for index in usable if entries[index].dist == dist]) != 1:
+        return {}
+    said = f"the project prefers '{dist}'; write "
+    others = (index for index in usable if entries[index].dist != dist)
+    return {index: ("shadowed", f"{said}'{entries[index].qualified}'") for index in others}
 
 
 def _rivals(

@@ -19,6 +19,10 @@ _DOC: Final = re.compile(r"[rRuUbB]{0,2}(\"\"\"|'''|\"|')(.*)", re.DOTALL)
 _DEFINITION: Final = re.compile(
     r"^(?:(?:class|(?:async[ \t]+)?def)[ \t]+(\w+)|(\w+)[ \t]*(?::[^=\n]+)?=(?!=))", re.MULTILINE
 )
+_TOMBSTONE: Final = re.compile(
+    r"^\w+[^=]*=\s*(?:\w+\.)*(?P<word>renamed|removed)\(\s*(?P<q>[\"'])(?P<said>.*?)(?P=q)"
+    r"\s*,\s*since\s*=\s*(?P<r>[\"'])(?P<since>.*?)(?P=r)"
+)
 _IMPORT: Final = r"^from[ \t]+(\.*)([\w.]*)[ \t]+import[ \t]+(\([^)]*\)|[^\n]*)"
 _NOT_A_NEIGHBOUR: Final = (" ", "\t", ")", "]", "}", "#")
 
@@ -31,11 +35,13 @@ class Place:
         file: The path of its file.
         line: The line of its definition, from 1; 1 for a whole module.
         doc: Its docstring; "" if there is none to be seen.
+        retired: What is said of a name that stands there `renamed` or `removed`; "" otherwise.
     """
 
     file: str
     line: int
     doc: str
+    retired: str = ""
 
     @property
     def summary(self) -> str:
@@ -64,7 +70,7 @@ class Sources:
             lines = text.split("\n")
             at = _definition(text, attr)
             if at is not None:
-                return Place(file, at + 1, _documentation(lines, at))
+                return Place(file, at + 1, _documentation(lines, at), _retired(lines, at))
             package = os.path.basename(file) == "__init__.py"  # noqa: PTH119 - pathlib is slow here
             module, attr = _origin(text, module, attr, package=package)
         return None
@@ -116,6 +122,16 @@ def _definition(text: str, attr: str) -> int | None:
     """Returns the index of the line where a top-level name is defined; the last one counts."""
     starts = [hit.start() for hit in _DEFINITION.finditer(text) if attr in hit.groups()]
     return text.count("\n", 0, starts[-1]) if starts else None
+
+
+def _retired(lines: list[str], at: int) -> str:
+    """Says what became of a name whose definition is a tombstone."""
+    match = _TOMBSTONE.search("".join(lines[at : at + 4])) if "re" in lines[at] else None
+    if match is None:
+        return ""
+    word, said, since = match["word"], match["said"], match["since"]
+    now = f"called '{said}'" if word == "renamed" else f"gone: {said}"
+    return f"since {since} it is {now}"
 
 
 def _documentation(lines: list[str], at: int) -> str:

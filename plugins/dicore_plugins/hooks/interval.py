@@ -14,6 +14,10 @@ class Interval:
         self.length = length
         self._seen = 0
 
+    def pass_over(self, count: int) -> None:
+        """Takes everything up to `count` as done: a resumed count goes on in its interval."""
+        self._seen = count // self.length
+
     def due(self, train_iter: int) -> bool:
         """Says whether a multiple of `length` was reached since the last yes."""
         passed = train_iter // self.length

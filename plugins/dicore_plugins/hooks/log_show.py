@@ -60,6 +60,10 @@ class LogShowHook(LearnerHook):
         """Makes the hook of the simple form; the value is the interval."""
         return cls(f"log_show_{position}", position=position, freq=int(value)) if value else None
 
+    def resume(self, engine: Any) -> None:
+        """Goes on from the learner's counter."""
+        self._interval.pass_over(engine.last_iter)
+
     def __call__(self, engine: Any) -> None:
         """Logs what is due.
 

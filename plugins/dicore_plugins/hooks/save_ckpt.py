@@ -1,21 +1,30 @@
-"""Saves checkpoints at intervals, and at the end of a run."""
+"""Saves checkpoints at intervals of updates, env steps or seconds, and at the end of a run."""
 
 from __future__ import annotations
 
-from typing import Any, Self
+import time
+from typing import Any, Literal, Self
 
+from dicore.errors import HookError
 from dicore.interfaces.hook import LearnerHook
 from dicore_plugins.hooks.interval import Interval
 
+Unit = Literal["iter", "env_step", "second"]
+
 
 class SaveCkptHook(LearnerHook):
-    """Asks for a checkpoint `iteration_N` every so many updates, or after the run.
+    """Asks for a checkpoint `iteration_N` every so often, or after the run.
 
     Args:
         name: For people.
         priority: Lower runs first.
         position: When it runs.
-        freq: Updates between checkpoints, where the position is an iteration's.
+        freq: Updates, env steps or seconds between checkpoints, where the position is an
+            iteration's.
+        unit: What `freq` counts.
+
+    Raises:
+        HookError: the interval is not positive, or its unit unknown.
     """
 
     def __init__(
@@ -25,9 +34,17 @@ class SaveCkptHook(LearnerHook):
         priority: int = 20,
         position: str = "after_iter",
         freq: int = 10_000,
+        unit: Unit = "iter",
     ) -> None:
         super().__init__(name, position=position, priority=priority)
+        if freq < 1 or unit not in ("iter", "env_step", "second"):
+            raise HookError(
+                f"save_ckpt: every {freq!r} {unit!r} is no interval",
+                hint="freq >= 1, unit one of iter, env_step, second",
+            )
         self._interval = Interval(freq) if position.endswith("iter") else None
+        self._unit = unit
+        self._began = time.monotonic()
 
     @classmethod
     def from_value(cls, value: int | bool, position: str) -> Self | None:
@@ -37,6 +54,18 @@ class SaveCkptHook(LearnerHook):
         freq = 10_000 if value is True else int(value)
         return cls(f"save_ckpt_{position}", position=position, freq=freq)
 
+    def resume(self, engine: Any) -> None:
+        """Goes on from the learner's counters."""
+        if self._interval is not None and self._unit != "second":
+            self._interval.pass_over(max(self._count(engine), 0))
+
+    def _count(self, engine: Any) -> int:
+        if self._unit == "iter":
+            return int(engine.last_iter)
+        return int(engine.envstep if self._unit == "env_step" else time.monotonic() - self._began)
+
     def __call__(self, engine: Any) -> None:
-        if engine.rank == 0 and (self._interval is None or self._interval.due(engine.last_iter)):
+        if engine.rank == 0 and (
+            self._interval is None or self._interval.due(max(self._count(engine), 0))
+        ):
             engine.save_checkpoint()

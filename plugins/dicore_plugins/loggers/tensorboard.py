@@ -88,7 +88,17 @@ class TensorBoardLogger:
         places = {self._axis: folder}
         if self._axis == "both":
             places = {"env_step": folder / "env_step", "train_iter": folder / "train_iter"}
-        return {
+        writers = {
             axis: FileWriter(str(place), flush_secs=self._flush_secs)
             for axis, place in places.items()
         }
+        if self._target.resumed_at is not None and "env_step" in writers:
+            writers["env_step"].add_event(_restart(self._target.resumed_at))
+        return writers
+
+
+def _restart(step: int) -> Any:
+    """Makes the event by which TensorBoard leaves out what was logged after `step` before."""
+    from tensorboardX.proto.event_pb2 import Event, SessionLog
+
+    return Event(step=step + 1, session_log=SessionLog(status=SessionLog.START))

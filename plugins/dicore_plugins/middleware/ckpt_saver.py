@@ -58,6 +58,8 @@ class CkptSaver:
         yield
         if self._interval is not None and self._interval.due(ctx.train_iter):
             self._save(f"iteration_{ctx.train_iter}", ctx)
+        if self._run is not None:
+            self._run.save_due(ctx.train_iter)
         if self._save_finish and task.finish:
             self._save("final", ctx)
 

@@ -64,7 +64,7 @@ def build_parts(cfg: Any, run: Any | None = None, *, model: Any | None = None) -
         buffer=None if cfg.policy.on_policy else cfg.policy.other.replay_buffer.build(ctx),
     )
     if run is not None:
-        for name in ("learner", "collector", "evaluator", "collector_env", "buffer"):
+        for name in ("learner", "collector_env", "collector", "evaluator", "buffer"):
             part = getattr(parts, name)
             if part is not None:
                 run.register(name, part, bulky=name == "buffer")

@@ -201,7 +201,7 @@ def test_best_leaves_out_what_is_only_bulky(run: Run) -> None:
     run.register("learner", Counter(7))
     run.register("buffer", Counter(9), bulky=True)
     run.save_best(480.0)
-    assert set(run.store.load("best")) == {"learner", "streams"}
+    assert set(run.store.load("best")) == {"learner", "run", "streams"}
     assert run.result.best_return == 480.0
     with pytest.raises(CheckpointCorruptError, match="lacks buffer"):
         run.load_state_dict(run.store.load("best"))

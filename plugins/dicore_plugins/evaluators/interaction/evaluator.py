@@ -67,6 +67,8 @@ class InteractionEvaluator:
         self._in_a_row = 0
         self.best_return = float("-inf")
         self.last_result: EvalResult | None = None
+        self._starts: dict[str, Any] | None = None
+        self._measured: dict[str, Any] | None = None
 
     # ---- what it is made of
 
@@ -74,6 +76,8 @@ class InteractionEvaluator:
         """Uses `env` from now on, or resets the present environments."""
         if env is not None:
             self._env = env
+        state = getattr(self._env, "state_dict", None)
+        self._starts = None if state is None else {**state(), "running": None}
         if self._env.closed:
             self._env.launch()
         else:
@@ -134,6 +138,7 @@ class InteractionEvaluator:
         mean = statistics["return_mean"]
         reached = mean >= self._cfg.stop_value and train_iter != 0
         self._in_a_row = self._in_a_row + 1 if reached else 0
+        self._measured = {"train_iter": train_iter, "return_mean": mean, "starts": self._starts}
         if mean > self.best_return:
             self.best_return = mean
             if save_ckpt_fn is not None:
@@ -236,6 +241,7 @@ class InteractionEvaluator:
             "last_eval_iter": self._last_eval_iter,
             "in_a_row": self._in_a_row,
             "best_return": self.best_return,
+            "measured": self._measured,
             "env": {**self._env.state_dict(), "running": None},
         }
 
@@ -244,6 +250,7 @@ class InteractionEvaluator:
         self._last_eval_iter = int(state["last_eval_iter"])
         self._in_a_row = int(state["in_a_row"])
         self.best_return = float(state["best_return"])
+        self._measured = state.get("measured")
         self._env.load_state_dict(state["env"])
 
     def close(self) -> None:

@@ -80,8 +80,9 @@ def _array(values: list[Any]) -> npt.NDArray[Any]:
     kinds = {value.__class__ for value in values}
     if kinds <= {float, int, np.ndarray}:
         return np.asarray(values, np.float64).reshape(len(values), -1).mean(1)
-    if kinds != {torch.Tensor}:  # restored numbers among tensors
-        values = [torch.as_tensor(value) for value in values]
+    if kinds != {torch.Tensor}:  # restored numbers before tensors
+        restored = [value for value in values if isinstance(value, float)]
+        return np.concatenate([np.array(restored), _array(values[len(restored) :])])
     if any(value.shape != values[0].shape for value in values):
         values = [value.float().mean() for value in values]
     stacked = torch.stack(values).detach().cpu().numpy()

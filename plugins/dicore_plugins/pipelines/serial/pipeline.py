@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from dicore.errors import ConfigError
-from dicore.task import OnlineRLContext, task
+from dicore.task import OnlineRLContext, TaskState, task
 from dicore_plugins.middleware.ckpt_saver import CkptSaver
 from dicore_plugins.middleware.collect import StepCollector
 from dicore_plugins.middleware.data import data_pusher
@@ -52,12 +52,17 @@ class SerialPipeline:
         cfg = compiled.cfg
         torch.set_num_threads(self._cfg.num_threads)
         parts = build_parts(cfg, run, model=model)
+        state = TaskState(task)
+        run.register("task", state)
         try:
-            with task.start(ctx=OnlineRLContext()):
+            run.restore()
+            with task.start(ctx=OnlineRLContext(**state.values)):
                 self._use(cfg, parts, run)
+                run.deferring = True
                 run.first_step()
                 parts.learner.call_hook("before_run")
                 task.run()
+                run.deferring = False
                 self._finish(parts, run)
                 parts.learner.call_hook("after_run")
         finally:

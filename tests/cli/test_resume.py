@@ -1,0 +1,171 @@
+"""A run that was stopped, killed or ended goes on as if nothing had happened."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dicore.run.metrics import read_metrics
+from dicore.run.store import CheckpointStore, read_state
+from tests.cli.test_train import DICORE, dicore, environ
+
+BUDGET = 4_000
+RUN = [
+    "train", "-e", "cartpole", "-p", "dqn", "-s", "3", "env.stop_value=inf",
+    "pipeline.final_eval=false", "pipeline.logger=[]",
+    'policy.learn.learner.hook={"log_show_after_iter": 50, "save_ckpt_after_iter": 100}',
+]  # fmt: skip
+KILLS = int(os.environ.get("DICORE_CHAOS_KILLS", "3"))
+
+
+def straight(folder: Path, budget: int = BUDGET) -> Path:
+    dicore(*RUN, "--exp-name", "run", "--max-env-step", str(budget), cwd=folder)
+    return folder / "run"
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of the whole budget that nobody disturbed."""
+    return straight(tmp_path_factory.mktemp("whole"))
+
+
+def numbers(run: Path) -> list[dict[str, Any]]:
+    """The lines of the metrics but for what clocks tell."""
+    return [
+        {tag: value for tag, value in line.items() if "time" not in tag and "per_sec" not in tag}
+        for line in read_metrics(run / "log" / "metrics.jsonl")
+    ]
+
+
+def differences(one: Any, other: Any, path: str = "") -> list[str]:
+    if isinstance(one, dict):
+        assert one.keys() == other.keys(), path
+        return [d for key in one for d in differences(one[key], other[key], f"{path}/{key}")]
+    if isinstance(one, list | tuple):
+        assert len(one) == len(other), path
+        pairs = enumerate(zip(one, other, strict=True))
+        return [d for i, pair in pairs for d in differences(*pair, f"{path}/{i}")]
+    same = np.array_equal(np.asarray(one), np.asarray(other))
+    return [] if same or path.startswith(("/run/wall_s", "/run/log")) else [path]
+
+
+def assert_equal(run: Path, whole: Path) -> None:
+    """Everything that a run keeps is the same to the last bit, and every number is there once."""
+    states = [read_state(each / "ckpt" / "final") for each in (run, whole)]
+    assert differences(*states) == []
+    assert numbers(run) == numbers(whole)
+
+
+def test_a_budget_can_be_raised(whole: Path, tmp_path: Path) -> None:
+    run = straight(tmp_path, 1_552)  # where a collect ends anyway
+    assert "nothing to do" in dicore("train", "--resume", "run", cwd=tmp_path).stdout
+    before = (run / "run.json").read_text()
+    dicore("train", "--resume", "run", cwd=tmp_path)
+    assert (run / "run.json").read_text() == before
+    dicore("train", "--resume", "run", "--max-env-step", str(BUDGET), cwd=tmp_path)
+    assert_equal(run, whole)
+    record = json.loads((run / "run.json").read_text())
+    assert record["status"] == "done"
+    assert record["resumed"][0]["checkpoint"] == "final"
+    assert record["resumed"][0]["env_step"] == 1_552
+    assert record["result"]["wall_s"] > json.loads(before)["result"]["wall_s"]
+
+
+def test_a_run_stopped_by_a_signal_goes_on(whole: Path, tmp_path: Path) -> None:
+    process = start(tmp_path)
+    wait_for_checkpoint(process, tmp_path / "run", 0)
+    process.send_signal(signal.SIGINT)
+    assert process.wait(60) == 130
+    again = [*RUN, "--max-env-step", str(BUDGET), "--exp-name", "run", "--exist", "resume"]
+    said = dicore(*again, "policy.nstep=1", code=2, cwd=tmp_path)
+    assert "was trained with another config: policy.nstep" in said.stderr
+    dicore(*again, cwd=tmp_path)
+    assert_equal(tmp_path / "run", whole)
+
+
+def start(cwd: Path) -> subprocess.Popen[str]:
+    resume = (cwd / "run" / "config.json").is_file()
+    words = ["train", "--resume", "run"] if resume else [*RUN, "--exp-name", "run"]
+    words += ["--max-env-step", str(BUDGET)]
+    return subprocess.Popen(
+        [*DICORE, *words], cwd=cwd, env=environ(), stdout=subprocess.DEVNULL, text=True
+    )
+
+
+def wait_for_checkpoint(process: subprocess.Popen[str], run: Path, after: int) -> None:
+    """Waits until the run has got further than `after` updates."""
+    store, deadline = CheckpointStore(run / "ckpt"), time.monotonic() + 60
+    while process.poll() is None and time.monotonic() < deadline:
+        names = [int(n.split("_")[1]) for n in store.names() if n.startswith("iteration_")]
+        if max(names, default=0) > after:
+            return
+        time.sleep(0.01)
+
+
+def test_kills_at_any_moment_spoil_nothing(whole: Path, tmp_path: Path) -> None:
+    """kill -9 at random moments: never unreadable, never further back than the last checkpoint.
+
+    In the end everything is as if nobody had killed anything. DICORE_CHAOS_KILLS=20 kills more.
+    """
+    draw, run, reached = random.Random(KILLS), tmp_path / "run", 0
+    for _ in range(KILLS):
+        process = start(tmp_path)
+        try:
+            if draw.random() < 0.8:
+                wait_for_checkpoint(process, run, reached)
+            time.sleep(draw.random() * 0.3)
+        finally:
+            process.kill()
+            process.wait()
+        store = CheckpointStore(run / "ckpt")
+        name = store.latest(complete=True)
+        found = 0 if name is None else int(store.facts(name)["train_iter"])
+        assert found >= reached
+        reached = found
+    if (run / "config.json").is_file():
+        dicore("train", "--resume", "run", "--max-env-step", str(BUDGET), cwd=tmp_path)
+    else:
+        straight(tmp_path)
+    assert_equal(run, whole)
+    assert not [each for each in (run / "ckpt").iterdir() if each.name.startswith(".")]
+
+
+def test_what_a_resumed_run_learns_cannot_be_changed(whole: Path, tmp_path: Path) -> None:
+    said = dicore(
+        "train", "--resume", str(whole), "policy.learn.batch_size=8", code=2, cwd=tmp_path
+    )
+    assert "policy.learn.batch_size=8 cannot change it" in said.stderr
+    said = dicore("train", "--resume", str(whole), "-e", "acrobot", code=2, cwd=tmp_path)
+    assert "env" in said.stderr
+    said = dicore("train", "--resume", str(tmp_path), code=2, cwd=tmp_path)
+    assert "config.json" in said.stderr
+    said = dicore(*RUN, "--exp-name", str(whole), "--exist", "error", code=2, cwd=tmp_path)
+    assert "exists already" in said.stderr
+
+
+def test_a_python_file_in_a_run_is_never_run(whole: Path, tmp_path: Path) -> None:
+    """Only `config.json` is read, and code that it names by path needs --trust."""
+    run = tmp_path / "run"
+    run.mkdir()
+    marker = tmp_path / "marker"
+    config = json.loads((whole / "config.json").read_text())
+    evil = f"from pathlib import Path\nPath({str(marker)!r}).touch()\n"
+    for name in ("total_config.py", "formatted_total_config.py", "config.py", "evil.py"):
+        (run / name).write_text(evil)
+    (run / "config.json").write_text(json.dumps(config))
+    dicore("train", "--resume", "run", "--max-env-step", "300", cwd=tmp_path)
+    assert not marker.exists()
+    config["config"]["env"]["type"] = f"{run / 'evil.py'}:Env"
+    (run / "config.json").write_text(json.dumps(config))
+    said = dicore("train", "--resume", "run", "--max-env-step", "600", code=2, cwd=tmp_path)
+    assert "evil.py" in said.stderr
+    assert not marker.exists()

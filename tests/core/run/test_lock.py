@@ -1,0 +1,117 @@
+"""One process trains in a folder; what `--exist` does with a folder that is there."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from dicore.errors import RunLockedError, UsageError
+from dicore.run.folder import RunFolder
+from dicore.run.lock import RunLock, holder_facts
+
+HOLD = """
+import sys, time, json, pathlib
+from dicore.run.lock import RunLock, holder_facts
+folder = pathlib.Path(sys.argv[1])
+(folder / "run.json").write_text(json.dumps(holder_facts()))
+lock = RunLock(folder)
+print("held", flush=True)
+time.sleep(60)
+"""
+
+
+def test_a_lock_names_its_holder_and_dies_with_it(tmp_path: Path) -> None:
+    holder = subprocess.Popen(
+        [sys.executable, "-c", HOLD, str(tmp_path)], stdout=subprocess.PIPE, text=True
+    )
+    try:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == "held\n"
+        with pytest.raises(RunLockedError, match=f"process {holder.pid} on ") as caught:
+            RunLock(tmp_path)
+        assert caught.value.context["pid"] == holder.pid
+        assert "--exp-name" in caught.value.hint
+    finally:
+        holder.send_signal(signal.SIGKILL)
+        holder.wait()
+        holder.stdout.close()
+    RunLock(tmp_path).release()
+
+
+def test_two_runs_of_one_process_exclude_each_other(tmp_path: Path) -> None:
+    first = RunLock(tmp_path)
+    (tmp_path / "run.json").write_text("{")
+    with pytest.raises(RunLockedError, match="another process"):
+        RunLock(tmp_path)
+    first.release()
+    first.release()
+    RunLock(tmp_path).release()
+    assert [each.name for each in tmp_path.iterdir()] == ["run.json"]
+
+
+def test_a_holder_is_told_by_process_and_host() -> None:
+    assert holder_facts()["pid"] == os.getpid()
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_a_folder_that_cannot_be_written_is_said(tmp_path: Path) -> None:
+    tmp_path.chmod(0o500)
+    with pytest.raises(UsageError, match="cannot be written"):
+        RunLock(tmp_path)
+
+
+# ---- what stands there already
+
+
+def a_run(folder: Path) -> Path:
+    folder.mkdir()
+    (folder / "config.json").write_text("{}")
+    (folder / "ckpt").mkdir()
+    (folder / "ckpt" / "best").write_text("x")
+    return folder
+
+
+def test_a_new_run_takes_a_sibling(tmp_path: Path) -> None:
+    a_run(tmp_path / "x")
+    assert RunFolder.prepare(tmp_path / "x").path == tmp_path / "x-1"
+    assert RunFolder.prepare(tmp_path / "y", "error").path == tmp_path / "y"
+
+
+def test_error_refuses_and_says_what_else(tmp_path: Path) -> None:
+    a_run(tmp_path / "x")
+    with pytest.raises(UsageError, match="exists already") as caught:
+        RunFolder.prepare(tmp_path / "x", "error")
+    assert "overwrite" in caught.value.hint
+
+
+def test_overwrite_empties_runs_and_nothing_else(tmp_path: Path) -> None:
+    folder = a_run(tmp_path / "x")
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "kept").write_text("")
+    (folder / "link").symlink_to(outside)
+    assert RunFolder.prepare(folder, "overwrite").path == folder
+    assert list(folder.iterdir()) == []
+    assert (outside / "kept").is_file()
+    precious = tmp_path / "precious"
+    precious.mkdir()
+    (precious / "thesis.tex").write_text("x")
+    with pytest.raises(UsageError, match="is not the folder of a run"):
+        RunFolder.prepare(precious, "overwrite")
+    assert (precious / "thesis.tex").is_file()
+
+
+def test_a_run_that_is_going_on_is_not_overwritten(tmp_path: Path) -> None:
+    folder = a_run(tmp_path / "x")
+    lock = RunLock(folder)
+    (folder / "run.json").write_text(json.dumps(holder_facts()))
+    with pytest.raises(RunLockedError):
+        RunFolder.prepare(folder, "overwrite")
+    assert (folder / "ckpt" / "best").is_file()
+    lock.release()
