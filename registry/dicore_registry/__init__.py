@@ -1,10 +1,11 @@
 """dicore_registry: components found by name in installed metadata, imported only when asked for."""
 
+from dicore_registry.current import default, register, using
 from dicore_registry.entry import LOCAL, STATUSES, Entry, Resolved, Status, canonical
 from dicore_registry.importing import is_import_path
 from dicore_registry.kind import Kind
 from dicore_registry.nearest import nearest
-from dicore_registry.registry import Registry, default, register
+from dicore_registry.registry import Registry
 from dicore_registry.requirements import dist_name
 from dicore_registry.source import Place
 from dicore_registry.tombstone import Removed, Renamed, removed, renamed
@@ -28,4 +29,5 @@ __all__ = [
     "register",
     "removed",
     "renamed",
+    "using",
 ]

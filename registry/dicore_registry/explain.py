@@ -138,6 +138,14 @@ def _listed(names: Sequence[str]) -> str:
     return ", ".join(names[:_SHOWN]) + more
 
 
+def preferred(kind: str, name: str, dist: str, where: str) -> UnknownComponentError:
+    """Says that the package which the project prefers does not provide the name."""
+    text = f"the project prefers '{dist}/{name}', and no installed package '{dist}' provides it"
+    return UnknownComponentError(
+        at(where, text), hint=f"pip install {dist}, or change tool.dicore.prefer in pyproject.toml"
+    )
+
+
 def ambiguous(kind: str, name: str, rivals: Sequence[Entry], where: str) -> PluginConflictError:
     """Says that several packages provide a name and how to write each."""
     choices = ", ".join(f"'{entry.qualified}'" for entry in rivals)

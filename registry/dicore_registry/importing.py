@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import importlib.abc
 import importlib.util
 import re
 import sys
@@ -18,7 +17,7 @@ from dicore_registry.entry import Resolved
 from dicore_registry.errors import UnknownComponentError
 from dicore_registry.nearest import nearest
 
-_PRIVATE: Final = "_dicore_file"
+_PRIVATE: Final = "_dicore_file_"
 
 
 def import_target(module: str, attr: str) -> Any:
@@ -59,22 +58,25 @@ def import_file(path: Path) -> ModuleType:
 
 
 def _private_name(path: Path) -> str:
-    """Writes a path as the name of a module, which may hold anything but a dot or a colon."""
+    """Writes a path as the name of a module, which may hold anything but dots and colons."""
     quoted = str(path).replace("%", "%25").replace(".", "%2E").replace(":", "%3A")
-    return f"{_PRIVATE}:{quoted}".replace(":", "%3A")
+    return f"{_PRIVATE}{quoted}"
 
 
-class _Files(importlib.abc.MetaPathFinder):
-    """Finds the modules of single files by their names, as unpickling in another process needs."""
+class _Files:
+    """Finds the module of a single file by its name, as unpickling in another process needs."""
 
-    def find_spec(
-        self, fullname: str, path: object = None, target: object = None
-    ) -> ModuleSpec | None:
-        if not fullname.startswith(_PRIVATE):
+    @staticmethod
+    def find_spec(name: str, path: object = None, target: object = None) -> ModuleSpec | None:
+        if not name.startswith(_PRIVATE):
             return None
-        quoted = fullname.removeprefix(f"{_PRIVATE}%3A")
+        quoted = name.removeprefix(_PRIVATE)
         file = quoted.replace("%3A", ":").replace("%2E", ".").replace("%25", "%")
-        return importlib.util.spec_from_file_location(fullname, file)
+        return importlib.util.spec_from_file_location(name, file)
+
+
+if not any(finder is _Files for finder in sys.meta_path):
+    sys.meta_path.append(_Files)
 
 
 def file_digest(path: str | Path) -> str:

@@ -7,12 +7,19 @@ import os
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from functools import cache, cached_property, partial
+from functools import cached_property, partial
+from pathlib import Path
 from typing import Any, TypeVar
 
-from dicore_registry import explain
+from dicore_registry import explain, files
+from dicore_registry.choice import keepers, newest
 from dicore_registry.entry import LOCAL, Entry, Resolved, canonical, family
-from dicore_registry.errors import DicoreError, PluginLoadError, UnknownComponentError
+from dicore_registry.errors import (
+    DicoreError,
+    PluginLoadError,
+    RegistryError,
+    UnknownComponentError,
+)
 from dicore_registry.extras import lacking
 from dicore_registry.importing import (
     file_digest,
@@ -24,13 +31,17 @@ from dicore_registry.judge import RESERVED, judge
 from dicore_registry.kind import Kind
 from dicore_registry.kinds import Kinds
 from dicore_registry.local import Local, caller, declare, same, taken
-from dicore_registry.metadata import FIRST_PARTY, Dist, installed
+from dicore_registry.metadata import Dist, installed
+from dicore_registry.project import Project
 from dicore_registry.requirements import dist_name
 from dicore_registry.source import Place, Sources
 from dicore_registry.switches import Switches
 from dicore_registry.tombstone import Removed, Renamed
 
 T = TypeVar("T")
+
+_BEFORE_FILES = ("command", "kind", "default")
+"""Kinds that are looked up without importing the project's files: help has to stay quick."""
 
 
 class Registry:
@@ -39,6 +50,8 @@ class Registry:
     Args:
         distributions: The distributions to look at; None for all that are installed.
         environ: Where the switches stand (`DICORE_NO_PLUGINS` …); None for the process's own.
+        folder: Where the project is whose `pyproject.toml` counts; None for the working directory,
+            or for no project where `distributions` are given.
     """
 
     def __init__(
@@ -46,9 +59,12 @@ class Registry:
         distributions: Iterable[importlib.metadata.Distribution] | None = None,
         *,
         environ: Mapping[str, str] | None = None,
+        folder: Path | None = None,
     ) -> None:
         self._given = None if distributions is None else list(distributions)
         self._environ = environ
+        self._folder = folder
+        self._failed: list[Entry] | None = None
         self._local: dict[tuple[str, str], Local] = {}
         self._index: dict[str, list[Entry]] = {}
         self._warned: set[str] = set()
@@ -60,14 +76,31 @@ class Registry:
 
     @cached_property
     def _declared(self) -> list[Entry]:
-        environ = os.environ if self._environ is None else self._environ
-        return judge(self._dists, Switches.read(environ))
+        return judge(self._dists, self.switches)
+
+    @cached_property
+    def project(self) -> Project:
+        """What the `pyproject.toml` of the working directory says."""
+        if self._folder is None and self._given is not None:
+            return Project()
+        return Project.read(self._folder or Path.cwd())
+
+    @cached_property
+    def switches(self) -> Switches:
+        """What the user turned off and added, by environment and project."""
+        return Switches.read(os.environ if self._environ is None else self._environ, self.project)
+
+    @property
+    def distributions(self) -> Mapping[str, Dist]:
+        """The distributions looked at, by normalised name."""
+        return self._dists
 
     def rescan(self) -> None:
         """Forgets what was read, after an installation; decorators stay registered."""
         self._sources = Sources()
         self._index = {}
-        for name in ("_dists", "_declared"):
+        self._failed = None
+        for name in ("_dists", "_declared", "project", "switches"):
             self.__dict__.pop(name, None)
 
     def kinds(self) -> Mapping[str, Kind]:
@@ -82,13 +115,18 @@ class Registry:
                 of all kinds and everything that is broken.
         """
         if kind is not None:
-            return list(self._by_kind().get(canonical(kind), ()))
+            kind = canonical(kind)
+            if kind not in (*_BEFORE_FILES, "plugin"):
+                self._load_files()
+            failed = (self._failed or []) if kind == "plugin" else []
+            return [*self._by_kind().get(kind, ()), *failed]
+        self._load_files()
         return [
             entry
             for name, found in self._by_kind().items()
             for entry in found
             if name not in RESERVED or entry.status == "broken"
-        ]
+        ] + (self._failed or [])
 
     def find(self, kind: str, name: str, where: str = "") -> Entry:
         """Returns the declaration of a component that can be used.
@@ -107,24 +145,39 @@ class Registry:
             PluginLoadError: its declaration is broken.
         """
         kind = self._known_kind(kind, where)
-        provider, _, bare = name.strip().rpartition("/")
-        key = canonical(bare)
-        here = self.entries(kind)
-        if provider:
-            provider = dist_name(provider)
-            here = [entry for entry in here if entry.dist == provider]
-        matches = [entry for entry in here if key in (entry.name, family(entry.name)[0])]
-        matches = matches if provider else _keepers(matches)
+        if kind not in _BEFORE_FILES and self.project.problems:
+            raise RegistryError("\n".join(self.project.problems))
+        key, matches = self._matches(kind, name, where)
         if not matches:
-            raise explain.unknown(kind, name.strip(), self.entries(), self._order(key), where)
+            raise self._unknown(kind, name.strip(), key, where)
         usable = [e for e in matches if e.status not in ("incompatible", "disabled", "broken")]
         if not usable:
-            raise explain.unusable(_newest(matches, key), where)
+            raise explain.unusable(newest(matches, key), where)
         rivals = {entry.dist: entry for entry in usable}
         if len(rivals) > 1:
-            best = [_newest([e for e in usable if e.dist == dist], key) for dist in sorted(rivals)]
+            best = [newest([e for e in usable if e.dist == dist], key) for dist in sorted(rivals)]
             raise explain.ambiguous(kind, key, best, where)
-        return self._available(_newest(usable, key), where)
+        return self._available(newest(usable, key), where)
+
+    def _matches(self, kind: str, name: str, where: str) -> tuple[str, list[Entry]]:
+        """Returns the canonical bare name, and who may answer to a name as it was written."""
+        provider, _, bare = name.strip().rpartition("/")
+        key, provider = canonical(bare), dist_name(provider)
+        found = [e for e in self.entries(kind) if key in (e.name, family(e.name)[0])]
+        wanted = provider or self.switches.prefer.get((kind, key), "")
+        if not provider and (not wanted or any(entry.dist == LOCAL for entry in found)):
+            return key, keepers(found)
+        found = [entry for entry in found if entry.dist == wanted]
+        if not provider and not found:
+            raise explain.preferred(kind, key, wanted, where)
+        return key, found
+
+    def _unknown(self, kind: str, said: str, key: str, where: str) -> UnknownComponentError:
+        error = explain.unknown(kind, said, self.entries(), self._order(key), where)
+        failed = [f"{entry.file} {entry.reason}" for entry in self._failed or ()]
+        if failed and not error.hint:
+            error.hint = f"it may be in a file that does not work: {'; '.join(failed)}"
+        return error
 
     def load(self, entry: Entry, where: str = "") -> Any:
         """Imports the object that an entry names; nothing else is touched when that fails.
@@ -155,6 +208,9 @@ class Registry:
             RegistryError: as `find` and `load` say.
         """
         if is_import_path(type_string):
+            if self.switches.names_only:
+                text = f"'{type_string}' runs code that nobody installed; only names here"
+                raise RegistryError(explain.at(where, text), hint="without --names-only it is run")
             return resolve_path(self._known_kind(kind, where), type_string, where)
         if ":" in type_string:
             raise UnknownComponentError(
@@ -168,7 +224,8 @@ class Registry:
         while isinstance(target, Renamed | Removed):
             entry = self._moved(entry, target, passed, where)
             target = self.load(entry, where)
-        qualified = qualified or entry.status in ("conflict", "shadowed")
+        preferred = self.switches.prefer.get((entry.kind, family(entry.name)[0])) == entry.dist
+        qualified = qualified or preferred or entry.status in ("conflict", "shadowed")
         name = entry.qualified if qualified else entry.name
         return Resolved(name, target, entry, partial(self.provenance, entry, name))
 
@@ -195,7 +252,7 @@ class Registry:
         Raises:
             PluginConflictError: something else has the name; the text names both files.
         """
-        return self._registering(kind, name, override, caller(1))
+        return self.registering(kind, name, caller(1), override=override)
 
     def summary(self, entry: Entry) -> str:
         """Returns the first docstring line of a target by text search; "" if there is none.
@@ -212,6 +269,13 @@ class Registry:
         if entry.kind == "default" or entry.status == "broken":
             return None
         return self._sources.place(entry.target)
+
+    def judged(self, entry: Entry) -> Entry:
+        """Returns the entry as `deprecated` where its source says that the name is retired."""
+        place = self.place(entry) if entry.status in ("ok", "conflict", "shadowed") else None
+        if place is None or not place.retired:
+            return entry
+        return replace(entry, status="deprecated", reason=place.retired)
 
     def provenance(self, entry: Entry, name: str = "") -> dict[str, Any]:
         """Returns who supplies a component: type, dist, version, target, source, editable.
@@ -238,6 +302,16 @@ class Registry:
             for entry in sorted(found, key=lambda entry: (entry.kind, entry.name, entry.dist)):
                 self._index.setdefault(entry.kind, []).append(entry)
         return self._index
+
+    def _load_files(self) -> None:
+        """Imports the project's files, once; what they decorate is registered here."""
+        if self._failed is None:
+            self._failed = []  # before the import: its decorators ask who has a name
+            from dicore_registry.current import using
+
+            with using(self):
+                failed = [files.load(path) for path in self.switches.files]
+            self._failed = [entry for entry in failed if entry is not None]
 
     def _known_kind(self, kind: str, where: str) -> str:
         name = canonical(kind)
@@ -285,7 +359,10 @@ class Registry:
             warnings.warn(explain.at(where, text), FutureWarning, stacklevel=4)
         return self.find(entry.kind, f"{entry.dist}/{stone.to}", where)
 
-    def _registering(self, kind: str, name: str, override: bool, file: str) -> Callable[[T], T]:
+    def registering(
+        self, kind: str, name: str, file: str, *, override: bool = False
+    ) -> Callable[[T], T]:
+        """Does what `register` does, for a caller at `file` (`path:line`)."""
         known = self._known_kind(kind, "")
 
         def put(target: T) -> T:
@@ -308,29 +385,3 @@ class Registry:
         place = self.place(entry)
         where = f"{place.file}:{place.line}" if place is not None else entry.target
         return f"{where} ({entry.provider})"
-
-
-def _keepers(matches: list[Entry]) -> list[Entry]:
-    """Returns who may answer to a bare name: local, else dicore's own, else all not shadowed."""
-    for owners in ({LOCAL}, FIRST_PARTY):
-        kept = [e for e in matches if e.dist in owners and e.status not in ("broken", "disabled")]
-        if kept:
-            return kept
-    return [entry for entry in matches if entry.status != "shadowed"] or matches
-
-
-def _newest(entries: list[Entry], key: str) -> Entry:
-    """Returns the entry that a name means: itself, else the highest of its numbered versions."""
-    exact = [entry for entry in entries if entry.name == key]
-    return exact[0] if exact else max(entries, key=lambda entry: family(entry.name)[1] or 0)
-
-
-@cache
-def default() -> Registry:
-    """Returns the registry of everything installed; one per process."""
-    return Registry()
-
-
-def register(kind: str, name: str, *, override: bool = False) -> Callable[[T], T]:
-    """Registers the decorated object with `default()`; see `Registry.register`."""
-    return default()._registering(kind, name, override, caller(1))  # noqa: SLF001 - same module

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dicore_registry import LOCAL, Registry, default, register
+from dicore_registry import LOCAL, Registry, default, register, using
 from dicore_registry.errors import PluginConflictError, RegistryError, UnknownComponentError
 from tests.registry.world import World
 
@@ -136,15 +136,11 @@ def test_a_fresh_look_keeps_what_was_registered(registry: Registry) -> None:
     assert registry.find("policy", "mine").dist == LOCAL
 
 
-def test_the_function_registers_with_the_default_registry(
-    monkeypatch: pytest.MonkeyPatch, world: World
-) -> None:
-    default.cache_clear()
-    try:
-        monkeypatch.setattr("dicore_registry.registry.Registry", world.registry)
+def test_the_function_registers_with_the_registry_of_the_process(registry: Registry) -> None:
+    assert default() is default()
+    with using(registry):
         line = inspect.currentframe().f_lineno + 1  # type: ignore[union-attr]
         register("policy", "only_here")(Mine)
-        assert default() is default()
         assert default().find("policy", "only_here").file == f"{__file__}:{line}"
-    finally:
-        default.cache_clear()
+    with pytest.raises(UnknownComponentError):
+        default().find("policy", "only_here")
