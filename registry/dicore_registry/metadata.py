@@ -66,7 +66,8 @@ class Dist:
         try:
             facts = json.loads(self.read("direct_url.json") or "{}")
         except ValueError:
-            facts = {}
+            facts = None
+        facts = facts if isinstance(facts, dict) else {}
         origin: dict[str, Any] = {"editable": bool(facts.get("dir_info", {}).get("editable"))}
         if commit := facts.get("vcs_info", {}).get("commit_id"):
             origin["commit"] = commit
