@@ -18,13 +18,13 @@ from dicore.run.metrics import read_metrics
 from dicore.run.store import CheckpointStore, read_state
 from tests.cli.test_train import DICORE, dicore, environ
 
-BUDGET = 4_000
+KILLS = int(os.environ.get("DICORE_CHAOS_KILLS", "3"))
+BUDGET = max(4_000, 1_000 * KILLS)
 RUN = [
     "train", "-e", "cartpole", "-p", "dqn", "-s", "3", "env.stop_value=inf",
     "pipeline.final_eval=false", "pipeline.logger=[]",
     'policy.learn.learner.hook={"log_show_after_iter": 50, "save_ckpt_after_iter": 100}',
 ]  # fmt: skip
-KILLS = int(os.environ.get("DICORE_CHAOS_KILLS", "3"))
 
 
 def straight(folder: Path, budget: int = BUDGET) -> Path:
@@ -117,6 +117,7 @@ def test_kills_at_any_moment_spoil_nothing(whole: Path, tmp_path: Path) -> None:
     In the end everything is as if nobody had killed anything. DICORE_CHAOS_KILLS=20 kills more.
     """
     draw, run, reached = random.Random(KILLS), tmp_path / "run", 0
+    alive = 0
     for _ in range(KILLS):
         process = start(tmp_path)
         try:
@@ -124,6 +125,7 @@ def test_kills_at_any_moment_spoil_nothing(whole: Path, tmp_path: Path) -> None:
                 wait_for_checkpoint(process, run, reached)
             time.sleep(draw.random() * 0.3)
         finally:
+            alive += process.poll() is None
             process.kill()
             process.wait()
         store = CheckpointStore(run / "ckpt")
@@ -131,6 +133,7 @@ def test_kills_at_any_moment_spoil_nothing(whole: Path, tmp_path: Path) -> None:
         found = 0 if name is None else int(store.facts(name)["train_iter"])
         assert found >= reached
         reached = found
+    assert alive == KILLS
     if (run / "config.json").is_file():
         dicore("train", "--resume", "run", "--max-env-step", str(BUDGET), cwd=tmp_path)
     else:
