@@ -6,7 +6,7 @@ import inspect
 import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from types import GeneratorType
 from typing import Any
@@ -69,9 +69,27 @@ def part_of(fn: Any, lock: bool | Lock = False) -> Part:
     call, yields = fn, _is_generator_function(fn)
     if lock is not False:
         call, yields = _locked(fn, threading.Lock() if lock is True else lock), False
+        call.__qualname__ = name_of(fn)
     if isinstance(fn, Combined):
         return Part(call, yields, name_of(fn), Fields(), fn.members, fn.together)
     return Part(call, yields, name_of(fn), fields_of(fn))
+
+
+def wrapped(part: Part, wrapper: Callable[[Any], Any]) -> Part:
+    """Applies a wrapper of middleware; name, fields and members stay those of what is inside.
+
+    Raises:
+        TaskError: it does not return a middleware.
+    """
+    call = wrapper(part.call)
+    try:
+        _refuse_unfit(call)
+    except TaskError as error:
+        raise TaskError(
+            f"wrapper '{name_of(wrapper)}' makes no middleware of '{part.name}': {error.message}",
+            hint="it takes a middleware and returns one",
+        ) from None
+    return replace(part, call=call, yields=_is_generator_function(call))
 
 
 def name_of(fn: Any) -> str:

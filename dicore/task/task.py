@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from functools import reduce
 from types import TracebackType
 from typing import Any, Final, NoReturn, Self
 
@@ -11,7 +12,7 @@ from dicore.interfaces.middleware import SupportsJoin, Suspended
 from dicore.task.context import Context
 from dicore.task.events import Events
 from dicore.task.order import check_order
-from dicore.task.part import Combined, Lock, Part, name_of, part_of, suspended_in
+from dicore.task.part import Combined, Lock, Part, name_of, part_of, suspended_in, wrapped
 
 __all__ = ["Task", "task"]
 
@@ -36,6 +37,7 @@ class Task(Events):
 
     def _reset(self) -> None:
         self._parts: tuple[Part, ...] = ()
+        self._wrappers: tuple[Callable[[Any], Any], ...] = ()
         self._suspended: list[Suspended] = []
         self._ctx = Context()
         self._looping = False
@@ -140,10 +142,33 @@ class Task(Events):
             TaskError: the task has not been started, or `fn` cannot be called with a context.
         """
         self._check_running("use")
-        self._parts = (*self._parts, part_of(fn, lock))
+        self._parts = (*self._parts, reduce(wrapped, self._wrappers, part_of(fn, lock)))
         member: Any = fn
         if isinstance(member, SupportsJoin):
             member.join_task(self)
+        return self
+
+    def use_wrapper(self, wrapper: Callable[[Callable[[Any], Any]], Callable[[Any], Any]]) -> Self:
+        """Puts a wrapper around every middleware that is, and that will be, in use.
+
+            timer = StepTimer()
+            task.use_wrapper(timer)
+
+        Args:
+            wrapper: A function of a middleware that returns a middleware. A combined one counts as
+                one. The wrapper used last is the outermost.
+
+        Raises:
+            TaskError: the task has not been started, or the wrapper returns no middleware.
+        """
+        self._check_running("use_wrapper")
+        if not callable(wrapper) or isinstance(wrapper, type):
+            raise TaskError(
+                f"a wrapper is a function of a middleware, got {wrapper!r}",
+                hint="task.use_wrapper(StepTimer())",
+            )
+        self._parts = tuple(wrapped(part, wrapper) for part in self._parts)
+        self._wrappers = (*self._wrappers, wrapper)
         return self
 
     def serial(self, *fns: Callable[[Any], Any]) -> Combined:
