@@ -30,10 +30,25 @@ from dicore.errors import (
     CheckpointVersionError,
     CheckpointWriteError,
 )
-from dicore.run.atomic import recover_one, replace_folder, temporary, write_synced
+from dicore.run.atomic import (
+    Stamp,
+    recover_one,
+    replace_folder,
+    stamp,
+    temporary,
+    write_synced,
+)
 from dicore.run.state_codec import Block, decode, encode
 
-__all__ = ["FORMAT_VERSION", "Manifest", "read_manifest", "read_state", "verify", "write_state"]
+__all__ = [
+    "FORMAT_VERSION",
+    "Manifest",
+    "read_manifest",
+    "read_state",
+    "stamps",
+    "verify",
+    "write_state",
+]
 
 FORMAT_VERSION: Final = 1
 """Raised when older versions of dicore could no longer read what this one writes."""
@@ -71,13 +86,16 @@ class Manifest:
 
 def write_state(
     path: Path, state: Mapping[str, Any], facts: Mapping[str, Any] | None = None
-) -> None:
+) -> list[Stamp | None]:
     """Writes a state as a folder that appears whole or not at all, in place of an older one.
 
     Args:
         path: The folder to make.
         state: See `state_codec.encode` for what it may hold.
         facts: Plain values to keep in the manifest.
+
+    Returns:
+        The stamps of its files, as `stamps` returns them for as long as nobody writes to them.
 
     Raises:
         CheckpointWriteError: something in it cannot be stored, or the disk refuses; what stood
@@ -89,10 +107,10 @@ def write_state(
         path.parent.mkdir(parents=True, exist_ok=True)
         _discard(unfinished)
         unfinished.mkdir()
-        size, digest = write_synced(unfinished / TENSORS, _safetensors(blocks))
-        files = {TENSORS: {"size": size, "sha256": digest}}
+        tensors = write_synced(unfinished / TENSORS, _safetensors(blocks))
+        files = {TENSORS: {"size": tensors.size, "sha256": tensors.sha256}}
         manifest = _sealed(skeleton, dict(facts or {}), files)
-        write_synced(unfinished / MANIFEST, (manifest,))
+        written = write_synced(unfinished / MANIFEST, (manifest,))
         replace_folder(unfinished, path)
     except BaseException as error:
         _discard(unfinished)
@@ -105,6 +123,12 @@ def write_state(
             hint="what was there before is untouched",
             context={"path": str(path), "errno": getattr(error, "errno", None)},
         ) from error
+    return [tensors.stamp, written.stamp]
+
+
+def stamps(path: Path) -> list[Stamp | None]:
+    """Returns the stamps of a checkpoint's files."""
+    return [stamp(path / name) for name in (TENSORS, MANIFEST)]
 
 
 def read_state(path: str | Path) -> Any:

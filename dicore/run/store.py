@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from dicore.errors import CheckpointError, CheckpointUnsafeError
-from dicore.run.atomic import displaced, recover
-from dicore.run.checkpoint import read_manifest, read_state, verify, write_state
+from dicore.run.atomic import Stamp, displaced, recover
+from dicore.run.checkpoint import read_manifest, read_state, stamps, verify, write_state
 
 __all__ = ["CheckpointStore", "checkpoint_name", "read_state", "write_state"]
 
@@ -64,6 +64,7 @@ class CheckpointStore:
         self.keep = max(keep, 1)
         self._facts = dict(facts or {})
         self._recovered = False
+        self._written: dict[str, list[Stamp | None]] = {}
 
     def save(
         self,
@@ -97,7 +98,7 @@ class CheckpointStore:
         facts = {**self._facts, "train_iter": train_iter, "env_step": env_step}
         if complete:
             facts["complete"] = True
-        write_state(path, state, facts)
+        self._written[path.name] = write_state(path, state, facts)
         self._prune()
         return path
 
@@ -200,11 +201,23 @@ class CheckpointStore:
             return
         newest = periodic[::-1]
         surplus = newest[self.keep :]
-        if not any(_is_whole(self.folder / name) for name in newest[: self.keep]):
-            whole = next((name for name in surplus if _is_whole(self.folder / name)), None)
+        if not any(map(self._is_whole, newest[: self.keep])):
+            whole = next((name for name in surplus if self._is_whole(name)), None)
             surplus = [name for name in surplus if name != whole]
         for name in surplus:
             shutil.rmtree(self.folder / name, ignore_errors=True)
+            self._written.pop(name, None)
+
+    def _is_whole(self, name: str) -> bool:
+        """Says whether it can be read; what nobody wrote to since it was saved is not read."""
+        path = self.folder / name
+        if self._written.get(name) == stamps(path):
+            return True
+        try:
+            verify(path)
+        except CheckpointError:
+            return False
+        return True
 
 
 def _identity(path: Path) -> tuple[str, int, int] | None:
@@ -214,14 +227,6 @@ def _identity(path: Path) -> tuple[str, int, int] | None:
     except OSError:
         return None
     return path.name, facts.st_ino, facts.st_ctime_ns
-
-
-def _is_whole(path: Path) -> bool:
-    try:
-        verify(path)
-    except CheckpointError:
-        return False
-    return True
 
 
 def _age(path: Path) -> tuple[int, int, str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -87,6 +88,7 @@ def test_the_last_verified_one_is_never_deleted(tmp_path: Path) -> None:
 
     def spoil(point: str) -> None:
         if point == "remove displaced" and (tmp_path / "iteration_2").exists():
+            time.sleep(0.05)  # clocks of file systems tick slowly
             file = tmp_path / "iteration_2" / "tensors.safetensors"
             file.write_bytes(file.read_bytes()[:-1] + b"\xff")
 
