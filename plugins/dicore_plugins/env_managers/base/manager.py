@@ -147,8 +147,10 @@ class BaseEnvManager(ManagedFleet):
             else:
                 break
 
-        if self._journal is not None:
-            self._journal.add(id_list, actions)
+        journal = self._journal
+        if journal is not None:
+            journal.steps.append((id_list, actions))
+            journal.count += 1
         books.clock += 1
         if books.clock >= books.deadline or not whole:
             books.tick(id_list, ended)
