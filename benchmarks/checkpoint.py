@@ -86,8 +86,9 @@ def saving(folder: Path) -> None:
     times: dict[str, list[float]] = {"save": [], "bare": [], "save, drop": []}
     for number in range(ROUNDS):
 
-        def save(into: CheckpointStore, name: str = f"iteration_{number}") -> Path:
-            return into.save(name, {"buffer": buffer.state_dict()}, train_iter=number)
+        def save(into: CheckpointStore, number: int = number) -> Path:
+            state = {"buffer": buffer.state_dict()}
+            return into.save(f"iteration_{number}", state, train_iter=number)
 
         times["bare"].append(seconds(lambda: write_bare(folder / "bare", content)))
         shutil.rmtree(folder / "bare")

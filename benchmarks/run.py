@@ -21,6 +21,7 @@ SCRIPTS = (
     "startup",
     "train_start",
     "share",
+    "checkpoint",
     "cartpole",
 )
 

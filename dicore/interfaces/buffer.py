@@ -107,7 +107,10 @@ class IBuffer(Protocol):
         """Drops all rows; ids go on rising."""
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns rows, cursors and the state of the random stream."""
+        """Returns rows, cursors and the state of the random stream.
+
+        The rows may be views: who keeps a state beyond the next push copies it.
+        """
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restores what `state_dict` returned; the stream of samples goes on as it would have."""

@@ -207,8 +207,8 @@ class Ring:
     # ---- state
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns the rows held, by slot, and the cursors."""
-        columns = self._tree([store[: self.count].copy() for store in self._stores])
+        """Returns the rows held, by slot, and the cursors; the rows are views, until a push."""
+        columns = self._tree([store[: self.count] for store in self._stores])
         return {
             "columns": columns if self.count else {},
             "cursor": self.cursor,
