@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -47,8 +48,10 @@ class RunLock:
 
     def release(self) -> None:
         """Lets go; harmless when repeated."""
+        if self._lock.is_locked:
+            with suppress(OSError):  # first: once it is released the file may be another's
+                Path(self._lock.lock_file).unlink()
         self._lock.release()
-        Path(self._lock.lock_file).unlink(missing_ok=True)
 
 
 def _locked(folder: Path) -> RunLockedError:

@@ -50,8 +50,11 @@ def test_two_runs_of_one_process_exclude_each_other(tmp_path: Path) -> None:
     with pytest.raises(RunLockedError, match="another process"):
         RunLock(tmp_path)
     first.release()
+    second = RunLock(tmp_path)
     first.release()
-    RunLock(tmp_path).release()
+    with pytest.raises(RunLockedError):
+        RunLock(tmp_path)
+    second.release()
     assert [each.name for each in tmp_path.iterdir()] == ["run.json"]
 
 
