@@ -18,6 +18,7 @@ Examples:
   dicore train -e CartPole-v1 -p dqn --max-env-step 50000 policy.learn.batch_size=128
   dicore train config.py -s 1 --exp-name runs/x
   dicore train --resume runs/x --max-env-step 100000
+  dicore train -e cartpole -p dqn --max-env-step 2000 --profile
   dicore -m serial --env cartpole --policy dqn --train_iter 100000 -s 0
 
 The config is the preset <env>_<policy> if there is one, below the config file, below the command
@@ -74,6 +75,12 @@ line. Training ends at the first of env.stop_value and the budgets. Exit code 0 
     "--trust",
     is_flag=True,
     help="With --resume: run code that the run's config names by path (./file.py:Class).",
+)
+@click.option(
+    "--profile",
+    is_flag=True,
+    help="Time each middleware and the inside of the learner; a table at the end, kept in"
+    " RUN/log/profile.json and profile.txt.",
 )
 @click.pass_context
 def command(ctx: click.Context, /, words: Sequence[str], config: str | None, **given: Any) -> None:

@@ -9,6 +9,7 @@ import gc
 import json
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
@@ -46,6 +47,7 @@ class TrainRequest:
             `overwrite` or `error`.
         resume: Folder of a run to go on with, from its latest complete checkpoint.
         trust: Run code that the config of a resumed run names by path.
+        profile: Time the training; the table goes to `log/profile.json` and `log/profile.txt`.
         argv: What `run.json` keeps as command line.
         own_process: The process exists for this training: say on stdout where things are, and
             put off garbage collection until the first step (a third of the time to start).
@@ -63,6 +65,7 @@ class TrainRequest:
     exist: Exist = "new"
     resume: str | PathLike[str] | None = None
     trust: bool = False
+    profile: bool = False
     argv: Sequence[str] = field(default_factory=lambda: tuple(sys.argv))
     own_process: bool = False
 
@@ -130,13 +133,24 @@ def _launch(request: TrainRequest, model: Any | None) -> Outcome:
     if folder is not None and (reason := _nothing_left(run)):
         return _nothing_to_do(run, reason, announce=request.own_process)
     run.start()
-    if not request.own_process:
-        return _train(pipeline, compiled, run, model)
-    run.at_first_step(_collect_again)
-    _announce_start(run, request, compiled)
-    outcome = _train(pipeline, compiled, run, model)
-    _announce_end(run)
+    if request.own_process:
+        run.at_first_step(_collect_again)
+        _announce_start(run, request, compiled)
+    with _profiled(run, wanted=request.profile) as timer:
+        outcome = _train(pipeline, compiled, run, model)
+    if request.own_process:
+        if timer is not None:
+            timer.show()
+        _announce_end(run)
     return outcome
+
+
+def _profiled(run: Run, *, wanted: bool) -> AbstractContextManager[Any]:
+    if not wanted:
+        return nullcontext()
+    from dicore.run.profile import profiled
+
+    return profiled(run)
 
 
 def _collect_again() -> None:

@@ -7,7 +7,7 @@ thread waits for it. Nothing is measured, and nothing costs anything, until some
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator
-from contextlib import suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import wraps
 from threading import get_ident
@@ -47,6 +47,7 @@ class SupportsProfile(Protocol):
 
 @dataclass(slots=True)
 class _Span:
+    name: str = ""
     calls: int = 0
     seconds: float = 0.0
     inside: dict[str, _Span] = field(default_factory=dict)
@@ -94,7 +95,7 @@ class StepTimer:
         @wraps(fn, assigned=("__doc__", "__module__"), updated=())
         def timed(ctx: Any) -> Any:
             if first and self._every and self._steps and self._steps % self._every == 0:
-                self._print()
+                self.show()
             return forward(ctx)
 
         timed.__name__ = timed.__qualname__ = base
@@ -108,7 +109,7 @@ class StepTimer:
         """
 
         def timed(*args: Any, **kwargs: Any) -> Any:
-            if get_ident() != self._thread:
+            if get_ident() != self._thread or self._here.name == name:
                 return fn(*args, **kwargs)
             outer, start = self._enter(name), perf_counter()
             try:
@@ -130,7 +131,11 @@ class StepTimer:
         """
         self.replace(owner, attribute, self.around(name, getattr(owner, attribute)))
         if rest:
-            self._rest[name] = rest
+            self.name_rest(name, rest)
+
+    def name_rest(self, name: str, rest: str) -> None:
+        """Says what the table calls the time in `name` that nothing inside of it accounts for."""
+        self._rest[name] = rest
 
     def replace(self, owner: Any, attribute: str, value: Any) -> None:
         """Sets an attribute of an object or class to something timed, until `end`."""
@@ -138,14 +143,39 @@ class StepTimer:
         before = getattr(owner, attribute)
 
         def undo() -> None:
+            if vars(owner).get(attribute) is not value:
+                return  # somebody has set it anew since
             if own:
                 setattr(owner, attribute, before)
             else:
-                with suppress(AttributeError):
-                    delattr(owner, attribute)
+                delattr(owner, attribute)
 
-        self._undo.append(undo)
+        self.at_end(undo)
         setattr(owner, attribute, value)
+
+    def at_end(self, callback: Callable[[], None]) -> None:
+        """Has `end` call something; what came last is undone first."""
+        self._undo.append(callback)
+
+    @contextmanager
+    def span(self, name: str) -> Iterator[None]:
+        """Times a block."""
+        if get_ident() != self._thread:
+            yield
+            return
+        outer, start = self._enter(name), perf_counter()
+        try:
+            yield
+        finally:
+            self._leave(outer, start, 1)
+
+    def account_for(self, whole: float, name: str) -> None:
+        """Names the time that was not measured: of `whole` seconds, what is outside of all spans.
+
+        Shares are parts of `whole` from then on.
+        """
+        inside = sum(span.seconds for span in self._root.inside.values())
+        self._root.inside[name] = _Span(name, 1, max(whole - inside, 0.0))
 
     def end(self) -> None:
         """Takes the timer away from what was patched; what was measured stays."""
@@ -160,14 +190,10 @@ class StepTimer:
             for row in span.rows((name,), self._rest)
         ]
 
-    def cells(self, whole: float | None = None) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-        """Returns the header and the lines of the table as texts.
-
-        Args:
-            whole: Seconds that shares are parts of; None takes the sum of all middleware.
-        """
+    def cells(self) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+        """Returns the header and the lines of the table as texts; shares are of the outer sum."""
         found = self.rows()
-        whole = sum(row.seconds for row in found if len(row.path) == 1) if whole is None else whole
+        whole = sum(row.seconds for row in found if len(row.path) == 1)
         lines: list[tuple[str, ...]] = [
             (
                 "  " * (len(row.path) - 1) + row.path[-1],
@@ -186,21 +212,22 @@ class StepTimer:
 
         return plain_table(*self.cells(), numbers=range(1, len(_HEADER)))
 
+    def show(self) -> None:
+        """Prints the table."""
+        from dicore.cli.table import write_table
+
+        write_table(*self.cells(), numbers=range(1, len(_HEADER)))
+
     @property
     def _steps(self) -> int:
         first = self._root.inside.get(self._names[0])
         return first.calls if first else 0
 
-    def _print(self) -> None:
-        from dicore.cli.table import write_table
-
-        write_table(*self.cells(), numbers=range(1, len(_HEADER)))
-
     def _enter(self, name: str) -> _Span:
         outer = self._here
         span = outer.inside.get(name)
         if span is None:
-            span = outer.inside[name] = _Span()
+            span = outer.inside[name] = _Span(name)
         self._here = span
         return outer
 

@@ -18,6 +18,7 @@ import numpy.typing as npt
 from dicore.config.coerce import as_config
 from dicore.data import Batch, EnvBatch, tree_paths
 from dicore.errors import ClosedError, EnvError, UsageError
+from dicore.task import StepTimer
 from dicore_plugins.collectors.block import Block
 from dicore_plugins.collectors.sample.config import SampleCollectorConfig
 from dicore_plugins.collectors.statistics import EpisodeStatistics
@@ -183,6 +184,10 @@ class SampleCollector:
             self.total_train_sample_count += len(data)
         self._log_statistics(train_iter)
         return data
+
+    def profile(self, timer: StepTimer) -> None:
+        """Puts a timer around the steps of the environments, until `timer.end`."""
+        timer.patch(self, "_step", "env step")
 
     def _wanted(self, n_sample: int | None) -> int:
         if self._closed:

@@ -17,6 +17,7 @@ from dicore.data import Batch
 from dicore.errors import HookError, UsageError
 from dicore.interfaces.hook import POSITIONS, ILearnerHook
 from dicore.run.store import CheckpointStore
+from dicore.task import StepTimer
 from dicore_plugins.hooks.forms import build_hooks
 from dicore_plugins.learners.base.config import BaseLearnerConfig
 from dicore_plugins.learners.base.dataloader import Dataloader
@@ -258,6 +259,14 @@ class BaseLearner:
         for hook in (each for hooks in self._hooks.values() for each in hooks):
             if hasattr(hook, "resume"):
                 hook.resume(self)
+
+    def profile(self, timer: StepTimer) -> None:
+        """Puts a timer around iterations, updates and hooks, until `timer.end`."""
+        from dicore_plugins.learners.base.profile import time_hooks, time_updates
+
+        timer.patch(self, "train", "learner")
+        timer.replace(self, "_policy", time_updates(timer, self._policy))
+        timer.replace(self, "_hooks", time_hooks(timer, self._hooks))
 
     def close(self) -> None:
         """Ends `start` at the next iteration and releases the source; harmless when repeated."""

@@ -1,0 +1,80 @@
+"""What a learner consists of, for a timer: the update with its backward pass and step, and hooks.
+
+Nothing is waited for: with a GPU, the times are those of launching its work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Any
+
+import torch
+from torch.optim.optimizer import (
+    register_optimizer_step_post_hook,
+    register_optimizer_step_pre_hook,
+)
+
+from dicore.interfaces.hook import ILearnerHook
+from dicore.task import StepTimer
+from dicore_plugins.optimizers.flat_adam import FlatAdam
+
+__all__ = ["TimedHook", "time_hooks", "time_updates"]
+
+
+class TimedHook:
+    """A hook under the clock; all but the call is the hook's own.
+
+    Args:
+        hook: The hook.
+        call: Calls it, timed.
+    """
+
+    def __init__(self, hook: ILearnerHook, call: Callable[[Any], None]) -> None:
+        self._hook = hook
+        self._call = call
+
+    def __call__(self, engine: Any) -> None:
+        self._call(engine)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._hook, name)
+
+
+def time_hooks(
+    timer: StepTimer, hooks: dict[str, list[ILearnerHook]]
+) -> dict[str, list[ILearnerHook]]:
+    """Returns hooks by position that do the same, each timed under its own name."""
+    return {
+        position: [TimedHook(each, timer.around(f"hook {each.name}", each)) for each in listed]
+        for position, listed in hooks.items()
+    }
+
+
+def time_updates(timer: StepTimer, mode: Any) -> Any:
+    """Returns a learn mode whose forward is timed, with the backward pass and the step in it."""
+    timer.patch(torch.Tensor, "backward", "backward")
+    timer.patch(FlatAdam, "step", "optimizer")
+    _time_torch_optimizers(timer)
+    if not hasattr(mode, "_replace"):  # made by hand: it is timed as a whole, by `train`
+        return mode
+    timer.name_rest("update", "forward and loss")
+    return mode._replace(forward=timer.around("update", mode.forward))
+
+
+def _time_torch_optimizers(timer: StepTimer) -> None:
+    """Times the step of every optimizer of torch's own family."""
+    running: list[AbstractContextManager[None]] = []
+
+    def begin(*_: Any) -> None:
+        running.append(timer.span("optimizer"))
+        running[-1].__enter__()
+
+    def finish(*_: Any) -> None:
+        running.pop().__exit__(None, None, None)
+
+    for handle in (
+        register_optimizer_step_pre_hook(begin),
+        register_optimizer_step_post_hook(finish),
+    ):
+        timer.at_end(handle.remove)
