@@ -51,6 +51,8 @@ class GymnasiumConfig(EnvConfig):
     def with_pictures(self) -> Self:
         """Returns this config with drawing switched on, for videos."""
         os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
+        if not {"DISPLAY", "WAYLAND_DISPLAY"} & os.environ.keys():
+            os.environ.setdefault("SDL_VIDEODRIVER", "dummy")  # pygame needs no screen
         return attrs.evolve(self, make_kwargs={**self.make_kwargs, "render_mode": "rgb_array"})
 
     def build(self, ctx: Any, **parts: Any) -> Any:

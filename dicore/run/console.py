@@ -2,26 +2,79 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Literal
 
-__all__ = ["is_terminal", "say"]
+__all__ = ["Level", "chatter", "is_quiet", "is_terminal", "say"]
+
+Level = Literal["quiet", "normal", "verbose"]
+
+_level: Level = "normal"
 
 
-def say(text: str) -> None:
-    """Prints a line at once; once the reader has gone (`| head`), lines vanish quietly."""
+def say(text: str, *, result: bool = False) -> None:
+    """Prints a line at once; once the reader has gone (`| head`), lines vanish quietly.
+
+    Args:
+        text: The line.
+        result: It is what the command was run for, and printed also when it should be quiet.
+    """
+    if is_quiet() and not result:
+        return
     try:
         print(text, flush=True)  # noqa: T201 - this is what a command says
     except UnicodeEncodeError:
         encoding = sys.stdout.encoding or "ascii"
-        say(text.encode(encoding, "backslashreplace").decode(encoding))
+        say(text.encode(encoding, "backslashreplace").decode(encoding), result=result)
     except BrokenPipeError:
         _discard_stdout()
 
 
+def is_quiet() -> bool:
+    """Says whether results and errors alone are wanted."""
+    return _level == "quiet"
+
+
 def is_terminal() -> bool:
     """Says whether stdout is a terminal that can redraw lines."""
-    return sys.stdout.isatty() and os.environ.get("TERM", "") != "dumb"
+    return not is_quiet() and sys.stdout.isatty() and os.environ.get("TERM", "") != "dumb"
+
+
+@contextmanager
+def chatter(level: Level) -> Iterator[None]:
+    """Lets the process say more or less within a block.
+
+    Args:
+        level: `quiet`: results and errors alone; `verbose`: also all that dicore's parts log, on
+            stderr; `normal`: as ever.
+    """
+    global _level  # noqa: PLW0603 - there is one console
+    before, _level = _level, level
+    logger = logging.getLogger("dicore")
+    plugins = logging.getLogger("dicore_plugins")
+    levels = {each: each.level for each in (logger, plugins)}
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("%(levelname)-7s %(name)s: %(message)s"))
+    root = logging.getLogger()
+    with warnings.catch_warnings():
+        if level == "quiet":
+            warnings.simplefilter("ignore")
+        if level == "verbose":
+            root.addHandler(handler)
+        for each in levels if level != "normal" else ():
+            each.setLevel(logging.DEBUG if level == "verbose" else logging.ERROR)
+        try:
+            yield
+        finally:
+            _level = before
+            root.removeHandler(handler)
+            for each, number in levels.items():
+                each.setLevel(number)
 
 
 def _discard_stdout() -> None:

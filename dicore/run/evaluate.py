@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from dicore.errors import CheckpointCorruptError, CheckpointError, ConfigError
+from dicore.config import bind
+from dicore.run.trained import Trained, find_trained, load_trained
 
-__all__ = ["Evaluation", "evaluate"]
+__all__ = ["Evaluation", "eval", "evaluate", "measure"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,11 +22,16 @@ class Evaluation:
         returns: Undiscounted return of each episode.
         checkpoint: What was loaded: a name in the run, or a path.
         seed: Seed of the episodes.
+        starts: `training`: the episodes that the training's log has for this checkpoint, once
+            more; `fresh`: others.
+        videos: Files that were recorded.
     """
 
     returns: list[float]
     checkpoint: str
     seed: int
+    starts: Literal["training", "fresh"] = "fresh"
+    videos: list[Path] = field(default_factory=list)
 
     @property
     def mean_return(self) -> float:
@@ -44,75 +51,138 @@ def evaluate(
     n_episode: int | None = None,
     seed: int | None = None,
     load_path: str | Path | None = None,
+    replay_path: str | Path | None = None,
+    overrides: Sequence[str] = (),
     trust: bool = False,
 ) -> Evaluation:
     """Runs episodes with the policy of a run.
 
+    With neither `n_episode` nor `seed` nor `overrides`, a checkpoint that the training evaluated
+    is measured on the very same episodes: the number is the log's. `best` was chosen by that
+    number, which flatters it; a seed of your own gives an unbiased one.
+
     Args:
-        run: The run's folder; its `config.json` says what to build.
+        run: The run's folder, whose `config.json` says what to build, or one of its checkpoints.
         n_episode: Number of episodes; None takes the config's.
         seed: Seed of the episodes; None takes the run's.
         load_path: Name or path of a checkpoint; None takes `best`, else the latest that is whole.
+        replay_path: Folder for a video of each episode; None: no videos.
+        overrides: `a.b=c`, above the run's config.
         trust: Run code that `config.json` names by a path instead of a registered name.
 
     Raises:
-        UsageError: the folder is not that of a run.
+        UsageError: the folder is not that of a run, or videos cannot be recorded.
         ConfigError: `config.json` names components that are not installed, or by a path.
         CheckpointError: there is no checkpoint, or it cannot be used.
     """
-    from dicore.run.folder import RunFolder
-    from dicore.run.store import CheckpointStore
+    trained = find_trained(run, load_path, seed=seed, overrides=overrides, trust=trust)
+    same = n_episode is None and seed is None and not overrides
+    return measure(trained, n_episode=n_episode, replay_path=replay_path, same_starts=same)
 
-    folder = RunFolder.open(run)
-    store = CheckpointStore(folder.checkpoints)
-    name = store.best_or_latest() if load_path is None else load_path
-    if name is None:
-        raise CheckpointError(
-            f"{folder}: no checkpoint that is whole", hint="name one with --load-path"
+
+def eval(  # noqa: A001 - the documents' name
+    input_cfg: Any,
+    seed: int | None = None,
+    load_path: str | Path | None = None,
+    replay_path: str | Path | None = None,
+    n_episode: int | None = None,
+) -> Evaluation:
+    """Measures a checkpoint by a config: the documents' form of `evaluate`.
+
+    Args:
+        input_cfg: `[main_config, create_config]`, one dict of both, the path of a file, the folder
+            of a run, or a `TrainRequest`.
+        seed: Seed of the episodes; None takes the config's.
+        load_path: The checkpoint's folder; None is possible for the folder of a run alone.
+        replay_path: Folder for a video of each episode; None: no videos.
+        n_episode: Number of episodes; None takes the config's.
+
+    Raises:
+        UsageError: there is no checkpoint to load, or videos cannot be recorded.
+        ConfigError: the config is wrong.
+        CheckpointError: the checkpoint cannot be used.
+    """
+    from dicore.errors import UsageError
+    from dicore.run.envs import spaces_of
+    from dicore.run.launch import TrainRequest, compile_request
+
+    if isinstance(input_cfg, str | Path) and Path(input_cfg).is_dir():
+        return evaluate(
+            input_cfg, n_episode=n_episode, seed=seed, load_path=load_path, replay_path=replay_path
         )
-    compiled = _compile(folder.config, seed, trust=trust)
-    policy, evaluator = _build(compiled, n_episode)
-    try:
-        policy.eval_mode.load_state_dict(_policy_state(store.load(name), str(name)))
-        result = evaluator.eval(n_episode=n_episode)
-    finally:
-        evaluator.close()
-    return Evaluation([float(each) for each in result.returns], str(name), compiled.seed)
+    ready = isinstance(input_cfg, TrainRequest)
+    request = input_cfg if ready else TrainRequest(config=input_cfg, seed=seed)
+    if load_path is None:
+        raise UsageError("what to evaluate is missing", hint="name a checkpoint with load_path")
+    compiled = compile_request(request)
+    compiled = bind(compiled, *spaces_of(compiled.env, compiled.seed))
+    trained = load_trained(compiled, load_path)
+    return measure(trained, n_episode=n_episode, replay_path=replay_path)
 
 
-def _compile(file: Path, seed: int | None, *, trust: bool) -> Any:
-    """Compiles the config of a run, which may come from anywhere: only names may choose code."""
-    from dicore.config import compile_config
+def measure(
+    trained: Trained,
+    *,
+    n_episode: int | None = None,
+    replay_path: str | Path | None = None,
+    same_starts: bool = False,
+) -> Evaluation:
+    """Runs episodes with a policy.
 
-    try:
-        return compile_config(str(file), seed=seed, names_only=not trust)
-    except ConfigError as error:
-        if "only names here" in error.message:
-            hint = "a run that names code by path is evaluated with --trust, if you trust it"
-            raise ConfigError(error.problems, hint=hint) from error
-        raise
+    Args:
+        trained: The policy.
+        n_episode: Number of episodes; None takes the config's.
+        replay_path: Folder for a video of each episode; None: no videos.
+        same_starts: Play the episodes that the training measured these parameters by, if it did.
 
-
-def _build(compiled: Any, n_episode: int | None) -> tuple[Any, Any]:
-    """Makes policy and evaluator, with no more environments than episodes."""
+    Raises:
+        UsageError: videos cannot be recorded.
+    """
     from dicore.run.build_context import BuildContext
     from dicore.run.envs import make_env_manager
     from dicore.run.rng import seed_everything
 
+    compiled = trained.compiled
+    folder = None if replay_path is None else Path(replay_path)
+    before = _videos(folder)
     seed_everything(compiled.seed)
-    manager = make_env_manager(compiled.env, "evaluator", compiled.seed, at_most=n_episode)
-    context = BuildContext(seed=compiled.seed).with_spaces(
-        manager.observation_space, manager.action_space
+    manager = make_env_manager(
+        compiled.env, "evaluator", compiled.seed, at_most=n_episode, recorder=_recorder(folder)
     )
-    policy = compiled.policy.build(context)
-    section = compiled.policy.eval.evaluator
-    return policy, section.build(context, env_manager=manager, policy=policy.eval_mode)
-
-
-def _policy_state(state: Any, name: str) -> Any:
     try:
-        return state["learner"]["policy"]
-    except (KeyError, TypeError):
-        raise CheckpointCorruptError(
-            f"checkpoint {name} holds no policy", hint="it was not written by a training run"
-        ) from None
+        context = BuildContext(seed=compiled.seed).with_spaces(
+            manager.observation_space, manager.action_space
+        )
+        policy, content = trained.build(context)
+        starts = content.starts if same_starts else None
+        if starts is not None:
+            manager.load_state_dict(starts)
+        section = compiled.policy.eval.evaluator
+        evaluator = section.build(context, env_manager=manager, policy=policy.eval_mode)
+        try:
+            returns = [float(each) for each in evaluator.eval(n_episode=n_episode).returns]
+        finally:
+            evaluator.close()
+    finally:
+        manager.close()
+    return Evaluation(
+        returns,
+        trained.name,
+        compiled.seed,
+        "fresh" if starts is None else "training",
+        sorted(_videos(folder) - before),
+    )
+
+
+def _recorder(folder: Path | None) -> Any:
+    if folder is None:
+        return None
+    from dicore.run.video import Recorder
+
+    return Recorder(folder)
+
+
+def _videos(folder: Path | None) -> set[Path]:
+    if folder is None or not folder.is_dir():
+        return set()
+    return {path for path in folder.iterdir() if not path.name.startswith(".")}

@@ -28,7 +28,7 @@ _FPS = 30
 class Recorder:
     """Records whole episodes into a folder, `env_<id>_episode_<n>_return_<r>.mp4` each.
 
-    A file appears when its episode has ended and is complete; episodes that are cut short leave
+    A file appears when its episode has ended and is complete; what still runs at the close leaves
     none. Playing is not changed by it. Environments that record by themselves
     (`enable_save_replay`) are left to do so.
 
@@ -122,8 +122,9 @@ class Film:
         return temporary(self._folder / name).with_suffix(".mp4")
 
     def begin(self, env: Any) -> None:
-        """Takes the first picture of an episode; what was unfinished is dropped."""
-        self.drop()
+        """Takes the first picture of an episode; one that still ran was cut here, and is kept."""
+        if self._writer is not None:
+            self._guarded(self._complete)
         if not self._broken:
             self._episode += 1
             self._total = 0.0
@@ -134,17 +135,25 @@ class Film:
         if self._broken or self._pending is None:
             return
         self._total += float(reward)
+        self._guarded(lambda: self._write(env))
+        if over and self._writer is not None:
+            self._guarded(self._complete)
+
+    def _guarded(self, write: Callable[[], None]) -> None:
+        """Writes; when the disk or ffmpeg refuses, playing goes on without a video."""
         try:
-            if self._writer is None:
-                self._open(env, self._pending)
-                self._writer.send(self._pending)
-            self._writer.send(_picture(env))
-            if over:
-                self._complete()
+            write()
         except (OSError, ValueError) as error:
             self._broken = True
             self.drop()
             _LOG.warning("videos of env %d are not written any more: %s", self._env_id, error)
+
+    def _write(self, env: Any) -> None:
+        if self._writer is None:
+            self._writer = self._opened(env, self._pending)
+            self._writer.send(None)
+            self._writer.send(self._pending)
+        self._writer.send(_picture(env))
 
     def drop(self) -> None:
         """Forgets the running episode and what was written of it."""
@@ -153,13 +162,13 @@ class Film:
             writer.close()
             self._unfinished.unlink(missing_ok=True)
 
-    def _open(self, env: Any, picture: Any) -> None:
+    def _opened(self, env: Any, picture: Any) -> Any:
         from imageio_ffmpeg import write_frames
 
         height, width = picture.shape[:2]
         fps = (getattr(env, "metadata", None) or {}).get("render_fps") or _FPS
         self._folder.mkdir(parents=True, exist_ok=True)
-        self._writer = write_frames(
+        return write_frames(
             str(self._unfinished),
             (width, height),
             fps=fps,
@@ -167,7 +176,6 @@ class Film:
             ffmpeg_log_level="error",
             output_params=["-movflags", "+faststart", "-threads", "1"],
         )
-        self._writer.send(None)
 
     def _complete(self) -> None:
         writer, self._writer, self._pending = self._writer, None, None

@@ -169,7 +169,7 @@ def test_eval_falls_back_past_a_broken_best(trained: tuple[Path, str], tmp_path:
         (["."], 2, "no config.json"),
         (["runs/x", "--load-path", "iteration_7"], 4, "no checkpoint there"),
         (["runs/x", "-n", "0"], 2, "range"),
-        (["--json"], 2, "missing argument 'RUN'"),
+        (["--json"], 2, "what to evaluate is missing"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )

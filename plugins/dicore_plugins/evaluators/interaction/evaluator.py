@@ -53,6 +53,7 @@ class InteractionEvaluator:
         self._fresh = False
         self._env = env_manager
         self._policy = policy
+        self._starts: dict[str, Any] | None = None
         self._forget()
 
     @classmethod
@@ -67,7 +68,6 @@ class InteractionEvaluator:
         self._in_a_row = 0
         self.best_return = float("-inf")
         self.last_result: EvalResult | None = None
-        self._starts: dict[str, Any] | None = None
         self._measured: dict[str, Any] | None = None
 
     # ---- what it is made of
