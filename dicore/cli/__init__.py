@@ -1,4 +1,4 @@
-"""The command line: `dicore COMMAND …`; a leading option means `train`.
+"""The command line: `dicore COMMAND …`; a leading option means `train`, with `-m eval` `eval`.
 
 An error that dicore raises on purpose is printed as `error: …`, a line per problem, and ends the
 process with the exit code of its class; a traceback is shown with `--debug` or `DICORE_DEBUG=1`.
@@ -8,11 +8,20 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
 from collections.abc import Sequence
+from typing import TextIO
 
 __all__ = ["main"]
 
 _OWN = frozenset({"-h", "--help", "--version"})
+_SWITCHES = {
+    "--debug": "DICORE_DEBUG",
+    "--names-only": "DICORE_NAMES_ONLY",
+    "--no-plugins": "DICORE_NO_PLUGINS",
+    "--strict-plugins": "DICORE_STRICT_PLUGINS",
+}
+_FILE = "--plugin"
 _INTERRUPTED = 130
 _READER_GONE = 141
 
@@ -23,10 +32,27 @@ def main(argv: Sequence[str] | None = None) -> int:
     Args:
         argv: The words after `dicore`; None for those of the process.
     """
-    arguments, debug = _arguments(list(sys.argv[1:] if argv is None else argv))
+    arguments, said = _arguments(list(sys.argv[1:] if argv is None else argv))
+    if said.get("DICORE_PLUGINS", "").endswith(_FILE):
+        sys.stderr.write(f"error: {_FILE} needs a file\n")
+        return 2
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")
+    if warnings.showwarning.__module__ == "warnings":  # nobody else collects them
+        warnings.showwarning = _show_warning
+    before = dict(os.environ)
+    os.environ.update(said)
+    try:
+        return _main(arguments)
+    finally:
+        for name in said:
+            os.environ.pop(name)
+            os.environ.update({name: before[name]} if name in before else {})
+
+
+def _main(arguments: list[str]) -> int:
+    debug = os.environ.get("DICORE_DEBUG", "") not in ("", "0")
     try:
         code = _run(arguments, debug=debug)
         sys.stdout.flush()
@@ -39,16 +65,59 @@ def main(argv: Sequence[str] | None = None) -> int:
     return code
 
 
-def _arguments(words: list[str]) -> tuple[list[str], bool]:
-    """Takes `--debug` out, wherever it stands, and puts the command where there is none."""
-    ours = words.index("--") if "--" in words else len(words)
-    kept = [word for word in words[:ours] if word != "--debug"] + words[ours:]
-    debug = len(kept) < len(words) or os.environ.get("DICORE_DEBUG", "") not in ("", "0")
+def _arguments(words: list[str]) -> tuple[list[str], dict[str, str]]:
+    """Takes out what holds for every command, and puts the command where there is none.
+
+    Returns:
+        The words left, and the variables of the environment that the others stand for.
+    """
+    end = words.index("--") if "--" in words else len(words)
+    kept: list[str] = []
+    said: dict[str, str] = {}
+    files: list[str] = []
+    todo = iter(words[:end])
+    for word in todo:
+        if word in _SWITCHES:
+            said[_SWITCHES[word]] = "1"
+        elif word == _FILE or word.startswith(f"{_FILE}="):
+            file = word.removeprefix(f"{_FILE}=") if "=" in word else next(todo, "")
+            files.append(os.path.abspath(file) if file else _FILE)  # noqa: PTH100 - pathlib is slow here
+        else:
+            kept.append(word)
+    if files:
+        held = os.environ.get("DICORE_PLUGINS", "")
+        said["DICORE_PLUGINS"] = os.pathsep.join([*filter(None, [held]), *files])
+    kept += words[end:]
     if not kept:
-        return ["--help"], debug
+        return ["--help"], said
     if kept[0].startswith("-") and kept[0] not in _OWN:
-        return ["train", *kept], debug
-    return kept, debug
+        return _mode(kept), said
+    return kept, said
+
+
+def _mode(words: list[str]) -> list[str]:
+    """Puts the command before the documents' form: `-m eval …` evaluates, all else trains."""
+    for at, word in enumerate(words):
+        if word in ("-m", "--mode") and words[at + 1 : at + 2] == ["eval"]:
+            return ["eval", *words[:at], *words[at + 2 :]]
+        if word in ("-meval", "--mode=eval"):
+            return ["eval", *words[:at], *words[at + 1 :]]
+    return ["train", *words]
+
+
+def _show_warning(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
+    """Writes a warning of ours as a line for people, any other as Python does."""
+    text = f"warning: {message}\n"
+    if not category.__module__.startswith("dicore"):
+        text = warnings.formatwarning(message, category, filename, lineno, line)
+    (file or sys.stderr).write(text)
 
 
 def _run(arguments: list[str], *, debug: bool) -> int:

@@ -47,6 +47,8 @@ def command(
     entries = _entries(registry, kind)
     if load:
         entries = [_loaded(registry, entry) for entry in entries]
+    if status in (None, "deprecated", "ok", "conflict", "shadowed"):
+        entries = [registry.judged(entry) for entry in entries]
     if status is not None:
         entries = [entry for entry in entries if entry.status == status]
     if dist is not None:
@@ -131,7 +133,8 @@ def _write_table(registry: Registry, rows: Sequence[tuple[Entry, str]], kind: st
         write_table(_HEADER, [_row(entry, summary) for entry, summary in rows])
     entries = [entry for entry, _ in rows]
     problems = [entry for entry in entries if entry.status in _PROBLEMS]
-    lines = [f"{_count(len(entries), 'component')}, {_count(len(problems), 'problem')}"]
+    more = " (dicore doctor)" if problems else ""
+    lines = [f"{_count(len(entries), 'component')}, {_count(len(problems), 'problem')}{more}"]
     for entry in problems:
         at = f"{entry.kind}/{entry.name} ({entry.provider})"
         lines.append(f"{at}: {entry.status}: {entry.reason}")

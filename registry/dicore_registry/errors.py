@@ -57,6 +57,10 @@ class UnknownComponentError(RegistryError, LookupError):
     """A config names a component that nothing installed provides."""
 
 
+class RetiredWarning(FutureWarning):
+    """A config uses a name that has been replaced by another."""
+
+
 class PluginWarning(UserWarning):
     """A plugin does not work and is left out; everything else goes on."""
 

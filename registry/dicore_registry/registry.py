@@ -18,6 +18,7 @@ from dicore_registry.errors import (
     DicoreError,
     PluginLoadError,
     RegistryError,
+    RetiredWarning,
     UnknownComponentError,
 )
 from dicore_registry.extras import lacking
@@ -356,7 +357,7 @@ class Registry:
         text = f"{entry.label} is called '{stone.to}' since {stone.since}"
         if text not in self._warned:
             self._warned.add(text)
-            warnings.warn(explain.at(where, text), FutureWarning, stacklevel=4)
+            warnings.warn(explain.at(where, text), RetiredWarning, stacklevel=4)
         return self.find(entry.kind, f"{entry.dist}/{stone.to}", where)
 
     def registering(

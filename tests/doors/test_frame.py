@@ -136,7 +136,56 @@ class TestWords:
     def test_debug_belongs_to_the_program_after_two_dashes(self) -> None:
         from dicore.cli import _arguments
 
-        assert _arguments(["echo", "--", "--debug"]) == (["echo", "--", "--debug"], False)
+        assert _arguments(["echo", "--", "--debug"]) == (["echo", "--", "--debug"], {})
+
+    @pytest.mark.parametrize(
+        ("words", "arguments", "said"),
+        [
+            (["list", "--no-plugins"], ["list"], {"DICORE_NO_PLUGINS": "1"}),
+            (["--names-only", "-e", "x"], ["train", "-e", "x"], {"DICORE_NAMES_ONLY": "1"}),
+            (
+                ["list", "--plugin", "/a.py", "--plugin=/b.py"],
+                ["list"],
+                {"DICORE_PLUGINS": "/a.py:/b.py"},
+            ),
+            (["--strict-plugins"], ["--help"], {"DICORE_STRICT_PLUGINS": "1"}),
+        ],
+    )
+    def test_switches_may_stand_anywhere(
+        self, words: list[str], arguments: list[str], said: dict[str, str]
+    ) -> None:
+        from dicore.cli import _arguments
+
+        assert _arguments(words) == (arguments, said)
+
+    def test_a_switch_holds_for_this_command_alone(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        import os
+
+        from dicore.cli import main
+
+        monkeypatch.setenv("DICORE_NAMES_ONLY", "0")
+        assert main(["--version", "--no-plugins", "--names-only"]) == 0
+        assert "DICORE_NO_PLUGINS" not in os.environ
+        assert os.environ["DICORE_NAMES_ONLY"] == "0"
+
+    def test_plugin_wants_a_file(self, commands: World) -> None:
+        done = commands.dicore("list", "--plugin")
+        assert (done.returncode, done.stderr) == (2, "error: --plugin needs a file\n")
+
+    def test_a_file_given_by_plugin_is_listed(self, world: World) -> None:
+        (world.folder / "mine.py").write_text(
+            "import dicore\n\n@dicore.register('policy', 'mine')\nclass Mine:\n    'One file.'\n"
+        )
+        done = world.dicore("list", "policy", "--plugin", "mine.py")
+        line = next(line for line in done.stdout.splitlines() if " mine " in line)
+        assert line.split() == ["policy", "mine", "ok", "local", "One", "file."]
+        (world.folder / "mine.py").write_text("1 / 0")
+        done = world.dicore("list", "policy", "--plugin", "mine.py")
+        assert done.returncode == 0
+        assert done.stderr == (
+            f"warning: plugin {world.folder / 'mine.py'}: failed to import: "
+            "ZeroDivisionError: division by zero\n"
+        )
 
 
 class TestErrors:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import pickle
 import subprocess
 import sys
 import warnings
+from multiprocessing.reduction import ForkingPickler
 from pathlib import Path
 
 import pytest
@@ -198,13 +198,15 @@ class TestFiles:
         registry = project(two, '[tool.dicore]\nplugins = ["my.own.py"]')
         file = two.folder.parent / "project" / "my.own.py"
         file.write_text(MINE.replace("dicore_registry import", "dicore import"))
-        sent = pickle.dumps(registry.resolve("policy", "mine").target)
+        sent = bytes(ForkingPickler.dumps(registry.resolve("policy", "mine").target))
         code = (
             "import sys, pickle, dicore_registry; "
             "print(pickle.load(sys.stdin.buffer).__doc__, dicore_registry.default().find("
             "'policy', 'mine').dist)"
         )
-        done = subprocess.run([sys.executable, "-c", code], input=sent, capture_output=True)
+        done = subprocess.run(
+            [sys.executable, "-c", code], input=sent, capture_output=True, check=False
+        )
         assert done.stdout.decode().strip() == "A policy of one file. local", done.stderr.decode()
 
 
