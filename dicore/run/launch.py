@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, Any, Final
 from dicore.config import Compiled, bind, compile_config
 from dicore.errors import ConfigError, DicoreError, UnknownComponentError, UsageError
 from dicore.interfaces.pipeline import SupportsCheck
+from dicore.plugins.manager import Plugins, load_plugins
+from dicore.run.resume import compile_resumed, nothing_left, refuse_changes, resumed_folder
 
 if TYPE_CHECKING:
     from dicore.run.folder import Exist, RunFolder
@@ -70,10 +72,6 @@ class TrainRequest:
     own_process: bool = False
 
 
-_CHANGEABLE: Final = ("pipeline.", "env.stop_value", "env.n_evaluator_episode")
-"""What a resumed run may be told anew: how long it lasts and what it shows, not what it learns."""
-
-
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """How a training ended.
@@ -115,9 +113,9 @@ def launch(config: Any = None, *, model: Any | None = None, **wishes: Any) -> Ou
 
 
 def _launch(request: TrainRequest, model: Any | None) -> Outcome:
-    folder = _resumed_folder(request)
+    folder = resumed_folder(request)
     if folder is not None and request.resume is not None:
-        compiled = _compile_resumed(request, folder)
+        compiled = compile_resumed(request, folder)
     else:
         compiled = compile_request(request)
     from dicore.run.build_context import BuildContext
@@ -125,19 +123,23 @@ def _launch(request: TrainRequest, model: Any | None) -> Outcome:
 
     compiled = bind(compiled, *spaces_of(compiled.env, compiled.seed))
     if folder is not None:
-        _refuse_changes(compiled, folder, trust=request.trust)
+        refuse_changes(compiled, folder, trust=request.trust)
     pipeline = compiled.pipeline.build(BuildContext(seed=compiled.seed))
     if isinstance(pipeline, SupportsCheck):
         pipeline.check(compiled)
-    run = _prepare(compiled, request, folder)
-    if folder is not None and (reason := _nothing_left(run)):
+    plugins = load_plugins()
+    facts = {"cfg": compiled.cfg, "provenance": compiled.components, "compiled": compiled}
+    plugins.call("dicore_config_compiled", **facts)
+    run = _prepare(compiled, request, folder, plugins)
+    if folder is not None and (reason := nothing_left(run)):
         return _nothing_to_do(run, reason, announce=request.own_process)
     run.start()
+    plugins.call("dicore_run_started", run=run)
     if request.own_process:
         run.at_first_step(_collect_again)
-        _announce_start(run, request, compiled)
+        _announce_start(run, request, compiled, plugins)
     with _profiled(run, wanted=request.profile) as timer:
-        outcome = _train(pipeline, compiled, run, model)
+        outcome = _train(pipeline, compiled, run, model, plugins)
     if request.own_process:
         if timer is not None:
             timer.show()
@@ -224,97 +226,12 @@ def _silent(error: ConfigError) -> dict[str, Any]:
     return {path: value for path, value in _SILENT.items() if path in missing}
 
 
-def _folder_name(compiled: Compiled, request: TrainRequest) -> str:
+def folder_name(compiled: Compiled, request: TrainRequest) -> str:
     from dicore.run.folder import default_name
 
     return compiled.exp_name or default_name(
         _env_label(compiled, request.env), compiled.policy.type, compiled.seed
     )
-
-
-def _resumed_folder(request: TrainRequest) -> RunFolder | None:
-    """Returns the folder of the run to go on with; None for a new run.
-
-    Raises:
-        UsageError: there is no run in it, or more is asked than to go on.
-    """
-    from dicore.run.folder import EXIST, RunFolder
-
-    if request.exist not in EXIST:
-        raise UsageError(f"exist: no '{request.exist}'", hint=f"one of {', '.join(EXIST)}")
-    if request.resume is None:
-        if request.exist != "resume":
-            return None
-        path = Path(_folder_name(compile_request(request), request))
-        return RunFolder.open(path) if path.exists() else None
-    names = ("config", "mode", "env", "policy", "seed", "exp_name")
-    given = [name for name in names if getattr(request, name) is not None]
-    if given:
-        raise UsageError(
-            f"a resumed run keeps its own config; given beside it: {', '.join(given)}",
-            hint="to train something else with it, give RUN/config.json as a config file",
-        )
-    return RunFolder.open(Path(request.resume))
-
-
-def _compile_resumed(request: TrainRequest, folder: RunFolder) -> Compiled:
-    """Compiles the config that a run has written, with new limits if there are any.
-
-    Raises:
-        UsageError: something else than its limits should change.
-        ConfigError: it names components that are not installed, or code by path.
-    """
-    fixed = [text for text in request.overrides if not text.startswith(_CHANGEABLE)]
-    if fixed:
-        raise UsageError(
-            f"a resumed run keeps its own config: {', '.join(fixed)} cannot change it",
-            hint=f"pipeline.* and env.stop_value can; start a new run from {folder.config} instead",
-        )
-    limits = {
-        "pipeline.max_env_step": request.max_env_step,
-        "pipeline.max_train_iter": request.max_train_iter,
-    }
-    given = {path: value for path, value in limits.items() if value is not None}
-    overrides = [*([json.dumps(given)] if given else []), *request.overrides]
-    return compile_config(str(folder.config), overrides=overrides, names_only=not request.trust)
-
-
-def _refuse_changes(compiled: Compiled, folder: RunFolder, *, trust: bool) -> None:
-    """Makes sure that a run goes on with the config that it has.
-
-    Raises:
-        UsageError: something else than its limits differs.
-    """
-    from dicore.config import differences
-
-    before = compile_config(str(folder.config), names_only=not trust)
-    changed = [
-        path
-        for path in differences(compiled, before)
-        if not path.startswith(_CHANGEABLE) and path != "exp_name"
-    ]
-    if changed:
-        raise UsageError(
-            f"{folder}: was trained with another config: {', '.join(changed[:5])}"
-            + (f" and {len(changed) - 5} more" if len(changed) > 5 else ""),
-            hint="--exist new starts afresh in a sibling folder",
-        )
-
-
-def _nothing_left(run: Run) -> str:
-    """Says why a run to be resumed is over already, or nothing."""
-    from dicore.run.record import result_of
-
-    limits, reached = run.limits, run.reached
-    for what, most in (("env_step", limits.max_env_step), ("train_iter", limits.max_train_iter)):
-        if most is not None and reached[what] >= most:
-            return f"{what} {reached[what]} of at most {most}: give more by --max-{what}".replace(
-                "_", "-"
-            )
-    before = result_of(run.folder.record)
-    if before.get("stop") and (before.get("best_return") or 0.0) >= limits.stop_value:
-        return f"the stop value {limits.stop_value:g} was reached; env.stop_value=inf goes on"
-    return ""
 
 
 def _nothing_to_do(run: Run, reason: str, *, announce: bool) -> Outcome:
@@ -326,7 +243,9 @@ def _nothing_to_do(run: Run, reason: str, *, announce: bool) -> Outcome:
     return Outcome(None, run, 0)
 
 
-def _prepare(compiled: Compiled, request: TrainRequest, resumed: RunFolder | None) -> Run:
+def _prepare(
+    compiled: Compiled, request: TrainRequest, resumed: RunFolder | None, plugins: Plugins
+) -> Run:
     """Makes the folder with its config, and the run with its streams and loggers."""
     from dicore.config import write_config
     from dicore.run.build_context import BuildContext
@@ -336,10 +255,11 @@ def _prepare(compiled: Compiled, request: TrainRequest, resumed: RunFolder | Non
 
     context = BuildContext(seed=compiled.seed)
     loggers = [each.build(context) for each in compiled.pipeline.logger]
-    folder = resumed or RunFolder.prepare(_folder_name(compiled, request), request.exist)
+    loggers += plugins.call("dicore_make_logger", cfg=compiled.cfg)
+    folder = resumed or RunFolder.prepare(folder_name(compiled, request), request.exist)
     if resumed is None:
         write_config(compiled, folder.path)
-    return Run(
+    run = Run(
         folder,
         seed_everything(compiled.seed),
         argv=request.argv,
@@ -352,6 +272,10 @@ def _prepare(compiled: Compiled, request: TrainRequest, resumed: RunFolder | Non
         ),
         resume=resumed is not None,
     )
+    run.learner_hooks = plugins.lines("dicore_default_learner_hooks", cfg=compiled.cfg)
+    if compiled.policy.cuda:
+        run.device = plugins.first("dicore_pick_device", cfg=compiled.cfg) or ""
+    return run
 
 
 def _env_label(compiled: Compiled, asked: str | None) -> str:
@@ -363,19 +287,25 @@ def _env_label(compiled: Compiled, asked: str | None) -> str:
     return str(env_id) if env_id and told else compiled.env.type
 
 
-def _train(pipeline: Any, compiled: Compiled, run: Run, model: Any | None) -> Outcome:
+def _train(
+    pipeline: Any, compiled: Compiled, run: Run, model: Any | None, plugins: Plugins
+) -> Outcome:
     from dicore.run.signals import StopNow, stop_on_signals
+
+    def finish(status: str, error: str = "") -> None:
+        run.finish(status, error)
+        plugins.call("dicore_run_finished", run=run, status=status)
 
     try:
         with stop_on_signals(run.stop):
-            policy = pipeline.run(compiled, run, model=model)
+            policy = plugins.run(lambda: pipeline.run(compiled, run, model=model), run=run)
     except StopNow as stop:
-        run.finish("interrupted", str(stop))
+        finish("interrupted", str(stop))
         return Outcome(None, run, 128 + stop.number)
     except BaseException as error:
-        run.finish("failed", _brief(error))
+        finish("failed", _brief(error))
         raise
-    run.finish("interrupted" if run.stop.signal is not None else "done")
+    finish("interrupted" if run.stop.signal is not None else "done")
     return Outcome(policy, run, run.stop.exit_code)
 
 
@@ -384,11 +314,13 @@ def _brief(error: BaseException) -> str:
     return f"{type(error).__name__}: {text}"
 
 
-def _announce_start(run: Run, request: TrainRequest, compiled: Compiled) -> None:
+def _announce_start(run: Run, request: TrainRequest, compiled: Compiled, plugins: Plugins) -> None:
     from dicore.run.console import say
 
     label = _env_label(compiled, request.env)
     say(f"training {compiled.policy.type} on {label}, seed {compiled.seed}, in {run.folder}")
+    for line in plugins.lines("dicore_report_header", run=run):
+        say(line)
 
 
 def _announce_end(run: Run) -> None:
@@ -399,9 +331,11 @@ def _announce_end(run: Run) -> None:
     ending = {True: "stop value reached", False: "budget spent"}[result.stop]
     if run.stop_requested:
         ending = "stopped"
+    where = f", in {run.folder}" if is_quiet() else ""
     say(
         f"{ending}: best mean return {best} after {result.env_step} env steps,"
-        f" {result.train_iter} updates, {result.wall_s:.1f} s"
+        f" {result.train_iter} updates, {result.wall_s:.1f} s{where}",
+        result=True,
     )
     kept: Mapping[str, str] = {
         "curve": f"tensorboard --logdir {run.folder}   (numbers: {run.folder.metrics})",

@@ -69,6 +69,8 @@ class Run:
 
     Attributes:
         resumed_from: Name of the checkpoint that a resumed run goes on from, if there is one.
+        device: The CUDA device that a plugin picked (`cuda:1`); "" for the first.
+        learner_hooks: Hooks that plugins add to every learner of the run.
         deferring: Periodic checkpoints wait for the end of a step, where training can go on from;
             set by pipelines that call `save_due`.
     """
@@ -109,6 +111,8 @@ class Run:
         self._parts: dict[str, Stateful] = {"streams": streams, "run": _Progress(self)}
         self._lock: RunLock | None = None
         self._earlier = 0.0
+        self.device = ""
+        self.learner_hooks: list[Any] = []
         self.deferring = False
         self._due = False
         self._bulky: set[str] = set()

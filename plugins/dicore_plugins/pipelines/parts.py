@@ -49,6 +49,10 @@ def build_parts(cfg: Any, run: Any | None = None, *, model: Any | None = None) -
         run=run,
     )
     log = None if run is None else run.log
+    if run is not None and run.device:
+        import torch
+
+        torch.cuda.set_device(run.device)  # what `cuda` means from here on
     policy = cfg.policy.build(ctx, model=model)
     parts = Parts(
         policy=policy,
@@ -64,6 +68,8 @@ def build_parts(cfg: Any, run: Any | None = None, *, model: Any | None = None) -
         buffer=None if cfg.policy.on_policy else cfg.policy.other.replay_buffer.build(ctx),
     )
     if run is not None:
+        for hook in run.learner_hooks:
+            parts.learner.register_hook(hook)
         for name in ("learner", "collector_env", "collector", "evaluator", "buffer"):
             part = getattr(parts, name)
             if part is not None:
