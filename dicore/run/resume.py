@@ -1,0 +1,106 @@
+"""Going on with a run: which one, with what config, and whether there is anything left to do."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from dicore.config import Compiled, compile_config
+from dicore.errors import UsageError
+
+if TYPE_CHECKING:
+    from dicore.run.folder import RunFolder
+    from dicore.run.launch import TrainRequest
+    from dicore.run.run import Run
+
+__all__ = ["compile_resumed", "nothing_left", "refuse_changes", "resumed_folder"]
+
+_CHANGEABLE: Final = ("pipeline.", "env.stop_value", "env.n_evaluator_episode")
+"""What a resumed run may be told anew: how long it lasts and what it shows, not what it learns."""
+
+
+def resumed_folder(request: TrainRequest) -> RunFolder | None:
+    """Returns the folder of the run to go on with; None for a new run.
+
+    Raises:
+        UsageError: there is no run in it, or more is asked than to go on.
+    """
+    from dicore.run.folder import EXIST, RunFolder
+    from dicore.run.launch import compile_request, folder_name
+
+    if request.exist not in EXIST:
+        raise UsageError(f"exist: no '{request.exist}'", hint=f"one of {', '.join(EXIST)}")
+    if request.resume is None:
+        if request.exist != "resume":
+            return None
+        path = Path(folder_name(compile_request(request), request))
+        return RunFolder.open(path) if path.exists() else None
+    names = ("config", "mode", "env", "policy", "seed", "exp_name")
+    given = [name for name in names if getattr(request, name) is not None]
+    if given:
+        raise UsageError(
+            f"a resumed run keeps its own config; given beside it: {', '.join(given)}",
+            hint="to train something else with it, give RUN/config.json as a config file",
+        )
+    return RunFolder.open(Path(request.resume))
+
+
+def compile_resumed(request: TrainRequest, folder: RunFolder) -> Compiled:
+    """Compiles the config that a run has written, with new limits if there are any.
+
+    Raises:
+        UsageError: something else than its limits should change.
+        ConfigError: it names components that are not installed, or code by path.
+    """
+    fixed = [text for text in request.overrides if not text.startswith(_CHANGEABLE)]
+    if fixed:
+        raise UsageError(
+            f"a resumed run keeps its own config: {', '.join(fixed)} cannot change it",
+            hint=f"pipeline.* and env.stop_value can; start a new run from {folder.config} instead",
+        )
+    limits = {
+        "pipeline.max_env_step": request.max_env_step,
+        "pipeline.max_train_iter": request.max_train_iter,
+    }
+    given = {path: value for path, value in limits.items() if value is not None}
+    overrides = [*([json.dumps(given)] if given else []), *request.overrides]
+    return compile_config(str(folder.config), overrides=overrides, names_only=not request.trust)
+
+
+def refuse_changes(compiled: Compiled, folder: RunFolder, *, trust: bool) -> None:
+    """Makes sure that a run goes on with the config that it has.
+
+    Raises:
+        UsageError: something else than its limits differs.
+    """
+    from dicore.config import differences
+
+    before = compile_config(str(folder.config), names_only=not trust)
+    changed = [
+        path
+        for path in differences(compiled, before)
+        if not path.startswith(_CHANGEABLE) and path != "exp_name"
+    ]
+    if changed:
+        raise UsageError(
+            f"{folder}: was trained with another config: {', '.join(changed[:5])}"
+            + (f" and {len(changed) - 5} more" if len(changed) > 5 else ""),
+            hint="--exist new starts afresh in a sibling folder",
+        )
+
+
+def nothing_left(run: Run) -> str:
+    """Says why a run to be resumed is over already, or nothing."""
+    from dicore.run.record import result_of
+
+    limits, reached = run.limits, run.reached
+    for what, most in (("env_step", limits.max_env_step), ("train_iter", limits.max_train_iter)):
+        if most is not None and reached[what] >= most:
+            return f"{what} {reached[what]} of at most {most}: give more by --max-{what}".replace(
+                "_", "-"
+            )
+    before = result_of(run.folder.record)
+    if before.get("stop") and (before.get("best_return") or 0.0) >= limits.stop_value:
+        return f"the stop value {limits.stop_value:g} was reached; env.stop_value=inf goes on"
+    return ""
