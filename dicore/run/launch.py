@@ -324,7 +324,7 @@ def _announce_start(run: Run, request: TrainRequest, compiled: Compiled, plugins
 
 
 def _announce_end(run: Run) -> None:
-    from dicore.run.console import say
+    from dicore.run.console import is_quiet, say
 
     result = run.result
     best = "none" if result.best_return is None else f"{result.best_return:.1f}"
