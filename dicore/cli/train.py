@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from dicore.cli.verbosity import verbosity
 from dicore.errors import UsageError
 
 __all__ = ["command"]
@@ -17,6 +18,7 @@ Examples:
   dicore train -e cartpole -p dqn -s 0
   dicore train -e CartPole-v1 -p dqn --max-env-step 50000 policy.learn.batch_size=128
   dicore train config.py -s 1 --exp-name runs/x
+  dicore train -e cartpole -p dqn -s 0 -s 1 -s 2 --jobs 3
   dicore train --resume runs/x --max-env-step 100000
   dicore train -e cartpole -p dqn --max-env-step 2000 --profile
   dicore -m serial --env cartpole --policy dqn --train_iter 100000 -s 0
@@ -33,7 +35,20 @@ line. Training ends at the first of env.stop_value and the budgets. Exit code 0 
 @click.option("-c", "--config", metavar="FILE", help="Config file: .py, .yaml, .toml or .json.")
 @click.option("-e", "--env", metavar="NAME", help="Environment, or a gymnasium id.")
 @click.option("-p", "--policy", metavar="NAME", help="Algorithm (dicore list policy).")
-@click.option("-s", "--seed", type=click.IntRange(0), help="Seed of everything random.")
+@click.option(
+    "-s",
+    "--seed",
+    "seeds",
+    type=click.IntRange(0),
+    multiple=True,
+    help="Seed of everything random; given several times: a run each, and a summary.",
+)
+@click.option(
+    "--jobs",
+    type=click.IntRange(1),
+    default=1,
+    help="Runs of several seeds that train at a time, in processes of their own.  [default: 1]",
+)
 @click.option(
     "--exp-name",
     "--exp_name",
@@ -82,8 +97,17 @@ line. Training ends at the first of env.stop_value and the budgets. Exit code 0 
     help="Time each middleware and the inside of the learner; a table at the end, kept in"
     " RUN/log/profile.json and profile.txt.",
 )
+@verbosity
 @click.pass_context
-def command(ctx: click.Context, /, words: Sequence[str], config: str | None, **given: Any) -> None:
+def command(
+    ctx: click.Context,
+    /,
+    words: Sequence[str],
+    config: str | None,
+    seeds: tuple[int, ...],
+    jobs: int,
+    **given: Any,
+) -> None:
     """Trains a policy in an environment and keeps the run in a folder."""
     from dicore.run.launch import TrainRequest, launch
 
@@ -100,6 +124,11 @@ def command(ctx: click.Context, /, words: Sequence[str], config: str | None, **g
         overrides=[word for word in words if "=" in word],
         argv=sys.argv,
         own_process=True,
+        seed=seeds[0] if seeds else None,
         **given,
     )
+    if len(seeds) > 1:
+        from dicore.cli.series import train_series
+
+        ctx.exit(train_series(request, seeds, jobs))
     ctx.exit(launch(request).exit_code)
