@@ -190,14 +190,21 @@ def _manifest(folder: Path, body: dict[str, Any]) -> Manifest:
     try:
         return Manifest(
             format_version=body["format_version"],
-            versions=body["versions"],
-            facts=body["facts"],
+            versions=dict(body["versions"]),
+            facts=_facts(body["facts"]),
             size=int(files[TENSORS]["size"]),
             sha256=str(files[TENSORS]["sha256"]),
             skeleton=body["state"],
         )
-    except (KeyError, TypeError, ValueError) as error:
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise CheckpointCorruptError(f"{folder}: {MANIFEST} lacks {error}") from None
+
+
+def _facts(facts: dict[str, Any]) -> dict[str, Any]:
+    for name in ("train_iter", "env_step"):
+        if type(facts.get(name, 0)) is not int or facts.get(name, 0) < 0:
+            raise ValueError(f"a count in {name}")
+    return facts
 
 
 def _sealed(skeleton: Any, facts: dict[str, Any], files: dict[str, Any]) -> bytes:
@@ -216,6 +223,8 @@ def _sealed(skeleton: Any, facts: dict[str, Any], files: dict[str, Any]) -> byte
         "state": skeleton,
     }
     text = json.dumps(body, allow_nan=False, separators=(",", ":"))[:-1].encode("ascii")
+    if len(text) + _SEAL_LENGTH > _MAX_MANIFEST:  # nobody would read it
+        raise ValueError(f"its plain values take over {_MAX_MANIFEST >> 20} MiB: use arrays")
     return text + (_SEAL % sha256(text).hexdigest()).encode("ascii")
 
 

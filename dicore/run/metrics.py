@@ -11,10 +11,11 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, BinaryIO, Final
 
 from dicore.errors import UsageError
 
@@ -57,7 +58,12 @@ class MetricsFile:
         self._file.write(json.dumps(line, ensure_ascii=False).encode("utf-8", "replace") + b"\n")
 
     def position(self) -> dict[str, float]:
-        """Returns the size of the file and the seconds it tells, to come back to by `rewind`."""
+        """Returns the size of the file and the seconds it tells, to come back to by `rewind`.
+
+        The disk has the lines before it returns, so that a state never knows more than the file.
+        """
+        if self._file is not None:
+            os.fsync(self._file.fileno())
         size = self.path.stat().st_size if self.path.is_file() else 0
         return {"size": size, "time": time.monotonic() - self._began}
 
@@ -65,14 +71,18 @@ class MetricsFile:
         """Cuts off what was written after `position`; the time goes on from there.
 
         Raises:
+            ValueError: there is no such position.
             OSError: the disk refuses.
         """
+        size, seconds = int(position["size"]), float(position["time"])
+        if size < 0 or not math.isfinite(seconds):
+            raise ValueError(f"no position: {size} bytes, {seconds} s")
         self.close()
-        self._began = time.monotonic() - float(position["time"])
+        self._began = time.monotonic() - seconds
         if self.path.is_file():
             with self.path.open("r+b") as file:
-                size = min(int(position["size"]), file.seek(0, 2))
-                file.truncate(size)
+                size = min(size, file.seek(0, os.SEEK_END))
+                file.truncate(_end_of_line(file, size))
 
     def close(self) -> None:
         """Closes the file; harmless when repeated."""
@@ -96,6 +106,18 @@ def read_metrics(path: str | Path) -> Iterator[dict[str, Any]]:
         except ValueError as error:
             raise UsageError(f"{path}, line {number}: no JSON object: {error}") from None
         yield {tag: float(v) if v in _WORDS else v for tag, v in values.items()}
+
+
+def _end_of_line(file: BinaryIO, size: int) -> int:
+    """Returns where the last whole line within the first `size` bytes ends."""
+    while size > 0:
+        begin = max(0, size - 4096)
+        file.seek(begin)
+        found = file.read(size - begin).rfind(b"\n")
+        if found >= 0:
+            return begin + found + 1
+        size = begin
+    return 0
 
 
 def _word(value: float) -> str:

@@ -15,7 +15,7 @@ from typing import Any
 from dicore.run.atomic import write_file
 from dicore.run.lock import holder_facts
 
-__all__ = ["RunRecord", "RunResult", "git_revision", "result_of"]
+__all__ = ["RunRecord", "RunResult", "git_revision", "limits_of", "result_of"]
 
 _PACKAGES = ("dicore", "dicore-plugins", "dicore-contrib-envs", "torch", "numpy", "gymnasium")
 
@@ -47,6 +47,7 @@ class RunRecord:
         seed: Seed of the run.
         argv: The command line, or what called instead.
         components: `{path: {type, dist, version, target}}` of every component.
+        limits: When the run ends.
     """
 
     def __init__(
@@ -56,6 +57,7 @@ class RunRecord:
         seed: int,
         argv: Sequence[str],
         components: Mapping[str, Mapping[str, Any]],
+        limits: Mapping[str, Any] | None = None,
     ) -> None:
         self._path = path
         self._began = _now()
@@ -63,6 +65,7 @@ class RunRecord:
             "seed": seed,
             "argv": list(argv),
             **holder_facts(),
+            "limits": _plain(dict(limits or {})),
             "components": {path: dict(facts) for path, facts in components.items()},
             "versions": _versions(),
             "platform": platform.platform(),
@@ -120,11 +123,20 @@ class RunRecord:
 
 def result_of(path: Path) -> dict[str, Any]:
     """Returns the `result` that a run's record tells; nothing where there is none."""
+    return _member(path, "result")
+
+
+def limits_of(path: Path) -> dict[str, Any]:
+    """Returns the `limits` that a run's record tells; nothing where there are none."""
+    return _member(path, "limits")
+
+
+def _member(path: Path, name: str) -> dict[str, Any]:
     try:
-        result = json.loads(path.read_text(encoding="utf-8"))["result"]
+        value = json.loads(path.read_text(encoding="utf-8"))[name]
     except (OSError, ValueError, KeyError, TypeError):
         return {}
-    return result if isinstance(result, dict) else {}
+    return value if isinstance(value, dict) else {}
 
 
 def git_revision(folder: Path) -> str | None:

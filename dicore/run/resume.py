@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from dicore.config import Compiled, compile_config
 from dicore.errors import UsageError
+from dicore.run.record import limits_of, result_of
 
 if TYPE_CHECKING:
     from dicore.run.folder import RunFolder
@@ -18,6 +19,12 @@ __all__ = ["compile_resumed", "nothing_left", "refuse_changes", "resumed_folder"
 
 _CHANGEABLE: Final = ("pipeline.", "env.stop_value", "env.n_evaluator_episode")
 """What a resumed run may be told anew: how long it lasts and what it shows, not what it learns."""
+
+_LIMITS: Final = {
+    "pipeline.max_env_step": "max_env_step",
+    "pipeline.max_train_iter": "max_train_iter",
+    "env.stop_value": "stop_value",
+}
 
 
 def resumed_folder(request: TrainRequest) -> RunFolder | None:
@@ -47,7 +54,7 @@ def resumed_folder(request: TrainRequest) -> RunFolder | None:
 
 
 def compile_resumed(request: TrainRequest, folder: RunFolder) -> Compiled:
-    """Compiles the config that a run has written, with new limits if there are any.
+    """Compiles the config that a run has written, with the limits that it was given last.
 
     Raises:
         UsageError: something else than its limits should change.
@@ -59,12 +66,13 @@ def compile_resumed(request: TrainRequest, folder: RunFolder) -> Compiled:
             f"a resumed run keeps its own config: {', '.join(fixed)} cannot change it",
             hint=f"pipeline.* and env.stop_value can; start a new run from {folder.config} instead",
         )
-    limits = {
-        "pipeline.max_env_step": request.max_env_step,
-        "pipeline.max_train_iter": request.max_train_iter,
-    }
-    given = {path: value for path, value in limits.items() if value is not None}
-    overrides = [*([json.dumps(given)] if given else []), *request.overrides]
+    known = limits_of(folder.record)
+    before = {path: known[key] for path, key in _LIMITS.items() if key in known}
+    if before.get("env.stop_value", 0) is None:  # as a record writes what is not finite
+        before["env.stop_value"] = float("inf")
+    now = {path: getattr(request, key, None) for path, key in _LIMITS.items()}
+    limits = {**before, **{path: value for path, value in now.items() if value is not None}}
+    overrides = [*([json.dumps(limits)] if limits else []), *request.overrides]
     return compile_config(str(folder.config), overrides=overrides, names_only=not request.trust)
 
 
@@ -92,8 +100,6 @@ def refuse_changes(compiled: Compiled, folder: RunFolder, *, trust: bool) -> Non
 
 def nothing_left(run: Run) -> str:
     """Says why a run to be resumed is over already, or nothing."""
-    from dicore.run.record import result_of
-
     limits, reached = run.limits, run.reached
     for what, most in (("env_step", limits.max_env_step), ("train_iter", limits.max_train_iter)):
         if most is not None and reached[what] >= most:

@@ -98,7 +98,8 @@ class Run:
             keep=keep_checkpoints,
             facts={"config_sha256": _digest(self.folder.config)},
         )
-        self.resumed_from = self.store.latest(complete=True) if resume else None
+        self._lock = RunLock(self.folder.path) if resume else None  # before looking inside
+        self.resumed_from = self.store.resumable() if resume else None
         found = self.store.facts(self.resumed_from) if self.resumed_from else {}
         self._reached = {key: int(found.get(key, 0)) for key in ("env_step", "train_iter")}
         facts = asdict(self.limits)
@@ -106,10 +107,13 @@ class Run:
             facts["resumed_at"] = self._reached["env_step"]
         self.log = LogHub(LogTarget(self.folder.log, str(self.folder), **facts), loggers)
         self._record = RunRecord(
-            self.folder.record, seed=streams.seed, argv=argv, components=components or {}
+            self.folder.record,
+            seed=streams.seed,
+            argv=argv,
+            components=components or {},
+            limits=asdict(self.limits),
         )
         self._parts: dict[str, Stateful] = {"streams": streams, "run": _Progress(self)}
-        self._lock: RunLock | None = None
         self._earlier = 0.0
         self.device = ""
         self.learner_hooks: list[Any] = []
@@ -256,16 +260,20 @@ class Run:
         """Restores every registered part.
 
         Raises:
-            CheckpointCorruptError: a part has no state in the checkpoint.
+            CheckpointCorruptError: a part has no state in the checkpoint, or cannot take it.
         """
         missing = sorted(set(self._parts) - set(state))
         if missing:
             raise CheckpointCorruptError(f"the checkpoint lacks {', '.join(missing)}")
-        last = {"streams": self._parts["streams"]}  # restoring another part may draw
-        for name, part in {**self._parts, **last}.items():
-            if name not in last:
-                part.load_state_dict(state[name])
-        last["streams"].load_state_dict(state["streams"])
+        for name in sorted(self._parts, key=lambda name: name == "streams"):  # others may draw
+            try:
+                self._parts[name].load_state_dict(state[name])
+            except (LookupError, TypeError, ValueError, AttributeError, RuntimeError) as error:
+                raise CheckpointCorruptError(
+                    f"'{name}' cannot take the state of the checkpoint: {error!r}",
+                    hint="it was written by another version of this part, or not by dicore",
+                    context={"part": name},
+                ) from error
 
     def restore(self) -> str | None:
         """Restores every registered part, once all are, if the run was made to resume.
@@ -274,7 +282,7 @@ class Run:
             The checkpoint used; None where there is none: training begins at the beginning.
 
         Raises:
-            CheckpointError: it does not fit the parts.
+            CheckpointCorruptError: it does not fit the parts.
         """
         if not self._resume:
             return None

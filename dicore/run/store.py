@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from dicore.errors import CheckpointError, CheckpointUnsafeError
+from dicore.errors import CheckpointCorruptError, CheckpointError, CheckpointUnsafeError
 from dicore.run.atomic import Stamp, displaced, recover
 from dicore.run.checkpoint import read_manifest, read_state, stamps, verify, write_state
 
@@ -127,18 +127,37 @@ class CheckpointStore:
         """`best` if there is such a checkpoint and every byte of it is right."""
         return self._first_valid(["best"] if "best" in self.names() else [])
 
-    def latest(self, *, complete: bool = False) -> str | None:
+    def latest(self) -> str | None:
         """Returns the name of the newest checkpoint whose every byte is right.
 
         Broken ones are passed over with a warning that names both.
-
-        Args:
-            complete: Look at those alone that a run can go on from.
         """
-        names = self.names()[::-1]
-        if complete:
-            names = [name for name in names if self.facts(name).get("complete")]
-        return self._first_valid(names)
+        return self._first_valid(self.names()[::-1])
+
+    def resumable(self) -> str | None:
+        """Returns the name of the newest whole checkpoint that a run can go on from.
+
+        Broken ones are passed over with a warning that names both. None: there never was one.
+
+        Raises:
+            CheckpointCorruptError: there are some, and each is broken.
+        """
+        broken: list[str] = []
+        names = [name for name in self.names()[::-1] if self._may_go_on(name)]
+        name = self._first_valid(names, broken)
+        if name is None and broken:
+            raise CheckpointCorruptError(
+                f"{self.folder}: no checkpoint is whole: {'; '.join(broken)}",
+                hint="--exist new starts afresh in a sibling folder",
+                context={"broken": tuple(broken)},
+            )
+        return name
+
+    def _may_go_on(self, name: str) -> bool:
+        try:
+            return bool(self._settled(name, read_manifest).facts.get("complete"))
+        except CheckpointError:
+            return name != "best"  # it may have been complete, which `best` never is
 
     def facts(self, name: str) -> Mapping[str, Any]:
         """Returns what a checkpoint's manifest says of it; nothing where it cannot be read."""
@@ -152,8 +171,9 @@ class CheckpointStore:
         names = self.names()[::-1]
         return self._first_valid(sorted(names, key=lambda name: name != "best"))
 
-    def _first_valid(self, names: list[str]) -> str | None:
-        broken: list[str] = []
+    def _first_valid(self, names: list[str], broken: list[str] | None = None) -> str | None:
+        told = broken is not None
+        broken = [] if broken is None else broken
         for name in names:
             try:
                 self._settled(name, verify)
@@ -163,7 +183,7 @@ class CheckpointStore:
             if broken:
                 _log.warning("checkpoint %s is used instead of %s", name, "; ".join(broken))
             return name
-        if broken:
+        if broken and not told:
             _log.warning("no checkpoint is whole: %s", "; ".join(broken))
         return None
 
