@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from dicore.config.layers import Layer
 from dicore.errors import ConfigError, RegistryError
@@ -52,30 +50,23 @@ class Problems:
         unloadable = [e for e in self.causes if e.exit_code != ConfigError.exit_code]
         if len(self.found) == len(unloadable) == 1:
             raise unloadable[0]
-        lines = sorted(
-            {f"{path}: {message}" if path else message for path, message, _ in self.found}
+        told = sorted(
+            {(path, f"{message}{_place(path, layer)}") for path, message, layer in self.found}
         )
+        lines = [f"{path}: {message}" if path else message for path, message in told]
         error = ConfigError(lines, hint=self._hint())
         if len(self.found) == len(unloadable):
             error.exit_code = unloadable[0].exit_code
         raise error from (self.causes[0] if self.causes else None)
 
     def _hint(self) -> str:
-        hints = [error.hint for error in self.causes if error.hint]
-        places = [_place(path, layer.file) for path, _, layer in self.found if layer and layer.file]
-        if places:
-            hints.append("see " + ", ".join(dict.fromkeys(sorted(places))))
-        return "; ".join(dict.fromkeys(hints))
+        return "; ".join(dict.fromkeys(error.hint for error in self.causes if error.hint))
 
 
-def _place(path: str, file: Path) -> str:
-    """Finds the line of a file that holds a key, where just one does."""
-    key = re.split(r"[.\[]", path.removesuffix(".type"))[-1]
-    try:
-        lines = file.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError):
-        return str(file)
-    hits = [
-        number for number, line in enumerate(lines, 1) if re.search(rf"\b{re.escape(key)}\b", line)
-    ]
-    return f"{file}:{hits[0]}" if len(hits) == 1 else str(file)
+def _place(path: str, layer: Layer | None) -> str:
+    """Says in which file, and on which line, a value was given."""
+    if layer is None or layer.file is None or not path:
+        return ""
+    from dicore.config.lines import place_of
+
+    return f" ({place_of(layer.file, path)})"
