@@ -78,7 +78,10 @@ class Jobs:
                         process.terminate()
                 for connection in wait(list(self._running), _LOOK):
                     assert isinstance(connection, Connection)
-                    yield self._ended(connection)
+                    run = self._ended(connection)
+                    if run.status == "interrupted" and flag:
+                        run = replace(run, exit_code=flag.exit_code)
+                    yield run
 
     def _start(self, request: TrainRequest) -> None:
         assert request.seed is not None
@@ -93,7 +96,7 @@ class Jobs:
     def _ended(self, connection: Connection) -> SeedRun:
         process, seed = self._running[connection]
         try:
-            run = connection.recv()
+            run: SeedRun = connection.recv()
         except EOFError:
             process.join()
             code = process.exitcode

@@ -89,8 +89,9 @@ class Series:
 
     @property
     def exit_code(self) -> int:
-        """That of the first run that did not end as it should, else 0."""
-        return next((run.exit_code for run in self.runs if run.exit_code), 0)
+        """That of the first run that did not end as it should; 130 where some did not begin."""
+        cut = 130 if len(self.runs) < len(self.seeds) else 0
+        return next((run.exit_code for run in self.runs if run.exit_code), cut)
 
     def summary(self) -> dict[str, dict[str, float]]:
         """Returns `median mean std min max` of each number, over the runs that have it.
