@@ -20,7 +20,7 @@ pytest.importorskip("dicore_plugins")
 pytest.importorskip("dicore_contrib_envs")
 
 from dicore.cli import main
-from dicore.errors import UsageError
+from dicore.errors import DicoreError, UsageError
 from dicore.run.launch import TrainRequest, launch
 from dicore.run.metrics import read_metrics
 from dicore.run.series import run_series
@@ -139,6 +139,24 @@ def test_failures_in_processes_are_told(here: Path, capfd: pytest.CaptureFixture
     runs = read(here / "x/summary.json")["runs"]
     assert [run["status"] for run in runs] == ["done", "failed"]
     assert "seed_1" in runs[1]["error"]
+
+
+def test_the_function_takes_several_seeds(monkeypatch: pytest.MonkeyPatch) -> None:
+    from dicore_contrib_envs.presets import CARTPOLE_DQN
+    from dicore_plugins.pipelines import serial_pipeline
+
+    given: dict[str, Any] = {"max_env_step": 300, "overrides": SMALL}
+    policies = serial_pipeline(CARTPOLE_DQN, seed=[5, 6], exp_name="both", **given)
+    alone = serial_pipeline(CARTPOLE_DQN, seed=6, exp_name="alone", **given)
+    states = [policy.eval_mode.state_dict()["model"] for policy in (*policies, alone)]
+    first, second, third = ([value.tolist() for value in state.values()] for state in states)
+    assert second == third != first
+    assert read(Path("both/summary.json"))["seeds"] == [5, 6]
+    with pytest.raises(UsageError, match="network of its own"):
+        serial_pipeline(CARTPOLE_DQN, seed=[5, 6], model=alone)
+    monkeypatch.setattr("dicore.run.series.launch", lambda request: 1 / 0)
+    with pytest.raises(DicoreError, match="seed 6: ZeroDivisionError"):
+        serial_pipeline(CARTPOLE_DQN, seed=[5, 6], exp_name="both", **given)
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from dicore.errors import DicoreError, UsageError
 from dicore.run.launch import TrainRequest, launch
 
 Config = str | Path | Mapping[str, Any] | Sequence[Mapping[str, Any]]
@@ -13,7 +14,7 @@ Config = str | Path | Mapping[str, Any] | Sequence[Mapping[str, Any]]
 
 def serial_pipeline(
     input_cfg: Config,
-    seed: int | None = None,
+    seed: int | Sequence[int] | None = None,
     model: Any | None = None,
     max_train_iter: int | None = None,
     max_env_step: int | None = None,
@@ -24,26 +25,47 @@ def serial_pipeline(
 
     Args:
         input_cfg: `[main_config, create_config]`, one dict of both, or the path of a file.
-        seed: Seed of everything random; None takes the config's.
-        model: A network to use instead of the configured one.
+        seed: Seed of everything random; None takes the config's. Several seeds train one run each,
+            in folders of their own, with a `summary.json` (see `run_series`).
+        model: A network to use instead of the configured one; for one seed.
         max_train_iter: Most updates; None takes the config's.
         max_env_step: Most env steps; None takes the config's.
         exp_name: Folder of the run; None takes the config's.
         overrides: More values, as on the command line: `policy.learn.batch_size=128`.
 
     Returns:
-        The trained policy. Config, result, curves and checkpoints are in the run's folder.
+        The trained policy; for several seeds a list of them. Config, result, curves and
+        checkpoints are in the run's folder.
 
     Raises:
         ConfigError: the config is wrong; nothing was written.
+        UsageError: several seeds should train one network.
     """
+    several = tuple(seed) if isinstance(seed, Sequence) else None
     request = TrainRequest(
         config=input_cfg,
         mode="serial",
-        seed=seed,
+        seed=None if isinstance(seed, Sequence) else seed,
         exp_name=exp_name,
         max_env_step=max_env_step,
         max_train_iter=max_train_iter,
         overrides=overrides,
     )
-    return launch(request, model=model).policy
+    if several is None:
+        return launch(request, model=model).policy
+    if model is not None:
+        raise UsageError("each seed needs a network of its own: leave out model")
+    return _each(request, several)
+
+
+def _each(request: TrainRequest, seeds: tuple[int, ...]) -> list[Any]:
+    from dicore.run.series import run_series
+
+    policies: list[Any] = []
+    series = run_series(
+        request, seeds, after=lambda run, outcome: policies.append(getattr(outcome, "policy", None))
+    )
+    failed = [f"seed {run.seed}: {run.error}" for run in series.runs if run.status == "failed"]
+    if failed:
+        raise DicoreError("\n".join(failed), hint=f"{series.file} has the other runs")
+    return policies
