@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, TypeVar
 
 import attrs
@@ -83,15 +83,41 @@ def report_missing(cfg: Section, problems: Problems, *, prefix: str = "", whole:
                 problems.add(join(path, name), said)
 
 
-def run_checks(cfg: Section, problems: Problems, *, prefix: str = "") -> None:
-    """Runs each section's own `check`, parts before the whole, where its values can be trusted."""
+def run_checks(
+    cfg: Section, problems: Problems, *, prefix: str = "", names_only: bool = False
+) -> None:
+    """Runs each section's own `check`, parts before the whole, where its values can be trusted.
+
+    Args:
+        cfg: What was compiled.
+        problems: Takes the findings.
+        prefix: Where `cfg` is.
+        names_only: Refuse options that describe components by import path or file, unseen.
+    """
     start = tuple(prefix.split(".")) if prefix else ()
     for keys, section in sections(cfg, start):
         check, path = getattr(section, "check", None), dotted(keys)
+        if names_only:
+            for name in fields_of(type(section)):
+                for below, wanted in _code_paths(getattr(section, name), name):
+                    said = f"{wanted!r} runs code of a file; only names here"
+                    problems.add(join(path, below), said)
         if check is None or problems.below(path) or _is_open(section):
             continue
         for below, message in check():
             problems.add(join(path, below) if below else path, message)
+
+
+def _code_paths(value: Any, path: str) -> Iterator[tuple[str, str]]:
+    """Yields the import paths that an option's value, a dict or list, gives as types."""
+    if isinstance(value, list | tuple):
+        for index, item in enumerate(value):
+            yield from _code_paths(item, f"{path}[{index}]")
+    elif isinstance(value, Mapping):
+        for key, item in value.items():
+            if key == "type" and isinstance(item, str) and ":" in item:
+                yield f"{path}.type", item
+            yield from _code_paths(item, f"{path}.{key}")
 
 
 def _is_wrong(cfg: Section, path: str, problems: Problems) -> bool:
