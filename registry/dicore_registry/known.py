@@ -9,9 +9,15 @@ _NAMES: Final[dict[str, dict[str, str]]] = {
         "buffer": "naive",
         "collector": "sample",
         "env_manager": "base",
+        "env_wrapper": (
+            "action_repeat clip_reward delay_reward eval_episode_return flat_obs frame_stack "
+            "max_and_skip noop_reset obs_norm obs_plus_prev_action_reward obs_transpose "
+            "rescale_action reward_norm scaled_float_frame static_obs_norm sticky_action "
+            "time_limit warp_frame"
+        ),
         "evaluator": "interaction",
         "learner": "base",
-        "learner_hook": "load_ckpt log_show save_ckpt",
+        "learner_hook": "load_ckpt log_reduce log_show save_ckpt",
         "logger": "console tensorboard",
         "middleware": (
             "ckpt_saver data_pusher eps_greedy_handler inferencer interaction_evaluator "

@@ -15,11 +15,13 @@ if TYPE_CHECKING:
         show_hooks,
     )
     from dicore_plugins.hooks.load_ckpt import LoadCkptHook
+    from dicore_plugins.hooks.log_reduce import LogReduceHook
     from dicore_plugins.hooks.log_show import LogShowHook
     from dicore_plugins.hooks.save_ckpt import SaveCkptHook
 
 __all__ = [
     "LoadCkptHook",
+    "LogReduceHook",
     "LogShowHook",
     "SaveCkptHook",
     "add_learner_hook",
@@ -33,6 +35,7 @@ __getattr__ = lazy(
     __name__,
     {
         "LoadCkptHook": ".load_ckpt",
+        "LogReduceHook": ".log_reduce",
         "LogShowHook": ".log_show",
         "SaveCkptHook": ".save_ckpt",
         "add_learner_hook": ".forms",

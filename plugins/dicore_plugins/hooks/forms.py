@@ -8,6 +8,7 @@ Full: `{"type": "log_show", "name": "show", "priority": 40, "position": "after_i
 from __future__ import annotations
 
 import difflib
+import inspect
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
@@ -15,7 +16,7 @@ from typing import Any
 from dicore.errors import DicoreError, HookError
 from dicore.interfaces.hook import POSITIONS, ILearnerHook
 from dicore_registry import default as default_registry
-from dicore_registry import is_import_path, register
+from dicore_registry import register
 
 _SIMPLE = re.compile(rf"(?P<type>\w+?)_(?P<position>{'|'.join(POSITIONS)})$")
 _FULL_KEYS = {"type", "name", "priority", "position", "ext_args"}
@@ -39,6 +40,11 @@ def build_learner_hook_by_cfg(entry: Mapping[str, Any] | str) -> ILearnerHook | 
     spec = {"type": entry} if isinstance(entry, str) else dict(entry)
     cls = _resolve(spec.pop("type"))
     if "simple_value" in spec:
+        if not hasattr(cls, "from_value"):
+            raise HookError(
+                f"hook '{cls.__name__}' has no simple form (it lacks from_value)",
+                hint="write {'type': …, 'position': …, 'ext_args': {…}}",
+            )
         hook: ILearnerHook | None = cls.from_value(spec["simple_value"], spec["position"])
         return hook
     arguments = {key: spec[key] for key in ("name", "priority", "position") if key in spec}
@@ -62,8 +68,7 @@ def hook_problems(hook: Any) -> Iterator[tuple[str, str]]:
                 close = difflib.get_close_matches(key, _FULL_KEYS, 1)
                 hint = f"; did you mean '{close[0]}'?" if close else ""
                 yield f"{path}.{key}", f"a hook has no option '{key}'{hint}"
-            if not is_import_path(spec["type"]):
-                default_registry().find("learner_hook", spec["type"], path)
+            yield from _unloadable(spec, path)
             position = spec.get("position", "after_iter")
             if position not in POSITIONS:
                 yield (
@@ -72,6 +77,31 @@ def hook_problems(hook: Any) -> Iterator[tuple[str, str]]:
                 )
         except DicoreError as error:
             yield path, str(error).removeprefix(f"{path}: ")
+
+
+def _unloadable(spec: Mapping[str, Any], path: str) -> Iterator[tuple[str, str]]:
+    """Looks up what a description asks for; what a path names is imported, and its options read.
+
+    Raises:
+        RegistryError: there is no such hook.
+    """
+    if not isinstance(spec["type"], str):
+        yield f"{path}.type", f"expected a name, got {spec['type']!r}"
+        return
+    if ":" not in spec["type"]:
+        default_registry().find("learner_hook", spec["type"], path)
+        return
+    cls = _resolve(spec["type"], path)
+    if not callable(cls):
+        yield f"{path}.type", f"{spec['type']!r} is no class of hooks but {cls!r}"
+        return
+    known = inspect.signature(cls).parameters
+    if any(each.kind is each.VAR_KEYWORD for each in known.values()):
+        return
+    for key in set(spec.get("ext_args", ())) - set(known):
+        close = difflib.get_close_matches(key, known, 1)
+        hint = f"; did you mean '{close[0]}'?" if close else ""
+        yield f"{path}.ext_args.{key}", f"{spec['type']} has no option '{key}'{hint}"
 
 
 def merge_hooks(*groups: Iterable[ILearnerHook]) -> dict[str, list[ILearnerHook]]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any, Self
 
 import numpy as np
 
+from dicore.cli.table import plain_table
 from dicore.data import Batch, tree_map
 from dicore.errors import DicoreError, NonFiniteError
 from dicore.interfaces.hook import LearnerHook
@@ -16,6 +18,8 @@ from dicore_plugins.policies.attributes import fact
 
 TOLERATED = 2
 """Updates in a row that may be left out because their loss was not finite."""
+TABLE_EVERY = 1.0
+"""Seconds between tables; opening a file costs as much as an update of a small network."""
 _NONE = np.empty(0)
 
 
@@ -36,6 +40,9 @@ def _keep_batch(engine: Any) -> str | None:
 class LogShowHook(LearnerHook):
     """Logs the means since the last look, against updates and env steps.
 
+    Every learner takes its own look; the first of several shows what it found: as numbers, and for
+    people as a table in `log/learner/learner.txt` that gathers the looks of a second or more.
+
     Args:
         name: For people.
         priority: Lower runs first.
@@ -54,6 +61,8 @@ class LogShowHook(LearnerHook):
         super().__init__(name, position=position, priority=priority)
         self._interval = Interval(freq)
         self._in_a_row = 0
+        self._lines: list[list[str]] = []
+        self._told = float("-inf")
 
     @classmethod
     def from_value(cls, value: int, position: str) -> Self | None:
@@ -71,7 +80,7 @@ class LogShowHook(LearnerHook):
             NonFiniteError: three updates in a row since the last look had a loss that is not
                 finite; the policy left them out.
         """
-        if engine.rank != 0 or not self._interval.due(engine.last_iter):
+        if not self._interval.due(engine.last_iter):
             return
         told = engine.log_buffer.columns()
         engine.log_buffer.clear()
@@ -80,17 +89,40 @@ class LogShowHook(LearnerHook):
         if skipped:
             engine.monitor["skipped_updates"] = float(skipped)
         self._check_losses(told.get("total_loss", _NONE), engine)
+        if engine.rank == 0:
+            self._show(engine)
+
+    def _show(self, engine: Any) -> None:
         scalars = {f"learner/{name}": value for name, value in engine.monitor.items()}
         if engine.run is not None:
             engine.run.log.log_scalars(
                 scalars, env_step=max(engine.envstep, 0), train_iter=engine.last_iter
             )
+            self._tabulate(engine)
         elif engine.tb_logger is not None:
             for name, value in scalars.items():
                 engine.tb_logger.add_scalar(f"{name}_iter", value, engine.last_iter)
                 if engine.envstep >= 0:
                     engine.tb_logger.add_scalar(f"{name}_step", value, engine.envstep)
         engine.logger.debug("update %d: %s", engine.last_iter, engine.monitor)
+
+    def _tabulate(self, engine: Any) -> None:
+        """Adds a line to the table, and hands the table on once a second has passed."""
+        header = ["update", "env step", *engine.monitor]
+        if self._lines and self._lines[0] != header:
+            self._hand_on(engine)
+        means = (f"{value:.6g}" for value in engine.monitor.values())
+        line = [str(engine.last_iter), str(max(engine.envstep, 0)), *means]
+        self._lines += [line] if self._lines else [header, line]
+        if time.monotonic() - self._told >= TABLE_EVERY:
+            self._hand_on(engine)
+
+    def _hand_on(self, engine: Any) -> None:
+        header, *lines = self._lines
+        text = plain_table(header, lines, range(len(header)))
+        engine.run.log.log_text(f"means since the last look\n{text}", channel="learner")
+        self._lines.clear()
+        self._told = time.monotonic()
 
     def _check_losses(self, losses: Any, engine: Any) -> None:
         """Counts losses in a row that are not finite, across looks too."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -10,13 +11,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dicore.errors import CheckpointError, HookError
+from dicore.config import compile_config
+from dicore.errors import CheckpointError, ConfigError, HookError
 from dicore.interfaces.hook import LearnerHook
+from dicore.run.launch import launch
 from dicore_plugins.hooks import (
     LogShowHook,
     SaveCkptHook,
     add_learner_hook,
     build_learner_hook_by_cfg,
+    log_show,
     merge_hooks,
     register_learner_hook,
     show_hooks,
@@ -25,7 +29,10 @@ from dicore_plugins.hooks.forms import build_hooks, hook_problems
 from dicore_plugins.hooks.interval import Interval
 from dicore_plugins.learners import BaseLearner
 from dicore_plugins.learners.base.config import BaseLearnerConfig
+from tests.conformance.test_all import SMALL
 from tests.plugins.learners.test_base import mode
+
+LOOK = {"type": "log_show", "ext_args": {"freq": 1}}
 
 
 def test_the_simple_form_makes_one_hook_per_key() -> None:
@@ -152,6 +159,146 @@ def test_log_show_writes_means_against_updates_and_env_steps() -> None:
     ]
     assert engine.monitor == {"total_loss": 0.0}
     assert len(engine.log_buffer) == 1
+
+
+def test_log_show_gathers_its_looks_in_a_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[tuple[str, str]] = []
+    log = SimpleNamespace(
+        log_scalars=lambda *args, **kwargs: None,
+        log_text=lambda text, channel: told.append((channel, text)),
+    )
+    engine = BaseLearner(BaseLearnerConfig(hook=[LOOK]), mode(), run=SimpleNamespace(log=log))
+    engine.train([], envstep=7)
+    for _ in range(3):
+        engine.train([], envstep=9)
+    monkeypatch.setattr(log_show, "TABLE_EVERY", 0.0)
+    engine.train([], envstep=11)
+    assert [channel for channel, _ in told] == ["learner", "learner"]
+    first, second = (text.splitlines()[1:] for _, text in told)
+    assert first == ["update  env step  total_loss", "     1         7           0"]
+    assert [line.split()[0] for line in second] == ["update", "2", "3", "4", "5"]
+
+
+def test_looks_with_other_variables_are_another_table() -> None:
+    told: list[str] = []
+    log = SimpleNamespace(log_text=lambda text, channel: told.append(text.splitlines()[1]))
+    hook = LogShowHook()
+    for number, monitor in enumerate(({"a": 1.0}, {"a": 2.0}, {"a": 3.0, "b": 4.0})):
+        engine = SimpleNamespace(
+            run=SimpleNamespace(log=log), monitor=monitor, last_iter=number, envstep=-1
+        )
+        hook._tabulate(engine)
+    assert told == ["update  env step  a"] * 2
+
+
+def test_every_learner_looks_and_only_the_first_one_shows() -> None:
+    written: list[Any] = []
+    board = SimpleNamespace(add_scalar=lambda *args: written.append(args))
+    engine = BaseLearner(BaseLearnerConfig(hook=[LOOK]), mode(), board, (1, 2))
+    engine.train([])
+    assert not written
+    assert len(engine.log_buffer) == 0
+    assert engine.monitor == {"total_loss": 0.0}
+
+
+OWN = """
+from dicore.interfaces.hook import LearnerHook
+
+
+class Doubling(LearnerHook):
+    def __init__(self, name="doubling", *, priority=5, position="after_iter", start=1):
+        super().__init__(name, position=position, priority=priority)
+        self.value = start
+
+    def __call__(self, engine):
+        self.value *= 2
+"""
+
+
+def own_hooks(folder: Path) -> list[Any]:
+    (folder / "own").mkdir()
+    for name in ("own/hooks_in_test.py", "own_hooks_in_test.py"):
+        (folder / name).write_text(OWN)
+    full = {"type": "own.hooks_in_test:Doubling", "name": "a", "ext_args": {"start": 3}}
+    return [full, {"type": "./own_hooks_in_test.py:Doubling", "name": "b", "priority": 4}]
+
+
+def test_a_hook_of_ones_own_by_module_and_by_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    engine = BaseLearner(BaseLearnerConfig(hook=own_hooks(tmp_path)), mode())
+    engine.train([])
+    engine.train([])
+    told = [(hook.name, hook.priority, hook.value) for hook in engine.hooks["after_iter"]]  # type: ignore[attr-defined]
+    assert told == [("b", 4, 4), ("a", 5, 12)]
+
+
+def test_a_whole_training_takes_a_hook_of_ones_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    hook = json.dumps(own_hooks(tmp_path))
+    few = ["pipeline.logger=[]", "pipeline.max_env_step=64", "env.stop_value=inf"]
+    outcome = launch(SMALL, exp_name="run", overrides=[*few, f"policy.learn.learner.hook={hook}"])
+    hooks = outcome.run.parts["learner"].hooks["after_iter"]  # type: ignore[attr-defined]
+    assert [each.value for each in hooks] == [
+        2 ** outcome.run.result.train_iter, 3 * 2 ** outcome.run.result.train_iter,
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("path", "said"),
+    [
+        ("./no_such_file.py:Doubling", "no_such_file.py"),
+        ("no_such.module_in_test:Doubling", "no_such"),
+        ("module_in_test:Doubling", "'module_in_test:Doubling' is no learner_hook"),
+        ("dicore.interfaces.hook:Doubling", "Doubling"),
+    ],
+)
+def test_a_hook_that_is_not_there_is_a_problem_of_the_config(
+    path: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    ((where, text),) = hook_problems([{"type": path}])
+    assert where == "hook[0]"
+    assert said in text
+
+
+def test_options_of_a_hook_of_ones_own_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    _, hook = own_hooks(tmp_path)
+    told = list(hook_problems([{**hook, "ext_args": {"strat": 3}}, {"type": 7}]))
+    assert told == [
+        ("hook[0].ext_args.strat", f"{hook['type']} has no option 'strat'; did you mean 'start'?"),
+        ("hook[1].type", "expected a name, got 7"),
+    ]
+
+
+def test_a_config_that_may_only_name_runs_no_hook_of_a_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "evil.py").write_text("import pathlib; pathlib.Path('ran').touch()")
+    hook = json.dumps([{"type": "./evil.py:Hook"}])
+    overrides = [f"policy.learn.learner.hook={hook}"]
+    with pytest.raises(ConfigError, match=r"learner\.hook\[0\]\.type: .* only names here"):
+        compile_config(SMALL, overrides=overrides, names_only=True)
+    assert not (tmp_path / "ran").exists()
+
+
+def test_a_hook_without_a_simple_form_says_so() -> None:
+    class Plain(LearnerHook): ...
+
+    register_learner_hook("plain_in_test", Plain)
+    with pytest.raises(HookError, match="'Plain' has no simple form") as raised:
+        build_hooks({"plain_in_test_after_iter": 3})
+    assert "ext_args" in raised.value.hint
 
 
 @given(st.integers(1, 20), st.lists(st.integers(1, 30), max_size=30))

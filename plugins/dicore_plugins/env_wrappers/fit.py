@@ -1,0 +1,49 @@
+"""Whether a wrapper fits an environment, said before it is put around it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dicore.errors import ConfigError
+
+__all__ = ["need_arrays", "need_box_actions", "need_discrete", "need_image"]
+
+
+def need_arrays(name: str, env: Any) -> None:
+    """Raises ConfigError unless observations are arrays of numbers."""
+    from gymnasium.spaces import Box, Discrete, MultiBinary, MultiDiscrete
+
+    fits = isinstance(env.observation_space, Box | Discrete | MultiBinary | MultiDiscrete)
+    _need(fits, name, "observations that are arrays", env.observation_space)
+
+
+def need_image(name: str, env: Any) -> None:
+    """Raises ConfigError unless observations are uint8 [height, width(, 1 or 3)]."""
+    space = env.observation_space
+    shape, dtype = getattr(space, "shape", None) or (), getattr(space, "dtype", None)
+    fits = dtype == "uint8" and (len(shape) == 2 or (len(shape) == 3 and shape[2] in (1, 3)))
+    _need(fits, name, "images, uint8 [height, width] or [height, width, 3]", space)
+
+
+def need_discrete(name: str, env: Any) -> None:
+    """Raises ConfigError unless actions are one number of a few."""
+    from gymnasium.spaces import Discrete
+
+    _need(isinstance(env.action_space, Discrete), name, "discrete actions", env.action_space)
+
+
+def need_box_actions(name: str, env: Any) -> None:
+    """Raises ConfigError unless actions are bounded arrays."""
+    from gymnasium.spaces import Box
+
+    space = env.action_space
+    fits = isinstance(space, Box) and space.is_bounded()
+    _need(fits, name, "continuous actions with bounds", space)
+
+
+def _need(fits: bool, name: str, wanted: str, got: Any) -> None:
+    if not fits:
+        raise ConfigError(
+            f"env.env_wrapper: '{name}' needs {wanted}, the environment below it has {got}",
+            hint="wrappers are listed innermost first",
+        )

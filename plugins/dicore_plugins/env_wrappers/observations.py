@@ -1,0 +1,183 @@
+"""Options of the wrappers that change what an environment shows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dicore.config.declare import ComponentConfig, frozen, option
+from dicore.errors import ConfigError
+from dicore_plugins.env_wrappers.fit import need_arrays, need_image
+
+__all__ = [
+    "FlatObsConfig",
+    "FrameStackConfig",
+    "ObsNormConfig",
+    "ObsTransposeConfig",
+    "PrevActionRewardConfig",
+    "ScaledFloatFrameConfig",
+    "StaticObsNormConfig",
+    "WarpFrameConfig",
+]
+
+
+@frozen(kw_only=True)
+class WarpFrameConfig(ComponentConfig):
+    """Shrinks images to grey squares, as of Atari (gymnasium's grayscale and resize)."""
+
+    size: int = option(84, "height and width of the result", ge=1, unit="pixels")
+
+    def build(self, ctx: Any, **parts: Any) -> Any:
+        """Wraps `env`."""
+        from gymnasium.wrappers import GrayscaleObservation, ResizeObservation
+
+        env = parts["env"]
+        need_image("warp_frame", env)
+        if len(env.observation_space.shape) == 3 and env.observation_space.shape[2] == 3:
+            env = GrayscaleObservation(env, keep_dim=False)
+        return ResizeObservation(env, (self.size, self.size))
+
+
+@frozen(kw_only=True)
+class ScaledFloatFrameConfig(ComponentConfig):
+    """Scales observations from their bounds to float32 in [0, 1]."""
+
+    def build(self, ctx: Any, **parts: Any) -> Any:
+        """Wraps `env`."""
+        import numpy as np
+        from gymnasium.spaces import Box
+        from gymnasium.wrappers import TransformObservation
+
+        env = parts["env"]
+        need_arrays("scaled_float_frame", env)
+        space = env.observation_space
+        if not isinstance(space, Box) or not space.is_bounded():
+            raise ConfigError(f"env.env_wrapper: 'scaled_float_frame' needs bounds, got {space}")
+        low = space.low.astype(np.float32)
+        span = np.maximum(space.high.astype(np.float32) - low, np.finfo(np.float32).tiny)
+        return TransformObservation(
+            env,
+            lambda obs: (np.asarray(obs, np.float32) - low) / span,
+            Box(0.0, 1.0, space.shape, np.float32),
+        )
+
+
+@frozen(kw_only=True)
+class FrameStackConfig(ComponentConfig):
+    """Shows the last few observations together, on a new first axis (gymnasium's)."""
+
+    n_frames: int = option(4, "how many; at a reset the first one is repeated", ge=1)
+
+    def build(self, ctx: Any, **parts: Any) -> Any:
+        """Wraps `env`."""
+        from gymnasium.wrappers import FrameStackObservation
+
+        need_arrays("frame_stack", parts["env"])
+        return FrameStackObservation(parts["env"], self.n_frames)
+
+
+@frozen(kw_only=True)
+class ObsTransposeConfig(ComponentConfig):
+    """Turns the axes of observations; by default the last comes first: images for networks."""
+
+    axes: list[int] | None = option(None, "new order of the axes; None: the last one first")
+
+    def build(self, ctx: Any, **parts: Any) -> Any:
+        """Wraps `env`."""
+        import numpy as np
+        from gymnasium.spaces import Box
+        from gymnasium.wrappers import TransformObservation
+
+        env = parts["env"]
+        need_arrays("obs_transpose", env)
+        space = env.observation_space
+        count = len(space.shape)
+        axes = [count - 1, *range(count - 1)] if self.axes is None else list(self.axes)
+        if not isinstance(space, Box) or count < 2 or sorted(axes) != list(range(count)):
+            raise ConfigError(f"env.env_wrapper: 'obs_transpose' cannot turn {space} to {axes}")
+        low, high = (np.transpose(bound, axes) for bound in (space.low, space.high))
+        turned = Box(low, high, dtype=space.dtype.type)
+        return TransformObservation(
+            env, lambda obs: np.ascontiguousarray(np.transpose(obs, axes)), turned
+        )
+
+
+@frozen(kw_only=True)
+class ObsNormConfig(ComponentConfig):
+    """Scales observations by the mean and deviation seen so far (gymnasium's; per env)."""
+
+    epsilon: float = option(1e-8, "added to the variance", gt=0)
+
+    def build(self, ctx: Any, **parts: Any) -> Any:
+        """Wraps `env`."""
+        from gymnasium.wrappers import NormalizeObservation
+
+        need_arrays("obs_norm", parts["env"])
+        return NormalizeObservation(parts["env"], self.epsilon)
+
+
+@frozen(kw_only=True)
+class StaticObsNormConfig(ComponentConfig):
+    """Scales observations by a mean and a deviation that are given: (obs - mean) / std."""
+
+    mean: float | list[float] = option(0.0, "one for all, or one per element of the last axis")
+    std: float | list[float] = option(1.0, "one for all, or one per element", gt=0)
+
+    def build(self, ctx: Any, **parts: Any) -> Any:
+        """Wraps `env`."""
+        import numpy as np
+        from gymnasium.spaces import Box
+        from gymnasium.wrappers import TransformObservation
+
+        env = parts["env"]
+        need_arrays("static_obs_norm", env)
+        space = env.observation_space
+        mean, std = np.asarray(self.mean, np.float32), np.asarray(self.std, np.float32)
+        try:
+            np.broadcast_to(mean + std, space.shape)
+        except ValueError:
+            raise ConfigError(
+                f"env.env_wrapper: 'static_obs_norm' has {mean.size} and {std.size} numbers for"
+                f" observations of shape {space.shape}"
+            ) from None
+        low, high = (
+            (np.asarray(getattr(space, bound, end), np.float32) - mean) / std
+            for bound, end in (("low", -np.inf), ("high", np.inf))
+        )
+        bounds = (np.broadcast_to(each, space.shape) for each in (low, high))
+        return TransformObservation(
+            env,
+            lambda obs: (np.asarray(obs, np.float32) - mean) / std,
+            Box(*bounds, space.shape, np.float32),
+        )
+
+
+@frozen(kw_only=True)
+class FlatObsConfig(ComponentConfig):
+    """Puts nested or many-dimensional observations into one vector (gymnasium's)."""
+
+    def build(self, ctx: Any, **parts: Any) -> Any:
+        """Wraps `env`."""
+        from gymnasium.wrappers import FlattenObservation
+
+        if not parts["env"].observation_space.is_np_flattenable:
+            raise ConfigError(
+                "env.env_wrapper: 'flat_obs' needs observations of a fixed size, the environment"
+                f" below it has {parts['env'].observation_space}"
+            )
+        return FlattenObservation(parts["env"])
+
+
+@frozen(kw_only=True)
+class PrevActionRewardConfig(ComponentConfig):
+    """Shows the last action and reward beside the observation, as a dict of three."""
+
+    def build(self, ctx: Any, **parts: Any) -> Any:
+        """Wraps `env`."""
+        from dicore_plugins.env_wrappers.wrappers import PrevActionReward
+
+        if parts["env"].action_space.shape is None:
+            raise ConfigError(
+                "env.env_wrapper: 'obs_plus_prev_action_reward' needs actions that are numbers or"
+                f" arrays, the environment below it has {parts['env'].action_space}"
+            )
+        return PrevActionReward(parts["env"])

@@ -1,0 +1,158 @@
+"""Env wrappers that gymnasium does not have, or not so that an episode is the same twice."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium.spaces import Box, Dict
+
+__all__ = ["DelayReward", "EpisodeReturn", "MaxAndSkip", "NoopReset", "PrevActionReward"]
+
+Step = tuple[Any, float, bool, bool, dict[str, Any]]
+
+
+class NoopReset(gymnasium.Wrapper[Any, Any, Any, Any]):
+    """Begins an episode by 1 to `noop_max` steps that do nothing, as many as the seed says.
+
+    What these steps earn does not count. Where the episode ends within them, the next one begins
+    without any.
+
+    Args:
+        env: With discrete actions.
+        noop_max: Most such steps.
+        noop_action: The action that does nothing.
+    """
+
+    def __init__(self, env: Any, noop_max: int = 30, noop_action: int = 0) -> None:
+        super().__init__(env)
+        self._most, self._action = noop_max, noop_action
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
+        obs, info = self.env.reset(seed=seed, options=options)
+        for _ in range(int(self.unwrapped.np_random.integers(1, self._most + 1))):
+            obs, _, terminated, truncated, info = self.env.step(self._action)
+            if terminated or truncated:
+                return self.env.reset(options=options)
+        return obs, info
+
+
+class MaxAndSkip(gymnasium.Wrapper[Any, Any, Any, Any]):
+    """Repeats each action `skip` times; shows the larger, point by point, of the last two frames.
+
+    Unlike gymnasium's, an episode that ends within a skip shows its own last frames, not those of
+    an earlier step.
+
+    Args:
+        env: Observations are arrays.
+        skip: Steps of the environment for one action.
+    """
+
+    def __init__(self, env: Any, skip: int = 4) -> None:
+        super().__init__(env)
+        self._skip = skip
+
+    def step(self, action: Any) -> Step:
+        total, before = 0.0, None
+        for number in range(self._skip):
+            obs, reward, terminated, truncated, info = self.env.step(action)
+            total += float(reward)
+            if terminated or truncated or number == self._skip - 1:
+                break
+            before = obs
+        shown = np.array(obs) if before is None else np.maximum(before, obs)
+        return shown, total, terminated, truncated, info
+
+
+class DelayReward(gymnasium.Wrapper[Any, Any, Any, Any]):
+    """Pays the rewards of `delay_reward_step` steps together, and the rest at the episode's end.
+
+    Args:
+        env: Any environment.
+        delay_reward_step: Steps between payments.
+    """
+
+    def __init__(self, env: Any, delay_reward_step: int) -> None:
+        super().__init__(env)
+        self._every = delay_reward_step
+        self._owed, self._since = 0.0, 0
+
+    def reset(self, **kwargs: Any) -> tuple[Any, dict[str, Any]]:
+        self._owed, self._since = 0.0, 0
+        return self.env.reset(**kwargs)
+
+    def step(self, action: Any) -> Step:
+        obs, reward, terminated, truncated, info = self.env.step(action)
+        self._owed += float(reward)
+        self._since += 1
+        paid = 0.0
+        if terminated or truncated or self._since == self._every:
+            paid, self._owed, self._since = self._owed, 0.0, 0
+        return obs, paid, terminated, truncated, info
+
+
+class EpisodeReturn(gymnasium.Wrapper[Any, Any, Any, Any]):
+    """Tells the return of the whole episode at its end, as `eval_episode_return` in info.
+
+    Below a wrapper that changes rewards, it lets evaluations measure what the environment itself
+    pays.
+
+    Args:
+        env: Any environment.
+    """
+
+    def __init__(self, env: Any) -> None:
+        super().__init__(env)
+        self._return = 0.0
+
+    def reset(self, **kwargs: Any) -> tuple[Any, dict[str, Any]]:
+        self._return = 0.0
+        return self.env.reset(**kwargs)
+
+    def step(self, action: Any) -> Step:
+        obs, reward, terminated, truncated, info = self.env.step(action)
+        self._return += float(reward)
+        if terminated or truncated:
+            info = {**info, "eval_episode_return": self._return}
+        return obs, float(reward), terminated, truncated, info
+
+
+class PrevActionReward(gymnasium.Wrapper[Any, Any, Any, Any]):
+    """Shows the last action and reward beside the observation.
+
+    Observations become `{obs, prev_action, prev_reward}`; at a reset, `prev_action` is the
+    space's own zero (or its lowest value where it has none) and `prev_reward` 0.
+
+    Args:
+        env: Actions are numbers or arrays.
+    """
+
+    def __init__(self, env: Any) -> None:
+        super().__init__(env)
+        self.observation_space = Dict({
+            "obs": env.observation_space,
+            "prev_action": env.action_space,
+            "prev_reward": Box(-np.inf, np.inf, (1,), np.float32),
+        })  # fmt: skip
+
+    def reset(self, **kwargs: Any) -> tuple[Any, dict[str, Any]]:
+        obs, info = self.env.reset(**kwargs)
+        return self._shown(obs, _rest(self.action_space), 0.0), info
+
+    def step(self, action: Any) -> Step:
+        obs, reward, terminated, truncated, info = self.env.step(action)
+        return self._shown(obs, action, float(reward)), float(reward), terminated, truncated, info
+
+    def _shown(self, obs: Any, action: Any, reward: float) -> dict[str, Any]:
+        action = np.array(action, self.action_space.dtype)
+        return {"obs": obs, "prev_action": action, "prev_reward": np.array([reward], np.float32)}
+
+
+def _rest(space: Any) -> Any:
+    """Returns the action that stands for none."""
+    if isinstance(space, Box):
+        return np.clip(np.zeros(space.shape, space.dtype), space.low, space.high)
+    return np.zeros(space.shape, space.dtype) + getattr(space, "start", 0)
