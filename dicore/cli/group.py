@@ -12,14 +12,22 @@ import click
 
 import dicore
 import dicore_registry
-from dicore.errors import PluginLoadError
+from dicore.errors import PluginLoadError, UnknownComponentError
 
 _EPILOG = """\b
 Examples:
   dicore list policy
   dicore show policy/dqn
+  dicore doctor
   dicore train -e cartpole -p dqn -s 0 policy.learn.batch_size=128
   dicore -m serial -e cartpole -p dqn -s 0      (a leading option means train)
+\b
+Anywhere on the line:
+  --plugin FILE      import FILE first: its decorators register components
+  --no-plugins       only what dicore itself ships
+  --names-only       a config may name code by name alone, not by path
+  --strict-plugins   a plugin that does not work is an error, not a warning
+  --debug            show the traceback of an error
 """
 
 
@@ -31,7 +39,17 @@ class Commands(click.Group):
         return [_spelling(entry) for entry in entries if entry.status == "ok"]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command:
-        resolved = dicore_registry.default().resolve("command", cmd_name)
+        if cmd_name == "__names":  # what the scripts of `dicore completion` ask
+            from dicore.cli.completion import names
+
+            return names
+        try:
+            resolved = dicore_registry.default().resolve("command", cmd_name)
+        except UnknownComponentError:
+            added = _added_by_plugins(cmd_name)
+            if added is None:
+                raise
+            return added
         if not isinstance(resolved.target, click.Command):
             label = resolved.entry.label if resolved.entry else cmd_name
             raise PluginLoadError(f"{label} is no click command")
@@ -50,6 +68,15 @@ class Commands(click.Group):
         gc.freeze()  # the process ends here: searching it for cycles would take its time
 
 
+def _added_by_plugins(cmd_name: str) -> click.Command | None:
+    """Asks the plugins for a command that no package declares."""
+    from dicore.plugins.manager import load_plugins
+
+    added = click.Group()
+    load_plugins().call("dicore_add_commands", group=added)
+    return added.commands.get(cmd_name)
+
+
 def _spelling(entry: dicore_registry.Entry) -> str:
     return entry.name.replace("_", "-")
 
@@ -62,7 +89,4 @@ def _spelling(entry: dicore_registry.Entry) -> str:
 )
 @click.version_option(dicore.__version__, message="dicore %(version)s")
 def group() -> None:
-    """Reinforcement learning assembled by name.
-
-    --debug, anywhere, shows the traceback of an error.
-    """
+    """Reinforcement learning assembled by name."""

@@ -1,0 +1,149 @@
+"""`dicore completion`: a script for the shell, which completes the names of components too."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+import dicore_registry
+from dicore.errors import RegistryError
+
+__all__ = ["command", "names"]
+
+_EPILOG = """\b
+Examples:
+  dicore completion bash > ~/.local/share/bash-completion/completions/dicore
+  dicore completion zsh > "${fpath[1]}/_dicore"
+  dicore completion fish > ~/.config/fish/completions/dicore.fish
+"""
+
+_BASH = """\
+# bash completion of dicore; words come from `dicore __names WHAT PREFIX`
+_dicore() {
+    local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]} first=${COMP_WORDS[1]}
+    local what
+    COMPREPLY=()
+    if [[ $word == -* ]]; then what=options/$first
+    elif (( COMP_CWORD == 1 )); then what=command
+    else case $before in
+        -e|--env) what=env ;;
+        -p|--policy) what=policy ;;
+        -m|--mode) what=pipeline ;;
+        --kind) what=kind ;;
+        --status) what=status ;;
+        --dist) what=dist ;;
+        *) case $first in
+            list|catalogue) what=kind ;;
+            show|check) what=component ;;
+            completion) what=shell ;;
+            *) compopt -o default 2>/dev/null; return ;;
+        esac ;;
+    esac fi
+    COMPREPLY=($(dicore __names "$what" "$word" 2>/dev/null))
+}
+complete -F _dicore dicore
+"""
+
+_ZSH = """\
+#compdef dicore
+# zsh completion of dicore; words come from `dicore __names WHAT PREFIX`
+_dicore() {
+    local word=${words[CURRENT]} before=${words[CURRENT-1]} first=${words[2]} what
+    if [[ $word == -* ]]; then what=options/$first
+    elif (( CURRENT == 2 )); then what=command
+    else case $before in
+        -e|--env) what=env ;;
+        -p|--policy) what=policy ;;
+        -m|--mode) what=pipeline ;;
+        --kind) what=kind ;;
+        --status) what=status ;;
+        --dist) what=dist ;;
+        *) case $first in
+            list|catalogue) what=kind ;;
+            show|check) what=component ;;
+            completion) what=shell ;;
+            *) _files; return ;;
+        esac ;;
+    esac fi
+    compadd -- ${(f)"$(dicore __names $what $word 2>/dev/null)"}
+}
+if [[ $funcstack[1] == _dicore ]]; then _dicore "$@"; else compdef _dicore dicore; fi
+"""
+
+_FISH = """\
+# fish completion of dicore; words come from `dicore __names WHAT PREFIX`
+function __dicore_names
+    dicore __names $argv[1] (commandline -ct) 2>/dev/null
+end
+function __dicore_options
+    set -l words (commandline -opc)
+    dicore __names options/$words[2] (commandline -ct) 2>/dev/null
+end
+complete -c dicore -n __fish_use_subcommand -f -a '(__dicore_names command)'
+complete -c dicore -n '__fish_seen_subcommand_from list catalogue' -f -a '(__dicore_names kind)'
+complete -c dicore -n '__fish_seen_subcommand_from show check' -f -a '(__dicore_names component)'
+complete -c dicore -n '__fish_seen_subcommand_from completion' -f -a 'bash zsh fish'
+complete -c dicore -s e -l env -x -a '(__dicore_names env)'
+complete -c dicore -s p -l policy -x -a '(__dicore_names policy)'
+complete -c dicore -s m -l mode -x -a '(__dicore_names pipeline)'
+complete -c dicore -l kind -x -a '(__dicore_names kind)'
+complete -c dicore -l status -x -a '(__dicore_names status)'
+complete -c dicore -l dist -x -a '(__dicore_names dist)'
+complete -c dicore -n 'string match -q -- "-*" (commandline -ct)' -f -a '(__dicore_options)'
+"""
+
+_SCRIPTS = {"bash": _BASH, "zsh": _ZSH, "fish": _FISH}
+
+
+@click.command(name="completion", epilog=_EPILOG)
+@click.argument("shell", type=click.Choice(list(_SCRIPTS)))
+def command(shell: str) -> None:
+    """Prints a completion script for a shell; it completes component names too."""
+    sys.stdout.write(_SCRIPTS[shell])
+
+
+@click.command(name="__names", hidden=True, context_settings={"ignore_unknown_options": True})
+@click.argument("what")
+@click.argument("prefix", default="", type=click.UNPROCESSED)
+def names(what: str, prefix: str) -> None:
+    """Prints the words that begin with PREFIX, one a line; nothing where there are none."""
+    for word in sorted(set(_words(what))):
+        if word.startswith(prefix):
+            sys.stdout.write(f"{word}\n")
+
+
+def _words(what: str) -> list[str]:
+    registry = dicore_registry.default()
+    what, _, name = what.partition("/")
+    if what == "options":
+        return _options(name)
+    if what == "kind":
+        return list(registry.kinds())
+    if what == "shell":
+        return list(_SCRIPTS)
+    if what == "status":
+        return list(dicore_registry.STATUSES)
+    if what in ("component", "dist"):
+        usable = [entry for entry in registry.entries() if entry.status != "broken"]
+        if what == "dist":
+            return [entry.dist for entry in usable]
+        return [f"{entry.kind}/{entry.name}" for entry in usable]
+    entries = [entry for entry in registry.entries(what) if entry.status in ("ok", "conflict")]
+    found = [entry.qualified if entry.status == "conflict" else entry.name for entry in entries]
+    return [name.replace("_", "-") for name in found] if what == "command" else found
+
+
+def _options(command_name: str) -> list[str]:
+    """Returns the options of a command, which is imported for it."""
+    from dicore.cli.group import group
+
+    context = click.Context(group, info_name="dicore")
+    name = "train" if command_name.startswith("-") else command_name
+    try:
+        chosen = group.get_command(context, name)
+    except RegistryError:
+        return []
+    params = chosen.params if chosen is not None else []
+    found = [word for each in params if isinstance(each, click.Option) for word in each.opts]
+    return [word for word in found if word.startswith("--")] + ["--help"]

@@ -1,0 +1,1 @@
+"""What `dicore new` writes, a file per kind."""
