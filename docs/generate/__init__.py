@@ -1,0 +1,39 @@
+"""The pages that nobody writes by hand: they are read off the registry, the commands and the code.
+
+`pages()` returns them by path; `write()` puts them below `docs/generated/`, where the written
+pages and their tables of contents find them.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from docs.generate.api import api_pages
+from docs.generate.commands import command_pages
+from docs.generate.components import component_pages
+from docs.generate.contracts import contract_parts
+
+__all__ = ["pages", "version", "write"]
+
+
+def pages() -> dict[str, str]:
+    """Returns the text of every generated page (Markdown) by its path below `docs/generated`."""
+    return {**component_pages(), **command_pages(), **contract_parts(), **api_pages()}
+
+
+def write(folder: Path) -> None:
+    """Writes the pages; one whose text is the same is left alone, so that little is built anew."""
+    wanted = {folder / name: text for name, text in pages().items()}
+    for path, text in wanted.items():
+        if not path.is_file() or path.read_text(encoding="utf-8") != text:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+    for path in set(folder.rglob("*.md")) - wanted.keys():
+        path.unlink()
+
+
+def version() -> str:
+    """Returns dicore's version."""
+    import dicore
+
+    return dicore.__version__

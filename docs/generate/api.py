@@ -1,0 +1,89 @@
+"""The Python reference: a page per package, every public name of it, from the docstrings."""
+
+from __future__ import annotations
+
+import inspect
+import pkgutil
+from collections.abc import Iterator
+from importlib import import_module
+from types import ModuleType
+from typing import Any
+
+_PACKAGES = {
+    "interfaces": ("dicore.interfaces", "The roles: a Protocol each, and what goes with it."),
+    "config": ("dicore.config", "Options, how they are declared, and how a config is compiled."),
+    "data": ("dicore.data", "Columns that read like rows and dicts."),
+    "task": ("dicore.task", "The loop: middleware in order, a fresh context in every step."),
+    "run": ("dicore.run", "The run: folder, seeds, checkpoints, logs; training and evaluating."),
+    "testing": ("dicore.testing", "Conformance suites and the fakes that they use."),
+    "errors": ("dicore.errors", "Every exception of dicore, with its exit code."),
+    "registry": ("dicore_registry", "What is installed, found by name."),
+}
+_MORE = {
+    "dicore.run": ("launch", "evaluate", "envs"),
+    "dicore.testing": ("suite", "component", "env", "fakes"),
+}
+"""Modules whose public names belong on a package's page beside its own."""
+
+
+def api_pages() -> dict[str, str]:
+    """Returns a page per package and the index of them."""
+    rows = "\n".join(
+        f"| [`{module}`]({name}.md) | {text} |" for name, (module, text) in _PACKAGES.items()
+    )
+    toctree = "\n".join(_PACKAGES)
+    index = (
+        "# Python reference\n\nWhat is listed here is public; other modules may move.\n\n"
+        f"| Package | What is in it |\n| --- | --- |\n{rows}\n\n"
+        f"```{{toctree}}\n:hidden:\n\n{toctree}\n```\n"
+    )
+    seen: set[int] = set()
+    pages = {"api/index.md": index}
+    for name, (module, text) in _PACKAGES.items():
+        parts = [f"# {module}", text, *_sections(module, seen)]
+        pages[f"api/{name}.md"] = "\n\n".join(parts) + "\n"
+    return pages
+
+
+def _sections(package: str, seen: set[int]) -> Iterator[str]:
+    """Yields heading and directives of each module; an object is told at the first place only."""
+    for path in _modules(package):
+        module = import_module(path)
+        lines = [line for name in _public(module) for line in _directive(module, name, seen)]
+        if not lines:
+            continue
+        if path != package:
+            yield f"## {path}"
+        yield "```{eval-rst}\n" + "\n".join(lines) + "\n```"
+
+
+def _modules(package: str) -> list[str]:
+    root = import_module(package)
+    if package == "dicore.interfaces":
+        return [f"{package}.{found.name}" for found in pkgutil.iter_modules(root.__path__)]
+    return [package, *(f"{package}.{name}" for name in _MORE.get(package, ()))]
+
+
+def _public(module: ModuleType) -> list[str]:
+    declared = getattr(module, "__all__", None)
+    if declared is not None:
+        return [name for name in declared if not name.startswith("__")]
+    return [
+        name
+        for name, value in vars(module).items()
+        if not name.startswith("_") and getattr(value, "__module__", None) == module.__name__
+    ]
+
+
+def _directive(module: ModuleType, name: str, seen: set[int]) -> list[str]:
+    value: Any = getattr(module, name)
+    if id(value) in seen or isinstance(value, ModuleType) or name.endswith("KIND"):
+        return []
+    path = f"{module.__name__}.{name}"
+    if inspect.isclass(value):
+        seen.add(id(value))
+        return [f".. autoclass:: {path}", "   :members:", ""]
+    if inspect.isfunction(value):
+        seen.add(id(value))
+        return [f".. autofunction:: {path}", ""]
+    return [f".. autodata:: {path}", "   :no-value:", ""]

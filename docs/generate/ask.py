@@ -1,0 +1,59 @@
+"""What the command line says of the registry, as data: `dicore list --json`, `dicore show --json`."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from typing import Any
+
+import click
+from click.testing import CliRunner
+
+from dicore.cli.group import group
+from dicore_registry import Kind, Registry, default, using
+
+OWN = ("dicore", "dicore-plugins", "dicore-contrib-envs")
+"""The distributions whose components have a page here."""
+
+
+def ask(*words: str) -> Any:
+    """Returns what `dicore WORDS --json` prints.
+
+    Raises:
+        RuntimeError: the command failed.
+    """
+    done = CliRunner().invoke(group, [*words, "--json"], catch_exceptions=False)
+    if done.exit_code:
+        raise RuntimeError(f"dicore {' '.join(words)}: {done.output}")
+    return json.loads(done.stdout)
+
+
+@cache
+def components() -> tuple[dict[str, Any], ...]:
+    """Returns the facts of each component of dicore's own, sorted by kind and name.
+
+    Raises:
+        RuntimeError: one of them cannot be used here; its options would be missing.
+    """
+    with using(Registry()):
+        listed = [item for item in ask("list") if item["dist"] in OWN]
+        bad = [
+            f"{item['qualified']}: {item['reason']}" for item in listed if item["status"] != "ok"
+        ]
+        if bad:
+            raise RuntimeError("\n".join(bad))
+        return tuple(ask("show", f"{item['kind']}/{item['qualified']}") for item in listed)
+
+
+def kinds() -> dict[str, Kind]:
+    """Returns the kinds by name."""
+    found = default().kinds()
+    return {name: found[name] for name in sorted(found)}
+
+
+def command_of(name: str) -> click.Command:
+    """Returns the click command of a name."""
+    found = group.get_command(click.Context(group), name)
+    if found is None:
+        raise RuntimeError(f"no command '{name}'")
+    return found

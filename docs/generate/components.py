@@ -1,0 +1,152 @@
+"""A page per kind: every component with its options, their types, defaults, ranges and papers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from dicore_registry import default
+from docs.generate.ask import components, kinds
+from docs.generate.papers import papers_of
+
+_SHARED = 3
+"""From so many components on, options that all have are told once."""
+Facts = dict[str, Any]
+
+
+def component_pages() -> dict[str, str]:
+    """Returns a page per kind and the index of them."""
+    by_kind = {name: [facts for facts in components() if facts["kind"] == name] for name in kinds()}
+    index = [
+        "# Components",
+        "Everything that a config can ask for by name. Each page is made from the registry:"
+        " what `dicore list` and `dicore show` say of an installation of dicore's own packages.",
+        _table(
+            ("Kind", "What it is", "Components", "When a config is silent"),
+            [
+                (
+                    f"[{name}]({name}.md)",
+                    kinds()[name].summary,
+                    ", ".join(f"[{item['name']}](#{_anchor(item)})" for item in found) or "none",
+                    f"`{default().default(name)}`" if default().default(name) else "",
+                )
+                for name, found in by_kind.items()
+            ],
+        ),
+        _toctree(by_kind),
+    ]
+    pages = {f"components/{name}.md": _kind_page(name, found) for name, found in by_kind.items()}
+    return {"components/index.md": _page(index), **pages}
+
+
+def _kind_page(name: str, found: Sequence[Facts]) -> str:
+    kind = kinds()[name]
+    asked = f"A config asks for it at `{kind.section}`." if kind.section else ""
+    parts = [
+        f"# {name}",
+        f"{_sentence(kind.summary)} {asked} What it has to do, and how to write one:"
+        f" [the {name} role](../../concepts/{name}.md).",
+    ]
+    if not found:
+        parts.append("No component of this kind ships with dicore; packages can bring their own.")
+    shared = _shared(found)
+    if shared:
+        parts += [f"## Options of every {name}", _options(shared)]
+    for facts in found:
+        parts += _component(facts, [option["name"] for option in shared])
+    return _page(parts)
+
+
+def _component(facts: Facts, told: Sequence[str]) -> list[str]:
+    """Returns the section of one component; options told above are left out."""
+    parts = [f"({_anchor(facts)})=\n## {facts['name']}", _doc(facts)]
+    if facts["kind"] == "command":
+        spelling = facts["name"].replace("_", "-")
+        parts.append(f"Its options: [dicore {spelling}](../cli/{facts['name']}.md).")
+    papers = papers_of(facts)
+    if papers:
+        parts.append(f"Papers: {', '.join(papers)}.")
+    own = [option for option in facts["options"] if option["name"] not in told]
+    if own:
+        parts.append(_options(own))
+    elif facts["options"]:
+        parts.append("No options of its own.")
+    if facts["tree"] is not None:
+        parts.append(f"```{{code-block}} json\n{json.dumps(facts['tree'], indent=2)}\n```")
+    parts.append(f"*Brought by `{facts['dist']}`; its code: `{facts['target']}`.*")
+    return parts
+
+
+def _doc(facts: Facts) -> str:
+    """Returns the docstring without its list of arguments, which the table has."""
+    kept = []
+    for part in facts["doc"].split("\n\n"):
+        if part.startswith(("Args:", "Returns:", "Raises:", "\b", "Examples:")):
+            break
+        kept.append(part)
+    return "\n\n".join(kept)
+
+
+def _shared(found: Sequence[Facts]) -> list[dict[str, Any]]:
+    """Returns the options that all components of a kind have, with the same default."""
+    if len(found) < _SHARED:
+        return []
+    first, *others = (facts["options"] for facts in found)
+    return [option for option in first if all(option in options for options in others)]
+
+
+def _options(options: Iterable[dict[str, Any]]) -> str:
+    return _table(
+        ("Option", "Type and range", "Default", "Meaning"),
+        [
+            (
+                f"`{option['path']}`",
+                _type(option),
+                "*required*" if option["required"] else f"`{_default(option['default'])}`",
+                _sentence(option["help"]) + (f" [{option['unit']}]" if option["unit"] else ""),
+            )
+            for option in options
+        ],
+    )
+
+
+def _type(option: dict[str, Any]) -> str:
+    if option["choices"]:
+        return " or ".join(f"`{choice!r}`" for choice in option["choices"])
+    words = f"`{option['type']}`"
+    return f"{words}, {option['range']}" if option["range"] else words
+
+
+def _default(value: Any) -> str:
+    if isinstance(value, dict) and set(value) == {"type"}:
+        return str(value["type"])
+    if isinstance(value, list):
+        return f"[{', '.join(map(_default, value))}]"
+    return value if isinstance(value, str) and value else repr(value)
+
+
+def _sentence(text: str) -> str:
+    return text[:1].upper() + text[1:].rstrip(".") + "." if text else ""
+
+
+def _anchor(facts: Facts) -> str:
+    return f"{facts['kind']}-{facts['name']}".replace("_", "-")
+
+
+def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [header, ["---"] * len(header), *rows]
+    return "\n".join(f"| {' | '.join(_cell(cell) for cell in line)} |" for line in lines)
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("\n", " ")
+
+
+def _toctree(names: Iterable[str]) -> str:
+    listed = "\n".join(names)
+    return f"```{{toctree}}\n:hidden:\n\n{listed}\n```"
+
+
+def _page(parts: Iterable[str]) -> str:
+    return "\n\n".join(part for part in parts if part) + "\n"

@@ -1,0 +1,58 @@
+"""What each concept page ends with: the contract of its kind and the checks of its suite."""
+
+from __future__ import annotations
+
+import inspect
+
+from dicore.testing.generic import ComponentContract
+from dicore.testing.suite import Suite
+from dicore_registry import Kind
+from dicore_registry.importing import import_target
+from docs.generate.ask import kinds
+
+
+def contract_parts() -> dict[str, str]:
+    """Returns a part per kind, and one with the checks that every component is put to."""
+    parts = {f"parts/{name}.md": _part(kind) for name, kind in kinds().items()}
+    return {**parts, "parts/every_component.md": _checks(ComponentContract)}
+
+
+def _part(kind: Kind) -> str:
+    parts = [f"Installed ones: [every {kind.name}](../generated/components/{kind.name}.md)."]
+    if kind.contract.startswith("dicore."):
+        path = kind.contract.replace(":", ".")
+        parts += [
+            "## The contract",
+            f"```{{eval-rst}}\n.. autoclass:: {path}\n   :members:\n   :no-index:\n```",
+        ]
+    parts.append("## Its conformance checks")
+    suite = _suite(kind)
+    if suite is None:
+        parts.append(
+            f"There is no suite for this role; a {kind.name} is put to"
+            " [the checks of every component](../howto/test_a_component.md)."
+        )
+    else:
+        parts += [
+            f"`{kind.suite.replace(':', '.')}`, beside"
+            " [the checks of every component](../howto/test_a_component.md):",
+            _checks(suite),
+        ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _suite(kind: Kind) -> type[Suite] | None:
+    module, _, name = kind.suite.partition(":")
+    found: type[Suite] | None = import_target(module, name) if name else None
+    return found
+
+
+def _checks(suite: type[Suite]) -> str:
+    rows = [
+        f"| `{name}` | {_first_line(getattr(suite, f'test_{name}'))} |" for name in suite.checks()
+    ]
+    return "\n".join(["| Check | What it states |", "| --- | --- |", *rows]) + "\n"
+
+
+def _first_line(check: object) -> str:
+    return (inspect.getdoc(check) or "").partition("\n")[0].replace("|", "\\|")

@@ -1,0 +1,45 @@
+"""Which papers a component cites: read off the docstrings of its code."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+_CITED = re.compile(
+    r"(?P<who>[A-Z][\w-]+(?: et al\.| and [A-Z][\w-]+)?|van Hasselt et al\.) (?P<year>(?:19|20)\d\d)"
+    r"(?:, (?P<scheme>doi|arXiv):(?P<key>[\w./-]*\w))?"
+)
+_ADDRESS = {"doi": "https://doi.org/", "arXiv": "https://arxiv.org/abs/"}
+
+
+def papers_of(facts: dict[str, Any]) -> list[str]:
+    """Returns the papers as Markdown links, the first cited first.
+
+    Args:
+        facts: What `dicore show --json` says of the component.
+    """
+    found: dict[str, str] = {}
+    for text in _texts(facts):
+        for match in _CITED.finditer(text):
+            name = f"{match['who']} {match['year']}"
+            link = f"[{name}]({_ADDRESS[match['scheme']]}{match['key']})" if match["key"] else name
+            if match["key"] or name not in found:
+                found[name] = link
+    return list(found.values())
+
+
+def _texts(facts: dict[str, Any]) -> Iterator[str]:
+    """Yields its docstring, its options' help, and the docstrings of the folder that is its own."""
+    yield facts["doc"]
+    for option in facts["options"]:
+        yield option["help"]
+    file = Path(facts["file"])
+    if file.name == "config.py":  # a folder of its own: config.py and the code beside it
+        for path in sorted(file.parent.glob("*.py")):
+            tree = ast.parse(path.read_text(encoding="utf-8"))
+            for node in ast.walk(tree):
+                if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
+                    yield ast.get_docstring(node) or ""

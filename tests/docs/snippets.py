@@ -1,0 +1,197 @@
+"""The snippets of a Markdown page, found and run.
+
+A page is run from top to bottom in one empty folder and one Python namespace:
+
+- `python` is executed; a block with a caption (`:caption: maze.py`) is a file and is written.
+- `console` holds lines `$ command`; what stands below one has to be what it prints. `…` stands for
+  anything, and a number for any number: machines differ.
+- `yaml`, `toml`, `json`, `ini` are parsed, and written where they have a caption.
+- `text` is shown only. A comment `<!-- not run: why -->` before a block says why it is not run.
+"""
+
+from __future__ import annotations
+
+import configparser
+import contextlib
+import io
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+import tomllib
+import types
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+from markdown_it import MarkdownIt
+
+from dicore.cli import main
+from dicore_registry import Registry, using
+
+_OPTION = re.compile(r":(?P<name>[\w-]+):[ \t]*(?P<value>.*)\n?")
+_NUMBER = re.compile(r"\d[\d,_]*(?:\.\d+)?(?:e-?\d+)?")
+_PARSERS = {
+    "yaml": yaml.safe_load,
+    "toml": tomllib.loads,
+    "json": json.loads,
+    "ini": lambda text: configparser.ConfigParser().read_string(text),
+}
+LANGUAGES = {"python", "console", "text", *_PARSERS}
+
+
+@dataclass(frozen=True)
+class Snippet:
+    """A fenced block of code: its language, text, first line, caption, and why it is not run."""
+
+    language: str
+    code: str
+    line: int
+    caption: str = ""
+    not_run: str = ""
+
+
+def snippets_of(text: str) -> Iterator[Snippet]:
+    """Yields the blocks of code of a page; other directives of MyST are no code."""
+    skip = ""
+    for token in MarkdownIt("commonmark").parse(text):
+        if token.type == "html_block":
+            found = re.search(r"<!-- not run: (.+?) -->", token.content)
+            skip = found[1] if found else ""
+        elif token.type == "fence":
+            line = (token.map or [0])[0] + 2
+            language, options, code, taken = _opened(token.info.strip(), token.content)
+            if language:
+                yield Snippet(language, code, line + taken, options.get("caption", ""), skip)
+            skip = ""
+        elif token.type == "code_block":
+            raise AssertionError(f"line {(token.map or [0])[0] + 1}: indented code has no language")
+
+
+def _opened(info: str, content: str) -> tuple[str, dict[str, str], str, int]:
+    """Returns language ("" for a directive that is no code), options, code and lines of options."""
+    directive = re.fullmatch(r"\{(?P<name>[\w-]+)\}\s*(?P<argument>.*)", info)
+    if directive is None:
+        return info or "(none)", {}, content, 0
+    if directive["name"] not in ("code-block", "code"):
+        return "", {}, "", 0
+    options: dict[str, str] = {}
+    taken = 0
+    while match := _OPTION.match(content):
+        options[match["name"]] = match["value"].strip()
+        content, taken = content[match.end() :], taken + 1
+    bare = content.lstrip("\n")
+    return directive["argument"], options, bare, taken + len(content) - len(bare)
+
+
+class Page:
+    """Runs snippets in a folder, as a reader would from top to bottom.
+
+    Args:
+        path: The page, for messages.
+        folder: Where files are written and commands run.
+    """
+
+    def __init__(self, path: Path, folder: Path) -> None:
+        self.path, self.folder = path, folder
+        self.module = types.ModuleType("page_of_the_docs")
+        self.registry = Registry(folder=folder)
+
+    def run(self, snippet: Snippet) -> None:
+        """Runs one snippet.
+
+        Raises:
+            AssertionError: it does not do what the page says.
+        """
+        where = f"{self.path}:{snippet.line}"
+        if snippet.language not in LANGUAGES:
+            raise AssertionError(f"{where}: no language that is run: {snippet.language}")
+        if snippet.not_run:
+            return
+        if snippet.language in _PARSERS:
+            _PARSERS[snippet.language](snippet.code)
+        if snippet.caption:
+            target = self.folder / snippet.caption
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_text(snippet.code, encoding="utf-8")
+        elif snippet.language == "python":
+            code = compile("\n" * (snippet.line - 1) + snippet.code, self.path, "exec")
+            with self._inside():
+                exec(code, vars(self.module))
+        elif snippet.language == "console":
+            for command, wanted in commands_of(snippet.code):
+                self._command(command, wanted, where)
+
+    def _command(self, command: str, wanted: str, where: str) -> None:
+        code, said = self._said(shlex.split(command, comments=True))
+        fails = wanted.startswith("error:")
+        if bool(code) != fails:
+            raise AssertionError(f"{where}: $ {command}\nended with {code}:\n{said}")
+        if wanted and not matches(wanted, said):
+            raise AssertionError(f"{where}: $ {command}\nsaid:\n{said}\nthe page says:\n{wanted}")
+
+    def _said(self, words: list[str]) -> tuple[int, str]:
+        """Returns exit code and what a command wrote, to either stream."""
+        if words[0] == "dicore":
+            out = io.StringIO()
+            self.registry = Registry(folder=self.folder)  # another process reads files anew
+            with self._inside(), contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
+                code = main(words[1:])
+            return code, out.getvalue()
+        if words[0] in ("python", "pytest"):
+            words = [
+                sys.executable,
+                *(["-m", "pytest"] if words[0] == "pytest" else []),
+                *words[1:],
+            ]
+        elif words[0] not in ("ls", "cat", "cp", "mkdir", "mv"):
+            raise AssertionError(f"{self.path}: {words[0]} is not run; use <!-- not run: why -->")
+        done = subprocess.run(
+            words, cwd=self.folder, capture_output=True, text=True, timeout=200, check=False,
+            env={**os.environ, "PYTHONPATH": str(self.folder)},
+        )  # fmt: skip
+        return done.returncode, done.stdout + done.stderr
+
+    @contextlib.contextmanager
+    def _inside(self) -> Iterator[None]:
+        """Stands in the folder, with its files importable, and puts everything back."""
+        before, path, modules = Path.cwd(), list(sys.path), set(sys.modules)
+        sys.modules[self.module.__name__] = self.module
+        os.chdir(self.folder)
+        sys.path.insert(0, str(self.folder))
+        try:
+            with using(self.registry):
+                yield
+        finally:
+            os.chdir(before)
+            sys.path[:] = path
+            for name in set(sys.modules) - modules:
+                file = getattr(sys.modules[name], "__file__", None) or ""
+                if file.startswith(str(self.folder)) or name == self.module.__name__:
+                    del sys.modules[name]
+
+
+def commands_of(code: str) -> Iterator[tuple[str, str]]:
+    """Yields each command of a console block with what it is said to print."""
+    for part in re.split(r"^\$ ", code, flags=re.MULTILINE)[1:]:
+        command, _, wanted = part.replace("\\\n", " ").partition("\n")
+        yield command, wanted.strip("\n")
+
+
+def matches(wanted: str, said: str) -> bool:
+    """Says whether a text is what a page shows: line for line, numbers and `…` left open."""
+    pattern = re.escape(_NUMBER.sub("0", _squeezed(wanted))).replace("…", "(?s:.*?)")
+    return re.search(pattern, _NUMBER.sub("0", _squeezed(said))) is not None
+
+
+def _squeezed(text: str) -> str:
+    return "\n".join(" ".join(line.split()) for line in text.splitlines())
+
+
+def namespace_of(page: Page) -> dict[str, Any]:
+    """Returns the names that a page's Python sees, to prepare some of them."""
+    return vars(page.module)
