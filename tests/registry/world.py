@@ -5,18 +5,19 @@ from __future__ import annotations
 import importlib.metadata
 import os
 import subprocess
-import sys
 import textwrap
 import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from dicore_registry import Registry
+from tests.registry.environment import MAIN, ROOT, environ, hermetic
 
-ROOT = Path(__file__).parents[2]
+__all__ = ["MAIN", "ROOT", "VERSION", "World"]
+
+SOURCES = ("", "registry", "plugins", "contrib_envs")
 PROJECTS = ("pyproject.toml", "plugins/pyproject.toml", "contrib_envs/pyproject.toml")
 VERSION = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
-MAIN = "import sys; from dicore.cli import main; sys.exit(main())"
 
 Groups = Mapping[str, Mapping[str, str]]
 
@@ -78,14 +79,13 @@ class World:
 
     def environ(self, **changes: str) -> dict[str, str]:
         """Returns the environment of a process that lives in this world, the tree behind it."""
-        own = {key: value for key, value in os.environ.items() if not key.startswith("DICORE_")}
-        path = [str(self.house), str(self.folder), os.environ.get("PYTHONPATH", "")]
-        return {**own, "PYTHONPATH": os.pathsep.join(filter(None, path)), **changes}
+        path = [self.house, self.folder, *(ROOT / place for place in SOURCES)]
+        return {**environ(), "PYTHONPATH": os.pathsep.join(map(str, path)), **changes}
 
     def python(self, code: str, *words: str, **changes: str) -> subprocess.CompletedProcess[str]:
         """Runs a piece of Python in this world, its output piped."""
         return subprocess.run(
-            [sys.executable, "-c", code, *words],
+            [str(hermetic().python_path), "-c", code, *words],
             env=self.environ(**changes),
             cwd=self.folder,
             capture_output=True,
