@@ -32,7 +32,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     Args:
         argv: The words after `dicore`; None for those of the process.
     """
-    arguments, said = _arguments([*(sys.argv[1:] if argv is None else argv)])  # `list` is a command here
+    words = sys.argv[1:] if argv is None else argv
+    arguments, said = _arguments([*words])  # here `list` is the module of a command
     if said.get("DICORE_PLUGINS", "").endswith(_FILE):
         sys.stderr.write(f"error: {_FILE} needs a file\n")
         return 2
