@@ -94,9 +94,9 @@ class TestHelp:
     ) -> None:
         done = commands.dicore("--help")
         assert done.returncode == 0
-        assert "crash      Cannot be imported." in done.stdout
-        assert "say-twice  Says it again." in done.stdout
-        assert "list       Lists what is installed" in done.stdout
+        assert "crash       Cannot be imported." in done.stdout
+        assert "say-twice   Says it again." in done.stdout
+        assert "list        Lists what is installed" in done.stdout
 
     def test_no_words_is_a_call_for_help(self, world: World) -> None:
         assert world.dicore().stdout == world.dicore("--help").stdout == world.dicore("-h").stdout

@@ -75,7 +75,7 @@ def test_the_table_ends_with_a_count_and_the_problems(foreign: World) -> None:
     assert sac.split(maxsplit=5) == [
         "policy", "sac", "ok", "acme-rl", "1.2", "Soft actor-critic."
     ]  # fmt: skip
-    assert lines[-2] == f"{len(rows(foreign))} components, 1 problem"
+    assert lines[-2] == f"{len(rows(foreign))} components, 1 problem (dicore doctor)"
     assert lines[-1] == (
         "polcy/ppo (acme-rl 1.2): broken: "
         "unknown kind 'dicore.polcy'; did you mean 'dicore.policy'?"

@@ -1,9 +1,12 @@
-"""P13 and P14 as a generous gate; `benchmarks/startup.py` has the figures."""
+"""P13 and P14 as a generous gate; `benchmarks/startup.py` has the figures.
+
+What counts is the least processor time of a few processes, which other load disturbs little.
+"""
 
 from __future__ import annotations
 
-import statistics
-import time
+import resource
+from collections.abc import Callable
 
 import pytest
 
@@ -42,26 +45,27 @@ def test_a_crowded_path_is_listed_in_time(crowded: World, words: list[str]) -> N
         "PYTHONDONTWRITEBYTECODE": "",
         "PYTHONPYCACHEPREFIX": str(crowded.folder.parent / "byte_code"),
     }
-    crowded.dicore(*words, **cached)
-    times = []
-    for _ in range(5):
-        start = time.perf_counter()
-        done = crowded.dicore(*words, **cached)
-        times.append(time.perf_counter() - start)
-        assert (done.returncode, done.stderr) == (0, "")
+    done = crowded.dicore(*words, **cached)
+    assert (done.returncode, done.stderr) == (0, "")
     if "list" in words:
         assert done.stdout.count("A policy of ") == PACKAGES
-    assert statistics.median(times) < GATE
+    assert least(lambda: crowded.dicore(*words, **cached)) < GATE
+
+
+def least(work: Callable[[], object], runs: int = 4) -> float:
+    """Returns the least processor time in seconds that a process takes, of some that `work` ran."""
+    times = []
+    for _ in range(runs):
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        work()
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        times.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+    return min(times)
 
 
 def test_importing_dicore_is_light(world: World) -> None:
     code = "import sys, dicore; print(*sys.modules)"
-    times = []
-    for _ in range(5):
-        start = time.perf_counter()
-        done = world.python(code)
-        times.append(time.perf_counter() - start)
-    modules = set(done.stdout.split())
+    modules = set(world.python(code).stdout.split())
     assert "dicore" in modules
     assert not modules & {"numpy", "torch", "attrs", "click", "importlib.metadata", "gymnasium"}
-    assert statistics.median(times) < GATE
+    assert least(lambda: world.python(code)) < GATE
