@@ -1,0 +1,110 @@
+"""`dicore plot`: the learning curves of runs, with mean and band over seeds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from dicore.cli.verbosity import verbosity
+
+if TYPE_CHECKING:
+    from dicore.report.curves import Axis, Group
+
+__all__ = ["command"]
+
+_EPILOG = """\b
+Examples:
+  dicore plot runs/cartpole_dqn_s*                  one group: mean and band over seeds
+  dicore plot runs -o curves.svg                    all runs below a folder
+  dicore plot a b --group policy.learn.batch_size   a curve for each value of an option
+  dicore plot runs/x --text                         in the terminal, without a picture
+  dicore plot runs/x -y learner/total_loss --x train_iter --smooth 10
+
+Runs of one policy on one environment make a group. Its mean goes as far as every run does; a run
+that reached its stop value goes on with its last value. Running and killed runs are shown as far
+as they are.
+"""
+
+
+@click.command(name="plot", epilog=_EPILOG)
+@click.argument("places", nargs=-1, required=True, metavar="RUN...")
+@click.option(
+    "-o",
+    "--out",
+    type=click.Path(path_type=Path),
+    default=Path("curves.png"),
+    show_default=True,
+    help="The picture: .png, .svg or .pdf.",
+)
+@click.option(
+    "--x",
+    "axis",
+    type=click.Choice(["env_step", "train_iter", "wall"]),
+    default="env_step",
+    show_default=True,
+    help="What the curves are drawn against.",
+)
+@click.option(
+    "-y",
+    "--y",
+    "tag",
+    metavar="TAG",
+    default="evaluator/return_mean",
+    show_default=True,
+    help="Which number of log/metrics.jsonl.",
+)
+@click.option(
+    "--group",
+    metavar="PATH|run",
+    help="Group runs by an option of their config, or not at all.  [default: env and policy]",
+)
+@click.option(
+    "--band",
+    type=click.Choice(["std", "minmax", "none"]),
+    default="std",
+    show_default=True,
+    help="Around the mean: standard deviation over runs, or lowest to highest.",
+)
+@click.option(
+    "--smooth",
+    type=click.IntRange(1),
+    default=1,
+    help="Show means of the last so many points of each run.",
+)
+@click.option("--title", help="Above the picture.")
+@click.option("--text", is_flag=True, help="Draw in the terminal instead.")
+@verbosity
+def command(
+    places: Sequence[str],
+    *,
+    out: Path,
+    axis: Axis,
+    tag: str,
+    group: str | None,
+    smooth: int,
+    text: bool,
+    **look: Any,
+) -> None:
+    """Draws the learning curves of several runs and seeds, with mean and band."""
+    from dicore.report.curves import find_runs, group_runs, read_curve
+    from dicore.run.console import say
+
+    curves = [read_curve(run, tag=tag, axis=axis).smooth(smooth) for run in find_runs(places)]
+    groups = group_runs(curves, group)
+    if text:
+        from dicore.report.text import knows_blocks, sparklines
+
+        for line in sparklines(groups, axis=axis, ascii_only=not knows_blocks()):
+            say(line, result=True)
+        return
+    from dicore.report.picture import draw, save
+
+    save(draw(groups, axis=axis, tag=tag, **look), out)
+    say(f"{out}: {_what(groups)}", result=True)
+
+
+def _what(groups: Sequence[Group]) -> str:
+    return "; ".join(f"{group.label}, {len(group.curves)} run(s)" for group in groups)

@@ -1,0 +1,1 @@
+"""What runs have come to: learning curves of several runs and seeds, as pictures and as text."""
