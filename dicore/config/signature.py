@@ -57,8 +57,8 @@ def config_class(target: Any, kind: str) -> type[ComponentConfig]:
     """Returns the config class of a registered target.
 
     Args:
-        target: A config class, a class that names its own in `config_class`, or a plain class or
-            function with typed keyword parameters.
+        target: A config class, a class that names its own in `config_class` or inherits it, or a
+            plain class or function with typed keyword parameters.
         kind: The kind it is registered as; an env gets the options of every env beside its own.
 
     Raises:
@@ -68,10 +68,46 @@ def config_class(target: Any, kind: str) -> type[ComponentConfig]:
         return target
     declared = getattr(target, "config_class", None)
     if isinstance(declared, type) and issubclass(declared, ComponentConfig):
+        if isinstance(target, type) and "config_class" not in vars(target):
+            return _inherited(target)
         return declared
     if not callable(target):
         raise ConfigError(f"{kind} {target!r} is neither a class nor a function")
     return _from_signature(target, kind == "env")
+
+
+class InheritedConfig:
+    """The options of a class that derives from a component; what is built is that class."""
+
+    __slots__ = ()
+
+    _target: ClassVar[type[Any]]
+
+    def build(self, ctx: Any, **parts: Any) -> Any:
+        """Makes the class from its section and the parts, as the class above it is made."""
+        return type(self)._target(self, **parts)  # noqa: SLF001 - our own; see `SignatureConfig`
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        cls: Any = type(self)
+        values = {name: getattr(self, name) for name in self.keys()}  # type: ignore[attr-defined]
+        return _rebuild_inherited, (cls._target, values)
+
+
+@cache
+def _inherited(target: Any) -> type[ComponentConfig]:
+    namespace: dict[str, Any] = {
+        "__annotations__": {},
+        "__doc__": inspect.getdoc(target),
+        "__module__": target.__module__,
+        "__qualname__": f"{target.__qualname__}Config",
+        "_target": target,
+    }
+    made = type(f"{target.__name__}Config", (InheritedConfig, target.config_class), namespace)
+    return frozen(kw_only=True)(made)
+
+
+def _rebuild_inherited(target: Any, values: dict[str, Any]) -> Any:
+    return _inherited(target)(**values)
 
 
 @cache

@@ -137,6 +137,25 @@ def test_a_class_that_names_its_config_class_has_that_one() -> None:
     assert config_class(toy.ToyPolicyConfig, "policy") is toy.ToyPolicyConfig
 
 
+class DerivedPolicy(toy.ToyPolicy):
+    """Derives from a component and changes something of it."""
+
+    def __init__(self, cfg: Any, **parts: Any) -> None:
+        self.cfg, self.parts = cfg, parts
+
+
+def test_a_class_that_inherits_its_options_is_the_one_that_is_built() -> None:
+    cls: Any = config_class(DerivedPolicy, "policy")
+    assert config_class(DerivedPolicy, "policy") is cls
+    assert issubclass(cls, toy.ToyPolicyConfig)
+    assert [*fields_of(cls)] == [*fields_of(toy.ToyPolicyConfig)]
+    section = cls(type="derived", nstep=3)
+    made = section.build(None, model="given")
+    assert type(made) is DerivedPolicy
+    assert (made.cfg, made.cfg.nstep, made.parts) == (section, 3, {"model": "given"})
+    assert ForkingPickler.loads(ForkingPickler.dumps(section)) == section
+
+
 def test_what_cannot_be_called_is_refused() -> None:
     with pytest.raises(ConfigError, match="hook 3 is neither a class nor a function"):
         config_class(3, "hook")
