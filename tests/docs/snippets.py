@@ -34,7 +34,7 @@ from dicore.cli import main
 from dicore_registry import Registry, using
 
 _OPTION = re.compile(r":(?P<name>[\w-]+):[ \t]*(?P<value>.*)\n?")
-_NUMBER = re.compile(r"\d[\d,_]*(?:\.\d+)?(?:e-?\d+)?")
+_NUMBER = re.compile(r"\d+(?:[,_]\d+)*(?:\.\d+)?(?:e-?\d+)?")
 _PARSERS = {
     "yaml": yaml.safe_load,
     "toml": tomllib.loads,
@@ -150,9 +150,10 @@ class Page:
             ]
         elif words[0] not in ("ls", "cat", "cp", "mkdir", "mv"):
             raise AssertionError(f"{self.path}: {words[0]} is not run; use <!-- not run: why -->")
+        path = os.environ.get("PYTHONPATH", "")
         done = subprocess.run(
             words, cwd=self.folder, capture_output=True, text=True, timeout=200, check=False,
-            env={**os.environ, "PYTHONPATH": str(self.folder)},
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, [str(self.folder), path]))},
         )  # fmt: skip
         return done.returncode, done.stdout + done.stderr
 
