@@ -23,6 +23,7 @@ WRAPPER_KIND = Kind(
     summary="changes what an environment shows or takes",
     contract="dicore.interfaces.env:IEnv",
     section="env.env_wrapper",
+    suite="dicore.testing.env_wrapper:EnvWrapperContract",
 )
 
 

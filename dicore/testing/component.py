@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from dicore.config.declare import ComponentConfig
+import attrs
+
+from dicore.config.declare import REQUIRED, ComponentConfig
 from dicore.run.build_context import BuildContext
 from dicore_registry import Entry, Registry
 
@@ -54,6 +56,16 @@ class Component:
 
         return compile_section(self.config_class, {"type": self.entry.qualified, **(options or {})})
 
+    def example(self) -> ComponentConfig:
+        """Compiles the defaults, with an example for each option that somebody has to give."""
+        return self.config(
+            {
+                field.name: field.metadata.get("example", _EXAMPLES.get(_type_name(field)))
+                for field in attrs.fields(self.config_class)
+                if field.default is REQUIRED
+            }
+        )
+
     def build(
         self,
         options: Mapping[str, Any] | None = None,
@@ -63,3 +75,11 @@ class Component:
     ) -> Any:
         """Compiles options and builds the component from them and other parts."""
         return self.config(options).build(ctx or BuildContext(), **parts)
+
+
+_EXAMPLES: dict[str, Any] = {"int": 10, "float": 1.0, "bool": False, "str": "x"}
+
+
+def _type_name(field: Any) -> str:
+    kind = field.type
+    return kind if isinstance(kind, str) else getattr(kind, "__name__", "")

@@ -12,7 +12,7 @@ from typing import Any, get_type_hints
 
 import attrs
 
-from dicore.config.declare import REQUIRED, ComponentConfig, Section
+from dicore.config.declare import ComponentConfig, Section
 from dicore.errors import ConfigError
 from dicore.testing.suite import Suite, expect, skip
 
@@ -121,13 +121,8 @@ class ComponentContract(Suite):
     def _default(self) -> ComponentConfig:
         """Returns the defaults, with a value for what somebody has to give."""
         component = self._configured()
-        needed = {
-            field.name: field.metadata.get("example", _EXAMPLES.get(_kind_of(field)))
-            for field in attrs.fields(component.config_class)
-            if field.default is REQUIRED
-        }
         try:
-            config: ComponentConfig = component.config(needed)
+            config: ComponentConfig = component.example()
         except ConfigError as error:
             expect(False, f"the defaults do not compile: {error}")
             raise
@@ -135,12 +130,6 @@ class ComponentContract(Suite):
 
 
 _NO_CONFIG = ("kind", "default", "plugin", "preset", "command")
-_EXAMPLES: dict[str, Any] = {"int": 1, "float": 1.0, "bool": False, "str": "x"}
-
-
-def _kind_of(field: Any) -> str:
-    kind = field.type
-    return kind if isinstance(kind, str) else getattr(kind, "__name__", "")
 
 
 def _is_config_class(target: Any) -> bool:

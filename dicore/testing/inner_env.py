@@ -1,0 +1,99 @@
+"""An environment to be wrapped: it notes what reaches it, and what becomes of what it hands out."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import gymnasium
+import numpy as np
+from gymnasium.spaces import Box, Discrete
+
+from dicore.testing.compare import copied, difference
+
+__all__ = ["FORMS", "Form", "InnerEnv"]
+
+Form = Literal["vector", "image", "continuous"]
+FORMS: tuple[Form, ...] = ("vector", "image", "continuous")
+"""Float32 [4] and 3 actions; uint8 [12, 10, 3] and 3 actions; float32 [4] and 2 real actions."""
+
+
+class InnerEnv(gymnasium.Env[Any, Any]):
+    """A walk whose episodes are told apart by their seeds; it keeps every contract of an env.
+
+    Args:
+        form: Observations and actions, see `FORMS`.
+        length: Steps in an episode.
+        end: How episodes end.
+
+    Attributes:
+        seeds: What `reset` was given as `seed`, and
+        options: as `options`.
+        steps: Steps made in all.
+        closed: Calls of `close`.
+        stepped_after_end: Steps made where a reset was due.
+        over: Whether the episode has ended, and how.
+    """
+
+    def __init__(
+        self,
+        form: Form = "vector",
+        length: int = 7,
+        end: Literal["terminated", "truncated"] = "terminated",
+    ) -> None:
+        self.form, self.length, self.end = form, length, end
+        if form == "image":
+            self.observation_space = Box(0, 255, (12, 10, 3), np.uint8)
+        else:
+            self.observation_space = Box(-100.0, 100.0, (4,), np.float32)
+        self.action_space: Any = Discrete(3)
+        if form == "continuous":
+            self.action_space = Box(-2.0, 2.0, (2,), np.float32)
+        self.seeds: list[int | None] = []
+        self.options: list[dict[str, Any] | None] = []
+        self.steps = self.closed = self.stepped_after_end = 0
+        self.over = "reset is due"
+        self._count = 0
+        self._place = np.zeros(4, np.float32)
+        self._handed: list[tuple[Any, Any]] = []
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
+        super().reset(seed=seed)
+        self.seeds.append(seed)
+        self.options.append(options)
+        self.over, self._count = "", 0
+        self._place = self.np_random.uniform(-1, 1, 4).astype(np.float32)
+        return self._show(), {"inner": "reset"}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        if not self.action_space.contains(action):
+            raise ValueError(f"{action!r} is not in {self.action_space}")
+        self.stepped_after_end += bool(self.over)
+        self.steps += 1
+        self._count += 1
+        change = np.resize(np.asarray(action, np.float32) - 0.5, 4)
+        self._place = np.clip(self._place + change + self._count / 7, -100, 100).astype(np.float32)
+        if self._count >= self.length:
+            self.over = self.end
+        ends = self.over == "terminated", self.over == "truncated"
+        return self._show(), float(self._place.sum()), *ends, {"inner": self._count}
+
+    def close(self) -> None:
+        self.closed += 1
+
+    def spoilt(self) -> str:
+        """Says what has become of the observations handed out; "" where they are as they were."""
+        return next(
+            (wrong for obs, was in self._handed if (wrong := difference(obs, was))),
+            "",
+        )
+
+    def _show(self) -> Any:
+        if self.form == "image":
+            pixels = np.arange(12 * 10 * 3, dtype=np.int64).reshape(12, 10, 3)
+            obs: Any = ((pixels + 40 * self._place[:3].astype(np.float64)) % 256).astype(np.uint8)
+        else:
+            obs = self._place.copy()
+        self._handed = [*self._handed[-3:], (obs, copied(obs))]
+        return obs
