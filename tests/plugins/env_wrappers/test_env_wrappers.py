@@ -1,0 +1,257 @@
+"""Each env wrapper by name: what it does to an environment, and what it says where it cannot."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium.spaces import Box, Dict, Discrete
+
+from dicore.config import compile_config
+from dicore.config.compile import compile_section
+from dicore.config.signature import config_class
+from dicore.errors import ConfigError
+from dicore.run.envs import env_factory, make_env_manager, spaces_of
+from dicore.testing.inner_env import InnerEnv
+from dicore_registry import default
+
+
+def wrap(name: str, env: Any = None, **options: Any) -> Any:
+    target = default().resolve("env_wrapper", name).target
+    section = compile_section(config_class(target, "env_wrapper"), {"type": name, **options})
+    return section.build(None, env=InnerEnv() if env is None else env)
+
+
+def rollout(env: Any, action: Any = 1, seed: int = 0) -> list[tuple[Any, ...]]:
+    """Plays one episode; obs, reward, terminated, truncated, info of each step."""
+    env.reset(seed=seed)
+    told = []
+    while not told or not (told[-1][2] or told[-1][3]):
+        told.append(env.step(action))
+    return told
+
+
+def rewards(env: Any) -> list[float]:
+    return [float(step[1]) for step in rollout(env)]
+
+
+BARE = rewards(InnerEnv())
+
+
+def test_time_limit_cuts_without_terminating() -> None:
+    told = rollout(wrap("time_limit", max_episode_steps=3))
+    assert [step[2:4] for step in told] == [(False, False)] * 2 + [(False, True)]
+
+
+def test_noop_reset_begins_by_doing_nothing() -> None:
+    env = InnerEnv(length=50)
+    made = wrap("noop_reset", env, noop_max=5)
+    counts = []
+    for seed in range(20):
+        before = env.steps
+        obs, _ = made.reset(seed=seed)
+        counts.append(env.steps - before)
+        again, _ = made.reset(seed=seed)
+        np.testing.assert_array_equal(obs, again)
+    assert set(counts) == {1, 2, 3, 4, 5}
+    with pytest.raises(ConfigError, match="'noop_reset': 7 is no action of Discrete"):
+        wrap("noop_reset", noop_action=7)
+
+
+def test_action_repeat_and_max_and_skip_pay_the_sum() -> None:
+    sums = [sum(BARE[:3]), sum(BARE[3:6]), BARE[6]]
+    assert rewards(wrap("action_repeat", action_repeat=3)) == pytest.approx(sums)
+    assert rewards(wrap("max_and_skip", skip=3)) == pytest.approx(sums)
+
+
+def test_max_and_skip_shows_the_larger_of_the_last_two() -> None:
+    frames = [step[0] for step in rollout(InnerEnv("image"))]
+    shown = [step[0] for step in rollout(wrap("max_and_skip", InnerEnv("image"), skip=3))]
+    np.testing.assert_array_equal(shown[0], np.maximum(frames[1], frames[2]))
+    np.testing.assert_array_equal(shown[2], frames[6])
+    assert wrap("max_and_skip", skip=1).reset(seed=0)[0].dtype == np.float32
+
+
+def test_sticky_action_repeats_now_and_then() -> None:
+    def places(probability: float) -> Any:
+        env = wrap("sticky_action", InnerEnv(length=40), probability=probability)
+        env.reset(seed=0)
+        return [float(env.step(number % 3)[1]) for number in range(40)]
+
+    assert places(0.0) != places(0.5)
+    assert places(0.5) == places(0.5)
+
+
+def test_rescale_action_takes_a_range_of_its_own() -> None:
+    env = wrap("rescale_action", InnerEnv("continuous"))
+    assert (env.action_space.low.min(), env.action_space.high.max()) == (-1.0, 1.0)
+    bare = rollout(InnerEnv("continuous"), np.array([2.0, -1.0], np.float32))
+    told = rollout(env, np.array([1.0, -0.5], np.float32))
+    assert [step[1] for step in told] == pytest.approx([step[1] for step in bare])
+
+
+def test_clip_reward_and_delay_reward() -> None:
+    assert rewards(wrap("clip_reward")) == pytest.approx(np.clip(BARE, -1, 1))
+    assert rewards(wrap("delay_reward", delay_reward_step=3)) == pytest.approx(
+        [0, 0, sum(BARE[:3]), 0, 0, sum(BARE[3:6]), BARE[6]]
+    )
+
+
+def test_the_true_return_is_told_from_below_a_clipped_reward() -> None:
+    *before, last = rollout(wrap("clip_reward", wrap("eval_episode_return")))
+    assert last[4]["eval_episode_return"] == pytest.approx(sum(BARE))
+    assert not any("eval_episode_return" in step[4] for step in before)
+
+
+def test_obs_norm_and_reward_norm_come_to_a_common_scale() -> None:
+    env = wrap("obs_norm", InnerEnv(length=500))
+    seen = np.array([step[0] for step in rollout(env)])[50:]
+    assert abs(seen).max() < 10
+    paid = rewards(wrap("reward_norm", InnerEnv(length=500)))
+    assert np.abs(paid[50:]).max() < 10 < np.abs(rewards(InnerEnv(length=500))).max()
+
+
+def test_static_obs_norm_by_numbers_given() -> None:
+    env = wrap("static_obs_norm", mean=[1.0, 2.0, 3.0, 4.0], std=2.0)
+    bare = InnerEnv().reset(seed=0)[0]
+    np.testing.assert_allclose(env.reset(seed=0)[0], (bare - [1, 2, 3, 4]) / 2, rtol=1e-6)
+    np.testing.assert_allclose(env.observation_space.high, [49.5, 49, 48.5, 48])
+    with pytest.raises(ConfigError, match=r"has 3 and 1 numbers for observations of shape \(4,\)"):
+        wrap("static_obs_norm", mean=[1.0, 2.0, 3.0])
+
+
+def test_scaled_float_frame() -> None:
+    env = wrap("scaled_float_frame", InnerEnv("image"))
+    bare = InnerEnv("image").reset(seed=0)[0]
+    np.testing.assert_allclose(env.reset(seed=0)[0], bare / np.float32(255), rtol=1e-6)
+    assert env.observation_space == Box(0.0, 1.0, (12, 10, 3), np.float32)
+
+
+def test_warp_frame_makes_small_grey_squares() -> None:
+    pytest.importorskip("cv2")
+    env = wrap("warp_frame", InnerEnv("image"), size=6)
+    obs, _ = env.reset(seed=0)
+    assert (obs.shape, obs.dtype) == ((6, 6), np.uint8)
+    grey = InnerEnv("image").reset(seed=0)[0] @ [0.2125, 0.7154, 0.0721]
+    assert abs(float(obs.mean()) - float(grey.mean())) < 2.0
+
+
+def test_frame_stack_and_obs_transpose() -> None:
+    env = wrap("frame_stack", n_frames=3)
+    first, _ = env.reset(seed=0)
+    second = env.step(1)[0]
+    assert first.shape == (3, 4)
+    np.testing.assert_array_equal(first[0], first[2])
+    np.testing.assert_array_equal(second[:2], first[1:])
+    turned = wrap("obs_transpose", InnerEnv("image"))
+    bare = InnerEnv("image").reset(seed=0)[0]
+    np.testing.assert_array_equal(turned.reset(seed=0)[0], bare.transpose(2, 0, 1))
+    assert turned.observation_space.shape == (3, 12, 10)
+    assert wrap("obs_transpose", InnerEnv("image"), axes=[1, 0, 2]).observation_space.shape == (
+        10, 12, 3,
+    )  # fmt: skip
+
+
+def test_flat_obs_and_the_last_action_beside() -> None:
+    env = wrap("obs_plus_prev_action_reward")
+    obs, _ = env.reset(seed=0)
+    assert (int(obs["prev_action"]), float(obs["prev_reward"][0])) == (0, 0.0)
+    obs, reward, *_ = env.step(2)
+    assert int(obs["prev_action"]) == 2
+    assert float(obs["prev_reward"][0]) == pytest.approx(reward)
+    assert isinstance(env.observation_space, Dict)
+    flat = wrap("flat_obs", wrap("obs_plus_prev_action_reward"))
+    assert flat.reset(seed=0)[0].shape == (4 + 3 + 1,)
+
+
+class Odd(gymnasium.Env[Any, Any]):
+    observation_space = Dict({"a": Discrete(3)})
+    action_space = Dict({"b": Discrete(3)})
+
+
+NEEDS = {
+    "warp_frame": "images, uint8",
+    "frame_stack": "observations that are arrays",
+    "max_and_skip": "observations that are arrays",
+    "obs_norm": "observations that are arrays",
+    "static_obs_norm": "observations that are arrays",
+    "scaled_float_frame": "observations that are arrays",
+    "obs_transpose": "observations that are arrays",
+    "noop_reset": "discrete actions",
+    "rescale_action": "continuous actions",
+    "obs_plus_prev_action_reward": "actions that are numbers",
+}
+
+
+@pytest.mark.parametrize(("name", "wanted"), NEEDS.items())
+def test_what_does_not_fit_is_an_error_of_the_config(name: str, wanted: str) -> None:
+    if name == "warp_frame":
+        pytest.importorskip("cv2")
+    with pytest.raises(ConfigError, match=rf"env\.env_wrapper: '{name}' needs {wanted}"):
+        wrap(name, Odd())
+
+
+def config(*wrappers: Any) -> Any:
+    env = {
+        "type": "cartpole", "collector_env_num": 2, "evaluator_env_num": 1,
+        "n_evaluator_episode": 1, "env_wrapper": list(wrappers),
+    }  # fmt: skip
+    policy = {"type": "dqn", "collect": {"n_sample": 8}}
+    return compile_config({"env": env, "policy": policy, "pipeline": {"logger": []}})
+
+
+def test_a_config_lists_wrappers_innermost_first() -> None:
+    compiled = config(
+        {"type": "time_limit", "max_episode_steps": 5}, {"type": "frame_stack", "n_frames": 2}
+    )
+    made = env_factory(compiled.env, None)()  # type: ignore[arg-type]
+    assert type(made).__name__ == "FrameStackObservation"
+    assert type(made.env).__name__ == "TimeLimit"
+    manager = make_env_manager(compiled.env, "collector", 0)
+    manager.launch()
+    try:
+        assert manager.ready_obs.value.shape == (2, 2, 4)
+        for _ in range(5):
+            answer = manager.step({0: 0, 1: 1})
+        assert answer.value.truncated.tolist() == [True, True]
+        assert [each["episode_length"] for each in answer.value.info] == [5, 5]
+    finally:
+        manager.close()
+
+
+@pytest.mark.parametrize(
+    ("wrapper", "said"),
+    [
+        (
+            "time_limt",
+            r"env\.env_wrapper\[0\]\.type: no env_wrapper named 'time_limt'; .*time_limit",
+        ),
+        ("time_limit", r"env\.env_wrapper\[0\]\.max_episode_steps"),
+        ({"type": "frame_stack", "n_frames": 0}, r"env\.env_wrapper\[0\]\.n_frames: must be >= 1"),
+        ({"type": "clip_reward", "min_reward": 2.0}, r"max_reward: must be >= min_reward 2\.0"),
+        ({"type": "rescale_action", "min_action": 2.0}, r"max_action: must be > min_action 2\.0"),
+    ],
+)
+def test_mistakes_are_found_when_the_config_is_compiled(wrapper: Any, said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        config(wrapper)
+
+
+def test_a_wrapper_that_does_not_fit_is_found_before_a_run_begins() -> None:
+    with pytest.raises(ConfigError, match="'rescale_action' needs continuous actions"):
+        spaces_of(config("rescale_action").env, 0)
+
+
+@pytest.mark.learns
+def test_a_training_through_wrappers(tmp_path: Any) -> None:
+    from dicore.run.launch import launch
+
+    wrappers = '["eval_episode_return", "clip_reward", "flat_obs"]'
+    outcome = launch(
+        env="cartpole", policy="dqn", exp_name=str(tmp_path / "run"), max_env_step=700,
+        overrides=[f"env.env_wrapper={wrappers}", "pipeline.logger=[]"],
+    )  # fmt: skip
+    assert outcome.run.result.train_iter > 0
+    assert outcome.run.result.best_return is not None
