@@ -39,7 +39,7 @@ def forward(data):
     number = next(numbers)
     loss = float("nan") if (rank, number) == (1, 5) else 10.0 * number + rank
     result = {"total_loss": torch.tensor(loss), "cur_lr": 0.5 + rank}
-    return [result, result] if "uneven" in odd and rank else result
+    return [result] * 3 if "uneven" in odd and rank else result
 
 
 mode = LearnMode(
@@ -93,9 +93,7 @@ def test_two_learners_show_their_mean(tmp_path: Path) -> None:
     assert first["monitors"][:4] == second["monitors"][:4]
     assert first["monitors"][1] == {"total_loss": 5.5, "cur_lr": 1.0}
     assert first["monitors"][3] == {"total_loss": 25.5, "cur_lr": 1.0}
-    assert first["monitors"][5]["total_loss"] == 40.5, (
-        "what one has spoilt counts for none"
-    )
+    assert first["monitors"][5]["total_loss"] == 40.5, "what one has spoilt counts for none"
     assert second["shown"] == []
     assert [each for each in first["shown"] if "cur_lr" in each[0]] == [
         ["learner/cur_lr_iter", 1.0, 2],
