@@ -6,11 +6,13 @@ A short form means the same whatever the policy, so no component may declare an 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dicore.config.merge import combine
 from dicore.config.plain import lookup
-from dicore.config.problems import Problems
+
+if TYPE_CHECKING:
+    from dicore.config.problems import Problems
 
 __all__ = ["ALIASES", "CREATE_PATHS", "expand_aliases"]
 

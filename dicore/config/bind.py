@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace as changed
 from typing import Any
 
 from dicore.config.checks import run_checks
@@ -11,7 +12,7 @@ from dicore.config.fields import fields_of
 from dicore.config.follow import FOLLOWS, apply_follows
 from dicore.config.leaf import Mismatch, convert
 from dicore.config.plain import replace
-from dicore.config.problems import Problems
+from dicore.config.problems import Problems, is_place
 from dicore.config.sections import RunConfig
 from dicore.config.walk import DEFAULT
 
@@ -34,13 +35,14 @@ def bind(compiled: Compiled, observation_space: Any, action_space: Any) -> Compi
     Raises:
         ConfigError: the algorithm does not fit the environment, or the values do not go together.
     """
-    cfg, origin, problems = compiled.cfg, dict(compiled.origin), Problems()
+    cfg, origin = compiled.cfg, dict(compiled.origin)
+    problems = Problems(places={path: said for path, said in origin.items() if is_place(said)})
     for below, value in cfg.policy.bind(observation_space, action_space).items():
         cfg = _fill(cfg, f"policy.{below}", value, origin, problems)
     cfg = apply_follows(cfg, origin, problems)
     run_checks(cfg, problems)
     problems.raise_if_any()
-    return Compiled(cfg, origin, compiled.components)
+    return changed(compiled, cfg=cfg, origin=origin)
 
 
 def _fill(

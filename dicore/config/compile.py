@@ -6,6 +6,8 @@ Pure: inputs stay as they were, nothing is written, and all mistakes come in one
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace as evolved
+from os import PathLike
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -17,6 +19,7 @@ from dicore.config.compiled import Compiled
 from dicore.config.declare import Section
 from dicore.config.follow import apply_follows
 from dicore.config.layers import Layer
+from dicore.config.locked import compare_record
 from dicore.config.overrides import Overrides
 from dicore.config.plain import lookup, plain
 from dicore.config.problems import Problems
@@ -24,6 +27,7 @@ from dicore.config.sections import EnvConfig, PolicyConfig, RunConfig
 from dicore.config.slots import Node, RegistryView, Slots
 from dicore.config.sources import POSITIONS, Sources, by_hand
 from dicore.config.walk import Walk
+from dicore.errors import ConfigError
 
 __all__ = ["compile_config", "compile_section"]
 
@@ -42,6 +46,8 @@ def compile_config(  # noqa: PLR0913 - the seeds' entry has these names, and sou
     registry: RegistryView | None = None,
     strict: bool = True,
     names_only: bool = False,
+    cpanel: Mapping[str, Any] | None = None,
+    locked: bool = False,
     auto: bool = True,
     create_cfg: Mapping[str, Any] | None = None,
     save_cfg: bool = False,
@@ -51,8 +57,10 @@ def compile_config(  # noqa: PLR0913 - the seeds' entry has these names, and sou
     """Compiles a config.
 
     Args:
-        main: A dict, `[main_config, create_config]`, the path of a file, a hand-made or a compiled
-            config; None for names and defaults alone.
+        main: A dict, `[main_config, create_config]`, `{"cpanel": …, "gen_params": …}`, the path of
+            a file or of a run's folder, a hand-made or a compiled config; None for names and
+            defaults alone. Of a run's folder only `config.json` is read, and only names choose
+            code.
         create: A create_config; or the first of the classes below.
         *by_position: Classes in the order of the seeds' entry (see `POSITIONS`).
         preset: Name of a preset, below `main`.
@@ -61,6 +69,9 @@ def compile_config(  # noqa: PLR0913 - the seeds' entry has these names, and sou
         registry: Where components are looked up; None for everything installed.
         strict: Unknown keys are errors; else warnings.
         names_only: Refuse import paths, files and `import_names`.
+        cpanel: Knobs of the control panel of `main`, turned.
+        locked: Refuse components that are not those recorded in `main`, which is a run's folder or
+            `config.json`; else such differences are warned of.
         auto: Take types from `create_cfg` where no class is given by hand.
         create_cfg: The seeds' name of `create`.
         save_cfg: Write the compiled config, see `write_config`.
@@ -79,8 +90,20 @@ def compile_config(  # noqa: PLR0913 - the seeds' entry has these names, and sou
     said = create if create is not None else create_cfg if auto else None
     create = by_hand(said, given, registry)
     problems = Problems()
-    layers = Sources(main, create, preset, overrides, seed).layers(registry, problems)
+    sources = Sources(main, create, preset, overrides, seed, cpanel)
+    file = sources.read(problems)
+    problems.raise_if_any()
+    names_only = names_only or (isinstance(main, str | PathLike) and Path(main).is_dir())
+    try:
+        layers = sources.layers(registry, problems, file)
+    except RecursionError:
+        raise ConfigError("the config is nested too deeply, or contains itself") from None
     compiled = _compile(layers, Slots(registry, problems, names_only), strict=strict)
+    if file is not None:
+        compiled = evolved(compiled, cpanel=file.cpanel)
+    elif isinstance(main, Compiled):
+        compiled = evolved(compiled, cpanel=main.cpanel)
+    compare_record(compiled, file.record if file is not None else None, locked=locked)
     if save_cfg:
         from dicore.config.write import write_config
 
@@ -141,9 +164,11 @@ def _compile(layers: Sequence[Layer], slots: Slots, *, strict: bool) -> Compiled
 
         cfg = apply_follows(cfg, walk.origin, problems, echoes)
         report_missing(cfg, problems, whole=True)
-        run_checks(cfg, problems)
+        run_checks(cfg, problems, names_only=slots.names_only)
+    if problems.found:
+        problems.places = {path: layer.place(path) for path, layer in walk.given_by.items()}
     problems.raise_if_any()
-    return Compiled(cfg, walk.origin, walk.components)
+    return Compiled(cfg, walk.origin, walk.components, walk.references)
 
 
 def _registry(given: RegistryView | None) -> RegistryView:

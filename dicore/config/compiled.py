@@ -20,11 +20,15 @@ class Compiled:
         origin: Source of each value by path: `class DQNLearnConfig`, `preset cartpole_dqn`, a file,
             `command line`, `follows env.stop_value`, `env spec`, `spaces`.
         components: Who supplied each component, by the path of its slot.
+        references: `${env:NAME}` as it was written, by the path of the value it stood for.
+        cpanel: The knobs that the config was made with; None where it has no control panel.
     """
 
     cfg: RunConfig
     origin: Mapping[str, str] = field(default_factory=dict)
     components: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    references: Mapping[str, str] = field(default_factory=dict)
+    cpanel: Mapping[str, Any] | None = None
 
     @property
     def exp_name(self) -> str | None:

@@ -59,6 +59,7 @@ def option(  # noqa: PLR0913 - each names one fact of an option
     unit: str = "",
     check: Callable[[Any], str | None] | None = None,
     follows: str | None = None,
+    secret: bool | None = None,
 ) -> Any:
     """Declares an option: its default, meaning, range and unit.
 
@@ -75,6 +76,8 @@ def option(  # noqa: PLR0913 - each names one fact of an option
         check: Returns what is wrong with a value, or None.
         follows: Path of the option of the whole config (`env.stop_value`) whose value this one
             takes where nobody gives it.
+        secret: Keep its texts out of files and messages; None decides by the option's name (see
+            `dicore.config.secrets`).
 
     Returns:
         An attrs field whose metadata holds the facts; they are checked by compile and on
@@ -88,6 +91,7 @@ def option(  # noqa: PLR0913 - each names one fact of an option
         "choices": tuple(choices) if choices is not None else None,
         "check": check,
         "follows": follows,
+        "secret": secret,
     }
     if isinstance(default, list | dict):
         fresh = partial(deepcopy, default)

@@ -1,4 +1,4 @@
-"""JSON that gives back exactly what was written: inf, nan, tuples and numpy scalars are tagged."""
+"""JSON that gives back exactly what was written: inf, nan, tuples and numpy's own are tagged."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from typing import Any
 
 from dicore.config.leaf import kin
 
-__all__ = ["dumps", "loads", "scalar_type"]
+__all__ = ["decode", "dumps", "encode", "loads", "scalar_type"]
 
 _FLOAT, _TUPLE, _NUMPY, _DICT = "__float__", "__tuple__", "__numpy__", "__dict__"
-_TAGS = frozenset({_FLOAT, _TUPLE, _NUMPY, _DICT})
+_ARRAY = "__array__"
+_TAGS = frozenset({_FLOAT, _TUPLE, _NUMPY, _DICT, _ARRAY})
 _NUMPY_KINDS = "biufU"
 _EXACT_BYTES = 8
 
@@ -23,7 +24,28 @@ def dumps(value: Any) -> str:
     Raises:
         TypeError: something in it is no plain data; the text says where.
     """
-    return json.dumps(_encode(value, "$"), indent=2, allow_nan=False)
+    return json.dumps(encode(value), indent=2, allow_nan=False)
+
+
+def encode(value: Any) -> Any:
+    """Returns plain data with what JSON cannot say tagged (`{"__tuple__": [1, 2]}`).
+
+    Raises:
+        TypeError: something in it is no plain data; the text says where.
+    """
+    return _encode(value, "$")
+
+
+def decode(tree: Any) -> Any:
+    """Gives back what `encode` was given, from a tree that some parser has read.
+
+    Raises:
+        ValueError: a tag is used wrongly.
+    """
+    try:
+        return _decoded(tree)
+    except (AttributeError, TypeError) as error:
+        raise ValueError(f"a tag is used wrongly: {error}") from error
 
 
 def loads(text: str) -> Any:
@@ -62,6 +84,8 @@ def _encode(value: Any, path: str) -> Any:
         return int(value)
     if isinstance(value, str):
         return str.__str__(value)
+    if is_array(value):
+        return {_ARRAY: [str(value.dtype), _encode(value.tolist(), path)]}
     if isinstance(value, Mapping):
         return _encode_mapping(value, path)
     if isinstance(value, list | tuple):
@@ -77,7 +101,23 @@ def _encode_mapping(value: Mapping[Any, Any], path: str) -> dict[str, Any]:
     return {_DICT: [[_encode(key, f"{path} key"), item] for key, item in pairs]}
 
 
-def _decode(found: dict[str, Any]) -> Any:
+def is_array(value: Any) -> bool:
+    """Says whether something is a numpy array of plain numbers or booleans."""
+    if f"{type(value).__module__}.{type(value).__name__}" != "numpy.ndarray":
+        return False
+    exact = value.dtype.kind in "biuf" and value.dtype.itemsize <= _EXACT_BYTES
+    return exact and value.ndim > 0 and (value.size > 0 or value.ndim == 1)
+
+
+def _decoded(tree: Any) -> Any:
+    if isinstance(tree, list):
+        return [_decoded(item) for item in tree]
+    if isinstance(tree, dict):
+        return _decode({key: _decoded(item) for key, item in tree.items()})
+    return tree
+
+
+def _decode(found: dict[Any, Any]) -> Any:
     if len(found) != 1:
         return found
     ((tag, value),) = found.items()
@@ -87,6 +127,14 @@ def _decode(found: dict[str, Any]) -> Any:
         return tuple(value)
     if tag == _DICT:
         return {key: item for key, item in value}  # noqa: C416 - pairs come as lists
+    if tag == _ARRAY:
+        import numpy
+
+        name, items = value
+        array = numpy.array(items, dtype=numpy.dtype(str(name)))
+        if not is_array(array):
+            raise TypeError(f"{name} is no type of numbers")
+        return array
     if tag == _NUMPY:
         import numpy
 

@@ -128,10 +128,13 @@ def _float(value: Any, path: str) -> float:
 
 def _any(value: Any, path: str) -> Any:
     if isinstance(value, Mapping):
-        return {key: _any(kin(item), path) for key, item in value.items()}
+        return {key: _any(kin(item), f"{path}.{key}") for key, item in value.items()}
     if type(value) in _LISTS:
-        return type(value)(_any(kin(item), path) for item in value)
-    return value
+        return type(value)(_any(kin(item), f"{path}[{i}]") for i, item in enumerate(value))
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    wanted = "plain data (None, bool, int, float, str, list, tuple, dict)"
+    raise Mismatch([(path, f"expected {wanted}, got {got(value)}")])
 
 
 def _items(hint: Any, value: Sequence[Any], item_hints: Sequence[Any], path: str) -> list[Any]:

@@ -9,6 +9,7 @@ from typing import Any
 
 from dicore.config.plain import plain
 from dicore.config.problems import Problems
+from dicore.config.secrets import is_secret
 from dicore.errors import ConfigError
 
 __all__ = ["override_tree", "parse_override", "parse_value"]
@@ -52,7 +53,8 @@ def parse_override(text: str) -> tuple[str, Any]:
     try:
         return path, parse_value(value.strip())
     except ValueError as error:
-        raise ConfigError(f"{path}: cannot read {value.strip()!r}: {error}") from error
+        said = "it" if is_secret(path) else repr(value.strip())
+        raise ConfigError(f"{path}: cannot read {said}: {error}") from error
 
 
 def parse_value(text: str) -> Any:
@@ -104,7 +106,7 @@ def override_tree(overrides: Overrides, problems: Problems) -> dict[str, Any]:
         except ConfigError as error:
             problems.add("", error.message)
         except json.JSONDecodeError as error:
-            problems.add("", f"{text}: not a JSON object: {error}")
+            problems.add("", f"{{…}}: not a JSON object: {error}")
     for path, value in pairs:
         _put(tree, path.split("."), plain(value))
     return tree

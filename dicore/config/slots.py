@@ -200,7 +200,9 @@ class Slots:
         except ConfigError as error:
             self.problems.extend(((where, line) for line in error.problems), said_by)
             return None
-        return Choice(resolved.name, cls, dict(resolved.provenance), tuple(nodes), said_by.name)
+        return Choice(
+            resolved.name, cls, dict(resolved.provenance), tuple(nodes), said_by.origin(where)
+        )
 
     def _resolve(
         self, kind: str, wanted: str, where: str, imports: Sequence[tuple[Node, str]]

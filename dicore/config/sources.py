@@ -5,19 +5,24 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dicore.config.aliases import CREATE_PATHS, expand_aliases
 from dicore.config.compiled import Compiled
 from dicore.config.declare import Section
-from dicore.config.layers import Layer
+from dicore.config.layers import PRESET, Layer
+from dicore.config.lines import Lines
 from dicore.config.merge import combine
 from dicore.config.overrides import Overrides, override_tree
+from dicore.config.panel import gen_params, knobs
 from dicore.config.plain import plain
 from dicore.config.problems import Problems
+from dicore.config.secrets import saved_tree
 from dicore.config.slots import RegistryView, type_of
 from dicore.errors import ConfigError, RegistryError, UsageError
+
+if TYPE_CHECKING:
+    from dicore.config.read import ConfigFile
 
 __all__ = ["POSITIONS", "Sources", "by_hand"]
 
@@ -45,6 +50,7 @@ class Sources:
         preset: Name of a preset, below all else.
         overrides: The command line's `a.b=c`, above all else.
         seed: The seed, if given by itself.
+        cpanel: Knobs of the main config's control panel, turned.
     """
 
     main: Any = None
@@ -52,13 +58,39 @@ class Sources:
     preset: str | None = None
     overrides: Overrides | None = None
     seed: int | None = None
+    cpanel: Mapping[str, Any] | None = None
 
-    def layers(self, registry: RegistryView, problems: Problems) -> list[Layer]:
-        """Returns the layers, aliases expanded; what cannot be read is a problem."""
+    def read(self, problems: Problems) -> ConfigFile | None:
+        """Reads the person's config where it is a file; what cannot be read is a problem."""
+        from dicore.config.read import ConfigFile, read_file
+
+        try:
+            if isinstance(self.main, str | PathLike):
+                return read_file(self.main, self.cpanel)
+            if isinstance(self.main, Mapping) and "gen_params" in self.main:
+                panel = knobs(self.main.get("cpanel", {}), self.cpanel, "config")
+                made = gen_params(self.main["gen_params"], panel or {}, self.main, "config")
+                return ConfigFile(*made, cpanel=panel)
+            knobs(None, self.cpanel, "config")
+        except ConfigError as error:
+            problems.extend(("", line) for line in error.problems)
+            problems.hints.append(error.hint)
+        return None
+
+    def layers(
+        self, registry: RegistryView, problems: Problems, file: ConfigFile | None = None
+    ) -> list[Layer]:
+        """Returns the layers, aliases expanded.
+
+        Args:
+            registry: Where a preset is looked up.
+            problems: Takes what is no config.
+            file: What `read` gave.
+        """
         layers = []
         if self.preset is not None:
             layers.append(_preset_layer(self.preset, registry, problems))
-        layers.append(self._main_layer(problems))
+        layers.append(self._main_layer(problems, file))
         if self.overrides:
             tree = override_tree(self.overrides, problems)
             layers.append(_layer("command line", tree, None, problems))
@@ -66,20 +98,16 @@ class Sources:
             layers.append(Layer("argument seed", {"seed": self.seed}))
         return layers
 
-    def _main_layer(self, problems: Problems) -> Layer:
-        main, create, name, file = self.main, self.create, "config", None
+    def _main_layer(self, problems: Problems, file: ConfigFile | None) -> Layer:
+        main, create, name = self.main, self.create, "config"
         if isinstance(main, str | PathLike):
-            from dicore.config.read import read_config
-
-            name, file = str(main), Path(main)
-            try:
-                main = read_config(main)
-            except ConfigError as error:
-                problems.add("", error.message)
-                main = None
+            name, main = str(main), None
         elif isinstance(main, Compiled):
-            main, name = main.cfg, "compiled config"
-        return _layer(name, main, create, problems, file)
+            main, name = saved_tree(main, redact=False), "compiled config"
+        if file is None:
+            return _layer(name, main, create, problems)
+        lines = file.lines if isinstance(self.main, str | PathLike) else None
+        return _layer(name, [file.main, file.create], create, problems, lines)
 
 
 def by_hand(
@@ -116,8 +144,8 @@ def _preset_layer(name: str, registry: RegistryView, problems: Problems) -> Laye
         found = registry.resolve("preset", name, "preset")
     except RegistryError as error:
         problems.add_error("preset", error)
-        return Layer(f"preset {name}")
-    return _layer(f"preset {found.name}", found.target, None, problems)
+        return Layer(f"{PRESET}{name}")
+    return _layer(f"{PRESET}{found.name}", found.target, None, problems)
 
 
 def _layer(
@@ -125,9 +153,9 @@ def _layer(
     main: Any,
     create: Mapping[str, Any] | None,
     problems: Problems,
-    file: Path | None = None,
+    lines: Lines | None = None,
 ) -> Layer:
-    layer = Layer(name, file=file)
+    layer = Layer(name, lines=lines)
     first, second = _pair(main, name, problems)
     tree: Any = expand_aliases(first, problems, layer)
     for said in (second, create or {}):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import typing
 import warnings
 from collections.abc import Mapping, Sequence
@@ -12,11 +13,14 @@ from dicore.config.aliases import ALIASES
 from dicore.config.declare import ComponentConfig, Section, range_problem
 from dicore.config.fields import Field, fields_of
 from dicore.config.layers import Layer
-from dicore.config.leaf import Mismatch, convert, got
+from dicore.config.leaf import Mismatch, convert, got, type_name
 from dicore.config.merge import merge
 from dicore.config.nearest import nearest
+from dicore.config.overrides import parse_value
 from dicore.config.plain import join
 from dicore.config.problems import Problems
+from dicore.config.references import is_whole, names_in, resolve
+from dicore.config.secrets import REDACTED, is_secret
 from dicore.config.slots import Choice, Node, Slots
 from dicore.errors import ConfigWarning
 
@@ -26,6 +30,7 @@ DEFAULT = "class "
 """How the origin of a value begins that no layer gave."""
 
 _STAMP = "cfg_type"
+_SAFE = "give it again, best as ${env:NAME}"
 _OF_EVERY_COMPONENT = frozenset({"type", "import_names", _STAMP})
 
 
@@ -68,6 +73,7 @@ class Walk:
     components: dict[str, dict[str, Any]] = field(default_factory=dict)
     paths: list[str] = field(default_factory=list)
     unknown: list[_Unknown] = field(default_factory=list)
+    references: dict[str, str] = field(default_factory=dict)
 
     def root(self, cls: type[Section], path: str, nodes: Sequence[Node]) -> Any:
         """Builds the section that everything else is part of."""
@@ -133,17 +139,49 @@ class Walk:
         layer, value = said[-1].layer, default
         for node in said:
             value = merge(value, node.value)
-        self.origin[path], self.given_by[path] = layer.name, layer
+        self.origin[path], self.given_by[path] = layer.origin(path), layer
         try:
-            value = convert(value, declared.hint, path)
+            value = self._converted(value, declared, path)
         except Mismatch as wrong:
             self.problems.extend(wrong.findings, layer)
             return default
         problem = range_problem(value, declared.metadata)
         if problem:
-            self.problems.add(path, problem, layer)
+            hide = is_secret(path) and str(value) in problem.partition(", got ")[0]
+            self.problems.add(path, "is not accepted" if hide else problem, layer)
             return default
         return value
+
+    def _converted(self, value: Any, declared: Field, path: str) -> Any:
+        """Returns a value as its declared type, once the references in it are looked up.
+
+        Raises:
+            Mismatch: it is of another type, or a variable of the environment is not set.
+        """
+        if value == REDACTED and path not in self.references:
+            raise Mismatch([(path, f"was {REDACTED} when it was saved; {_SAFE}")])
+        if not names_in(value):
+            return convert(value, declared.hint, path)
+        missing: list[tuple[str, str]] = []
+
+        def find(name: str, at: str) -> str:
+            if name not in os.environ:
+                missing.append((at, f"the environment variable '{name}' is not set"))
+            return os.environ.get(name, "")
+
+        found = resolve(value, path, find, noted=self.references)
+        if missing:
+            raise Mismatch(missing)
+        try:
+            return convert(found, declared.hint, path)
+        except Mismatch:
+            if not (isinstance(value, str) and is_whole(value)):
+                raise
+        try:
+            return convert(parse_value(found), declared.hint, path)
+        except (Mismatch, ValueError):
+            text = f"expected {type_name(declared.hint)}, which {value} is not"
+            raise Mismatch([(path, text)]) from None
 
     def _component(self, declared: Field, path: str, said: Sequence[Node]) -> Any:
         default = declared.metadata["component_default"]
@@ -167,7 +205,7 @@ class Walk:
         if said:
             layer, value = said[-1].layer, said[-1].value
             self.given_by[path] = layer
-        self.origin[path] = layer.name
+        self.origin[path] = layer.origin(path)
         value = () if value is None else value
         if isinstance(value, str | Mapping | Section):
             value = (value,)

@@ -10,22 +10,27 @@ from typing import Any
 from dicore.config.aliases import CREATE_PATHS
 from dicore.config.compiled import Compiled
 from dicore.config.exact import dumps
-from dicore.config.plain import plain, to_dict
+from dicore.config.plain import plain
 from dicore.config.python_form import python_source
+from dicore.config.secrets import fingerprint, redacted, saved_tree
 
 __all__ = ["FORMATTED", "JSON", "TOTAL", "as_pair", "write_config"]
 
 JSON = "config.json"
 TOTAL = "total_config.py"
 FORMATTED = "formatted_total_config.py"
+PANEL = "cpanel.json"
 
 
 def write_config(compiled: Compiled, folder: str | os.PathLike[str]) -> Path:
     """Writes `config.json`, `total_config.py` and `formatted_total_config.py`.
 
     `config.json` is what programs read: exact, and beside the config it holds who supplied each
-    component, where each value came from, and the version of dicore. The Python files hold
-    `main_config` and `create_config` for people; either compiles to the same config.
+    component, where each value came from, a fingerprint, and the version of dicore. The Python
+    files hold `main_config` and `create_config` for people; either compiles to the same config. The
+    knobs of a control panel go to `cpanel.json`, and into `config.json` too.
+
+    Secrets given in the open are left out, see `dicore.config.secrets`.
 
     Args:
         compiled: What to write.
@@ -42,18 +47,24 @@ def write_config(compiled: Compiled, folder: str | os.PathLike[str]) -> Path:
     target = Path(folder)
     record = {
         "dicore": __version__,
-        "config": to_dict(compiled.cfg),
+        "fingerprint": fingerprint(compiled),
+        "config": saved_tree(compiled),
         "components": plain(compiled.components),
         "origin": plain(compiled.origin),
     }
     main, create = as_pair(compiled)
     variables = {"main_config": main, "create_config": create}
     doc = f"The whole config of one run, as compiled by dicore {__version__}."
+    panel = None if compiled.cpanel is None else redacted(compiled.cpanel)
+    if panel is not None:
+        record["cpanel"] = panel
     texts = {
         JSON: dumps(record) + "\n",
         TOTAL: python_source(variables, doc, formatted=False),
         FORMATTED: python_source(variables, doc, formatted=True),
     }
+    if panel is not None:
+        texts[PANEL] = dumps(panel) + "\n"
     target.mkdir(parents=True, exist_ok=True)
     for name, text in texts.items():
         _write(target / name, text)
@@ -62,7 +73,7 @@ def write_config(compiled: Compiled, folder: str | os.PathLike[str]) -> Path:
 
 def as_pair(compiled: Compiled) -> tuple[dict[str, Any], dict[str, Any]]:
     """Splits a config into the documents' two dicts: all values, and what to build."""
-    main = to_dict(compiled.cfg)
+    main = saved_tree(compiled)
     create: dict[str, Any] = {}
     for part, path in CREATE_PATHS.items():
         node = main

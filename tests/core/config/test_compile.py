@@ -66,7 +66,7 @@ def test_class_defaults_lie_below_preset_below_file_below_command_line(
         "policy.learn.update_per_collect": (3, "class ToyLearnConfig"),
         "policy.learn.resume_training": (False, "class LearnConfig"),
         "policy.collect.n_sample": (16, "preset pole_toy"),
-        "policy.learn.batch_size": (48, str(file)),
+        "policy.learn.batch_size": (48, f"{file}:1"),
         "policy.learn.learning_rate": (0.5, "command line"),
         "seed": (7, "argument seed"),
     }

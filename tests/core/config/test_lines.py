@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from dicore.config.lines import line_of, place_of
+from dicore.config.layers import Layer
+from dicore.config.read import read_file
+from dicore.config.text_lines import json_lines, yaml_lines
+from dicore.errors import ConfigError
 
 FILES = {
     "a.py": """\
-from easydict import EasyDict
+class EasyDict(dict):
+    pass
 
 main_config = EasyDict(dict(
     seed=3,
@@ -98,39 +107,204 @@ WANTED = {
 }
 
 
+def line_of(file: Path, path: str) -> int | None:
+    return read_file(file).lines.find(path)
+
+
+def written(folder: Path, name: str, text: str) -> Path:
+    (folder / name).write_text(text, encoding="utf-8")
+    return folder / name
+
+
 @pytest.mark.parametrize("name", FILES)
 @pytest.mark.parametrize("path", WANTED)
 def test_each_key_is_found(name: str, path: str, tmp_path: Path) -> None:
-    file = tmp_path / name
-    file.write_text(FILES[name])
-    line = line_of(file, path)
+    line = line_of(written(tmp_path, name, FILES[name]), path)
     assert line is not None
     assert WANTED[path] in FILES[name].splitlines()[line - 1]
 
 
 @pytest.mark.parametrize("name", FILES)
 def test_what_is_not_written_points_to_the_section_around_it(name: str, tmp_path: Path) -> None:
-    file = tmp_path / name
-    file.write_text(FILES[name])
+    file = written(tmp_path, name, FILES[name])
     line = line_of(file, "env.manager.max_retry")
     assert line is not None
     assert "env" in FILES[name].splitlines()[line - 1]
     assert line_of(file, "zoo.keeper") is None
-    assert place_of(file, "zoo.keeper") == str(file)
+    layer = Layer(str(file), lines=read_file(file).lines)
+    assert layer.place("zoo.keeper") == str(file)
+    assert layer.place("seed").startswith(f"{file}:")
 
 
-def test_a_changed_file_is_read_again(tmp_path: Path) -> None:
-    file = tmp_path / "a.yaml"
-    file.write_text("seed: 1\n")
-    assert line_of(file, "seed") == 1
-    file.write_text("\n\nseed: 1\n")
-    assert line_of(file, "seed") in (1, 3)  # clocks of file systems are coarse
+PYTHON = """\
+from copy import deepcopy
+import math
+lr = 3e-4 * 2
+nets = {"width": 8,
+        "deep": [1,
+                 2]}
+base = dict(
+    seed=1,
+    exp_name="x",
+)
+policy = {
+    "learn": dict(learning_rate=lr,
+                  batch_size=8),
+    "model": nets,
+    **{"nstep": 3},
+}
+main_config = base | {"policy": policy}
+main_config = deepcopy(main_config)
+main_config["policy"]["cuda"] = False
+for key in ("seed",):
+    main_config[key] = 7
+main_config["policy"]["learn"]["batch_size"] = 2 * 8
+create_config = dict(policy=dict(type="toy"))
+"""
 
 
-@pytest.mark.parametrize("text", ["{", "[1, 2", "a: [", "x = = 3", "\0"])
-@pytest.mark.parametrize("suffix", ["py", "yaml", "json", "toml", "ini"])
-def test_a_file_that_cannot_be_read_has_no_lines(text: str, suffix: str, tmp_path: Path) -> None:
-    file = tmp_path / f"bad.{suffix}"
-    file.write_text(text)
-    assert line_of(file, "seed") is None
-    assert line_of(tmp_path / "missing.py", "seed") is None
+@pytest.mark.parametrize(
+    ("path", "line"),
+    [
+        ("policy.learn.learning_rate", 12),
+        ("policy.model.width", 4),
+        ("policy.model.deep[0]", 5),
+        ("policy.model.deep[1]", 6),
+        ("policy.nstep", 15),
+        ("policy.type", 23),
+        ("policy.cuda", 19),
+        ("exp_name", 9),
+        ("policy.learn.batch_size", 22),
+        ("seed", None),  # code changed what the literal says
+    ],
+)
+def test_python_code_is_read_as_far_as_it_is_plain(
+    path: str, line: int | None, tmp_path: Path
+) -> None:
+    assert line_of(written(tmp_path, "a.py", PYTHON), path) == line
+
+
+def test_what_a_function_makes_is_found_in_it(tmp_path: Path) -> None:
+    pair = (
+        "cpanel = {'n': 2}\n"
+        "def gen_params(cpanel):\n"
+        "    policy = dict(\n"
+        "        nstep=cpanel['n'],\n"
+        "    )\n"
+        "    return dict(policy=policy,\n"
+        "                seed=1), dict(policy='toy')\n"
+    )
+    file = written(tmp_path, "pair.py", pair)
+    assert [line_of(file, path) for path in ("policy.nstep", "seed")] == [4, 7]
+    both = pair.replace("return dict(policy=policy,", "return dict(main_config=dict(policy=policy,")
+    both = both.replace("seed=1), dict(policy='toy')", "seed=1), create_config=dict(policy='toy'))")
+    file = written(tmp_path, "both.py", both)
+    assert [line_of(file, path) for path in ("policy.nstep", "seed")] == [4, 7]
+
+
+TOML = """
+"quoted key" = 1 # not = a key
+'a.b' = ###
+x = 1
+###
+text = '''
+[no.table]
+'''
+point = {x = 1, y = {z = [1, 2]}}
+dotted.key.deep = 3
+many = [
+  1, # one
+  [2, 3],
+]
+[[policy.hook]]
+type = "one"
+[[policy.hook]]
+type = "two"
+[policy.hook.more]
+n = 1
+""".replace("###", '"' * 3)
+
+
+@pytest.mark.parametrize(
+    ("path", "line"),
+    [
+        ("quoted key", 2),
+        ("text", 6),
+        ("point.y.z[1]", 9),
+        ("dotted.key", 10),
+        ("dotted.key.deep", 10),
+        ("many[0]", 12),
+        ("many[1]", 13),
+        ("policy.hook[0].type", 16),
+        ("policy.hook[1].type", 18),
+        ("policy.hook[1].more.n", 20),
+        ("x", None),
+        ("no", None),
+    ],
+)
+def test_toml_with_everything_in_it(path: str, line: int | None, tmp_path: Path) -> None:
+    assert line_of(written(tmp_path, "a.toml", TOML), path) == line
+
+
+plain_trees = st.recursive(
+    st.integers() | st.text(max_size=5) | st.booleans(),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.text(min_size=1, max_size=4), inner, max_size=3)
+    ),
+    max_leaves=12,
+)
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.dictionaries(st.text(min_size=1, max_size=4), plain_trees, min_size=1, max_size=4))
+def test_every_key_of_a_json_text_stands_on_its_line(tree: dict[str, Any]) -> None:
+    text = json.dumps(tree, indent=1)
+    lines, written_lines = json_lines(text), text.splitlines()
+    for key in tree:
+        assert json.dumps(key) in written_lines[lines[key] - 1]
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.dictionaries(st.text(min_size=1, max_size=4), plain_trees, min_size=1, max_size=4))
+def test_every_key_of_a_yaml_text_stands_on_its_line(tree: dict[str, Any]) -> None:
+    text = yaml.safe_dump(tree, allow_unicode=False, width=1000)
+    lines = yaml_lines(yaml.compose(text))
+    assert set(map(str, tree)) <= lines.keys()
+    assert len({lines[key] for key in tree}) == len(tree)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        ("a.yaml", "a: 1\nb: 2\na: 3\n", ":3: a is given twice, first in line 1"),
+        ("a.yaml", "a: {b: 1,\n b: 2}\n", ":2: a.b is given twice, first in line 1"),
+        ("a.json", '{"a": 1,\n"a": 2}', ":2: a is given twice, first in line 1"),
+        ("a.toml", "a = 1\na = 2\n", "overwrite a value"),
+        ("a.yaml", "a: &x\n  b: *x\n", "an alias stands inside of what it names"),
+        ("a.json", "[" * 100_000, "nested too deeply"),
+        (
+            "a.yaml",
+            "a: &a [1,1,1,1,1,1,1,1,1]\n"
+            + "".join(
+                f"{new}: &{new} [{','.join(['*' + old] * 9)}]\n"
+                for old, new in zip("abcdefgh", "bcdefghi", strict=True)
+            ),
+            "more than 100000 values once aliases are written out",
+        ),
+    ],
+)
+def test_what_a_parser_would_pass_over_is_told(
+    name: str, text: str, said: str, tmp_path: Path
+) -> None:
+    with pytest.raises(ConfigError) as caught:
+        read_file(written(tmp_path, name, text))
+    assert caught.value.message.startswith(str(tmp_path / name))
+    assert said in caught.value.message
+
+
+def test_merged_keys_of_yaml_are_no_duplicates(tmp_path: Path) -> None:
+    text = "base: &b {x: 1,\n  y: 2}\nmine:\n  <<: *b\n  y: 3\n"
+    found = read_file(written(tmp_path, "a.yaml", text))
+    assert found.main["mine"] == {"x": 1, "y": 3}
+    assert (found.lines.find("mine.x"), found.lines.find("mine.y")) == (1, 5)

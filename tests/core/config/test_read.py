@@ -35,7 +35,8 @@ def test_a_python_file_holds_both_dicts(build: Any, tmp_path: Path, main: str, c
     assert got_create["env"] == {"type": "pole"}
     compiled = build(str(file))
     assert compiled.policy.nstep == 2
-    assert compiled.origin["policy.nstep"] == str(file)
+    assert compiled.origin["policy.nstep"] == f"{file}:3"
+    assert compiled.origin["policy.type"] == f"{file}:4"
 
 
 def test_the_seeds_names_win_over_other_pairs(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import math
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 from dicore import __version__
 from dicore.config import bind, read_config, write_config
 from dicore.config.write import FORMATTED, JSON, TOTAL
+from dicore.errors import ConfigError
 from tests.core.config.conftest import least
 
 FORMS = (JSON, TOTAL, FORMATTED)
@@ -89,11 +91,15 @@ def test_a_failed_write_leaves_the_old_file_whole(
     assert [build(tmp_path / form).seed for form in FORMS] == [1, 1, 1]
 
 
-def test_a_value_that_is_no_plain_data_writes_nothing(build: Any, tmp_path: Path) -> None:
-    compiled = build({**least(), "policy": {"type": "toy", "learn": {"free": {"x": {1, 2}}}}})
-    with pytest.raises(TypeError, match="free"):
-        write_config(compiled, tmp_path)
-    assert list(tmp_path.iterdir()) == []
+def test_a_value_that_is_no_plain_data_is_told_before_anything_is_written(build: Any) -> None:
+    free = {"x": {1, 2}, "y": [1, {"z": np.zeros(2)}], "fine": (np.float32(1), None)}
+    with pytest.raises(ConfigError) as caught:
+        build({**least(), "policy": {"type": "toy", "learn": {"free": free}}})
+    wanted = "expected plain data (None, bool, int, float, str, list, tuple, dict)"
+    assert caught.value.problems == (
+        f"policy.learn.free.x: {wanted}, got set {{1, 2}}",
+        f"policy.learn.free.y[1].z: {wanted}, got ndarray array([0., 0.])",
+    )
 
 
 @settings(
