@@ -61,6 +61,12 @@ def emit(name: str, values: list[float], unit: str, **facts: object) -> float:
     return median
 
 
+def at_most(name: str, values: list[float], unit: str, most: float) -> float:
+    """Prints a figure whose median should not exceed `most`, and returns it."""
+    reached = statistics.median(values) <= most
+    return emit(name, values, unit, target=most, reached=reached, better="less")
+
+
 def _round(value: float) -> float:
     return float(f"{value:.4g}")
 

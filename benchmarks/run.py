@@ -53,8 +53,9 @@ def main() -> int:
             failed.append(script)
     print("\n  figure                                         value   target", file=sys.stderr)
     for each in judged:
-        mark = "reached" if each.get("reached") else "MISSED"
-        print(f"  {each['name']:<44}{each['value']:>8}{each['target']:>9}  {mark}", file=sys.stderr)
+        mark = "reached" if each["reached"] else "MISSED"
+        target = f"{'≤' if each.get('better') == 'less' else '≥'} {each['target']}"
+        print(f"  {each['name']:<44}{each['value']:>8}{target:>9}  {mark}", file=sys.stderr)
     if failed:
         print(f"failed: {', '.join(failed)}", file=sys.stderr)
     return 1 if failed else 0
