@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from dicore.task import OnlineRLContext, task
 from tests.docs.snippets import Page, Snippet, commands_of, matches, snippets_of
 
 ROOT = Path(__file__).parents[2]
@@ -35,5 +36,34 @@ def test_the_snippets_of_a_page_run(path: Path, tmp_path: Path, trained: Path) -
     if f"<!-- needs: {TRAINED} -->" in text:
         shutil.copytree(trained, tmp_path, dirs_exist_ok=True)
     page = Page(path, tmp_path)
+    if path.name == "README.md":
+        prepare_readme(page)
     for snippet in snippets_of(text):
         page.run(snippet)
+
+
+def prepare_readme(page: Page) -> None:
+    """Makes what the README speaks of and does not show: a config file, and parts for the task."""
+    from dicore.config import bind, compile_config
+    from dicore.run.envs import make_env_manager, spaces_of
+    from dicore_contrib_envs.presets import CARTPOLE_DQN
+    from dicore_plugins import middleware
+    from dicore_plugins.buffers import NaiveReplayBuffer
+    from dicore_plugins.policies import DQNPolicy
+
+    (page.folder / "my_config.py").write_text(
+        "main_config = {'env': {'stop_value': 20}, 'policy': {'learn': {'update_per_collect': 2}}}\n"
+        "create_config = {'env': {'type': 'cartpole'}, 'policy': {'type': 'dqn'}}\n"
+    )
+    compiled = compile_config(
+        CARTPOLE_DQN,
+        overrides=["policy.learn.update_per_collect=1", f"exp_name={page.folder / 'task'}"],
+    )
+    cfg = bind(compiled, *spaces_of(compiled.env, 0)).cfg
+    policy, buffer_ = DQNPolicy(cfg.policy), NaiveReplayBuffer(cfg.policy.other.replay_buffer)
+    vars(page.module).update(
+        cfg=cfg, policy=policy, buffer_=buffer_, task=task, OnlineRLContext=OnlineRLContext,
+        collector_env=make_env_manager(cfg.env, "collector", 0),
+        evaluator_env=make_env_manager(cfg.env, "evaluator", 0),
+        **{name: getattr(middleware, name) for name in middleware.__all__},
+    )  # fmt: skip
