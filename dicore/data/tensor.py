@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from dicore.errors import UsageError
+from dicore.errors import NonFiniteError, UsageError
 
 
 def loaded_torch() -> Any | None:
@@ -37,10 +37,23 @@ def stack(values: list[Any]) -> Any:
     """Stacks equal leaves on a new first axis: tensors to a tensor, all else to an array.
 
     Python and numpy floats of double precision become float32, as every column of dicore does.
+
+    Raises:
+        NonFiniteError: a number is finite but too large for float32.
     """
     if is_tensor(values[0]):
         torch = loaded_torch()
         assert torch is not None
         return torch.stack(values)
     out = np.stack([np.asarray(value) for value in values])
-    return out.astype(np.float32) if out.dtype == np.float64 else out
+    return _single(out) if out.dtype == np.float64 else out
+
+
+def _single(array: np.ndarray[Any, np.dtype[np.float64]]) -> Any:
+    try:
+        with np.errstate(over="raise"):
+            return array.astype(np.float32)
+    except FloatingPointError:
+        finite = array[np.isfinite(array)]
+        worst = finite[np.argmax(np.abs(finite))]
+        raise NonFiniteError(f"{worst:g} is too large for float32") from None

@@ -143,10 +143,15 @@ class Task(Events):
         """
         self._check_running("use")
         self._parts = (*self._parts, reduce(wrapped, self._wrappers, part_of(fn, lock)))
-        member: Any = fn
+        self._tell(fn)
+        return self
+
+    def _tell(self, member: Any) -> None:
+        """Tells a middleware, and those combined in it, which task they join."""
+        for part in member.members if isinstance(member, Combined) else ():
+            self._tell(part.call)
         if isinstance(member, SupportsJoin):
             member.join_task(self)
-        return self
 
     def use_wrapper(self, wrapper: Callable[[Callable[[Any], Any]], Callable[[Any], Any]]) -> Self:
         """Puts a wrapper around every middleware that is, and that will be, in use.

@@ -34,7 +34,8 @@ class EpisodeStatistics:
                 with `r` and `l` as gymnasium's recorders tell; an episode of unknown length counts
                 as one of none.
         """
-        told = info.get("episode", {})
+        episode = info.get("episode")
+        told = episode if isinstance(episode, Mapping) else {}
         self._returns.append(float(info.get("eval_episode_return", told.get("r", np.nan))))
         self._lengths.append(int(info.get("episode_length", told.get("l", 0))))
 

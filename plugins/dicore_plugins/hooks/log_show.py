@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from typing import Any, Self
 
 import numpy as np
@@ -21,6 +22,7 @@ TOLERATED = 2
 TABLE_EVERY = 1.0
 """Seconds between tables; opening a file costs as much as an update of a small network."""
 _NONE = np.empty(0)
+_COUNTS = ("in_a_row", "skipped", "skipped_in_a_row", "seen")
 
 
 def _keep_batch(engine: Any) -> str | None:
@@ -61,6 +63,7 @@ class LogShowHook(LearnerHook):
         super().__init__(name, position=position, priority=priority)
         self._interval = Interval(freq)
         self._in_a_row = 0
+        self._skipped = self._skipped_in_a_row = self._seen = 0
         self._lines: list[list[str]] = []
         self._told = float("-inf")
 
@@ -72,23 +75,32 @@ class LogShowHook(LearnerHook):
     def resume(self, engine: Any) -> None:
         """Goes on from the learner's counter."""
         self._interval.pass_over(engine.last_iter)
+        self._seen = engine.last_iter
+        self._skipped = int(fact(engine.policy, "skipped_updates", 0))
+
+    def state_dict(self) -> dict[str, int]:
+        """Returns what it has counted since its last look."""
+        return {name: getattr(self, f"_{name}") for name in _COUNTS}
+
+    def load_state_dict(self, state: Mapping[str, int]) -> None:
+        """Restores what `state_dict` returned."""
+        for name in _COUNTS:
+            setattr(self, f"_{name}", int(state.get(name, 0)))
 
     def __call__(self, engine: Any) -> None:
         """Logs what is due.
 
         Raises:
-            NonFiniteError: three updates in a row since the last look had a loss that is not
-                finite; the policy left them out.
+            NonFiniteError: three updates in a row had a loss that is not finite, or all since the
+                last look (three or more) a gradient; the policy left them out.
         """
         if not self._interval.due(engine.last_iter):
             return
         told = engine.log_buffer.columns()
         engine.log_buffer.clear()
         engine.monitor = {name: finite_mean(numbers) for name, numbers in told.items()}
-        skipped = fact(engine.policy, "skipped_updates", 0)
-        if skipped:
-            engine.monitor["skipped_updates"] = float(skipped)
         self._check_losses(told.get("total_loss", _NONE), engine)
+        self._check_skipped(engine)
         if engine.rank == 0:
             self._show(engine)
 
@@ -129,11 +141,39 @@ class LogShowHook(LearnerHook):
         for bad in ~np.isfinite(losses):
             self._in_a_row = self._in_a_row + 1 if bad else 0
             if self._in_a_row > TOLERATED:
-                kept = _keep_batch(engine) if bad else None
-                raise NonFiniteError(
-                    f"learner: the loss of {self._in_a_row} updates in a row is not finite (seen at"
-                    f" update {engine.last_iter}); none of them changed the parameters",
-                    hint="lower learning_rate, set max_grad_norm, and look at the rewards"
-                    + (f"; the last batch is in {kept}" if kept else ""),
-                    context={"train_iter": engine.last_iter, "batch": kept},
-                )
+                raise _gone_wrong(engine, f"the loss of {self._in_a_row} updates in a row", losses)
+
+    def _check_skipped(self, engine: Any) -> None:
+        """Reports updates that the policy left out; a loss may be finite where its gradient is not.
+
+        Raises:
+            NonFiniteError: all updates since the last look were left out, three or more in a row.
+        """
+        skipped = int(fact(engine.policy, "skipped_updates", 0))
+        fresh, made = skipped - self._skipped, engine.last_iter - self._seen
+        if skipped:
+            engine.monitor["skipped_updates"] = float(skipped)
+        if fresh > 0 and self._skipped == 0:
+            engine.logger.warning(
+                "update %d: %d updates were left out, since a loss or a gradient was not finite;"
+                " further ones are counted as learner/skipped_updates",
+                engine.last_iter,
+                fresh,
+            )
+        self._skipped_in_a_row = self._skipped_in_a_row + made if fresh >= made > 0 else 0
+        self._skipped, self._seen = skipped, engine.last_iter
+        if self._skipped_in_a_row > TOLERATED:
+            raise _gone_wrong(engine, f"the gradient of {self._skipped_in_a_row} updates in a row")
+
+
+def _gone_wrong(engine: Any, what: str, losses: Any = None) -> NonFiniteError:
+    """Makes the error that ends a training; keeps the last batch if it is one of the bad ones."""
+    last_is_bad = losses is None or not np.isfinite(losses[-1])
+    kept = _keep_batch(engine) if last_is_bad else None
+    where = f"; the last batch is in {kept}" if kept else ""
+    return NonFiniteError(
+        f"learner: {what} is not finite (seen at update {engine.last_iter}); none of them changed"
+        " the parameters",
+        hint=f"lower learning_rate, set max_grad_norm, and look at the rewards{where}",
+        context={"train_iter": engine.last_iter, "batch": kept},
+    )

@@ -47,7 +47,7 @@ class StepCollector:
         self._policy = policy
         self._env = env
         self._max_env_step = cfg.pipeline.max_env_step
-        self._warm_up = min(random_collect_size, self._max_env_step or random_collect_size)
+        self._warm_up = random_collect_size
         self._n_sample = cfg.policy.collect.n_sample
 
     def __call__(self, ctx: OnlineRLContext) -> None:
@@ -55,7 +55,9 @@ class StepCollector:
             self._collect_randomly(ctx)
             return
         ctx.trajectories = self.collector.collect_batch(
-            self._remaining(), train_iter=ctx.train_iter, policy_kwargs=ctx.collect_kwargs
+            self._within_budget(self._n_sample),
+            train_iter=ctx.train_iter,
+            policy_kwargs=ctx.collect_kwargs,
         )
         self._count(ctx)
 
@@ -64,15 +66,18 @@ class StepCollector:
 
         random = RandomPolicy(action_space=self._env.action_space, like=self._policy)
         self.collector.reset_policy(random.collect_mode)
-        ctx.trajectories = self.collector.collect_batch(self._warm_up, random_collect=True)
+        size = self._within_budget(self._warm_up)
+        ctx.trajectories = self.collector.collect_batch(size, random_collect=True)
         self.collector.reset_policy(self._policy)
         self._count(ctx)
 
-    def _remaining(self) -> int | None:
-        """Returns the configured number, or less where the budget of env steps ends before."""
-        if self._max_env_step is None or self._n_sample is None:
-            return self._n_sample
-        return max(1, min(self._n_sample, self._max_env_step - self.collector.envstep))
+    def _within_budget(self, size: int | None) -> int | None:
+        """Returns a number of samples, or less where the budget of env steps ends before."""
+        if self._max_env_step is None or size is None:
+            return size
+        left = self._max_env_step - self.collector.envstep
+        within = getattr(self.collector, "samples_within", None)
+        return max(1, min(size, left if within is None else within(left)))
 
     def _count(self, ctx: OnlineRLContext) -> None:
         ctx.trajectory_end_idx = self.collector.trajectory_end_idx.tolist()

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dicore.data import Batch
-from dicore.errors import SchemaError
+from dicore.errors import NonFiniteError, SchemaError
 
 Rows = list[dict[str, Any]]
 
@@ -130,3 +130,11 @@ def test_a_row_with_a_missing_key_is_named() -> None:
 def test_rows_of_other_shapes_are_refused() -> None:
     with pytest.raises(SchemaError, match="cannot be stacked"):
         Batch.from_rows([{"a": np.zeros(2)}, {"a": np.zeros(3)}])
+
+
+def test_doubles_become_single_and_those_too_large_are_refused() -> None:
+    batch = Batch.from_rows([{"a": 1.5, "b": np.inf}, {"a": -3e38, "b": np.nan}])
+    assert batch["a"].dtype == batch["b"].dtype == np.float32
+    assert batch["b"][0] == np.inf
+    with pytest.raises(NonFiniteError, match=r"-1e\+300 is too large for float32"):
+        Batch.from_rows([{"a": 1.5}, {"a": -1e300}])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 import numpy as np
@@ -192,15 +193,23 @@ def test_an_env_named_twice_is_refused() -> None:
     assert env.actions == []
 
 
-def test_boxes_clip_and_count() -> None:
+def test_boxes_clip_and_count(caplog: pytest.LogCaptureFixture) -> None:
     envs = [ActEnv(BOX) for _ in range(3)]
     manager = manager_of(*envs)
     legal, outside = np.float32([0.25, -1]), np.array([7.0, -0.5])
-    manager.step({0: legal, 1: outside, 2: -outside})
+    with caplog.at_level(logging.WARNING, "dicore.env"):
+        manager.step({0: legal, 1: outside, 2: -outside})
+        manager.step({0: outside})
+        assert [each.message for each in caplog.records] == [
+            "actions outside of the action space are clipped, first in env 1"
+        ]
+        manager.close()
+        manager.close()
+    assert [each.message for each in caplog.records[1:]] == [
+        "3 actions lay outside of the action space and were clipped"
+    ]
     assert [env.actions[0].tolist() for env in envs] == [[0.25, -1], [1, -0.5], [-1, 0.5]]
     assert all(env.actions[0].dtype == np.float32 for env in envs)
-    manager.step({0: legal})
-    assert manager._check.clipped == 2
 
 
 @settings(max_examples=200, deadline=None)

@@ -26,6 +26,7 @@ GOOD: dict[str, tuple[Any, float]] = {
     "shape_1": (np.array([0.25]), 0.25),
     "list_of_1": ([0.25], 0.25),
     "large": (1e38, float(np.float32(1e38))),
+    "largest": (-3.4e38, float(np.float32(-3.4e38))),
     "negative": (-2, -2.0),
 }
 
@@ -36,7 +37,6 @@ def rewards(value: Any, others: Any = 1.0) -> tuple[CountEnv, ...]:
 
 @pytest.mark.parametrize(("given", "wanted"), GOOD.values(), ids=GOOD)
 @pytest.mark.parametrize("alone", [False, True], ids=["mixed", "alone"])
-@pytest.mark.filterwarnings("ignore:overflow encountered in dot")
 def test_rewards_of_every_form_become_float32(given: Any, wanted: float, alone: bool) -> None:
     manager = manager_of(*rewards(given, given if alone else 1.0))
     first, second = (manager.step({0: 0, 1: 0}) for _ in range(2))

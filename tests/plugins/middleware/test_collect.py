@@ -62,18 +62,18 @@ def test_warm_up_comes_first_and_counts(make: Any, running: Any) -> None:
     assert running.ctx.trajectories.keys() == batches[0].keys()
 
 
-def test_the_budget_ends_the_warm_up_too(make: Any, running: Any) -> None:
-    cfg, env, _ = make("pipeline.max_env_step=12")
-    running.use(StepCollector(cfg, DQNPolicy(cfg.policy).collect_mode, env, 40))
-    running.run(max_step=1)
-    assert running.ctx.env_step == 12
-
-
-def test_the_budget_is_not_overstepped(make: Any, running: Any) -> None:
-    cfg, env, _ = make("pipeline.max_env_step=16")
-    running.use(StepCollector(cfg, DQNPolicy(cfg.policy).collect_mode, env))
-    running.run(max_step=2)
-    assert running.ctx.env_step == 16
+@pytest.mark.parametrize("nstep", [1, 3])
+@pytest.mark.parametrize("warm_up", [0, 40])
+@pytest.mark.parametrize(("budget", "made"), [(16, 16), (20, 20), (21, 24)])
+def test_the_budget_ends_warm_up_and_collecting(
+    make: Any, running: Any, nstep: int, warm_up: int, budget: int, made: int
+) -> None:
+    """Four environments step together; what n-step samples wait for counts too."""
+    cfg, env, _ = make(f"pipeline.max_env_step={budget}", f"policy.nstep={nstep}")
+    running.use(StepCollector(cfg, DQNPolicy(cfg.policy).collect_mode, env, warm_up))
+    while running.ctx.env_step < budget:
+        running.run(max_step=1)
+    assert running.ctx.env_step == made
 
 
 @pytest.mark.parametrize("env_step", [0, 10_000])

@@ -107,7 +107,10 @@ def test_checkpoints_in_both_forms(make: Any, running: Any, form: str, tmp_path:
     assert all(torch.equal(one[key], two[key]) for key in one)
 
 
-def test_a_saver_made_before_the_task_hears_of_the_best(make: Any, tmp_path: Path) -> None:
+@pytest.mark.parametrize("combined", [False, True])
+def test_a_saver_made_before_the_task_hears_of_the_best(
+    make: Any, combined: bool, tmp_path: Path
+) -> None:
     cfg, _, env = make("env.stop_value=inf")
     policy = DQNPolicy(cfg.policy)
     saver = CkptSaver(policy, str(tmp_path / "own"), save_finish=False)
@@ -115,7 +118,7 @@ def test_a_saver_made_before_the_task_hears_of_the_best(make: Any, tmp_path: Pat
 
     with task.start(ctx=OnlineRLContext()):
         task.use(interaction_evaluator(cfg, policy.eval_mode, env))
-        task.use(saver)
+        task.use(task.parallel(task.serial(saver)) if combined else saver)
         task.run(max_step=1)
     assert [each.name for each in (tmp_path / "own" / "ckpt").iterdir()] == ["best"]
 

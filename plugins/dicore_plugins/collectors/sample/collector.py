@@ -185,6 +185,19 @@ class SampleCollector:
         self._log_statistics(train_iter)
         return data
 
+    def samples_within(self, env_steps: int) -> int:
+        """Returns how many samples so many more env steps complete; may be negative.
+
+        With nstep = n, the first n - 1 steps only bridge.
+        """
+        carried = 0 if self._on_policy else self._carried
+        return env_steps - (self._carry - carried) * self._num_envs
+
+    @property
+    def _carried(self) -> int:
+        """Steps at hand that the next samples begin with."""
+        return 0 if self._previous is None else min(self._carry, self._previous.steps)
+
     def profile(self, timer: StepTimer) -> None:
         """Puts a timer around the steps of the environments, until `timer.end`."""
         timer.patch(self, "_step", "env step")
@@ -204,7 +217,7 @@ class SampleCollector:
         self, steps: int, kwargs: dict[str, Any], *, count: bool
     ) -> tuple[Batch, npt.NDArray[np.int64]]:
         """Steps all environments until `steps` more rows are complete."""
-        carried = min(self._carry, self._previous.steps) if self._previous is not None else 0
+        carried = self._carried
         block = Block(steps + self._carry, self._num_envs)
         if self._previous is not None:
             block.carry(self._previous, carried)
@@ -313,8 +326,8 @@ class SampleCollector:
 
     def state_dict(self) -> dict[str, Any]:
         """Returns counters and unfinished trajectories."""
-        rows = min(self._carry, self._previous.steps) if self._previous is not None else 0
-        partial = self._previous.state_dict(rows) if self._previous is not None and rows else None
+        rows, previous = self._carried, self._previous
+        partial = previous.state_dict(rows) if previous is not None and rows else None
         return {
             "envstep": self.envstep,
             "total_episode_count": self.total_episode_count,

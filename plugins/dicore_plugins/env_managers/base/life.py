@@ -33,6 +33,8 @@ from dicore_plugins.env_managers.seeds import EpisodeSeeds
 __all__ = ["ManagedFleet"]
 
 _LOG = logging.getLogger("dicore.env")
+_SCALE = 1e-19
+"""Sums of float32 rewards, each multiplied by this, cannot overflow."""
 _INSPECTED = 100
 """Steps after a launch in which observations are compared with the bounds of their space."""
 
@@ -71,6 +73,7 @@ class ManagedFleet(Fleet):
         self._position = {env_id: env_id for env_id in self._id_list}
         self._none_ended = np.zeros(self.env_num, np.bool_)
         self._none_ended.setflags(write=False)
+        self._scale = np.full(self.env_num, _SCALE, np.float32)
         self._seeds = EpisodeSeeds(self.env_num)
         self._params: list[dict[str, Any]] = [{} for _ in self._id_list]
         self._books = self._new_books([float("inf")] * self.env_num)
@@ -184,7 +187,10 @@ class ManagedFleet(Fleet):
         self._compare(tree_row(ready, chosen))
 
     def close(self) -> None:
-        """Closes all environments; harmless when repeated."""
+        """Closes all environments; harmless when repeated. Tells how many actions were clipped."""
+        clipped = 0 if self._closed else getattr(self._check, "clipped", 0)
+        if clipped:
+            _LOG.warning("%d actions lay outside of the action space and were clipped", clipped)
         self._closed = True
         for env_id in self._id_list:
             self._discard(env_id)
@@ -291,7 +297,7 @@ class ManagedFleet(Fleet):
         for an action, by which a deterministic environment can be brought back to where it is;
         without, it is None.
         """
-        journal, running = self._journal, None
+        journal, running = self._journal, self._running
         if journal is not None and not self._closed:
             running = [
                 {
@@ -302,10 +308,12 @@ class ManagedFleet(Fleet):
                 }
                 for i in self._id_list
             ]
+        waiting = self._counts  # a state that was loaded before the launch
+        finished, restarts = waiting or (self._books.finished, self._books.restarts)
         return {
             "seeds": self._seeds.state_dict(),
-            "finished": list(self._books.finished),
-            "restarts": list(self._books.restarts),
+            "finished": list(finished),
+            "restarts": list(restarts),
             "params": [dict(params) for params in self._params],
             "running": running,
         }

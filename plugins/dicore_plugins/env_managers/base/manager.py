@@ -109,12 +109,12 @@ class BaseEnvManager(ManagedFleet):
             self._check_open("step")
         batch = action if action.__class__ is EnvBatch else batch_of(action)
         ids, value, books = batch.env_id, batch.value, self._books
-        whole, id_list, steps = True, self._id_list, self._steps
+        whole, id_list, steps, scale = True, self._id_list, self._steps, self._scale
         if ids is not self._ids or not books.all_run:
             id_list = ids.tolist()
             books.check_running(id_list)
             whole = id_list == self._id_list
-            steps = [steps[i] for i in id_list]
+            steps, scale = [steps[i] for i in id_list], scale[: len(id_list)]
         actions = value["action"] if value.__class__ is dict and "action" in value else None
         if (
             actions.__class__ is not ndarray
@@ -157,10 +157,11 @@ class BaseEnvManager(ManagedFleet):
         block = self._storage.gather(obs, memory.room() if memory is not None and whole else None)
         try:
             earned = array(rewards, float32)
+            sound = earned.shape == scale.shape and isfinite(earned.dot(scale))
         except (TypeError, ValueError, RuntimeError, RuntimeWarning):
-            earned = _NAN
+            earned, sound = _NAN, False
         errors: list[DicoreError] = []
-        if block is None or raised or earned.ndim != 1 or not isfinite(earned.dot(earned)):
+        if block is None or raised or not sound:
             answers = (obs, rewards, infos, ended, raised)
             block, earned, errors = self._look_closer(answers, actions, id_list)
         if self._inspect:
