@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
@@ -79,9 +79,18 @@ class Plugins:
         """Does the work of a run inside the wrappers that plugins put round `dicore_run`."""
         if self._manager is None:
             return work()
+        raised: list[BaseException] = []
+
+        def watched() -> Any:
+            try:
+                return work()
+            except BaseException as error:
+                raised.append(error)
+                raise
+
         caller = self._manager.hook.dicore_run
-        with self._named(caller):
-            return caller(run=run, work=work)[0]
+        with self._named(caller, innocent=raised):
+            return caller(run=run, work=watched)[0]
 
     def _ask(self, hook: str, name: str, arguments: dict[str, Any]) -> list[Any]:
         """Calls an observing hook of one plugin; one that raises stops nobody."""
@@ -100,11 +109,15 @@ class Plugins:
             return []
 
     @contextmanager
-    def _named(self, caller: pluggy.HookCaller) -> Iterator[None]:
-        """Adds to what is raised the plugin that it comes from."""
+    def _named(
+        self, caller: pluggy.HookCaller, innocent: Sequence[BaseException] = ()
+    ) -> Iterator[None]:
+        """Adds to what is raised the plugin that it comes from; `innocent` only passed through."""
         try:
             yield
         except Exception as error:
+            if any(error is each for each in innocent):
+                raise
             owners = {
                 getattr(each.function, "__code__", None): each.plugin_name
                 for each in caller.get_hookimpls()

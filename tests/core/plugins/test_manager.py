@@ -165,8 +165,9 @@ class TestCalls:
         def broken() -> None:
             raise RuntimeError("of the training itself")
 
-        with pytest.raises(RuntimeError, match="itself"):
+        with pytest.raises(RuntimeError, match="itself") as caught:
             plugins.run(broken, run=log)
+        assert not getattr(caught.value, "__notes__", [])  # the plugin has nothing to do with it
 
     def test_an_empty_shell_answers_nothing(self) -> None:
         assert Plugins().call("dicore_run_started", run=1) == []
