@@ -35,6 +35,10 @@ class ILearnerHook(Protocol):
 class LearnerHook:
     """Base of hooks; derive from it and write `__call__`.
 
+    A hook that counts has two ways to go on with a resumed run: `resume(engine)`, told when the
+    learner has its counters back, and then `state_dict()` with `load_state_dict(state)`, which go
+    into checkpoints.
+
     Args:
         name: For people; unique names make messages clear.
         position: One of `before_run after_run before_iter after_iter`.

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
@@ -55,6 +57,25 @@ class Usage:
         if self._times is None:
             raise UsageError("rows are not tracked", hint="set enable_track_used_data=True")
         return self._times[slots]
+
+    def state_dict(self) -> dict[str, Any]:
+        """Returns what is counted of the rows held; nothing where rows are not tracked."""
+        if self._times is None:
+            return {}
+        return {"use_times": self._times, "never_drawn": self.never_drawn}
+
+    def load_state_dict(self, state: Mapping[str, Any], held: int) -> None:
+        """Restores what `state_dict` returned.
+
+        Args:
+            state: It may come from a buffer that did not track: then counting begins.
+            held: Rows held, in the first slots.
+        """
+        if self._times is None:
+            return
+        self._times.fill(-1)
+        self._times[:held] = np.asarray(state.get("use_times", np.zeros(held)))[:held]
+        self.never_drawn = int(state.get("never_drawn", 0))
 
     def _tell(self) -> None:
         now = time.monotonic()

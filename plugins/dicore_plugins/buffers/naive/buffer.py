@@ -179,11 +179,13 @@ class NaiveReplayBuffer:
 
     def state_dict(self) -> dict[str, Any]:
         """Returns rows, cursors and the state of the draws."""
-        return {**self._ring.state_dict(), "rng": self._rng.bit_generator.state}
+        rows = self._ring.state_dict()
+        return {**rows, **self._usage.state_dict(), "rng": self._rng.bit_generator.state}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restores what `state_dict` returned; the draws go on as they would have."""
         self._ring.load_state_dict(state)
+        self._usage.load_state_dict(state, self._ring.count)
         self._rng.bit_generator.state = dict(state["rng"])
 
     def save_data(self, file: str | Path) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import bisect
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -242,12 +242,17 @@ class BaseLearner:
         )
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns the policy's learning state and the counters."""
+        """Returns the learning state of the policy, the counters, and what hooks keep."""
         return {
             "policy": self._policy.state_dict(),
             "last_iter": self.last_iter,
             "last_step": self.envstep,
             "log": self.log_buffer.state_dict(),
+            "hooks": {
+                place: dict(hook.state_dict())
+                for place, hook in self._placed_hooks()
+                if hasattr(hook, "state_dict")
+            },
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -256,9 +261,18 @@ class BaseLearner:
         self.last_iter = int(state["last_iter"])
         self.envstep = int(state["last_step"])
         self.log_buffer.load_state_dict(state.get("log", {}))
-        for hook in (each for hooks in self._hooks.values() for each in hooks):
+        kept = state.get("hooks", {})
+        for place, hook in self._placed_hooks():
             if hasattr(hook, "resume"):
                 hook.resume(self)
+            if place in kept and hasattr(hook, "load_state_dict"):
+                hook.load_state_dict(kept[place])
+
+    def _placed_hooks(self) -> Iterator[tuple[str, Any]]:
+        """Yields each hook with a name of its own: `after_iter.0.log_show`."""
+        for position, hooks in self._hooks.items():
+            for number, hook in enumerate(hooks):
+                yield f"{position}.{number}.{hook.name}", hook
 
     def profile(self, timer: StepTimer) -> None:
         """Puts a timer around iterations, updates and hooks, until `timer.end`."""
