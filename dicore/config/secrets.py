@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from dicore.config.compiled import Compiled
@@ -24,6 +24,7 @@ __all__ = [
     "is_secret",
     "redact_words",
     "redacted",
+    "redacted_paths",
     "saved_tree",
     "tree_fingerprint",
 ]
@@ -96,6 +97,19 @@ def _put(tree: Any, keys: Keys, value: Any) -> None:
     for key in keys[:-1]:
         tree = tree[key]
     tree[keys[-1]] = value
+
+
+def redacted_paths(value: Any, path: str) -> Iterator[str]:
+    """Yields where in a value a secret was left out when it was saved."""
+    if isinstance(value, str):
+        if value == REDACTED:
+            yield path
+    elif isinstance(value, Mapping):
+        for key, item in value.items():
+            yield from redacted_paths(item, f"{path}.{key}")
+    elif isinstance(value, list | tuple):
+        for index, item in enumerate(value):
+            yield from redacted_paths(item, f"{path}[{index}]")
 
 
 def fingerprint(compiled: Compiled) -> str:

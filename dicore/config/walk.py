@@ -20,7 +20,7 @@ from dicore.config.overrides import parse_value
 from dicore.config.plain import join
 from dicore.config.problems import Problems
 from dicore.config.references import is_whole, names_in, resolve
-from dicore.config.secrets import REDACTED, is_secret
+from dicore.config.secrets import REDACTED, is_secret, redacted_paths
 from dicore.config.slots import Choice, Node, Slots
 from dicore.errors import ConfigWarning
 
@@ -158,8 +158,8 @@ class Walk:
         Raises:
             Mismatch: it is of another type, or a variable of the environment is not set.
         """
-        if value == REDACTED and path not in self.references:
-            raise Mismatch([(path, f"was {REDACTED} when it was saved; {_SAFE}")])
+        if left_out := list(redacted_paths(value, path)):
+            raise Mismatch([(at, f"was {REDACTED} when it was saved; {_SAFE}") for at in left_out])
         if not names_in(value):
             return convert(value, declared.hint, path)
         missing: list[tuple[str, str]] = []

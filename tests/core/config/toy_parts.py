@@ -167,6 +167,28 @@ class OtherPolicyConfig(PolicyConfig):
     collect: ToyCollectConfig = section(ToyCollectConfig)
 
 
+def _short(value: str) -> str | None:
+    return f"'{value}' is too long" if len(value) > 4 else None
+
+
+@frozen(kw_only=True)
+class VaultConfig(ComponentConfig):
+    """Has secrets."""
+
+    token: str = option("", "to get in")
+    password: str = option("", "to stay in")
+    pin_key: str = option("", "short", check=_short)
+    salt: str = option("", "by declaration", secret=True)
+    obs_key: str = option("state", "no secret at all", secret=False)
+
+
+@frozen(kw_only=True)
+class VaultPolicyConfig(OtherPolicyConfig):
+    """Its model has secrets."""
+
+    model: Any = component("model", "vault")
+
+
 @frozen(kw_only=True)
 class NetConfig(ComponentConfig):
     """A network."""
