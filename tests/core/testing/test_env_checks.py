@@ -205,6 +205,7 @@ FAULTS: list[tuple[str, type[Good], str]] = [
     ("close_twice", Closed, "the second close"),
     ("close_twice", Unopened, "of an environment that was never reset"),
 ]  # fmt: skip
+PLANTED = {checks.EnvContract: [name for name, *_ in FAULTS]}
 
 
 @pytest.mark.parametrize("good", [Good, Plain])
@@ -238,11 +239,10 @@ def test_a_crash_is_a_failure_of_its_check() -> None:
     assert not {"spaces", "reset", "close_twice"} & found.keys()
 
 
-def test_every_check_is_listed_and_has_a_planted_fault() -> None:
+def test_every_check_is_listed() -> None:
     written = [name for name in vars(checks) if name.startswith("check_")]
     listed = [check.__name__ for check in checks.CHECKS]
     assert sorted(written) == sorted(listed)
-    assert {name for name, *_ in FAULTS} == {name.removeprefix("check_") for name in listed}
     assert set(listed) < set(checks.__all__)
 
 

@@ -383,6 +383,7 @@ FAULTS: list[Fault] = [
     ("attributes_of_all", {"__getattr__": lambda self, name: getattr(self.envs[0], name)}),
     ("random_actions_are_legal", {"random_action": lambda self: dict.fromkeys(range(3), 3)}),
 ]
+PLANTED = {EnvManagerContract: [check for check, _ in FAULTS]}
 
 
 class TestGoodManager(EnvManagerContract):
@@ -408,7 +409,3 @@ def test_each_check_catches_its_fault(fault: Fault) -> None:
         fault,
     )
     assert error is not None
-
-
-def test_every_check_has_a_planted_fault() -> None:
-    assert {check for check, _ in FAULTS} == set(EnvManagerContract.checks())

@@ -170,6 +170,7 @@ FAULTS = {
     "preset/hopeless": "preset_compiles",
     "command/speechless": "command_explains_itself",
 }
+PLANTED = {ComponentContract: [*FAULTS.values()]}
 
 
 @pytest.mark.parametrize(("component", "check"), FAULTS.items())
@@ -182,10 +183,6 @@ def test_each_check_catches_its_fault(registry: Registry, component: str, check:
         assert isinstance(found[check], PluginLoadError)
     elif check != "default_config_round_trips":
         assert set(found) == {check}
-
-
-def test_every_check_has_a_planted_fault() -> None:
-    assert set(FAULTS.values()) == set(ComponentContract.checks())
 
 
 def test_the_culprit_of_a_torch_import_is_named(registry: Registry) -> None:
