@@ -5,6 +5,7 @@ Pure: inputs stay as they were, nothing is written, and all mistakes come in one
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace as evolved
 from os import PathLike
@@ -28,6 +29,7 @@ from dicore.config.slots import Node, RegistryView, Slots
 from dicore.config.sources import POSITIONS, Sources, by_hand
 from dicore.config.walk import Walk
 from dicore.errors import ConfigError
+from dicore_registry.switches import is_on
 
 __all__ = ["compile_config", "compile_section"]
 
@@ -98,6 +100,7 @@ def compile_config(  # noqa: PLR0913 - the seeds' entry has these names, and sou
         layers = sources.layers(registry, problems, file)
     except RecursionError:
         raise ConfigError("the config is nested too deeply, or contains itself") from None
+    names_only = names_only or is_on(os.environ, "DICORE_NAMES_ONLY")
     compiled = _compile(layers, Slots(registry, problems, names_only), strict=strict)
     if file is not None:
         compiled = evolved(compiled, cpanel=file.cpanel)

@@ -19,6 +19,8 @@ from typing import Any, ClassVar, Final
 import attrs
 from attrs import frozen
 
+from dicore.config.blame import blaming
+
 __all__ = [
     "REQUIRED",
     "ComponentConfig",
@@ -208,6 +210,11 @@ class ComponentConfig(Section):
     """The options of one component; `type` is its registered name, filled in by compile."""
 
     type: str = attrs.field(default="", metadata={"help": "registered name of the component"})
+
+    def __init_subclass__(cls, **more: Any) -> None:
+        super().__init_subclass__(**more)
+        if "build" in vars(cls):
+            cls.build = blaming(vars(cls)["build"], cls)  # type: ignore[method-assign] # wrapped in place
 
     def build(self, ctx: Any, **parts: Any) -> Any:
         """Imports the heavy code and makes the component.

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any, ClassVar, Optional
 
+from dicore.config.blame import blaming
 from dicore.config.declare import REQUIRED, ComponentConfig, Section, frozen, option
 from dicore.config.fields import resolve_hint
 from dicore.config.leaf import is_leaf_type
@@ -41,7 +42,7 @@ class SignatureConfig:
         """Calls the target with its own options and the parts."""
         options = {name: plain(getattr(self, name)) for name in self._own_options}
         target: Any = type(self)._target  # noqa: SLF001 - our own; a plain name may be an option's
-        return target(**options, **parts)
+        return blaming(lambda _: target(**options, **parts))(self)
 
     def __reduce__(self) -> tuple[Any, ...]:
         cls: Any = type(self)
