@@ -167,6 +167,8 @@ class CheckpointUnsafeError(CheckpointError):
 class HookError(DicoreError):
     """A learner hook was declared or registered wrongly."""
 
+    exit_code = 2
+
 
 class TaskError(DicoreError):
     """A task was put together or driven wrongly."""

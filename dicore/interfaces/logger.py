@@ -38,7 +38,8 @@ class LogTarget:
         max_env_step: Budget in env steps, if there is one.
         max_train_iter: Budget in updates, if there is one.
         stop_value: Mean return at which training stops; inf: never.
-        resumed_at: Env step from which a resumed run goes on; what was logged later is void.
+        resumed_at: Env step and update from which a resumed run goes on; what was logged later is
+            void.
     """
 
     folder: Path
@@ -46,7 +47,7 @@ class LogTarget:
     max_env_step: int | None = None
     max_train_iter: int | None = None
     stop_value: float = float("inf")
-    resumed_at: int | None = None
+    resumed_at: tuple[int, int] | None = None
 
 
 @runtime_checkable

@@ -104,7 +104,7 @@ class Run:
         self._reached = {key: int(found.get(key, 0)) for key in ("env_step", "train_iter")}
         facts = asdict(self.limits)
         if resume:
-            facts["resumed_at"] = self._reached["env_step"]
+            facts["resumed_at"] = self._reached["env_step"], self._reached["train_iter"]
         self.log = LogHub(LogTarget(self.folder.log, str(self.folder), **facts), loggers)
         self._record = RunRecord(
             self.folder.record,

@@ -12,6 +12,8 @@ from dicore.run.store import read_state
 class LoadCkptHook(LearnerHook):
     """Loads policy and counters from a checkpoint before training; an empty path loads nothing.
 
+    A resumed run has its own state by then, and nothing is loaded over it.
+
     Args:
         name: For people.
         priority: Lower runs first.
@@ -29,11 +31,16 @@ class LoadCkptHook(LearnerHook):
     ) -> None:
         super().__init__(name, position=position, priority=priority)
         self.load_path = load_path
+        self._resumed = False
 
     @classmethod
     def from_value(cls, value: str, position: str) -> Self | None:
         """Makes the hook of the simple form; the value is the path."""
         return cls(position=position, load_path=value) if value else None
+
+    def resume(self, engine: Any) -> None:
+        """Leaves the learner as it is: it has been restored."""
+        self._resumed = True
 
     def __call__(self, engine: Any) -> None:
         """Restores the learner.
@@ -41,6 +48,6 @@ class LoadCkptHook(LearnerHook):
         Raises:
             CheckpointError: there is no valid checkpoint at the path.
         """
-        if self.load_path:
+        if self.load_path and not self._resumed:
             engine.load_state_dict(read_state(Path(self.load_path))["learner"])
             engine.logger.info("loaded %s at update %d", self.load_path, engine.last_iter)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from typing import Any, Literal, Self
 
 from dicore.errors import HookError
@@ -37,7 +38,8 @@ class SaveCkptHook(LearnerHook):
         unit: Unit = "iter",
     ) -> None:
         super().__init__(name, position=position, priority=priority)
-        if freq < 1 or unit not in ("iter", "env_step", "second"):
+        whole = isinstance(freq, int) and not isinstance(freq, bool)
+        if not whole or freq < 1 or unit not in ("iter", "env_step", "second"):
             raise HookError(
                 f"save_ckpt: every {freq!r} {unit!r} is no interval",
                 hint="freq >= 1, unit one of iter, env_step, second",
@@ -47,12 +49,24 @@ class SaveCkptHook(LearnerHook):
         self._began = time.monotonic()
 
     @classmethod
-    def from_value(cls, value: int | bool, position: str) -> Self | None:
-        """Makes the hook of the simple form; the value is the interval, or yes or no."""
+    def from_value(cls, value: Any, position: str) -> Self | None:
+        """Makes the hook of the simple form.
+
+        Args:
+            value: Updates between checkpoints; yes or no; or `{"freq": 300, "unit": "second"}`.
+            position: When it runs.
+
+        Raises:
+            HookError: the value is something else.
+        """
         if not value:
             return None
-        freq = 10_000 if value is True else int(value)
-        return cls(f"save_ckpt_{position}", position=position, freq=freq)
+        options = value if isinstance(value, Mapping) else {} if value is True else {"freq": value}
+        if not {"freq", "unit"} >= set(options):
+            raise HookError(
+                f"save_ckpt_{position}: {value!r} is no interval", hint="{'freq': …, 'unit': …}"
+            )
+        return cls(f"save_ckpt_{position}", position=position, **options)
 
     def resume(self, engine: Any) -> None:
         """Goes on from the learner's counters."""

@@ -92,8 +92,10 @@ class TensorBoardLogger:
             axis: FileWriter(str(place), flush_secs=self._flush_secs)
             for axis, place in places.items()
         }
-        if self._target.resumed_at is not None and "env_step" in writers:
-            writers["env_step"].add_event(_restart(self._target.resumed_at))
+        if self._target.resumed_at is not None:
+            for axis, step in zip(("env_step", "train_iter"), self._target.resumed_at, strict=True):
+                if axis in writers:
+                    writers[axis].add_event(_restart(step))
         return writers
 
 

@@ -128,6 +128,97 @@ def test_checkpoints_by_interval_and_after_the_run() -> None:
     assert saved == [12, 20, 32, 40, 48]
 
 
+@pytest.mark.parametrize(
+    ("unit", "counts", "saved"),
+    [
+        ("iter", {"last_iter": [5, 10, 19, 20]}, [10, 20]),
+        ("env_step", {"envstep": [-1, 9, 64, 65, 128]}, [64, 128]),
+        ("env_step", {"envstep": [9, 25, 26, 31]}, [25, 31]),
+        ("second", {"now": [100.0, 109.0, 110.5, 119.0, 140.0]}, [110.5, 140.0]),
+    ],
+)
+def test_an_interval_counts_updates_env_steps_or_seconds(
+    monkeypatch: pytest.MonkeyPatch, unit: str, counts: dict[str, list[Any]], saved: list[Any]
+) -> None:
+    ((name, values),) = counts.items()
+    engine = SimpleNamespace(last_iter=0, envstep=0, now=100.0, rank=0)
+    found: list[Any] = []
+    engine.save_checkpoint = lambda: found.append(getattr(engine, name))
+    monkeypatch.setattr("time.monotonic", lambda: engine.now)
+    hook = SaveCkptHook.from_value({"freq": 10, "unit": unit}, "after_iter")
+    assert hook is not None
+    for value in values:
+        setattr(engine, name, value)
+        hook(engine)
+    assert found == saved
+
+
+@pytest.mark.parametrize("unit", ["iter", "env_step"])
+def test_a_resumed_interval_goes_on_where_it_was(unit: str) -> None:
+    saved: list[int] = []
+    engine = SimpleNamespace(last_iter=15, envstep=15, rank=0)
+    engine.save_checkpoint = lambda: saved.append(engine.last_iter)
+    hook = SaveCkptHook(freq=10, unit=unit)  # type: ignore[arg-type]
+    hook.resume(engine)
+    for engine.last_iter in (16, 19, 20, 21):
+        engine.envstep = engine.last_iter
+        hook(engine)
+    assert saved == [20]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "often",
+        "10",
+        2.5,
+        -1,
+        {"freq": 0},
+        {"freq": True},
+        {"freq": 5, "unit": "hours"},
+        {"every": 5},
+    ],
+)
+def test_what_is_no_interval_is_refused(value: Any) -> None:
+    with pytest.raises(HookError, match="no interval"):
+        SaveCkptHook.from_value(value, "after_iter")
+
+
+def test_a_resumed_run_loads_nothing_over_its_state(tmp_path: Path) -> None:
+    engine = BaseLearner(BaseLearnerConfig(hook=[]), mode(), exp_name=str(tmp_path))
+    engine.train([])
+    path = engine.save_checkpoint("pretrained")
+    twin = BaseLearner(BaseLearnerConfig(hook={"load_ckpt_before_run": str(path)}), mode())
+    twin.load_state_dict({**engine.state_dict(), "last_iter": 900})  # as `Run.restore` does
+    twin.call_hook("before_run")
+    assert twin.last_iter == 900
+
+
+def test_a_hook_of_ones_own_keeps_what_it_counts() -> None:
+    class Counts(LearnerHook):
+        def __init__(self) -> None:
+            super().__init__("counts", position="after_iter")
+            self.n = 0
+
+        def __call__(self, engine: Any) -> None:
+            self.n += 1
+
+        def state_dict(self) -> dict[str, int]:
+            return {"n": self.n}
+
+        def load_state_dict(self, state: dict[str, int]) -> None:
+            self.n = state["n"]
+
+    hooks = Counts(), Counts()
+    engines = [BaseLearner(BaseLearnerConfig(hook=["log_show"]), mode()) for _ in hooks]
+    for engine, hook in zip(engines, hooks, strict=True):
+        engine.register_hook(hook)
+    engines[0].train([])
+    engines[0].train([])
+    engines[1].load_state_dict(engines[0].state_dict())
+    assert hooks[1].n == 2
+
+
 def test_loading_what_was_saved(tmp_path: Path) -> None:
     engine = BaseLearner(BaseLearnerConfig(hook=[]), mode(), exp_name=str(tmp_path))
     engine.train([], envstep=3)

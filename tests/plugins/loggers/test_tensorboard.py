@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +65,29 @@ def test_both_axes_are_two_runs(tmp_path: Path) -> None:
     log_some(TensorBoardLogger(axis="both"), tmp_path)
     assert curve(tmp_path / "log/env_step", "a/x") == [(100, 1.5), (200, 2.5)]
     assert curve(tmp_path / "log/train_iter", "a/x") == [(7, 1.5), (14, 2.5)]
+
+
+@pytest.mark.parametrize(
+    ("axis", "folder", "steps"),
+    [("both", "env_step", [100, 200, 250]), ("both", "train_iter", [7, 14, 18])],
+)
+def test_curves_of_a_resumed_run_do_not_overlap(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, axis: Any, folder: str, steps: list[int]
+) -> None:
+    """R-C16: what came after the checkpoint is left out, up to the step from which it goes on."""
+    log = tmp_path / "log"
+    killed = TensorBoardLogger(axis=axis)
+    killed.open(LogTarget(log))
+    for step, train_iter in ((100, 7), (200, 14), (300, 21), (400, 28)):
+        killed.log_scalars({"a/x": 1.0}, env_step=step, train_iter=train_iter)
+    killed.close()
+    later = datetime.now().timestamp() + 5
+    monkeypatch.setattr("time.time", lambda: later)  # names of event files have seconds
+    resumed = TensorBoardLogger(axis=axis)
+    resumed.open(LogTarget(log, resumed_at=(210, 15)))
+    resumed.log_scalars({"a/x": 2.0}, env_step=250, train_iter=18)
+    resumed.close()
+    assert [step for step, _ in curve(log / folder, "a/x")] == steps
 
 
 def test_nothing_is_made_before_the_first_number(tmp_path: Path) -> None:
