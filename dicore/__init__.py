@@ -7,17 +7,21 @@ plugin. Importing this package imports neither numpy nor torch.
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from dicore.agent import Agent
     from dicore_registry import register
 
-__all__ = ["__version__", "register"]
+__all__ = ["Agent", "__version__", "register"]
 
 __version__ = "0.1.0"
 
 
-def __getattr__(name: str) -> object:
-    """Imports `register` when it is first asked for."""
-    if name != "register":
-        raise AttributeError(f"module 'dicore' has no attribute '{name}'")
-    from dicore_registry import register
+_HOMES = {"Agent": "dicore.agent", "register": "dicore_registry"}
 
-    return register
+
+def __getattr__(name: str) -> object:
+    """Imports a public name when it is first asked for."""
+    if name not in _HOMES:
+        raise AttributeError(f"module 'dicore' has no attribute '{name}'")
+    from importlib import import_module
+
+    return getattr(import_module(_HOMES[name]), name)

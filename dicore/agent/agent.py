@@ -1,0 +1,302 @@
+"""The agent interface: train, evaluate, watch, collect, keep."""
+
+from __future__ import annotations
+
+import copy
+import json
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+from dicore.agent.tuned import tuned_env
+from dicore.config import Compiled, bind
+from dicore.config.plain import replace
+from dicore.data import Batch
+from dicore.errors import UsageError
+from dicore.run.evaluate import Evaluation, measure
+from dicore.run.folder import RunFolder
+from dicore.run.launch import TrainRequest, compile_request, launch
+from dicore.run.store import CheckpointStore
+from dicore.run.trained import Trained, find_trained
+
+__all__ = ["Agent", "TrainResult"]
+
+
+@dataclass(frozen=True, slots=True)
+class TrainResult:
+    """What a training came to.
+
+    Args:
+        stop: The stop value was reached.
+        train_iter: Updates made, all in all.
+        env_step: Env steps made, all in all.
+        best_return: Best mean return of an evaluation; None before the first.
+        wall_s: Seconds of training.
+        folder: The run's folder.
+    """
+
+    stop: bool
+    train_iter: int
+    env_step: int
+    best_return: float | None
+    wall_s: float
+    folder: Path
+
+
+class Agent:
+    """An environment, an algorithm, and what has been learned.
+
+    Args:
+        env: Name of an environment, or a gymnasium id; where a preset is for this id and the
+            algorithm, the preset is taken.
+        policy: Name of an algorithm (`dicore list policy`).
+        exp_name: Folder of the run; None: `runs/<env>_<policy>_s<seed>`.
+        seed: Seed of everything random.
+        cfg: A config in any form (`[main_config, create_config]`, a dict, a file), instead of or
+            below the names.
+        **overrides: More options; `__` stands for a dot: `policy__learn__batch_size=128`.
+
+    Raises:
+        UsageError: it is not said what to train.
+        ConfigError: everything that is wrong with the config.
+    """
+
+    algorithm: ClassVar[str | None] = None
+    """Policy of the agents of this class, where nobody says another."""
+
+    def __init__(
+        self,
+        env: str | None = None,
+        policy: str | None = None,
+        *,
+        exp_name: str | Path | None = None,
+        seed: int | None = None,
+        cfg: Any = None,
+        **overrides: Any,
+    ) -> None:
+        policy = policy or self.algorithm
+        self._request = TrainRequest(
+            config=cfg,
+            env=tuned_env(env, policy) if cfg is None else env,
+            policy=policy,
+            seed=seed,
+            exp_name=None if exp_name is None else str(exp_name),
+            overrides=_overrides(overrides),
+        )
+        self._compiled: Compiled | None = compile_request(self._request)
+        self._folder: Path | None = None
+        self._checkpoint: str | None = None
+        self._trust = True
+
+    # ---- what it is
+
+    @property
+    def config(self) -> Compiled:
+        """The compiled config."""
+        return self._compiled if self._compiled is not None else self._trained().compiled
+
+    @property
+    def folder(self) -> Path | None:
+        """Folder of its run; None before any training."""
+        return self._folder
+
+    @property
+    def best(self) -> Agent:
+        """An agent with the parameters of the best evaluation so far.
+
+        Raises:
+            UsageError: there was none.
+        """
+        return self._with("best", "no best checkpoint")
+
+    def __repr__(self) -> str:
+        label = self._checkpoint or "untrained"
+        where = f" in {self._folder}" if self._folder is not None else ""
+        return f"{type(self).__name__}({label}{where})"
+
+    # ---- learning
+
+    def train(self, step: int | None = None, *, n_iter: int | None = None) -> TrainResult:
+        """Trains, or goes on with the training, and keeps what was learned.
+
+        Ctrl-C ends the training after saving, and is passed on.
+
+        Args:
+            step: Env steps, counted from here; None: as the config says.
+            n_iter: Updates, counted from here; None: as the config says.
+
+        Raises:
+            DicoreError: the training failed; `run.json` says so.
+        """
+        if self._checkpoint not in (None, "final"):
+            raise UsageError(
+                f"training goes on from the end of a run, not from '{self._checkpoint}'",
+                hint="load() the folder of the run, or train a new agent",
+            )
+        outcome = launch(self._next(step, n_iter))
+        run = outcome.run
+        self._folder, self._compiled = Path(run.folder), None
+        store = CheckpointStore(run.folder.checkpoints)
+        self._checkpoint = "final" if "final" in store.names() else store.latest()
+        if outcome.exit_code:
+            raise KeyboardInterrupt(f"stopped by a signal; {run.folder} has what was learned")
+        return _result(run.folder)
+
+    def _next(self, step: int | None, n_iter: int | None) -> TrainRequest:
+        """Returns the request for a first training, or for going on."""
+        from dataclasses import replace as changed
+
+        if self._folder is None:
+            return changed(self._request, max_env_step=step, max_train_iter=n_iter)
+        before = _result(RunFolder(self._folder))
+        return TrainRequest(
+            resume=self._folder,
+            max_env_step=None if step is None else before.env_step + step,
+            max_train_iter=None if n_iter is None else before.train_iter + n_iter,
+            trust=self._trust,
+        )
+
+    def load(self, path: str | Path, *, trust: bool = False) -> Self:
+        """Takes over what a run has learned.
+
+        Args:
+            path: Folder of a run, whose training can go on, or of one of its checkpoints.
+            trust: Run code that the run's config names by path.
+
+        Raises:
+            UsageError: the folder is not that of a run.
+            CheckpointError: there is no checkpoint that is whole.
+        """
+        place = Path(path)
+        trained = find_trained(place, trust=trust)
+        checkpoint = (place / "manifest.json").is_file()
+        self._folder = place.absolute().parent.parent if checkpoint else place
+        self._checkpoint = place.name if checkpoint else self._end(trained.name)
+        self._compiled, self._trust = None, trust
+        return self
+
+    def _end(self, otherwise: str) -> str:
+        assert self._folder is not None
+        store = CheckpointStore(RunFolder(self._folder).checkpoints)
+        return "final" if "final" in store.names() else otherwise
+
+    # ---- acting
+
+    def evaluate(self, n_episode: int | None = None, *, seed: int | None = None) -> Evaluation:
+        """Measures the policy as it is; see `dicore.run.evaluate.evaluate`.
+
+        Args:
+            n_episode: Number of episodes; None takes the config's.
+            seed: Seed of the episodes; None takes the run's.
+        """
+        same = n_episode is None and seed is None
+        return measure(self._trained(seed), n_episode=n_episode, same_starts=same)
+
+    def batch_evaluate(
+        self, env_num: int = 4, n_episode: int | None = None, *, seed: int | None = None
+    ) -> Evaluation:
+        """Measures the policy in so many environments at a time.
+
+        Args:
+            env_num: Number of environments.
+            n_episode: Number of episodes; None: one for each environment.
+            seed: Seed of the episodes; None takes the run's.
+        """
+        trained = self._trained(seed, evaluator_env_num=env_num)
+        return measure(trained, n_episode=env_num if n_episode is None else n_episode)
+
+    def deploy(self, video: str | Path | None = None, *, seed: int | None = None) -> float:
+        """Plays one episode and returns its return.
+
+        Args:
+            video: File (`.mp4`) of a video of it; None: no video.
+            seed: Seed of the episode; None takes the run's.
+
+        Raises:
+            UsageError: no video can be recorded.
+        """
+        if video is None:
+            return measure(self._trained(seed), n_episode=1).returns[0]
+        target = Path(video)
+        if target.suffix != ".mp4":
+            raise UsageError(f"{target}: a video is a file that ends in .mp4")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=".video-", dir=target.parent) as folder:
+            found = measure(self._trained(seed), n_episode=1, replay_path=folder)
+            if not found.videos:
+                raise UsageError(f"{target}: nothing was recorded")
+            found.videos[0].replace(target)
+        return found.returns[0]
+
+    def collect_data(
+        self, n_sample: int = 1000, path: str | Path | None = None, *, seed: int | None = None
+    ) -> Batch:
+        """Collects training samples with the policy as it is.
+
+        Args:
+            n_sample: How many.
+            path: Folder that they are written into (`load_demo_data` reads it); None: none.
+            seed: Seed of the episodes; None takes the run's.
+        """
+        from dicore.run.demo import collect, save_demo_data
+
+        trained = self._trained(seed)
+        data = collect(trained, n_sample)
+        if path is not None:
+            save_demo_data(trained, data, path)
+        return data
+
+    # ---- parts of the above
+
+    def _trained(self, seed: int | None = None, **env: Any) -> Trained:
+        """Returns config and parameters, with another seed and other options of the env."""
+        if self._folder is None:
+            from dicore.run.envs import spaces_of
+
+            assert self._compiled is not None
+            compiled = bind(self._compiled, *spaces_of(self._compiled.env, self._compiled.seed))
+            trained = Trained(compiled)
+        else:
+            trained = find_trained(self._folder, self._checkpoint, trust=self._trust)
+        cfg = trained.compiled.cfg
+        if seed is not None:
+            cfg = replace(cfg, ("seed",), seed)
+        for name, value in env.items():
+            cfg = replace(cfg, ("env", name), value)
+        compiled = Compiled(cfg, trained.compiled.origin, trained.compiled.components)
+        return Trained(compiled, trained.name, trained.read)
+
+    def _with(self, checkpoint: str, otherwise: str) -> Agent:
+        if self._folder is None or checkpoint not in _names(self._folder):
+            raise UsageError(f"{self!r} has {otherwise}", hint="train it first")
+        other = copy.copy(self)
+        other._checkpoint = checkpoint  # noqa: SLF001 - the same class
+        return other
+
+
+def _names(folder: Path) -> list[str]:
+    return CheckpointStore(RunFolder(folder).checkpoints).names()
+
+
+def _result(folder: RunFolder) -> TrainResult:
+    """Reads how a run stands off its `run.json`."""
+    try:
+        told = json.loads(folder.record.read_bytes()).get("result") or {}
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{folder.record}: cannot be read: {error}") from None
+    return TrainResult(
+        stop=bool(told.get("stop")),
+        train_iter=int(told.get("train_iter", 0)),
+        env_step=int(told.get("env_step", 0)),
+        best_return=told.get("best_return"),
+        wall_s=float(told.get("wall_s", 0.0)),
+        folder=folder.path,
+    )
+
+
+def _overrides(given: Mapping[str, Any]) -> list[str]:
+    """Writes keyword arguments as overrides: `policy__learn__batch_size` is a path."""
+    tree = {name.replace("__", "."): value for name, value in given.items()}
+    return [json.dumps(tree)] if tree else []

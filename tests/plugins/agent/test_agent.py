@@ -1,0 +1,174 @@
+"""The agent interface on a real environment: what it does is what the commands do."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("dicore_contrib_envs")
+
+import dicore
+from dicore import Agent
+from dicore.errors import ConfigError, UsageError
+from dicore.run.evaluate import evaluate
+from dicore.run.launch import launch
+
+SMALL: dict[str, Any] = {
+    "policy__eval__evaluator__n_episode": 4,
+    "policy__eval__evaluator__eval_freq": 100,
+    "env__evaluator_env_num": 4,
+    "env__stop_value": 1e9,
+    "pipeline__logger": [],
+}
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def agent(**more: Any) -> Agent:
+    return Agent("cartpole", policy="dqn", seed=4, exp_name="x", **{**SMALL, **more})
+
+
+def test_training_is_that_of_the_command() -> None:
+    """N6: the same parts, the same numbers; the parameters acted with are those of the end."""
+    ours = agent()
+    result = ours.train(step=704)
+    names = [f"{key.replace('__', '.')}={value}" for key, value in SMALL.items()]
+    run = launch(
+        env="cartpole", policy="dqn", seed=4, exp_name="y", max_env_step=704, overrides=names
+    ).run
+    told = run.result
+    assert (result.stop, result.env_step, result.train_iter) == (False, 704, told.train_iter)
+    assert result.best_return == told.best_return
+    assert result.folder == Path("x") == ours.folder
+    assert ours.evaluate().returns == evaluate("y", load_path="final").returns
+    assert ours.best.evaluate().returns == evaluate("y", load_path="best").returns
+    assert ours.best.evaluate().mean_return == told.best_return
+    assert ours.batch_evaluate(3, seed=8).returns == ours.evaluate(3, seed=8).returns
+    assert ours.deploy(seed=8) == ours.evaluate(1, seed=8).returns[0]
+    assert ours.evaluate(3, seed=9).returns != ours.evaluate(3, seed=8).returns
+
+
+def test_training_goes_on_where_it_ended() -> None:
+    twice = agent()
+    assert twice.train(step=400).env_step == 400
+    first = twice.evaluate(3, seed=1).returns
+    result = twice.train(step=304)
+    assert result.env_step == 704
+    assert twice.evaluate(3, seed=1).returns != first, "it learned"
+    other = Agent(cfg="x/config.json").load("x")
+    assert other.evaluate(3, seed=1).returns == twice.evaluate(3, seed=1).returns
+    assert other.train(step=96).env_step == 800
+    best = other.load("x/ckpt/best")
+    assert (
+        best.evaluate(3, seed=1).returns
+        == evaluate("x", load_path="best", n_episode=3, seed=1).returns
+    )
+    with pytest.raises(UsageError, match="goes on from the end of a run"):
+        best.train(step=100)
+
+
+def test_an_agent_acts_before_it_has_learned() -> None:
+    untrained = agent()
+    assert len(untrained.evaluate(4).returns) == 4
+    assert untrained.deploy() == untrained.deploy()
+    assert untrained.folder is None
+    with pytest.raises(UsageError, match="train it first"):
+        _ = untrained.best
+    assert not Path("x").exists()
+
+
+def test_mistakes_are_told_when_it_is_made(here: Path) -> None:
+    with pytest.raises(ConfigError, match=r"policy\.learn\.batch_sise.*batch_size"):
+        Agent("cartpole", policy="dqn", policy__learn__batch_sise=3)
+    with pytest.raises(UsageError, match="missing"):
+        Agent("cartpole")
+    with pytest.raises(UsageError, match="mp4"):
+        agent().deploy(video="x.gif")
+    assert not list(here.iterdir())
+
+
+def test_a_video_of_one_episode(here: Path) -> None:
+    ffmpeg = pytest.importorskip("imageio_ffmpeg")
+    pytest.importorskip("pygame")
+    player = agent(policy__eval__evaluator__max_episode_steps=6)
+    assert player.deploy(video=here / "new/one.mp4", seed=3) == player.deploy(seed=3)
+    assert list(Path("new").iterdir()) == [Path("new/one.mp4")]
+    command = [ffmpeg.get_ffmpeg_exe(), "-i", "new/one.mp4", "-f", "rawvideo", "-pix_fmt", "gray"]
+    done = subprocess.run([*command, "-"], capture_output=True, check=True, timeout=60)
+    assert len(done.stdout) == 7 * 600 * 400
+
+
+def test_data_is_collected_with_what_was_learned() -> None:
+    """Without exploration: every action is the one that the policy finds best."""
+    from dicore.run.demo import load_demo_data
+
+    ours = agent()
+    ours.train(step=500)
+    data = ours.collect_data(200, "demo", seed=2)
+    again = ours.collect_data(200, seed=2)
+    other = ours.collect_data(200, seed=3)
+    assert len(data) == 200
+    loaded = load_demo_data("demo")
+    for key, column in data.items():
+        np.testing.assert_array_equal(column, again[key])
+        np.testing.assert_array_equal(column, loaded[key])
+    assert not np.array_equal(data["obs"], other["obs"])
+
+
+def test_each_policy_has_a_class_of_its_own() -> None:
+    from dicore.agent import DQNAgent
+
+    assert issubclass(DQNAgent, Agent)
+    made = DQNAgent("CartPole-v1")
+    assert made.config.policy.type == "dqn"
+    assert made.config.policy.nstep == 3, "the preset for this id"
+    assert DQNAgent("FrozenLake-v1").config.env.env_id == "FrozenLake-v1"
+    with pytest.raises(ImportError, match="NoSuchAgent"):
+        from dicore.agent import NoSuchAgent  # noqa: F401
+
+
+def test_ctrl_c_is_passed_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A loop over agents ends, and what was learned is kept."""
+    from dicore.run.run import Run
+
+    def press(self: Run) -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+
+    monkeypatch.setattr(Run, "first_step", press)
+    ours = agent()
+    with pytest.raises(KeyboardInterrupt, match="x has what was learned"):
+        ours.train(step=10_000)
+    assert len(ours.evaluate(2, seed=1).returns) == 2
+
+
+def test_the_core_alone_names_it_without_importing_it() -> None:
+    code = "import dicore, sys; print('Agent' in dicore.__all__, 'numpy' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["True", "False"]
+    assert dicore.Agent is Agent
+
+
+def test_the_example(capsys: pytest.CaptureFixture[str]) -> None:
+    file = Path(__file__).parents[3] / "examples/agent.py"
+    spec = importlib.util.spec_from_file_location("example_agent", file)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    made = module.main(step=400, exp_name="example", **SMALL)
+    said = capsys.readouterr().out
+    assert "stop value reached: False" in said
+    assert f"{made.best.evaluate(20, seed=1).mean_return:.1f}" in said
