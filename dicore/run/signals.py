@@ -8,10 +8,17 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
+from typing import Final
 
 __all__ = ["StopFlag", "StopNow", "stop_on_signals"]
 
-_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
+_PREEMPTION: Final = tuple(
+    getattr(signal, name) for name in ("SIGUSR1", "SIGUSR2") if hasattr(signal, name)
+)
+"""By which a cluster says that it needs the machine; whoever handles them keeps them."""
+_RESUMABLE: Final = 75
+"""What schedulers take as: try again (EX_TEMPFAIL of sysexits.h)."""
 
 
 class StopNow(KeyboardInterrupt):
@@ -44,7 +51,9 @@ class StopFlag:
 
     @property
     def exit_code(self) -> int:
-        """128 + signal after a signal (130 for SIGINT, 143 for SIGTERM), else 0."""
+        """130 after SIGINT, 143 after SIGTERM, 75 after a preemption signal, else 0."""
+        if self.signal in _PREEMPTION:
+            return _RESUMABLE
         return 0 if self.signal is None else 128 + self.signal
 
 
@@ -52,8 +61,9 @@ class StopFlag:
 def stop_on_signals(flag: StopFlag) -> Iterator[StopFlag]:
     """Lets SIGINT and SIGTERM set `flag` within the block; a second one raises `StopNow`.
 
-    A third one ends the process on the spot. Outside of the main thread no handler is installed
-    and the flag works all the same.
+    A third one ends the process on the spot. SIGUSR1 and SIGUSR2 set the flag, too, and are not
+    counted: the signal that follows a warning must not break the save. Outside of the main thread
+    no handler is installed and the flag works all the same.
 
     Args:
         flag: What the loop of the run looks at.
@@ -66,6 +76,9 @@ def stop_on_signals(flag: StopFlag) -> Iterator[StopFlag]:
 
     def handle(number: int, frame: FrameType | None) -> None:
         nonlocal received
+        if number in _PREEMPTION:
+            flag.request(number)
+            return
         received += 1
         if os.getpid() != owner or received > 2:
             signal.signal(number, signal.SIG_DFL)
@@ -75,7 +88,8 @@ def stop_on_signals(flag: StopFlag) -> Iterator[StopFlag]:
         else:
             raise StopNow(number)
 
-    before = {number: signal.signal(number, handle) for number in _SIGNALS}
+    free = [each for each in _PREEMPTION if signal.getsignal(each) is signal.SIG_DFL]
+    before = {number: signal.signal(number, handle) for number in (*_SIGNALS, *free)}
     try:
         yield flag
     finally:

@@ -63,7 +63,10 @@ def loop(folder: Path, mode: str) -> Iterator[subprocess.Popen[str]]:
             process.kill()
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(
+    ("number", "code"),
+    [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGUSR1, 75), (signal.SIGUSR2, 75)],
+)
 def test_the_first_signal_lets_the_iteration_end_and_saves(
     tmp_path: Path, number: signal.Signals, code: int
 ) -> None:
@@ -100,6 +103,29 @@ def signal_twice(flag: StopFlag) -> None:
     assert flag.signal == signal.SIGTERM
     os.kill(os.getpid(), signal.SIGINT)
     time.sleep(1)
+
+
+def test_the_signal_after_a_warning_does_not_break_the_save(tmp_path: Path) -> None:
+    """R-C03: a cluster warns, and then means it."""
+    with loop(tmp_path, "slow") as process:
+        process.send_signal(signal.SIGUSR1)
+        time.sleep(0.05)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(10) == 75
+    assert CheckpointStore(tmp_path).names() == ["best", "final"]
+
+
+def test_preemption_signals_that_somebody_handles_are_left_alone() -> None:
+    before = signal.signal(signal.SIGUSR1, signal.SIG_IGN)
+    try:
+        with stop_on_signals(StopFlag()) as flag:
+            os.kill(os.getpid(), signal.SIGUSR1)
+            assert not flag
+            os.kill(os.getpid(), signal.SIGUSR2)
+            assert flag
+        assert signal.getsignal(signal.SIGUSR2) is signal.SIG_DFL
+    finally:
+        signal.signal(signal.SIGUSR1, before)
 
 
 def test_handlers_are_put_back() -> None:
