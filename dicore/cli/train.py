@@ -19,6 +19,8 @@ Examples:
   dicore train -e CartPole-v1 -p dqn --max-env-step 50000 policy.learn.batch_size=128
   dicore train config.py -s 1 --exp-name runs/x
   dicore train -e cartpole -p dqn -s 0 -s 1 -s 2 --jobs 3
+  dicore train panel.py --cpanel '{"lr": 0.001}'
+  dicore train --locked runs/x           anew, if the very same components are installed
   dicore train --resume runs/x --max-env-step 100000
   dicore train -e cartpole -p dqn --max-env-step 2000 --profile
   dicore -m serial --env cartpole --policy dqn --train_iter 100000 -s 0
@@ -73,6 +75,12 @@ line. Training ends at the first of env.stop_value and the budgets. Exit code 0 
     "max_env_step",
     type=click.IntRange(1),
     help="Stop after so many env steps.",
+)
+@click.option("--cpanel", metavar="JSON", help="Knobs of the file's control panel, as an object.")
+@click.option(
+    "--locked",
+    is_flag=True,
+    help="Refuse components that are not those recorded in CONFIG_FILE, a run or its config.json.",
 )
 @click.option(
     "--resume",

@@ -24,7 +24,7 @@ from dicore.config.differ import differences
 from dicore.config.merge import merge
 from dicore.config.overrides import parse_override
 from dicore.config.plain import flatten, to_dict
-from dicore.config.read import read_config
+from dicore.config.read import is_config, read_config
 from dicore.config.sections import (
     CollectConfig,
     EnvConfig,
@@ -64,6 +64,7 @@ __all__ = [
     "differences",
     "flatten",
     "frozen",
+    "is_config",
     "merge",
     "option",
     "parse_override",

@@ -48,7 +48,7 @@ def compile_config(  # noqa: PLR0913 - the seeds' entry has these names, and sou
     registry: RegistryView | None = None,
     strict: bool = True,
     names_only: bool = False,
-    cpanel: Mapping[str, Any] | None = None,
+    cpanel: Mapping[str, Any] | str | None = None,
     locked: bool = False,
     auto: bool = True,
     create_cfg: Mapping[str, Any] | None = None,
@@ -71,7 +71,7 @@ def compile_config(  # noqa: PLR0913 - the seeds' entry has these names, and sou
         registry: Where components are looked up; None for everything installed.
         strict: Unknown keys are errors; else warnings.
         names_only: Refuse import paths, files and `import_names`.
-        cpanel: Knobs of the control panel of `main`, turned.
+        cpanel: Knobs of the control panel of `main`, turned; a dict, or a JSON object as text.
         locked: Refuse components that are not those recorded in `main`, which is a run's folder or
             `config.json`; else such differences are warned of.
         auto: Take types from `create_cfg` where no class is given by hand.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from dicore.config.exact import is_array
+from dicore.config.exact import is_array, loads
 from dicore.config.leaf import Mismatch, convert, got
 from dicore.config.lines import Lines
 from dicore.config.nearest import nearest
@@ -14,8 +14,9 @@ from dicore.config.references import KNOB, names_in, resolve
 from dicore.config.secrets import conceal, is_secret
 from dicore.errors import ConfigError
 
-__all__ = ["gen_params", "knobs", "refer"]
+__all__ = ["gen_params", "knobs", "parse_knobs", "refer"]
 
+_EXAMPLE = "as in --cpanel '{\"lr\": 0.001}'"
 _NONE = "declare it in the file, as in cpanel = {'lr': 0.001}"
 
 
@@ -81,6 +82,25 @@ def _like(default: Any, value: Any, path: str) -> Any:
     if is_array(value):
         value = value.tolist()
     return convert(value, dict if isinstance(default, Mapping) else type(default), path)
+
+
+def parse_knobs(text: str) -> dict[str, Any]:
+    """Reads the knobs that a command line turns.
+
+    Args:
+        text: A JSON object; a tuple is `{"__tuple__": [1, 2]}`, an array
+            `{"__array__": ["float32", [1, 2]]}`, and where the default of the knob is one, a list.
+
+    Raises:
+        ConfigError: it is no JSON object.
+    """
+    try:
+        found = loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ConfigError(f"cpanel: not a JSON object: {error}", hint=_EXAMPLE) from None
+    if not isinstance(found, dict):
+        raise ConfigError(f"cpanel: not a JSON object, but {type(found).__name__}", hint=_EXAMPLE)
+    return found
 
 
 def gen_params(

@@ -29,7 +29,7 @@ from dicore.config.python_lines import python_lines
 from dicore.config.text_lines import PositionError, json_lines, toml_lines, yaml_lines
 from dicore.errors import ConfigError
 
-__all__ = ["ConfigFile", "is_record", "read_config", "read_file"]
+__all__ = ["ConfigFile", "is_config", "is_record", "read_config", "read_file"]
 
 Pair = tuple[dict[str, Any], dict[str, Any]]
 
@@ -104,6 +104,12 @@ def read_file(path: str | PathLike[str], cpanel: Mapping[str, Any] | None = None
         raise ConfigError(_at(file, str(error))) from error
     except ValueError as error:
         raise ConfigError(f"{file}: {error}") from error
+
+
+def is_config(path: str | PathLike[str]) -> bool:
+    """Says whether there is a file at a path, or the folder of a run."""
+    file = Path(path).expanduser()
+    return file.is_file() or (file / _RECORD).is_file()
 
 
 class _TextError(ConfigError):

@@ -14,7 +14,7 @@ from dicore.config.layers import PRESET, Layer
 from dicore.config.lines import Lines
 from dicore.config.merge import combine
 from dicore.config.overrides import Overrides, override_tree
-from dicore.config.panel import gen_params, knobs
+from dicore.config.panel import gen_params, knobs, parse_knobs
 from dicore.config.plain import plain
 from dicore.config.problems import Problems
 from dicore.config.secrets import saved_tree
@@ -50,7 +50,7 @@ class Sources:
         preset: Name of a preset, below all else.
         overrides: The command line's `a.b=c`, above all else.
         seed: The seed, if given by itself.
-        cpanel: Knobs of the main config's control panel, turned.
+        cpanel: Knobs of the main config's control panel, turned; a dict, or a JSON object as text.
     """
 
     main: Any = None
@@ -58,20 +58,21 @@ class Sources:
     preset: str | None = None
     overrides: Overrides | None = None
     seed: int | None = None
-    cpanel: Mapping[str, Any] | None = None
+    cpanel: Mapping[str, Any] | str | None = None
 
     def read(self, problems: Problems) -> ConfigFile | None:
         """Reads the person's config where it is a file; what cannot be read is a problem."""
         from dicore.config.read import ConfigFile, read_file
 
         try:
+            wanted = parse_knobs(self.cpanel) if isinstance(self.cpanel, str) else self.cpanel
             if isinstance(self.main, str | PathLike):
-                return read_file(self.main, self.cpanel)
+                return read_file(self.main, wanted)
             if isinstance(self.main, Mapping) and "gen_params" in self.main:
-                panel = knobs(self.main.get("cpanel", {}), self.cpanel, "config")
+                panel = knobs(self.main.get("cpanel", {}), wanted, "config")
                 made = gen_params(self.main["gen_params"], panel or {}, self.main, "config")
                 return ConfigFile(*made, cpanel=panel)
-            knobs(None, self.cpanel, "config")
+            knobs(None, wanted, "config")
         except ConfigError as error:
             problems.extend(("", line) for line in error.problems)
             problems.hints.append(error.hint)

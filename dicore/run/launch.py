@@ -15,7 +15,7 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from dicore.config import Compiled, bind, compile_config
+from dicore.config import Compiled, bind, compile_config, is_config
 from dicore.errors import ConfigError, DicoreError, UnknownComponentError, UsageError
 from dicore.interfaces.pipeline import SupportsCheck
 from dicore.plugins.manager import Plugins, load_plugins
@@ -45,6 +45,9 @@ class TrainRequest:
         max_env_step: Budget in env steps.
         max_train_iter: Budget in updates.
         overrides: `a.b=c`, above everything else.
+        cpanel: Knobs of the config's control panel, turned: a dict, or a JSON object as text.
+        locked: Refuse components that are not those recorded in `config`, a run or its
+            `config.json`.
         exist: What to do where the run's folder exists: `new` (a numbered sibling), `resume`,
             `overwrite` or `error`.
         resume: Folder of a run to go on with, from its latest complete checkpoint.
@@ -64,6 +67,8 @@ class TrainRequest:
     max_env_step: int | None = None
     max_train_iter: int | None = None
     overrides: Sequence[str] = ()
+    cpanel: Mapping[str, Any] | str | None = None
+    locked: bool = False
     exist: Exist = "new"
     resume: str | PathLike[str] | None = None
     trust: bool = False
@@ -171,7 +176,7 @@ def compile_request(request: TrainRequest) -> Compiled:
         ConfigError: everything that is wrong.
     """
     by_name = request.config is None
-    if isinstance(request.config, str | PathLike) and not Path(request.config).is_file():
+    if isinstance(request.config, str | PathLike) and not is_config(request.config):
         raise UsageError(
             f"{request.config}: no such config file",
             hint=f"looked in {Path.cwd()}; names are given by -e ENV and -p POLICY",
@@ -195,7 +200,14 @@ def compile_request(request: TrainRequest) -> Compiled:
 
     def compiled(below: Sequence[str] = ()) -> Compiled:
         said = [*below, *overrides]
-        return compile_config(request.config, preset=preset, overrides=said, seed=request.seed)
+        return compile_config(
+            request.config,
+            preset=preset,
+            overrides=said,
+            seed=request.seed,
+            cpanel=request.cpanel,
+            locked=request.locked,
+        )
 
     try:
         return compiled()

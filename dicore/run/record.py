@@ -12,8 +12,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from dicore.config.secrets import redact_words
 from dicore.run.atomic import write_file
 from dicore.run.lock import holder_facts
+from dicore.run.provenance import is_dirty
 
 __all__ = ["RunRecord", "RunResult", "git_revision", "limits_of", "result_of"]
 
@@ -63,13 +65,14 @@ class RunRecord:
         self._began = _now()
         self._facts: dict[str, Any] = {
             "seed": seed,
-            "argv": list(argv),
+            "argv": redact_words(argv),
             **holder_facts(),
             "limits": _plain(dict(limits or {})),
             "components": {path: dict(facts) for path, facts in components.items()},
             "versions": _versions(),
             "platform": platform.platform(),
             "git": git_revision(Path.cwd()),
+            "dirty": is_dirty(Path.cwd()),
         }
 
     def go_on(self, checkpoint: str | None, env_step: int, train_iter: int) -> None:

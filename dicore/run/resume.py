@@ -43,7 +43,7 @@ def resumed_folder(request: TrainRequest) -> RunFolder | None:
             return None
         path = Path(folder_name(compile_request(request), request))
         return RunFolder.open(path) if path.exists() else None
-    names = ("config", "mode", "env", "policy", "seed", "exp_name")
+    names = ("config", "mode", "env", "policy", "seed", "exp_name", "cpanel")
     given = [name for name in names if getattr(request, name) is not None]
     if given:
         raise UsageError(
@@ -73,7 +73,9 @@ def compile_resumed(request: TrainRequest, folder: RunFolder) -> Compiled:
     now = {path: getattr(request, key, None) for path, key in _LIMITS.items()}
     limits = {**before, **{path: value for path, value in now.items() if value is not None}}
     overrides = [*([json.dumps(limits)] if limits else []), *request.overrides]
-    return compile_config(str(folder.config), overrides=overrides, names_only=not request.trust)
+    return compile_config(
+        str(folder.config), overrides=overrides, names_only=not request.trust, locked=request.locked
+    )
 
 
 def refuse_changes(compiled: Compiled, folder: RunFolder, *, trust: bool) -> None:
