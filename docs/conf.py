@@ -32,7 +32,6 @@ html_css_files = ["dicore.css"]
 html_copy_source = False
 html_show_sphinx = False
 
-default_role = "code"
 autodoc_member_order = "bysource"
 autodoc_typehints_format = "short"
 autodoc_preserve_defaults = True
@@ -42,16 +41,22 @@ python_maximum_signature_line_length = 88
 
 # Names of other projects cannot be looked up offline; ours have to be there.
 nitpicky = True
-nitpick_ignore_regex = [(r"py:.*", r"(?!dicore\.).*"), (r"py:.*", r"dicore\.[\w.]*\b_\w+")]
+nitpick_ignore_regex = [
+    (r"py:.*", r"(?!dicore[._]).*"),
+    (r"py:.*", r"dicore[\w.]*\.(_\w+|[A-Z]|RegistryView)"),  # private names and type variables
+]
 
+_CODE = re.compile(r"(?<![`:\w])`([^`\n]+)`(?!`)")
 _INTRODUCED = re.compile(r"(?<![:\s]):$")
 
 
 def _mark_code(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
-    """Marks what is indented behind `…:` and a blank line as code."""
-    for at in range(len(lines) - 2):
-        opens = _INTRODUCED.search(lines[at]) and not lines[at + 1].strip()
-        if opens and lines[at + 2].startswith(lines[at][: _indent(lines[at])] + "    "):
+    """Writes code of docstrings as Sphinx does: `x` as literal, a block behind `…:` as block."""
+    for at, line in enumerate(lines):
+        lines[at] = _CODE.sub(r"``\1``", line)
+        below = lines[at + 1 : at + 3]
+        opens = _INTRODUCED.search(line) and len(below) == 2 and not below[0].strip()
+        if opens and below[1].startswith(" " * (_indent(line) + 4)):
             lines[at] += ":"
 
 

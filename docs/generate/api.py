@@ -80,6 +80,11 @@ def _directive(module: ModuleType, name: str, seen: set[int]) -> list[str]:
     if id(value) in seen or isinstance(value, ModuleType) or name.endswith("KIND"):
         return []
     path = f"{module.__name__}.{name}"
+    home = getattr(value, "__module__", None) or ""
+    if callable(value) and not home.startswith("dicore"):  # another project's, under our name
+        package = getattr(getattr(value, "func", value), "__module__", "").partition(".")[0]
+        told = "a plain dict" if value is dict else f"of the package ``{package}``"
+        return [f".. py:data:: {path}", "", f"   Another name: {told}.", ""]
     if inspect.isclass(value):
         seen.add(id(value))
         return [f".. autoclass:: {path}", "   :members:", ""]

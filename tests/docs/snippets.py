@@ -23,10 +23,10 @@ import subprocess
 import sys
 import tomllib
 import types
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import yaml
 from markdown_it import MarkdownIt
@@ -125,7 +125,7 @@ class Page:
             target.write_text(snippet.code, encoding="utf-8")
         elif snippet.language == "python":
             code = compile("\n" * (snippet.line - 1) + snippet.code, self.path, "exec")
-            with self._inside():
+            with self._inside(self.registry):
                 exec(code, vars(self.module))
         elif snippet.language == "console":
             for command, wanted in commands_of(snippet.code):
@@ -147,8 +147,10 @@ class Page:
         """Returns exit code and what a command wrote, to either stream."""
         if words[0] == "dicore":
             out = io.StringIO()
-            self.registry = Registry(folder=self.folder)  # another process reads files anew
-            with self._inside(), contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
+            process = Registry(folder=self.folder)  # a process of its own would make one, too
+            with self._inside(process), contextlib.redirect_stdout(out), \
+                    contextlib.redirect_stderr(out), warnings.catch_warnings():  # fmt: skip
+                warnings.simplefilter("default")  # they are printed, as for anybody
                 code = main(words[1:])
             return code, out.getvalue()
         if words[0] in ("python", "pytest"):
@@ -167,14 +169,14 @@ class Page:
         return done.returncode, done.stdout + done.stderr
 
     @contextlib.contextmanager
-    def _inside(self) -> Iterator[None]:
+    def _inside(self, registry: Registry) -> Iterator[None]:
         """Stands in the folder, with its files importable, and puts everything back."""
         before, path, modules = Path.cwd(), list(sys.path), set(sys.modules)
         sys.modules[self.module.__name__] = self.module
         os.chdir(self.folder)
         sys.path.insert(0, str(self.folder))
         try:
-            with using(self.registry):
+            with using(registry):
                 yield
         finally:
             os.chdir(before)
@@ -218,14 +220,10 @@ def commands_of(code: str) -> Iterator[tuple[str, str]]:
 
 def matches(wanted: str, said: str) -> bool:
     """Says whether a text is what a page shows: line for line, numbers and `…` left open."""
-    pattern = re.escape(_NUMBER.sub("0", _squeezed(wanted))).replace("…", "(?s:.*?)")
+    lines = re.escape(_NUMBER.sub("0", _squeezed(wanted)))
+    pattern = re.sub(r"(?:\\\n)?…(?:\\\n)?", lambda _: "(?s:.*?)", lines)
     return re.search(pattern, _NUMBER.sub("0", _squeezed(said))) is not None
 
 
 def _squeezed(text: str) -> str:
     return "\n".join(" ".join(line.split()) for line in text.splitlines())
-
-
-def namespace_of(page: Page) -> dict[str, Any]:
-    """Returns the names that a page's Python sees, to prepare some of them."""
-    return vars(page.module)
