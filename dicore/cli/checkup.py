@@ -127,7 +127,7 @@ def _twice(names: Iterable[str]) -> Iterator[Finding]:
     for source in importlib.metadata.distributions():
         dist = Dist(source)
         if dist.name in names:
-            place = str(getattr(source, "_path", dist.version))
+            place = str(Path(getattr(source, "_path", dist.version)).resolve())
             found.setdefault(dist.name, {})[place] = dist.version
     for name, places in sorted(found.items()):
         if len(places) > 1:

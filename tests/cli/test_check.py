@@ -1,0 +1,100 @@
+"""`dicore check`: the conformance suites from the shell."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.registry.world import World
+
+ENV = '''
+    import gymnasium, numpy as np, pathlib
+
+    class Good(gymnasium.Env):
+        """An environment that keeps its contract."""
+
+        def __init__(self, length: int = 3) -> None:
+            self.length = length
+            self.observation_space = gymnasium.spaces.Box(0, 100, (1,), np.float32)
+            self.action_space = gymnasium.spaces.Discrete(2)
+
+        def reset(self, *, seed=None, options=None):
+            super().reset(seed=seed)
+            self.at = int(self.np_random.integers(50))
+            self.left = self.length
+            pathlib.Path("litter").touch()
+            print("chatter")
+            return np.array([self.at], np.float32), {}
+
+        def step(self, action):
+            self.left -= 1
+            self.at += int(action)
+            return np.array([self.at], np.float32), 1.0, self.left <= 0, False, {}
+
+    class Deaf(Good):
+        """One that does not listen to its seed."""
+
+        def reset(self, *, seed=None, options=None):
+            obs, info = super().reset(seed=None)
+            return obs, info
+    '''
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    world = World(tmp_path / "site", tmp_path / "house")
+    world.own("dicore")
+    groups = {"dicore.env": {"good": "acme_rl:Good"}}
+    world.add("acme-rl", groups, modules={"acme_rl.py": ENV})
+    world.add("deaf-rl", {"dicore.env": {"deaf": "acme_rl:Deaf"}})
+    return world
+
+
+def test_a_good_one_passes_and_leaves_nothing(world: World) -> None:
+    before = {path.name for path in world.folder.iterdir()}
+    done = world.dicore("check", "acme-rl")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.startswith("1 component: ")
+    assert done.stdout.endswith(" skipped\n")
+    assert {path.name for path in world.folder.iterdir()} - before <= {"__pycache__"}
+
+
+def test_a_bad_one_fails_by_the_name_of_its_check(world: World) -> None:
+    done = world.dicore("check", "env/deaf")
+    assert done.returncode == 1
+    failed = [line for line in done.stdout.splitlines() if line.startswith("failed")]
+    assert failed
+    assert all(line.startswith("failed  env/deaf:") for line in failed)
+    assert any("seed" in line for line in failed)
+    assert "Traceback" in world.dicore("check", "env/deaf", "-v").stdout
+
+
+def test_json(world: World) -> None:
+    found = json.loads(world.dicore("check", "Acme_RL", "--json").stdout)
+    assert found["failed"] == 0
+    assert {each["component"] for each in found["checks"]} == {"env/good"}
+    assert {each["outcome"] for each in found["checks"]} == {"ok", "skipped"}
+
+
+@pytest.mark.parametrize(
+    ("what", "said"),
+    [
+        (
+            "acne-rl",
+            "error: no installed package 'acne-rl' brings components; did you mean 'acme-rl'?\n",
+        ),
+        ("env/gooood", "error: no env named 'gooood'; did you mean 'good'?\n"),
+    ],
+)
+def test_mistakes_end_with_2(world: World, what: str, said: str) -> None:
+    done = world.dicore("check", what)
+    assert (done.returncode, done.stderr) == (2, said)
+
+
+def test_broken_entries_are_no_success(world: World) -> None:
+    world.add("typo-rl", {"dicore.polcy": {"x": "a:B"}})
+    done = world.dicore("check", "typo-rl")
+    assert done.returncode == 2
+    assert "typo-rl has broken entries: polcy/x: unknown kind 'dicore.polcy'" in done.stderr

@@ -1,0 +1,73 @@
+"""`dicore new plugin`: what it writes and what it refuses; `tests/doors` builds and tests it."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from dicore.cli.new import kinds, write_plugin
+from dicore.errors import UsageError
+from dicore_registry import default
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_there_is_a_template_for_every_kind() -> None:
+    own = [e.name for e in default().entries("kind") if e.dist == "dicore"]
+    assert kinds() == sorted(own)
+
+
+def test_a_package(here: Path) -> None:
+    place = write_plugin("Acme.Mazes", "env", name="grid-maze")
+    assert place == Path("Acme.Mazes")
+    files = sorted(str(path.relative_to(place)) for path in place.rglob("*") if path.is_file())
+    assert files == [
+        "README.md",
+        "acme_mazes/__init__.py",
+        "acme_mazes/env.py",
+        "acme_mazes/py.typed",
+        "pyproject.toml",
+        "tests/test_contract.py",
+    ]
+    project = tomllib.loads((place / "pyproject.toml").read_text())["project"]
+    assert project["name"] == "acme-mazes"
+    assert project["dependencies"][0] == "dicore>=0.1,<0.2"
+    assert project["entry-points"] == {"dicore.env": {"grid_maze": "acme_mazes.env:GridMaze"}}
+    assert "class GridMaze(" in (place / "acme_mazes" / "env.py").read_text()
+
+
+@pytest.mark.parametrize(("short", "kind"), [("hook", "learner_hook"), ("wrapper", "env_wrapper")])
+def test_short_names_of_kinds(short: str, kind: str) -> None:
+    text = (write_plugin("mine", short) / "pyproject.toml").read_text()
+    assert f'"dicore.{kind}"' in text
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("mazes", "enw"), "--kind: no template for 'enw'; did you mean 'env'?"),
+        (("a b", "env"), "'a b' is no name for a package"),
+        (("class", "env"), "'class' is no name for a Python package"),
+        (("json", "env"), "there is a Python package 'json' already"),
+        (("dqn", "policy"), "there is a policy 'dqn' already, of dicore-plugins"),
+        (("full", "env"), "full exists already"),
+    ],
+)
+def test_what_cannot_be_is_refused(here: Path, words: tuple[str, str], said: str) -> None:
+    (here / "full").mkdir()
+    (here / "full" / "mine.txt").touch()
+    with pytest.raises(UsageError) as caught:
+        write_plugin(*words)
+    assert caught.value.message.startswith(said)
+    assert [path.name for path in here.iterdir()] == ["full"]
+
+
+def test_a_bad_name_of_a_component() -> None:
+    with pytest.raises(UsageError, match="'2fast' is no name for a component"):
+        write_plugin("mine", "env", name="2fast")
