@@ -85,6 +85,32 @@ def test_a_listeners_error_surfaces_within_the_step_that_emitted() -> None:
     assert "raised in middleware" in raised.value.__notes__[1]
 
 
+@pytest.mark.parametrize("half", ["forward", "backward"])
+def test_a_listeners_error_keeps_its_traceback_and_its_step(half: str) -> None:
+    """Raised where it happened, in the step that emitted, whichever half of a middleware it was."""
+    steps: list[int] = []
+
+    def listener(step: int) -> None:
+        if step == 1:
+            raise OSError("full")
+
+    def middleware(ctx: Any) -> Any:
+        if half == "forward":
+            task.emit("save", ctx.total_step)
+        yield
+        if half == "backward":
+            task.emit("save", ctx.total_step)
+
+    with Task().start() as task:
+        task.on("save", listener)
+        task.use(lambda ctx: steps.append(ctx.total_step)).use(middleware)
+        with pytest.raises(OSError, match="full") as raised:
+            task.run(max_step=5)
+    assert steps == [0, 1]
+    assert raised.traceback[-1].name == "listener"
+    assert raised.value.__notes__[1].endswith(".middleware' at total_step 1")
+
+
 def test_a_listener_is_a_callable() -> None:
     with Task().start() as task, pytest.raises(TaskError, match="event 'x' is a callable, got 3"):
         task.on("x", 3)  # type: ignore[arg-type]
