@@ -22,12 +22,16 @@ class Usage:
         capacity: Rows of the ring.
         tracked: Count how often each row is drawn.
         period: Seconds between log lines; None: none.
+        log: Where they go besides `logging`; None: nowhere.
     """
 
-    def __init__(self, capacity: int, *, tracked: bool, period: float | None) -> None:
+    def __init__(
+        self, capacity: int, *, tracked: bool, period: float | None, log: Any | None = None
+    ) -> None:
         self._capacity = capacity
         self._times = np.full(capacity, -1, np.int64) if tracked else None
         self._period = period
+        self._log = log
         self._since = time.monotonic()
         self._rows_in = self._rows_out = 0
         self.never_drawn = 0
@@ -81,11 +85,10 @@ class Usage:
         now = time.monotonic()
         seconds = now - self._since
         lost = "" if self._times is None else f", {self.never_drawn} rows left without being drawn"
-        _LOG.info(
-            "%.0f rows/s pushed, %.0f rows/s drawn%s",
-            self._rows_in / seconds,
-            self._rows_out / seconds,
-            lost,
-        )
+        pushed, drawn = self._rows_in / seconds, self._rows_out / seconds
+        line = f"{pushed:.0f} rows/s pushed, {drawn:.0f} rows/s drawn{lost}"
+        _LOG.info("%s", line)
+        if self._log is not None:
+            self._log.log_text(line, channel="buffer")
         self._rows_in = self._rows_out = 0
         self._since = now

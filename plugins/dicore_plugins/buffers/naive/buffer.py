@@ -30,6 +30,7 @@ class NaiveReplayBuffer:
     Args:
         cfg: Options, as a section, a dict, or None for the defaults.
         rng: Where the draws come from; None takes the stream `buffer`.
+        log: Where lines for people go (`log_text(text, channel=…)`); None: to `logging` alone.
     """
 
     config_class = NaiveConfig
@@ -39,13 +40,14 @@ class NaiveReplayBuffer:
         cfg: NaiveConfig | Mapping[str, Any] | None = None,
         *,
         rng: np.random.Generator | None = None,
+        log: Any | None = None,
     ) -> None:
         self._cfg = as_config(cfg, NaiveConfig)
         self._ring = Ring(self._cfg.replay_buffer_size, debug=self._cfg.debug)
         self._rng = stream("buffer") if rng is None else rng
         period = self._cfg.periodic_thruput_seconds
         tracked = self._cfg.enable_track_used_data
-        self._usage = Usage(self._ring.capacity, tracked=tracked, period=period)
+        self._usage = Usage(self._ring.capacity, tracked=tracked, period=period, log=log)
 
     @classmethod
     def default_config(cls) -> dict[str, Any]:

@@ -30,4 +30,5 @@ class NaiveConfig(ComponentConfig):
         """Makes the buffer."""
         from dicore_plugins.buffers.naive.buffer import NaiveReplayBuffer
 
-        return NaiveReplayBuffer(self, **parts)
+        run = getattr(ctx, "run", None)
+        return NaiveReplayBuffer(self, log=None if run is None else run.log, **parts)

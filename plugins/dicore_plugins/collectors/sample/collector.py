@@ -322,6 +322,8 @@ class SampleCollector:
             env_step=self.envstep,
             train_iter=train_iter,
         )
+        if hasattr(self._log, "log_text"):
+            self._log.log_text(_line(scalars, train_iter, self.envstep), channel="collector")
         self.statistics.clear()
 
     def state_dict(self) -> dict[str, Any]:
@@ -357,6 +359,16 @@ class SampleCollector:
         if not self._closed:
             self._closed = True
             self._env.close()
+
+
+def _line(scalars: Mapping[str, float], train_iter: int, envstep: int) -> str:
+    """Says for people what the episodes since the last line were like."""
+    return (
+        f"update {train_iter}, env step {envstep}: {scalars['episode_count']:.0f} episodes, mean"
+        f" return {scalars['reward_mean']:.6g} (std {scalars['reward_std']:.4g}),"
+        f" {scalars['avg_envstep_per_episode']:.1f} steps each,"
+        f" {scalars['avg_envstep_per_sec']:.0f} env steps/s"
+    )
 
 
 def _same_samples(policy: Any, other: Any) -> bool:

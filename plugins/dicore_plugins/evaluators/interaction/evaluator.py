@@ -149,6 +149,8 @@ class InteractionEvaluator:
                 env_step=max(envstep, 0),
                 train_iter=max(train_iter, 0),
             )
+            if hasattr(self._log, "log_text"):
+                self._log.log_text(_line(statistics, train_iter, envstep), channel="evaluator")
         self.last_result = EvalResult(
             self._in_a_row >= self._cfg.consecutive,
             monitor.get_episode_reward(),
@@ -275,6 +277,16 @@ def _statistics(monitor: VectorEvalMonitor, steps: int, seconds: float) -> dict[
         "avg_envstep_per_sec": steps / max(seconds, 1e-9),
         "avg_time_per_episode": seconds / len(returns),
     }
+
+
+def _line(statistics: Mapping[str, float], train_iter: int, envstep: int) -> str:
+    """Says for people what an evaluation found."""
+    mean, std, low, high = (statistics[f"return_{name}"] for name in ("mean", "std", "min", "max"))
+    return (
+        f"update {max(train_iter, 0)}, env step {max(envstep, 0)}: mean return {mean:.6g}"
+        f" (std {std:.4g}, min {low:.6g}, max {high:.6g}) of {statistics['episode_count']:.0f}"
+        f" episodes, {statistics['avg_envstep_per_episode']:.1f} steps each"
+    )
 
 
 BaseSerialEvaluator = InteractionEvaluator

@@ -56,6 +56,7 @@ class SerialPipeline:
         run.register("task", state)
         try:
             run.restore()
+            _tell(run, f"begins with {_progress(parts)}")
             with task.start(ctx=OnlineRLContext(**state.values)):
                 self._use(cfg, parts, run)
                 run.deferring = True
@@ -106,4 +107,14 @@ class SerialPipeline:
             env_step=collector.envstep,
             best_return=parts.evaluator.best_return,
         )
+        ending = "stop value reached" if stopped else "stopped" if run.stop_requested else "ended"
+        _tell(run, f"{ending} with {_progress(parts)}; best {parts.evaluator.best_return:.6g}")
         run.save_checkpoint("final")
+
+
+def _tell(run: Any, text: str) -> None:
+    run.log.log_text(text, channel="serial")
+
+
+def _progress(parts: Parts) -> str:
+    return f"{parts.collector.envstep} env steps, {parts.learner.train_iter} updates"
