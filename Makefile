@@ -1,4 +1,4 @@
-# make demo · make test · make lint · make bench · make docs: each sets up .venv by itself.
+# make demo · make test · make learns · make lint · make bench · make docs: each sets up .venv by itself.
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
@@ -6,7 +6,7 @@ STAMP  := $(VENV)/.installed
 # torch's threads fight for few cores: one each, unless the caller says otherwise
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: demo test lint bench docs clean install
+.PHONY: demo test learns lint bench docs clean install
 
 install: $(STAMP)
 
@@ -22,6 +22,10 @@ demo: $(STAMP)
 # The slow marks run apart, so that both cores are busy with the rest.
 test: $(STAMP)
 	@$(BIN)/python -m pytest -n 2 --dist worksteal
+
+# Every preset on three seeds, the slow ones too; a quarter of an hour.
+learns: $(STAMP)
+	@$(BIN)/python -m pytest -n 2 -m "learns or slow" tests/learns
 
 lint: $(STAMP)
 	@$(BIN)/ruff check .
