@@ -9,6 +9,7 @@ import contextlib
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from typing import Any, Self
 
 import numpy as np
@@ -41,6 +42,16 @@ _INSPECTED = 100
 Resets = Sequence[int] | Mapping[int, Mapping[str, Any] | None] | None
 
 
+@cache
+def say_no_effect(name: str) -> None:
+    """Warns of a limit that this manager cannot keep; once per process, for all its managers."""
+    _LOG.warning(
+        "env.manager.%s has no effect: environments run in this process, which cannot cut its own"
+        " call short; choose a manager with processes (dicore list env_manager)",
+        name,
+    )
+
+
 class ManagedFleet(Fleet):
     """Environments of one process with their episodes; see `BaseEnvManager`.
 
@@ -62,12 +73,7 @@ class ManagedFleet(Fleet):
         self._cfg = as_config(cfg, BaseManagerConfig)
         for name in ("reset_timeout", "step_timeout"):
             if self._cfg[name] is not None:
-                _LOG.warning(
-                    "env.manager.%s has no effect: environments run in this process, which cannot"
-                    " cut its own call short; choose a manager with processes (dicore list"
-                    " env_manager)",
-                    name,
-                )
+                say_no_effect(name)
         self._id_list = list(range(self.env_num))
         self._ids: npt.NDArray[np.int64] = np.arange(self.env_num)
         self._position = {env_id: env_id for env_id in self._id_list}
