@@ -39,25 +39,40 @@ napoleon_google_docstring = True
 napoleon_numpy_docstring = False
 python_maximum_signature_line_length = 88
 
-# Names of other projects cannot be looked up offline; ours have to be there.
+# Names of other projects cannot be looked up offline.
 nitpicky = True
-nitpick_ignore_regex = [
-    (r"py:.*", r"(?!dicore[._]).*"),
-    (r"py:.*", r"dicore[\w.]*\.(_\w+|[A-Z]|RegistryView)"),  # private names and type variables
-]
+nitpick_ignore_regex = [(r"py:.*", r"(?!dicore[._]).*")]
 
-_CODE = re.compile(r"(?<![`:\w])`([^`\n]+)`(?!`)")
+_CODE = re.compile(r"(?<![`:\w])`([^`]+)`(?!`)")
 _INTRODUCED = re.compile(r"(?<![:\s]):$")
 
 
 def _mark_code(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
-    """Writes code of docstrings as Sphinx does: `x` as literal, a block behind `…:` as block."""
-    for at, line in enumerate(lines):
-        lines[at] = _CODE.sub(r"``\1``", line)
-        below = lines[at + 1 : at + 3]
-        opens = _INTRODUCED.search(line) and len(below) == 2 and not below[0].strip()
-        if opens and below[1].startswith(" " * (_indent(line) + 4)):
-            lines[at] += ":"
+    """Writes code of docstrings as Sphinx does: `x` as literal, an indented block as block."""
+    lines[:] = _CODE.sub(r"``\1``", "\n".join(lines)).split("\n")
+    for at in range(len(lines) - 2, 0, -1):
+        block = _indent(lines[at + 1]) - _indent(lines[at - 1])
+        if lines[at - 1].strip() and not lines[at].strip() and block >= 4:
+            if _INTRODUCED.search(lines[at - 1]):
+                lines[at - 1] += ":"
+            else:
+                lines[at:at] = ["", "::"]
+
+
+def _resolve(app: Any, env: Any, node: Any, shown: Any) -> Any:
+    """Links a bare name (`EnvStateError`) where one object has it; leaves types without a page.
+
+    Only what a person wrote as a reference has to lead somewhere.
+    """
+    if node.get("refdomain") != "py":
+        return None
+    domain = env.get_domain("py")
+    name = node["reftarget"].rpartition(".")[2]
+    found = {each for each, _ in domain.find_obj(env, None, None, name, None, 1)}
+    if len(found) == 1:
+        hits = domain.resolve_any_xref(env, node["refdoc"], app.builder, found.pop(), node, shown)
+        return hits[0][1]
+    return None if "refexplicit" in node else shown
 
 
 def _indent(line: str) -> int:
@@ -68,3 +83,4 @@ def setup(app: Any) -> None:
     """Writes the generated pages, before Sphinx looks for pages."""
     generate.write(HERE / "generated")
     app.connect("autodoc-process-docstring", _mark_code, priority=100)
+    app.connect("missing-reference", _resolve)

@@ -1,4 +1,4 @@
-"""What the command line says of the registry, as data: `dicore list --json`, `dicore show --json`."""
+"""What `dicore list --json` and `dicore show --json` say of dicore's own components."""
 
 from __future__ import annotations
 

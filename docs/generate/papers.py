@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 _CITED = re.compile(
-    r"(?P<who>[A-Z][\w-]+(?: et al\.| and [A-Z][\w-]+)?|van Hasselt et al\.) (?P<year>(?:19|20)\d\d)"
+    r"(?P<who>[A-Z][\w-]+(?: et al\.| and [A-Z][\w-]+)?|van Hasselt et al\.)"
+    r" (?P<year>(?:19|20)\d\d)"
     r"(?:, (?P<scheme>doi|arXiv):(?P<key>[\w./-]*\w))?"
 )
 _ADDRESS = {"doi": "https://doi.org/", "arXiv": "https://arxiv.org/abs/"}

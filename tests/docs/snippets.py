@@ -32,6 +32,7 @@ import yaml
 from markdown_it import MarkdownIt
 
 from dicore.cli import main
+from dicore.errors import ConfigWarning
 from dicore_registry import Registry, using
 
 _OPTION = re.compile(r":(?P<name>[\w-]+):[ \t]*(?P<value>.*)\n?")
@@ -137,7 +138,7 @@ class Page:
             check_shown(words)
             return
         code, said = self._said(cut(words))
-        fails = wanted.startswith("error:")
+        fails = re.search(r"^error:", wanted, re.MULTILINE) is not None
         if bool(code) != fails:
             raise AssertionError(f"{where}: $ {command}\nended with {code}:\n{said}")
         if wanted and not matches(wanted, said):
@@ -148,9 +149,11 @@ class Page:
         if words[0] == "dicore":
             out = io.StringIO()
             process = Registry(folder=self.folder)  # a process of its own would make one, too
-            with self._inside(process), contextlib.redirect_stdout(out), \
-                    contextlib.redirect_stderr(out), warnings.catch_warnings():  # fmt: skip
-                warnings.simplefilter("default")  # they are printed, as for anybody
+            with (
+                self._inside(process),
+                contextlib.redirect_stdout(out),
+                contextlib.redirect_stderr(out),
+            ):
                 code = main(words[1:])
             return code, out.getvalue()
         if words[0] in ("python", "pytest"):
@@ -176,7 +179,8 @@ class Page:
         os.chdir(self.folder)
         sys.path.insert(0, str(self.folder))
         try:
-            with using(registry):
+            with using(registry), warnings.catch_warnings():
+                warnings.simplefilter("default", ConfigWarning)  # printed, as for anybody
                 yield
         finally:
             os.chdir(before)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from dicore.task import OnlineRLContext, task
-from tests.docs.snippets import Page, Snippet, commands_of, matches, snippets_of
+from tests.docs.snippets import Page, Snippet, snippets_of
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"

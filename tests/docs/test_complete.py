@@ -1,0 +1,137 @@
+"""Every kind, component, command and hook has a page, and a test that names it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dicore.plugins import specs
+from docs.generate import pages
+from docs.generate.ask import components, kinds
+
+ROOT = Path(__file__).parents[2]
+HOOKS = [name for name in vars(specs) if name.startswith("dicore_")]
+Facts = Mapping[str, Any]
+
+
+@cache
+def generated() -> dict[str, str]:
+    return pages()
+
+
+@cache
+def tests() -> str:
+    """Returns the text of all tests but those that run over everything that is registered."""
+    folder = ROOT / "tests"
+    found = [
+        path
+        for path in folder.rglob("*.py")
+        if not {"docs", "conformance"} & set(path.relative_to(folder).parts)
+    ]
+    return "\n".join(path.read_text(encoding="utf-8") for path in found)
+
+
+def without_page(found: Iterable[Facts], written: Mapping[str, str]) -> list[str]:
+    """Returns the components that have no section on the page of their kind, with every option."""
+    bad = []
+    for facts in found:
+        page = written.get(f"components/{facts['kind']}.md", "")
+        whole = f"## {facts['name']}\n" in page
+        told = all(f"`{option['path']}`" in page for option in facts["options"])
+        if facts["kind"] == "command":
+            whole = whole and f"cli/{facts['name']}.md" in written
+        if not (whole and told):
+            bad.append(f"{facts['kind']}/{facts['name']}")
+    return bad
+
+
+def without_test(found: Iterable[Facts], text: str) -> list[str]:
+    """Returns the components that no test names: by name, by class, or as `kind/name`."""
+    bad = []
+    for facts in found:
+        target = facts["target"].rpartition(":")[2]
+        names = {target, target.removesuffix("Config")} - {"command"}
+        quoted = {
+            facts["name"],
+            facts["name"].replace("_", "-"),
+            f"{facts['kind']}/{facts['name']}",
+        }
+        pattern = [rf"\b{re.escape(name)}\b" for name in names]
+        pattern += [rf"[\"'\s=]{re.escape(name)}[\"'\s]" for name in quoted]
+        if not re.search("|".join(pattern), text):
+            bad.append(f"{facts['kind']}/{facts['name']}")
+    return bad
+
+
+def without_concept(names: Iterable[str], written: Collection[str]) -> list[str]:
+    """Returns the kinds that nobody wrote a page about."""
+    return [name for name in names if f"{name}.md" not in written]
+
+
+def test_every_kind_has_a_page_of_its_role_and_of_its_components() -> None:
+    written = {path.name for path in (ROOT / "docs/concepts").glob("*.md")}
+    assert without_concept(kinds(), written) == []
+    assert [name for name in kinds() if f"components/{name}.md" not in generated()] == []
+    index = (ROOT / "docs/concepts/index.md").read_text()
+    assert [name for name in kinds() if f"]({name}.md)" not in index] == []
+
+
+def test_every_concept_page_shows_contract_and_checks() -> None:
+    for name in kinds():
+        text = (ROOT / f"docs/concepts/{name}.md").read_text()
+        assert f"```{{include}} ../generated/parts/{name}.md" in text
+        assert "## Write one" in text
+
+
+def test_an_example_of_a_role_is_short() -> None:
+    for path in (ROOT / "docs/concepts").glob("*.md"):
+        for block in re.findall(r":caption: \S+\n\n(.*?)```", path.read_text(), re.DOTALL):
+            lines = [line for line in block.splitlines() if line.strip()]
+            assert len(lines) <= 40, f"{path.name}: {len(lines)} lines"
+
+
+def test_every_component_has_a_page_with_its_options() -> None:
+    assert without_page(components(), generated()) == []
+
+
+def test_every_component_has_a_test() -> None:
+    assert without_test(components(), tests()) == []
+
+
+@pytest.mark.parametrize("name", HOOKS)
+def test_every_hook_across_packages_has_a_page_and_a_test(name: str) -> None:
+    assert f"dicore.plugins.specs.{name}\n" in generated()["api/plugins.md"]
+    assert re.search(rf"\b{name}\b", tests())
+
+
+def test_a_component_without_page_or_test_is_found() -> None:
+    planted = {
+        "kind": "buffer",
+        "name": "planted",
+        "target": "acme.parts:PlantedConfig",
+        "options": [{"path": "policy.other.replay_buffer.depth"}],
+    }
+    assert without_page([planted], generated()) == ["buffer/planted"]
+    page = {"components/buffer.md": "## planted\n\n| `policy.other.replay_buffer.depth` |"}
+    assert without_page([planted], page) == []
+    assert without_page([planted], {"components/buffer.md": "## planted\n"}) == ["buffer/planted"]
+    assert without_test([planted], tests()) == ["buffer/planted"]
+    assert without_test([planted], "made = Planted(3)") == []
+    assert without_test([planted], "replanted, implanted_s") == ["buffer/planted"]
+
+
+def test_a_command_without_page_is_found() -> None:
+    planted = {"kind": "command", "name": "planted", "target": "acme:command", "options": []}
+    page = {"components/command.md": "## planted\n"}
+    assert without_page([planted], page) == ["command/planted"]
+    assert without_page([planted], {**page, "cli/planted.md": ""}) == []
+    assert without_test([planted], "def test_command(): ...") == ["command/planted"]
+
+
+def test_a_kind_without_page_is_found() -> None:
+    assert without_concept(["buffer", "planted"], {"buffer.md"}) == ["planted"]
