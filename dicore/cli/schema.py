@@ -139,10 +139,18 @@ class _Writer:
                     "if": {"properties": {"type": {"enum": written}}, "required": ["type"]},
                     "then": {"$ref": f"#/$defs/{kind}.{entry.dist}.{entry.name}"},
                 })  # fmt: skip
-        by_path = {"type": "string", "pattern": ":"}
-        name = {"anyOf": [{"enum": names}, by_path, {"type": "string"}]}
+        name = {"anyOf": [{"enum": names}, {"type": "string", "pattern": self._other_names(kind)}]}
         node = {"type": "object", "properties": {"type": name}, "allOf": choices}
         return {"anyOf": [name, node]}
+
+    def _other_names(self, kind: str) -> str:
+        """Returns what a type looks like that is no name: an import path, or ids of a provider."""
+        try:
+            provider = self._registry.default(kind)
+            target = self._registry.resolve(kind, provider).target if provider else None
+        except RegistryError:
+            target = None
+        return "" if hasattr(target, "knows") else "[:/]"
 
     def _define(self, key: str, entry: Any) -> bool:
         try:
