@@ -22,6 +22,7 @@ from dicore.config.declare import (
 from dicore.config.defaults import default_config
 from dicore.config.differ import differences
 from dicore.config.merge import merge
+from dicore.config.named import NamedConfig
 from dicore.config.overrides import parse_override
 from dicore.config.plain import flatten, to_dict
 from dicore.config.read import is_config, read_config
@@ -48,6 +49,7 @@ __all__ = [
     "EvalConfig",
     "LearnConfig",
     "ManagerConfig",
+    "NamedConfig",
     "OtherConfig",
     "PipelineConfig",
     "PolicyConfig",

@@ -112,6 +112,7 @@ def component(
     help: str = "",  # noqa: A002 - as in `option`
     *,
     optional: bool = False,
+    named: bool = False,
 ) -> Any:
     """Declares a slot for one component of `kind`.
 
@@ -121,12 +122,15 @@ def component(
             None asks the installed packages (entry-point group `dicore.default`).
         help: What the component does here, in one line.
         optional: Leave the slot empty (None) when a config is silent and there is no `default`.
+        named: Several components by name may stand in the slot instead of one, each a node of its
+            own: `{"agent": {…}, "demo": {…}}`; the section is a `NamedConfig` then.
     """
     metadata = {
         "help": help,
         "component": kind,
         "component_default": default,
         "optional": optional,
+        "named": named,
     }
     return attrs.field(default=None, metadata=metadata)
 

@@ -107,7 +107,9 @@ class EvalConfig(Section):
 class OtherConfig(Section):
     """What belongs to no single mode."""
 
-    replay_buffer: ComponentConfig = component("buffer", help="where experience waits")
+    replay_buffer: ComponentConfig = component(
+        "buffer", help="where experience waits; or several buffers by name", named=True
+    )
 
 
 @frozen(kw_only=True)

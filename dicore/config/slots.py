@@ -145,7 +145,7 @@ class Slots:
             provider = self.registry.default("env")
         except RegistryError:
             return wanted, None
-        if provider is None or self._declared("env", wanted):
+        if provider is None or self.declared("env", wanted):
             return wanted, None
         try:
             cls = config_class(self.registry.resolve("env", provider, "env.type").target, "env")
@@ -162,7 +162,7 @@ class Slots:
         entry = self._entry(kind, high["type"])
         return entry is not None and entry == self._entry(kind, low["type"])
 
-    def _declared(self, kind: str, name: str) -> bool:
+    def declared(self, kind: str, name: str) -> bool:
         """Says whether a name is known, be it usable or not."""
         try:
             self.registry.find(kind, name)
@@ -209,7 +209,7 @@ class Slots:
     ) -> Any:
         if not imports or self.names_only:
             return self.registry.resolve(kind, wanted, where)
-        needed = not self._declared(kind, wanted)
+        needed = not self.declared(kind, wanted)
         failed = [(node, said) for node, name in imports if (said := _import(name))]
         if needed:
             at = f"{where.removesuffix('type')}import_names"

@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-import os
 import typing
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from dicore.config.aliases import ALIASES
 from dicore.config.declare import ComponentConfig, Section, range_problem
 from dicore.config.fields import Field, fields_of
 from dicore.config.layers import Layer
-from dicore.config.leaf import Mismatch, convert, got, type_name
+from dicore.config.leaf import Mismatch, got
 from dicore.config.merge import merge
+from dicore.config.named import by_name, named_class
 from dicore.config.nearest import nearest
-from dicore.config.overrides import parse_value
 from dicore.config.plain import join
 from dicore.config.problems import Problems
-from dicore.config.references import is_whole, names_in, resolve
-from dicore.config.secrets import REDACTED, is_secret, redacted_paths
+from dicore.config.secrets import is_secret
 from dicore.config.slots import Choice, Node, Slots
+from dicore.config.values import take
 from dicore.errors import ConfigWarning
 
 __all__ = ["DEFAULT", "Walk"]
@@ -30,7 +29,6 @@ DEFAULT = "class "
 """How the origin of a value begins that no layer gave."""
 
 _STAMP = "cfg_type"
-_SAFE = "give it again, best as ${env:NAME}"
 _OF_EVERY_COMPONENT = frozenset({"type", "import_names", _STAMP})
 
 
@@ -141,7 +139,7 @@ class Walk:
             value = merge(value, node.value)
         self.origin[path], self.given_by[path] = layer.origin(path), layer
         try:
-            value = self._converted(value, declared, path)
+            value = take(value, declared.hint, path, self.references)
         except Mismatch as wrong:
             self.problems.extend(wrong.findings, layer)
             return default
@@ -151,37 +149,6 @@ class Walk:
             self.problems.add(path, "is not accepted" if hide else problem, layer)
             return default
         return value
-
-    def _converted(self, value: Any, declared: Field, path: str) -> Any:
-        """Returns a value as its declared type, once the references in it are looked up.
-
-        Raises:
-            Mismatch: it is of another type, or a variable of the environment is not set.
-        """
-        if left_out := list(redacted_paths(value, path)):
-            raise Mismatch([(at, f"was {REDACTED} when it was saved; {_SAFE}") for at in left_out])
-        if not names_in(value):
-            return convert(value, declared.hint, path)
-        missing: list[tuple[str, str]] = []
-
-        def find(name: str, at: str) -> str:
-            if name not in os.environ:
-                missing.append((at, f"the environment variable '{name}' is not set"))
-            return os.environ.get(name, "")
-
-        found = resolve(value, path, find, noted=self.references)
-        if missing:
-            raise Mismatch(missing)
-        try:
-            return convert(found, declared.hint, path)
-        except Mismatch:
-            if not (isinstance(value, str) and is_whole(value)):
-                raise
-        try:
-            return convert(parse_value(found), declared.hint, path)
-        except (Mismatch, ValueError):
-            text = f"expected {type_name(declared.hint)}, which {value} is not"
-            raise Mismatch([(path, text)]) from None
 
     def _component(self, declared: Field, path: str, said: Sequence[Node]) -> Any:
         default = declared.metadata["component_default"]
@@ -197,7 +164,31 @@ class Walk:
         if silent and may_stay_empty:
             self.origin[path] = f"{DEFAULT}{declared.declared_by}"
             return None
-        return self._fill(kind, path, nodes, _slot_class(declared.hint))
+        wanted = _slot_class(declared.hint)
+        if not declared.metadata.get("named"):
+            return self._fill(kind, path, nodes, wanted)
+        single, named = self._by_name(kind, path, nodes)
+        if not named:
+            return self._fill(kind, path, single, wanted)
+        filled = {}
+        for name, parts in named.items():
+            at = join(path, name)
+            own = [node for one in parts if (node := self._node(one, at, names=True)) is not None]
+            filled[name] = self._fill(kind, at, own, wanted)
+        return named_class(kind, tuple(filled))(**filled)
+
+    def _by_name(
+        self, kind: str, path: str, nodes: Sequence[Node]
+    ) -> tuple[list[Node], dict[str, list[Node]]]:
+        def options(single: Sequence[Node]) -> Sequence[str]:
+            quiet = replace(self.slots, problems=Problems())
+            choice = quiet.choose(kind, path, single)
+            return tuple(fields_of(choice.config_class)) if choice is not None else ()
+
+        def is_component(name: str) -> bool:
+            return self.slots.declared(kind, name)
+
+        return by_name(nodes, path, self.problems, options, is_component)
 
     def _components(self, declared: Field, path: str, said: Sequence[Node]) -> Any:
         layer = Layer(f"{DEFAULT}{declared.declared_by}")
