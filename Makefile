@@ -35,8 +35,10 @@ lint: $(STAMP)
 bench: $(STAMP)
 	@$(BIN)/python benchmarks/run.py
 
+# Warnings are errors. Whether the snippets run is looked at by `make test` (tests/docs).
 docs: $(STAMP)
-	@$(BIN)/python -m pytest -q tests/docs
+	@$(BIN)/python -m sphinx -W -n --keep-going -q -b html docs docs/_build/html
+	@echo "docs/_build/html/index.html"
 
 clean:
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis
