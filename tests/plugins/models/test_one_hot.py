@@ -11,7 +11,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dicore.errors import ConfigError
+from dicore.errors import ConfigError, EnvSpaceError
 from dicore_plugins.models import DQN
 from dicore_plugins.models.encoders.one_hot import OneHot
 from dicore_plugins.policies.spaces import observation_options
@@ -33,11 +33,16 @@ def test_each_number_has_its_one(places: list[tuple[int, int]], rows: int, rando
     assert by_numpy.tolist() == wanted.tolist()
 
 
-def test_a_value_beyond_the_space_is_an_error() -> None:
-    with pytest.raises((RuntimeError, IndexError)):
-        OneHot([3])(torch.tensor([3]))
-    with pytest.raises(IndexError):
-        OneHot([3]).by_numpy(np.array([3]))
+@pytest.mark.parametrize(
+    ("obs", "told"), [([[0, 1], [3, 1]], "3 is not in 0..2"), ([[0, -2]], "-2 is not in -1..3")]
+)
+def test_a_value_beyond_the_space_is_an_error(obs: list[list[int]], told: str) -> None:
+    """Also where it would be a column of its neighbour."""
+    encoder = OneHot([3, 5], [0, -1])
+    with pytest.raises(EnvSpaceError, match=told):
+        encoder(torch.tensor(obs))
+    with pytest.raises(EnvSpaceError, match=told):
+        encoder.by_numpy(np.array(obs))
 
 
 def test_as_many_starts_as_sizes() -> None:

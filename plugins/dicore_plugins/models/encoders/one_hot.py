@@ -13,7 +13,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from dicore.errors import ConfigError
+from dicore.errors import ConfigError, EnvSpaceError
 
 
 class OneHot(nn.Module):
@@ -37,17 +37,40 @@ class OneHot(nn.Module):
                 f"model.one_hot_start: {len(least)} numbers for {len(sizes)} in model.one_hot"
             )
         self.width = int(sum(sizes))
-        self._column = np.cumsum([0, *sizes[:-1]]) - np.asarray(least)
-        self.register_buffer("offset", torch.from_numpy(self._column), persistent=False)
+        self._least = np.asarray(least, np.int64)
+        self._sizes = np.asarray(sizes, np.uint64)
+        self._column = np.cumsum([0, *sizes[:-1]])
+        offset = torch.from_numpy(self._column - self._least)
+        self.register_buffer("offset", offset, persistent=False)
 
     def forward(self, obs: Tensor) -> Tensor:
-        """Encodes integers [B] or [B, C] as float32 [B, V]."""
-        column = obs.reshape(len(obs), -1).long() + self.offset
+        """Encodes integers [B] or [B, C] as float32 [B, V].
+
+        Raises:
+            EnvSpaceError: a number is not one of its values (on the CPU; elsewhere it is the
+                device's own error, where it is one).
+        """
+        if obs.device.type == "cpu":
+            column = torch.from_numpy(self._number(obs.numpy()) + self._column)
+        else:
+            column = obs.reshape(len(obs), -1).long() + self.offset
         return torch.zeros(len(obs), self.width, device=obs.device).scatter_(1, column, 1.0)
 
     def by_numpy(self, obs: Any) -> npt.NDArray[np.float32]:
         """Does the same with arrays."""
-        column = np.asarray(obs).reshape(len(obs), -1) + self._column
         encoded = np.zeros((len(obs), self.width), np.float32)
-        np.put_along_axis(encoded, column, np.float32(1), 1)
+        np.put_along_axis(encoded, self._number(obs) + self._column, np.float32(1), 1)
         return encoded
+
+    def _number(self, obs: Any) -> npt.NDArray[np.int64]:
+        """Counts each value from its least: int64 [B, C]."""
+        number = np.asarray(obs).reshape(len(obs), -1) - self._least
+        outside = number.view(np.uint64) >= self._sizes  # what is negative is large, unsigned
+        if outside.any():
+            row, place = map(int, np.argwhere(outside)[0])
+            least, value = int(self._least[place]), int(number[row, place] + self._least[place])
+            raise EnvSpaceError(
+                f"observation {value} is not in {least}..{least + int(self._sizes[place]) - 1}",
+                hint="the environment's observation space must hold what it returns",
+            )
+        return number
