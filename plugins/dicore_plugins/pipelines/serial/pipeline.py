@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from dicore.config import NamedConfig
 from dicore.errors import ConfigError
 from dicore.task import OnlineRLContext, TaskState, task
 from dicore_plugins.middleware.ckpt_saver import CkptSaver
@@ -44,6 +45,12 @@ class SerialPipeline:
             raise ConfigError(
                 f"policy.on_policy: '{policy.type}' learns from its own data only; the pipeline"
                 " 'serial' trains from a replay buffer",
+                hint="dicore list pipeline",
+            )
+        if isinstance(policy.other.replay_buffer, NamedConfig):
+            names = ", ".join(policy.other.replay_buffer)
+            raise ConfigError(
+                f"policy.other.replay_buffer: the pipeline 'serial' has one buffer, got {names}",
                 hint="dicore list pipeline",
             )
 

@@ -1,0 +1,190 @@
+"""What a run, a file, a preset or a pair of names stands for: values, origins and components."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dicore.config.compiled import Compiled
+from dicore.config.exact import encode
+from dicore.config.overrides import parse_value
+from dicore.config.plain import join
+from dicore.config.read import is_config, read_file
+from dicore.errors import UnknownComponentError, UsageError
+
+if TYPE_CHECKING:
+    from dicore.run.launch import TrainRequest
+
+__all__ = [
+    "Settings",
+    "as_yaml",
+    "compiled_of",
+    "find_settings",
+    "flat",
+    "in_words",
+    "origin_of",
+    "settings_of",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """A config as it may be shown.
+
+    Args:
+        tree: Its values as nested dicts, without secrets.
+        origin: Where each came from, by path.
+        components: Who supplies each part, by path.
+        recorded: It was read off a run, which knew the spaces of its environment.
+    """
+
+    tree: Mapping[str, Any]
+    origin: Mapping[str, str]
+    components: Mapping[str, Mapping[str, Any]]
+    recorded: bool = False
+
+
+def settings_of(compiled: Compiled) -> Settings:
+    """Returns what a compiled config holds."""
+    from dicore.config.secrets import saved_tree
+
+    return Settings(saved_tree(compiled), compiled.origin, compiled.components)
+
+
+def find_settings(word: str | None, request: TrainRequest) -> Settings:
+    """Returns the config that a word of the command line stands for.
+
+    A run's own record is shown as it is, installed components or not; with anything to lay over it
+    it is compiled like any other config.
+
+    Args:
+        word: A run, a config file or a preset; None for the names in `request`.
+        request: What is said beside it.
+
+    Raises:
+        UsageError: there is nothing of that name.
+        ConfigError: everything that is wrong.
+    """
+    said = (request.overrides, request.env, request.policy, request.seed, request.cpanel)
+    record = _record(word) if word is not None and not any(said) and request.seed is None else None
+    return record or settings_of(compiled_of(word, request))
+
+
+def compiled_of(word: str | None, request: TrainRequest) -> Compiled:
+    """Compiles what a word of the command line stands for; see `find_settings`.
+
+    Raises:
+        UsageError: there is nothing of that name.
+        ConfigError: everything that is wrong.
+    """
+    from dicore.run.launch import compile_request
+
+    if word is not None and not is_config(word) and not Path(word).suffix:
+        return _preset(word, request)
+    return compile_request(replace(request, config=word))
+
+
+def _record(word: str) -> Settings | None:
+    if not is_config(word):
+        return None
+    if not Path(word).is_dir() and Path(word).suffix.lower() != ".json":
+        return None  # reading a Python file runs it
+    record = read_file(word).record
+    if record is None:
+        return None
+    parts = [record.get(name) for name in ("config", "origin", "components")]
+    tree, origin, components = (part if isinstance(part, Mapping) else {} for part in parts)
+    return Settings(tree, origin, components, recorded=True)
+
+
+def _preset(name: str, request: TrainRequest) -> Compiled:
+    import dicore_registry
+    from dicore.config import compile_config
+
+    try:
+        dicore_registry.default().find("preset", name)
+    except UnknownComponentError as error:
+        raise UsageError(
+            f"{name}: neither a file, a run nor a preset", hint=error.message
+        ) from None
+    return compile_config(
+        preset=name,
+        overrides=list(request.overrides),
+        seed=request.seed,
+        cpanel=request.cpanel,
+        locked=request.locked,
+    )
+
+
+def flat(tree: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    """Yields every value of a tree by its path; lists of plain values are one value."""
+    if isinstance(tree, Mapping) and tree and all(isinstance(key, str) for key in tree):
+        for key, value in tree.items():
+            yield from flat(value, join(path, key))
+    elif isinstance(tree, list | tuple) and any(isinstance(item, Mapping) for item in tree):
+        for index, item in enumerate(tree):
+            yield from flat(item, f"{path}[{index}]")
+    else:
+        yield path, tree
+
+
+def origin_of(path: str, origin: Mapping[str, str]) -> str:
+    """Returns where a value comes from, that of the option around it for a part of one."""
+    while path and path not in origin:
+        path = path[: max(path.rfind("."), path.rfind("["), 0)]
+    return origin.get(path, "")
+
+
+def in_words(value: Any) -> str:
+    """Writes a value as the command line would take it."""
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, str):
+        try:
+            same = parse_value(value) == value and value.isprintable() and value == value.strip()
+        except ValueError:
+            same = False
+        return value if same else json.dumps(value, ensure_ascii=False)
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(in_words, value))}]"
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{key}: {in_words(item)}" for key, item in value.items()) + "}"
+    return str(value)
+
+
+def as_yaml(settings: Settings, *, origin: bool) -> str:
+    """Writes a config as YAML, which is a config file again, exact.
+
+    Args:
+        settings: The config.
+        origin: Tell where each value came from, as a comment.
+    """
+    import yaml
+
+    from dicore.config.text_lines import yaml_lines
+
+    tree = _without_float_tags(encode(settings.tree))
+    text: str = yaml.safe_dump(tree, sort_keys=False, allow_unicode=True, width=1000)
+    if not origin:
+        return text
+    lines = text.split("\n")
+    places = yaml_lines(yaml.compose(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)))
+    for path, number in places.items():
+        told = settings.origin.get(path)
+        if told and not lines[number - 1].rstrip().endswith((":", "|", ">", "|-", ">-")):
+            lines[number - 1] += f"  # {told}"
+    return "\n".join(lines)
+
+
+def _without_float_tags(tree: Any) -> Any:
+    """Takes back the tags of what YAML can say itself: inf and nan."""
+    if isinstance(tree, dict):
+        if tree.keys() == {"__float__"}:
+            return float(tree["__float__"])
+        return {key: _without_float_tags(value) for key, value in tree.items()}
+    return [_without_float_tags(item) for item in tree] if isinstance(tree, list) else tree
