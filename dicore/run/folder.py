@@ -52,8 +52,8 @@ class RunFolder:
                 if not wanted.parent.is_dir():
                     raise _refused(folder, f"{wanted.parent} is not a folder") from None
                 continue
-            except OSError as error:
-                raise _refused(folder, error.strerror or str(error)) from None
+            except (OSError, ValueError) as error:  # a null byte is no name
+                raise _refused(folder, getattr(error, "strerror", None) or str(error)) from None
             break
         free = shutil.disk_usage(folder).free
         if free < _LOW_SPACE:

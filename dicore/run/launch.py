@@ -270,7 +270,10 @@ def _prepare(
     loggers += plugins.call("dicore_make_logger", cfg=compiled.cfg)
     folder = resumed or RunFolder.prepare(folder_name(compiled, request), request.exist)
     if resumed is None:
-        write_config(compiled, folder.path)
+        try:
+            write_config(compiled, folder.path)
+        except OSError as error:
+            raise UsageError(f"{folder}: cannot be written: {error.strerror}") from error
     run = Run(
         folder,
         seed_everything(compiled.seed),
