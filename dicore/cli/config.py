@@ -57,7 +57,11 @@ def _sources(function: F) -> F:
 def show(
     *, words: Sequence[str], origin: bool, as_json: bool, as_yaml_: bool, **given: Any
 ) -> None:
-    """Prints every value of a config as it is trained, class defaults included."""
+    """Prints every value of a config.
+
+    They are what is trained: class defaults < preset < file < command line. Of a run it is what
+    was trained. JSON and YAML are config files again. Secrets are left out.
+    """
     from dicore.cli.settings import as_yaml, find_settings, flat, in_words, origin_of
     from dicore.config.exact import dumps, encode
 
@@ -92,17 +96,19 @@ def show(
 @click.option("--quick", is_flag=True, help="Without making the environment to see its spaces.")
 @click.pass_context
 def check(ctx: click.Context, /, *, words: Sequence[str], quick: bool, **given: Any) -> None:
-    """Says everything that is wrong with a config, with file and line; exit code 2 if anything is.
+    """Says what is wrong with configs.
 
-    A config that is right can be trained: its components are installed, its values make sense, and
-    the policy fits the environment.
+    Every mistake with its file and line; exit code 2 if there is any. A config that is right can
+    be trained: its components are installed, its values make sense, and the policy fits the
+    environment.
     """
     from dicore.cli.report import report
 
     files, overrides = _split(words)
     request = _request(overrides, **given)
     wrong = 0
-    for name in files or [None]:
+    names: list[str | None] = [*files] or [None]
+    for name in names:
         try:
             sys.stdout.write(_fine(name, request, quick=quick) + "\n")
         except DicoreError as error:
@@ -144,7 +150,11 @@ def _fine(name: str | None, request: Any, *, quick: bool) -> str:
 @click.argument("other", metavar="B")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON alone.")
 def diff(*, one: str, other: str, as_json: bool) -> None:
-    """Prints what two runs, files or presets do not agree on: values, and who supplies the parts."""
+    """Compares two configs.
+
+    A and B are runs, files or presets. Told are the values that differ, and the components: their
+    distributions, versions and sources.
+    """
     from dicore.cli.settings import find_settings, in_words
     from dicore.config.bind import SPACES
     from dicore.config.differ import MISSING, tree_differences

@@ -168,7 +168,7 @@ def as_yaml(settings: Settings, *, origin: bool) -> str:
 
     from dicore.config.text_lines import yaml_lines
 
-    tree = _without_float_tags(encode(settings.tree))
+    tree = _without_float_tags(encode(_with_lists(settings.tree, "", settings.origin)))
     text: str = yaml.safe_dump(tree, sort_keys=False, allow_unicode=True, width=1000)
     if not origin:
         return text
@@ -179,6 +179,16 @@ def as_yaml(settings: Settings, *, origin: bool) -> str:
         if told and not lines[number - 1].rstrip().endswith((":", "|", ">", "|-", ">-")):
             lines[number - 1] += f"  # {told}"
     return "\n".join(lines)
+
+
+def _with_lists(tree: Any, path: str, origin: Mapping[str, str]) -> Any:
+    """Writes lists of components as lists; compile makes tuples of them anyway."""
+    if isinstance(tree, Mapping):
+        return {key: _with_lists(value, join(path, key), origin) for key, value in tree.items()}
+    are_parts = path in origin and (not tree or f"{path}[0].type" in origin)
+    if isinstance(tree, tuple) and are_parts:
+        return [_with_lists(item, f"{path}[{i}]", origin) for i, item in enumerate(tree)]
+    return tree
 
 
 def _without_float_tags(tree: Any) -> Any:

@@ -11,7 +11,7 @@ from dicore.config.declare import ComponentConfig, Section, range_problem
 from dicore.config.fields import fields_of
 from dicore.config.follow import FOLLOWS, apply_follows
 from dicore.config.leaf import Mismatch, convert
-from dicore.config.plain import replace
+from dicore.config.plain import lookup, replace
 from dicore.config.problems import Problems, is_place
 from dicore.config.sections import RunConfig
 from dicore.config.walk import DEFAULT
@@ -25,7 +25,7 @@ SPACES = "spaces"
 def bind(compiled: Compiled, observation_space: Any, action_space: Any) -> Compiled:
     """Fills in what the policy derives from the spaces, and checks that it fits them.
 
-    Values that somebody gave stay; so does everything in `compiled`.
+    Values that somebody gave stay (None is no value); so does everything in `compiled`.
 
     Args:
         compiled: What `compile_config` returned.
@@ -48,8 +48,9 @@ def bind(compiled: Compiled, observation_space: Any, action_space: Any) -> Compi
 def _fill(
     cfg: RunConfig, path: str, value: Any, origin: dict[str, str], problems: Problems
 ) -> RunConfig:
-    if not origin.get(path, DEFAULT).startswith((DEFAULT, FOLLOWS, SPACES)):
-        return cfg
+    silent = origin.get(path, DEFAULT).startswith((DEFAULT, FOLLOWS, SPACES))
+    if not silent and lookup(cfg, path) is not None:
+        return cfg  # a config that was saved before it was bound says None
     *above, name = path.split(".")
     section: Any = cfg
     for key in above:
