@@ -22,6 +22,19 @@ from pathlib import Path
 PACKAGES = 50
 COMPONENTS = 4
 KINDS = ("policy", "buffer", "env", "learner_hook")
+SCAN = """
+import time
+from dicore_registry import Registry
+start = time.perf_counter()
+assert len(Registry().entries()) > 200
+print((time.perf_counter() - start) * 1e3)
+"""
+"""Prints how many ms the first scan of a process takes, its imports done."""
+FIND = """
+from dicore_registry import default
+assert default().find("policy", "foreign-07/part_7_0").version == "1.7"
+"""
+"""What a fresh worker does to find one component by its name; the whole process counts."""
 MAIN = "import sys; from dicore.cli import main; sys.exit(main())"
 
 CONFIG = '''"""Configuration of package {number}."""
@@ -62,13 +75,13 @@ def write_packages(folder: Path) -> None:
 
 
 def wall(command: list[str], environ: dict[str, str]) -> float:
-    """Runs a process with its output piped; returns its wall time in ms."""
+    """Runs a process with its output piped; returns its wall time in ms, or what it measured."""
     start = time.perf_counter()
     done = subprocess.run(command, env=environ, capture_output=True, check=False)
     took = (time.perf_counter() - start) * 1e3
     if done.returncode != 0:
         raise RuntimeError(f"{command}: {done.stderr.decode()}")
-    return took
+    return float(done.stdout) if SCAN in command else took
 
 
 def measure(runs: int) -> list[dict[str, object]]:
@@ -80,6 +93,8 @@ def measure(runs: int) -> list[dict[str, object]]:
         "p13_list_json": [python, "-c", MAIN, "list", "--json"],
         "p13_help": [python, "-c", MAIN, "--help"],
         "p14_import_dicore": [python, "-c", "import dicore"],
+        "scan_50_dists": [python, "-c", SCAN],
+        "worker_finds_one_name": [python, "-c", FIND],
     }
     times: dict[str, list[float]] = {name: [] for name in commands}
     with tempfile.TemporaryDirectory() as folder:

@@ -16,11 +16,13 @@ _PACKAGES = {
     "task": ("dicore.task", "The loop: middleware in order, a fresh context in every step."),
     "run": ("dicore.run", "The run: folder, seeds, checkpoints, logs; training and evaluating."),
     "testing": ("dicore.testing", "Conformance suites and the fakes that they use."),
+    "plugins": ("dicore.plugins", "Hooks across packages, by pluggy."),
     "errors": ("dicore.errors", "Every exception of dicore, with its exit code."),
     "registry": ("dicore_registry", "What is installed, found by name."),
 }
 _MORE = {
     "dicore.run": ("launch", "evaluate", "envs"),
+    "dicore.plugins": ("specs",),
     "dicore.testing": ("suite", "component", "env", "fakes"),
 }
 """Modules whose public names belong on a package's page beside its own."""
@@ -67,7 +69,8 @@ def _modules(package: str) -> list[str]:
 def _public(module: ModuleType) -> list[str]:
     declared = getattr(module, "__all__", None)
     if declared is not None:
-        return [name for name in declared if not name.startswith("__")]
+        specs = [name for name in vars(module) if name.startswith("dicore_")]  # hooks
+        return [name for name in declared if not name.startswith("__")] + specs
     return [
         name
         for name, value in vars(module).items()

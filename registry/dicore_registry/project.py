@@ -54,8 +54,8 @@ class Project:
             text = file.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError):
             return cls()
-        if "dicore" not in text:
-            return cls()
+        if "tool.dicore" not in text and not ("[tool]" in text and "dicore" in text):
+            return cls()  # reading TOML takes longer than all the rest
         import tomllib  # late: most folders have nothing to say to us
 
         try:

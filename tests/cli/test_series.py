@@ -120,7 +120,8 @@ def test_a_run_that_fails_leaves_the_others_alone(
         return launch(request)
 
     monkeypatch.setattr("dicore.run.series.launch", failing)
-    words = ["train", *NAMES, "--max-env-step", "300", *SMALL, "--exp-name", "x"]
+    words = ["train", *NAMES, "--max-env-step", "300", *SMALL, "env.stop_value=inf"]
+    words += ["--exp-name", "x"]
     assert main([*words, *(f"-s{seed}" for seed in range(3))]) == 1
     runs = read(here / "x/summary.json")["runs"]
     assert [run["status"] for run in runs] == ["done", "failed", "done"]

@@ -167,7 +167,7 @@ class Page:
         path = os.environ.get("PYTHONPATH", "")
         done = subprocess.run(
             words, cwd=self.folder, capture_output=True, text=True, timeout=200, check=False,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, [str(self.folder), path]))},
+            env={**os.environ, "PYTHONPATH": f"{self.folder}{os.pathsep}{path}".strip(os.pathsep)},
         )  # fmt: skip
         return done.returncode, done.stdout + done.stderr
 

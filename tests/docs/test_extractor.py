@@ -56,7 +56,8 @@ def test_indented_code_is_refused() -> None:
 @pytest.mark.parametrize(
     ("snippet", "wrong"),
     [
-        (Snippet("python", "assert 1 == 2", 7), ""),
+        (Snippet("python", "raise ValueError('told')", 7), "told"),
+        (Snippet("python", "assert 1 == 2, 'no'", 7), "no"),
         (Snippet("python", "import no_such_module", 7), "no_such_module"),
         (Snippet("yaml", "a: [1", 7), "expected"),
         (Snippet("toml", "a = ", 7), "Invalid"),

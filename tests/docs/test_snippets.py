@@ -52,7 +52,7 @@ def prepare_readme(page: Page) -> None:
     from dicore_plugins.policies import DQNPolicy
 
     (page.folder / "my_config.py").write_text(
-        "main_config = {'env': {'stop_value': 20}, 'policy': {'learn': {'update_per_collect': 2}}}\n"
+        "main_config = {'env': {'stop_value': 20}, 'policy': {'nstep': 2}}\n"
         "create_config = {'env': {'type': 'cartpole'}, 'policy': {'type': 'dqn'}}\n"
     )
     compiled = compile_config(

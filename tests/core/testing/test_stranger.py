@@ -29,7 +29,7 @@ class Countdown(gymnasium.Env):
         return np.array([self.left], np.float32), {}
 
     def step(self, action):
-        self.left -= int(action)
+        self.left = max(0, self.left - int(action))
         return np.array([self.left], np.float32), -self.penalty, self.left <= 0, False, {}
 
 
@@ -70,7 +70,7 @@ class Deaf(Countdown):
 
     def reset(self, **kwargs):
         super().reset(**kwargs)
-        self.left = int(self.rng.integers(1, 6))
+        self.left = self.rng.uniform(1, 5)
         return np.array([self.left], np.float32), {}
 
 
@@ -167,7 +167,7 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> str:
     done = subprocess.run(
         [sys.executable, "-m", "pytest", *words, "test_hello.py"],
         cwd=place, capture_output=True, text=True, timeout=300, check=False,
-        env={**os.environ, "PYTHONPATH": str(place)},
+        env={**os.environ, "PYTHONPATH": str(place), "COLUMNS": "400"},
     )  # fmt: skip
     return done.stdout
 

@@ -1,0 +1,44 @@
+"""The site is built without a warning, and a page that is wrong fails the build."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+
+
+def build(source: Path, out: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    words = [sys.executable, "-m", "sphinx", "-W", "-n", "--keep-going", "-q", *options]
+    return subprocess.run(
+        [*words, "-d", str(out / "doctrees"), "-b", "html", str(source), str(out / "html")],
+        cwd=ROOT, capture_output=True, text=True, timeout=280, check=False,
+    )  # fmt: skip
+
+
+def test_the_site_is_built_without_a_warning(tmp_path: Path) -> None:
+    done = build(ROOT / "docs", tmp_path)
+    assert done.stderr == ""
+    assert done.returncode == 0
+    html = tmp_path / "html"
+    for page in ("index", "quickstart", "generated/components/policy", "generated/cli/train"):
+        assert (html / f"{page}.html").is_file()
+    policy = (html / "generated/components/policy.html").read_text(encoding="utf-8")
+    assert 'href="https://doi.org/10.1038/nature14236"' in policy
+    buffer = (html / "concepts/buffer.html").read_text(encoding="utf-8")
+    assert "oldest_rows_go_first" in buffer  # the checks
+    assert 'href="../generated/api/errors.html#dicore.errors.SchemaError"' in buffer  # Raises:
+
+
+def test_a_wrong_link_and_a_wrong_reference_fail_the_build(tmp_path: Path) -> None:
+    source = tmp_path / "docs"
+    source.mkdir()
+    (source / "conf.py").write_text(
+        "extensions = ['myst_parser', 'sphinx.ext.autodoc']\nnitpicky = True\n"
+    )
+    (source / "index.md").write_text("# Page\n\n[a](nowhere.md) {py:class}`dicore.run.Rum`\n")
+    done = build(source, tmp_path)
+    assert done.returncode == 1
+    assert "nowhere.md" in done.stderr
+    assert "dicore.run.Rum" in done.stderr
