@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -35,7 +36,8 @@ def command(kinds: Sequence[str], dist: str | None, out: str | None) -> None:
     for kind in chosen:
         if kind not in registry.kinds():
             raise explain.unknown_kind(kind, registry.kinds(), "")
-    text = page(registry, chosen, dist)
+    with contextlib.redirect_stdout(sys.stderr):  # what an import prints is no part of the page
+        text = page(registry, chosen, dist)
     if out is None:
         sys.stdout.write(text)
         return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
 from collections.abc import Callable, Sequence
@@ -26,6 +27,13 @@ Examples:
   dicore config check --locked runs/x
   dicore config diff runs/a runs/b
   dicore config diff config.yaml cartpole_dqn
+  dicore config schema --out dicore.json
+"""
+
+_EPILOG_SCHEMA = """\b
+At the top of a config, for the editor:
+  # yaml-language-server: $schema=dicore.json      (YAML)
+  #:schema ./dicore.json                           (TOML, by taplo)
 """
 
 
@@ -68,7 +76,8 @@ def show(
     files, overrides = _split(words)
     if len(files) > 1:
         raise UsageError(f"one config at most, got {', '.join(files)}")
-    found = find_settings(files[0] if files else None, _request(overrides, **given))
+    with contextlib.redirect_stdout(sys.stderr):  # what an import prints is no answer
+        found = find_settings(files[0] if files else None, _request(overrides, **given))
     if as_yaml_:
         sys.stdout.write(as_yaml(found, origin=origin))
         return
@@ -162,7 +171,8 @@ def diff(*, one: str, other: str, as_json: bool) -> None:
     from dicore.config.locked import component_differences
 
     request = _request(())
-    left, right = find_settings(one, request), find_settings(other, request)
+    with contextlib.redirect_stdout(sys.stderr):
+        left, right = find_settings(one, request), find_settings(other, request)
     values = tree_differences(left.tree, right.tree)
     if left.recorded != right.recorded:  # only a run has asked its environment
         recorded = left if left.recorded else right
@@ -189,6 +199,15 @@ def diff(*, one: str, other: str, as_json: bool) -> None:
     if parts:
         sys.stdout.write("\n" if rows else "")
         write_table(("component", one, other), [(path, *both) for path, both in parts.items()])
+
+
+@command.command(name="schema", epilog=_EPILOG_SCHEMA)
+@click.option("--out", metavar="FILE", help="Where to write it.  [default: standard output]")
+def schema(out: str | None) -> None:
+    """Writes a JSON Schema of configs, for editors: all options of all installed components."""
+    from dicore.cli.schema import write
+
+    write(out)
 
 
 def _split(words: Sequence[str]) -> tuple[list[str], list[str]]:

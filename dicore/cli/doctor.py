@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import warnings
 from collections.abc import Sequence
@@ -32,7 +33,8 @@ Exit code 1 if there are errors.
 def command(ctx: click.Context, *, as_json: bool, strict: bool, imports: bool) -> None:
     """Finds what is broken, missing or surprising among the installed packages."""
     registry = dicore_registry.default()
-    found = examine(registry, imports=imports)
+    with contextlib.redirect_stdout(sys.stderr):  # what an import prints is no finding
+        found = examine(registry, imports=imports)
     errors = sum(each.level == "error" or strict for each in found)
     if as_json:
         _write_json(found, errors)

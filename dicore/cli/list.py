@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import re
 import sys
@@ -12,8 +13,8 @@ import click
 
 import dicore_registry
 from dicore.cli.table import write_table
-from dicore.errors import RegistryError, UsageError
-from dicore_registry import STATUSES, Entry, Registry, explain, nearest
+from dicore.errors import UsageError
+from dicore_registry import LOCAL, STATUSES, Entry, Registry, explain, nearest
 
 _PROBLEMS = frozenset({"unavailable", "incompatible", "conflict", "broken"})
 _HEADER = ("KIND", "NAME", "STATUS", "DIST", "VERSION", "SUMMARY")
@@ -44,9 +45,10 @@ def command(
 ) -> None:
     """Lists what is installed, whether it can be used, and who brings it."""
     registry = dicore_registry.default()
-    entries = _entries(registry, kind)
+    with contextlib.redirect_stdout(sys.stderr):  # what a file of the project prints is no answer
+        entries = _entries(registry, kind)
     if load:
-        entries = [_loaded(registry, entry) for entry in entries]
+        entries = _loaded(entries)
     if status in (None, "deprecated", "ok", "conflict", "shadowed"):
         entries = [registry.judged(entry) for entry in entries]
     if status is not None:
@@ -94,14 +96,28 @@ def _matches(wanted: re.Pattern[str], entry: Entry) -> bool:
     return any(wanted.search(name) for name in names)
 
 
-def _loaded(registry: Registry, entry: Entry) -> Entry:
-    if entry.status not in ("ok", "conflict", "shadowed") or entry.kind == "default":
-        return entry
-    try:
-        registry.load(entry)
-    except RegistryError as error:
-        return replace(entry, status="broken", reason=error.message)
-    return entry
+def _loaded(entries: Sequence[Entry]) -> list[Entry]:
+    """Imports them in processes of their own: what one prints, or ends, is not this listing."""
+    from dicore.cli.probe import probe
+
+    asked = {
+        entry
+        for entry in entries
+        if entry.status in ("ok", "conflict", "shadowed")
+        and entry.kind != "default"
+        and entry.dist != LOCAL
+    }
+    outcomes = probe([entry.target for entry in entries if entry in asked], torch=True)
+    return [
+        replace(
+            entry,
+            status="broken",
+            reason=f"{entry.label} failed to import {entry.module}: {outcomes[entry.target].error}",
+        )
+        if entry in asked and outcomes[entry.target].error
+        else entry
+        for entry in entries
+    ]
 
 
 def _row(entry: Entry, summary: str) -> tuple[str, ...]:

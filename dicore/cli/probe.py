@@ -1,15 +1,19 @@
-"""Imports targets in a process of its own and tells how each went; for `dicore doctor --import`.
+"""Imports targets in a process of its own and tells how each went.
 
-Reads `{"path": sys.path, "targets": […], "torch": bool}` from standard input and writes one line
-of JSON per target. Without `torch` the import of torch fails, and who asked for it is told.
+For `dicore doctor --import` and `dicore list --load`. Reads
+`{"path": sys.path, "targets": […], "torch": bool}` from standard input and writes one line of JSON
+per target. Without `torch` the import of torch fails, and who asked for it is told.
 """
 
 from __future__ import annotations
 
 import importlib
 import json
+import os
+import signal
 import subprocess
 import sys
+import tempfile
 import time
 import traceback
 from collections.abc import Sequence
@@ -53,23 +57,47 @@ def probe(targets: Sequence[str], *, torch: bool) -> dict[str, Outcome]:
     todo = list(dict.fromkeys(targets))
     while todo:
         order = json.dumps({"path": sys.path, "targets": todo, "torch": torch})
-        try:
-            done = subprocess.run(
-                [sys.executable, "-m", "dicore.cli.probe"],
-                input=order, capture_output=True, text=True, check=False, timeout=_PATIENCE,
-            )  # fmt: skip
-            last = (done.stderr.strip().splitlines() or [""])[-1]
-            lines, ending = done.stdout, f"ended the process with {done.returncode}: {last}"
-        except subprocess.TimeoutExpired as late:
-            lines = late.stdout.decode() if isinstance(late.stdout, bytes) else late.stdout or ""
-            ending = f"did not end within {_PATIENCE:g} s"
-        outcomes = [Outcome(**json.loads(line)) for line in lines.splitlines() if line[:1] == "{"]
+        lines, ending = _ask(order)
+        outcomes = [Outcome(**json.loads(line)) for line in lines if line[:1] == "{"]
         found |= {each.target: each for each in outcomes}
         todo = [target for target in todo if target not in found]
         if todo:
             culprit = todo.pop(0)
             found[culprit] = Outcome(culprit, error=f"its import {ending}")
     return found
+
+
+def _ask(order: str) -> tuple[list[str], str]:
+    """Lets a process do the imports; returns the lines it wrote, and how it ended.
+
+    It writes to files, since whatever an import starts might keep a pipe open for good; all that
+    is still there at the end goes with it.
+    """
+    with tempfile.TemporaryFile("w+") as said, tempfile.TemporaryFile("w+") as errors:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "dicore.cli.probe"],
+            stdin=subprocess.PIPE, stdout=said, stderr=errors, text=True, start_new_session=True,
+        )  # fmt: skip
+        try:
+            process.communicate(order, timeout=_PATIENCE)
+            errors.seek(0)
+            last = (errors.read().strip().splitlines() or [""])[-1]
+            ending = f"ended the process with {process.returncode}: {last}".rstrip(": ")
+        except subprocess.TimeoutExpired:
+            ending = f"did not end within {_PATIENCE:g} s"
+        finally:
+            _end(process)
+        said.seek(0)
+        return said.read().splitlines(), ending
+
+
+def _end(process: subprocess.Popen[str]) -> None:
+    """Ends a process and everything that it started."""
+    try:
+        os.killpg(process.pid, signal.SIGKILL)
+    except (AttributeError, ProcessLookupError, PermissionError):
+        process.kill()  # no groups here, or nobody left in it
+    process.wait()
 
 
 class _NoTorch:
@@ -86,6 +114,7 @@ class _NoTorch:
 
 def _import(target: str) -> Outcome:
     from dicore.config.declare import ComponentConfig
+    from dicore_registry import explain
 
     module, _, attr = target.partition(":")
     before = set(sys.modules)
@@ -96,8 +125,8 @@ def _import(target: str) -> Outcome:
         found = importlib.import_module(module)
         for part in filter(None, attr.split(".")):
             found = getattr(found, part)
-    except (Exception, SystemExit) as wrong:
-        error = f"{type(wrong).__name__}: {str(wrong).strip().partition(chr(10))[0]}".rstrip(": ")
+    except BaseException as wrong:
+        error = explain.brief(wrong)
     seconds = time.perf_counter() - start
     if _NoTorch.asked:  # what is half imported would hide that the next one asks, too
         for name in set(sys.modules) - before:
@@ -121,6 +150,7 @@ def _main() -> None:
         facts = {name: getattr(outcome, name) for name in Outcome.__slots__}
         out.write(json.dumps(facts) + "\n")
         out.flush()
+    os._exit(0)  # threads that an import left running would keep the process
 
 
 if __name__ == "__main__":

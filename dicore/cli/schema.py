@@ -8,6 +8,7 @@ others and numbers written as text are compile's to judge.
 from __future__ import annotations
 
 import collections.abc
+import contextlib
 import json
 import math
 import sys
@@ -15,8 +16,6 @@ import types
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, Literal, Union, get_args, get_origin
-
-import click
 
 import dicore_registry
 from dicore.config.declare import REQUIRED, ComponentConfig, Section
@@ -26,16 +25,7 @@ from dicore.config.signature import config_class
 from dicore.errors import ConfigError, RegistryError, UsageError
 from dicore_registry import Registry, Removed, Renamed
 
-__all__ = ["command", "schema"]
-
-_EPILOG = """\b
-Examples:
-  dicore config schema --out dicore.json
-\b
-At the top of a config, for the editor:
-  # yaml-language-server: $schema=dicore.json      (YAML)
-  #:schema ./dicore.json                           (TOML, by taplo)
-"""
+__all__ = ["schema", "write"]
 
 _DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 _BOUNDS: Final = {
@@ -53,11 +43,14 @@ _PLAIN: Final[dict[Any, dict[str, Any]]] = {
 }
 
 
-@click.command(name="schema", epilog=_EPILOG)
-@click.option("--out", metavar="FILE", help="Where to write it.  [default: standard output]")
-def command(out: str | None) -> None:
-    """Writes a JSON Schema of configs, for editors: all options of all installed components."""
-    text = json.dumps(schema(dicore_registry.default()), indent=1) + "\n"
+def write(out: str | None) -> None:
+    """Writes the schema of everything installed to a file; None: to standard output.
+
+    Raises:
+        UsageError: the file cannot be written.
+    """
+    with contextlib.redirect_stdout(sys.stderr):  # what an import prints is no part of it
+        text = json.dumps(schema(dicore_registry.default()), indent=1) + "\n"
     if out is None:
         sys.stdout.write(text)
         return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -48,7 +49,8 @@ class _Facts:
 def command(component: str, as_json: bool) -> None:
     """Shows one component: its options with types and defaults, its package, its file."""
     registry = dicore_registry.default()
-    facts = _gather(registry, _entry(registry, component))
+    with contextlib.redirect_stdout(sys.stderr):  # what an import prints is no answer
+        facts = _gather(registry, _entry(registry, component))
     if as_json:
         _write_json(registry, facts)
     else:

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 from dicore.errors import DicoreError, PluginLoadError
-from dicore_registry import LOCAL, Entry, Registry, default, nearest
+from dicore_registry import LOCAL, Entry, Registry, default, explain, nearest
 from dicore_registry.errors import PluginWarning
 from dicore_registry.switches import is_on
 
@@ -104,7 +104,7 @@ class Plugins:
         except Exception as error:
             self._failures[key] = count = self._failures.get(key, 0) + 1
             after = "; it is not called any more" if count == _PATIENCE else ""
-            said = f"plugin {self.labels[name]}: {hook} raised {type(error).__name__}: {error}"
+            said = f"plugin {self.labels[name]}: {hook} raised {explain.brief(error)}"
             warnings.warn(said + after, PluginWarning, stacklevel=4)
             return []
 

@@ -175,7 +175,14 @@ def unusable(entry: Entry, where: str) -> RegistryError:
 
 def failed(label: str, module: str, error: BaseException, where: str) -> PluginLoadError:
     """Says that importing a component's module failed, and with what."""
-    lines = str(error).strip().splitlines() or [""]
-    said = f"{type(error).__name__}: {lines[0]}".rstrip(": ")
-    text = f"{label} failed to import {module}: {said}"
+    text = f"{label} failed to import {module}: {brief(error)}"
     return PluginLoadError(at(where, text), context={"module": module})
+
+
+def brief(error: BaseException) -> str:
+    """Returns the class and the first line of an error, even of one that cannot say it."""
+    try:
+        lines = str(error).strip().splitlines() or [""]
+    except Exception:  # its own `__str__` is as broken as what it tells of
+        lines = [""]
+    return f"{type(error).__name__}: {lines[0]}".rstrip(": ")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from pathlib import Path
 
+from dicore_registry import explain
 from dicore_registry.entry import LOCAL, Entry
 from dicore_registry.errors import DicoreError, PluginWarning
 from dicore_registry.importing import import_file
@@ -20,7 +21,9 @@ def load(path: Path) -> Entry | None:
     else:
         try:
             import_file(path)
-        except (Exception, SystemExit) as error:
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
             reason = _reason(error)
         else:
             return None
@@ -33,5 +36,4 @@ def load(path: Path) -> Entry | None:
 def _reason(error: BaseException) -> str:
     if isinstance(error, DicoreError):
         return error.message
-    lines = str(error).strip().splitlines() or [""]
-    return f"failed to import: {type(error).__name__}: {lines[0]}".rstrip(": ")
+    return f"failed to import: {explain.brief(error)}"

@@ -131,7 +131,9 @@ def _module(kind: str, text: str, left: str, where: str) -> ModuleType:
         raise UnknownComponentError(explain.at(where, f"no file '{left}' in {Path.cwd()}"))
     try:
         return import_file(Path(left)) if file else importlib.import_module(left)
-    except (Exception, SystemExit) as error:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
         missing = error.name if isinstance(error, ModuleNotFoundError) else None
         if missing and not file and f"{left}.".startswith(f"{missing}."):
             raise UnknownComponentError(explain.at(where, f"no module '{missing}'")) from error

@@ -193,7 +193,9 @@ class Registry:
             return self._local[entry.kind, entry.name].target
         try:
             return import_target(entry.module, entry.attr)
-        except (Exception, SystemExit) as error:
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # also SystemExit, and what derives from neither
             raise explain.failed(entry.label, entry.module, error, where) from error
 
     def resolve(self, kind: str, type_string: str, where: str = "") -> Resolved:

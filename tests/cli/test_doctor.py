@@ -137,7 +137,7 @@ def test_imports_tell_what_breaks_and_what_is_heavy(world: World) -> None:
         "buffer/broken": ("import", "failed to import broken: OSError: no"),
         "buffer/ending": (
             "import",
-            "failed to import ending: its import ended the process with 3: ",
+            "failed to import ending: its import ended the process with 3",
         ),
         "buffer/heavy": (
             "torch",

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import jsonschema
 import pytest
 
+from dicore.cli import main
 from dicore.cli.schema import schema
 from dicore.config import compile_config, to_dict
 from dicore_registry import Registry, default
@@ -103,3 +105,12 @@ def test_what_cannot_be_loaded_is_known_by_name() -> None:
         if f"kind.{entry.kind}" in written["$defs"]:
             names = written["$defs"][f"kind.{entry.kind}"]["anyOf"][0]["anyOf"][0]["enum"]
             assert entry.name in names
+
+
+def test_the_command_writes_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "dicore.json"
+    assert main(["config", "schema", "--out", str(out)]) == 0
+    assert capsys.readouterr().out == f"{out}\n"
+    assert json.loads(out.read_text())["title"] == "dicore config"
+    assert main(["config", "schema", "--out", str(tmp_path)]) == 2
+    assert "cannot be written" in capsys.readouterr().err

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import Any
 
 import pytest
@@ -179,3 +180,32 @@ def test_nothing_heavy_and_no_component_is_imported(foreign: World, words: list[
     modules = set(done.stderr.split())
     assert "dicore_registry.registry" in modules
     assert not modules & FORBIDDEN
+
+
+def test_what_an_import_does_is_no_part_of_the_list(world: World) -> None:
+    texts = {
+        "prints": "print('hello')\nclass Part:\n    pass\n",
+        "leaves": "import os\nos._exit(5)\n",
+        "odd": "class Odd(BaseException):\n    pass\nraise Odd('of its own')\n",
+        "mute": "class E(Exception):\n    def __str__(self):\n        raise ValueError\nraise E\n",
+        "lingers": (
+            "import subprocess, sys, threading\n"
+            "subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)'])\n"
+            "threading.Thread(target=threading.Event().wait, args=(60,)).start()\n"
+            "class Part:\n    pass\n"
+        ),
+    }
+    groups = {"dicore.policy": {name: f"{name}_rl:Part" for name in texts}}
+    modules = {f"{name}_rl.py": text for name, text in texts.items()}
+    world.add("acme-rl", groups, modules=modules)
+    before = time.perf_counter()
+    found = {row["name"]: row for row in rows(world, "policy", "--load", "--dist", "acme-rl")}
+    assert time.perf_counter() - before < 20  # what an import started does not keep the list
+    said = {name: row["reason"].partition("failed to import ")[2] for name, row in found.items()}
+    assert said == {
+        "prints": "",
+        "lingers": "",
+        "leaves": "leaves_rl: its import ended the process with 5",
+        "odd": "odd_rl: Odd: of its own",
+        "mute": "mute_rl: E",
+    }

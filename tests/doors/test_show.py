@@ -268,3 +268,14 @@ class TestProblems:
         )
         facts = shown(acme, "policy/old")
         assert (facts["status"], facts["reason"]) == ("deprecated", "since 2 it is called 'mix'")
+
+
+def test_what_an_import_prints_is_no_answer(world: World) -> None:
+    world.add(
+        "loud-rl",
+        {"dicore.policy": {"loud": "loud_rl:Loud"}},
+        modules={"loud_rl.py": "print('hello')\nclass Loud:\n    '''Loud.'''\n"},
+    )
+    done = world.dicore("show", "policy/loud", "--json")
+    assert json.loads(done.stdout)["summary"] == "Loud."
+    assert done.stderr == "hello\n"
