@@ -37,8 +37,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     if said.get("DICORE_PLUGINS", "").endswith(_FILE):
         sys.stderr.write(f"error: {_FILE} needs a file\n")
         return 2
-    for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:  # the caller has closed it: what is said goes nowhere
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: PTH123, SIM115
+        elif hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")
     if warnings.showwarning.__module__ == "warnings":  # nobody else collects them
         warnings.showwarning = _show_warning

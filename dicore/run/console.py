@@ -18,7 +18,7 @@ _level: Level = "normal"
 
 
 def say(text: str, *, result: bool = False) -> None:
-    """Prints a line at once; once the reader has gone (`| head`), lines vanish quietly.
+    """Prints a line at once; where nobody can read it any more (`| head`), it vanishes quietly.
 
     Args:
         text: The line.
@@ -31,7 +31,7 @@ def say(text: str, *, result: bool = False) -> None:
     except UnicodeEncodeError:
         encoding = sys.stdout.encoding or "ascii"
         say(text.encode(encoding, "backslashreplace").decode(encoding), result=result)
-    except BrokenPipeError:
+    except OSError:  # no reader, no terminal, no room: none of it should end a training
         _discard_stdout()
 
 

@@ -17,6 +17,8 @@ _PREEMPTION: Final = tuple(
     getattr(signal, name) for name in ("SIGUSR1", "SIGUSR2") if hasattr(signal, name)
 )
 """By which a cluster says that it needs the machine; whoever handles them keeps them."""
+_HANGUP: Final = tuple(getattr(signal, name) for name in ("SIGHUP",) if hasattr(signal, name))
+"""The terminal was closed; `nohup` ignores it, and then so do we."""
 _RESUMABLE: Final = 75
 """What schedulers take as: try again (EX_TEMPFAIL of sysexits.h)."""
 
@@ -51,7 +53,7 @@ class StopFlag:
 
     @property
     def exit_code(self) -> int:
-        """130 after SIGINT, 143 after SIGTERM, 75 after a preemption signal, else 0."""
+        """130 after SIGINT, 143 after SIGTERM, 129 after SIGHUP, 75 if preempted, else 0."""
         if self.signal in _PREEMPTION:
             return _RESUMABLE
         return 0 if self.signal is None else 128 + self.signal
@@ -61,9 +63,9 @@ class StopFlag:
 def stop_on_signals(flag: StopFlag) -> Iterator[StopFlag]:
     """Lets SIGINT and SIGTERM set `flag` within the block; a second one raises `StopNow`.
 
-    A third one ends the process on the spot. SIGUSR1 and SIGUSR2 set the flag, too, and are not
-    counted: the signal that follows a warning must not break the save. Outside of the main thread
-    no handler is installed and the flag works all the same.
+    A third one ends the process on the spot. SIGHUP, SIGUSR1 and SIGUSR2 set the flag, too, and are
+    not counted: the signal that follows a warning must not break the save. Outside of the main
+    thread no handler is installed and the flag works all the same.
 
     Args:
         flag: What the loop of the run looks at.
@@ -72,11 +74,12 @@ def stop_on_signals(flag: StopFlag) -> Iterator[StopFlag]:
         yield flag
         return
     owner = os.getpid()
+    free = [each for each in _HANGUP + _PREEMPTION if signal.getsignal(each) is signal.SIG_DFL]
     received = 0
 
     def handle(number: int, frame: FrameType | None) -> None:
         nonlocal received
-        if number in _PREEMPTION:
+        if number in free:
             flag.request(number)
             return
         received += 1
@@ -88,7 +91,6 @@ def stop_on_signals(flag: StopFlag) -> Iterator[StopFlag]:
         else:
             raise StopNow(number)
 
-    free = [each for each in _PREEMPTION if signal.getsignal(each) is signal.SIG_DFL]
     before = {number: signal.signal(number, handle) for number in (*_SIGNALS, *free)}
     try:
         yield flag

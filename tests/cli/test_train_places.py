@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pty
 import resource
 import signal
 import subprocess
@@ -255,6 +256,38 @@ def test_a_reader_of_both_streams_that_leaves_does_not_end_the_training(tmp_path
         process.kill()
         process.wait()
     assert read(tmp_path / "x/run.json")["status"] == "done"
+
+
+@pytest.mark.parametrize("words", [["list", "policy"], ["nope"]])
+def test_a_caller_that_has_closed_its_streams(words: list[str], tmp_path: Path) -> None:
+    program = ["bash", "-c", '"$@" >&- 2>&-; echo $?', "-", *DICORE, *words]
+    done = subprocess.run(program, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.stdout, done.stderr) == ("0\n" if words[0] == "list" else "2\n", "")
+
+
+@pytest.mark.parametrize(("nohup", "code"), [(False, 129), (True, 0)])
+def test_a_terminal_that_is_closed_does_not_spoil_the_training(
+    nohup: bool, code: int, tmp_path: Path
+) -> None:
+    """It is saved and ends; under `nohup` it goes on, though nobody can read what it says."""
+    words = [*TINY, "--max-env-step", "1000000" if code else "3000", "pipeline.logger=[console]"]
+    child, terminal = pty.fork()
+    if child == 0:
+        signal.signal(signal.SIGHUP, signal.SIG_IGN if nohup else signal.SIG_DFL)
+        os.chdir(tmp_path)
+        os.execve(DICORE[0], [*DICORE, *words, "--exp-name", "x"], environ())
+    try:
+        seen = b""
+        while b"env steps" not in seen:
+            seen += os.read(terminal, 4096)
+        os.close(terminal)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == code
+    except BaseException:
+        os.kill(child, signal.SIGKILL)
+        raise
+    record = read(tmp_path / "x/run.json")
+    assert record["status"] == ("interrupted" if code else "done")
+    assert (tmp_path / "x/ckpt/final").is_dir()
 
 
 def test_without_a_terminal_lines_are_plain(tmp_path: Path) -> None:

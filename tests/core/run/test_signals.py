@@ -18,12 +18,13 @@ from dicore.run.signals import StopFlag, StopNow, stop_on_signals
 from dicore.run.store import CheckpointStore
 
 LOOP = """
-import sys, time
+import signal, sys, time
 from pathlib import Path
 from dicore.run.failpoints import armed
 from dicore.run.signals import StopFlag, StopNow, stop_on_signals
 from dicore.run.store import CheckpointStore
 
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # whatever CI did to it
 folder, slow = Path(sys.argv[1]), sys.argv[2] == "slow"
 store, flag = CheckpointStore(folder), StopFlag()
 
@@ -65,7 +66,13 @@ def loop(folder: Path, mode: str) -> Iterator[subprocess.Popen[str]]:
 
 @pytest.mark.parametrize(
     ("number", "code"),
-    [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGUSR1, 75), (signal.SIGUSR2, 75)],
+    [
+        (signal.SIGINT, 130),
+        (signal.SIGTERM, 143),
+        (signal.SIGHUP, 129),
+        (signal.SIGUSR1, 75),
+        (signal.SIGUSR2, 75),
+    ],
 )
 def test_the_first_signal_lets_the_iteration_end_and_saves(
     tmp_path: Path, number: signal.Signals, code: int
