@@ -21,7 +21,7 @@ def flatten_time(block: Batch) -> Batch:
     """
     columns = {key: column for key, column in block.items() if key != "end"}
     count = len(block) * block["end"].shape[1]
-    flat = tree_map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), columns)
+    flat = tree_map(lambda leaf: leaf.reshape(count, *leaf.shape[2:]), columns)
     if "done" in flat:
         flat["done"] = flat["done"].astype(np.float32)
     return Batch(flat, count)

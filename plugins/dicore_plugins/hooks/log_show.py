@@ -96,26 +96,29 @@ class LogShowHook(LearnerHook):
         """
         if not self._interval.due(engine.last_iter):
             return
-        told = engine.log_buffer.columns()
+        told, histograms = engine.log_buffer.columns(), engine.log_buffer.histograms
         engine.log_buffer.clear()
         engine.monitor = {name: finite_mean(numbers) for name, numbers in told.items()}
         self._check_losses(told.get("total_loss", _NONE), engine)
         self._check_skipped(engine)
         if engine.rank == 0:
-            self._show(engine)
+            self._show(engine, histograms)
 
-    def _show(self, engine: Any) -> None:
+    def _show(self, engine: Any, histograms: Mapping[str, Any]) -> None:
         scalars = {f"learner/{name}": value for name, value in engine.monitor.items()}
         if engine.run is not None:
-            engine.run.log.log_scalars(
-                scalars, env_step=max(engine.envstep, 0), train_iter=engine.last_iter
-            )
+            when = {"env_step": max(engine.envstep, 0), "train_iter": engine.last_iter}
+            engine.run.log.log_scalars(scalars, **when)
+            for name, values in histograms.items():
+                engine.run.log.log_histogram(f"learner/{name}", values, **when)
             self._tabulate(engine)
         elif engine.tb_logger is not None:
             for name, value in scalars.items():
                 engine.tb_logger.add_scalar(f"{name}_iter", value, engine.last_iter)
                 if engine.envstep >= 0:
                     engine.tb_logger.add_scalar(f"{name}_step", value, engine.envstep)
+            for name, values in histograms.items():
+                engine.tb_logger.add_histogram(f"learner/{name}_iter", values, engine.last_iter)
         engine.logger.debug("update %d: %s", engine.last_iter, engine.monitor)
 
     def _tabulate(self, engine: Any) -> None:

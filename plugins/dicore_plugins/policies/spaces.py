@@ -20,12 +20,12 @@ def observation_options(space: Any) -> dict[str, Any]:
         ConfigError: the observations are not one array (dict and tuple spaces need flattening).
     """
     if type(space).__name__ in {"Discrete", "MultiDiscrete"}:
-        sizes = tuple(np.ravel(getattr(space, "nvec", getattr(space, "n", 0))).tolist())
-        start = tuple(np.ravel(np.broadcast_to(space.start, np.shape(sizes))).tolist())
+        sizes = np.atleast_1d(getattr(space, "nvec", getattr(space, "n", 0)))
+        start = np.broadcast_to(space.start, sizes.shape)
         return {
-            "model.obs_shape": sum(sizes),
-            "model.one_hot": sizes,
-            "model.one_hot_start": start,
+            "model.obs_shape": int(sizes.sum()),
+            "model.one_hot": tuple(sizes.ravel().tolist()),
+            "model.one_hot_start": tuple(start.ravel().tolist()),
         }
     shape = getattr(space, "shape", None)
     if shape is None:
@@ -38,7 +38,7 @@ def observation_options(space: Any) -> dict[str, Any]:
 
 
 def discrete_shape(space: Any, *, algorithm: str) -> int | tuple[int, ...]:
-    """Returns the number of actions, or one number per head for multi-discrete spaces.
+    """Returns the number of actions, or one number per head for several choices at once.
 
     Raises:
         ConfigError: the actions are not discrete.
@@ -46,9 +46,22 @@ def discrete_shape(space: Any, *, algorithm: str) -> int | tuple[int, ...]:
     name = type(space).__name__
     if name == "Discrete":
         return int(space.n)
-    if name == "MultiDiscrete":
+    if name == "MultiDiscrete" and space.nvec.ndim == 1:
         return tuple(int(size) for size in space.nvec)
+    if name == "MultiBinary" and len(space.shape) == 1:
+        return (2,) * int(space.shape[0])
+    if name in {"MultiDiscrete", "MultiBinary"}:
+        raise ConfigError(
+            f"policy.type: '{algorithm}' needs one row of discrete actions; this env has {space}",
+            hint="flatten its action space",
+        )
     raise ConfigError(
         f"policy.type: '{algorithm}' needs discrete actions; this env has {space}",
         hint="choose a policy for continuous actions, or an env with Discrete actions",
     )
+
+
+def action_start(space: Any) -> int | tuple[int, ...]:
+    """Returns the least action of a space that `discrete_shape` takes, one for each head."""
+    start = np.asarray(getattr(space, "start", 0))
+    return int(start) if start.ndim == 0 else tuple(start.tolist())

@@ -25,6 +25,7 @@ SPACES: dict[str, gym.Space[Any]] = {
     "discrete": gym.spaces.Discrete(5),
     "shifted": gym.spaces.Discrete(5, start=-2),
     "multi_discrete": gym.spaces.MultiDiscrete([3, 4]),
+    "multi_discrete_2d": gym.spaces.MultiDiscrete([[3, 4], [2, 2]], start=[[0, -1], [5, 0]]),
     "multi_binary": gym.spaces.MultiBinary(6),
 }
 

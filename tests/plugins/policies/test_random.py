@@ -18,21 +18,23 @@ from dicore_plugins.collectors import SampleCollector
 from dicore_plugins.env_managers import BaseEnvManager
 from dicore_plugins.models.dqn.model import DQN
 from dicore_plugins.policies import DQNPolicy, RandomPolicy
+from tests.plugins.env_managers.toy_envs import ActEnv, manager_of
 
-SPACES = [
-    Discrete(3, start=2),
-    MultiDiscrete([2, 5]),
-    MultiBinary(3),
-    Box(-2.0, 3.0, (2,), np.float32),
-    Box(-np.inf, np.inf, (2,), np.float32),
-]
+SPACES = {
+    "discrete": Discrete(3, start=2),
+    "multi": MultiDiscrete([2, 5], start=[-1, 3]),
+    "binary": MultiBinary(3),
+    "box": Box(-2.0, 3.0, (2,), np.float32),
+    "unbounded": Box(-np.inf, np.inf, (2,), np.float32),
+    "whole": Box(-1, 1, (2,), np.int64),
+}
 
 
 def obs(count: int) -> EnvBatch[Any]:
     return EnvBatch(np.arange(count), np.zeros((count, 4), np.float32))
 
 
-@pytest.mark.parametrize("space", SPACES, ids=["discrete", "multi", "binary", "box", "unbounded"])
+@pytest.mark.parametrize("space", SPACES.values(), ids=SPACES)
 @pytest.mark.parametrize("mode", ["collect_mode", "eval_mode"])
 def test_actions_are_legal_and_of_every_kind(space: Any, mode: str) -> None:
     policy = RandomPolicy(action_space=space, rng=np.random.default_rng(0))
@@ -44,6 +46,25 @@ def test_actions_are_legal_and_of_every_kind(space: Any, mode: str) -> None:
     assert all(len(np.unique(flat[:, i])) >= 2 for i in range(flat.shape[1]))
     if isinstance(space, Discrete):
         assert np.bincount(actions)[2:].min() > 120
+    if space is SPACES["whole"]:
+        assert (np.unique(actions[:, 0], return_counts=True)[1] > 120).all(), "drawn evenly"
+
+
+@pytest.mark.parametrize("nested", [gymnasium.spaces.Dict, gymnasium.spaces.Tuple])
+def test_nested_actions_are_drawn_part_by_part(nested: Any) -> None:
+    """As the manager's own `random_action`; they are collected and buffered too."""
+    parts = {"turn": Discrete(3, start=1), "push": Box(-1, 1, (2,), np.float32)}
+    space = nested(parts if nested is gymnasium.spaces.Dict else tuple(parts.values()))
+    env = ActEnv(space, length=4)
+    manager = manager_of(env)
+    policy = RandomPolicy(action_space=space)
+    collector = SampleCollector({}, manager, policy.collect_mode)
+    buffer = NaiveReplayBuffer({"replay_buffer_size": 20})
+    for _ in range(2):
+        buffer.push(collector.collect_batch(6))
+    assert all(space.contains(action) for action in env.actions)
+    assert len(buffer.sample(5)) == 5
+    collector.close()
 
 
 def test_it_has_every_field_of_collecting_and_no_learning() -> None:

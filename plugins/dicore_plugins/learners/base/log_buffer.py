@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -9,35 +10,65 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from dicore.errors import SchemaError
+
 
 class LogBuffer:
     """Keeps the named results of the updates since the last look.
 
+    Results named `[scalars]x` are dicts of numbers, each a variable `x/key`; of those named
+    `[histogram]x` the values of the last update are kept.
+
     Args:
         limit: Most updates kept; older ones go, so that nobody looking costs no memory.
+
+    Attributes:
+        names: The variables kept besides those two forms.
+        histograms: Values by name.
     """
 
     def __init__(self, limit: int = 10_000) -> None:
         self.names: tuple[str, ...] = ()
+        self.histograms: dict[str, Any] = {}
         self._limit = limit
         self._results: list[Mapping[str, Any]] = []
 
     def add(self, result: Mapping[str, Any]) -> None:
         """Takes the results of one update; nothing is fetched from a device."""
-        self._results.append({key: result[key] for key in self.names if key in result})
+        kept = {key: result[key] for key in self.names if key in result}
+        for key in result:
+            if key.startswith("["):
+                self._add_form(key, result[key], kept)
+        self._results.append(kept)
         if len(self._results) >= 2 * self._limit:
             del self._results[: -self._limit]
+
+    def _add_form(self, key: str, value: Any, kept: dict[str, Any]) -> None:
+        kept.pop(key, None)
+        if key.startswith("[scalars]"):
+            name = key.removeprefix("[scalars]")
+            kept |= {f"{name}/{each}": number for each, number in value.items()}
+        elif key.startswith("[histogram]"):
+            self.histograms[key.removeprefix("[histogram]")] = value
+
+    def _told(self) -> dict[str, list[Any]]:
+        """Returns the values by variable: those of `names` first, then as they came."""
+        told: dict[str, list[Any]] = {name: [] for name in self.names}
+        for result in self._results:
+            for name, value in result.items():
+                if value is not None:  # as of an actor that is not updated every time
+                    told.setdefault(name, []).append(value)
+        return {name: values for name, values in told.items() if values}
 
     def columns(self) -> dict[str, npt.NDArray[Any]]:
         """Returns each variable's numbers, one per update that told it, fetched at once.
 
         A variable of several numbers per update counts as their mean; float64 [n].
+
+        Raises:
+            SchemaError: a variable is no number.
         """
-        told = {
-            name: [result[name] for result in self._results if name in result]
-            for name in self.names
-        }
-        return {name: _array(values) for name, values in told.items() if values}
+        return {name: _array(name, values) for name, values in self._told().items()}
 
     def means(self) -> dict[str, float]:
         """Returns the mean of each variable over its finite values.
@@ -48,16 +79,11 @@ class LogBuffer:
 
     def state_dict(self) -> dict[str, npt.NDArray[Any]]:
         """Returns the numbers and tensors that wait to be shown, as `columns` does."""
-        plain = torch.Tensor | float | int | np.ndarray
-        told = {
-            name: [result[name] for result in self._results if name in result]
-            for name in self.names
-        }
-        return {
-            name: _array(values)
-            for name, values in told.items()
-            if values and isinstance(values[0], plain)
-        }
+        kept = {}
+        for name, values in self._told().items():
+            with contextlib.suppress(SchemaError):
+                kept[name] = _array(name, values)
+        return kept
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restores what `state_dict` returned."""
@@ -70,23 +96,46 @@ class LogBuffer:
     def clear(self) -> None:
         """Forgets the results."""
         self._results.clear()
+        self.histograms = {}
 
     def __len__(self) -> int:
         return len(self._results)
 
 
-def _array(values: list[Any]) -> npt.NDArray[Any]:
+def _array(name: str, values: list[Any]) -> npt.NDArray[np.float64]:
     """Returns one number per update; tensors are fetched from their device together."""
-    kinds = {value.__class__ for value in values}
-    if kinds <= {float, int, np.ndarray}:
-        return np.asarray(values, np.float64).reshape(len(values), -1).mean(1)
-    if kinds != {torch.Tensor}:  # restored numbers before tensors
-        restored = [value for value in values if isinstance(value, float)]
-        return np.concatenate([np.array(restored), _array(values[len(restored) :])])
-    if any(value.shape != values[0].shape for value in values):
-        values = [value.float().mean() for value in values]
-    stacked = torch.stack(values).detach().cpu().numpy()
-    return stacked.reshape(len(values), -1).mean(1, dtype=np.float64)
+    tensors = [value for value in values if isinstance(value, torch.Tensor)]
+    if len(tensors) == len(values):
+        return _fetched(tensors)
+    if tensors:  # as after a resume: restored numbers, then tensors
+        fetched = iter(_fetched(tensors))
+        return np.array([
+            next(fetched) if isinstance(value, torch.Tensor) else _mean(name, value)
+            for value in values
+        ])  # fmt: skip
+    if {value.__class__ for value in values} <= {float, int}:
+        return np.array(values, np.float64)
+    return np.array([_mean(name, value) for value in values])
+
+
+def _fetched(tensors: list[torch.Tensor]) -> npt.NDArray[np.float64]:
+    """Returns the mean of each tensor."""
+    first = tensors[0]
+    if any(each.shape != first.shape or each.device != first.device for each in tensors):
+        tensors = [each.float().mean().cpu() for each in tensors]
+    stacked = torch.stack(tensors).detach().cpu().numpy()
+    return stacked.reshape(len(tensors), -1).mean(1, dtype=np.float64)
+
+
+def _mean(name: str, value: Any) -> float:
+    """Returns a number, or the mean of several."""
+    try:
+        return float(np.mean(np.asarray(value, np.float64)))
+    except (TypeError, ValueError) as error:
+        raise SchemaError(
+            f"the monitored variable '{name}' is a {type(value).__name__}, not a number",
+            hint="leave it out of monitor_vars",
+        ) from error
 
 
 def finite_mean(numbers: npt.NDArray[Any]) -> float:

@@ -58,6 +58,9 @@ class DQNConfig(PolicyConfig):
 
     on_policy: bool = option(False, "learn only from data of the present policy")
     model: Any = component("model", default="dqn", help="the Q network")
+    action_start: int | tuple[int, ...] = option(
+        0, "least action, or one for each head; taken from the environment"
+    )
     learn: DQNLearnConfig = section(DQNLearnConfig)
     collect: DQNCollectConfig = section(DQNCollectConfig)
     other: DQNOtherConfig = section(DQNOtherConfig)
@@ -74,11 +77,16 @@ class DQNConfig(PolicyConfig):
         Raises:
             ConfigError: the actions are not discrete.
         """
-        from dicore_plugins.policies.spaces import discrete_shape, observation_options
+        from dicore_plugins.policies.spaces import (
+            action_start,
+            discrete_shape,
+            observation_options,
+        )
 
         return {
             **observation_options(observation_space),
             "model.action_shape": discrete_shape(action_space, algorithm=self.type or "dqn"),
+            "action_start": action_start(action_space),
         }
 
     def check(self) -> Any:

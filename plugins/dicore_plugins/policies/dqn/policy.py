@@ -10,8 +10,11 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import torch
 
 from dicore.data import Batch, EnvBatch
@@ -37,6 +40,12 @@ class DQNPolicy(Policy):
     def _create_model(self) -> Any:
         with torch_stream("model"):
             return create_model(self._cfg.model)
+
+    @cached_property
+    def _least(self) -> npt.NDArray[np.int64] | None:
+        """The least action, int64 [] or [H]; None where it is 0."""
+        least = np.asarray(self._cfg.action_start, np.int64)
+        return least if least.any() else None
 
     # ---- learn
 
@@ -73,7 +82,7 @@ class DQNPolicy(Policy):
         target = self._target(batch)
         loss, td_error = nstep_td_error(
             q_values(self._model, batch["obs"]),
-            batch["action"],
+            self._number(batch["action"]),
             target,
             batch.get("weight", batch.get("IS")),
             learn.criterion,
@@ -104,6 +113,12 @@ class DQNPolicy(Policy):
                 dqn_td_target(head, batch["reward"], done, gamma, chooser)
                 for head, chooser in zip(next_q, online, strict=True)
             ]
+
+    def _number(self, action: torch.Tensor) -> torch.Tensor:
+        """Counts actions int64 [B] or [B, H] from the least."""
+        if self._least is None:
+            return action
+        return action - torch.from_numpy(self._least).to(action.device)
 
     def _update_target(self) -> None:
         learn = self._cfg.learn
@@ -161,11 +176,17 @@ class DQNPolicy(Policy):
         batch = EnvBatch.of(obs)
         eps = self._cfg.other.eps.end if eps is None else eps
         output = self._collect_model.forward(batch.value, eps=eps, env_id=batch.env_id)
-        return batch.with_value(output)
+        return batch.with_value(self._as_the_env_counts(output))
 
     def _forward_eval(self, obs: Mapping[int, Any]) -> EnvBatch[Any]:
         batch = EnvBatch.of(obs)
-        return batch.with_value(self._eval_model.forward(batch.value))
+        return batch.with_value(self._as_the_env_counts(self._eval_model.forward(batch.value)))
+
+    def _as_the_env_counts(self, output: dict[str, Any]) -> dict[str, Any]:
+        """Adds the least action of the space to the numbers that were chosen."""
+        if self._least is None:
+            return output
+        return {**output, "action": output["action"] + self._least}
 
     def _get_train_sample(self, trajectory: Batch) -> Batch:
         """Turns a block [T, N, ...] into samples; with nstep = n, the last n - 1 steps only bridge.

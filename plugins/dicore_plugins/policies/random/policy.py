@@ -11,6 +11,7 @@ from dicore.config.sections import PolicyConfig
 from dicore.data import Batch, EnvBatch
 from dicore.errors import UsageError
 from dicore.run.rng import stream
+from dicore_plugins.env_managers.actions import draw_actions
 from dicore_plugins.functional.samples import flatten_time
 from dicore_plugins.policies.attributes import fact
 from dicore_plugins.policies.base import Policy
@@ -82,21 +83,14 @@ class RandomPolicy(Policy):
         """There is no model to load."""
 
 
-def draw(space: Any, count: int, rng: np.random.Generator) -> np.ndarray[Any, Any]:
-    """Draws `count` legal actions: int64 [K] or [K, H] for discrete spaces, floats for boxes.
+def draw(space: Any, count: int, rng: np.random.Generator) -> Any:
+    """Draws `count` legal actions, as `draw_actions` does; those to be counted are int64.
 
     Raises:
-        UsageError: the space is neither Discrete, MultiDiscrete, MultiBinary nor Box.
+        UsageError: the space is not made of numbers.
     """
     name = type(space).__name__
-    if name == "Discrete":
-        return rng.integers(space.start, space.start + space.n, count)
-    if name == "MultiDiscrete":
-        return rng.integers(space.start, space.start + space.nvec, (count, *space.nvec.shape))
-    if name == "MultiBinary":
-        return rng.integers(0, 2, (count, *space.shape), dtype=np.int8)
-    if name == "Box":
-        low = np.where(np.isfinite(space.low), space.low, -1.0)
-        high = np.where(np.isfinite(space.high), space.high, np.maximum(low + 2.0, 1.0))
-        return rng.uniform(low, high, (count, *space.shape)).astype(space.dtype)
-    raise UsageError(f"random actions of {space} are not known", hint="write a policy for it")
+    if name not in ("Discrete", "MultiDiscrete", "MultiBinary", "Box", "Dict", "Tuple"):
+        raise UsageError(f"random actions of {space} are not known", hint="write a policy for it")
+    drawn = draw_actions(space, count, rng)
+    return drawn.astype(np.int64) if name.startswith("Multi") else drawn
