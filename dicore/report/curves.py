@@ -5,7 +5,6 @@ Shapes: R runs of a group, P points of one run, G points of the grid.
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,11 +14,23 @@ from typing import Any, Final, Literal
 import numpy as np
 import numpy.typing as npt
 
+from dicore.config.exact import loads
 from dicore.errors import UsageError
 from dicore.run.folder import RunFolder
 from dicore.run.metrics import RESERVED, read_metrics
 
-__all__ = ["AXES", "TAG", "Axis", "Band", "Curve", "Group", "find_runs", "group_runs", "read_curve"]
+__all__ = [
+    "AXES",
+    "TAG",
+    "Axis",
+    "Band",
+    "Curve",
+    "Group",
+    "find_runs",
+    "goal_of",
+    "group_runs",
+    "read_curve",
+]
 
 Axis = Literal["env_step", "train_iter", "wall"]
 Band = Literal["std", "minmax", "none"]
@@ -161,6 +172,12 @@ def group_runs(curves: Sequence[Curve], by: str | None = None) -> list[Group]:
     return [Group(label, members) for label, members in groups.items()]
 
 
+def goal_of(curve: Curve) -> float | None:
+    """Returns the mean return that ends the run of a curve; None where none does."""
+    goal = _value(curve.config, "env.stop_value")
+    return goal if isinstance(goal, int | float) and math.isfinite(goal) else None
+
+
 def _label(curve: Curve, by: str | None) -> str:
     if by == "run":
         return str(curve.folder)
@@ -180,7 +197,7 @@ def _value(tree: Any, path: str) -> Any:
 
 def _json(file: Path) -> dict[str, Any]:
     try:
-        content = json.loads(file.read_bytes())
+        content = loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise UsageError(f"{file}: cannot be read: {error}") from None
     return content if isinstance(content, dict) else {}

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from dicore.errors import UsageError
-from dicore.report.curves import AXES, TAG, Axis, Band, Group, group_runs
+from dicore.report.curves import AXES, TAG, Axis, Band, Group, goal_of, group_runs
 from dicore.run.atomic import write_file
 
 if TYPE_CHECKING:
@@ -105,18 +105,9 @@ def _draw_group(axes: Axes, group: Group, color: str, band: Band) -> None:
 
 def _mark_goal(axes: Axes, groups: Sequence[Group], tag: str) -> None:
     """Draws the stop value, if all the runs have the same."""
-    values = (
-        {
-            curve.config.get("env", {}).get("stop_value") if curve.config else None
-            for group in groups
-            for curve in group.curves
-        }
-        - {None}
-        if tag == TAG
-        else set()
-    )
-    goal: Any = values.pop() if len(values) == 1 else None
-    if isinstance(goal, int | float):
+    goals = [goal_of(curve) for group in groups for curve in group.curves]
+    goal = goals[0]
+    if tag == TAG and goal is not None and all(each == goal for each in goals):
         label = f"stop value {goal:g}"
         axes.axhline(goal, color="#888888", linestyle=(0, (2, 2)), linewidth=1, label=label)
 

@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dicore.cli import main
+from dicore.config.exact import dumps
 from dicore.errors import UsageError
 from dicore.report.curves import TAG, Curve, Group, find_runs, group_runs, read_curve
 
@@ -25,7 +26,7 @@ def make_run(
 ) -> Path:
     (folder / "log").mkdir(parents=True)
     content = {"dicore": "0", "config": {**CONFIG, **config}}
-    (folder / "config.json").write_text(json.dumps(content))
+    (folder / "config.json").write_text(dumps(content))
     (folder / "run.json").write_text(json.dumps({"result": {"stop": stop} if points else None}))
     lines = [
         json.dumps({"step": step, "train_iter": step // 2, "time": step / 100, TAG: value})
@@ -153,6 +154,19 @@ def test_a_picture_says_what_it_shows(tmp_path: Path, capfd: pytest.CaptureFixtu
         plot(tmp_path, "-o", tmp_path / f"curves.{ending}", "-q")
     assert (tmp_path / "curves.png").read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
     assert (tmp_path / "curves.pdf").read_bytes()[:5] == b"%PDF-"
+
+
+@pytest.mark.parametrize("values", [(float("inf"),), (475.0, 195.0), (475.0, float("inf"))])
+def test_a_picture_of_runs_without_one_goal_has_no_line_for_it(
+    tmp_path: Path, values: tuple[float, ...]
+) -> None:
+    for number, value in enumerate(values):
+        env = {"type": "cartpole", "stop_value": value}
+        make_run(tmp_path / str(number), [(0, 9.0), (100, 90.0)], env=env)
+    out = tmp_path / "x.svg"
+    assert main(["plot", str(tmp_path), "-o", str(out)]) == 0
+    assert "dqn on cartpole" in out.read_text()
+    assert "stop value" not in out.read_text()
 
 
 def test_a_picture_shows_the_curves(tmp_path: Path) -> None:
