@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -107,9 +108,10 @@ def _preset(name: str, request: TrainRequest) -> Compiled:
     try:
         dicore_registry.default().find("preset", name)
     except UnknownComponentError as error:
-        raise UsageError(
-            f"{name}: neither a file, a run nor a preset", hint=error.message
-        ) from None
+        hint = error.message
+        if Path(name).exists() or "/" in name or os.sep in name:
+            hint = "a run is a folder with a config.json; a file ends in .py, .yaml, .toml or .json"
+        raise UsageError(f"{name}: neither a file, a run nor a preset", hint=hint) from None
     return compile_config(
         preset=name,
         overrides=list(request.overrides),

@@ -25,7 +25,7 @@ SPACES = "spaces"
 def bind(compiled: Compiled, observation_space: Any, action_space: Any) -> Compiled:
     """Fills in what the policy derives from the spaces, and checks that it fits them.
 
-    Values that somebody gave stay (None is no value); so does everything in `compiled`.
+    Values that somebody gave stay (None is no value), if they may; see `fixed_by_spaces`.
 
     Args:
         compiled: What `compile_config` returned.
@@ -33,7 +33,8 @@ def bind(compiled: Compiled, observation_space: Any, action_space: Any) -> Compi
         action_space: Of one environment.
 
     Raises:
-        ConfigError: the algorithm does not fit the environment, or the values do not go together.
+        ConfigError: the algorithm does not fit the environment, or values do not go together, or
+            contradict the spaces.
     """
     cfg, origin = compiled.cfg, dict(compiled.origin)
     problems = Problems(places={path: said for path, said in origin.items() if is_place(said)})
@@ -49,8 +50,13 @@ def _fill(
     cfg: RunConfig, path: str, value: Any, origin: dict[str, str], problems: Problems
 ) -> RunConfig:
     silent = origin.get(path, DEFAULT).startswith((DEFAULT, FOLLOWS, SPACES))
-    if not silent and lookup(cfg, path) is not None:
-        return cfg  # a config that was saved before it was bound says None
+    given = None if silent else lookup(cfg, path)
+    if given is not None:  # a config that was saved before it was bound says None
+        fixed = path.removeprefix("policy.") in cfg.policy.fixed_by_spaces
+        if fixed and _shape(given) != _shape(value):
+            problems.add(path, f"expected {value!r}, as the environment has, got {given!r}")
+            problems.hints.append("what follows from the environment need not be given")
+        return cfg
     *above, name = path.split(".")
     section: Any = cfg
     for key in above:
@@ -73,3 +79,10 @@ def _fill(
         return cfg
     origin[path] = SPACES
     return replace(cfg, tuple(path.split(".")), converted)
+
+
+def _shape(value: Any) -> Any:
+    """Writes a shape of one side as its number, any other as a tuple."""
+    if not isinstance(value, list | tuple):
+        return value
+    return value[0] if len(value) == 1 else tuple(value)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Annotated, Any, Literal, TypeVar, Union
 
-__all__ = ["Mismatch", "convert", "got", "is_leaf_type", "kin", "type_name"]
+__all__ = ["Mismatch", "convert", "got", "is_leaf_type", "kin", "shortened", "type_name"]
 
 _FLOAT_TEXT = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?|[-+]?\.?inf", re.IGNORECASE)
 _LISTS = (list, tuple)
@@ -56,10 +56,16 @@ def got(value: Any) -> str:
     """Words a value for a message: `str 'apple'`, `None`."""
     if value is None:
         return "None"
-    text = repr(value)
-    if len(text) > _LONGEST_REPR:
-        text = f"{text[:_LONGEST_REPR]}..."
-    return f"{type(value).__name__} {text}"
+    return f"{type(value).__name__} {shortened(value)}"
+
+
+def shortened(value: Any) -> str:
+    """Returns the `repr` of a value, cut where it is too long for a line."""
+    try:
+        text = repr(value)
+    except ValueError:  # more digits than Python writes
+        return "a number too long to write"
+    return f"{text[:_LONGEST_REPR]}..." if len(text) > _LONGEST_REPR else text
 
 
 def type_name(hint: Any) -> str:

@@ -107,7 +107,8 @@ def _add(named: dict[str, list[Node]], node: Node, path: str, problems: Problems
     known = list(named)
     for name, value in node.value.items():
         at = join(path, name)
-        close = nearest(name, known, ()) if known and name not in named else None
+        is_new = known and name not in named and not _says_type(value)
+        close = nearest(name, known, ()) if is_new else None
         if name in _RESERVED or name.startswith("_"):
             problems.add(at, f"'{name}' cannot be the name of a component", node.layer)
         elif close:
@@ -116,6 +117,10 @@ def _add(named: dict[str, list[Node]], node: Node, path: str, problems: Problems
             named.pop(name, None)
         else:
             named.setdefault(name, []).append(replace(node, value=value))
+
+
+def _says_type(value: Any) -> bool:
+    return isinstance(value, str | type) or (isinstance(value, Mapping) and "type" in value)
 
 
 def _holds_names(value: Mapping[Any, Any], is_component: Callable[[str], bool]) -> bool:

@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from dicore.config.leaf import shortened
 from dicore.config.plain import plain
 from dicore.config.problems import Problems
 from dicore.config.secrets import is_secret
@@ -53,7 +54,7 @@ def parse_override(text: str) -> tuple[str, Any]:
     try:
         return path, parse_value(value.strip())
     except ValueError as error:
-        said = "it" if is_secret(path) else repr(value.strip())
+        said = "it" if is_secret(path) else shortened(value.strip())
         raise ConfigError(f"{path}: cannot read {said}: {error}") from error
 
 

@@ -13,11 +13,15 @@ In YAML, TOML and JSON `cpanel` is a section at the top, and a value refers to a
 
 from __future__ import annotations
 
+import importlib.util
+import json
+import re
 import runpy
 import tomllib
 import traceback
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -34,6 +38,8 @@ __all__ = ["ConfigFile", "is_config", "is_record", "read_config", "read_file"]
 Pair = tuple[dict[str, Any], dict[str, Any]]
 
 _RECORD = "config.json"
+_LINE = re.compile(r"line (\d+), column \d+")
+_MODULE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +52,7 @@ class ConfigFile:
         lines: Where each key stands.
         cpanel: The knobs as they were turned; None for a file without a control panel.
         record: All of a `config.json` that a run wrote; None for any other file.
+        name: What messages call the file.
     """
 
     main: dict[str, Any]
@@ -53,6 +60,7 @@ class ConfigFile:
     lines: Lines = field(default_factory=Lines)
     cpanel: dict[str, Any] | None = None
     record: Mapping[str, Any] | None = None
+    name: str = ""
 
 
 def read_config(path: str | PathLike[str], cpanel: Mapping[str, Any] | None = None) -> Pair:
@@ -61,8 +69,8 @@ def read_config(path: str | PathLike[str], cpanel: Mapping[str, Any] | None = No
     Args:
         path: A `.py` file holding both dicts (or one pair `X_config`, `X_create_config`, or
             `cpanel` and `gen_params`); or one tree in `.yaml`, `.yml`, `.toml` or `.json`, whose
-            create_config may be missing; or the folder of a run, whose `config.json` is read. A
-            Python file is run, so name only files that you trust.
+            create_config may be missing; or the folder of a run, whose `config.json` is read; or
+            the name of a module (`package.module`). Python is run, so name only what you trust.
         cpanel: Knobs to turn.
 
     Returns:
@@ -84,8 +92,15 @@ def read_file(path: str | PathLike[str], cpanel: Mapping[str, Any] | None = None
     file = Path(path).expanduser()
     if (file / _RECORD).is_file():
         file = file / _RECORD
+        path = Path(path) / _RECORD
     if not file.is_file():
+        if (module := _module_file(path)) is not None:
+            return replace(_python(module, str(path), cpanel, str(path)), name=str(module))
         raise ConfigError(f"{path}: no such config file", hint=f"looked in {Path.cwd()}")
+    return replace(_read(file, path, cpanel), name=str(path))
+
+
+def _read(file: Path, path: str | PathLike[str], cpanel: Mapping[str, Any] | None) -> ConfigFile:
     suffix = file.suffix.lower()
     if suffix == ".py":
         return _python(file, str(path), cpanel)
@@ -107,9 +122,23 @@ def read_file(path: str | PathLike[str], cpanel: Mapping[str, Any] | None = None
 
 
 def is_config(path: str | PathLike[str]) -> bool:
-    """Says whether there is a file at a path, or the folder of a run."""
+    """Says whether a path is that of a file or of a run's folder, or names a Python module."""
     file = Path(path).expanduser()
-    return file.is_file() or (file / _RECORD).is_file()
+    is_file = file.is_file() or (file / _RECORD).is_file()
+    return is_file or _module_file(path) is not None
+
+
+def _module_file(path: str | PathLike[str]) -> Path | None:
+    """Returns the file of a module (`package.module`); its package is imported to find it."""
+    name = str(path)
+    if _MODULE.fullmatch(name) is None or Path(name).suffix.lower() in (".py", *_READERS):
+        return None
+    try:
+        spec = importlib.util.find_spec(name)
+    except Exception:  # a package that cannot be imported has no module to read
+        return None
+    origin = spec.origin if spec is not None else None
+    return Path(origin) if origin is not None and origin.endswith(".py") else None
 
 
 class _TextError(ConfigError):
@@ -172,8 +201,11 @@ def _below(lines: Mapping[str, int], key: str) -> dict[str, int]:
     }
 
 
-def _python(file: Path, said: str, wanted: Mapping[str, Any] | None) -> ConfigFile:
-    names = _run(file, lambda: runpy.run_path(str(file), run_name="dicore_config_file"))
+def _python(
+    file: Path, said: str, wanted: Mapping[str, Any] | None, module: str = ""
+) -> ConfigFile:
+    run = partial(runpy.run_module, module) if module else partial(runpy.run_path, str(file))
+    names = _run(file, lambda: run(run_name="dicore_config_file"))
     text = _text(file)
     panel = None
     maker = names.get("gen_params")
@@ -203,10 +235,11 @@ def _run(file: Path, run: Callable[[], Any]) -> Any:
     except (Exception, SystemExit) as error:
         frames = traceback.extract_tb(error.__traceback__)
         line = next((f.lineno for f in reversed(frames) if f.filename == str(file)), None)
-        if isinstance(error, SyntaxError):
-            line = error.lineno
+        said = str(error)
+        if isinstance(error, SyntaxError) and (error.filename == str(file) or line is None):
+            line, said = error.lineno, error.msg
         place = f"{file}:{line}" if line else str(file)
-        raise ConfigError(f"{place}: {type(error).__name__}: {error}") from error
+        raise ConfigError(f"{place}: {type(error).__name__}: {said}") from error
 
 
 def _yaml(text: str) -> tuple[Any, dict[str, int]]:
@@ -230,11 +263,22 @@ def _yaml(text: str) -> tuple[Any, dict[str, int]]:
 
 
 def _toml(text: str) -> tuple[Any, dict[str, int]]:
-    return tomllib.loads(text), toml_lines(text)
+    try:
+        return tomllib.loads(text), toml_lines(text)
+    except tomllib.TOMLDecodeError as error:
+        said, place, where = str(error).partition(" (at ")
+        line = _LINE.search(where)
+        if line is None:  # "(at end of document)", or none
+            count = text.rstrip().count("\n") + 1
+            raise _TextError(f"{count}: {said}: the file ends here" if place else said) from error
+        raise _TextError(f"{line[1]}: {said}") from error
 
 
 def _json(text: str) -> tuple[Any, dict[str, int]]:
-    return loads(text), json_lines(text)
+    try:
+        return loads(text), json_lines(text)
+    except json.JSONDecodeError as error:
+        raise _TextError(f"{error.lineno}: {error.msg}, in column {error.colno}") from error
 
 
 def _text(file: Path) -> str:

@@ -78,7 +78,7 @@ class LearnConfig(Section):
 
     batch_size: int = option(64, "rows in one update", ge=1)
     update_per_collect: int = option(1, "updates after each collect", ge=1)
-    learning_rate: float = option(1e-3, "step size of the optimizer", gt=0)
+    learning_rate: float = option(1e-3, "step size of the optimizer", gt=0, lt=float("inf"))
     ignore_done: bool = option(False, "bootstrap over terminations too")
     resume_training: bool = option(False, "keep counting from the loaded checkpoint's iteration")
     learner: ComponentConfig = component("learner", help="drives the updates and their hooks")
@@ -118,6 +118,8 @@ class PolicyConfig(ComponentConfig):
 
     learns: ClassVar[bool] = True
     """Whether there is anything to train; a random policy says False."""
+    fixed_by_spaces: ClassVar[tuple[str, ...]] = ("model.obs_shape", "model.action_shape")
+    """Which of the values that `bind` derives nobody may give otherwise."""
 
     on_policy: bool = option(REQUIRED, "learn only from data of the present policy")
     cuda: bool = option(False, "learn on the first CUDA device")

@@ -17,6 +17,9 @@ from dicore.errors import ConfigError, ConfigWarning, RegistryError, UnknownComp
 
 __all__ = ["Choice", "Node", "RegistryView", "Slots"]
 
+_NAMELESS = object()
+"""Stands for the name of a class that has none."""
+
 
 class RegistryView(Protocol):
     """What config needs of a registry."""
@@ -119,8 +122,7 @@ class Slots:
             if name is None:
                 said = f"{kind} class {wanted.__qualname__} has no name that a config can hold"
                 self.problems.add(join(path, "type"), f"{said}; register it", node.layer)
-                name = ""
-            return replace(node, value={**node.value, "type": name})
+            return replace(node, value={**node.value, "type": name or _NAMELESS})
         if wanted is None:
             return replace(node, value={k: v for k, v in node.value.items() if k != "type"})
         if kind != "env" or not isinstance(wanted, str):
@@ -182,14 +184,14 @@ class Slots:
         self, kind: str, path: str, wanted: Any, nodes: list[Node], said_by: Layer
     ) -> Choice | None:
         where = join(path, "type")
-        if not isinstance(wanted, str):
+        if wanted is _NAMELESS:
+            return None  # noted already
+        if not isinstance(wanted, str) or not wanted:
             self.problems.add(where, f"expected a name, got {wanted!r}", said_by)
             return None
         if self.names_only and ":" in wanted:
             self.problems.add(where, f"{wanted!r} runs code of a file; only names here", said_by)
             return None
-        if not wanted:
-            return None  # a class without a name: noted already
         imports = [(node, name) for node in nodes for name in _import_names(node)]
         try:
             resolved = self._resolve(kind, wanted, where, imports)

@@ -107,7 +107,8 @@ class Sources:
             main, name = saved_tree(main, redact=False), "compiled config"
         if file is None:
             return _layer(name, main, create, problems)
-        lines = file.lines if isinstance(self.main, str | PathLike) else None
+        is_path = isinstance(self.main, str | PathLike)
+        name, lines = (file.name, file.lines) if is_path else (name, None)
         return _layer(name, [file.main, file.create], create, problems, lines)
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from dicore.config import bind, flatten
+from dicore.config import bind, flatten, write_config
 from dicore.errors import ConfigError
 from tests.core.config import toy_parts as toy
 
@@ -18,9 +19,30 @@ def test_silent_values_are_filled_and_given_ones_stay(build: Any) -> None:
     assert bound.policy.model.obs_shape == 4
     assert bound.origin["policy.model.obs_shape"] == "spaces"
     assert flatten(compiled.cfg) == before
-    given = bind(build(overrides=["policy.model.obs_shape=[3,84,84]"]), 4, "discrete")
-    assert given.policy.model.obs_shape == (3, 84, 84)
+    given = bind(build(overrides=["policy.model.obs_shape=[4]"]), 4, "discrete")
+    assert given.policy.model.obs_shape == (4,)
     assert given.origin["policy.model.obs_shape"] == "command line"
+
+
+@pytest.mark.parametrize(
+    ("said", "observation"), [("[3,84,84]", 4), ("5", 4), ("[4]", (4, 4)), ("4", (4, 4))]
+)
+def test_a_shape_that_contradicts_the_environment_is_refused(
+    build: Any, said: str, observation: Any
+) -> None:
+    compiled = build(overrides=[f"policy.model.obs_shape={said}"])
+    with pytest.raises(ConfigError) as caught:
+        bind(compiled, observation, "discrete")
+    (problem,) = caught.value.problems
+    wanted = f"policy.model.obs_shape: expected {observation!r}, as the environment has, got "
+    assert problem.startswith(wanted)
+
+
+def test_a_saved_shape_that_contradicts_is_told_with_its_line(build: Any, tmp_path: Path) -> None:
+    file = write_config(bind(build(), 4, "discrete"), tmp_path)
+    line = next(n for n, t in enumerate(file.read_text().splitlines(), 1) if '"obs_shape"' in t)
+    with pytest.raises(ConfigError, match=rf"obs_shape: expected 6, .*got 4 \({file}:{line}\)"):
+        bind(build(tmp_path), 6, "discrete")
 
 
 def test_what_follows_a_filled_value_follows_it(build: Any) -> None:

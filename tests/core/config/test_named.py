@@ -72,6 +72,13 @@ def test_one_type_above_several_and_several_above_one(build: Any) -> None:
     assert both.policy.other.replay_buffer.keys() == ("demo",)
 
 
+@pytest.mark.parametrize("said", ["replay_buffer.demo2=ring", "replay_buffer.demo2.type=ring"])
+def test_one_more_of_a_similar_name_says_its_type(build: Any, said: str) -> None:
+    more = build(other(TWO), overrides=[said]).policy.other.replay_buffer
+    assert more.keys() == ("agent", "demo", "demo2")
+    assert more.demo2 == toy.RingConfig(type="ring")
+
+
 @pytest.mark.parametrize("form", [JSON, TOTAL, FORMATTED])
 def test_they_survive_every_form_and_a_process_border(
     build: Any, tmp_path: Path, form: str

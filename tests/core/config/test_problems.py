@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
@@ -44,6 +45,9 @@ def toy(**policy: Any) -> dict[str, Any]:
             toy(model={"widht": 3}),
             "policy.model.widht: model 'net' has no option 'widht'; did you mean 'width'?",
         ),
+        ({**least(), "policy": ""}, "policy.type: expected a name, got ''"),
+        (toy(model={"type": 3}), "policy.model.type: expected a name, got 3"),
+        (toy(learn={"learning_rate": inf}), "policy.learn.learning_rate: must be < inf, got inf"),
         (
             {**least(), "polcy": {}},
             "polcy: the config has no option 'polcy'; did you mean 'policy'?",
@@ -79,7 +83,6 @@ def toy(**policy: Any) -> dict[str, Any]:
         ),
         (toy(learn=3), "policy.learn: expected a section, got int 3"),
         (toy(model=3), "policy.model: expected a name or a section, got int 3"),
-        (toy(model={"type": 3}), "policy.model.type: expected a name, got 3"),
         ({**least(), "policy": "toyy"}, "policy.type: no policy named 'toyy'; did you mean 'toy'?"),
         ({**least(), "env": "toy"}, "env.type: no env named 'toy'; 'toy' is a policy"),
         (

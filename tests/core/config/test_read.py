@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dicore.config import read_config
+from dicore.config import is_config, read_config
 from dicore.errors import ConfigError
 
 PYTHON = """
@@ -57,6 +57,40 @@ def test_a_relative_path_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert caught.value.hint == f"looked in {tmp_path}"
 
 
+def test_a_module_is_read_by_its_name(
+    build: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """E22: the module form; its file is named in messages, and it may import its neighbours."""
+    package = tmp_path / "read_me_package"
+    package.mkdir()
+    write(package, "__init__.py", "")
+    write(package, "amount.py", "NSTEP = 5\n")
+    text = PYTHON.format(main="main_config", create="create_config")
+    text = text.replace("nstep=2", "nstep=NSTEP", 1)
+    file = write(package, "pole.py", f"from read_me_package.amount import NSTEP{text}")
+    monkeypatch.syspath_prepend(tmp_path)
+    compiled = build("read_me_package.pole")
+    assert compiled.policy.nstep == 5
+    assert compiled.origin["policy.nstep"] == f"{file}:3"
+    assert is_config("read_me_package.pole")
+    for name in ("read_me_package.pol", "no_such_package.pole", "read_me_package.yaml", "pole"):
+        assert not is_config(name)
+        with pytest.raises(ConfigError, match="no such config file"):
+            read_config(name)
+
+
+def test_an_error_in_what_a_file_imports_points_to_the_import(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path, "broken_neighbour.py", "x = (")
+    file = write(tmp_path, "c.py", "\nimport broken_neighbour\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(ConfigError) as caught:
+        read_config(file)
+    assert caught.value.message.startswith(f"{file}:2: SyntaxError: ")
+    assert "broken_neighbour.py, line 1" in caught.value.message
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
@@ -68,7 +102,7 @@ def test_a_relative_path_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         ),
         ("main_config = 3\ncreate_config = {}", "'main_config' is missing"),
         ("x = 1\ny = 1 / 0", ":2: ZeroDivisionError: division by zero"),
-        ("x = (", ":1: SyntaxError: "),
+        ("x = (", ":1: SyntaxError: '(' was never closed"),
         ("import sys\nsys.exit(3)", ":2: SystemExit: 3"),
         ("import no_such_module_here", ":1: ModuleNotFoundError: "),
     ],
@@ -138,6 +172,26 @@ def test_what_cannot_be_read_is_told_with_the_file(
     assert caught.value.message.startswith(str(file))
     with pytest.raises(ConfigError, match=name):
         build(file)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        ("a.toml", "a = 1\n[b\n", ":2: Expected ']' at the end of a table declaration"),
+        ("a.toml", "a = 1\nb = [1,\n", ":2: Invalid value: the file ends here"),
+        ("a.toml", "a = 1\na.b = 2\n", ":2: Cannot overwrite a value"),
+        ("a.json", '{\n"a": 1,\n"b": }', ":3: Expecting value, in column 6"),
+        ("a.yaml", "a: 1\nb: [1\n", ":3: did not find expected ',' or ']'"),
+        ("a.yaml", "a: 1\nb: !!python/name:os.system x\n", ":2: the tag '"),
+    ],
+)
+def test_a_text_with_a_wrong_line_is_told_the_line(
+    tmp_path: Path, name: str, text: str, said: str
+) -> None:
+    file = write(tmp_path, name, text)
+    with pytest.raises(ConfigError) as caught:
+        read_config(file)
+    assert caught.value.message.startswith(f"{file}{said}")
 
 
 def test_text_that_is_not_utf8_is_an_error(tmp_path: Path) -> None:
