@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -12,7 +11,7 @@ from urllib.request import url2pathname
 from dicore.cli.probe import probe
 from dicore.plugins.finding import Finding, Level
 from dicore_registry import LOCAL, Entry, Registry
-from dicore_registry.metadata import Dist
+from dicore_registry.metadata import Dist, everywhere
 
 __all__ = ["check_imports", "check_metadata", "check_statuses"]
 
@@ -78,7 +77,7 @@ def _stale(dist: Dist) -> Iterator[Finding]:
         if group.startswith("dicore")
         for name, value in entries.items()
     }
-    held = {(line.group, line.name, line.value) for line in dist.lines()}
+    held = {(line.group, line.name, line.value) for line in dist.lines}
     hint = f"install it anew: pip install -e {_folder(dist)}"
     for group, name, _ in sorted({each for each in wanted if each not in held}):
         text = f"its pyproject.toml declares {group}: {name}, its installation does not"
@@ -124,10 +123,9 @@ def _declared(project: dict[str, Any]) -> dict[str, dict[str, str]]:
 def _twice(names: Iterable[str]) -> Iterator[Finding]:
     """Tells packages of ours that stand on the path more than once in different versions."""
     found: dict[str, dict[str, str]] = {}
-    for source in importlib.metadata.distributions():
-        dist = Dist(source)
+    for dist in everywhere():
         if dist.name in names:
-            place = str(Path(getattr(source, "_path", dist.version)).resolve())
+            place = str(Path(dist.place or dist.version).resolve())
             found.setdefault(dist.name, {})[place] = dist.version
     for name, places in sorted(found.items()):
         if len(places) > 1:

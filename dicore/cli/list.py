@@ -7,7 +7,6 @@ import gc
 import re
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
 
 import click
 
@@ -109,8 +108,7 @@ def _loaded(entries: Sequence[Entry]) -> list[Entry]:
     }
     outcomes = probe([entry.target for entry in entries if entry in asked], torch=True)
     return [
-        replace(
-            entry,
+        entry._replace(
             status="broken",
             reason=f"{entry.label} failed to import {entry.module}: {outcomes[entry.target].error}",
         )

@@ -6,7 +6,7 @@ import contextlib
 import inspect
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -115,7 +115,7 @@ def _describe(registry: Registry, facts: _Facts, target: Any) -> None:
     elif isinstance(target, click.Command):
         facts.doc = inspect.cleandoc(target.help or "")
     elif isinstance(target, Kind):
-        facts.tree = asdict(target)
+        facts.tree = target._asdict()
     elif isinstance(target, Mapping):
         facts.tree = dict(target)
     else:

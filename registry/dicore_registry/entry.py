@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
 Status = Literal[
     "ok",
@@ -50,8 +49,7 @@ def family(name: str) -> tuple[str, int | None]:
     return (match[1], int(match[2])) if match else (name, None)
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(NamedTuple):
     """One component as its distribution declares it.
 
     Args:
@@ -104,8 +102,7 @@ class Entry:
         return f"{self.dist} {self.version}".rstrip()
 
 
-@dataclass(frozen=True, slots=True)
-class Resolved:
+class Resolved(NamedTuple):
     """A component found and imported, ready to be configured.
 
     Args:

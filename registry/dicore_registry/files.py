@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import warnings
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from dicore_registry import explain
 from dicore_registry.entry import LOCAL, Entry
 from dicore_registry.errors import DicoreError, PluginWarning
 from dicore_registry.importing import import_file
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def load(path: Path) -> Entry | None:

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import os
 import re
 import sys
 from functools import partial
-from importlib.machinery import ModuleSpec
-from pathlib import Path
-from types import ModuleType
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from dicore_registry import explain
 from dicore_registry.entry import Resolved
 from dicore_registry.errors import UnknownComponentError
 from dicore_registry.nearest import nearest
+
+if TYPE_CHECKING:
+    from importlib.machinery import ModuleSpec
+    from pathlib import Path
+    from types import ModuleType
 
 _PRIVATE: Final = "_dicore_file_"
 
@@ -84,7 +87,8 @@ def file_digest(path: str | Path) -> str:
     import hashlib
 
     try:
-        return "sha256:" + hashlib.sha256(Path(path).read_bytes()).hexdigest()
+        with open(path, "rb") as stream:  # noqa: PTH123 - pathlib is slow here
+            return f"sha256:{hashlib.sha256(stream.read()).hexdigest()}"
     except OSError:
         return ""
 
@@ -127,10 +131,10 @@ def resolve_path(kind: str, text: str, where: str) -> Resolved:
 
 def _module(kind: str, text: str, left: str, where: str) -> ModuleType:
     file = left.endswith(".py") or "/" in left or "\\" in left
-    if file and not Path(left).is_file():
-        raise UnknownComponentError(explain.at(where, f"no file '{left}' in {Path.cwd()}"))
+    if file and not os.path.isfile(left):  # noqa: PTH113
+        raise UnknownComponentError(explain.at(where, f"no file '{left}' in {os.getcwd()}"))  # noqa: PTH109
     try:
-        return import_file(Path(left)) if file else importlib.import_module(left)
+        return _file(left) if file else importlib.import_module(left)
     except KeyboardInterrupt:
         raise
     except BaseException as error:
@@ -138,6 +142,12 @@ def _module(kind: str, text: str, left: str, where: str) -> ModuleType:
         if missing and not file and f"{left}.".startswith(f"{missing}."):
             raise UnknownComponentError(explain.at(where, f"no module '{missing}'")) from error
         raise explain.failed(f"{kind} '{text}'", left, error, where) from error
+
+
+def _file(path: str) -> ModuleType:
+    from pathlib import Path
+
+    return import_file(Path(path))
 
 
 def _facts(text: str, module: ModuleType) -> dict[str, Any]:

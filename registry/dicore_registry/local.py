@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import inspect
-from dataclasses import dataclass
-from typing import Any
+import sys
+from typing import Any, NamedTuple
 
 from dicore_registry.entry import LOCAL, Entry, canonical, is_name
 from dicore_registry.errors import PluginConflictError, RegistryError
 from dicore_registry.source import Place
 
 
-@dataclass(frozen=True, slots=True)
-class Local:
+class Local(NamedTuple):
     """A registered object with its declaration."""
 
     entry: Entry
@@ -24,7 +22,9 @@ class Local:
         file, _, line = self.entry.file.rpartition(":")
         doc = self.target.__doc__ or ""
         own = isinstance(self.target, type) or doc != type(self.target).__doc__
-        return Place(file, int(line or 1), inspect.cleandoc(doc) if own else "")
+        from inspect import cleandoc  # late: it is half of what this package costs to import
+
+        return Place(file, int(line or 1), cleandoc(doc) if own else "")
 
 
 def declare(kind: str, name: str, target: Any, file: str) -> Local:
@@ -69,7 +69,5 @@ def taken(new: Local, other: str) -> PluginConflictError:
 
 def caller(depth: int) -> str:
     """Returns `file:line` of the code that called, `depth` frames up."""
-    frame = inspect.currentframe()
-    for _ in range(depth + 1):
-        frame = frame.f_back if frame is not None else None
-    return f"{frame.f_code.co_filename}:{frame.f_lineno}" if frame is not None else ""
+    frame = sys._getframe(depth + 1)  # noqa: SLF001 - `inspect` is slow to import
+    return f"{frame.f_code.co_filename}:{frame.f_lineno}"

@@ -1,21 +1,29 @@
-"""One pass over the installed distributions: what each says of itself, read when asked for."""
+"""One pass over the installed distributions: what each says of itself, read when asked for.
+
+Folders on the path are looked through here: importing `importlib.metadata` costs more than that.
+It is asked for what else there is: zip files, eggs and finders of others.
+"""
 
 from __future__ import annotations
 
-import importlib.metadata
-from collections.abc import Iterable
-from dataclasses import dataclass
+import os
+import sys
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from dicore_registry.requirements import Requirement, dist_name
+
+if TYPE_CHECKING:
+    from importlib.metadata import Distribution
 
 FIRST_PARTY = frozenset({"dicore", "dicore-plugins", "dicore-contrib-envs"})
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
+_ENDINGS: Final = (".dist-info", ".egg-info")
+
+
+class Line(NamedTuple):
     """One line of `entry_points.txt` as it stands there."""
 
     group: str
@@ -27,20 +35,20 @@ class Dist:
     """One installed distribution; each metadata file is read once, when first asked for.
 
     Args:
-        source: What `importlib.metadata` found.
+        source: The path of its `.dist-info` or `.egg-info`, or what `importlib.metadata` found.
     """
 
-    def __init__(self, source: importlib.metadata.Distribution) -> None:
-        self._source = source
-        folder = getattr(source, "_path", None)
-        self._folder = folder if isinstance(folder, Path) else None
+    def __init__(self, source: str | Distribution) -> None:
+        self._source = None if isinstance(source, str) else source
+        place = source if isinstance(source, str) else getattr(source, "_path", None)
+        self.place = os.fspath(place) if isinstance(place, str | os.PathLike) else ""
 
     @cached_property
     def name(self) -> str:
         """The normalised name; of a `.dist-info` folder its name says it without a read."""
-        if self._folder is not None and self._folder.suffix == ".dist-info":
-            return dist_name(self._folder.stem.partition("-")[0])
-        return dist_name((self._headers.get("name") or [""])[0])
+        stem, ending = os.path.splitext(os.path.basename(self.place))  # noqa: PTH119, PTH122
+        said = "" if ending == ".dist-info" else (self._headers.get("name") or [""])[0]
+        return dist_name(said or stem.partition("-")[0])
 
     @cached_property
     def version(self) -> str:
@@ -66,10 +74,9 @@ class Dist:
         try:
             facts = json.loads(self.read("direct_url.json") or "{}")
         except ValueError:
-            facts = None
-        facts = facts if isinstance(facts, dict) else {}
-        origin: dict[str, Any] = {"editable": bool(facts.get("dir_info", {}).get("editable"))}
-        if commit := facts.get("vcs_info", {}).get("commit_id"):
+            facts = {}
+        origin: dict[str, Any] = {"editable": bool(_inside(facts, "dir_info", "editable"))}
+        if commit := _inside(facts, "vcs_info", "commit_id"):
             origin["commit"] = commit
         return origin
 
@@ -78,8 +85,9 @@ class Dist:
         """Whether dicore itself ships it; such a one keeps its names."""
         return self.name in FIRST_PARTY
 
+    @cached_property
     def lines(self) -> list[Line]:
-        """Returns the lines of `entry_points.txt` whose group begins with `dicore`."""
+        """The lines of `entry_points.txt` whose group begins with `dicore`."""
         text = self.read("entry_points.txt")
         found: list[Line] = []
         if "dicore" not in text.lower():
@@ -96,11 +104,11 @@ class Dist:
 
     def read(self, file: str) -> str:
         """Returns the text of a metadata file; "" if there is none or it cannot be read."""
-        if self._folder is None:
+        if self._source is not None and not self.place:
             return self._source.read_text(file) or ""
         try:
             # A plain open: `Distribution.read_text` costs three times as much per file.
-            with open(f"{self._folder}/{file}", encoding="utf-8", errors="replace") as stream:  # noqa: PTH123
+            with open(f"{self.place}/{file}", encoding="utf-8", errors="replace") as stream:  # noqa: PTH123
                 return stream.read()
         except OSError:
             return ""
@@ -117,17 +125,61 @@ class Dist:
         return headers
 
 
-def installed(
-    sources: Iterable[importlib.metadata.Distribution] | None = None,
-) -> dict[str, Dist]:
+def _inside(facts: Any, table: str, key: str) -> Any:
+    """Returns `facts[table][key]`; None where it is not so."""
+    inner = facts.get(table) if isinstance(facts, Mapping) else None
+    return inner.get(key) if isinstance(inner, Mapping) else None
+
+
+def installed(sources: Iterable[Distribution] | None = None) -> dict[str, Dist]:
     """Returns the distributions by normalised name; of two on the path the first counts.
 
     Args:
         sources: What to look at; None for everything that Python finds.
     """
     found: dict[str, Dist] = {}
-    for source in importlib.metadata.distributions() if sources is None else sources:
-        dist = Dist(source)
+    for dist in everywhere() if sources is None else map(Dist, sources):
         if dist.name:
             found.setdefault(dist.name, dist)
     return found
+
+
+def everywhere() -> Iterator[Dist]:
+    """Yields every distribution that Python finds, in the order of the path."""
+    for finder in sys.meta_path:
+        if getattr(finder, "find_distributions", None) is None:
+            continue
+        if getattr(finder, "__module__", "") == "_frozen_importlib_external":
+            for folder in dict.fromkeys(sys.path):
+                yield from _in_folder(folder or ".")
+        else:
+            yield from _of_finder(finder)
+
+
+def _in_folder(folder: str) -> Iterator[Dist]:
+    """Yields what stands in one folder of the path, or in an archive that is there instead."""
+    try:
+        names = os.listdir(folder)  # noqa: PTH208
+    except NotADirectoryError:
+        names = None
+    except OSError:
+        return
+    if names is None or folder.lower().endswith(".egg"):
+        yield from _of_finder(sys.modules["_frozen_importlib_external"].PathFinder, [folder])
+        return
+    # Sorted, since folders are read in no order; the later version of a leftover counts.
+    for name in sorted(names, reverse=True):
+        if name.lower().endswith(_ENDINGS):
+            yield Dist(f"{folder}/{name}")
+
+
+def _of_finder(finder: Any, path: list[str] | None = None) -> Iterator[Dist]:
+    """Yields what a finder finds; one that raises finds nothing more."""
+    from importlib.metadata import DistributionFinder
+
+    about = DistributionFinder.Context
+    context = about() if path is None else about(path=path)
+    try:
+        yield from map(Dist, finder.find_distributions(context))
+    except Exception:  # a hook of somebody else, or an archive that is none
+        return

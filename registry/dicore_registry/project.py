@@ -13,19 +13,20 @@ no-plugins = false                  # true: only what dicore itself ships
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any, Final
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from dicore_registry.entry import canonical
 from dicore_registry.nearest import nearest
 from dicore_registry.requirements import dist_name
 
+if TYPE_CHECKING:
+    from pathlib import Path
+
 _KEYS: Final = ("allow", "deny", "no-plugins", "plugins", "prefer")
 
 
-@dataclass(frozen=True, slots=True)
-class Project:
+class Project(NamedTuple):
     """The settings of one project; all empty where there is none.
 
     Args:
@@ -43,21 +44,24 @@ class Project:
     allow: tuple[str, ...] | None = None
     deny: tuple[str, ...] = ()
     plugins: tuple[Path, ...] = ()
-    prefer: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    prefer: Mapping[tuple[str, str], str] = MappingProxyType({})
     problems: tuple[str, ...] = ()
 
     @classmethod
-    def read(cls, folder: Path) -> Project:
+    def read(cls, folder: Path | str) -> Project:
         """Reads the project of a folder (not of those above it); never raises."""
-        file = folder / "pyproject.toml"
+        place = f"{folder}/pyproject.toml"
         try:
-            text = file.read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError):
+            with open(place, encoding="utf-8") as stream:  # noqa: PTH123 - pathlib is slow here
+                text = stream.read()
+        except (OSError, ValueError):
             return cls()
         if "tool.dicore" not in text and not ("[tool]" in text and "dicore" in text):
             return cls()  # reading TOML takes longer than all the rest
         import tomllib  # late: most folders have nothing to say to us
+        from pathlib import Path
 
+        file = Path(place)
         try:
             table: Any = tomllib.loads(text).get("tool", {}).get("dicore")
         except (tomllib.TOMLDecodeError, AttributeError) as error:

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import os
 import warnings
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
 from functools import cached_property, partial
-from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from dicore_registry import explain, files
+from dicore_registry import explain
 from dicore_registry.choice import keepers, newest
 from dicore_registry.entry import LOCAL, Entry, Resolved, canonical, family
 from dicore_registry.errors import (
@@ -38,6 +35,10 @@ from dicore_registry.requirements import dist_name
 from dicore_registry.source import Place, Sources
 from dicore_registry.switches import Switches
 from dicore_registry.tombstone import Removed, Renamed
+
+if TYPE_CHECKING:
+    import importlib.metadata
+    from pathlib import Path
 
 T = TypeVar("T")
 
@@ -68,6 +69,7 @@ class Registry:
         self._failed: list[Entry] | None = None
         self._local: dict[tuple[str, str], Local] = {}
         self._index: dict[str, list[Entry]] = {}
+        self._found: dict[tuple[str, str], list[Entry]] = {}
         self._warned: set[str] = set()
         self._sources = Sources()
 
@@ -84,7 +86,7 @@ class Registry:
         """What the `pyproject.toml` of the working directory says."""
         if self._folder is None and self._given is not None:
             return Project()
-        return Project.read(self._folder or Path.cwd())
+        return Project.read(self._folder or os.getcwd())  # noqa: PTH109 - pathlib is slow here
 
     @cached_property
     def switches(self) -> Switches:
@@ -99,7 +101,7 @@ class Registry:
     def rescan(self) -> None:
         """Forgets what was read, after an installation; decorators stay registered."""
         self._sources = Sources()
-        self._index = {}
+        self._forget()
         self._failed = None
         for name in ("_dists", "_declared", "project", "switches"):
             self.__dict__.pop(name, None)
@@ -117,10 +119,8 @@ class Registry:
         """
         if kind is not None:
             kind = canonical(kind)
-            if kind not in (*_BEFORE_FILES, "plugin"):
-                self._load_files()
             failed = (self._failed or []) if kind == "plugin" else []
-            return [*self._by_kind().get(kind, ()), *failed]
+            return [*self._named(kind, ""), *failed]
         self._load_files()
         return [
             entry
@@ -164,7 +164,7 @@ class Registry:
         """Returns the canonical bare name, and who may answer to a name as it was written."""
         provider, _, bare = name.strip().rpartition("/")
         key, provider = canonical(bare), dist_name(provider)
-        found = [e for e in self.entries(kind) if key in (e.name, family(e.name)[0])]
+        found = [e for e in self._named(kind, key) if key in (e.name, family(e.name)[0])]
         wanted = provider or self.switches.prefer.get((kind, key), "")
         if not provider and (not wanted or any(entry.dist == LOCAL for entry in found)):
             return key, keepers(found)
@@ -278,7 +278,7 @@ class Registry:
         place = self.place(entry) if entry.status in ("ok", "conflict", "shadowed") else None
         if place is None or not place.retired:
             return entry
-        return replace(entry, status="deprecated", reason=place.retired)
+        return entry._replace(status="deprecated", reason=place.retired)
 
     def provenance(self, entry: Entry, name: str = "") -> dict[str, Any]:
         """Returns who supplies a component: type, dist, version, target, source, editable.
@@ -300,20 +300,47 @@ class Registry:
 
     def _by_kind(self) -> dict[str, list[Entry]]:
         if not self._index:
-            found = [self._overridden(entry) for entry in self._declared]
-            found += [local.entry for local in self._local.values()]
-            for entry in sorted(found, key=lambda entry: (entry.kind, entry.name, entry.dist)):
+            for entry in self._with_local(self._declared, None, ""):
                 self._index.setdefault(entry.kind, []).append(entry)
         return self._index
+
+    def _named(self, kind: str, start: str) -> list[Entry]:
+        """Returns the entries of a kind whose name begins so, without a look at all the others."""
+        if kind not in (*_BEFORE_FILES, "plugin"):
+            self._load_files()
+        if self._index:
+            return [e for e in self._index.get(kind, ()) if e.name.startswith(start)]
+        found = self._found.get((kind, start))
+        if found is None:
+            declared = judge(self._dists, self.switches, (kind, start))
+            found = self._found[kind, start] = self._with_local(declared, kind, start)
+        return found
+
+    def _with_local(self, declared: list[Entry], kind: str | None, start: str) -> list[Entry]:
+        """Adds what decorators registered, of one kind or of all, and sorts."""
+        found = [self._overridden(entry) for entry in declared]
+        found += [
+            local.entry
+            for local in self._local.values()
+            if kind in (None, local.entry.kind) and local.entry.name.startswith(start)
+        ]
+        return sorted(found, key=lambda entry: (entry.kind, entry.name, entry.dist))
+
+    def _forget(self) -> None:
+        self._index = {}
+        self._found = {}
 
     def _load_files(self) -> None:
         """Imports the project's files, once; what they decorate is registered here."""
         if self._failed is None:
             self._failed = []  # before the import: its decorators ask who has a name
+            if not self.switches.files:
+                return
             from dicore_registry.current import using
+            from dicore_registry.files import load
 
             with using(self):
-                failed = [files.load(path) for path in self.switches.files]
+                failed = [load(path) for path in self.switches.files]
             self._failed = [entry for entry in failed if entry is not None]
 
     def _known_kind(self, kind: str, where: str) -> str:
@@ -339,11 +366,11 @@ class Registry:
         local = self._local.get((entry.kind, entry.name))
         if local is None or entry.status in ("broken", "disabled", "incompatible"):
             return entry
-        return replace(entry, status="shadowed", reason=f"overridden at {local.entry.file}")
+        return entry._replace(status="shadowed", reason=f"overridden at {local.entry.file}")
 
     def _available(self, entry: Entry, where: str) -> Entry:
         if entry.status in ("conflict", "shadowed") and (lacks := lacking(entry, self._dists)):
-            entry = replace(entry, status="unavailable", reason=lacks)
+            entry = entry._replace(status="unavailable", reason=lacks)
         if entry.status == "unavailable":
             raise explain.unusable(entry, where)
         return entry
@@ -379,7 +406,7 @@ class Registry:
                     if entry.name == new.entry.name and entry.status not in ("broken", "disabled"):
                         raise taken(new, self._whereabouts(entry))
             self._local[key] = new
-            self._index = {}
+            self._forget()
             return target
 
         return put

@@ -9,8 +9,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import re
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 _HOPS: Final = 4
 """Re-exports followed before giving up."""
@@ -27,8 +26,7 @@ _IMPORT: Final = r"^from[ \t]+(\.*)([\w.]*)[ \t]+import[ \t]+(\([^)]*\)|[^\n]*)"
 _NOT_A_NEIGHBOUR: Final = (" ", "\t", ")", "]", "}", "#")
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(NamedTuple):
     """Where a target is defined.
 
     Args:

@@ -10,14 +10,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from dicore_registry.entry import canonical
 from dicore_registry.project import Project
 from dicore_registry.requirements import dist_name
 
-_OFF = frozenset({"", "0", "false", "no", "off"})
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_OFF: Final = frozenset({"", "0", "false", "no", "off"})
 
 
 def is_on(environ: Mapping[str, str], name: str) -> bool:
@@ -25,8 +28,7 @@ def is_on(environ: Mapping[str, str], name: str) -> bool:
     return environ.get(name, "").strip().lower() not in _OFF
 
 
-@dataclass(frozen=True, slots=True)
-class Switches:
+class Switches(NamedTuple):
     """What the user turned off, and which files he added.
 
     Args:
@@ -42,10 +44,10 @@ class Switches:
     no_plugins: str = ""
     allow: frozenset[str] | None = None
     allow_by: str = ""
-    deny: Mapping[str, str] = field(default_factory=dict)
+    deny: Mapping[str, str] = MappingProxyType({})
     files: tuple[Path, ...] = ()
     names_only: bool = False
-    prefer: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    prefer: Mapping[tuple[str, str], str] = MappingProxyType({})
 
     @classmethod
     def read(cls, environ: Mapping[str, str], project: Project | None = None) -> Switches:
@@ -66,7 +68,7 @@ class Switches:
         deny |= dict.fromkeys(_items(denied), "DICORE_PLUGINS_DENY")
         off = "DICORE_NO_PLUGINS" if is_on(environ, "DICORE_NO_PLUGINS") else off
         added = environ.get("DICORE_PLUGINS", "").split(os.pathsep)
-        files = [*project.plugins, *(Path(name) for name in added if name.strip())]
+        files = [*project.plugins, *_paths([name for name in added if name.strip()])]
         return cls(
             no_plugins=off,
             allow=None if allow is None else _items(allow),
@@ -92,6 +94,14 @@ class Switches:
         if self.allow is not None and not spellings & self.allow:
             return f"not in {self.allow_by}"
         return ""
+
+
+def _paths(names: list[str]) -> list[Path]:
+    if not names:
+        return []
+    from pathlib import Path  # late: it takes its time
+
+    return [Path(name) for name in names]
 
 
 def _items(said: Iterable[str]) -> frozenset[str]:

@@ -6,11 +6,10 @@ ddqn = removed("use double_dqn", since="0.5")
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 
-@dataclass(frozen=True, slots=True)
-class Renamed:
+class Renamed(NamedTuple):
     """Target of a retired name that still works.
 
     Args:
@@ -22,8 +21,7 @@ class Renamed:
     since: str
 
 
-@dataclass(frozen=True, slots=True)
-class Removed:
+class Removed(NamedTuple):
     """Target of a name that works no more.
 
     Args:

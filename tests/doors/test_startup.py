@@ -69,3 +69,19 @@ def test_importing_dicore_is_light(world: World) -> None:
     assert "dicore" in modules
     assert not modules & {"numpy", "torch", "attrs", "click", "importlib.metadata", "gymnasium"}
     assert least(lambda: world.python(code)) < GATE
+
+
+def test_a_worker_finds_one_name_in_time(crowded: World) -> None:
+    code = (
+        "import sys\nfrom dicore_registry import default\n"
+        "assert default().find('policy', 'crowd-07/part_7_policy').version == '1.0'\n"
+        "print(*sys.modules)"
+    )
+    cached = {
+        "PYTHONDONTWRITEBYTECODE": "",
+        "PYTHONPYCACHEPREFIX": str(crowded.folder.parent / "byte_code"),
+    }
+    modules = set(crowded.python(code, **cached).stdout.split())
+    assert "dicore_registry" in modules
+    assert not modules & {"importlib.metadata", "inspect", "dataclasses", "pathlib", "dicore"}
+    assert least(lambda: crowded.python(code, **cached)) < GATE / 3

@@ -1,0 +1,137 @@
+"""Which distributions are found: in folders, in archives, by finders of others."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import sys
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dicore_registry import Registry, dist_name
+from dicore_registry.metadata import everywhere, installed
+from tests.registry.world import World
+
+ENTRY = "[dicore.policy]\n{name} = zipped_rl:P\n"
+
+
+def write_zip(path: Path, name: str) -> None:
+    with zipfile.ZipFile(path, "w") as file:
+        file.writestr(f"{name}_rl-1.0.dist-info/METADATA", f"Name: {name}-rl\nVersion: 1.0\n")
+        file.writestr(f"{name}_rl-1.0.dist-info/entry_points.txt", ENTRY.format(name=name))
+        file.writestr("zipped_rl.py", "class P:\n    '''Out of a zip.'''\n")
+
+
+def test_what_is_installed_here_is_what_python_says() -> None:
+    theirs = {dist_name(dist.metadata["Name"]) for dist in importlib.metadata.distributions()}
+    ours = installed()
+    assert set(ours) == theirs
+    for name in sorted(theirs):
+        version = importlib.metadata.version(name)
+        assert ours[name].version == version
+
+
+def test_an_archive_on_the_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_zip(tmp_path / "bundle.pex", "zipped")
+    (tmp_path / "none.zip").write_text("no archive")
+    for name in ("bundle.pex", "none.zip", "missing.zip"):
+        monkeypatch.syspath_prepend(str(tmp_path / name))
+    found = installed()["zipped-rl"]
+    assert (found.version, [line.name for line in found.lines]) == ("1.0", ["zipped"])
+    try:
+        registry = Registry(environ={})
+        assert registry.resolve("policy", "zipped").target.__doc__ == "Out of a zip."
+    finally:
+        sys.modules.pop("zipped_rl", None)
+
+
+def test_a_finder_of_somebody_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_zip(tmp_path / "hidden.bin", "hooked")
+
+    class Finder:
+        @staticmethod
+        def find_spec(*_: Any) -> None:
+            return None
+
+        @staticmethod
+        def find_distributions(context: Any) -> Any:
+            where = importlib.metadata.DistributionFinder.Context(
+                path=[str(tmp_path / "hidden.bin")]
+            )
+            return importlib.metadata.MetadataPathFinder.find_distributions(where)
+
+    class Broken(Finder):
+        @staticmethod
+        def find_distributions(context: Any) -> Any:
+            raise RuntimeError("no")
+
+    monkeypatch.setattr(sys, "meta_path", [Broken(), *sys.meta_path, Finder()])
+    found = [dist for dist in everywhere() if dist.name == "hooked-rl"]
+    assert [dist.version for dist in found] == ["1.0"]
+    assert "dicore" in installed()
+
+
+def test_of_two_in_one_folder_the_later_version_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for version in ("1.0", "1.1"):
+        info = tmp_path / f"twice_rl-{version}.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text(f"Name: twice-rl\nVersion: {version}\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert installed()["twice-rl"].version == "1.1"
+
+
+def test_an_egg_info_is_a_distribution(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    info = tmp_path / "old_rl.egg-info"
+    info.mkdir()
+    (info / "PKG-INFO").write_text("Name: old.rl\nVersion: 0.3\n")
+    (info / "entry_points.txt").write_text(ENTRY.format(name="old"))
+    monkeypatch.syspath_prepend(str(tmp_path))
+    found = installed()["old-rl"]
+    assert (found.version, [line.name for line in found.lines]) == ("0.3", ["old"])
+
+
+@pytest.mark.parametrize("text", ["[]", '{"dir_info": []}', '{"vcs_info": "x"}', "{", "null"])
+def test_a_direct_url_that_says_nothing(world: World, text: str) -> None:
+    folder = world.add("acme-rl", {"dicore.policy": {"sac": "acme_rl:SAC"}})
+    (folder / "direct_url.json").write_text(text)
+    registry = world.registry()
+    assert registry.provenance(registry.find("policy", "sac"))["editable"] is False
+
+
+def test_one_name_is_found_as_among_all(world: World) -> None:
+    """Looking for one name, or one kind, gives what a look at everything gives."""
+    for name in ("acme", "other"):
+        world.add(
+            f"{name}-rl",
+            {
+                "dicore.policy": {
+                    "sac": f"{name}_rl:SAC", "dqn": f"{name}_rl:D", "td_v1": f"{name}_rl:T",
+                    f"TD-v{len(name)}": f"{name}_rl:T2", "bad name": "x:Y", "gone": "nothing",
+                },
+                "dicore.kind": {"zebra": f"{name}_rl:KIND"},
+                "dicore.zebra": {"sac": f"{name}_rl:Z"},
+            },
+        )  # fmt: skip
+    whole = world.registry({"DICORE_PLUGINS_DENY": "policy/gone"})
+    everything = whole.entries()
+    assert {entry.status for entry in everything} >= {"ok", "conflict", "shadowed", "broken"}
+    for kind in [*whole.kinds(), "kind", "default"]:
+        fresh = world.registry({"DICORE_PLUGINS_DENY": "policy/gone"})
+        assert fresh.entries(kind) == whole.entries(kind)
+    for entry in everything:
+        if entry.kind not in whole.kinds() or entry.status == "broken":
+            continue
+        fresh = world.registry({"DICORE_PLUGINS_DENY": "policy/gone"})
+        assert said(fresh, entry.kind, entry.name) == said(whole, entry.kind, entry.name)
+        assert said(fresh, entry.kind, entry.qualified) == said(whole, entry.kind, entry.qualified)
+
+
+def said(registry: Registry, kind: str, name: str) -> object:
+    try:
+        return registry.find(kind, name)
+    except Exception as error:
+        return str(error)
