@@ -13,13 +13,18 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from dicore.errors import DicoreError, HookError
+import attrs
+
+from dicore.config.compile import compile_section
+from dicore.config.signature import config_class
+from dicore.errors import ConfigError, DicoreError, HookError
 from dicore.interfaces.hook import POSITIONS, ILearnerHook
 from dicore_registry import default as default_registry
 from dicore_registry import register
 
 _SIMPLE = re.compile(rf"(?P<type>\w+?)_(?P<position>{'|'.join(POSITIONS)})$")
 _FULL_KEYS = {"type", "name", "priority", "position", "ext_args"}
+_NONE: Mapping[str, Any] = {}
 
 
 def build_hooks(hook: Mapping[str, Any] | Iterable[Any]) -> list[ILearnerHook]:
@@ -40,11 +45,6 @@ def build_learner_hook_by_cfg(entry: Mapping[str, Any] | str) -> ILearnerHook | 
     spec = {"type": entry} if isinstance(entry, str) else dict(entry)
     cls = _resolve(spec.pop("type"))
     if "simple_value" in spec:
-        if not hasattr(cls, "from_value"):
-            raise HookError(
-                f"hook '{cls.__name__}' has no simple form (it lacks from_value)",
-                hint="write {'type': …, 'position': …, 'ext_args': {…}}",
-            )
         hook: ILearnerHook | None = cls.from_value(spec["simple_value"], spec["position"])
         return hook
     arguments = {key: spec[key] for key in ("name", "priority", "position") if key in spec}
@@ -52,8 +52,13 @@ def build_learner_hook_by_cfg(entry: Mapping[str, Any] | str) -> ILearnerHook | 
     return made
 
 
-def hook_problems(hook: Any) -> Iterator[tuple[str, str]]:
-    """Yields (path below `hook`, what is wrong) for each mistake."""
+def hook_problems(hook: Any, trusted: Mapping[str, Any] = _NONE) -> Iterator[tuple[str, str]]:
+    """Yields (path below `hook`, what is wrong) for each mistake.
+
+    Args:
+        hook: What a config says.
+        trusted: Simple forms that are known to be right: their hooks are not imported.
+    """
     if not isinstance(hook, Mapping | list | tuple):
         yield "hook", f"expected a dict or a list of hooks, got {type(hook).__name__}"
         return
@@ -68,7 +73,9 @@ def hook_problems(hook: Any) -> Iterator[tuple[str, str]]:
                 close = difflib.get_close_matches(key, _FULL_KEYS, 1)
                 hint = f"; did you mean '{close[0]}'?" if close else ""
                 yield f"{path}.{key}", f"a hook has no option '{key}'{hint}"
-            yield from _unloadable(spec, path)
+            key = path.removeprefix("hook.")
+            if key not in trusted or spec.get("simple_value") != trusted[key]:
+                yield from _misfits(spec, path)
             position = spec.get("position", "after_iter")
             if position not in POSITIONS:
                 yield (
@@ -79,8 +86,8 @@ def hook_problems(hook: Any) -> Iterator[tuple[str, str]]:
             yield path, str(error).removeprefix(f"{path}: ")
 
 
-def _unloadable(spec: Mapping[str, Any], path: str) -> Iterator[tuple[str, str]]:
-    """Looks up what a description asks for; what a path names is imported, and its options read.
+def _misfits(spec: Mapping[str, Any], path: str) -> Iterator[tuple[str, str]]:
+    """Imports what a description asks for and compares the two.
 
     Raises:
         RegistryError: there is no such hook.
@@ -88,20 +95,54 @@ def _unloadable(spec: Mapping[str, Any], path: str) -> Iterator[tuple[str, str]]
     if not isinstance(spec["type"], str):
         yield f"{path}.type", f"expected a name, got {spec['type']!r}"
         return
-    if ":" not in spec["type"]:
-        default_registry().find("learner_hook", spec["type"], path)
+    target = _resolve(spec["type"], path)
+    if not callable(target):
+        yield f"{path}.type", f"{spec['type']!r} is no class of hooks but {target!r}"
+    elif "simple_value" in spec:
+        yield from _wrong_value(target, spec, path)
+    else:
+        yield from _wrong_options(target, spec, path)
+
+
+def _wrong_value(target: Any, spec: Mapping[str, Any], path: str) -> Iterator[tuple[str, str]]:
+    """Makes a hook of the simple form, as the learner will."""
+    name, position, value = spec["type"], spec["position"], spec["simple_value"]
+    if not hasattr(target, "from_value"):
+        full = f"{{type: {name}, position: {position}, ext_args: {{…}}}}"
+        yield path, f"hook '{name}' has no simple form (it lacks from_value); write {full}"
         return
-    cls = _resolve(spec["type"], path)
-    if not callable(cls):
-        yield f"{path}.type", f"{spec['type']!r} is no class of hooks but {cls!r}"
+    try:
+        target.from_value(value, position)
+    except (DicoreError, TypeError, ValueError) as error:
+        said = error.message if isinstance(error, DicoreError) else error
+        yield path, f"{value!r} is no value of hook '{name}': {said}"
+
+
+def _wrong_options(target: Any, spec: Mapping[str, Any], path: str) -> Iterator[tuple[str, str]]:
+    """Compares the options of the full form with the hook's signature."""
+    given = spec.get("ext_args", {})
+    if not isinstance(given, Mapping):
+        yield f"{path}.ext_args", f"expected a dict of options, got {given!r}"
         return
-    known = inspect.signature(cls).parameters
-    if any(each.kind is each.VAR_KEYWORD for each in known.values()):
-        return
-    for key in set(spec.get("ext_args", ())) - set(known):
-        close = difflib.get_close_matches(key, known, 1)
-        hint = f"; did you mean '{close[0]}'?" if close else ""
-        yield f"{path}.ext_args.{key}", f"{spec['type']} has no option '{key}'{hint}"
+    known = inspect.signature(target).parameters
+    if not any(each.kind is each.VAR_KEYWORD for each in known.values()):
+        for key in sorted(set(given) - set(known)):
+            close = difflib.get_close_matches(key, known, 1)
+            hint = f"; did you mean '{close[0]}'?" if close else ""
+            yield f"{path}.ext_args.{key}", f"{spec['type']} has no option '{key}'{hint}"
+    priority = spec.get("priority", 0)
+    if isinstance(priority, int) and priority < 0:
+        yield f"{path}.priority", f"must be >= 0, got {priority}"
+    options = {key: spec[key] for key in ("name", "priority", "position") if key in spec}
+    declared = config_class(target, "learner_hook")
+    own = {field.name for field in attrs.fields(declared)}
+    said = {key: value for key, value in {**options, **given}.items() if key in own}
+    try:
+        compile_section(declared, said)
+    except ConfigError as error:
+        for problem in error.problems:
+            key, _, text = problem.partition(": ")
+            yield f"{path}.{key}" if key in options else f"{path}.ext_args.{key}", text
 
 
 def merge_hooks(*groups: Iterable[ILearnerHook]) -> dict[str, list[ILearnerHook]]:

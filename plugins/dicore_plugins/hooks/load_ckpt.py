@@ -35,7 +35,13 @@ class LoadCkptHook(LearnerHook):
 
     @classmethod
     def from_value(cls, value: str, position: str) -> Self | None:
-        """Makes the hook of the simple form; the value is the path."""
+        """Makes the hook of the simple form; the value is the path.
+
+        Raises:
+            TypeError: it is none.
+        """
+        if value and not isinstance(value, str):
+            raise TypeError("expected the path of a checkpoint")
         return cls(position=position, load_path=value) if value else None
 
     def resume(self, engine: Any) -> None:

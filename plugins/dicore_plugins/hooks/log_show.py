@@ -14,7 +14,6 @@ from dicore.errors import DicoreError, NonFiniteError
 from dicore.interfaces.hook import LearnerHook
 from dicore.run.store import write_state
 from dicore_plugins.hooks.interval import Interval
-from dicore_plugins.learners.base.log_buffer import finite_mean
 from dicore_plugins.policies.attributes import fact
 
 TOLERATED = 2
@@ -98,6 +97,8 @@ class LogShowHook(LearnerHook):
             return
         told, histograms = engine.log_buffer.columns(), engine.log_buffer.histograms
         engine.log_buffer.clear()
+        from dicore_plugins.learners.base.log_buffer import finite_mean  # imports torch
+
         engine.monitor = {name: finite_mean(numbers) for name, numbers in told.items()}
         self._check_losses(told.get("total_loss", _NONE), engine)
         self._check_skipped(engine)

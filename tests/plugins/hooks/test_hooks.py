@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -75,6 +77,14 @@ def test_both_forms_mix() -> None:
         ([{"type": "save_ckpt", "position": "after_itre"}], "after_itre"),
         ([{"name": "x"}], "needs a 'type'"),
         (7, "expected a dict or a list"),
+        ([{"type": "save_ckpt", "priority": -1}], "hook[0].priority: must be >= 0, got -1"),
+        ([{"type": "save_ckpt", "priority": "hi"}], "hook[0].priority: expected int, got str 'hi'"),
+        ([{"type": "save_ckpt", "ext_args": 3}], "hook[0].ext_args: expected a dict of options"),
+        ([{"type": "save_ckpt", "ext_args": {"frq": 3}}], "did you mean 'freq'"),
+        ([{"type": "log_show", "ext_args": {"freq": "a"}}], "hook[0].ext_args.freq: expected int"),
+        ({"log_show_after_iter": "a"}, "hook.log_show_after_iter: 'a' is no value of hook"),
+        ({"save_ckpt_after_iter": "a"}, "save_ckpt: every 'a' 'iter' is no interval"),
+        ({"load_ckpt_before_run": 3}, "expected the path of a checkpoint"),
     ],
 )
 def test_a_wrong_description_is_a_problem(hook: Any, text: str) -> None:
@@ -387,9 +397,26 @@ def test_a_hook_without_a_simple_form_says_so() -> None:
     class Plain(LearnerHook): ...
 
     register_learner_hook("plain_in_test", Plain)
-    with pytest.raises(HookError, match="'Plain' has no simple form") as raised:
+    with pytest.raises(HookError, match=r"'plain_in_test' has no simple form .* ext_args"):
         build_hooks({"plain_in_test_after_iter": 3})
-    assert "ext_args" in raised.value.hint
+
+
+def test_the_standard_hooks_are_not_imported_to_compile_a_config() -> None:
+    code = (
+        "import sys; from dicore.config import compile_config;"
+        "compile_config(preset='cartpole_dqn');"
+        "print([name for name in sys.modules if name in ('torch', 'numpy')])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
+def test_a_wrong_hook_is_told_before_there_is_a_run_folder(tmp_path: Path) -> None:
+    hook = json.dumps({"log_show_after_iter": "often"})
+    overrides = [f"policy.learn.learner.hook={hook}"]
+    with pytest.raises(ConfigError, match=r"policy\.learn\.learner\.hook\.log_show_after_iter"):
+        launch(SMALL, overrides=overrides, exp_name=str(tmp_path / "run"))
+    assert not (tmp_path / "run").exists()
 
 
 @given(st.integers(1, 20), st.lists(st.integers(1, 30), max_size=30))

@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Final
 
 from dicore.config.declare import ComponentConfig, Section, frozen, option, section
+
+_HOOKS: Final = {
+    "load_ckpt_before_run": "",
+    "log_show_after_iter": 100,
+    "save_ckpt_after_iter": 10_000,
+    "save_ckpt_after_run": True,
+}
 
 
 @frozen(kw_only=True)
@@ -26,12 +33,7 @@ class BaseLearnerConfig(ComponentConfig):
     dataloader: DataloaderConfig = section(DataloaderConfig)
     log_policy: bool = option(True, "write the policy's description to the log at the start")
     hook: dict[str, Any] | list[Any] = option(
-        {
-            "load_ckpt_before_run": "",
-            "log_show_after_iter": 100,
-            "save_ckpt_after_iter": 10_000,
-            "save_ckpt_after_run": True,
-        },
+        _HOOKS,
         "simple form `<hook>_<position>: value`, or a list of"
         " {type, name, priority, position, ext_args}",
     )
@@ -40,7 +42,7 @@ class BaseLearnerConfig(ComponentConfig):
         """Finds hooks that do not exist or are described wrongly."""
         from dicore_plugins.hooks.forms import hook_problems
 
-        return hook_problems(self.hook)
+        return hook_problems(self.hook, trusted=_HOOKS)
 
     def build(self, ctx: Any, **parts: Any) -> Any:
         """Makes the learner; `parts` are `policy` (a learn mode) and `run`."""
