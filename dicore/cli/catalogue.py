@@ -12,6 +12,7 @@ from typing import Any
 import click
 
 import dicore_registry
+from dicore.cli.list import known_dist
 from dicore.errors import ConfigError, RegistryError, UsageError
 from dicore_registry import Entry, Registry, Removed, Renamed, explain
 
@@ -36,6 +37,8 @@ def command(kinds: Sequence[str], dist: str | None, out: str | None) -> None:
     for kind in chosen:
         if kind not in registry.kinds():
             raise explain.unknown_kind(kind, registry.kinds(), "")
+    if dist is not None:
+        dist = known_dist(registry, dist)
     with contextlib.redirect_stdout(sys.stderr):  # what an import prints is no part of the page
         text = page(registry, chosen, dist)
     if out is None:

@@ -10,7 +10,7 @@ from urllib.request import url2pathname
 
 from dicore.cli.probe import probe
 from dicore.plugins.finding import Finding, Level
-from dicore_registry import LOCAL, Entry, Registry
+from dicore_registry import LOCAL, Entry, Registry, nearest
 from dicore_registry.metadata import Dist, everywhere
 
 __all__ = ["check_imports", "check_metadata", "check_statuses"]
@@ -53,6 +53,10 @@ def _about(entry: Entry) -> str:
 
 def check_metadata(registry: Registry) -> Iterator[Finding]:
     """Tells what the metadata of the packages lacks, or says that is no longer so."""
+    for dist in registry.distributions.values():
+        if dist.fault:
+            yield Finding("warning", dist.name, dist.fault, "install it anew", "meta")
+    yield from _switched(registry)
     concerned = {entry.dist for entry in registry.entries()} - {LOCAL}
     for name in sorted(concerned):
         dist = registry.distributions[name]
@@ -64,6 +68,19 @@ def check_metadata(registry: Registry) -> Iterator[Finding]:
             yield Finding("error", name, "its metadata names no version", "install it anew", "meta")
         yield from _stale(dist)
     yield from _twice(concerned)
+
+
+def _switched(registry: Registry) -> Iterator[Finding]:
+    """Tells what a switch names and nothing installed is called: misspelt, it does nothing."""
+    switches = registry.switches
+    said = [*switches.deny.items(), *((name, switches.allow_by) for name in switches.allow or ())]
+    entries = registry.entries()
+    known = {name for e in entries for name in (e.dist, f"{e.kind}/{e.name}", e.qualified)}
+    for name, by in said:
+        if name not in known and name not in registry.distributions:
+            close = nearest(name, known)
+            hint = f"did you mean '{close}'?" if close else ""
+            yield Finding("warning", by, f"nothing installed is called '{name}'", hint, "switch")
 
 
 def _stale(dist: Dist) -> Iterator[Finding]:

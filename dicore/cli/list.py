@@ -53,7 +53,7 @@ def command(
     if status is not None:
         entries = [entry for entry in entries if entry.status == status]
     if dist is not None:
-        entries = [entry for entry in entries if entry.dist == _known_dist(registry, dist)]
+        entries = [entry for entry in entries if entry.dist == known_dist(registry, dist)]
     if match is not None:
         entries = [entry for entry in entries if _matches(_pattern(match), entry)]
     rows = [(entry, registry.summary(entry)) for entry in entries]
@@ -73,7 +73,12 @@ def _entries(registry: Registry, kind: str | None) -> list[Entry]:
     return registry.entries(kind)
 
 
-def _known_dist(registry: Registry, dist: str) -> str:
+def known_dist(registry: Registry, dist: str) -> str:
+    """Returns the normalised name of an installed distribution that brings components.
+
+    Raises:
+        UsageError: there is none of that name.
+    """
     name = dicore_registry.dist_name(dist)
     known = {entry.dist for entry in registry.entries()}
     if name in known:
@@ -152,6 +157,8 @@ def _write_table(registry: Registry, rows: Sequence[tuple[Entry, str]], kind: st
     for entry in problems:
         at = f"{entry.kind}/{entry.name} ({entry.provider})"
         lines.append(f"{at}: {entry.status}: {entry.reason}")
+    dists = registry.distributions.values()
+    lines += [f"{dist.name}: skipped: {dist.fault}" for dist in dists if dist.fault]
     bare = kind or "policy"
     if not registry.entries(bare):
         lines.append(explain.absent(bare))

@@ -114,7 +114,8 @@ def write_plugin(
         folder: Where to write it; None: a folder of that name below the working directory.
 
     Raises:
-        UsageError: a name is not allowed or taken, the kind has no template, or the folder exists.
+        UsageError: a name is not allowed or taken, the kind has no template, the folder
+            exists or cannot be written.
     """
     kind = _known(kind)
     dist = dist.strip()
@@ -145,8 +146,12 @@ def write_plugin(
     words["usage"] = Template(_USAGE.get(kind, "")).substitute(words)
     for file, text in {**shared.files, **own.files}.items():
         path = place / Template(file).substitute(words)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(Template(text).substitute(words).strip("\n") + "\n" * bool(text.strip()))
+        body = Template(text).substitute(words).strip("\n") + "\n" * bool(text.strip())
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(body, encoding="utf-8")
+        except OSError as error:
+            raise UsageError(f"{path} cannot be written: {error.strerror}") from error
     return place
 
 

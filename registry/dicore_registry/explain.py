@@ -120,13 +120,15 @@ def _installed(kind: str, names: set[str]) -> str:
 
 def _qualified_hint(kind: str, name: str, here: Sequence[Entry]) -> str:
     dist, _, bare = name.rpartition("/")
+    if not dist or "/" in dist or not bare:
+        return "a name is 'name' or 'package/name'"
     same_dist = sorted(entry.qualified for entry in here if entry.dist == dist)
     same_name = sorted(entry.qualified for entry in here if entry.name == bare)
     if close := nearest(name, [*same_dist, *same_name]):
         return f"did you mean '{close}'?"
     if same_dist:
         return f"{dist} provides {_listed(same_dist)}"
-    return f"no installed package '{dist}' provides a {kind}: pip install {dist}?"
+    return f"no installed package '{dist}' provides {_article(kind)}: pip install {dist}?"
 
 
 def _article(kind: str) -> str:

@@ -20,7 +20,7 @@ def load(path: Path) -> Entry | None:
     A file that fails stops nobody: whatever does not come from it can be used.
     """
     if not path.is_file():
-        reason = f"there is no file {path}"
+        reason = "there is no such file"
     else:
         try:
             import_file(path)

@@ -6,7 +6,7 @@ The result depends on what is installed, never on the order in which it is found
 from __future__ import annotations
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping
 from operator import attrgetter
 from typing import Final
@@ -182,9 +182,15 @@ def _rivals(
 ) -> dict[int, tuple[Status, str]]:
     verdicts: dict[int, tuple[Status, str]] = {}
     first: dict[str, int] = {}  # by target: one object under two names of its package is no rival
+    targets = {(entries[at].dist, entries[at].target) for at in indexes}
+    count = Counter(dist for dist, _ in targets)
     for index in sorted(indexes, key=lambda at: (entries[at].dist not in FIRST_PARTY, at)):
         entry = entries[index]
         if entry.status == "incompatible":
+            continue
+        if count[entry.dist] > 1:  # nobody knows which; the others have nothing to do with it
+            said = f"{entry.dist} declares '{entry.name}' more than once"
+            verdicts[index] = "broken", said
             continue
         if owner is not None and entry.dist not in FIRST_PARTY:
             verdicts[index] = "shadowed", f"{owner} keeps the name; write '{entry.qualified}'"
@@ -201,7 +207,5 @@ def _rivals(
 
 
 def _conflict(entry: Entry, rivals: list[Entry]) -> tuple[Status, str]:
-    if sum(rival.dist == entry.dist for rival in rivals) > 1:
-        return "broken", f"{entry.dist} declares '{entry.name}' more than once"
     others = sorted(rival.dist for rival in rivals if rival.dist != entry.dist)
     return "conflict", f"also provided by {', '.join(others)}; write '{entry.qualified}'"

@@ -42,6 +42,7 @@ class Dist:
         self._source = None if isinstance(source, str) else source
         place = source if isinstance(source, str) else getattr(source, "_path", None)
         self.place = os.fspath(place) if isinstance(place, str | os.PathLike) else ""
+        self._unread: dict[str, str] = {}
 
     @cached_property
     def name(self) -> str:
@@ -85,22 +86,39 @@ class Dist:
         """Whether dicore itself ships it; such a one keeps its names."""
         return self.name in FIRST_PARTY
 
-    @cached_property
+    @property
     def lines(self) -> list[Line]:
         """The lines of `entry_points.txt` whose group begins with `dicore`."""
+        return self._declared[0]
+
+    @property
+    def fault(self) -> str:
+        """What is wrong with `entry_points.txt`, if it speaks of dicore; "" for nothing."""
+        return self._declared[1]
+
+    @cached_property
+    def _declared(self) -> tuple[list[Line], str]:
         text = self.read("entry_points.txt")
+        if not text and "entry_points.txt" in self._unread:
+            return [], f"its entry_points.txt cannot be read: {self._unread['entry_points.txt']}"
         found: list[Line] = []
+        fault = ""
         if "dicore" not in text.lower():
-            return found
+            return found, fault
         group = ""
         for raw in text.splitlines():
             line = raw.strip()
+            if not line or line[0] in "#;":
+                continue
             if line.startswith("[") and line.endswith("]"):
                 group = line[1:-1].strip()
-            elif line and line[0] not in "#;" and group.lower().startswith("dicore"):
+            elif line.startswith("[") or not group:
+                group = ""  # what follows belongs to nobody knows what
+                fault = fault or f"its entry_points.txt is damaged at {line[:80]!r}"
+            elif group.lower().startswith("dicore"):
                 name, _, value = line.partition("=")
                 found.append(Line(group, name.strip(), value.strip()))
-        return found
+        return found, fault
 
     def read(self, file: str) -> str:
         """Returns the text of a metadata file; "" if there is none or it cannot be read."""
@@ -110,7 +128,10 @@ class Dist:
             # A plain open: `Distribution.read_text` costs three times as much per file.
             with open(f"{self.place}/{file}", encoding="utf-8", errors="replace") as stream:  # noqa: PTH123
                 return stream.read()
-        except OSError:
+        except FileNotFoundError:
+            return ""
+        except OSError as error:
+            self._unread[file] = error.strerror or type(error).__name__
             return ""
 
     @cached_property

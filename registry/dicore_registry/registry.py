@@ -175,7 +175,7 @@ class Registry:
 
     def _unknown(self, kind: str, said: str, key: str, where: str) -> UnknownComponentError:
         error = explain.unknown(kind, said, self.entries(), self._order(key), where)
-        failed = [f"{entry.file} {entry.reason}" for entry in self._failed or ()]
+        failed = [f"{entry.file}: {entry.reason}" for entry in self._failed or ()]
         if failed and not error.hint:
             error.hint = f"it may be in a file that does not work: {'; '.join(failed)}"
         return error

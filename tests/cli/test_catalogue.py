@@ -72,6 +72,7 @@ def test_the_command_writes_a_file(world: World) -> None:
     ("words", "said"),
     [
         (["bufer"], "error: no kind 'bufer'; did you mean 'buffer'?\n"),
+        (["--dist", "nobody"], "error: --dist: no installed package 'nobody' brings components; "),
         (["--out", "/nowhere/at/all"], "error: --out: /nowhere/at/all cannot be written: "),
     ],
 )

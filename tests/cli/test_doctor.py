@@ -43,6 +43,18 @@ def test_strict_counts_warnings(world: World) -> None:
     ]
 
 
+def test_a_switch_that_names_nothing(world: World) -> None:
+    world.add("acme-rl", {"dicore.policy": {"sac": "acme_rl:SAC"}})
+    switches = {
+        "DICORE_PLUGINS_DENY": "acme-r1,policy/sac,acme-rl/sac",
+        "DICORE_PLUGINS_ALLOW": "acme-rl,gymnasium",
+    }
+    (found,) = findings(world, code=0, **switches)
+    assert found["about"] == "DICORE_PLUGINS_DENY"
+    assert found["text"] == "nothing installed is called 'acme-r1'"
+    assert found["hint"] == "did you mean 'acme-rl'?"
+
+
 def test_a_misspelt_group_is_an_error(world: World) -> None:
     world.add("acme-rl", {"dicore.polcy": {"ppo": "acme_rl:PPO"}})
     done = world.dicore("doctor")

@@ -68,6 +68,12 @@ def test_what_cannot_be_is_refused(here: Path, words: tuple[str, str], said: str
     assert [path.name for path in here.iterdir()] == ["full"]
 
 
+def test_where_nothing_can_be_written(here: Path) -> None:
+    (here / "file").touch()
+    with pytest.raises(UsageError, match=r"file/mine/pyproject.toml cannot be written: Not a dir"):
+        write_plugin("mine", "env", folder=here / "file" / "mine")
+
+
 def test_a_bad_name_of_a_component() -> None:
     with pytest.raises(UsageError, match="'2fast' is no name for a component"):
         write_plugin("mine", "env", name="2fast")

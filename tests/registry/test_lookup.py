@@ -153,6 +153,7 @@ class TestUnknown:
                 "mystery/qwertz",
                 "no installed package 'mystery' provides a policy: pip install mystery?",
             ),
+            *((name, "a name is 'name' or 'package/name'") for name in ("/", "a/b/c", "/x", "x/")),
         ],
     )
     def test_qualified(self, world: World, name: str, hint: str) -> None:

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from dicore_registry import Registry, dist_name
+from dicore.cli.doctor import examine
+from dicore_registry import Registry, dist_name, using
 from dicore_registry.metadata import everywhere, installed
 from tests.registry.world import World
 
@@ -100,6 +101,33 @@ def test_a_direct_url_that_says_nothing(world: World, text: str) -> None:
     (folder / "direct_url.json").write_text(text)
     registry = world.registry()
     assert registry.provenance(registry.find("policy", "sac"))["editable"] is False
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        (b"[dicore.policy\nsac = a:B\n", "its entry_points.txt is damaged at '[dicore.policy'"),
+        (b"\xff\xfe[dicore.policy]\nsac = a:B\n", "its entry_points.txt is damaged at "),
+        (b"sac = a:B\n[dicore.env]\nx = a:C\n", "its entry_points.txt is damaged at 'sac = a:B'"),
+        (None, "its entry_points.txt cannot be read: Is a directory"),
+    ],
+)
+def test_damaged_metadata_is_skipped_and_told(world: World, text: bytes | None, fault: str) -> None:
+    """G09: what cannot be read stops nobody, and nothing of it is guessed."""
+    world.add("good-rl", {"dicore.policy": {"good": "good_rl:G"}})
+    file = world.add("bad-rl") / "entry_points.txt"
+    if text is None:
+        file.mkdir()
+    else:
+        file.write_bytes(text)
+    registry = world.registry()
+    assert registry.distributions["bad-rl"].fault.startswith(fault)
+    assert registry.find("policy", "good").dist == "good-rl"
+    assert not any(e.name == "sac" for e in registry.entries())
+    with using(registry):
+        found = {each.about: each for each in examine(registry) if each.check == "meta"}
+    assert found["bad-rl"].level == "warning"
+    assert found["bad-rl"].text.startswith(fault)
 
 
 def test_one_name_is_found_as_among_all(world: World) -> None:

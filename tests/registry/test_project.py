@@ -149,7 +149,7 @@ class TestFiles:
     @pytest.mark.parametrize(
         ("text", "said"),
         [
-            (None, "there is no file "),
+            (None, "there is no such file"),
             ("1 / 0", "failed to import: ZeroDivisionError: division by zero"),
             ("import sys; sys.exit()", "failed to import: SystemExit"),
         ],

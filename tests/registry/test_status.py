@@ -177,6 +177,13 @@ class TestSameName:
             ("broken", "acme-rl declares 'my_sac' more than once")
         ] * 2
 
+    def test_one_that_declares_two_disturbs_nobody(self, world: World) -> None:
+        world.add("acme-rl", {"dicore.policy": {"my-sac": "acme:A", "my_sac": "acme:B"}})
+        world.add("other-rl", {"dicore.policy": {"MY_SAC": "other:C"}})
+        registry = world.registry()
+        assert only(registry, "policy", "my_sac", "other-rl").status == "ok"
+        assert registry.find("policy", "my_sac").dist == "other-rl"
+
     def test_another_kind_is_another_name(self, world: World) -> None:
         world.add("acme-rl", {"dicore.buffer": {"dqn": "acme_rl:Buffer"}})
         assert only(world.registry(), "buffer", "dqn").status == "ok"
