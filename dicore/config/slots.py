@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 from dicore.config.declare import ComponentConfig
 from dicore.config.layers import Layer
+from dicore.config.nearest import nearest
 from dicore.config.plain import join
 from dicore.config.problems import Problems
 from dicore.config.signature import config_class
@@ -198,13 +199,22 @@ class Slots:
             cls = config_class(resolved.target, kind)
         except RegistryError as error:
             self.problems.add_error(where, error, said_by)
-            return None
+            close = self._meant(kind, wanted) if isinstance(error, UnknownComponentError) else ""
+            if not close:
+                return None
+            quiet = replace(self, problems=Problems())  # its options may hold mistakes too
+            return quiet._load(kind, path, close, nodes, said_by)
         except ConfigError as error:
             self.problems.extend(((where, line) for line in error.problems), said_by)
             return None
         return Choice(
             resolved.name, cls, dict(resolved.provenance), tuple(nodes), said_by.origin(where)
         )
+
+    def _meant(self, kind: str, wanted: str) -> str:
+        """Returns the installed name that a misspelt one was probably meant to be, or ""."""
+        names = (entry.name for entry in self.registry.entries(kind) if entry.status == "ok")
+        return (nearest(wanted, names, ()) or "") if ":" not in wanted else ""
 
     def _resolve(
         self, kind: str, wanted: str, where: str, imports: Sequence[tuple[Node, str]]

@@ -236,3 +236,27 @@ def test_the_error_survives_a_process_border(build: Any) -> None:
         build(toy(nstep="x"))
     again = ForkingPickler.loads(ForkingPickler.dumps(caught.value))
     assert again.problems == caught.value.problems
+
+
+def test_a_misspelt_component_hides_no_mistake_of_its_options(build: Any) -> None:
+    """They are looked at as those of the component that was probably meant."""
+    main = {
+        **least(),
+        "policy": {
+            "type": "toyy",
+            "nstep": 0,
+            "learn": {"batch_sise": 3, "target": "assign"},
+            "other": {"replay_buffer": {"type": "rnig", "size": 0, "alpha": 1}},
+        },
+    }
+    assert problems_of(build, main) == (
+        "policy.learn.batch_sise: policy 'toy' has no option 'learn.batch_sise'; did you mean"
+        " 'batch_size'?",
+        "policy.nstep: must be >= 1, got 0",
+        "policy.other.replay_buffer.alpha: buffer 'ring' has no option 'alpha'",
+        "policy.other.replay_buffer.size: must be >= 1, got 0",
+        "policy.other.replay_buffer.type: no buffer named 'rnig'; did you mean 'ring'?",
+        "policy.type: no policy named 'toyy'; did you mean 'toy'?",
+    )
+    unlike = problems_of(build, {**least(), "policy": {"type": "qmix", "nstep": 0}})
+    assert [line.partition(":")[0] for line in unlike] == ["policy.type"]

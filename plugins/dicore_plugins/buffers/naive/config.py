@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from dicore.config.declare import ComponentConfig, frozen, option
 
@@ -10,6 +10,8 @@ from dicore.config.declare import ComponentConfig, frozen, option
 @frozen(kw_only=True)
 class NaiveConfig(ComponentConfig):
     """First-in first-out ring, sampled uniformly."""
+
+    keeps_priorities: ClassVar[bool] = False
 
     replay_buffer_size: int = option(10_000, "rows kept before the oldest goes", ge=1)
     deepcopy: bool = option(

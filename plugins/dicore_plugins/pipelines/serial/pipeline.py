@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import torch
 
 from dicore.config import NamedConfig
-from dicore.errors import ConfigError
+from dicore.config.problems import Problems, is_place
 from dicore.task import OnlineRLContext, TaskState, task
 from dicore_plugins.middleware.ckpt_saver import CkptSaver
 from dicore_plugins.middleware.collect import StepCollector
@@ -31,28 +32,26 @@ class SerialPipeline:
         self._cfg = cfg
 
     def check(self, compiled: Any) -> None:
-        """Refuses policies that do not learn, or not from a replay buffer.
+        """Refuses policies that do not learn, or not from a replay buffer, and parts at odds.
 
         Raises:
-            ConfigError: the policy is such a one.
+            ConfigError: everything that does not fit.
         """
-        policy = compiled.cfg.policy
+        policy, told = compiled.cfg.policy, compiled.origin
+        problems = Problems(places={path: said for path, said in told.items() if is_place(said)})
         if not policy.learns:
-            raise ConfigError(
-                f"policy.type: '{policy.type}' does not learn", hint="dicore list policy"
+            problems.add("policy.type", f"'{policy.type}' does not learn")
+            problems.hints.append("dicore list policy")
+        elif policy.on_policy:
+            problems.add(
+                "policy.on_policy",
+                f"'{policy.type}' learns from its own data only; the pipeline 'serial' trains from"
+                " a replay buffer",
             )
-        if policy.on_policy:
-            raise ConfigError(
-                f"policy.on_policy: '{policy.type}' learns from its own data only; the pipeline"
-                " 'serial' trains from a replay buffer",
-                hint="dicore list pipeline",
-            )
-        if isinstance(policy.other.replay_buffer, NamedConfig):
-            names = ", ".join(policy.other.replay_buffer)
-            raise ConfigError(
-                f"policy.other.replay_buffer: the pipeline 'serial' has one buffer, got {names}",
-                hint="dicore list pipeline",
-            )
+            problems.hints.append("dicore list pipeline")
+        else:
+            problems.extend(_at_odds(compiled.cfg))
+        problems.raise_if_any()
 
     def run(self, compiled: Any, run: Any, *, model: Any | None = None) -> Any:
         """Trains until `stop_value`, a budget, or a request to stop; returns the policy."""
@@ -125,3 +124,23 @@ def _tell(run: Any, text: str) -> None:
 
 def _progress(parts: Parts) -> str:
     return f"{parts.collector.envstep} env steps, {parts.learner.train_iter} updates"
+
+
+def _at_odds(cfg: Any) -> Iterator[tuple[str, str]]:
+    """Yields what is right by itself and would train nothing, or not as it says."""
+    policy, buffer, evaluator = (
+        cfg.policy,
+        cfg.policy.other.replay_buffer,
+        cfg.policy.eval.evaluator,
+    )
+    if isinstance(buffer, NamedConfig):
+        names = ", ".join(buffer)
+        yield "policy.other.replay_buffer", f"the pipeline 'serial' has one buffer, got {names}"
+    elif policy.priority and not getattr(type(buffer), "keeps_priorities", True):
+        yield "policy.priority", f"buffer '{buffer.type}' draws all rows alike; expected False"
+    if policy.priority_IS_weight and not policy.priority:
+        yield "policy.priority_IS_weight", "has no effect without policy.priority; expected False"
+    episodes, envs = evaluator.get("n_episode"), cfg.env.evaluator_env_num
+    if episodes is not None and episodes < envs:
+        said = f"{episodes} episodes (env.n_evaluator_episode) cannot be shared among {envs}"
+        yield "env.evaluator_env_num", f"{said} environments; give at most {episodes}"

@@ -1,0 +1,71 @@
+"""What the serial pipeline refuses before anything is made: parts that are at odds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from dicore.config import bind, compile_config
+from dicore.errors import ConfigError
+from dicore.run.build_context import BuildContext
+from dicore.run.envs import spaces_of
+
+CARTPOLE = ["env=cartpole", "policy=dqn"]
+
+
+def check(main: Path | None, *overrides: str) -> None:
+    said = overrides if main is not None else [*CARTPOLE, *overrides]
+    compiled = compile_config(main, overrides=list(said))
+    compiled = bind(compiled, *spaces_of(compiled.env, compiled.seed))
+    compiled.pipeline.build(BuildContext(seed=0)).check(compiled)
+
+
+@pytest.mark.parametrize(
+    ("overrides", "problem"),
+    [
+        (
+            ["env.evaluator_env_num=3", "env.n_evaluator_episode=2"],
+            "env.evaluator_env_num: 2 episodes (env.n_evaluator_episode) cannot be shared among 3"
+            " environments; give at most 2",
+        ),
+        (
+            ["policy.priority=true"],
+            "policy.priority: buffer 'naive' draws all rows alike; expected False",
+        ),
+        (
+            ["policy.priority_IS_weight=true"],
+            "policy.priority_IS_weight: has no effect without policy.priority; expected False",
+        ),
+        (
+            ["policy.on_policy=true"],
+            "policy.on_policy: 'dqn' learns from its own data only; the pipeline 'serial' trains"
+            " from a replay buffer",
+        ),
+        (["policy=random"], "policy.type: 'random' does not learn"),
+        (
+            ["replay_buffer.agent.type=naive", "replay_buffer.demo.type=naive"],
+            "policy.other.replay_buffer: the pipeline 'serial' has one buffer, got agent, demo",
+        ),
+    ],
+)
+def test_what_would_train_nothing_or_not_as_it_says(overrides: list[str], problem: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        check(None, *overrides)
+    assert caught.value.problems == (problem,)
+
+
+def test_all_of_it_at_once_with_lines(tmp_path: Path) -> None:
+    file = tmp_path / "a.yaml"
+    file.write_text(
+        "env:\n  type: cartpole\n  evaluator_env_num: 20\npolicy:\n  type: dqn\n  priority: true\n"
+    )
+    with pytest.raises(ConfigError) as caught:
+        check(file)
+    first, second = caught.value.problems
+    assert first.startswith("env.evaluator_env_num: ") and first.endswith(f"({file}:3)")
+    assert second.startswith("policy.priority: ") and second.endswith(f"({file}:6)")
+
+
+def test_what_fits_is_accepted() -> None:
+    check(None, "env.evaluator_env_num=2", "env.n_evaluator_episode=2")
