@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Literal
 
-__all__ = ["Level", "chatter", "is_quiet", "is_terminal", "say"]
+__all__ = ["Level", "chatter", "is_quiet", "is_terminal", "number", "say"]
 
 Level = Literal["quiet", "normal", "verbose"]
 
@@ -35,6 +35,11 @@ def say(text: str, *, result: bool = False) -> None:
         _discard_stdout()
 
 
+def number(value: float) -> str:
+    """Writes a return with as many decimals as tell it from the next: 500.0, 12.3, 0.85."""
+    return f"{value:.{1 if abs(value) >= 10 or value == round(value, 1) else 2}f}"
+
+
 def is_quiet() -> bool:
     """Says whether results and errors alone are wanted."""
     return _level == "quiet"
@@ -50,14 +55,12 @@ def chatter(level: Level) -> Iterator[None]:
     """Lets the process say more or less within a block.
 
     Args:
-        level: `quiet`: results and errors alone; `verbose`: also all that dicore's parts log, on
-            stderr; `normal`: as ever.
+        level: `quiet`: results and errors alone; `verbose`: also all that dicore and the packages
+            of its components log, on stderr; `normal`: as ever.
     """
     global _level  # noqa: PLW0603 - there is one console
     before, _level = _level, level
-    logger = logging.getLogger("dicore")
-    plugins = logging.getLogger("dicore_plugins")
-    levels = {each: each.level for each in (logger, plugins)}
+    levels = {each: each.level for each in map(logging.getLogger, _packages())}
     handler = logging.StreamHandler()
     handler.setFormatter(logging.Formatter("%(levelname)-7s %(name)s: %(message)s"))
     root = logging.getLogger()
@@ -75,6 +78,14 @@ def chatter(level: Level) -> Iterator[None]:
             root.removeHandler(handler)
             for each, number in levels.items():
                 each.setLevel(number)
+
+
+def _packages() -> set[str]:
+    """Returns the names of all packages that components come from, dicore itself among them."""
+    from dicore_registry import default
+
+    packages = {entry.module.partition(".")[0] for entry in default().entries()}
+    return {"dicore", *filter(None, packages)}
 
 
 def _discard_stdout() -> None:

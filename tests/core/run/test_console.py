@@ -1,0 +1,32 @@
+"""What a process says: all, the usual, or results alone."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from dicore.run.console import Level, chatter
+from dicore.testing import isolated_registry
+
+
+@pytest.mark.parametrize(
+    ("level", "heard"), [("quiet", []), ("normal", ["warning"]), ("verbose", ["debug", "warning"])]
+)
+def test_parts_of_strangers_are_heard_like_ours(
+    level: Level, heard: list[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.WARNING)
+    part = logging.getLogger("acme_parts.env")
+    with isolated_registry() as registry:
+
+        class Maze:
+            """A maze."""
+
+        Maze.__module__ = "acme_parts.env"
+        registry.register("env", "maze")(Maze)
+        with chatter(level):
+            part.debug("debug")
+            part.warning("warning")
+        part.debug("later")
+    assert [record.message for record in caplog.records] == heard
