@@ -17,6 +17,7 @@ def test_parts_of_strangers_are_heard_like_ours(
     level: Level, heard: list[str], caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.WARNING)
+    caplog.handler.setLevel(logging.NOTSET)
     part = logging.getLogger("acme_parts.env")
     with isolated_registry() as registry:
 
