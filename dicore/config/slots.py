@@ -199,11 +199,10 @@ class Slots:
             cls = config_class(resolved.target, kind)
         except RegistryError as error:
             self.problems.add_error(where, error, said_by)
-            close = self._meant(kind, wanted) if isinstance(error, UnknownComponentError) else ""
-            if not close:
+            meant = self._meant(kind, wanted) if isinstance(error, UnknownComponentError) else None
+            if meant is None:
                 return None
-            quiet = replace(self, problems=Problems())  # its options may hold mistakes too
-            return quiet._load(kind, path, close, nodes, said_by)
+            resolved, cls = meant  # its options may hold mistakes too
         except ConfigError as error:
             self.problems.extend(((where, line) for line in error.problems), said_by)
             return None
@@ -211,10 +210,17 @@ class Slots:
             resolved.name, cls, dict(resolved.provenance), tuple(nodes), said_by.origin(where)
         )
 
-    def _meant(self, kind: str, wanted: str) -> str:
-        """Returns the installed name that a misspelt one was probably meant to be, or ""."""
+    def _meant(self, kind: str, wanted: str) -> tuple[Any, type[ComponentConfig]] | None:
+        """Returns the component that a misspelt name was probably meant to be."""
         names = (entry.name for entry in self.registry.entries(kind) if entry.status == "ok")
-        return (nearest(wanted, names, ()) or "") if ":" not in wanted else ""
+        close = nearest(wanted, names, ()) if ":" not in wanted else None
+        if close is None:
+            return None
+        try:
+            resolved = self.registry.resolve(kind, close)
+            return resolved, config_class(resolved.target, kind)
+        except (RegistryError, ConfigError):
+            return None
 
     def _resolve(
         self, kind: str, wanted: str, where: str, imports: Sequence[tuple[Node, str]]
