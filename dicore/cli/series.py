@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from dicore.cli.table import write_table
-from dicore.run.console import is_quiet, say
+from dicore.run.console import is_quiet, number, say
 from dicore.run.launch import Outcome, TrainRequest
 from dicore.run.series import SeedRun, Series, run_series
 
@@ -70,11 +70,9 @@ def _totals(series: Series) -> list[tuple[str, ...]]:
 
 def _cells(result: dict[str, Any]) -> tuple[str, str, str, str]:
     """Writes return, env steps, updates and seconds; "" for what is not known."""
-    formats = {"best_return": ".1f", "env_step": ".0f", "train_iter": ".0f", "wall_s": ".1f"}
-    cells = [
-        "" if result.get(name) is None else format(result[name], how)
-        for name, how in formats.items()
-    ]
+    formats = {"best_return": number, "env_step": "{:.0f}".format,
+               "train_iter": "{:.0f}".format, "wall_s": "{:.1f}".format}  # fmt: skip
+    cells = ["" if result.get(name) is None else how(result[name]) for name, how in formats.items()]
     best, steps, updates, wall = cells
     return best, steps, updates, f"{wall} s" if wall else ""
 
@@ -83,7 +81,8 @@ def _last_line(series: Series) -> str:
     best = series.summary().get("best_return")
     told = "no returns"
     if best is not None:
-        told = f"median {best['median']:.1f}, mean {best['mean']:.1f} ± {best['std']:.1f}"
+        median, mean, std = (number(best[name]) for name in ("median", "mean", "std"))
+        told = f"median {median}, mean {mean} ± {std}"
     return (
         f"best mean return of {len(series.runs)} seeds: {told};"
         f" solved {series.solved} of {len(series.seeds)}; {series.file}"

@@ -334,15 +334,17 @@ def _announce_start(run: Run, request: TrainRequest, compiled: Compiled, plugins
 
     label = _env_label(compiled, request.env)
     say(f"training {compiled.policy.type} on {label}, seed {compiled.seed}, in {run.folder}")
+    if not run.limits.ends:
+        say("neither a budget nor env.stop_value is given: it trains until Ctrl-C, and saves then")
     for line in plugins.lines("dicore_report_header", run=run):
         say(line)
 
 
 def _announce_end(run: Run) -> None:
-    from dicore.run.console import is_quiet, say
+    from dicore.run.console import is_quiet, number, say
 
     result = run.result
-    best = "none" if result.best_return is None else f"{result.best_return:.1f}"
+    best = "none" if result.best_return is None else number(result.best_return)
     ending = {True: "stop value reached", False: "budget spent"}[result.stop]
     if run.stop_requested:
         ending = "stopped"

@@ -53,6 +53,12 @@ class Limits:
     max_train_iter: int | None = None
     stop_value: float = float("inf")
 
+    @property
+    def ends(self) -> bool:
+        """There is a limit at all."""
+        budget = self.max_env_step is not None or self.max_train_iter is not None
+        return budget or self.stop_value < float("inf")
+
 
 class Run:
     """Folder, store, streams, log, stop flag, clock and result of one training.

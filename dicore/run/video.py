@@ -20,6 +20,7 @@ from dicore.run.build_context import BuildContext
 __all__ = ["Recorder"]
 
 _LOG = logging.getLogger(__name__)
+_DRAWING = "let render() return uint8 [height, width, 3]; an option render_mode is set to rgb_array"
 _FPS = 30
 """Pictures per second where an environment does not say (`metadata["render_fps"]`)."""
 
@@ -53,10 +54,6 @@ class Recorder:
                 "recording videos needs the package imageio-ffmpeg",
                 hint="pip install 'dicore[video]'",
             )
-        try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise UsageError(f"{self.folder}: no videos can be written there: {error}") from error
         from dicore.run.envs import env_factory
 
         probe = env_factory(env, BuildContext())()
@@ -66,6 +63,10 @@ class Recorder:
                 _picture(probe)
         finally:
             getattr(probe, "close", lambda: None)()
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise UsageError(f"{self.folder}: no videos can be written there: {error}") from error
 
     def section(self, env: Any) -> Any:
         """Returns an environment's section with drawing switched on.
@@ -197,9 +198,14 @@ def _picture(env: Any) -> Any:
     Raises:
         UsageError: it draws nothing of that kind.
     """
-    name = str(getattr(getattr(env, "spec", None), "id", None) or type(env).__name__)
+    inner = getattr(env, "unwrapped", env)
+    name = str(getattr(getattr(env, "spec", None), "id", None) or type(inner).__name__)
     try:
         picture = env.render()
+    except NotImplementedError as error:
+        raise UsageError(
+            f"environment {name} draws no pictures: it has no render()", hint=_DRAWING
+        ) from error
     except Exception as error:
         raise UsageError(
             f"environment {name} cannot draw: {type(error).__name__}: {error}",
@@ -208,8 +214,7 @@ def _picture(env: Any) -> Any:
     drawn = isinstance(picture, np.ndarray) and picture.dtype == np.uint8 and picture.ndim == 3
     if not drawn or picture.shape[2] != 3:
         raise UsageError(
-            f"environment {name} draws no pictures that a video could show",
-            hint="render() must return uint8 [height, width, 3] (render_mode='rgb_array')",
+            f"environment {name} draws no pictures that a video could show", hint=_DRAWING
         )
     return np.ascontiguousarray(picture)
 

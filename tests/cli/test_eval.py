@@ -9,6 +9,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import gymnasium
+import numpy as np
 import pytest
 
 pytest.importorskip("torch")
@@ -16,11 +18,14 @@ pytest.importorskip("dicore_plugins")
 pytest.importorskip("dicore_contrib_envs")
 
 from dicore.cli import main
+from dicore.config.compile import compile_section
+from dicore.config.signature import config_class
 from dicore.errors import CheckpointError, UsageError
 from dicore.run.evaluate import eval as eval_checkpoint
 from dicore.run.evaluate import evaluate
 from dicore.run.launch import launch
 from dicore.run.metrics import read_metrics
+from dicore.run.video import Recorder
 
 SMALL = [
     "policy.eval.evaluator.eval_freq=128", "policy.eval.evaluator.n_episode=7",
@@ -159,6 +164,27 @@ def test_videos_need_their_package(
     error = said(capfd, *words, code=2).err
     assert "imageio-ffmpeg" in error
     assert "pip install 'dicore[video]'" in error
+    assert not (tmp_path / "v").exists()
+
+
+class Unseen(gymnasium.Env[Any, int]):
+    """An environment without pictures."""
+
+    observation_space = gymnasium.spaces.Box(0, 1, (1,), np.float32)
+    action_space = gymnasium.spaces.Discrete(2)
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
+        super().reset(seed=seed)
+        return np.zeros(1, np.float32), {}
+
+
+def test_an_environment_without_pictures_is_told_what_it_lacks(tmp_path: Path) -> None:
+    section = compile_section(
+        config_class(Unseen, "env"), {"stop_value": 1.0, "n_evaluator_episode": 1}
+    )
+    with pytest.raises(UsageError, match="environment Unseen draws no pictures") as caught:
+        Recorder(tmp_path / "v").check(section)
+    assert "render() return uint8" in caught.value.hint
     assert not (tmp_path / "v").exists()
 
 

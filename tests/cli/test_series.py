@@ -21,6 +21,7 @@ pytest.importorskip("dicore_contrib_envs")
 
 from dicore.cli import main
 from dicore.errors import DicoreError, UsageError
+from dicore.run.console import number
 from dicore.run.launch import TrainRequest, launch
 from dicore.run.metrics import read_metrics
 from dicore.run.series import run_series
@@ -74,7 +75,7 @@ def test_each_seed_is_a_run_of_its_own(capfd: pytest.CaptureFixture[str]) -> Non
     assert summary["solved"] == solved
     *_, last = said.splitlines()
     assert f"solved {solved} of 3" in last
-    assert f"median {summary['summary']['best_return']['median']:.1f}" in last
+    assert f"median {number(summary['summary']['best_return']['median'])}" in last
     for folder in folders:
         assert f"in {folder}" in said
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from dicore.interfaces.logger import LogTarget
-from dicore.run.console import is_terminal, say
+from dicore.run.console import is_terminal, number, say
 
 _REDRAW = 0.1
 """Shortest time in seconds between two drawings of the bar."""
@@ -102,7 +102,7 @@ class ConsoleLogger:
         parts = [f"{done}/{total} {unit}" if total else f"{done} {unit}"]
         parts.append(f"{self._updates} updates")
         if not math.isnan(self._last):
-            parts.append(f"return {self._last:.1f} (best {self._best:.1f})")
+            parts.append(f"return {number(self._last)} (best {number(self._best)})")
         if rate > 0:
             parts.append(f"{rate:.0f} {unit}/s")
         if left is not None and left > 0:
@@ -120,7 +120,7 @@ class ConsoleLogger:
             completed=done,
             total=total,
             amount=f"{done}/{total} {unit}" if total else f"{done} {unit}",
-            returns=f"return {self._last:.1f} best {self._best:.1f}" if known else "",
+            returns=f"return {number(self._last)} best {number(self._best)}" if known else "",
             rate=f"{rate:.0f}/s" if rate > 0 else "",
             left=_duration(left) if left else "",
         )

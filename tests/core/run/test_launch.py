@@ -11,7 +11,9 @@ from typing import Any
 import pytest
 
 from dicore.errors import ConfigError, EnvCreateError, UsageError
+from dicore.run.console import number
 from dicore.run.launch import TrainRequest, compile_request, launch
+from dicore.run.run import Limits
 from tests.core.run.launch_parts import NAMES, PARTS, Manager, config
 
 pytestmark = pytest.mark.usefixtures("toys")
@@ -184,3 +186,23 @@ def test_a_process_of_its_own_says_where_things_are(capsys: pytest.CaptureFixtur
     assert between[2:] == ["config:     x-1/config.json", "checkpoint: x-1/ckpt/best"]
     launch(config(exp_name="x"))
     assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize(
+    ("limit", "ends"),
+    [({}, False), ({"max_env_step": 0}, True), ({"max_train_iter": 5}, True),
+     ({"stop_value": 3.0}, True), ({"stop_value": float("inf")}, False)],
+)  # fmt: skip
+def test_a_training_without_an_end_says_so(limit: dict[str, float], ends: bool) -> None:
+    assert Limits(**limit).ends is ends  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(500.0, "500.0"), (12.34, "12.3"), (-0.876, "-0.88"), (2.0, "2.0"), (0.5, "0.5"),
+     (float("inf"), "inf"), (float("nan"), "nan"), (-1234.56, "-1234.6")],
+)  # fmt: skip
+def test_returns_are_written_with_the_decimals_that_tell_them_apart(
+    value: float, text: str
+) -> None:
+    assert number(value) == text
