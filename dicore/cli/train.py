@@ -18,6 +18,7 @@ Examples:
   dicore train -e cartpole -p dqn -s 0
   dicore train -e CartPole-v1 -p dqn --max-env-step 50000 policy.learn.batch_size=128
   dicore train config.py -s 1 --exp-name runs/x
+  dicore train my_preset                 a preset by its own name
   dicore train -e cartpole -p dqn -s 0 -s 1 -s 2 --jobs 3
   dicore train panel.py --cpanel '{"lr": 0.001}'
   dicore train --locked runs/x           anew, if the very same components are installed
@@ -32,7 +33,7 @@ line. Training ends at the first of env.stop_value and the budgets. Exit code 0 
 
 
 @click.command(name="train", epilog=_EPILOG)
-@click.argument("words", nargs=-1, metavar="[CONFIG_FILE] [a.b=c]...")
+@click.argument("words", nargs=-1, metavar="[FILE|RUN|PRESET] [a.b=c]...")
 @click.option("-m", "--mode", metavar="NAME", help="Pipeline (dicore list pipeline).")
 @click.option("-c", "--config", metavar="FILE", help="Config file: .py, .yaml, .toml or .json.")
 @click.option("-e", "--env", metavar="NAME", help="Environment, or a gymnasium id.")
@@ -80,7 +81,7 @@ line. Training ends at the first of env.stop_value and the budgets. Exit code 0 
 @click.option(
     "--locked",
     is_flag=True,
-    help="Refuse components that are not those recorded in CONFIG_FILE, a run or its config.json.",
+    help="Refuse components that are not those recorded in a run or its config.json.",
 )
 @click.option(
     "--resume",

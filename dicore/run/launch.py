@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["Outcome", "TrainRequest", "compile_request", "launch"]
 
 _SILENT: Final = {"env.n_evaluator_episode": 10, "env.stop_value": float("inf")}
-"""What is assumed of an env named by `-e` where class, preset, file and env spec are silent."""
+"""What is assumed where an env or a preset is asked for by name and all layers are silent."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +36,8 @@ class TrainRequest:
     """What somebody wants trained; None leaves a value to the config.
 
     Args:
-        config: A dict, `[main_config, create_config]`, the path of a file, or a compiled config.
+        config: A dict, `[main_config, create_config]`, the path of a file or run, the name of
+            a preset, or a compiled config.
         mode: Name of a pipeline.
         env: Name of an environment, or a gymnasium id.
         policy: Name of a policy.
@@ -175,12 +176,15 @@ def compile_request(request: TrainRequest) -> Compiled:
         UsageError: it names neither a config nor env and policy.
         ConfigError: everything that is wrong.
     """
-    by_name = request.config is None
-    if isinstance(request.config, str | PathLike) and not is_config(request.config):
-        raise UsageError(
-            f"{request.config}: no such config file",
-            hint=f"looked in {Path.cwd()}; names are given by -e ENV and -p POLICY",
-        )
+    config, preset = request.config, None
+    if isinstance(config, str | PathLike) and not is_config(config):
+        if not _is_preset(str(config)):
+            raise UsageError(
+                f"{config}: no such config file, run or preset",
+                hint=f"looked in {Path.cwd()}; names are given by -e ENV and -p POLICY",
+            )
+        config, preset = None, str(config)
+    by_name = config is None and preset is None
     if by_name and not request.overrides and (request.env is None or request.policy is None):
         raise UsageError(
             "what to train is missing",
@@ -196,12 +200,13 @@ def compile_request(request: TrainRequest) -> Compiled:
     }
     given = {path: value for path, value in flags.items() if value is not None}
     overrides = [*([json.dumps(given)] if given else []), *request.overrides]
-    preset = _preset(request.env, request.policy) if by_name else None
+    if by_name:
+        preset = _preset(request.env, request.policy)
 
     def compiled(below: Sequence[str] = ()) -> Compiled:
         said = [*below, *overrides]
         return compile_config(
-            request.config,
+            config,
             preset=preset,
             overrides=said,
             seed=request.seed,
@@ -212,7 +217,7 @@ def compile_request(request: TrainRequest) -> Compiled:
     try:
         return compiled()
     except ConfigError as error:
-        silent = _silent(error) if request.env is not None else {}
+        silent = _silent(error) if request.env is not None or preset is not None else {}
         if not silent:
             raise
     return compiled([json.dumps(silent)])
@@ -222,14 +227,18 @@ def _preset(env: str | None, policy: str | None) -> str | None:
     """Returns the name of the preset for a pair of bare names, if one is installed."""
     if env is None or policy is None or any(sign in env + policy for sign in ":/."):
         return None
+    name = f"{env}_{policy}"
+    return name if _is_preset(name) else None
+
+
+def _is_preset(name: str) -> bool:
     from dicore_registry import default
 
-    name = f"{env}_{policy}"
     try:
         default().find("preset", name)
     except UnknownComponentError:
-        return None
-    return name
+        return False
+    return True
 
 
 def _silent(error: ConfigError) -> dict[str, Any]:

@@ -43,6 +43,13 @@ def test_names_take_the_preset_and_the_command_line_is_above() -> None:
     assert compile_request(dashed).policy.nstep == 3
 
 
+def test_a_preset_is_asked_for_by_its_own_name() -> None:
+    compiled = compile_request(
+        TrainRequest(config="launch_env_launch_policy", overrides=["policy.nstep=4"])
+    )
+    assert (compiled.env.type, compiled.policy.nstep) == ("launch_env", 4)
+
+
 def test_what_nobody_says_is_assumed_for_names_only() -> None:
     """Ten episodes, no stop value; the env's own description comes first."""
     overrides = [json.dumps(PARTS)]
@@ -80,7 +87,7 @@ def test_names_beside_a_file_replace_what_it_names() -> None:
     [
         (TrainRequest(), "what to train is missing"),
         (TrainRequest(env="launch_env"), "what to train is missing"),
-        (TrainRequest(config="missing.py"), r"missing\.py: no such config file"),
+        (TrainRequest(config="missing.py"), r"missing\.py: no such config file, run or preset"),
     ],
 )
 def test_a_request_that_says_too_little_says_what_is_missing(
