@@ -75,9 +75,14 @@ class Block:
             )
             for array in arrays
         ]
-        if all(not isinstance(value, dict | list | tuple) for value in row.values()):
-            by_key = optree.tree_unflatten(self._spec, self._leaves)
-            self._items = [(key, by_key[key]) for key in row]
+        self._items = self._flat_columns(row)
+
+    def _flat_columns(self, row: dict[str, Any]) -> list[tuple[str, npt.NDArray[Any]]] | None:
+        """Returns the columns by key, in the order of `row`; None where some are nested."""
+        if any(isinstance(value, dict | list | tuple) for value in row.values()):
+            return None
+        by_key = optree.tree_unflatten(self._spec, self._leaves)
+        return [(key, by_key[key]) for key in row]
 
     def carry(self, previous: Block, rows: int) -> None:
         """Begins with the last `rows` rows of `previous`."""
@@ -86,8 +91,7 @@ class Block:
             np.empty((self.steps, *leaf.shape[1:]), leaf.dtype) for leaf in previous._leaves
         ]
         if previous._items is not None:
-            by_key = optree.tree_unflatten(self._spec, self._leaves)
-            self._items = [(key, by_key[key]) for key, _ in previous._items]
+            self._items = self._flat_columns(dict(previous._items))
         if rows:
             for mine, theirs in zip(self._leaves, previous._leaves, strict=True):
                 mine[:rows] = theirs[-rows:]
@@ -123,9 +127,7 @@ class Block:
         block = cls(*end.shape)
         leaves, block._spec = optree.tree_flatten(dict(state["columns"]))
         block._leaves = [np.asarray(leaf) for leaf in leaves]
-        if all(not isinstance(value, dict) for value in state["columns"].values()):
-            by_key = optree.tree_unflatten(block._spec, block._leaves)
-            block._items = list(by_key.items())
+        block._items = block._flat_columns(state["columns"])
         block.end, block.valid = end.copy(), np.asarray(state["valid"]).copy()
         block.all_valid = bool(block.valid.all())
         return block

@@ -5,12 +5,13 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from dicore.errors import DicoreError, EnvCreateError, UsageError
+from dicore.errors import DicoreError, EnvCreateError, EnvSpaceError, UsageError
 from dicore_plugins.env_managers.adapt import Adapted, adapt
 
 __all__ = ["EnvInfo", "Fleet"]
@@ -101,7 +102,7 @@ class Fleet:
     def reward_space(self) -> Any:
         """Of one environment: a float32 scalar, unless it says otherwise."""
         env = self._env(0).env
-        with contextlib.suppress(AttributeError):
+        with contextlib.suppress(EnvSpaceError):
             return _space(env, "reward_space", "rew_space")
         from gymnasium.spaces import Box
 
@@ -190,10 +191,22 @@ class Fleet:
 
 
 def _space(env: Any, name: str, old_name: str) -> Any:
-    if hasattr(env, name) or not callable(getattr(env, "info", None)):
-        return getattr(env, name)
-    told: Mapping[str, Any] | Any = env.info()
-    return told[old_name] if isinstance(told, Mapping) else getattr(told, old_name)
+    """Returns a space that an environment has, or tells by its older `info()`.
+
+    Raises:
+        EnvSpaceError: there is none.
+    """
+    found = getattr(env, name, None)
+    if found is None and callable(getattr(env, "info", None)):
+        told: Mapping[str, Any] | Any = env.info()
+        get = told.get if isinstance(told, Mapping) else partial(getattr, told)
+        found = get(old_name, None)
+    if found is None:
+        raise EnvSpaceError(
+            f"{env!r} has no {name}",
+            hint=f"set self.{name}=gymnasium.spaces.… in its __init__",
+        )
+    return found
 
 
 def _attribute(env: Any, name: str) -> Any:

@@ -201,3 +201,11 @@ def test_a_known_schema_is_not_checked_again() -> None:
     ring.push(Batch({"x": np.arange(2)}, 2, schema))
     ring.push(Batch({"x": np.arange(2)}, 2, schema))
     assert ring.count == 4
+
+
+def test_priorities_without_effect_are_told_once(caplog: pytest.LogCaptureFixture) -> None:
+    buffer = NaiveReplayBuffer({})
+    for _ in range(2):
+        buffer.update({"priority": [1.0]})
+    (record,) = caplog.records
+    assert "draws every row alike" in record.getMessage()

@@ -4,20 +4,26 @@ from __future__ import annotations
 
 import copy
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import gymnasium
 import numpy as np
+import optree
 import pytest
 import torch
+from gymnasium import spaces
 
 from dicore.data import Batch
 from dicore.errors import ClosedError, UsageError
 from dicore.run.rng import seed_everything
+from dicore.run.store import read_state, write_state
 from dicore_plugins.collectors import SampleCollector
 from dicore_plugins.env_managers import BaseEnvManager
+from dicore_plugins.functional.samples import nstep_samples
 from dicore_plugins.models.dqn.model import DQN
 from dicore_plugins.policies import DQNPolicy, RandomPolicy
+from tests.plugins.env_managers.toy_envs import SpaceEnv, manager_of
 
 from .toy_envs import Journal, Step, expected_samples
 
@@ -32,6 +38,7 @@ class World:
         nstep: int = 1,
         abnormal: dict[int, tuple[int, ...]] | None = None,
         log: Any = None,
+        manager: dict[str, Any] | None = None,
         **options: Any,
     ) -> None:
         seed_everything(0)
@@ -39,7 +46,7 @@ class World:
         self.journals: list[list[Step]] = [[] for _ in range(N)]
         bad = abnormal or {}
         self.manager = BaseEnvManager(
-            [lambda i=i: Journal(self.journals[i], bad.get(i, ())) for i in range(N)]
+            [lambda i=i: Journal(self.journals[i], bad.get(i, ())) for i in range(N)], manager
         )
         self.manager.seed(0)
         self.policy = DQNPolicy({"nstep": nstep, "discount_factor": GAMMA}, model=DQN(2, 3, (4,)))
@@ -115,6 +122,69 @@ def test_a_truncated_end_bootstraps_and_a_terminated_one_does_not() -> None:
     for step, y, boot in zip(journal, target, value.numpy(), strict=True):
         expected = step["reward"] + (0 if step["terminated"] else GAMMA * boot)
         np.testing.assert_allclose(y, expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("nstep", [1, 3])
+def test_a_manager_that_does_not_reset_by_itself_is_reset(nstep: int) -> None:
+    whole = World(nstep, {1: (4,)}).collect(30 * N)
+    equal(World(nstep, {1: (4,)}, manager={"auto_reset": False}).collect(30 * N), whole)
+
+
+def test_most_of_it_dropped_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
+    world = World(n_sample=1)
+    assert [len(world.collector.collect()) for _ in range(3)] == [1, 1, 1]
+    assert [record.getMessage()[:32] for record in caplog.records] == [
+        "2 of 3 samples collected are dro"
+    ]
+    caplog.clear()
+    World(n_sample=N + 2).collect(None)
+    World(n_sample=N).collect(1)
+    assert not caplog.records, "half of it used, and what somebody asks for by hand"
+
+
+@pytest.mark.parametrize("nstep", [1, 3])
+@pytest.mark.parametrize("space", [spaces.Dict, spaces.Tuple])
+def test_nested_observations_go_on_after_a_restore(nstep: int, space: Any, tmp_path: Path) -> None:
+    """Through files, as a resumed run does."""
+    parts = [spaces.Box(-1, 1, (2,)), spaces.Dict(deep=spaces.Discrete(3))]
+    shown = space(dict(zip("ab", parts, strict=True)) if space is spaces.Dict else tuple(parts))
+
+    def collector() -> SampleCollector:
+        manager = manager_of(SpaceEnv(shown, 4), SpaceEnv(shown, 6))
+        policy = RandomPolicy(action_space=spaces.Discrete(3), like=Bridging(nstep))
+        return SampleCollector({}, manager, policy.collect_mode)
+
+    one, two = collector(), collector()
+    one.collect_batch(10)
+    write_state(tmp_path / "state", one.state_dict())
+    two.load_state_dict(read_state(tmp_path / "state"))
+    assert two.envstep == one.envstep
+    data = two.collect_batch(10)
+    assert len(data) == 10
+    assert optree.tree_structure(data["next_obs"]) == optree.tree_structure(shown.sample())
+    two.collect_batch(2)
+
+
+class Bridging:
+    """A hand-made collect mode of n-step samples."""
+
+    def __init__(self, nstep: int) -> None:
+        self.nstep = nstep
+
+    def get_attribute(self, name: str) -> Any:
+        return {"nstep": self.nstep}[name]
+
+    def process_transition(self, obs: Any, output: Any, timestep: Any) -> Any:
+        return {
+            "obs": obs,
+            "next_obs": timestep.obs,
+            "action": output["action"],
+            "reward": timestep.reward,
+            "done": timestep.terminated,
+        }
+
+    def get_train_sample(self, trajectory: Batch) -> Batch:
+        return nstep_samples(trajectory, self.nstep, GAMMA)
 
 
 def test_next_obs_is_the_following_obs() -> None:

@@ -11,6 +11,7 @@ from gymnasium.wrappers import TimeLimit
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dicore.errors import EnvError
 from dicore.run.seeding import episode_seed
 from dicore_plugins.env_managers.base.manager import BaseEnvManager
 
@@ -209,6 +210,16 @@ def test_infos_arrive_and_are_not_written_into() -> None:
     found = rollout(manager, 3)
     assert [step[0][4]["count"] for step in found] == [1, 2, 1]
     assert kept == [{"count": 1}, {"count": 2}, {"count": 1}]
+
+
+def test_an_info_that_is_no_dict_is_told() -> None:
+    class Odd(CountEnv):
+        def step(self, action: Any) -> Any:
+            return *super().step(action)[:4], [self.tag]
+
+    manager = manager_of(CountEnv(0), Odd(1))
+    with pytest.raises(EnvError, match="env 1: info is a list, not a dict"):
+        manager.step({0: 0, 1: 0})
 
 
 def test_steps_marked_abnormal_by_the_env_are_marked_in_the_batch() -> None:

@@ -11,7 +11,7 @@ import pytest
 from gymnasium import spaces
 
 from dicore.config import compile_config
-from dicore.errors import UsageError
+from dicore.errors import EnvSpaceError, UsageError
 from dicore_plugins.env_managers.base.manager import BaseEnvManager
 from dicore_plugins.env_managers.vector import get_vec_env_setting
 
@@ -32,6 +32,22 @@ def test_spaces_are_there_before_the_launch_and_make_one_env() -> None:
     manager.launch()
     assert made == [0, 1, 2]
     assert rollout(manager, 1)[0][0][0][3] == 1, "launch has used the one that was there"
+
+
+@pytest.mark.parametrize("name", ["observation_space", "action_space"])
+def test_an_env_without_a_space_is_told_so(name: str) -> None:
+    class Spaceless(CountEnv):
+        def __init__(self) -> None:
+            super().__init__()
+            setattr(self, name, None)
+
+    manager = BaseEnvManager([Spaceless])
+    with pytest.raises(EnvSpaceError, match=f"Spaceless.* has no {name}"):
+        getattr(manager, name)
+    with pytest.raises(EnvSpaceError, match=name):
+        manager.launch()
+    assert manager.closed
+    assert manager.reward_space.shape == ()
 
 
 def test_a_reward_space_of_the_envs_own() -> None:

@@ -43,16 +43,19 @@ def mode() -> Any:
     )
 
 
-def judge(envs: list[Scripted], log: Any = None, seed: int = 0, **options: Any) -> Any:
-    manager = BaseEnvManager([lambda env=env: env for env in envs])
+def judge(
+    envs: list[Scripted], log: Any = None, seed: int = 0, auto_reset: bool = True, **options: Any
+) -> Any:
+    manager = BaseEnvManager([lambda env=env: env for env in envs], {"auto_reset": auto_reset})
     manager.seed(seed, role="evaluator")
     return BaseSerialEvaluator(options, manager, mode(), log=log)
 
 
-def test_the_first_episodes_count_and_no_environment_goes_on() -> None:
+@pytest.mark.parametrize("auto_reset", [True, False])
+def test_the_first_episodes_count_and_no_environment_goes_on(auto_reset: bool) -> None:
     """12 over 5: 3, 3, 2, 2, 2; the quick ones stand still while the slow one finishes."""
     envs = [Scripted([1, 2, 3, 4, 5, 6, 7, 8], length) for length in (1, 7, 1, 2, 1)]
-    evaluator = judge(envs, n_episode=12)
+    evaluator = judge(envs, n_episode=12, auto_reset=auto_reset)
     expected = [1, 2, 3, 1, 2, 3, 1, 2, 1, 2, 1, 2]
     assert evaluator.eval().returns == pytest.approx(expected)
     assert [env.steps_made for env in envs] == [3, 21, 2, 4, 2]

@@ -42,6 +42,20 @@ def test_modes_are_immutable_tuples_of_functions(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", MODES)
+def test_only_the_modes_asked_for_are_built(name: str) -> None:
+    """Acting alone needs no optimizer."""
+    field = name.removesuffix("_mode")
+    only = DQNPolicy({}, model=DQN(4, 2, (8,)), enable_field=[field])
+    assert callable(getattr(only, name).forward)
+    assert hasattr(only, "_optimizer") == (field == "learn")
+    for other in set(MODES) - {name}:
+        with pytest.raises(ModeError, match=f"'{other}'"):
+            _ = getattr(only, other).forward
+    with pytest.raises(ModeError, match="no mode 'dream'"):
+        DQNPolicy({}, model=DQN(4, 2, (8,)), enable_field=["dream"])
+
+
+@pytest.mark.parametrize("name", MODES)
 def test_facts_that_workers_ask_for(name: str) -> None:
     made = policy(nstep=2)
     get = getattr(made, name).get_attribute

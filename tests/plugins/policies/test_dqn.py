@@ -1,129 +1,245 @@
-"""DQNPolicy: its update against a hand-written one, its modes, its samples."""
+"""DQN: its update row by row in numpy, the optimizer beside torch's, acting, own models."""
 
 from __future__ import annotations
 
+import copy
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-import torch.nn.functional as F
+from torch import nn
 
+from dicore.config import compile_config
 from dicore.data import Batch, EnvBatch
-from dicore.errors import ModeError
+from dicore.errors import ConfigError, NonFiniteError
 from dicore.run.rng import seed_everything
-from dicore_plugins.collectors import SampleCollector
-from dicore_plugins.env_managers import BaseEnvManager
-from dicore_plugins.models.dqn.config import DQNModelConfig
-from dicore_plugins.policies import DQNPolicy, RandomPolicy
-from dicore_plugins.policies.dqn.config import DQNCollectConfig, DQNConfig, DQNLearnConfig
+from dicore.run.run import Run
+from dicore.run.store import read_state
+from dicore_plugins.buffers import NaiveReplayBuffer
+from dicore_plugins.hooks import LogShowHook
+from dicore_plugins.learners import BaseLearner
+from dicore_plugins.learners.base.config import BaseLearnerConfig
+from dicore_plugins.models.dqn.model import DQN
+from dicore_plugins.policies import DQNPolicy
+
+OBS, ACTIONS, ROWS = 3, 4, 16
 
 
-def make(action_shape: Any = 2, seed: int = 0, **options: Any) -> DQNPolicy:
-    seed_everything(seed)
-    model = DQNModelConfig(
-        type="dqn", obs_shape=4, action_shape=action_shape, encoder_hidden_size_list=(16, 16)
-    )
-    return DQNPolicy(DQNConfig(model=model, **options))
+def make(model: Any = None, **options: Any) -> DQNPolicy:
+    seed_everything(0)
+    if model is None:
+        torch.manual_seed(0)
+        model = DQN(OBS, ACTIONS, (8,))
+    return DQNPolicy(options, model=model)
 
 
-def rows(count: int = 32, **more: Any) -> Batch:
-    rng = np.random.default_rng(1)
+def rows(seed: int = 0, actions: Any = ACTIONS, **more: Any) -> Batch:
+    rng = np.random.default_rng(seed)
+    shape = (ROWS,) if isinstance(actions, int) else (ROWS, len(actions))
     return Batch(
         {
-            "obs": rng.standard_normal((count, 4)).astype(np.float32),
-            "next_obs": rng.standard_normal((count, 4)).astype(np.float32),
-            "action": rng.integers(0, 2, count),
-            "reward": rng.standard_normal(count).astype(np.float32),
-            "done": (rng.random(count) < 0.3).astype(np.float32),
+            "obs": rng.normal(size=(ROWS, OBS)).astype(np.float32),
+            "action": rng.integers(0, actions, shape),
+            "reward": rng.normal(size=ROWS).astype(np.float32) * 3,
+            "next_obs": rng.normal(size=(ROWS, OBS)).astype(np.float32),
+            "done": (rng.random(ROWS) < 0.3).astype(np.float32),
             **more,
         }
     )
 
 
-@pytest.mark.parametrize("double", [True, False])
-@pytest.mark.parametrize("ignore_done", [True, False])
-def test_one_update_is_the_papers(double: bool, ignore_done: bool) -> None:
-    """Loss and TD errors against the equation, written out; the target net is still the net."""
-    learn = DQNLearnConfig(double=double, ignore_done=ignore_done)
-    policy = make(learn=learn, discount_factor=0.9)
-    gamma = np.full(32, 0.9**2, np.float32)
-    weight = np.linspace(0.5, 1, 32, dtype=np.float32)
-    batch = rows(value_gamma=gamma, weight=weight)
-    t = batch.copy().to_torch()
+def parameters(policy: DQNPolicy) -> torch.Tensor:
     model = policy.get_attribute("model")
+    return torch.cat([each.detach().reshape(-1).clone() for each in model.parameters()])
+
+
+def part_ways(policy: DQNPolicy) -> None:
+    """Makes online and target network differ, so that double DQN differs from plain."""
     with torch.no_grad():
-        next_q = model.q(t["next_obs"])
-        done = torch.zeros(32) if ignore_done else t["done"]
-        y = t["reward"] + t["value_gamma"] * (1 - done) * next_q.max(1).values
-        taken = model.q(t["obs"]).gather(1, t["action"].unsqueeze(1)).squeeze(1)
-    before = torch.cat([p.detach().clone().reshape(-1) for p in model.parameters()])
-    result = policy.learn_mode.forward(batch)
-    expected = (F.huber_loss(taken, y, reduction="none") * t["weight"]).mean()
-    assert result["total_loss"].item() == pytest.approx(expected.item(), rel=1e-5)
-    assert torch.allclose(result["priority"], (y - taken).abs(), atol=1e-5)
-    assert not result["total_loss"].requires_grad
-    after = torch.cat([p.detach().reshape(-1) for p in model.parameters()])
-    assert not torch.equal(before, after)
-    assert set(policy.learn_mode.monitor_vars()) <= set(result)
+        for index, each in enumerate(policy.get_attribute("model").parameters()):
+            noise = torch.Generator().manual_seed(index)
+            each.add_(torch.randn(each.shape, generator=noise), alpha=0.5)
 
 
-def test_rows_and_columns_learn_alike() -> None:
-    by_batch, by_rows = make(), make()
-    one = by_batch.learn_mode.forward(rows())["total_loss"]
-    two = by_rows.learn_mode.forward(rows().rows())["total_loss"]
-    assert torch.equal(one, two)
+def heads(model: Any, obs: Any) -> list[Any]:
+    with torch.no_grad():
+        q = model(torch.as_tensor(obs))["logit"]
+    return [each.double().numpy() for each in (q if isinstance(q, list) else [q])]
 
 
-def test_several_heads() -> None:
-    policy = make(action_shape=(2, 3))
-    batch = rows()
-    batch.columns["action"] = np.stack([batch["action"], batch["action"]], 1)
-    assert torch.isfinite(policy.learn_mode.forward(batch)["total_loss"])
-    obs = EnvBatch(np.arange(5), np.zeros((5, 4), np.float32))
-    assert policy.collect_mode.forward(obs, eps=0.5).value["action"].shape == (5, 2)
+def by_hand(policy: DQNPolicy, batch: Batch, gamma: Any, *, double: bool, ignore: bool) -> Any:
+    """Returns the loss and |TD error| [B] in doubles, one row and head at a time."""
+    model, target = policy.get_attribute("model"), policy.get_attribute("target_model")
+    q, following = heads(model, batch["obs"]), heads(target, batch["next_obs"])
+    chooser = heads(model, batch["next_obs"]) if double else following
+    gamma = np.broadcast_to(np.asarray(gamma, np.float64), ROWS)
+    weight = batch.get("weight", np.ones(ROWS))
+    losses, errors = np.zeros((len(q), ROWS)), np.zeros((len(q), ROWS))
+    for head in range(len(q)):
+        for i in range(ROWS):
+            value = following[head][i, np.argmax(chooser[head][i])]
+            alive = 1.0 if ignore else 1.0 - batch["done"][i]
+            taken = int(batch["action"].reshape(ROWS, -1)[i, head])
+            error = abs(q[head][i, taken] - batch["reward"][i] - gamma[i] * alive * value)
+            losses[head, i] = weight[i] * (0.5 * error**2 if error < 1 else error - 0.5)
+            errors[head, i] = error
+    return losses.mean(), errors.mean(0)
 
 
-def test_state_goes_on_as_it_would_have() -> None:
-    policy, twin = make(seed=0), make(seed=5)
+@pytest.mark.parametrize("double", [True, False])
+@pytest.mark.parametrize("ignore", [True, False])
+@pytest.mark.parametrize("form", ["one_step", "nstep", "constant_nstep", "weighted", "heads"])
+def test_an_update_equals_the_formula(double: bool, ignore: bool, form: str) -> None:
+    options: dict[str, Any] = {"learn": {"double": double, "ignore_done": ignore}}
+    gamma: Any = 0.97
+    batch, model = rows(), None
+    if form == "nstep":
+        gamma = np.where(np.arange(ROWS) % 3, 0.97**3, 0.97**2).astype(np.float32)
+        batch, options["nstep"] = rows(value_gamma=gamma), 3
+    elif form == "constant_nstep":
+        gamma, options["nstep"] = 0.97**3, 3
+    elif form == "weighted":
+        batch = rows(weight=np.linspace(0.1, 1, ROWS, dtype=np.float32))
+    elif form == "heads":
+        torch.manual_seed(0)
+        model, batch = DQN(OBS, [3, 2], (8,)), rows(actions=[3, 2])
+    policy = make(model, **options)
+    part_ways(policy)
+    loss, errors = by_hand(policy, batch, gamma, double=double, ignore=ignore)
+    output = policy.learn_mode.forward(batch)
+    np.testing.assert_allclose(output["total_loss"].item(), loss, rtol=1e-5)
+    np.testing.assert_allclose(output["priority"].numpy(), errors, rtol=1e-4, atol=1e-5)
+    assert not any(getattr(each, "requires_grad", False) for each in output.values())
+    assert set(policy.learn_mode.monitor_vars()) <= set(output)
+
+
+def test_the_step_is_that_of_torch_adam() -> None:
+    policy, batch = make(learn={"learning_rate": 0.01}), rows()
+    twin = copy.deepcopy(policy.get_attribute("model"))
+    target = copy.deepcopy(twin)
+    optimizer = torch.optim.Adam(twin.parameters(), lr=0.01)
+    tensors = batch.to_torch()
     for _ in range(3):
+        with torch.no_grad():
+            best = twin(tensors["next_obs"])["logit"].argmax(1, keepdim=True)
+            value = target(tensors["next_obs"])["logit"].gather(1, best)[:, 0]
+            y = tensors["reward"] + 0.97 * (1 - tensors["done"]) * value
+        taken = twin(tensors["obs"])["logit"].gather(1, tensors["action"][:, None])[:, 0]
+        loss = nn.functional.huber_loss(taken, y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        policy.learn_mode.forward(batch)
+    expected = torch.cat([each.detach().reshape(-1) for each in twin.parameters()])
+    torch.testing.assert_close(parameters(policy), expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("theta", [None, 0.25])
+def test_the_target_follows(theta: float | None) -> None:
+    policy = make(learn={"target_update_freq": 3, "target_theta": theta})
+    target = policy.get_attribute("target_flat")
+    start, followed = target.data.clone(), target.data.clone()
+    for update in range(1, 4):
         policy.learn_mode.forward(rows())
-    twin.learn_mode.load_state_dict(policy.learn_mode.state_dict())
-    for each in (policy, twin):
-        for _ in range(2):
-            each.learn_mode.forward(rows())
-    ours, theirs = (dict(each.get_attribute("model").state_dict()) for each in (policy, twin))
-    assert all(torch.equal(ours[key], theirs[key]) for key in ours)
+        followed = torch.lerp(followed, parameters(policy), theta or 0.0)
+        expected = start if update < 3 else parameters(policy)
+        torch.testing.assert_close(target.data, expected if theta is None else followed)
 
 
-def test_modes_are_immutable_and_only_those_asked_for() -> None:
+def test_the_learning_state_goes_round_over_a_copy_to_the_target() -> None:
+    learn = {"target_update_freq": 4}
+    policy = make(learn=learn)
+    for seed in range(5):
+        policy.learn_mode.forward(rows(seed))
+    torch.manual_seed(9)
+    twin = DQNPolicy({"learn": learn}, model=DQN(OBS, ACTIONS, (8,)))
+    assert not torch.equal(parameters(twin), parameters(policy))
+    twin.learn_mode.load_state_dict(copy.deepcopy(policy.learn_mode.state_dict()))
+    for seed in range(5, 12):
+        one, two = (each.learn_mode.forward(rows(seed)) for each in (policy, twin))
+        assert torch.equal(one["total_loss"], two["total_loss"])
+    assert torch.equal(parameters(twin), parameters(policy))
+
+
+@pytest.mark.parametrize("mode", ["collect_mode", "eval_mode"])
+def test_the_state_of_acting_is_the_model(mode: str) -> None:
     policy = make()
-    assert isinstance(policy.learn_mode, tuple)
-    with pytest.raises(AttributeError):
-        policy.learn_mode.forward = None  # type: ignore[misc]
-    only_eval = DQNPolicy(
-        DQNConfig(model=DQNModelConfig(type="dqn", obs_shape=4, action_shape=2)),
-        enable_field=["eval"],
-    )
-    with pytest.raises(ModeError, match="learn_mode"):
-        only_eval.learn_mode.forward(rows())
-    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
-        policy.get_attribute("nothing")
+    torch.manual_seed(9)
+    twin = DQNPolicy({}, model=DQN(OBS, ACTIONS, (8,)))
+    getattr(twin, mode).load_state_dict(getattr(policy, mode).state_dict())
+    assert torch.equal(parameters(twin), parameters(policy))
+
+
+def test_documented_defaults() -> None:
+    config = DQNPolicy.default_config()
+    learn, collect, eps = config["learn"], config["collect"], config["other"]["eps"]
+    assert (learn["update_per_collect"], learn["batch_size"]) == (3, 64)
+    assert (learn["learning_rate"], learn["target_update_freq"]) == (1e-3, 100)
+    assert (learn["ignore_done"], learn["resume_training"]) == (False, False)
+    assert (collect["n_sample"], collect["unroll_len"]) == (8, 1)
+    assert (eps["type"], eps["start"], eps["end"], eps["decay"]) == ("exp", 0.95, 0.1, 10_000)
+    assert (config["nstep"], config["discount_factor"]) == (1, 0.97)
+    assert NaiveReplayBuffer({}).replay_buffer_size == 10_000
+    base = {"on_policy", "cuda", "multi_gpu", "priority", "priority_IS_weight", "traj_len_inf"}
+    assert base | {"model", "learn", "collect", "eval", "other"} <= set(config)
+
+
+@pytest.mark.parametrize(
+    ("override", "told"),
+    [
+        ("policy.other.replay_buffer.replay_buffer_size=63", "learn.batch_size: must be <= 63"),
+        ("policy.multi_gpu=true", "multi_gpu: dqn learns in one process"),
+        ("policy.collect.unroll_len=2", "collect.unroll_len: dqn learns from single steps"),
+    ],
+)
+def test_options_at_odds_are_refused(override: str, told: str) -> None:
+    named = {"env": {"type": "cartpole"}, "policy": {"type": "dqn"}}
+    with pytest.raises(ConfigError, match=f"policy.{told}"):
+        compile_config(named, overrides=[override])
+
+
+def test_the_configured_model_is_built_and_a_given_one_is_used() -> None:
+    model = DQN(OBS, ACTIONS, (8,))
+    assert make(model).get_attribute("model") is model
+    built = DQNPolicy({"model": {"type": "dqn", "obs_shape": OBS, "action_shape": ACTIONS}})
+    assert built.get_attribute("model").q(torch.zeros(1, OBS)).shape == (1, ACTIONS)
+    assert built.default_model() == ("dqn", [])
+
+
+# ---- acting
+
+
+def observations(count: int = 6) -> EnvBatch[Any]:
+    rng = np.random.default_rng(1)
+    return EnvBatch(np.arange(count), rng.normal(size=(count, OBS)).astype(np.float32))
+
+
+def test_greedy_acting_repeats_itself_and_subsets_keep_their_ids() -> None:
+    policy, obs = make(), observations()
+    one, two = (policy.eval_mode.forward(obs).value["action"] for _ in range(2))
+    assert one.tolist() == two.tolist()
+    some = policy.collect_mode.forward({4: obs[4], 1: obs[1]}, eps=0.0)
+    assert list(some) == [4, 1]
+    assert [int(some[i]["action"]) for i in (4, 1)] == [one[4], one[1]]
+    assert isinstance(some.value["logit"], np.ndarray)
 
 
 def test_acting_by_numpy_and_by_torch_agree() -> None:
-    obs = EnvBatch(np.arange(64), np.random.default_rng(0).standard_normal((64, 4), np.float32))
+    obs = observations(64)
     by_numpy, by_torch = (
-        make(collect=DQNCollectConfig(act_by_numpy=flag)).eval_mode.forward(obs).value["action"]
+        make(collect={"act_by_numpy": flag}).eval_mode.forward(obs).value["action"]
         for flag in (True, False)
     )
     assert np.array_equal(by_numpy, by_torch)
-    assert set(by_numpy.tolist()) == {0, 1}
+    assert len(set(by_numpy.tolist())) > 1
 
 
-def test_learning_is_seen_by_those_who_act() -> None:
-    policy = make(learn=DQNLearnConfig(learning_rate=0.5))
-    obs = EnvBatch(np.arange(256), np.random.default_rng(0).standard_normal((256, 4), np.float32))
+@pytest.mark.parametrize("by_numpy", [True, False])
+def test_learning_is_seen_by_those_who_act(by_numpy: bool) -> None:
+    policy = make(learn={"learning_rate": 0.5}, collect={"act_by_numpy": by_numpy})
+    obs = observations(256)
     before = policy.eval_mode.forward(obs).value["action"].copy()
     for _ in range(5):
         policy.learn_mode.forward(rows())
@@ -133,87 +249,132 @@ def test_learning_is_seen_by_those_who_act() -> None:
 def test_epsilon_by_env_steps() -> None:
     setting = make().command_mode.get_setting_collect
     assert setting({"envstep": 0})["eps"] == pytest.approx(0.95)
-    assert setting({"envstep": 10_000})["eps"] == pytest.approx(0.4127, abs=1e-4)
+    assert setting({"envstep": 10_000})["eps"] == pytest.approx(0.41270, abs=1e-5)
 
 
-def test_a_loss_that_is_not_finite_is_not_learned() -> None:
+@pytest.mark.parametrize(
+    ("ids", "eps", "exploring"),
+    [
+        (range(6), {0: 1.0, 1: 0, 2: 0, 3: 0, 4: 0, 5: 0}, 0),
+        ((5, 2), {2: 1.0, 5: 0.0, 0: 1.0}, 2),
+        (range(6), [0, 0, 0, 0, 0, 1.0], 5),
+        ((3, 4), np.array([1.0, 0.0]), 3),
+    ],
+)
+def test_eps_per_environment(ids: Any, eps: Any, exploring: int) -> None:
+    policy, obs = make(), observations()
+    greedy = policy.eval_mode.forward(obs)
+    drawn = [
+        policy.collect_mode.forward({i: obs[i] for i in ids}, eps=eps).value["action"]
+        for _ in range(60)
+    ]
+    for env_id, actions in zip(ids, np.array(drawn).T, strict=True):
+        chosen = {int(greedy[env_id]["action"])}
+        assert set(actions) == (set(range(ACTIONS)) if env_id == exploring else chosen)
+
+
+class Linear(nn.Module):
+    """The least a model can be: `forward` to a dict with `logit`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(OBS, ACTIONS)
+
+    def forward(self, obs: Any) -> dict[str, Any]:
+        return {"logit": self.layer(obs)}
+
+
+def test_a_model_with_forward_alone() -> None:
+    policy = make(Linear())
+    losses = [policy.learn_mode.forward(rows())["total_loss"].item() for _ in range(60)]
+    assert losses[-1] < losses[0]
+    logit = policy.eval_mode.forward(observations()).value["logit"]
+    expected = heads(policy.get_attribute("model"), observations().value)[0]
+    np.testing.assert_allclose(logit, expected, rtol=1e-5, atol=1e-6)
+
+
+class Nested(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(OBS + 2, ACTIONS)
+
+    def forward(self, obs: Any) -> dict[str, Any]:
+        return {"logit": self.layer(torch.cat([obs["own"], obs["map"]["near"]], 1))}
+
+
+def test_nested_observations_of_a_model_of_ones_own() -> None:
+    def nested(array: Any) -> dict[str, Any]:
+        return {"own": array, "map": {"near": array[:, :2] * 2}}
+
+    model, flat = Nested(), rows()
+    policy, twin = make(model), make(copy.deepcopy(model))
+    columns = {"obs": nested(flat["obs"]), "next_obs": nested(flat["next_obs"])}
+    batch = Batch({**flat.columns, **columns})
+    before = parameters(policy)
+    one = policy.learn_mode.forward(batch)["total_loss"]
+    two = twin.learn_mode.forward(batch.rows())["total_loss"]
+    assert torch.equal(one, two)
+    assert torch.isfinite(one)
+    assert not torch.equal(before, parameters(policy))
+    obs = observations()
+    acted = policy.collect_mode.forward(obs.with_value(nested(obs.value)), eps=0.0)
+    assert acted.value["action"].shape == (6,)
+
+
+# ---- losses that are not finite
+
+
+def spoilt() -> Batch:
+    batch = rows()
+    batch.columns["reward"][0] = np.nan
+    return batch
+
+
+def learner(policy: DQNPolicy, freq: int) -> BaseLearner:
+    engine = BaseLearner(BaseLearnerConfig(hook=[]), policy.learn_mode)
+    engine.register_hook(LogShowHook(freq=freq))
+    return engine
+
+
+def train_on_spoilt(engine: BaseLearner, times: int) -> None:
+    for _ in range(times):
+        engine.train(spoilt())
+
+
+def test_a_loss_that_is_nan_is_left_out_and_counted() -> None:
     policy = make()
-    before = {k: v.clone() for k, v in policy.get_attribute("model").state_dict().items()}
-    bad = rows()
-    bad["reward"][3] = np.nan
-    policy.learn_mode.forward(bad)
-    after = policy.get_attribute("model").state_dict()
-    assert all(torch.equal(before[key], after[key]) for key in before)
+    engine = learner(policy, 4)
+    engine.train(rows())
+    before = parameters(policy)
+    train_on_spoilt(engine, 2)
+    assert torch.equal(before, parameters(policy))
+    engine.train(rows())
+    assert not torch.equal(before, parameters(policy))
+    assert engine.monitor["skipped_updates"] == policy.get_attribute("skipped_updates") == 2
+    assert np.isfinite(engine.monitor["total_loss"])
 
 
-# ---- samples, through the collector
+@pytest.mark.parametrize("freq", [1, 2, 3, 5])
+def test_three_such_losses_in_a_row_end_the_training(freq: int) -> None:
+    policy = make()
+    engine = learner(policy, freq)
+    for data in (rows(), spoilt(), spoilt(), rows()):
+        engine.train(data)
+    before = parameters(policy)
+    with pytest.raises(NonFiniteError, match="in a row"):
+        train_on_spoilt(engine, 8)
+    assert engine.last_iter - 4 >= 3
+    assert torch.equal(before, parameters(policy))
 
 
-def manager(envs: int = 2, seed: int = 0) -> BaseEnvManager:
-    import gymnasium
-
-    made = BaseEnvManager([lambda: gymnasium.make("CartPole-v1", max_episode_steps=9)] * envs)
-    made.seed(seed)
-    return made
-
-
-@pytest.mark.parametrize("nstep", [1, 3, 5])
-@pytest.mark.parametrize("n_sample", [1, 2, 3, 7])
-def test_exactly_as_many_samples_as_asked_for(nstep: int, n_sample: int) -> None:
-    collector = SampleCollector(None, manager(), make(nstep=nstep).collect_mode)
-    for train_iter in range(4):
-        data = collector.collect_batch(n_sample, train_iter=train_iter)
-        assert len(data) == n_sample
-        assert data["collect_iter"].tolist() == [train_iter] * n_sample
-        assert ("value_gamma" in data) == (nstep > 1)
-    assert len(collector.collect(n_sample=1, drop_extra=False)) == 2
-    collector.close()
-    collector.close()
-
-
-@pytest.mark.parametrize("nstep", [1, 3, 5])
-def test_small_collects_are_the_large_one_bit_for_bit(nstep: int) -> None:
-    """A stream in pieces of 8 equals one block of 240; episodes end and are cut in between."""
-
-    def stream(pieces: list[int]) -> Batch:
-        policy = make(nstep=nstep)
-        collector = SampleCollector(None, manager(), policy.collect_mode)
-        data = Batch.concat(
-            [collector.collect_batch(n, policy_kwargs={"eps": 0.7}) for n in pieces]
-        )
-        collector.close()
-        return data
-
-    small, large = stream([8] * 30), stream([240])
-    for key in large.columns:
-        assert np.array_equal(small[key], large[key]), key
-
-
-def test_truncation_bootstraps_and_termination_does_not() -> None:
-    """With a limit of 9 steps most episodes are cut: their last samples are not `done`."""
-    policy = make(nstep=1)
-    collector = SampleCollector(None, manager(), policy.collect_mode)
-    data = collector.collect_batch(400, policy_kwargs={"eps": 0.0})
-    ends = np.zeros(400, bool)
-    ends[collector.trajectory_end_idx] = True
-    assert ends.sum() > 20
-    upright = np.abs(data["next_obs"][:, 2]) < 0.2
-    assert (data["done"][ends & upright] == 0).all()
-    assert (data["done"][~ends] == 0).all()
-    same_env = data["next_obs"][:-2][~ends[:-2]] == data["obs"][2:][~ends[:-2]]
-    assert same_env.all()
-    collector.close()
-
-
-def test_warm_up_samples_have_the_same_columns() -> None:
-    policy, envs = make(nstep=3), manager()
-    collector = SampleCollector(None, envs, policy.collect_mode)
-    collector.reset_policy(
-        RandomPolicy(action_space=envs.action_space, like=policy.collect_mode).collect_mode
-    )
-    warm = collector.collect_batch(10)
-    collector.reset_policy(policy.collect_mode)
-    data = collector.collect_batch(10)
-    assert warm.keys() == data.keys()
-    assert warm.schema is data.schema
-    collector.close()
+def test_the_batch_that_ended_a_training_can_be_looked_at(tmp_path: Path) -> None:
+    run = Run(tmp_path, seed_everything(0))
+    engine = BaseLearner(BaseLearnerConfig(hook=[]), make().learn_mode, run=run)
+    engine.register_hook(LogShowHook(freq=4))
+    with pytest.raises(NonFiniteError) as caught:
+        train_on_spoilt(engine, 4)
+    run.finish("failed")
+    kept = Path(caught.value.context["batch"])
+    assert kept.parent == run.folder.log
+    assert str(kept) in caught.value.hint
+    assert np.isnan(read_state(kept)["reward"]).sum() == 1

@@ -5,6 +5,7 @@ Shapes: N rows pushed, B rows drawn.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from dicore_plugins.buffers.naive.config import NaiveConfig
 from dicore_plugins.buffers.ring import IntArray, Ring
 from dicore_plugins.buffers.usage import Usage
 
+_LOG = logging.getLogger("dicore.buffer")
 _BLOCK = 4 << 20
 """Bytes of rows gathered at once; they stay in the processor's cache until they are used."""
 
@@ -48,6 +50,7 @@ class NaiveReplayBuffer:
         period = self._cfg.periodic_thruput_seconds
         tracked = self._cfg.enable_track_used_data
         self._usage = Usage(self._ring.capacity, tracked=tracked, period=period, log=log)
+        self._warned = False
 
     @classmethod
     def default_config(cls) -> dict[str, Any]:
@@ -173,7 +176,10 @@ class NaiveReplayBuffer:
             )
 
     def update(self, info: Mapping[str, Any]) -> None:
-        """Takes priorities and keeps none: every row stays equally likely."""
+        """Takes priorities and keeps none, as a warning says: every row stays equally likely."""
+        if not self._warned:
+            self._warned = True
+            _LOG.warning("priorities have no effect: the naive buffer draws every row alike")
 
     def clear(self) -> None:
         """Drops all rows; ids go on rising."""

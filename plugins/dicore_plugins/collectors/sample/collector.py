@@ -8,6 +8,7 @@ Shapes: K ready environments (all N of them here), T steps, B samples.
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Mapping
 from typing import Any
@@ -22,8 +23,11 @@ from dicore.task import StepTimer
 from dicore_plugins.collectors.block import Block
 from dicore_plugins.collectors.sample.config import SampleCollectorConfig
 from dicore_plugins.collectors.statistics import EpisodeStatistics
+from dicore_plugins.env_managers.resets import reset_ended
 from dicore_plugins.functional.samples import flatten_time
 from dicore_plugins.policies.attributes import fact
+
+_LOG = logging.getLogger("dicore.collector")
 
 
 class SampleCollector:
@@ -48,7 +52,7 @@ class SampleCollector:
     ) -> None:
         self._cfg = as_config(cfg, SampleCollectorConfig)
         self._log = log
-        self._closed = False
+        self._closed = self._wasteful = False
         self.statistics = EpisodeStatistics()
         self._previous: Block | None = None
         self._schema: tuple[Any, ...] | None = None
@@ -175,6 +179,8 @@ class SampleCollector:
         data = pieces[0] if len(pieces) == 1 else Batch.concat(pieces)
         if drop_extra and collected > wanted:
             data = data[:wanted]
+            if wanted == self._n_sample and 2 * wanted <= collected:
+                self._tell_of_waste(wanted, collected)
         self.trajectory_end_idx = ends[0] if len(ends) == 1 else np.concatenate(ends)
         if len(self.trajectory_end_idx):
             self.trajectory_end_idx = self.trajectory_end_idx[self.trajectory_end_idx < len(data)]
@@ -213,6 +219,18 @@ class SampleCollector:
             )
         return int(wanted)
 
+    def _tell_of_waste(self, wanted: int, collected: int) -> None:
+        """Warns, once, that most of what is collected is dropped."""
+        if not self._wasteful:
+            self._wasteful = True
+            _LOG.warning(
+                "%d of %d samples collected are dropped, since %d environments are stepped"
+                " together; let n_sample be a multiple of env.collector_env_num",
+                collected - wanted,
+                collected,
+                self._num_envs,
+            )
+
     def _collect_block(
         self, steps: int, kwargs: dict[str, Any], *, count: bool
     ) -> tuple[Batch, npt.NDArray[np.int64]]:
@@ -241,6 +259,7 @@ class SampleCollector:
                 self._drop_abnormal(block, t, answer.env_id, timestep)
             if done.any():
                 self._episodes_ended(answer.env_id, done, timestep, count=count)
+                reset_ended(env, answer.env_id[done].tolist())
         new = block.valid[carried:]
         if count:
             self.envstep += new.size if block.all_valid else int(new.sum())

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from numpy import array, float32, ndarray
 
 from dicore.data import EnvBatch, TimestepBatch, tree_row
-from dicore.errors import DicoreError
+from dicore.errors import DicoreError, EnvError
 from dicore.interfaces.env_manager import EnvState
 from dicore_plugins.env_managers.actions import actions_of, batch_of, draw_actions
 from dicore_plugins.env_managers.base.episodes import RUN
@@ -171,7 +171,7 @@ class BaseEnvManager(ManagedFleet):
             books.total += earned
         else:
             books.total[id_list] += earned
-        abnormal = _abnormal(infos) if any(infos) else None
+        abnormal = _abnormal(infos, id_list) if any(infos) else None
         none = self._none_ended
         if whole and not ended and not errors:
             self._ready = block
@@ -277,6 +277,14 @@ def _leave_gap(error: Exception, *answers: Any) -> None:
     infos.append({})
 
 
-def _abnormal(infos: list[Any]) -> npt.NDArray[np.bool_] | None:
-    flags = [bool(info and info.get("abnormal")) for info in infos]
+def _abnormal(infos: list[Any], id_list: list[int]) -> npt.NDArray[np.bool_] | None:
+    try:
+        flags = [bool(info and info.get("abnormal")) for info in infos]
+    except AttributeError:
+        odd = [bool(info) and not hasattr(info, "get") for info in infos].index(True)
+        raise EnvError(
+            f"env {id_list[odd]}: info is a {type(infos[odd]).__name__}, not a dict",
+            hint="step(action) returns obs, reward, terminated, truncated, info (gymnasium's API)",
+            context={"env_id": id_list[odd]},
+        ) from None
     return np.array(flags) if any(flags) else None

@@ -13,6 +13,7 @@ from dicore.config.coerce import as_config
 from dicore.data import EnvBatch, tree_row
 from dicore.errors import ClosedError
 from dicore.interfaces.evaluator import EvalResult
+from dicore_plugins.env_managers.resets import reset_ended
 from dicore_plugins.evaluators.interaction.config import InteractionEvaluatorConfig
 from dicore_plugins.evaluators.vector_eval_monitor import VectorEvalMonitor
 
@@ -214,6 +215,8 @@ class InteractionEvaluator:
             monitor.update_info(env_id, info)
             monitor.update_reward(env_id, info["eval_episode_return"])
             running[env_id] = not monitor.is_env_finished(env_id)
+        ended = answer.env_id[timestep.done]
+        reset_ended(self._env, ended[running[ended]].tolist())
 
     def _cut_endless(
         self, monitor: VectorEvalMonitor, running: Any, begun: Any, total: Any, clock: int

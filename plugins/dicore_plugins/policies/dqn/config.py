@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from dicore.config.declare import Section, component, frozen, option, section
 from dicore.config.sections import CollectConfig, LearnConfig, OtherConfig, PolicyConfig
@@ -56,6 +56,8 @@ class DQNOtherConfig(OtherConfig):
 class DQNConfig(PolicyConfig):
     """Deep Q-network with double, n-step and multi-discrete forms (Mnih et al. 2015)."""
 
+    fixed_by_spaces: ClassVar[tuple[str, ...]] = (*PolicyConfig.fixed_by_spaces, "action_start")
+
     on_policy: bool = option(False, "learn only from data of the present policy")
     model: Any = component("model", default="dqn", help="the Q network")
     action_start: int | tuple[int, ...] = option(
@@ -93,5 +95,16 @@ class DQNConfig(PolicyConfig):
         """Finds settings that contradict each other."""
         if self.collect.unroll_len != 1:
             yield "collect.unroll_len", "dqn learns from single steps; expected 1"
+        size = getattr(self.other.replay_buffer, "replay_buffer_size", None)
+        if size is not None and self.learn.batch_size > size:
+            yield (
+                "learn.batch_size",
+                (
+                    f"must be <= {size}, all that other.replay_buffer holds, got"
+                    f" {self.learn.batch_size}"
+                ),
+            )
+        if self.multi_gpu:
+            yield "multi_gpu", "dqn learns in one process; expected False"
         if self.collect.n_episode is not None:
             yield "collect.n_episode", "dqn collects samples; give collect.n_sample instead"
