@@ -31,7 +31,7 @@ def observation_options(space: Any) -> dict[str, Any]:
     if shape is None:
         raise ConfigError(
             f"env.type: observations of {space} are not one array of numbers",
-            hint='flatten them: env.env_wrapper=flat_obs; or give the policy its own model',
+            hint="flatten them: env.env_wrapper=flat_obs; or give the policy its own model",
         )
     sides = tuple(int(size) for size in shape)
     return {"model.obs_shape": sides[0] if len(sides) == 1 else sides}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,6 +10,8 @@ import numpy.typing as npt
 import torch
 
 from dicore.errors import SchemaError
+
+_NUMBERS = torch.Tensor | float | int | np.ndarray | np.number | np.bool_
 
 
 class LogBuffer:
@@ -79,11 +80,11 @@ class LogBuffer:
 
     def state_dict(self) -> dict[str, npt.NDArray[Any]]:
         """Returns the numbers and tensors that wait to be shown, as `columns` does."""
-        kept = {}
-        for name, values in self._told().items():
-            with contextlib.suppress(SchemaError):
-                kept[name] = _array(name, values)
-        return kept
+        return {
+            name: _array(name, values)
+            for name, values in self._told().items()
+            if all(isinstance(value, _NUMBERS) for value in values)
+        }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restores what `state_dict` returned."""
