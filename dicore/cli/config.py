@@ -70,8 +70,9 @@ def show(
     They are what is trained: class defaults < preset < file < command line. Of a run it is what
     was trained. JSON and YAML are config files again. Secrets are left out.
     """
-    from dicore.cli.settings import as_yaml, find_settings, flat, in_words, origin_of
+    from dicore.cli.settings import find_settings, flat, in_words, origin_of
     from dicore.config.exact import dumps, encode
+    from dicore.config.yaml_form import yaml_source
 
     files, overrides = _split(words)
     if len(files) > 1:
@@ -79,7 +80,7 @@ def show(
     with contextlib.redirect_stdout(sys.stderr):  # what an import prints is no answer
         found = find_settings(files[0] if files else None, _request(overrides, **given))
     if as_yaml_:
-        sys.stdout.write(as_yaml(found, origin=origin))
+        sys.stdout.write(yaml_source(found.tree, found.origin, comments=origin))
         return
     if as_json and not origin:
         sys.stdout.write(dumps(found.tree) + "\n")

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dicore.config.compiled import Compiled
-from dicore.config.exact import encode
 from dicore.config.overrides import parse_value
 from dicore.config.plain import join
 from dicore.config.read import is_config, read_file
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Settings",
-    "as_yaml",
     "compiled_of",
     "find_settings",
     "flat",
@@ -157,46 +155,3 @@ def in_words(value: Any) -> str:
     if isinstance(value, Mapping):
         return "{" + ", ".join(f"{key}: {in_words(item)}" for key, item in value.items()) + "}"
     return str(value)
-
-
-def as_yaml(settings: Settings, *, origin: bool) -> str:
-    """Writes a config as YAML, which is a config file again, exact.
-
-    Args:
-        settings: The config.
-        origin: Tell where each value came from, as a comment.
-    """
-    import yaml
-
-    from dicore.config.text_lines import yaml_lines
-
-    tree = _without_float_tags(encode(_with_lists(settings.tree, "", settings.origin)))
-    text: str = yaml.safe_dump(tree, sort_keys=False, allow_unicode=True, width=1000)
-    if not origin:
-        return text
-    lines = text.split("\n")
-    places = yaml_lines(yaml.compose(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)))
-    for path, number in places.items():
-        told = settings.origin.get(path)
-        if told and not lines[number - 1].rstrip().endswith((":", "|", ">", "|-", ">-")):
-            lines[number - 1] += f"  # {told}"
-    return "\n".join(lines)
-
-
-def _with_lists(tree: Any, path: str, origin: Mapping[str, str]) -> Any:
-    """Writes lists of components as lists; compile makes tuples of them anyway."""
-    if isinstance(tree, Mapping):
-        return {key: _with_lists(value, join(path, key), origin) for key, value in tree.items()}
-    are_parts = path in origin and (not tree or f"{path}[0].type" in origin)
-    if isinstance(tree, tuple) and are_parts:
-        return [_with_lists(item, f"{path}[{i}]", origin) for i, item in enumerate(tree)]
-    return tree
-
-
-def _without_float_tags(tree: Any) -> Any:
-    """Takes back the tags of what YAML can say itself: inf and nan."""
-    if isinstance(tree, dict):
-        if tree.keys() == {"__float__"}:
-            return float(tree["__float__"])
-        return {key: _without_float_tags(value) for key, value in tree.items()}
-    return [_without_float_tags(item) for item in tree] if isinstance(tree, list) else tree

@@ -26,7 +26,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from dicore.config.exact import decode, loads
+from dicore.config.exact import decode
 from dicore.config.lines import Lines
 from dicore.config.panel import gen_params, knobs, refer
 from dicore.config.python_lines import python_lines
@@ -276,7 +276,7 @@ def _toml(text: str) -> tuple[Any, dict[str, int]]:
 
 def _json(text: str) -> tuple[Any, dict[str, int]]:
     try:
-        return loads(text), json_lines(text)
+        return json.loads(text), json_lines(text)
     except json.JSONDecodeError as error:
         raise _TextError(f"{error.lineno}: {error.msg}, in column {error.colno}") from error
 

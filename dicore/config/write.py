@@ -13,6 +13,7 @@ from dicore.config.exact import dumps
 from dicore.config.plain import plain
 from dicore.config.python_form import python_source
 from dicore.config.secrets import fingerprint, redacted, saved_tree
+from dicore.config.yaml_form import yaml_source
 
 __all__ = ["FORMATTED", "JSON", "TOTAL", "as_pair", "write_config"]
 
@@ -20,6 +21,7 @@ JSON = "config.json"
 TOTAL = "total_config.py"
 FORMATTED = "formatted_total_config.py"
 PANEL = "cpanel.json"
+PARAMS = "params.yaml"
 
 
 def write_config(compiled: Compiled, folder: str | os.PathLike[str]) -> Path:
@@ -28,7 +30,8 @@ def write_config(compiled: Compiled, folder: str | os.PathLike[str]) -> Path:
     `config.json` is what programs read: exact, and beside the config it holds who supplied each
     component, where each value came from, a fingerprint, and the version of dicore. The Python
     files hold `main_config` and `create_config` for people; either compiles to the same config. The
-    knobs of a control panel go to `cpanel.json`, and into `config.json` too.
+    knobs of a control panel go to `cpanel.json`, and into `config.json` too; what they made then
+    also stands in `params.yaml`.
 
     Secrets given in the open are left out, see `dicore.config.secrets`.
 
@@ -65,6 +68,7 @@ def write_config(compiled: Compiled, folder: str | os.PathLike[str]) -> Path:
     }
     if panel is not None:
         texts[PANEL] = dumps(panel) + "\n"
+        texts[PARAMS] = yaml_source(record["config"], compiled.origin)
     target.mkdir(parents=True, exist_ok=True)
     for name, text in texts.items():
         _write(target / name, text)

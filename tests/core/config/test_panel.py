@@ -12,7 +12,7 @@ import pytest
 from dicore.config import write_config
 from dicore.config.exact import loads
 from dicore.config.read import read_config, read_file
-from dicore.config.write import JSON, PANEL, TOTAL
+from dicore.config.write import JSON, PANEL, PARAMS, TOTAL
 from dicore.errors import ConfigError
 
 PYTHON = """
@@ -186,5 +186,6 @@ def test_a_run_keeps_its_knobs_and_is_made_again_without_code(build: Any, tmp_pa
     assert again.cpanel is not None
     assert again.cpanel["workers"] == 3
     assert build(tmp_path / "run" / TOTAL).cfg == compiled.cfg
+    assert build(tmp_path / "run" / PARAMS).cfg == compiled.cfg
     with pytest.raises(ConfigError, match="the knobs of a finished config cannot be turned"):
         build(tmp_path / "run", cpanel={"workers": 4})

@@ -14,11 +14,14 @@ from hypothesis import strategies as st
 
 from dicore import __version__
 from dicore.config import bind, read_config, write_config
+from dicore.config.secrets import saved_tree
 from dicore.config.write import FORMATTED, JSON, TOTAL
+from dicore.config.yaml_form import yaml_source
 from dicore.errors import ConfigError
 from tests.core.config.conftest import least
 
 FORMS = (JSON, TOTAL, FORMATTED)
+TAGS = ("__tuple__", "__float__", "__dict__", "__numpy__", "__array__")
 
 
 def some_config() -> dict[str, Any]:
@@ -110,12 +113,13 @@ def test_a_value_that_is_no_plain_data_is_told_before_anything_is_written(build:
         st.none()
         | st.booleans()
         | st.integers()
-        | st.floats(allow_nan=False)
-        | st.text(max_size=8),
+        | st.floats()
+        | st.text(max_size=8)
+        | st.sampled_from(["${env:HOME}", 'it\'s "so"', "1e-3", "no", "# x", "null", "\u2028\x85"]),
         lambda inner: (
             st.lists(inner, max_size=3)
             | st.lists(inner, max_size=3).map(tuple)
-            | st.dictionaries(st.text(max_size=4), inner, max_size=3)
+            | st.dictionaries(st.text(max_size=4) | st.sampled_from(TAGS), inner, max_size=3)
         ),
         max_leaves=8,
     ),
@@ -131,7 +135,11 @@ def test_any_config_survives_each_form(
     main["policy"] = {"type": "toy", "learn": {"free": {"x": free}, "hidden": hidden}}
     compiled = build({**main, "exp_name": name})
     write_config(compiled, tmp_path)
-    for form in FORMS:
+    tree = saved_tree(compiled)
+    for comments in (True, False):
+        text = yaml_source(tree, compiled.origin, comments=comments)
+        (tmp_path / f"{comments}.yaml").write_text(text, encoding="utf-8")
+    for form in (*FORMS, "True.yaml", "False.yaml"):
         again = build(tmp_path / form)
-        assert again.cfg == compiled.cfg
+        assert again.cfg == compiled.cfg or "nan" in repr(compiled.cfg)
         assert repr(again.cfg) == repr(compiled.cfg)

@@ -1,0 +1,77 @@
+"""A config as YAML that can be read back: exact values, and where each came from as comments."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+from dicore.config.exact import encode
+from dicore.config.plain import join
+
+__all__ = ["yaml_source"]
+
+_BREAKS = re.compile(r"[\x85\u2028\u2029\ufeff]")
+_OPEN = (":", "|", ">", "|-", ">-", "|+", ">+")
+
+
+def yaml_source(
+    tree: Mapping[str, Any], origin: Mapping[str, str], *, comments: bool = False
+) -> str:
+    """Writes a config as YAML, which is a config file again.
+
+    Args:
+        tree: Its values as nested dicts.
+        origin: Where each came from, by path.
+        comments: Tell so behind each value.
+    """
+    import yaml
+
+    from dicore.config.text_lines import yaml_lines
+
+    tree = _without_float_tags(encode(_with_lists(tree, "", origin)))
+    text: str = yaml.dump(tree, Dumper=_dumper(), sort_keys=False, allow_unicode=True, width=1000)
+    if not comments:
+        return text
+    lines = text.split("\n")
+    places = yaml_lines(yaml.compose(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)))
+    for path, number in places.items():
+        told = origin.get(path)
+        if told and not lines[number - 1].rstrip().endswith(_OPEN):
+            lines[number - 1] += f"  # {told}"
+    return "\n".join(lines)
+
+
+@cache
+def _dumper() -> Any:
+    import yaml
+
+    class Dumper(yaml.SafeDumper):
+        """Escapes the line breaks that only YAML takes for some; it would write them out."""
+
+    def text(dumper: Any, value: str) -> Any:
+        style = '"' if _BREAKS.search(value) else None
+        return dumper.represent_scalar("tag:yaml.org,2002:str", value, style=style)
+
+    Dumper.add_representer(str, text)
+    return Dumper
+
+
+def _with_lists(tree: Any, path: str, origin: Mapping[str, str]) -> Any:
+    """Writes lists of components as lists; compile makes tuples of them anyway."""
+    if isinstance(tree, Mapping):
+        return {key: _with_lists(value, join(path, key), origin) for key, value in tree.items()}
+    are_parts = path in origin and (not tree or f"{path}[0].type" in origin)
+    if isinstance(tree, tuple) and are_parts:
+        return [_with_lists(item, f"{path}[{i}]", origin) for i, item in enumerate(tree)]
+    return tree
+
+
+def _without_float_tags(tree: Any) -> Any:
+    """Takes back the tags of what YAML can say itself: inf and nan."""
+    if isinstance(tree, dict):
+        if tree.keys() == {"__float__"}:
+            return float(tree["__float__"])
+        return {key: _without_float_tags(value) for key, value in tree.items()}
+    return [_without_float_tags(item) for item in tree] if isinstance(tree, list) else tree
