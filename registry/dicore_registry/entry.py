@@ -120,5 +120,5 @@ class Resolved(NamedTuple):
 
     @property
     def provenance(self) -> dict[str, Any]:
-        """Who supplied it: type, dist, version, target, source (sha256 of its file), editable."""
+        """Who supplied it: type, dist, version, target, source (see `source_digest`), editable."""
         return self.facts()

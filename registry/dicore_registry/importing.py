@@ -93,6 +93,25 @@ def file_digest(path: str | Path) -> str:
         return ""
 
 
+def source_digest(path: str) -> str:
+    """Returns the digest of a component's source, by the file that declares it.
+
+    A `config.py` or `__init__.py` stands for all Python files beside it: the component is what
+    they do.
+    """
+    import hashlib
+
+    folder, name = os.path.split(path)
+    if name not in ("config.py", "__init__.py"):
+        return file_digest(path)
+    try:
+        names = sorted(each for each in os.listdir(folder) if each.endswith(".py"))  # noqa: PTH208
+    except OSError:
+        return file_digest(path)
+    told = "\n".join(f"{each} {file_digest(f'{folder}{os.sep}{each}')}" for each in names)
+    return f"sha256:{hashlib.sha256(told.encode()).hexdigest()}"
+
+
 def is_import_path(text: str) -> bool:
     """Says whether a `type` names a module or file instead of a component.
 

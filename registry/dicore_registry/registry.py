@@ -20,10 +20,10 @@ from dicore_registry.errors import (
 )
 from dicore_registry.extras import lacking
 from dicore_registry.importing import (
-    file_digest,
     import_target,
     is_import_path,
     resolve_path,
+    source_digest,
 )
 from dicore_registry.judge import RESERVED, judge
 from dicore_registry.kind import Kind
@@ -294,7 +294,7 @@ class Registry:
             "dist": entry.dist,
             "version": entry.version,
             "target": entry.target,
-            "source": file_digest(place.file) if place is not None else "",
+            "source": source_digest(place.file) if place is not None else "",
             **(dist.origin if dist is not None else {"editable": False}),
         }
 

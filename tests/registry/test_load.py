@@ -69,6 +69,26 @@ class TestNames:
             "editable": False,
         }
 
+    def test_the_source_of_a_folder_is_all_its_code(self, world: World) -> None:
+        """A changed `policy.py` is another policy, though its `config.py` stayed."""
+        modules = {
+            "big_rl/__init__.py": "",
+            "big_rl/sac/__init__.py": "",
+            "big_rl/sac/config.py": "class C: ...",
+            "big_rl/sac/policy.py": "x = 1",
+            "big_rl/sac/notes.txt": "x = 1",
+        }
+        world.add("big-rl", {"dicore.policy": {"huge": "big_rl.sac.config:C"}}, modules=modules)
+        folder, sources = world.folder / "big_rl" / "sac", []
+        for name in ("notes.txt", "policy.py", "config.py", "new.py"):
+            sources.append(world.registry().resolve("policy", "huge").provenance["source"])
+            (folder / name).write_text("class C: ...  # changed")
+        sources.append(world.registry().resolve("policy", "huge").provenance["source"])
+        assert sources[0] == sources[1]
+        assert len(set(sources)) == 4
+        (folder / "new.py").rename(folder / "newer.py")
+        assert world.registry().resolve("policy", "huge").provenance["source"] not in sources
+
     def test_provenance_of_an_install_from_git(self, world: World) -> None:
         modules = {"git_rl.py": "class A: ..."}
         info = world.add("git-rl", {"dicore.policy": {"git": "git_rl:A"}}, modules=modules)
