@@ -14,9 +14,10 @@ from tests.registry.environment import Environment
 from tests.registry.world import World
 
 GENERATED = (
-    *("buffer", "collector", "command", "env", "env_manager", "env_wrapper", "evaluator"),
-    *("learner", "learner_hook", "logger", "middleware", "model", "model_wrapper", "pipeline"),
-    *("policy", "preset", "reward_model"),
+    *("buffer", "collector", "comm_collector", "comm_learner", "command", "commander", "dataset"),
+    *("env", "env_manager", "env_wrapper", "evaluator", "league", "learner", "learner_hook"),
+    *("logger", "message_queue", "middleware", "model", "model_wrapper", "optimizer", "pipeline"),
+    *("player", "policy", "preset", "reward_model", "transport", "world_model"),
 )
 """Kinds that `dicore new plugin` has a template for."""
 

@@ -140,8 +140,8 @@ def test_one_name_is_found_as_among_all(world: World) -> None:
                     "sac": f"{name}_rl:SAC", "dqn": f"{name}_rl:D", "td_v1": f"{name}_rl:T",
                     f"TD-v{len(name)}": f"{name}_rl:T2", "bad name": "x:Y", "gone": "nothing",
                 },
-                "dicore.kind": {"zebra": f"{name}_rl:KIND"},
-                "dicore.zebra": {"sac": f"{name}_rl:Z"},
+                "dicore.kind": {"okapi": f"{name}_rl:KIND"},
+                "dicore.okapi": {"sac": f"{name}_rl:Z"},
             },
         )  # fmt: skip
     whole = world.registry({"DICORE_PLUGINS_DENY": "policy/gone"})

@@ -1,0 +1,88 @@
+"""The contract of roles that dicore calls through their Protocol alone: what it names is there.
+
+For kinds of which dicore ships no component yet; those that it does have suites of their own.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from dicore.data.tensor import to_tensor
+from dicore.testing.compare import copied, difference
+from dicore.testing.suite import Suite, expect, skip
+from dicore_registry.importing import import_target
+
+__all__ = ["RoleContract"]
+
+
+class RoleContract(Suite):
+    """Inherit it, override `make` and `contract`, and what the Protocol names is checked."""
+
+    def make(self) -> Any:
+        """Returns the component."""
+        return self.registered.build(**self.parts())
+
+    def parts(self) -> Mapping[str, Any]:
+        """Returns what it is made with; an optimizer, the parameters of a small network."""
+        kind = "" if self.component is None else self.component.entry.kind
+        return {"params": _parameters()} if kind == "optimizer" else {}
+
+    def contract(self) -> type[Any]:
+        """Returns the Protocol of its kind."""
+        kind = self.registered.registry.kinds()[self.registered.entry.kind]
+        module, _, name = kind.contract.partition(":")
+        found: type[Any] = import_target(module, name)
+        return found
+
+    def test_has_what_the_contract_names(self) -> None:
+        """Every method and attribute of the Protocol is there."""
+        made, names = self.make(), _names(self.contract())
+        lacks = [name for name in names if not hasattr(made, name)]
+        expect(not lacks, f"{type(made).__name__} lacks {', '.join(lacks)}")
+
+    def test_takes_what_the_contract_gives(self) -> None:
+        """Every method can be called with the arguments that the Protocol names."""
+        made, contract = self.make(), self.contract()
+        for name in _names(contract):
+            wanted = inspect.getattr_static(contract, name, None)
+            found = getattr(made, name, None)
+            if not inspect.isfunction(wanted) or not callable(found):
+                continue
+            parameters = list(inspect.signature(wanted).parameters.values())[1:]
+            by_place = [None for each in parameters if each.kind is each.POSITIONAL_OR_KEYWORD]
+            by_name = {each.name: None for each in parameters if each.kind is each.KEYWORD_ONLY}
+            try:
+                inspect.signature(found).bind(*by_place, **by_name)
+            except TypeError as error:
+                said = ", ".join(each.name for each in parameters)
+                expect(False, f"{name}({said}) cannot be called: {error}")
+
+    def test_state_round_trip(self) -> None:
+        """One that loads another's state has that state."""
+        if "state_dict" not in _names(self.contract()):
+            skip("it has no state")
+        made, twin = self.make(), self.make()
+        state = copied(made.state_dict())
+        twin.load_state_dict(copied(state))
+        wrong = difference(copied(twin.state_dict()), state)
+        expect(not wrong, f"the state changed on its way: {wrong}")
+
+
+def _parameters() -> Iterator[Any]:
+    """Yields tensors once somebody asks, who has imported torch by then."""
+    for shape in ((4, 2), (2,)):
+        yield to_tensor(np.zeros(shape, np.float32)).requires_grad_()
+
+
+def _names(contract: type[Any]) -> list[str]:
+    """Returns what a Protocol names, its own and what it derives from."""
+    found: dict[str, None] = {}
+    for base in contract.__mro__:
+        if getattr(base, "_is_protocol", False):
+            found |= dict.fromkeys([*vars(base), *vars(base).get("__annotations__", {})])
+    special = ("__len__", "__call__", "__getitem__", "__iter__")
+    return [name for name in found if name[0] != "_" or name in special]
