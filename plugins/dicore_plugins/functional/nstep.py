@@ -90,7 +90,8 @@ def nstep_columns(
 
 def _take(leaf: npt.NDArray[Any], index: npt.NDArray[np.intp]) -> npt.NDArray[Any]:
     """Takes [T', N, ...] by positions in the flattened first two axes of [T, N, ...]."""
-    return leaf.reshape(-1, *leaf.shape[2:]).take(index, axis=0)
+    steps, envs, *item = leaf.shape
+    return leaf.reshape(steps * envs, *item).take(index, axis=0)
 
 
 def get_nstep_return_data(

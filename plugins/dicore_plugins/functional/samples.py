@@ -13,6 +13,8 @@ import numpy as np
 from dicore.data import Batch, tree_map
 from dicore_plugins.functional.nstep import nstep_columns
 
+_CALCULATED = ("reward", "done", "value_gamma", "weight", "IS")
+
 
 def flatten_time(block: Batch) -> Batch:
     """Turns columns [T, N, ...] into [T * N, ...], step by step; `end` is left out.
@@ -54,6 +56,20 @@ def nstep_samples(block: Batch, nstep: int, gamma: float) -> Batch:
 
 
 def to_batch(data: Batch | Sequence[Mapping[str, Any]], device: str = "cpu") -> Batch:
-    """Returns rows as a Batch of tensors on `device`; CPU memory is shared, not copied."""
+    """Returns rows as a Batch of tensors on `device`; CPU memory is shared, not copied.
+
+    Columns that losses calculate with (`done`, rewards, weights) become float32 [B] whatever form
+    the rows give them: bools, ints, arrays of shape (1,).
+    """
     batch = data if isinstance(data, Batch) else Batch.from_rows(data)
-    return batch.to_torch() if device == "cpu" else batch.to(device, non_blocking=True)
+    batch = batch.to_torch() if device == "cpu" else batch.to(device, non_blocking=True)
+    columns = batch.columns
+    odd = {
+        key: columns[key]
+        for key in _CALCULATED
+        if key in columns and (columns[key].dim() > 1 or not columns[key].is_floating_point())
+    }
+    if not odd:
+        return batch
+    plain = {key: each.squeeze(1) if each.dim() > 1 else each for key, each in odd.items()}
+    return Batch({**columns, **{key: each.float() for key, each in plain.items()}}, len(batch))

@@ -26,6 +26,22 @@ Criterion = Literal["huber", "mse"]
 _LOSSES: dict[str, Callable[..., Tensor]] = {"huber": F.huber_loss, "mse": F.mse_loss}
 
 
+def discounted_sum(reward: Tensor, gamma: float) -> Tensor:
+    """Computes R: sum_j gamma^j r_j.
+
+    Args:
+        reward: float32 [B, n]; rewards of n steps, or [B], sums already.
+        gamma: Discount factor.
+
+    Returns:
+        float32 [B].
+    """
+    if reward.dim() == 1:
+        return reward
+    powers = [gamma**step for step in range(reward.shape[1])]
+    return reward @ torch.tensor(powers, dtype=reward.dtype, device=reward.device)
+
+
 def q_nstep_target(
     next_q: Tensor,
     next_action: Tensor,
@@ -123,7 +139,7 @@ def nstep_td_error(
 
     Args:
         q: [B, A], or H tensors [B, A_h].
-        action: int64 [B], or [B, H].
+        action: int64 [B] (or [B, 1]), or [B, H].
         target: float32 [B], or H of them.
         weight: float32 [B]; see `q_nstep_td_loss`.
         criterion: See `q_nstep_td_loss`.
@@ -136,6 +152,8 @@ def nstep_td_error(
     """
     if isinstance(q, Tensor):
         assert isinstance(target, Tensor)
+        if action.dim() == 2 and action.shape[1] == 1:
+            action = action.squeeze(1)
         return q_nstep_td_loss(q, action, target, weight, criterion)
     if action.dim() != 2 or not len(q) == action.shape[1] == len(target):
         raise UsageError(

@@ -18,6 +18,7 @@ from dicore.run.rng import seed_everything
 from dicore.run.run import Run
 from dicore.run.store import read_state
 from dicore_plugins.buffers import NaiveReplayBuffer
+from dicore_plugins.functional import get_nstep_return_data
 from dicore_plugins.hooks import LogShowHook
 from dicore_plugins.learners import BaseLearner
 from dicore_plugins.learners.base.config import BaseLearnerConfig
@@ -113,6 +114,48 @@ def test_an_update_equals_the_formula(double: bool, ignore: bool, form: str) -> 
     np.testing.assert_allclose(output["priority"].numpy(), errors, rtol=1e-4, atol=1e-5)
     assert not any(getattr(each, "requires_grad", False) for each in output.values())
     assert set(policy.learn_mode.monitor_vars()) <= set(output)
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        {"done": bool},
+        {"done": int, "reward": lambda value: np.array([value])},
+        {"done": lambda value: np.array([bool(value)]), "action": lambda value: np.array([value])},
+        {"action": np.int32, "reward": np.float64, "weight": lambda _: 1},
+        dict.fromkeys(["obs", "next_obs", "action", "reward", "done"], torch.as_tensor),
+    ],
+    ids=["bool", "array", "arrays", "numbers", "tensors"],
+)
+def test_rows_of_every_form_are_the_same_batch(form: dict[str, Any]) -> None:
+    one = make().learn_mode.forward(rows())
+    data = [
+        {**row, **{key: change(row.get(key)) for key, change in form.items()}}
+        for row in rows().rows()
+    ]
+    kept = [dict(row) for row in data]
+    two = make().learn_mode.forward(data)
+    assert one["total_loss"].item() == pytest.approx(two["total_loss"].item(), rel=1e-6)
+    assert two["priority"].shape == (ROWS,)
+    assert all(a[key] is b[key] for a, b in zip(kept, data, strict=True) for key in a)
+    buffer = NaiveReplayBuffer({})
+    buffer.push(data)
+    assert torch.isfinite(make().learn_mode.forward(buffer.sample_batch(ROWS))["total_loss"])
+
+
+@pytest.mark.parametrize("correct", [True, False])
+def test_the_documents_nstep_rows_are_learned_from(correct: bool) -> None:
+    """Rewards as vectors, one for each step, mean what their discounted sums mean."""
+    piece = [{**row, "done": bool(row["done"])} for row in rows().rows()]
+    losses = []
+    for summed in (False, True):
+        policy = make(nstep=3)
+        part_ways(policy)
+        data = get_nstep_return_data(piece, 3, summed, correct, gamma=0.97)
+        assert np.ndim(data[0]["reward"]) == (0 if summed else 1)
+        assert ("value_gamma" in data[0]) == correct
+        losses.append(policy.learn_mode.forward(data)["total_loss"].item())
+    assert losses[0] == pytest.approx(losses[1], rel=1e-5)
 
 
 def test_the_step_is_that_of_torch_adam() -> None:

@@ -21,7 +21,7 @@ from dicore.data import Batch, EnvBatch
 from dicore.run.rng import stream, torch_stream
 from dicore_plugins.functional.exploration import get_epsilon_greedy_fn
 from dicore_plugins.functional.samples import flatten_time, nstep_samples, to_batch
-from dicore_plugins.functional.td import dqn_td_target, nstep_td_error
+from dicore_plugins.functional.td import discounted_sum, dqn_td_target, nstep_td_error
 from dicore_plugins.model_wrappers import model_wrap
 from dicore_plugins.models import create_model
 from dicore_plugins.models.flat import Flat
@@ -69,7 +69,8 @@ class DQNPolicy(Policy):
 
         Args:
             data: Batch of B rows or a list of rows: obs, action, reward, next_obs, done; of
-                n-step samples also value_gamma; optionally weight (or IS) float32 [B].
+                n-step samples also value_gamma, and the reward may be that of each step [B, n];
+                optionally weight (or IS) float32 [B].
 
         Returns:
             `total_loss`, `target_q_value` float32 [B] (y), `priority` float32 [B] (absolute TD
@@ -106,18 +107,19 @@ class DQNPolicy(Policy):
             gamma = batch.get("value_gamma")
             if gamma is None:
                 gamma = self._cfg.discount_factor**self._cfg.nstep
+            reward = discounted_sum(batch["reward"], self._cfg.discount_factor)
             done = None if self._cfg.learn.ignore_done else batch["done"]
             if isinstance(next_q, torch.Tensor):
-                return dqn_td_target(next_q, batch["reward"], done, gamma, online)
+                return dqn_td_target(next_q, reward, done, gamma, online)
             return [
-                dqn_td_target(head, batch["reward"], done, gamma, chooser)
+                dqn_td_target(head, reward, done, gamma, chooser)
                 for head, chooser in zip(next_q, online, strict=True)
             ]
 
     def _number(self, action: torch.Tensor) -> torch.Tensor:
-        """Counts actions int64 [B] or [B, H] from the least."""
+        """Counts actions [B] or [B, H] from the least, as int64."""
         if self._least is None:
-            return action
+            return action.long()
         return action - torch.from_numpy(self._least).to(action.device)
 
     def _update_target(self) -> None:
