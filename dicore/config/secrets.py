@@ -22,6 +22,7 @@ __all__ = [
     "conceal",
     "fingerprint",
     "is_secret",
+    "redact_diff",
     "redact_words",
     "redacted",
     "redacted_paths",
@@ -37,6 +38,9 @@ _SECRET = re.compile(
     r"(?:key|tokens?|passwords?|passwd|pwd|passphrase|secrets?|credentials?)",
     re.IGNORECASE,
 )
+_QUOTED = re.compile(r"""([\w.-]+)(["']?\s*[:=]\s*)("[^"]+"|'[^']+')""")
+_BARE = re.compile(r"""([\w.-]+)(["']?\s*[:=]\s*)("[^"]+"|'[^']+'|[^\s,}\]#]+)""")
+_SETTINGS = re.compile(r"\.(ya?ml|toml|json|ini|cfg|conf|env|properties)(\.\w+)?$|/\.env$")
 
 
 def is_secret(path: str) -> bool:
@@ -146,6 +150,27 @@ def _redacted(word: str) -> str:
         if is_secret(path.removeprefix("--")) and "${env:" not in value:
             return f"{path}={REDACTED}"
     return word
+
+
+def redact_diff(patch: str) -> str:
+    """Returns a patch without the texts that its lines give to secret names.
+
+    In code these are quoted; in YAML, TOML and the like they need not be.
+    """
+    lines, pattern = [], _QUOTED
+    for line in patch.split("\n"):
+        if line.startswith("+++ "):
+            pattern = _BARE if _SETTINGS.search(line.rstrip()) else _QUOTED
+        elif line.startswith(("+", "-", " ")):
+            line = pattern.sub(_without_secret, line)  # noqa: PLW2901 - the same line
+        lines.append(line)
+    return "\n".join(lines)
+
+
+def _without_secret(match: re.Match[str]) -> str:
+    name, between, value = match.groups()
+    hide = is_secret(name) and "${env:" not in value
+    return f"{name}{between}{REDACTED}" if hide else match[0]
 
 
 def redacted(value: Any, *, secret: bool = False) -> Any:

@@ -1,4 +1,4 @@
-"""Whether the code that a run started from is what its revision says."""
+"""In what the code that a run started from differs from what its revision says."""
 
 from __future__ import annotations
 
@@ -6,26 +6,33 @@ import os
 import subprocess
 from pathlib import Path
 
-__all__ = ["is_dirty"]
+from dicore.config.secrets import redact_diff
+
+__all__ = ["changed_code"]
 
 _PATIENCE = 2.0
+_LONGEST = 2 << 20
+_COMMAND = (
+    *("git", "diff", "HEAD", "--no-color", "--no-ext-diff", "--no-textconv"),
+    *("--ignore-submodules", "--src-prefix=a/", "--dst-prefix=b/"),
+)
 
 
-def is_dirty(folder: Path) -> bool | None:
-    """Says whether files that git keeps were changed since the revision checked out.
+def changed_code(folder: Path) -> str | None:
+    """Returns what was changed in files that git keeps since the revision checked out.
 
     Args:
         folder: Anywhere in a working tree.
 
     Returns:
-        None outside of a repository, without git, or where git takes more than two seconds.
+        A patch without secrets, cut at 2 MiB, "" where nothing was changed; None outside of a
+        repository, without git or a revision, or where git takes more than two seconds.
     """
     if not any((each / ".git").exists() for each in (folder, *folder.parents)):
         return None
-    command = ["git", "status", "--porcelain", "--untracked-files=no", "--ignore-submodules"]
     try:
         done = subprocess.run(  # noqa: S603 - the words are our own
-            command,
+            _COMMAND,
             cwd=folder,
             env={**os.environ, "GIT_OPTIONAL_LOCKS": "0"},
             capture_output=True,
@@ -34,4 +41,10 @@ def is_dirty(folder: Path) -> bool | None:
         )
     except (OSError, subprocess.TimeoutExpired):
         return None
-    return bool(done.stdout.strip()) if done.returncode == 0 else None
+    if done.returncode != 0:
+        return None
+    text = done.stdout.decode("utf-8", "replace")
+    rest = len(text) - _LONGEST
+    if rest > 0:
+        text = f"{text[:_LONGEST]}\n({rest} more characters)\n"
+    return redact_diff(text)

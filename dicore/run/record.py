@@ -15,7 +15,7 @@ from typing import Any
 from dicore.config.secrets import redact_words
 from dicore.run.atomic import write_file
 from dicore.run.lock import holder_facts
-from dicore.run.provenance import is_dirty
+from dicore.run.provenance import changed_code
 
 __all__ = ["RunRecord", "RunResult", "git_revision", "limits_of", "result_of"]
 
@@ -72,8 +72,9 @@ class RunRecord:
             "versions": _versions(),
             "platform": platform.platform(),
             "git": git_revision(Path.cwd()),
-            "dirty": is_dirty(Path.cwd()),
+            "dirty": None if (patch := changed_code(Path.cwd())) is None else bool(patch),
         }
+        self._patch = patch or ""
 
     def go_on(self, checkpoint: str | None, env_step: int, train_iter: int) -> None:
         """Takes over the beginning of a run that goes on, and notes that it does.
@@ -121,7 +122,17 @@ class RunRecord:
             "result": None if result is None else _plain(asdict(result)),
         }
         text = json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False)
+        self._write_patch()
         write_file(self._path, text.encode("utf-8", "replace") + b"\n")
+
+    def _write_patch(self) -> None:
+        """Writes `code.diff` once; that of a run that goes on stands beside that of its begin."""
+        patch, self._patch = self._patch, ""
+        if not patch:
+            return
+        resumed = len(self._facts.get("resumed", ()))
+        name = f"code_{resumed}.diff" if resumed else "code.diff"
+        write_file(self._path.with_name(name), patch.encode("utf-8", "replace"))
 
 
 def result_of(path: Path) -> dict[str, Any]:

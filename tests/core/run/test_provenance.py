@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from dicore.run.provenance import is_dirty
+from dicore.run.provenance import changed_code
 from dicore.run.record import RunRecord
 
 
@@ -28,19 +28,45 @@ def repository(tmp_path: Path) -> Path:
 def test_a_changed_file_is_seen_and_a_new_one_is_not(repository: Path) -> None:
     below = repository / "below"
     below.mkdir()
-    assert is_dirty(repository) is is_dirty(below) is False
+    assert changed_code(repository) == changed_code(below) == ""
     (below / "run.log").write_text("new")
-    assert is_dirty(repository) is False
+    assert changed_code(repository) == ""
     (repository / "code.py").write_text("x = 2\n")
-    assert is_dirty(below) is True
+    assert "-x = 1\n+x = 2\n" in (changed_code(below) or "")
 
 
-def test_without_a_repository_or_git_nothing_is_said(
+def test_without_a_repository_a_revision_or_git_nothing_is_said(
     repository: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert is_dirty(tmp_path_factory.mktemp("elsewhere")) is None
+    elsewhere = tmp_path_factory.mktemp("elsewhere")
+    assert changed_code(elsewhere) is None
+    git(elsewhere, "init", "-q")
+    assert changed_code(elsewhere) is None
     monkeypatch.setenv("PATH", str(repository))
-    assert is_dirty(repository) is None
+    assert changed_code(repository) is None
+
+
+def test_a_patch_is_cut_and_holds_no_secret(
+    repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """R-E10: a config under version control may hold what no copy of it should."""
+    (repository / "c.yaml").write_text("a: 1\n")
+    git(repository, "add", ".")
+    git(repository, "commit", "-qm", "two")
+    (repository / "c.yaml").write_text("api_token: hush1\ntoken: ${env:MY_TOKEN}\nmonkey: 2\n")
+    (repository / "code.py").write_text(
+        'x = 1\ncfg = dict(password=\'hush2\', n=3)\nd = {"token": "hush3", "b": 4}\n'
+        "y = sorted(z, key=len)\n"
+    )
+    patch = changed_code(repository) or ""
+    assert "hush" not in patch
+    for kept in (
+        "+api_token: <redacted>", "+token: ${env:MY_TOKEN}", "+monkey: 2", "n=3)", '"b": 4}',
+        "key=len)",
+    ):  # fmt: skip
+        assert kept in patch
+    monkeypatch.setattr("dicore.run.provenance._LONGEST", 100)
+    assert (changed_code(repository) or "").endswith(" more characters)\n")
 
 
 def test_the_record_holds_revision_state_and_a_command_line_without_secrets(
@@ -55,3 +81,19 @@ def test_the_record_holds_revision_state_and_a_command_line_without_secrets(
     record = json.loads((repository / "run.json").read_text())
     assert record["argv"] == [*argv[:3], "a.token=<redacted>"]
     assert (len(record["git"]), record["dirty"]) == (40, True)
+    assert "+x = 2\n" in (repository / "code.diff").read_text()
+
+
+def test_a_run_that_goes_on_keeps_both_patches(
+    repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(repository)
+    for number in (2, 3):
+        (repository / "code.py").write_text(f"x = {number}\n")
+        record = RunRecord(repository / "run.json", seed=0, argv=[], components={})
+        if number == 3:
+            record.go_on("iteration_1", 1, 1)
+        record.write("running")
+        record.write("done")
+    assert "+x = 2\n" in (repository / "code.diff").read_text()
+    assert "+x = 3\n" in (repository / "code_1.diff").read_text()
