@@ -51,10 +51,32 @@ _BACKENDS: Final = {
     ),
 }
 _USAGE: Final = {
-    "env": "\n`dicore train -e $name -p dqn` trains on it; its parameters are options (`env.…=`).",
-    "policy": "\n`dicore train -e cartpole -p $name` trains it.",
-    "command": "\n`dicore $spelling` runs it.",
+    "buffer": "dicore train -e cartpole -p dqn policy.other.replay_buffer=$name",
+    "collector": "dicore train -e cartpole -p dqn policy.collect.collector=$name",
+    "command": "dicore $spelling",
+    "env": "dicore train -e $name -p dqn --max-env-step 20000",
+    "env_manager": "dicore train -e cartpole -p dqn env.manager=$name",
+    "env_wrapper": "dicore train -e cartpole -p dqn 'env.env_wrapper=[$name]'",
+    "evaluator": "dicore train -e cartpole -p dqn policy.eval.evaluator=$name",
+    "learner": "dicore train -e cartpole -p dqn policy.learn.learner=$name",
+    "learner_hook": "dicore train -e cartpole -p dqn -v"
+    " policy.learn.learner.hook.${name}_after_iter=100",
+    "logger": "dicore train -e cartpole -p dqn 'pipeline.logger=[console,tensorboard,$name]'",
+    "model": "dicore train -e cartpole -p dqn policy.model=$name",
+    "pipeline": "dicore train -m $name -e cartpole -p dqn",
+    "policy": "dicore train -e cartpole -p $name",
+    "preset": "dicore train $name",
 }
+"""How a component is used from the command line, once it is installed."""
+_BY_HAND: Final = {
+    "middleware": "A task of your own uses it: `task.use($name())` (`examples/task_form.py`).",
+    "model_wrapper": 'A policy wraps its network in it: `model_wrap(model, wrapper_name="$name")`.',
+}
+"""How one is used that no option of the standard parts takes."""
+_SLOT: Final = (
+    'A config class asks for one in a slot, `$kind: Any = component("$kind")`; there it is\n'
+    "called `$name`."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +165,7 @@ def write_plugin(
     )
     words["build_options"] = "\n[" + Template(options).substitute(words)
     words["target"] = Template(own.target).substitute(words)
-    words["usage"] = Template(_USAGE.get(kind, "")).substitute(words)
+    words["usage"] = Template(_usage(kind)).substitute(words)
     for file, text in {**shared.files, **own.files}.items():
         path = place / Template(file).substitute(words)
         body = Template(text).substitute(words).strip("\n") + "\n" * bool(text.strip())
@@ -153,6 +175,12 @@ def write_plugin(
         except OSError as error:
             raise UsageError(f"{path} cannot be written: {error.strerror}") from error
     return place
+
+
+def _usage(kind: str) -> str:
+    if kind in _USAGE:
+        return f"Then, after `pip install .`:\n\n```\n{_USAGE[kind]}\n```"
+    return _BY_HAND.get(kind, _SLOT)
 
 
 def _known(kind: str) -> str:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 import tomllib
 from pathlib import Path
 
 import pytest
 
-from dicore.cli.new import kinds, write_plugin
+from dicore.cli import main
+from dicore.cli.new import _USAGE, kinds, write_plugin
 from dicore.errors import UsageError
-from dicore_registry import default
+from dicore_registry import Registry, default, using
+
+QUICK = ["env.evaluator_env_num=1", "env.n_evaluator_episode=1"]
 
 
 @pytest.fixture(autouse=True)
@@ -33,6 +38,7 @@ def test_a_package(here: Path) -> None:
         "acme_mazes/env.py",
         "acme_mazes/py.typed",
         "pyproject.toml",
+        "tests/test_behaviour.py",
         "tests/test_contract.py",
     ]
     project = tomllib.loads((place / "pyproject.toml").read_text())["project"]
@@ -77,3 +83,37 @@ def test_where_nothing_can_be_written(here: Path) -> None:
 def test_a_bad_name_of_a_component() -> None:
     with pytest.raises(UsageError, match="'2fast' is no name for a component"):
         write_plugin("mine", "env", name="2fast")
+
+
+@pytest.mark.parametrize("kind", list(_USAGE))
+def test_what_its_readme_says_works(
+    kind: str, here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As if installed: the package and its metadata on the path, the command as it is written."""
+    place = write_plugin(f"fresh-{kind.replace('_', '-')}", kind)
+    project = tomllib.loads((place / "pyproject.toml").read_text())["project"]
+    info = place / f"{project['name'].replace('-', '_')}-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(
+        f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: 1.0\n"
+    )
+    ((group, entries),) = project["entry-points"].items()
+    lines = [f"{name} = {target}" for name, target in entries.items()]
+    (info / "entry_points.txt").write_text("\n".join([f"[{group}]", *lines, ""]))
+    monkeypatch.syspath_prepend(str(place))
+    readme = (place / "README.md").read_text()
+    command = re.findall(r"^dicore .*$", readme, re.MULTILINE)[-1]
+    words = shlex.split(command)[1:]
+    if words[0] == "train":
+        words += ["--max-env-step", "300", *QUICK]
+    with using(Registry(folder=here)):
+        assert main(words) == 0, capsys.readouterr().err
+    if words[0] == "train" and kind not in ("learner_hook", "preset"):
+        (record,) = here.glob("runs/*/run.json")
+        assert project["name"] in record.read_text(), "the component took part"
+
+
+def test_every_readme_says_how_to_use_what_is_made() -> None:
+    for kind in kinds():
+        text = (write_plugin(f"mine-{kind}", kind) / "README.md").read_text()
+        assert len(text.rpartition("skipped, too\n```")[2].strip()) > 20, kind
