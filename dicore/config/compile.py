@@ -6,8 +6,9 @@ Pure: inputs stay as they were, nothing is written, and all mistakes come in one
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace as evolved
+from functools import reduce
 from os import PathLike
 from pathlib import Path
 from typing import Any, TypeVar
@@ -21,6 +22,7 @@ from dicore.config.declare import Section
 from dicore.config.follow import apply_follows
 from dicore.config.layers import Layer
 from dicore.config.locked import compare_record
+from dicore.config.merge import merge
 from dicore.config.overrides import Overrides
 from dicore.config.plain import lookup, plain
 from dicore.config.problems import Problems
@@ -54,6 +56,7 @@ def compile_config(  # noqa: PLR0913 - the seeds' entry has these names, and sou
     create_cfg: Mapping[str, Any] | None = None,
     save_cfg: bool = False,
     save_path: str | Path | None = None,
+    loaded: Callable[[dict[str, Any]], Any] | None = None,
     **classes: Any,
 ) -> Compiled:
     """Compiles a config.
@@ -78,6 +81,7 @@ def compile_config(  # noqa: PLR0913 - the seeds' entry has these names, and sou
         create_cfg: The seeds' name of `create`.
         save_cfg: Write the compiled config, see `write_config`.
         save_path: Folder for it; None for `exp_name`. A name ending in `.py` stands for its folder.
+        loaded: Called with what all sources say, as one tree, before a component is looked up.
         **classes: `env_manager= policy= learner= collector= evaluator= buffer= env= model= …`:
             component or config classes given by hand.
 
@@ -100,6 +104,8 @@ def compile_config(  # noqa: PLR0913 - the seeds' entry has these names, and sou
         layers = sources.layers(registry, problems, file)
     except RecursionError:
         raise ConfigError("the config is nested too deeply, or contains itself") from None
+    if loaded is not None:
+        loaded(reduce(merge, (layer.tree for layer in layers), {}))
     names_only = names_only or is_on(os.environ, "DICORE_NAMES_ONLY")
     compiled = _compile(layers, Slots(registry, problems, names_only), strict=strict)
     if file is not None:

@@ -43,6 +43,16 @@ def dicore_add_commands(group: click.Group) -> None:
 
 
 @hookspec
+def dicore_config_loaded(cfg: Mapping[str, Any]) -> None:
+    """Looks at a config as it was said, before any component is looked up; raises to refuse it.
+
+    Args:
+        cfg: Preset, file and command line as one tree, without the defaults of the components; a
+            copy. A run that is resumed has no such tree: what it was made with stands.
+    """
+
+
+@hookspec
 def dicore_config_compiled(
     cfg: RunConfig, provenance: Mapping[str, Mapping[str, Any]], compiled: Compiled
 ) -> None:

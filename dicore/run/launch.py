@@ -119,11 +119,12 @@ def launch(config: Any = None, *, model: Any | None = None, **wishes: Any) -> Ou
 
 
 def _launch(request: TrainRequest, model: Any | None) -> Outcome:
+    plugins = load_plugins()
     folder = resumed_folder(request)
     if folder is not None and request.resume is not None:
         compiled = compile_resumed(request, folder)
     else:
-        compiled = compile_request(request)
+        compiled = compile_request(request, plugins)
     from dicore.run.build_context import BuildContext
     from dicore.run.envs import spaces_of  # what follows imports numpy and more
 
@@ -133,7 +134,6 @@ def _launch(request: TrainRequest, model: Any | None) -> Outcome:
     pipeline = compiled.pipeline.build(BuildContext(seed=compiled.seed))
     if isinstance(pipeline, SupportsCheck):
         pipeline.check(compiled)
-    plugins = load_plugins()
     facts = {"cfg": compiled.cfg, "provenance": compiled.components, "compiled": compiled}
     plugins.call("dicore_config_compiled", **facts)
     run = _prepare(compiled, request, folder, plugins)
@@ -167,10 +167,14 @@ def _collect_again() -> None:
     gc.enable()
 
 
-def compile_request(request: TrainRequest) -> Compiled:
+def compile_request(request: TrainRequest, plugins: Plugins | None = None) -> Compiled:
     """Compiles what a request asks for: preset < file < command line.
 
     `env` and `policy` alone stand for the preset `<env>_<policy>` if there is one.
+
+    Args:
+        request: What to train.
+        plugins: Who is told what the sources say before it is compiled.
 
     Raises:
         UsageError: it names neither a config nor env and policy.
@@ -212,7 +216,12 @@ def compile_request(request: TrainRequest) -> Compiled:
             seed=request.seed,
             cpanel=request.cpanel,
             locked=request.locked,
+            loaded=None if below or not plugins else told,
         )
+
+    def told(tree: dict[str, Any]) -> None:
+        assert plugins is not None
+        plugins.call("dicore_config_loaded", cfg=tree)
 
     try:
         return compiled()
