@@ -10,7 +10,11 @@ import numpy as np
 
 
 class EpisodeStatistics:
-    """Gathers returns and lengths of finished episodes."""
+    """Gathers returns and lengths of finished episodes, and counts the samples made meanwhile.
+
+    Attributes:
+        train_sample_count: Samples in this window.
+    """
 
     def __init__(self) -> None:
         self.clear()
@@ -19,6 +23,7 @@ class EpisodeStatistics:
         """Starts a new window."""
         self._returns: list[float] = []
         self._lengths: list[int] = []
+        self.train_sample_count = 0
         self._start = time.perf_counter()
 
     @property
@@ -39,26 +44,34 @@ class EpisodeStatistics:
         self._returns.append(float(info.get("eval_episode_return", told.get("r", np.nan))))
         self._lengths.append(int(info.get("episode_length", told.get("l", 0))))
 
-    def state_dict(self) -> dict[str, list[float]]:
-        """Returns the episodes in this window."""
-        return {"returns": list(self._returns), "lengths": [float(each) for each in self._lengths]}
+    def state_dict(self) -> dict[str, Any]:
+        """Returns the episodes and the number of samples in this window."""
+        return {
+            "returns": list(self._returns),
+            "lengths": [float(each) for each in self._lengths],
+            "train_sample_count": self.train_sample_count,
+        }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restores what `state_dict` returned; the clock of the window starts now."""
         self.clear()
         self._returns = [float(each) for each in state["returns"]]
         self._lengths = [int(each) for each in state["lengths"]]
+        self.train_sample_count = int(state.get("train_sample_count", 0))
 
     def summary(self) -> dict[str, float]:
         """Returns counts, rates per second, and mean, std, max and min of the returns."""
         seconds = max(time.perf_counter() - self._start, 1e-9)
         returns = np.asarray(self._returns)
-        steps = sum(self._lengths)
+        steps, samples = sum(self._lengths), self.train_sample_count
         return {
             "episode_count": float(len(returns)),
             "envstep_count": float(steps),
+            "train_sample_count": float(samples),
             "avg_envstep_per_episode": steps / len(returns),
+            "avg_train_sample_per_episode": samples / len(returns),
             "avg_envstep_per_sec": steps / seconds,
+            "avg_train_sample_per_sec": samples / seconds,
             "avg_episode_per_sec": len(returns) / seconds,
             "collect_time": seconds,
             "reward_mean": float(returns.mean()),

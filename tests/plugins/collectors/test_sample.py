@@ -393,6 +393,7 @@ def test_what_is_logged() -> None:
     assert [line[1] for line in log.lines] == [10 * N, 40 * N, 60 * N]
     wanted = {
         *("episode_count", "envstep_count", "avg_envstep_per_episode", "avg_envstep_per_sec"),
+        *("train_sample_count", "avg_train_sample_per_episode", "avg_train_sample_per_sec"),
         *("reward_mean", "reward_std", "reward_max", "reward_min", "collect_time"),
         *("total_envstep_count", "total_episode_count", "total_train_sample_count"),
     }
@@ -407,6 +408,10 @@ def test_what_is_logged() -> None:
                 total = 0.0
     first = log.lines[0][0]
     assert first["collector/episode_count"] == len(returns)
+    counts = [line[0]["collector/train_sample_count"] for line in log.lines]
+    assert counts == [10 * N, 30 * N, 20 * N]
+    each = first["collector/avg_train_sample_per_episode"]
+    assert each == pytest.approx(10 * N / len(returns))
     assert first["collector/reward_mean"] == pytest.approx(np.mean(returns), rel=1e-4)
     assert first["collector/reward_max"] == pytest.approx(max(returns), rel=1e-4)
 

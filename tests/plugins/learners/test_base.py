@@ -165,7 +165,38 @@ def test_checkpoints_without_a_run_go_into_the_experiment(tmp_path: Any) -> None
 
 
 def test_documented_defaults() -> None:
-    config = BaseLearnerConfig()
-    assert config.train_iterations == 1_000_000_000
-    assert config.dataloader.num_workers == 0
-    assert config.hook["log_show_after_iter"] == 100
+    config = BaseLearner.default_config()
+    assert (config["train_iterations"], config["dataloader"]["num_workers"]) == (1_000_000_000, 0)
+    assert config["log_policy"] is True
+    assert config["hook"] == {
+        "load_ckpt_before_run": "",
+        "log_show_after_iter": 100,
+        "save_ckpt_after_iter": 10_000,
+        "save_ckpt_after_run": True,
+    }
+
+
+def test_the_documented_variables_are_there() -> None:
+    """FEATURES I3, of a learner made by position as the documents do."""
+    board, policy = object(), mode()
+    engine = BaseLearner({"hook": []}, policy, board, (1, 2), "exp", "my_learner")
+    assert (engine.policy, engine.tb_logger) == (policy, board)
+    assert (engine.name, engine.rank, engine.exp_name) == ("my_learner", 1, "exp")
+    assert (engine.last_iter, engine.monitor, engine.priority_info) == (0, {}, {})
+    assert engine.learn_info == {"learner_step": 0, "priority_info": {}, "learner_done": False}
+    engine.train([{"x": 1}])
+    assert engine.tick_time > 0
+    assert len(engine.log_buffer) == 1
+    assert engine.logger.name == "dicore.my_learner"
+
+
+@pytest.mark.parametrize("result", [None, 3.0, [{"total_loss": 1.0}, None], torch.ones(1)])
+def test_results_that_are_no_dicts_are_told(result: Any) -> None:
+    with pytest.raises(UsageError, match="learner: the learn mode's forward returned a"):
+        learner(mode()._replace(forward=lambda _: result)).train([])
+
+
+def test_a_call_without_an_update_counts_none() -> None:
+    engine = learner(mode()._replace(forward=lambda _: []))
+    assert engine.train([]) == []
+    assert engine.last_iter == 0

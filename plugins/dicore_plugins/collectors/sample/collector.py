@@ -188,6 +188,7 @@ class SampleCollector:
         data.schema = self._known_schema(data)
         if count:
             self.total_train_sample_count += len(data)
+            self.statistics.train_sample_count += len(data)
         self._log_statistics(train_iter)
         return data
 

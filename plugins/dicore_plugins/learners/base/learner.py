@@ -37,6 +37,9 @@ class BaseLearner:
         run: The `dicore.run.Run` that checkpoints and logs go to.
 
     Attributes:
+        name: Of the instance, for logs.
+        rank: Which learner this is of several; `world_size` counts them.
+        logger: Where lines for people go.
         last_iter: Updates made so far.
         envstep: Env steps collected when the last data came, or -1.
         log_buffer: Monitored variables since they were last shown.
@@ -147,6 +150,9 @@ class BaseLearner:
 
         Returns:
             One dict of results per update made; the values stay tensors.
+
+        Raises:
+            UsageError: the learn mode returned something else.
         """
         start = time.perf_counter()
         self.envstep = envstep
@@ -154,9 +160,14 @@ class BaseLearner:
             hook(self)
         output = self._policy.forward(data, **(policy_kwargs or {}))
         outputs = output if isinstance(output, list) else [output]
-        self._latest = data, outputs[-1]
         for result in outputs:
+            if not isinstance(result, Mapping):
+                raise UsageError(
+                    f"{self.name}: the learn mode's forward returned a {type(result).__name__}",
+                    hint="return a dict of results, or a list of one dict per update",
+                )
             self.log_buffer.add(result)
+            self._latest = data, result
         self.last_iter += len(outputs)
         for hook in self._hooks["after_iter"]:
             hook(self)
