@@ -19,6 +19,7 @@ SCRIPTS = (
     "buffer",
     "update",
     "startup",
+    "config",
     "train_start",
     "share",
     "checkpoint",

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import difflib
+from collections import Counter
 from collections.abc import Iterable
+from functools import lru_cache
+from typing import NamedTuple
 
 __all__ = ["nearest"]
 
 _CUTOFF = 0.6
 _CUTOFF_ELSEWHERE = 0.75
 _SIBLING_BONUS = 0.1
+_LONGEST = 100
+"""Letters of a key that may still be a misspelt one."""
 
 
 def nearest(key: str, siblings: Iterable[str], paths: Iterable[str]) -> str | None:
@@ -23,25 +28,57 @@ def nearest(key: str, siblings: Iterable[str], paths: Iterable[str]) -> str | No
     Returns:
         A sibling's name, a full path, or None if nothing is near.
     """
+    if len(key) > _LONGEST:
+        return None
+    wanted = _word(key)
     best, best_score = None, _CUTOFF
     for sibling in siblings:
-        score = _likeness(key, sibling)
+        least = max(_CUTOFF, best_score - _SIBLING_BONUS)
+        score = _likeness(wanted, _word(sibling), least)
         if score >= _CUTOFF and score + _SIBLING_BONUS > best_score:
             best, best_score = sibling, score + _SIBLING_BONUS
     for path in paths:
-        score = _likeness(key, path.rpartition(".")[2])
+        score = _likeness(wanted, _last(path), max(_CUTOFF_ELSEWHERE, best_score))
         if score >= _CUTOFF_ELSEWHERE and score > best_score:
             best, best_score = path, score
     return best
 
 
-def _likeness(first: str, second: str) -> float:
-    first, second = _bare(first), _bare(second)
-    if first == second:
+class _Word(NamedTuple):
+    """A key without case and dashes, made ready to be compared with many others.
+
+    Args:
+        text: The letters.
+        size: How many.
+        bag: A bit for each letter and each time it occurs.
+    """
+
+    text: str
+    size: int
+    bag: int
+
+
+@lru_cache(maxsize=4096)
+def _word(key: str) -> _Word:
+    text = key.lower().replace("_", "").replace("-", "")
+    bag, seen = 0, Counter[int]()
+    for letter in text:
+        code = ord(letter) & 127
+        bag |= 1 << (code + 128 * seen[code])
+        seen[code] += 1
+    return _Word(text, len(text), bag)
+
+
+@lru_cache(maxsize=4096)
+def _last(path: str) -> _Word:
+    return _word(path.rpartition(".")[2])
+
+
+def _likeness(first: _Word, second: _Word, least: float) -> float:
+    """Returns how alike two words are, from 0 to 1; 0.0 where it is less than `least`."""
+    text, size, bag = second
+    if first.text == text:
         return 1.0
-    matcher = difflib.SequenceMatcher(None, first, second, autojunk=False)
-    return matcher.ratio() if matcher.quick_ratio() >= _CUTOFF else 0.0
-
-
-def _bare(key: str) -> str:
-    return key.lower().replace("_", "").replace("-", "")
+    if 2 * (first.bag & bag).bit_count() < least * (first.size + size):
+        return 0.0  # as many letters as they have in common, in whatever order
+    return difflib.SequenceMatcher(None, first.text, text, autojunk=False).ratio()

@@ -80,8 +80,12 @@ class Walk:
 
     def report_unknown(self, *, strict: bool) -> None:
         """Notes the unknown keys, or warns of them, now that all known ones have been seen."""
+        first: dict[str, str] = {}  # of several of one name the first is told anyway
+        for path in self.paths:
+            first.setdefault(path.rpartition(".")[2], path)
+        paths = tuple(first.values())
         for found in self.unknown:
-            close = nearest(found.key, found.siblings, self.paths)
+            close = nearest(found.key, found.siblings, paths)
             said = found.owner.words(found.path) + (f"; did you mean '{close}'?" if close else "")
             if strict:
                 self.problems.add(found.path, said, found.layer)

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import difflib
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from dicore.config.nearest import nearest
 
@@ -27,3 +31,29 @@ PATHS = ["policy.learn.batch_size", "env.stop_value", "policy.nstep", "policy.ot
 )
 def test_the_nearest_key_is_a_sibling_or_a_path_elsewhere(key: str, wanted: str | None) -> None:
     assert nearest(key, SIBLINGS, PATHS) == wanted
+
+
+KEYS = st.text("abcdeflrst_-X0é", max_size=8)
+
+
+@given(KEYS, st.lists(KEYS, max_size=4), st.lists(KEYS, max_size=4))
+def test_what_is_passed_over_unlooked_at_was_not_the_nearest(
+    key: str, siblings: list[str], paths: list[str]
+) -> None:
+    """The same as by comparing letter by letter with all of them."""
+
+    def bare(text: str) -> str:
+        return text.lower().replace("_", "").replace("-", "")
+
+    def ratio(other: str) -> float:
+        return difflib.SequenceMatcher(None, bare(key), bare(other), autojunk=False).ratio()
+
+    scores = [(ratio(each) + 0.1, each) for each in siblings if ratio(each) >= 0.6]
+    scores += [(ratio(each), each) for each in paths if ratio(each) >= 0.75]
+    best = max((score for score, _ in scores), default=0.0)
+    wanted = next((each for score, each in scores if score == best), None)
+    assert nearest(key, siblings, paths) == wanted
+
+
+def test_an_endless_key_is_no_misspelt_one() -> None:
+    assert nearest("x" * 10_000_000, SIBLINGS, PATHS) is None

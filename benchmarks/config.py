@@ -1,0 +1,70 @@
+"""What a config costs: compiling and binding a preset, and the report of 300 misspelt keys.
+
+The wrong keys are the preset's own, each misspelt in several ways, so that every one of them has to
+be compared with all others before its nearest name is found. Imports are done before.
+
+    python -m benchmarks.config
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from itertools import count
+
+from benchmarks.measure import ROUNDS, at_most
+from dicore.config import bind, compile_config, flatten
+from dicore.errors import ConfigError
+from dicore.run.envs import spaces_of
+
+PRESET = "cartpole_dqn"
+WRONG = 300
+REPORT_MS, COMPILE_MS = 50.0, 20.0
+
+
+def misspelt(number: int) -> list[str]:
+    """Returns as many overrides whose keys a letter too many has got into."""
+    paths = [path for path in flatten(compile_config(preset=PRESET).cfg) if "[" not in path]
+    wrong: list[str] = []
+    for turn in count():
+        for path in paths:
+            above, dot, key = path.rpartition(".")
+            at = turn % len(key)
+            wrong.append(f"{above}{dot}{key[:at]}{'x' * (turn // len(key) + 1)}{key[at:]}=1")
+            if len(wrong) == number:
+                return wrong
+    raise AssertionError("counts for ever")
+
+
+def report(wrong: list[str]) -> int:
+    """Compiles a wrong config and returns how many mistakes are told."""
+    try:
+        compile_config(preset=PRESET, overrides=wrong)
+    except ConfigError as error:
+        return len(error.problems)
+    raise AssertionError("the config is wrong")
+
+
+def times(act: Callable[[], object]) -> list[float]:
+    """Returns how many ms each call takes."""
+    act()
+    taken = []
+    for _ in range(3 * ROUNDS):
+        start = time.perf_counter()
+        act()
+        taken.append((time.perf_counter() - start) * 1e3)
+    return taken
+
+
+def main() -> None:
+    wrong = misspelt(WRONG)
+    assert report(wrong) >= WRONG - 5, "some are told as one: two keys may be misspelt alike"
+    at_most("config report of 300 wrong keys", times(lambda: report(wrong)), "ms", REPORT_MS)
+    compiled = compile_config(preset=PRESET)
+    spaces = spaces_of(compiled.env, compiled.seed)
+    made = times(lambda: bind(compile_config(preset=PRESET), *spaces))
+    at_most("config compile and bind", made, "ms", COMPILE_MS)
+
+
+if __name__ == "__main__":
+    main()
