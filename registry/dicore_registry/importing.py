@@ -8,6 +8,7 @@ import os
 import re
 import sys
 from functools import partial
+from importlib.machinery import SourceFileLoader
 from typing import TYPE_CHECKING, Any, Final
 
 from dicore_registry import explain
@@ -43,11 +44,10 @@ def import_file(path: Path) -> ModuleType:
     loaded = sys.modules.get(name)
     if loaded is not None and getattr(loaded, "__dicore_digest__", None) == digest:
         return loaded
-    spec = importlib.util.spec_from_file_location(name, path)
-    if spec is None or spec.loader is None:
+    spec = importlib.util.spec_from_file_location(name, path, loader=_Loader(name, str(path)))
+    if spec is None or spec.loader is None or path.suffix != ".py":
         raise ImportError(f"{path} is not a Python file")
     module = importlib.util.module_from_spec(spec)
-    module.__dict__["__dicore_digest__"] = digest
     sys.modules[name] = module
     try:
         spec.loader.exec_module(module)
@@ -66,6 +66,14 @@ def _private_name(path: Path) -> str:
     return f"{_PRIVATE}{quoted}"
 
 
+class _Loader(SourceFileLoader):
+    """Marks a module before it is run: a decorator in it may ask for all files, this one too."""
+
+    def exec_module(self, module: ModuleType) -> None:
+        module.__dict__["__dicore_digest__"] = file_digest(self.path)
+        super().exec_module(module)
+
+
 class _Files:
     """Finds the module of a single file by its name, as unpickling in another process needs."""
 
@@ -75,7 +83,7 @@ class _Files:
             return None
         quoted = name.removeprefix(_PRIVATE)
         file = quoted.replace("%3A", ":").replace("%2E", ".").replace("%25", "%")
-        return importlib.util.spec_from_file_location(name, file)
+        return importlib.util.spec_from_file_location(name, file, loader=_Loader(name, file))
 
 
 if not any(finder is _Files for finder in sys.meta_path):
