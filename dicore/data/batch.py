@@ -12,6 +12,7 @@ import numpy as np
 
 from dicore.data.tensor import to_tensor
 from dicore.data.tree import Tree, tree_len, tree_map, tree_row, tree_stack
+from dicore.errors import SchemaError
 
 Row = dict[str, Any]
 
@@ -52,11 +53,20 @@ class Batch:
 
     @classmethod
     def concat(cls, batches: Sequence[Batch]) -> Self:
-        """Joins batches of equal columns row after row; one batch is returned as it is."""
+        """Joins batches of equal columns row after row; one batch is returned as it is.
+
+        Raises:
+            SchemaError: there is no batch, or they differ in columns or shapes.
+        """
         if len(batches) == 1 and isinstance(batches[0], cls):
             return batches[0]
+        if not batches:
+            raise SchemaError("there is no batch to join")
         first, *rest = (batch.columns for batch in batches)
-        columns = tree_map(lambda *leaves: _join(leaves), first, *rest)
+        try:
+            columns = tree_map(lambda *leaves: _join(leaves), first, *rest)
+        except ValueError as error:
+            raise SchemaError(f"batches cannot be joined: {error}") from error
         return cls(columns, sum(len(batch) for batch in batches))
 
     @property
@@ -114,7 +124,13 @@ class Batch:
     def __getitem__(self, index: slice | np.ndarray[Any, Any]) -> Batch: ...
     def __getitem__(self, index: Any) -> Any:
         if isinstance(index, str):
-            return self._columns[index]
+            try:
+                return self._columns[index]
+            except KeyError:
+                has = ", ".join(self._columns)
+                raise SchemaError(
+                    f"a batch has no column '{index}'", hint=f"it has {has}"
+                ) from None
         if isinstance(index, int | np.integer):
             if not -self._length <= index < self._length:
                 raise IndexError(f"row {index} of a batch of {self._length}")

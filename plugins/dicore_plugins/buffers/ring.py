@@ -106,12 +106,12 @@ class Ring:
 
     def _leaves(self, batch: Batch) -> list[Any]:
         leaves = optree.tree_leaves(batch.columns)
-        return [leaf.numpy() if is_tensor(leaf) else leaf for leaf in leaves]
+        return [_array(leaf) for leaf in leaves]
 
     def _check(self, batch: Batch) -> None:
         paths, leaves, spec = optree.tree_flatten_with_path(batch.columns)
         names = [".".join(map(str, path)) for path in paths]
-        arrays = [np.asarray(leaf) for leaf in leaves]
+        arrays = [np.asarray(_array(leaf)) for leaf in leaves]
         if self._spec is None:
             self._allocate(batch, names, arrays, spec)
             return
@@ -233,6 +233,11 @@ class Ring:
             self.push(rows)
         self.cursor = int(state["cursor"]) % self.capacity
         self.push_count = int(state["push_count"])
+
+
+def _array(leaf: Any) -> Any:
+    """Returns a column as an array: tensors without their graph, wherever they are."""
+    return leaf.detach().cpu().numpy() if is_tensor(leaf) else leaf
 
 
 def _fits(given: np.dtype[Any], stored: np.dtype[Any]) -> bool:

@@ -227,8 +227,13 @@ def batch_of(action: Mapping[int, Any]) -> EnvBatch[Any]:
     """Stacks the actions of a plain dict.
 
     Raises:
-        ActionError: they differ in form.
+        ActionError: they differ in form, or are no dict.
     """
+    if not isinstance(action, Mapping):
+        raise ActionError(
+            f"actions come by environment, got a {type(action).__name__}",
+            hint="step({env_id: action})",
+        )
     try:
         return EnvBatch.of(action)
     except (SchemaError, TypeError) as error:

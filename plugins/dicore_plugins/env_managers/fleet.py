@@ -45,8 +45,11 @@ class Fleet:
     """Methods that `env_call` may call: those that a manager keeps no books of."""
 
     def __init__(self, env_fn: Sequence[Callable[[], Any]]) -> None:
-        if not env_fn:
-            raise UsageError("a manager needs at least one environment", hint="env_fn=[make] * 8")
+        if not isinstance(env_fn, Sequence) or not env_fn:
+            raise UsageError(
+                "a manager needs a list of functions, each of which makes an environment",
+                hint="env_fn=[make] * 8",
+            )
         self._env_fn = list(env_fn)
         self._envs: list[Adapted | None] = [None] * len(self._env_fn)
 

@@ -53,13 +53,16 @@ class EpisodeSeeds:
         """Returns given seeds by environment.
 
         Raises:
-            UsageError: there are too few or too many, or for environments that there are not.
+            UsageError: they are no seeds, too few or too many, or for environments that there are
+                not.
         """
         if isinstance(seed, Mapping):
             unknown = sorted(set(seed) - set(range(self._env_num)))
             if unknown:
                 raise UsageError(f"seeds for environments {unknown}; there are {self._env_num}")
             return {int(env_id): int(value) for env_id, value in seed.items()}
+        if isinstance(seed, str) or not hasattr(seed, "__len__"):
+            raise UsageError(f"{seed!r} is no seed", hint="an int, a list of ints, or a dict")
         if len(seed) != self._env_num:
             raise UsageError(f"{len(seed)} seeds for {self._env_num} environments")
         return {env_id: int(value) for env_id, value in enumerate(seed)}

@@ -19,10 +19,12 @@ class VectorEvalMonitor:
         n_episode: n.
 
     Raises:
-        UsageError: there are fewer episodes than environments.
+        UsageError: there are fewer episodes than environments, or none of these.
     """
 
     def __init__(self, env_num: int, n_episode: int) -> None:
+        if env_num < 1:
+            raise UsageError("episodes cannot be counted without an environment")
         if n_episode < env_num:
             raise UsageError(
                 f"{n_episode} episodes cannot be shared among {env_num} environments",

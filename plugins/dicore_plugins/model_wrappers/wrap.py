@@ -22,7 +22,7 @@ def model_wrap(model: Any, wrapper_name: str, **kwargs: Any) -> Any:
         The outermost layer.
 
     Raises:
-        UsageError: `model` is a function or a class, or the wrapper does not take an option.
+        UsageError: `model` is no model, or the wrapper does not take an option.
         UnknownComponentError: no wrapper has this name; the text lists those there are.
     """
     from dicore_plugins.model_wrappers.base import BaseWrapper
@@ -31,6 +31,11 @@ def model_wrap(model: Any, wrapper_name: str, **kwargs: Any) -> Any:
         raise UsageError(
             f"model_wrap needs a model, got {_kind(model)} '{model.__name__}'",
             hint="write model_wrap(model, wrapper_name=...) with the network itself",
+        )
+    if not callable(model):
+        raise UsageError(
+            f"model_wrap needs a model, got a {type(model).__name__}",
+            hint="a model is called with observations and returns a dict",
         )
     wrapper = _find(wrapper_name)
     if not isinstance(model, BaseWrapper) and wrapper is not BaseWrapper:

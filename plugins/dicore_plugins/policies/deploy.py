@@ -19,11 +19,13 @@ def single_env_forward(eval_mode: Any) -> Callable[[Any], Any]:
         eval_mode: An eval mode; hand-made ones do.
 
     Returns:
-        `fn(obs) -> action`: observations (nested ones too) as the environment gives them, actions
-        as it takes them: an int for one discrete choice, else an array.
+        `fn(obs) -> action`: observations (nested ones too) as the environment gives them, or as a
+        list of numbers; actions as it takes them: an int for one discrete choice, else an array.
     """
 
     def act(obs: Any) -> Any:
+        if isinstance(obs, list):
+            obs = np.asarray(obs)
         value = tree_map(lambda leaf: np.asarray(leaf)[None], obs)
         output = EnvBatch.of(eval_mode.forward(EnvBatch(_FIRST, value))).value
         action = np.asarray(output["action"])[0]

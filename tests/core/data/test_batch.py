@@ -138,3 +138,19 @@ def test_doubles_become_single_and_those_too_large_are_refused() -> None:
     assert batch["b"][0] == np.inf
     with pytest.raises(NonFiniteError, match=r"-1e\+300 is too large for float32"):
         Batch.from_rows([{"a": 1.5}, {"a": -1e300}])
+
+
+def test_a_column_that_is_not_there_is_told() -> None:
+    batch = Batch({"obs": np.zeros(2), "reward": np.ones(2)})
+    with pytest.raises(SchemaError, match=r"no column 'rewrad'\n.*obs, reward"):
+        batch["rewrad"]
+    assert batch.get("rewrad") is None
+
+
+@pytest.mark.parametrize(
+    "others", [[], [{"b": np.zeros(2)}], [{"a": {"x": np.zeros(2)}}], [{"a": np.zeros((2, 3))}]]
+)
+def test_batches_that_cannot_be_joined_are_refused(others: list[dict[str, Any]]) -> None:
+    first = [Batch({"a": np.zeros(2)})] if others else []
+    with pytest.raises(SchemaError, match="join"):
+        Batch.concat([*first, *map(Batch, others)])

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -209,3 +210,12 @@ def test_priorities_without_effect_are_told_once(caplog: pytest.LogCaptureFixtur
         buffer.update({"priority": [1.0]})
     (record,) = caplog.records
     assert "draws every row alike" in record.getMessage()
+
+
+def test_tensors_are_kept_without_their_graph() -> None:
+    buffer = NaiveReplayBuffer({})
+    logit = torch.ones(2, requires_grad=True) * 3
+    buffer.push([{"logit": logit, "deep": {"reward": torch.tensor(1.0)}}] * 4)
+    drawn = buffer.sample_batch(2)
+    assert drawn["logit"].tolist() == [[3, 3], [3, 3]]
+    assert drawn["deep"]["reward"].tolist() == [1, 1]

@@ -425,3 +425,13 @@ def test_closed_is_closed() -> None:
         world.collect(3)
     with pytest.raises(UsageError, match="n_sample"):
         World().collect(0)
+
+
+def test_a_part_that_is_missing_is_told() -> None:
+    world = World()
+    with pytest.raises(UsageError, match="no policy"):
+        SampleCollector({}, world.manager).collect(3)
+    collector = SampleCollector({}, None, world.policy.collect_mode)
+    with pytest.raises(UsageError, match="no env"):
+        collector.collect(3)
+    collector.close()

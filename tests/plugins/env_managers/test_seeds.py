@@ -113,6 +113,12 @@ def test_wrong_lengths_and_ids_are_refused(seed: Any) -> None:
         manager.seed(seed)
 
 
+@pytest.mark.parametrize("seed", ["12", 1.5, None])
+def test_what_is_no_seed_is_refused(seed: Any) -> None:
+    with pytest.raises(UsageError, match="is no seed"):
+        manager_of(CountEnv(0), CountEnv(1)).seed(seed)
+
+
 def test_a_refused_seed_changes_nothing() -> None:
     env = CountEnv(0, length=1)
     manager = manager_of(env, launch=False)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from dicore.errors import (
+    ActionError,
     ClosedError,
     EnvCreateError,
     EnvResetError,
@@ -234,13 +235,29 @@ def test_unknown_ids_are_refused(env_id: int) -> None:
     assert np.array_equal(manager.ready_obs.env_id, [0, 1])
 
 
-def test_no_factory_is_refused() -> None:
-    with pytest.raises(UsageError, match="at least one"):
-        BaseEnvManager([])
-
-
 def test_repr_tells_size_and_state() -> None:
     manager = manager_of(CountEnv(0), CountEnv(1))
     assert repr(manager) == "BaseEnvManager(2 envs, open)"
     manager.close()
     assert repr(manager) == "BaseEnvManager(2 envs, closed)"
+
+
+def test_one_object_is_one_environment() -> None:
+    """Two that share it would step each other."""
+    env = CountEnv(0)
+    manager = BaseEnvManager([lambda: env, lambda: CountEnv(1), lambda: env])
+    with pytest.raises(EnvCreateError, match="env 2 is the very object that env 0 is"):
+        manager.launch()
+    assert manager.closed
+
+
+@pytest.mark.parametrize("wrong", [[], CountEnv, None])
+def test_factories_come_in_a_list(wrong: Any) -> None:
+    with pytest.raises(UsageError, match="a list of functions"):
+        BaseEnvManager(wrong)
+
+
+@pytest.mark.parametrize("wrong", [[0, 1], None, 0])
+def test_actions_come_by_environment(wrong: Any) -> None:
+    with pytest.raises(ActionError, match="by environment"):
+        manager_of(CountEnv(0), CountEnv(1)).step(wrong)

@@ -41,6 +41,11 @@ def test_fewer_episodes_than_environments_are_refused() -> None:
         VectorEvalMonitor(5, 3)
 
 
+def test_no_environment_is_refused() -> None:
+    with pytest.raises(UsageError, match="without an environment"):
+        VectorEvalMonitor(0, 3)
+
+
 def test_no_latest_return_before_the_first_episode() -> None:
     with pytest.raises(UsageError, match="environment 1"):
         VectorEvalMonitor(2, 2).get_latest_reward(1)

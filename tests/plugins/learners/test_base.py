@@ -200,3 +200,8 @@ def test_a_call_without_an_update_counts_none() -> None:
     engine = learner(mode()._replace(forward=lambda _: []))
     assert engine.train([]) == []
     assert engine.last_iter == 0
+
+
+def test_a_learner_without_a_policy_says_so() -> None:
+    with pytest.raises(UsageError, match="learner has no policy"):
+        BaseLearner({"hook": []}).train([])

@@ -87,6 +87,8 @@ def test_the_documents_slip_gets_a_clear_error() -> None:
         model_wrap(model_wrap, wrapper_name="base")
     with pytest.raises(UsageError, match="the class 'DQN'"):
         model_wrap(DQN, wrapper_name="base")
+    with pytest.raises(UsageError, match="got a NoneType"):
+        model_wrap(None, wrapper_name="base")
 
 
 def test_an_unknown_wrapper_names_the_known() -> None:

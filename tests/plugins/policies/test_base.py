@@ -215,7 +215,7 @@ def test_one_raw_observation_gives_a_bare_action() -> None:
         action = act(obs)
         q = made.get_attribute("model").q(torch.as_tensor(obs)[None])
         assert type(action) is int
-        assert action == int(q.argmax())
+        assert action == int(q.argmax()) == act(obs.tolist())
         obs, *_ = env.step(action)
     env.close()
 

@@ -54,6 +54,10 @@ class SampleCollector:
         self._log = log
         self._closed = self._wasteful = False
         self.statistics = EpisodeStatistics()
+        self._policy: Any = None
+        self._env: Any = None
+        self._on_policy = False
+        self._carry, self._n_sample = 0, self._cfg.n_sample
         self._previous: Block | None = None
         self._schema: tuple[Any, ...] | None = None
         self._reset_counters()
@@ -92,7 +96,7 @@ class SampleCollector:
         be others.
         """
         if policy is not None:
-            if not _same_samples(policy, getattr(self, "_policy", None)):
+            if not _same_samples(policy, self._policy):
                 self._previous = None
             self._policy = policy
             self._carry = fact(policy, "nstep", 1) - 1
@@ -212,6 +216,9 @@ class SampleCollector:
     def _wanted(self, n_sample: int | None) -> int:
         if self._closed:
             raise ClosedError("the collector is closed", hint="make a new one")
+        if self._env is None or self._policy is None:
+            lacking = "policy" if self._env is not None else "env"
+            raise UsageError(f"the collector has no {lacking}", hint=f"reset_{lacking}(…) first")
         wanted = self._n_sample if n_sample is None else n_sample
         if wanted is None or wanted < 1:
             raise UsageError(
@@ -370,7 +377,7 @@ class SampleCollector:
         self.total_train_sample_count = int(state["total_train_sample_count"])
         self._last_log_iter = int(state["last_log_iter"])
         self.statistics.load_state_dict(state["statistics"])
-        lost = getattr(getattr(self, "_env", None), "brought_back", None) is False
+        lost = getattr(self._env, "brought_back", None) is False
         partial = None if lost else state["partial"]
         self._previous = Block.from_state(partial) if partial is not None else None
 
@@ -378,7 +385,8 @@ class SampleCollector:
         """Closes the environments; harmless when repeated."""
         if not self._closed:
             self._closed = True
-            self._env.close()
+            if self._env is not None:
+                self._env.close()
 
 
 def _line(scalars: Mapping[str, float], train_iter: int, envstep: int) -> str:

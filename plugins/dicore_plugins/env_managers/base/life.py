@@ -18,7 +18,13 @@ import optree
 
 from dicore.config.coerce import as_config
 from dicore.data import tree_row
-from dicore.errors import ClosedError, DicoreError, EnvResetError, EnvStateError
+from dicore.errors import (
+    ClosedError,
+    DicoreError,
+    EnvCreateError,
+    EnvResetError,
+    EnvStateError,
+)
 from dicore.interfaces.env_manager import EnvState
 from dicore_plugins.env_managers.actions import NestedActions, action_check_of
 from dicore_plugins.env_managers.adapt import Adapted
@@ -124,13 +130,14 @@ class ManagedFleet(Fleet):
 
         Raises:
             EnvStateError: they are launched already.
-            EnvCreateError: one could not be made.
+            EnvCreateError: one could not be made, or two are the same object.
             EnvResetError: one could not be reset.
         """
         if not self._closed:
             raise EnvStateError("the manager is launched already", hint="close() it first")
         try:
             envs = [self._env(env_id) for env_id in self._id_list]
+            self._check_distinct(envs)
             self._storage = storage_of(self.observation_space)
             self._memory = memory_of(self._storage, self.env_num, debug=self._cfg.debug)
             check = action_check_of(self.action_space)
@@ -149,6 +156,17 @@ class ManagedFleet(Fleet):
         except BaseException:
             self.close()
             raise
+
+    def _check_distinct(self, envs: Sequence[Adapted]) -> None:
+        first: dict[int, int] = {}
+        for env_id, made in enumerate(envs):
+            other = first.setdefault(id(made.core), env_id)
+            if other != env_id:
+                raise EnvCreateError(
+                    f"env {env_id} is the very object that env {other} is",
+                    hint="each factory must make an environment of its own",
+                    context={"env_id": env_id},
+                )
 
     def seed(
         self,

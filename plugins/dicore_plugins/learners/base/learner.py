@@ -77,6 +77,7 @@ class BaseLearner:
         self._hooks: dict[str, list[ILearnerHook]] = {position: [] for position in POSITIONS}
         self._dataloader: Dataloader | None = None
         self._closed = False
+        self._policy: Any = None
         for hook in build_hooks(self._cfg.hook):
             self.register_hook(hook)
         if policy is not None:
@@ -152,8 +153,10 @@ class BaseLearner:
             One dict of results per update made; the values stay tensors.
 
         Raises:
-            UsageError: the learn mode returned something else.
+            UsageError: there is no policy, or it returned something else.
         """
+        if self._policy is None:
+            raise UsageError(f"{self.name} has no policy", hint="learner.policy = a learn mode")
         start = time.perf_counter()
         self.envstep = envstep
         for hook in self._hooks["before_iter"]:
