@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, NoReturn
+from typing import Any, ClassVar, NoReturn, TypeVar
 from unittest import SkipTest
 
 from dicore.errors import ContractError, UsageError
@@ -40,6 +40,8 @@ __all__ = [
     "refuses",
     "skip",
 ]
+
+_Test = TypeVar("_Test", bound=Callable[..., Any])
 
 
 class Suite:
@@ -159,7 +161,7 @@ def parametrize(
     suites: Mapping[str, type[Suite]] | None = None,
     registry: Registry | None = None,
     expected_failures: Mapping[str, str] | None = None,
-) -> Any:
+) -> Callable[[_Test], _Test]:
     """Parametrises a pytest function with the checks of components, as `check`.
 
     Args:
@@ -190,7 +192,8 @@ def parametrize(
         reason = reasons.get(check.id, reasons.get(check.name))
         marks = () if reason is None else (pytest.mark.xfail(reason=reason, strict=True),)
         cases.append(pytest.param(check, id=check.id, marks=marks))
-    return pytest.mark.parametrize("check", cases)
+    mark: Callable[[_Test], _Test] = pytest.mark.parametrize("check", cases)
+    return mark
 
 
 def failures(suite: type[Suite]) -> dict[str, Exception]:
