@@ -139,8 +139,10 @@ def _fine(name: str | None, request: Any, *, quick: bool) -> str:
     from dicore.cli.settings import compiled_of
     from dicore.config import bind
     from dicore.config.secrets import fingerprint
+    from dicore.plugins.manager import load_plugins
 
-    compiled = compiled_of(name, request)
+    plugins = load_plugins()
+    compiled = compiled_of(name, request, plugins)
     if not quick:
         from dicore.interfaces.pipeline import SupportsCheck
         from dicore.run.build_context import BuildContext
@@ -150,6 +152,8 @@ def _fine(name: str | None, request: Any, *, quick: bool) -> str:
         pipeline = compiled.pipeline.build(BuildContext(seed=compiled.seed))
         if isinstance(pipeline, SupportsCheck):
             pipeline.check(compiled)
+        facts = {"cfg": compiled.cfg, "provenance": compiled.components, "compiled": compiled}
+        plugins.call("dicore_config_compiled", **facts)
     env = compiled.env.get("env_id") or compiled.env.type
     parts = f"{compiled.policy.type} on {env}, {compiled.pipeline.type}"
     return f"{name or 'config'}: fine ({parts}, {fingerprint(compiled)[:_SHORT]})"
@@ -212,7 +216,8 @@ def schema(out: str | None) -> None:
 
 
 def _split(words: Sequence[str]) -> tuple[list[str], list[str]]:
-    return [word for word in words if "=" not in word], [word for word in words if "=" in word]
+    said = [word for word in words if "=" in word or word.startswith("{")]
+    return [word for word in words if word not in said], said
 
 
 def _request(overrides: Sequence[str], **given: Any) -> Any:

@@ -16,6 +16,7 @@ from dicore.config.read import is_config, read_file
 from dicore.errors import UnknownComponentError, UsageError
 
 if TYPE_CHECKING:
+    from dicore.plugins.manager import Plugins
     from dicore.run.launch import TrainRequest
 
 __all__ = [
@@ -72,8 +73,15 @@ def find_settings(word: str | None, request: TrainRequest) -> Settings:
     return record or settings_of(compiled_of(word, request))
 
 
-def compiled_of(word: str | None, request: TrainRequest) -> Compiled:
+def compiled_of(
+    word: str | None, request: TrainRequest, plugins: Plugins | None = None
+) -> Compiled:
     """Compiles what a word of the command line stands for; see `find_settings`.
+
+    Args:
+        word: A run, a config file or a preset; None for the names in `request`.
+        request: What is said beside it.
+        plugins: Who is told what the sources say before it is compiled.
 
     Raises:
         UsageError: there is nothing of that name.
@@ -82,8 +90,8 @@ def compiled_of(word: str | None, request: TrainRequest) -> Compiled:
     from dicore.run.launch import compile_request
 
     if word is not None and not is_config(word) and not Path(word).suffix:
-        return _preset(word, request)
-    return compile_request(replace(request, config=word))
+        _must_be_preset(word)
+    return compile_request(replace(request, config=word), plugins)
 
 
 def _record(word: str) -> Settings | None:
@@ -99,9 +107,8 @@ def _record(word: str) -> Settings | None:
     return Settings(tree, origin, components, recorded=True)
 
 
-def _preset(name: str, request: TrainRequest) -> Compiled:
+def _must_be_preset(name: str) -> None:
     import dicore_registry
-    from dicore.config import compile_config
 
     try:
         dicore_registry.default().find("preset", name)
@@ -110,13 +117,6 @@ def _preset(name: str, request: TrainRequest) -> Compiled:
         if Path(name).exists() or "/" in name or os.sep in name:
             hint = "a run is a folder with a config.json; a file ends in .py, .yaml, .toml or .json"
         raise UsageError(f"{name}: neither a file, a run nor a preset", hint=hint) from None
-    return compile_config(
-        preset=name,
-        overrides=list(request.overrides),
-        seed=request.seed,
-        cpanel=request.cpanel,
-        locked=request.locked,
-    )
 
 
 def flat(tree: Any, path: str = "") -> Iterator[tuple[str, Any]]:
