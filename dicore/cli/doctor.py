@@ -57,8 +57,11 @@ def examine(registry: Registry, *, imports: bool = False) -> list[Finding]:
         warnings.simplefilter("ignore", PluginWarning)  # it is told here
         found = [*check_statuses(registry), *check_metadata(registry)]
         plugins = load_plugins(registry, strict=False)
-    found += [Finding("error", "", text, check="plugin") for text in plugins.problems]
-    found += plugins.lines("dicore_doctor", registry=registry)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        found += plugins.lines("dicore_doctor", registry=registry)
+    problems = [*plugins.problems, *(str(warning.message) for warning in told)]
+    found += [Finding("error", "", text, check="plugin") for text in problems]
     if imports:
         found += check_imports(registry)
     unique = dict.fromkeys(found)

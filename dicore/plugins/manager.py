@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 from dicore.errors import DicoreError, PluginLoadError
+from dicore.plugins.finding import Finding
 from dicore_registry import LOCAL, Entry, Registry, default, explain, nearest
 from dicore_registry.errors import PluginWarning
 from dicore_registry.switches import is_on
@@ -100,8 +101,8 @@ class Plugins:
         others = [plugin for other, plugin in self._manager.list_name_plugin() if other != name]
         try:
             answers = _as_list(self._manager.subset_hook_caller(hook, others)(**arguments))
-            return [each if isinstance(each, str) else list(each) for each in answers]
-        except Exception as error:
+            return [_checked(hook, each) for each in answers]
+        except (Exception, SystemExit) as error:
             self._failures[key] = count = self._failures.get(key, 0) + 1
             after = "; it is not called any more" if count == _PATIENCE else ""
             said = f"plugin {self.labels[name]}: {hook} raised {explain.brief(error)}"
@@ -170,6 +171,10 @@ def load_plugins(registry: Registry | None = None, *, strict: bool | None = None
                 labels[entry.qualified] = f"'{entry.name}' ({entry.provider})"
         except DicoreError as error:
             problems.append(error.message)
+        except Exception as error:  # an object that cannot even be looked at
+            problems.append(f"{entry.label}: {explain.brief(error)}")
+            if manager.has_plugin(entry.qualified):
+                manager.unregister(name=entry.qualified)
     strict = is_on(os.environ, "DICORE_STRICT_PLUGINS") if strict is None else strict
     if problems and strict:
         raise PluginLoadError("\n".join(problems))
@@ -247,6 +252,20 @@ def _wrong_arguments(manager: pluggy.PluginManager, said: str) -> str:
     offered = f"it has {', '.join(spec.argnames)}"
     plural = "s" if "," in wrong else ""
     return f"hook '{hook}' has no argument{plural} {wrong}; {offered}"
+
+
+def _checked(hook: str, answer: Any) -> Any:
+    """Returns an answer as a list, or a text as it is.
+
+    Raises:
+        TypeError: it is, or holds, something else than the hook is to give.
+    """
+    items = [answer] if isinstance(answer, str) else list(answer)
+    wanted = {"dicore_doctor": Finding, "dicore_report_header": str}.get(hook, object)
+    for each in items:
+        if not isinstance(each, wanted):
+            raise TypeError(f"it gave {each!r}, no {wanted.__name__}")
+    return answer if isinstance(answer, str) else items
 
 
 def _as_list(found: Any) -> list[Any]:

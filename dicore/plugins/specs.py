@@ -29,9 +29,15 @@ hookimpl = pluggy.HookimplMarker(PROJECT)
 """Marks a function of a plugin as an implementation of the hook of its name."""
 
 OBSERVERS: Final = frozenset(
-    {"dicore_run_started", "dicore_run_finished", "dicore_report_header", "dicore_doctor"}
+    {
+        "dicore_add_commands",
+        "dicore_doctor",
+        "dicore_report_header",
+        "dicore_run_finished",
+        "dicore_run_started",
+    }
 )
-"""Hooks that only look on: one that raises is a warning, and off after three times."""
+"""Hooks that change no training: one that raises is a warning, and off after three times."""
 
 
 @hookspec

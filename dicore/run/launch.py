@@ -16,7 +16,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from dicore.config import Compiled, bind, compile_config, is_config
-from dicore.errors import ConfigError, DicoreError, UnknownComponentError, UsageError
+from dicore.errors import (
+    ConfigError,
+    DicoreError,
+    PluginLoadError,
+    UnknownComponentError,
+    UsageError,
+)
 from dicore.interfaces.pipeline import SupportsCheck
 from dicore.plugins.manager import Plugins, load_plugins
 from dicore.run.resume import compile_resumed, nothing_left, refuse_changes, resumed_folder
@@ -286,6 +292,7 @@ def _prepare(
     context = BuildContext(seed=compiled.seed)
     loggers = [each.build(context) for each in compiled.pipeline.logger]
     loggers += plugins.call("dicore_make_logger", cfg=compiled.cfg)
+    hooks = _learner_hooks(compiled, plugins)
     folder = resumed or RunFolder.prepare(folder_name(compiled, request), request.exist)
     if resumed is None:
         try:
@@ -305,10 +312,24 @@ def _prepare(
         ),
         resume=resumed is not None,
     )
-    run.learner_hooks = plugins.lines("dicore_default_learner_hooks", cfg=compiled.cfg)
+    run.learner_hooks = hooks
     if compiled.policy.cuda:
         run.device = plugins.first("dicore_pick_device", cfg=compiled.cfg) or ""
     return run
+
+
+def _learner_hooks(compiled: Compiled, plugins: Plugins) -> list[Any]:
+    """Returns the learner hooks that plugins add.
+
+    Raises:
+        PluginLoadError: something else is among them.
+    """
+    hooks = plugins.lines("dicore_default_learner_hooks", cfg=compiled.cfg)
+    for hook in hooks:
+        if not callable(hook) or not hasattr(hook, "position"):
+            said = f"dicore_default_learner_hooks of a plugin gave {hook!r}, no LearnerHook"
+            raise PluginLoadError(f"{said}; plugins: {', '.join(plugins.labels.values())}")
+    return hooks
 
 
 def _env_label(compiled: Compiled, asked: str | None) -> str:

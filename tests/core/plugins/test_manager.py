@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import warnings
@@ -11,8 +12,11 @@ from typing import Any
 
 import pytest
 
+from dicore.cli.doctor import examine
 from dicore.errors import PluginLoadError
 from dicore.plugins import Plugins, load_plugins
+from dicore.run.launch import launch
+from dicore_registry import using
 from dicore_registry.errors import PluginWarning
 from tests.registry.world import World
 
@@ -80,6 +84,8 @@ def test_each_call_has_a_manager_of_its_own(world: World) -> None:
         ),
         ("x = 1", "it has no hooks"),
         ("1 / 0", "failed to import bad_rl_plugin: ZeroDivisionError: division by zero"),
+        ("import sys; sys.exit(4)", "failed to import bad_rl_plugin: SystemExit: 4"),
+        ("def __dir__(): raise RuntimeError('dir')", "RuntimeError: dir"),
         (
             HEAD.replace("@hookimpl", "@hookimpl(wrapper=True)") + "def dicore_run(run): ...",
             "function is not a generator function",
@@ -124,6 +130,50 @@ def test_a_denied_one_is_not_imported(world: World) -> None:
 
 
 class TestCalls:
+    @pytest.mark.parametrize(
+        ("body", "said"),
+        [
+            ("return 7", "TypeError: 'int' object is not iterable"),
+            ("return ['a', 7]", "TypeError: it gave 7, no str"),
+            ("raise SystemExit(9)", "SystemExit: 9"),
+            ("yield 'a'; raise OSError('late')", "OSError: late"),
+        ],
+    )
+    def test_an_observer_that_answers_wrongly_is_a_warning(
+        self, world: World, body: str, said: str
+    ) -> None:
+        add(world, "acme-rl", GOOD)
+        add(world, "bad-rl", HEAD + f"def dicore_report_header(run):\n    {body}\n")
+        plugins = load_plugins(world.registry())
+        with pytest.warns(PluginWarning, match=re.escape(said)) as caught:
+            assert plugins.lines("dicore_report_header", run=1) == ["good 1"]
+        assert "'it' (bad-rl 1.0)" in str(caught[0].message)
+
+    def test_findings_that_are_none_are_an_error_of_the_doctor(self, world: World) -> None:
+        add(world, "bad-rl", HEAD + "def dicore_doctor(registry):\n    return ['text']\n")
+        (found,) = [each for each in examine(world.registry()) if each.check == "plugin"]
+        assert found.level == "error"
+        assert found.text.startswith("plugin 'it' (bad-rl 1.0): dicore_doctor raised TypeError")
+
+    def test_commands_that_cannot_be_added_are_a_warning(self, world: World) -> None:
+        add(world, "bad-rl", HEAD + "def dicore_add_commands(group):\n    raise OSError('no')\n")
+        done = world.dicore("frobnicate")
+        assert done.returncode == 2
+        warning, error = done.stderr.splitlines()[:2]
+        assert warning.endswith("'it' (bad-rl 1.0): dicore_add_commands raised OSError: no")
+        assert error.startswith("error: no command named 'frobnicate'; ")
+
+    def test_learner_hooks_that_are_none_are_told(self, world: World, tmp_path: Path) -> None:
+        text = HEAD + "def dicore_default_learner_hooks(cfg):\n    return ['log_show']\n"
+        add(world, "bad-rl", text)
+        folder = tmp_path / "run"
+        with (
+            using(world.registry()),
+            pytest.raises(PluginLoadError, match=r"gave 'log_show', no LearnerHook.*bad-rl 1\.0"),
+        ):
+            launch(env="cartpole", policy="dqn", exp_name=str(folder))
+        assert not folder.exists()
+
     def test_an_observer_that_raises_is_off_after_three_times(self, world: World) -> None:
         add(world, "acme-rl", GOOD)
         add(world, "bad-rl", HEAD + "def dicore_report_header(run):\n    raise OSError('full')\n")
