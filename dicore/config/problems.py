@@ -12,6 +12,7 @@ from dicore.errors import ConfigError, RegistryError
 
 __all__ = ["Problems", "is_place"]
 
+_INDEX = re.compile(r"[0-9]{1,9}")
 _FILE = re.compile(r".+\.(py|ya?ml|toml|json)(:\d+)?", re.IGNORECASE)
 
 
@@ -83,4 +84,4 @@ class Problems:
 def _order(path: str) -> list[tuple[str, int]]:
     """Sorts `hook[2]` before `hook[10]`."""
     parts = re.findall(r"[^.\[\]]+", path)
-    return [("", int(part)) if part.isdigit() else (part, 0) for part in parts]
+    return [("", int(part)) if _INDEX.fullmatch(part) else (part, 0) for part in parts]

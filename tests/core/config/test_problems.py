@@ -7,6 +7,8 @@ from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
 
 from dicore.config import flatten
 from dicore.config.aliases import ALIASES
@@ -260,3 +262,54 @@ def test_a_misspelt_component_hides_no_mistake_of_its_options(build: Any) -> Non
     )
     unlike = problems_of(build, {**least(), "policy": {"type": "qmix", "nstep": 0}})
     assert [line.partition(":")[0] for line in unlike] == ["policy.type"]
+
+
+SECTIONS = [
+    "env",
+    "env.manager",
+    "policy",
+    "policy.learn",
+    "policy.other.replay_buffer",
+    "pipeline",
+]
+JUNK = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text(max_size=4)
+    | st.binary(max_size=2)
+    | st.sampled_from(["toy", "ring", "a/b", ":", "./x.py:Y", "${env:NOT_SET}", object(), dict]),
+    lambda inner: (
+        st.lists(inner, max_size=2)
+        | st.tuples(inner)
+        | st.dictionaries(
+            st.sampled_from(["type", "agent", "keys", "a.b", ""]) | st.text(max_size=2) | st.none(),
+            inner,
+            max_size=3,
+        )
+    ),
+    max_leaves=5,
+)
+
+
+@settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(over=st.dictionaries(st.sampled_from(SECTIONS), JUNK, max_size=3), main=JUNK)
+@example(over={}, main={"²": 1, "policy": ""})
+def test_whatever_is_written_is_a_config_or_a_clear_error(
+    build: Any, over: dict[str, Any], main: Any
+) -> None:
+    for said in ({"overrides": over}, {"main": main}):
+        try:
+            build(**said)
+        except ConfigError as error:
+            assert error.problems
+
+
+def test_long_lists_are_sorted_by_number(build: Any) -> None:
+    found = problems_of(build, toy(learn={"hidden": ["x"] * 12}))
+    assert [line.partition(":")[0] for line in found] == [
+        f"policy.learn.hidden[{index}]" for index in range(12)
+    ]
