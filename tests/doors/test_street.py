@@ -286,6 +286,19 @@ class TestGenerated:
         )
         assert len(tested.stdout.split()) == len(GENERATED)
 
+    def test_an_env_and_a_policy_of_strangers_train_by_name(
+        self, street: Street, here: Path
+    ) -> None:
+        words = ["-e", "my_env", "-p", "my_policy", "--max-train-iter", "5", "--exp-name", "run"]
+        done = street.all.dicore("train", *words, cwd=here, timeout=200)
+        assert done.returncode == 0, done.stdout + done.stderr
+        record = json.loads((here / "run" / "run.json").read_text())
+        assert record["result"]["train_iter"] == 5
+        dists = {path: each["dist"] for path, each in record["components"].items()}
+        assert (dists["env"], dists["policy"]) == ("my-env", "my-policy")
+        measured = street.all.dicore("eval", "run", "-n", "2", "--json", cwd=here, timeout=200)
+        assert len(json.loads(measured.stdout)["returns"]) == 2
+
     def test_check_does_the_same_from_the_shell(self, street: Street, here: Path) -> None:
         done = street.all.dicore("check", "by-uv", cwd=here)
         assert done.returncode == 0, done.stdout + done.stderr
