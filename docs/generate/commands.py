@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import inspect
+import re
+import textwrap
 from collections.abc import Iterator
 
 import click
 
+from dicore import errors
 from docs.generate.ask import command_of, components
 
 
@@ -25,6 +28,7 @@ def command_pages() -> dict[str, str]:
         _help_of(group),
         f"| Command | What it does |\n| --- | --- |\n{rows}",
         "A line that begins with an option means `train`; `dicore -m eval …` means `eval`.",
+        *_paragraphs(group.epilog or ""),
         _codes(),
         "```{toctree}\n:hidden:\n\n" + "\n".join(names) + "\n```",
     ]
@@ -50,7 +54,7 @@ def _command(command: click.Command, spelling: str, depth: int) -> Iterator[str]
     usage = " ".join([spelling, *command.collect_usage_pieces(context)])
     yield f"```text\n{usage}\n```"
     records = [param.get_help_record(context) for param in command.get_params(context)]
-    rows = [record for record in records if record is not None]
+    rows = [(names, text or _argument(names)) for names, text in filter(None, records)]
     if rows:
         lines = [f"| `{_cell(names)}` | {_cell(text)} |" for names, text in rows]
         yield "\n".join(["| Option | Meaning |", "| --- | --- |", *lines])
@@ -68,14 +72,14 @@ def _help_of(command: click.Command) -> str:
 
 def _paragraphs(text: str) -> Iterator[str]:
     """Yields the paragraphs of a help text; one that is not to be rewrapped is a block of code."""
-    for paragraph in text.split("\n\n"):
+    for paragraph in re.split(r"\n\s*\n(?=\S)|\n(?=\x08)", text):
         if not paragraph.strip():
             continue
         if "\b" not in paragraph:
             yield _escape(paragraph.strip())
             continue
         title, _, body = paragraph.replace("\b\n", "").partition("\n")
-        yield f"{_escape(title.strip())}\n\n```text\n{inspect.cleandoc(body)}\n```"
+        yield f"{_escape(title.strip())}\n\n```text\n{textwrap.dedent(body).rstrip()}\n```"
 
 
 def _escape(text: str) -> str:
@@ -86,9 +90,44 @@ def _cell(text: str) -> str:
     return text.replace("|", "\\|").replace("<", "&lt;") if "`" not in text else text
 
 
+def _argument(words: str) -> str:
+    """Returns what the words of a line mean; click has no help for them."""
+    return " ".join(_ARGUMENTS[word.strip("[].")] for word in words.split())
+
+
+_ARGUMENTS = {
+    "A": "A run, a config file, or a preset.",
+    "B": "Another one.",
+    "DIST|KIND/NAME": "A package, or one component.",
+    "FILE|RUN|PRESET": "A config file, the folder of a run, or the name of a preset.",
+    "KIND": "Only of this kind.",
+    "KIND/NAME": "The component.",
+    "NAME": "Name of the package.",
+    "RUN": "Folders of runs, or folders with runs in them.",
+    "RUN|CKPT": "The folder of a run, or of one of its checkpoints.",
+    "a.b=c": "Options of the config, as in `policy.learn.batch_size=128`.",
+    "{bash|zsh|fish}": "The shell.",
+}
+
+
 def _codes() -> str:
-    return (
-        "Exit codes: 0 when all went well, 1 when a check found errors, 2 for a mistake in what was"
-        " asked (told in three lines at most; nothing was written), 130 and 143 when a signal ended"
-        " a training after saving. `--debug` shows the traceback of an error."
-    )
+    by_code: dict[int, list[str]] = {}
+    for name in errors.__all__:
+        error = getattr(errors, name)
+        if issubclass(error, errors.DicoreError):
+            by_code.setdefault(error.exit_code, []).append(name)
+    told = {
+        0: "All went well; also a training whose budget is spent.",
+        1: "A check found errors, or something failed on the way.",
+        2: "A mistake in what was asked, told in a few lines. Nothing was written.",
+        3: "A package cannot be used: broken, in conflict, for another dicore, without an extra.",
+        4: "A checkpoint cannot be read or written.",
+        129: "The terminal of a training was closed; it has been saved.",
+        130: "Ctrl-C ended a training; it has been saved. A second Ctrl-C stops at once.",
+        143: "SIGTERM did.",
+    }
+    missing = sorted(by_code.keys() - told.keys())
+    if missing:
+        raise AssertionError(f"exit codes without a meaning: {missing}")
+    rows = "\n".join(f"| {code} | {text} |" for code, text in sorted(told.items()))
+    return f"## Exit codes\n\n| Code | Meaning |\n| --- | --- |\n{rows}"

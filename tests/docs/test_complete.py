@@ -105,6 +105,17 @@ def test_every_hook_across_packages_has_a_page_and_a_test(name: str) -> None:
     assert re.search(rf"\b{name}\b", text_of_tests())
 
 
+def test_every_word_of_a_command_line_is_explained() -> None:
+    told = {name: text for name, text in generated().items() if name.startswith("cli/")}
+    silent = [name for name, text in told.items() if re.search(r"\|\s+\|$", text, re.MULTILINE)]
+    assert silent == []
+    index = told["cli/index.md"]
+    for code in (0, 2, 3, 4, 129, 130, 143):
+        assert f"| {code} | " in index
+    for switch in ("--plugin", "--no-plugins", "--names-only", "--strict-plugins", "--debug"):
+        assert f"\n{switch} " in index
+
+
 def test_a_component_without_page_or_test_is_found() -> None:
     zebra = {
         "kind": "buffer",
