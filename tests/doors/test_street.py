@@ -245,6 +245,15 @@ class TestCore:
         assert done.returncode == 2
         assert "provided by 'dicore-plugins': pip install dicore-plugins" in done.stderr
 
+    def test_a_config_is_checked_and_says_what_is_missing(self, street: Street, here: Path) -> None:
+        (here / "mine.yaml").write_text("env: {type: cartpole}\npolicy: {type: dqn}\n")
+        done = street.core.dicore("config", "check", "mine.yaml", cwd=here)
+        assert done.returncode == 2
+        assert "env.type: no env named 'cartpole'; it is provided by " in done.stderr
+        assert (
+            "policy.type: no policy named 'dqn'; it is provided by 'dicore-plugins'" in done.stderr
+        )
+
     def test_what_it_can_do_needs_no_torch(self, street: Street, here: Path) -> None:
         code = (
             "import sys\nsys.modules['torch'] = None\nfrom dicore.cli import main\n"
