@@ -23,8 +23,9 @@ Examples:
   dicore plot runs/x --text                         in the terminal, without a picture
   dicore plot runs/x -y learner/total_loss --x train_iter --smooth 10
 
-Runs of one policy on one environment make a group. Its mean goes as far as every run does; a run
-that reached its stop value goes on with its last value. Running and killed runs are shown as far
+Runs of one config make a group, whatever their seeds and budgets; what differs between groups is
+in the legend. A run that reached its stop value goes on with its last value. Where other runs of a
+group have ended, the mean of those that go on is dashed. Running and killed runs are shown as far
 as they are.
 """
 
@@ -59,7 +60,7 @@ as they are.
 @click.option(
     "--group",
     metavar="PATH|run",
-    help="Group runs by an option of their config, or not at all.  [default: env and policy]",
+    help="Group runs by an option of their config, or not at all.  [default: their configs]",
 )
 @click.option(
     "--band",
@@ -107,4 +108,13 @@ def command(
 
 
 def _what(groups: Sequence[Group]) -> str:
-    return "; ".join(f"{group.label}, {len(group.curves)} run(s)" for group in groups)
+    from dicore.report.curves import common_label
+
+    curves = [curve for group in groups for curve in group.curves]
+    common = common_label(curves)
+    told = []
+    for group in groups:
+        count = len(group.curves)
+        told.append(f"{group.label}, {count} run{'' if count == 1 else 's'}")
+    head = f"{common}: " if common is not None and common != groups[0].label else ""
+    return head + "; ".join(told)

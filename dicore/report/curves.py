@@ -9,7 +9,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +26,8 @@ __all__ = [
     "Band",
     "Curve",
     "Group",
+    "Middle",
+    "common_label",
     "find_runs",
     "goal_of",
     "group_runs",
@@ -44,6 +46,14 @@ AXES: Final[Mapping[Axis, tuple[str, str]]] = {
 }
 """For each axis its member of a line of metrics, and its title."""
 _GRID = 200
+_TOLD = 3
+"""Options that a label names at most."""
+_NO_DIFFERENCE = frozenset(
+    {"exp_name", "seed", "stop_value", "max_env_step", "max_train_iter", "train_iterations",
+     "logger", "hook", "num_threads",
+     "eval_freq", "final_eval"}
+)  # fmt: skip
+"""Options that say when a run ends, is measured and what it tells, not how it learns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +87,24 @@ class Curve:
         return Curve(self.folder, self.x, smoothed, self.config, self.solved)
 
 
+class Middle(NamedTuple):
+    """The mean of a group of runs, and the band around it.
+
+    Args:
+        grid: float64 [G], rising.
+        mean: float64 [G].
+        low: float64 [G], lower edge of the band.
+        high: float64 [G], upper edge of the band.
+        runs: int64 [G], how many runs go as far as that.
+    """
+
+    grid: Floats
+    mean: Floats
+    low: Floats
+    high: Floats
+    runs: npt.NDArray[np.int64]
+
+
 @dataclass(frozen=True, slots=True)
 class Group:
     """Runs that differ in nothing but chance.
@@ -89,36 +117,50 @@ class Group:
     label: str
     curves: list[Curve]
 
-    def middle(self, band: Band = "std") -> tuple[Floats, Floats, Floats, Floats]:
-        """Returns grid, mean, lower and upper edge of the band: float64 [G] each.
+    def middle(self, band: Band = "std") -> Middle:
+        """Returns the mean over runs, at equal x, linearly interpolated.
 
-        The grid goes as far as every run does; a run that reached its stop value goes on with its
-        last one. The mean is over runs, at equal x, linearly interpolated.
+        The grid goes as far as two runs do, or one if there is no other; a run that reached its
+        stop value goes on with its last one.
         """
+        count = len(self.curves)
         first = max(curve.x[0] for curve in self.curves)
-        ends = [curve.x[-1] for curve in self.curves if not curve.solved]
-        last = min(ends) if ends else max(curve.x[-1] for curve in self.curves)
-        grid = np.linspace(first, max(first, last), _GRID)
+        longest = max(curve.x[-1] for curve in self.curves)
+        ends = sorted(longest if each.solved else each.x[-1] for each in self.curves)
+        last = max(first, ends[-min(2, count)])
+        inside = [end for end in ends if first < end < last]  # where the mean may jump
+        grid = np.union1d(np.linspace(first, last, _GRID), inside)
         values = np.stack([np.interp(grid, curve.x, curve.y) for curve in self.curves])
-        mean = values.mean(0)
+        for row, curve in zip(values, self.curves, strict=True):
+            if not curve.solved:
+                row[(grid > curve.x[-1]) & (grid > first)] = np.nan
+        runs = np.isfinite(values).sum(0)
+        mean = np.nanmean(values, 0)
         if band == "minmax":
-            return grid, mean, values.min(0), values.max(0)
-        spread = values.std(0, ddof=1) if band == "std" and len(values) > 1 else 0.0 * mean
-        return grid, mean, mean - spread, mean + spread
+            return Middle(grid, mean, np.nanmin(values, 0), np.nanmax(values, 0), runs)
+        squares = np.nansum((values - mean) ** 2, 0)
+        spread = np.sqrt(squares / np.maximum(runs - 1, 1)) if band == "std" else 0.0 * mean
+        return Middle(grid, mean, mean - spread, mean + spread, runs)
 
 
 def find_runs(places: Sequence[str | Path]) -> list[RunFolder]:
     """Returns the runs at or below some folders, sorted below each, none twice.
+
+    Args:
+        places: Folders, or summaries of several seeds, which stand for their runs.
 
     Raises:
         UsageError: there is none in one of them.
     """
     found: dict[Path, RunFolder] = {}
     for place in map(Path, places):
-        if not place.is_dir():
+        if place.is_file():
+            runs = _summarized(place)
+        elif place.is_dir():
+            folders = [file.parent for file in sorted(place.rglob("config.json"))]
+            runs = [RunFolder(folder) for folder in folders if RunFolder(folder).record.is_file()]
+        else:
             raise UsageError(f"{place}: no such folder", hint="name folders of runs")
-        folders = [file.parent for file in sorted(place.rglob("config.json"))]
-        runs = [RunFolder(folder) for folder in folders if RunFolder(folder).record.is_file()]
         if not runs:
             raise UsageError(f"{place}: there is no run in it", hint="dicore train makes runs")
         found |= {run.path.resolve(): run for run in runs}
@@ -159,17 +201,25 @@ def group_runs(curves: Sequence[Curve], by: str | None = None) -> list[Group]:
     Args:
         curves: The curves.
         by: `run` for one group each, or the path of an option (`policy.learn.batch_size`); None
-            for environment and policy.
+            for runs of one config, whatever their seeds and budgets.
 
     Raises:
-        UsageError: no run has such an option.
+        UsageError: no run has such an option, or it is a section of options.
     """
+    if by is None:
+        return _alike(curves)
     groups: dict[str, list[Curve]] = {}
     for curve in curves:
         groups.setdefault(_label(curve, by), []).append(curve)
-    if by not in (None, "run") and set(groups) == {f"{by} unknown"}:
+    if by != "run" and set(groups) == {f"{by} unknown"}:
         raise UsageError(f"no run has an option '{by}'", hint="dicore show lists options")
     return [Group(label, members) for label, members in groups.items()]
+
+
+def common_label(curves: Sequence[Curve]) -> str | None:
+    """Returns `dqn on CartPole-v1` if all runs are of that algorithm and environment."""
+    labels = {_algorithm(curve) for curve in curves}
+    return labels.pop() if len(labels) == 1 else None
 
 
 def goal_of(curve: Curve) -> float | None:
@@ -178,15 +228,86 @@ def goal_of(curve: Curve) -> float | None:
     return goal if isinstance(goal, int | float) and math.isfinite(goal) else None
 
 
-def _label(curve: Curve, by: str | None) -> str:
-    if by == "run":
-        return str(curve.folder)
-    if by is not None:
-        value = _value(curve.config, by)
-        return f"{by} unknown" if value is None else f"{by.rsplit('.', 1)[-1]} = {value}"
+def _alike(curves: Sequence[Curve]) -> list[Group]:
+    """Groups runs of one algorithm, environment and config; says what differs between groups."""
+    families: dict[str, list[Curve]] = {}
+    for curve in curves:
+        families.setdefault(_algorithm(curve), []).append(curve)
+    groups: dict[str, list[Curve]] = {}
+    for family, members in families.items():
+        options = [_options(curve.config) for curve in members]
+        differing = _differing(options)
+        labels: dict[tuple[str, ...], str] = {}
+        for curve, own in zip(members, options, strict=True):
+            values = tuple(own.get(path, "unset") for path in differing)
+            if values not in labels:
+                told = [f"{name} = {value}" for name, value in zip(
+                    differing.values(), values, strict=True)]  # fmt: skip
+                more = f" and {len(told) - _TOLD} more" if len(told) > _TOLD else ""
+                label = ", ".join(told[:_TOLD]) + more
+                if len(families) > 1 or not label:
+                    label = f"{family}, {label}" if label else family
+                labels[values] = label if label not in labels.values() else str(curve.folder)
+            groups.setdefault(labels[values], []).append(curve)
+    return [Group(label, members) for label, members in groups.items()]
+
+
+def _options(tree: Mapping[str, Any], path: str = "") -> dict[str, str]:
+    """Returns the options that say how a run learns, as `a.b.c` and text."""
+    found: dict[str, str] = {}
+    for key, value in tree.items():
+        if key in _NO_DIFFERENCE:
+            continue
+        if isinstance(value, Mapping) and value:
+            found |= _options(value, f"{path}{key}.")
+        else:
+            found[f"{path}{key}"] = str(value)
+    return found
+
+
+def _differing(options: Sequence[Mapping[str, str]]) -> dict[str, str]:
+    """Returns what is not the same everywhere, and its short name; followers are left out."""
+    paths = {path: None for each in options for path in each}
+    found: dict[tuple[str, tuple[str | None, ...]], str] = {}
+    for path in paths:
+        values = tuple(each.get(path) for each in options)
+        if len(set(values)) > 1:
+            found.setdefault((path.rsplit(".", 1)[-1], values), path)
+    names = [name for name, _ in found]
+    return {path: name if names.count(name) == 1 else path for (name, _), path in found.items()}
+
+
+def _algorithm(curve: Curve) -> str:
     env = _value(curve.config, "env.env_id") or _value(curve.config, "env.type")
     policy = _value(curve.config, "policy.type")
     return f"{policy} on {env}" if env and policy else str(curve.folder)
+
+
+def _label(curve: Curve, by: str) -> str:
+    if by == "run":
+        return str(curve.folder)
+    value = _value(curve.config, by)
+    if isinstance(value, Mapping):
+        raise UsageError(
+            f"'{by}' is a section", hint=f"name an option: {by}.{next(iter(value), '')}"
+        )
+    return f"{by} unknown" if value is None else f"{by.rsplit('.', 1)[-1]} = {value}"
+
+
+def _summarized(file: Path) -> list[RunFolder]:
+    """Returns the runs that a summary of several seeds tells of, wherever they were moved with it.
+
+    Raises:
+        UsageError: the file is no such summary.
+    """
+    told = _json(file).get("runs") if file.suffix == ".json" else None
+    if not isinstance(told, list):
+        raise UsageError(f"{file}: no summary of runs", hint="name folders of runs")
+    folders = [Path(run["folder"]) for run in told if isinstance(run, dict) and run.get("folder")]
+    beside = [file.with_name(folder.name) for folder in folders]
+    pairs = zip(folders, beside, strict=True)
+    runs = [RunFolder(near if near.is_dir() else far) for far, near in pairs]
+    return [run for run in runs if run.record.is_file()]
 
 
 def _value(tree: Any, path: str) -> Any:

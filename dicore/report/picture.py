@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from dicore.errors import UsageError
-from dicore.report.curves import AXES, TAG, Axis, Band, Group, goal_of, group_runs
+from dicore.report.curves import AXES, TAG, Axis, Band, Group, common_label, goal_of
 from dicore.run.atomic import write_file
 
 if TYPE_CHECKING:
@@ -23,6 +23,8 @@ _COLORS: Final = (
 )  # fmt: skip
 """Told apart by the colour-blind too (Okabe and Ito 2008, jfly.uni-koeln.de/color)."""
 _BANDS: Final = {"std": "± std", "minmax": "min to max", "none": ""}
+_LONG, _MANY = 60, 6
+"""Characters of a label, and number of labels, that fit into the axes."""
 
 
 def draw(
@@ -57,9 +59,11 @@ def draw(
         figure = Figure(figsize=(7.2, 4.0), dpi=150, layout="constrained")
         axes = figure.add_subplot()
         for index, group in enumerate(groups):
-            _draw_group(axes, group, _COLORS[index % len(_COLORS)], band)
+            again, color = divmod(index, len(_COLORS))
+            _draw_group(axes, group, _COLORS[color], band, "-." if again else "-")
         _mark_goal(axes, groups, tag)
         _dress(axes, groups, axis, tag)
+        _explain(figure, axes)
         axes.set_title(title if title is not None else _title(groups), loc="left")
     return figure
 
@@ -86,21 +90,30 @@ def save(figure: Figure, file: Path) -> None:
         raise UsageError(f"{file}: cannot be written: {error}") from error
 
 
-def _draw_group(axes: Axes, group: Group, color: str, band: Band) -> None:
+def _draw_group(axes: Axes, group: Group, color: str, band: Band, style: str) -> None:
     count = len(group.curves)
     if count == 1:
         curve = group.curves[0]
-        axes.plot(curve.x, curve.y, color=color, linewidth=1.8, label=group.label)
+        mark = "o" if len(curve.x) == 1 else ""
+        axes.plot(
+            curve.x, curve.y, marker=mark, color=color, linewidth=1.8, label=group.label, ls=style
+        )
         return
     for curve in group.curves:
         axes.plot(curve.x, curve.y, color=color, linewidth=0.8, alpha=0.4)
         if curve.solved:
             axes.plot(curve.x[-1:], curve.y[-1:], "o", color=color, markersize=3.5, alpha=0.7)
-    grid, mean, low, high = group.middle(band)
+    grid, mean, low, high, runs = group.middle(band)
     if band != "none":
         axes.fill_between(grid, low, high, color=color, alpha=0.15, linewidth=0)
     words = f"mean of {count}" + (f", {_BANDS[band]}" if band != "none" else "")
-    axes.plot(grid, mean, color=color, linewidth=2, label=f"{group.label} ({words})")
+    whole = runs == count
+    if not whole.all():
+        words += "; dashed: fewer"
+        rest = slice(max(0, int(whole.sum()) - 1), None)
+        axes.plot(grid[rest], mean[rest], color=color, linewidth=2, linestyle=(0, (2, 1)))
+    label = f"{group.label} ({words})"
+    axes.plot(grid[whole], mean[whole], color=color, linewidth=2, label=label, ls=style)
 
 
 def _mark_goal(axes: Axes, groups: Sequence[Group], tag: str) -> None:
@@ -123,13 +136,24 @@ def _dress(axes: Axes, groups: Sequence[Group], axis: Axis, tag: str) -> None:
     axes.grid(color="#e6e6e6", linewidth=0.6)
     axes.set_axisbelow(True)
     axes.spines[["top", "right"]].set_visible(False)
-    outside: Any = {"loc": "upper left", "bbox_to_anchor": (1.0, 1.0)} if len(groups) > 5 else {}
-    axes.legend(fontsize=9, framealpha=0.85, edgecolor="none", **outside)
+
+
+def _explain(figure: Figure, axes: Axes) -> None:
+    """Puts the legend where there is room for it: inside, right of the axes, or below them."""
+    look: Any = {"fontsize": 9, "framealpha": 0.85, "edgecolor": "none"}
+    labels = axes.get_legend_handles_labels()[1]
+    if max(map(len, labels)) > _LONG:
+        figure.set_figheight(figure.get_figheight() + 0.2 * len(labels))
+        figure.legend(loc="outside lower left", **look)
+    elif len(labels) > _MANY:
+        axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), **look)
+    else:
+        axes.legend(**look)
 
 
 def _title(groups: Sequence[Group]) -> str:
     """Returns what all runs have in common, and how many they are."""
     curves = [curve for group in groups for curve in group.curves]
-    common = group_runs(curves)
+    common = common_label(curves)
     runs = f"{len(curves)} run{'' if len(curves) == 1 else 's'}"
-    return f"{common[0].label}, {runs}" if len(common) == 1 else runs
+    return runs if common is None else f"{common}, {runs}"

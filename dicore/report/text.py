@@ -30,11 +30,11 @@ def sparklines(
         ascii_only: Draw with plain characters.
     """
     drawn = [group.middle("none") for group in groups]
-    low = min(float(mean.min()) for _, mean, _, _ in drawn)
-    high = max(float(mean.max()) for _, mean, _, _ in drawn)
+    low = min(float(each.mean.min()) for each in drawn)
+    high = max(float(each.mean.max()) for each in drawn)
     signs = _PLAIN if ascii_only else _BLOCKS
     lines = []
-    for group, (grid, mean, _, _) in zip(groups, drawn, strict=True):
+    for group, (grid, mean, *_) in zip(groups, drawn, strict=True):
         at = np.linspace(grid[0], grid[-1], width)
         share = (np.interp(at, grid, mean) - low) / ((high - low) or 1.0)
         picture = "".join(signs[int(level)] for level in np.rint(share * (len(signs) - 1)))

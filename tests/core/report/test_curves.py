@@ -83,24 +83,83 @@ def test_groups(tmp_path: Path) -> None:
     def labels(by: str | None) -> dict[str, int]:
         return {group.label: len(group.curves) for group in group_runs(curves, by)}
 
-    assert labels(None) == {"dqn on cartpole": 2, "dqn on Acrobot-v1": 1}
+    assert labels(None) == {
+        "dqn on cartpole, nstep = 1": 1,
+        "dqn on cartpole, nstep = 3": 1,
+        "dqn on Acrobot-v1": 1,
+    }
     assert labels("policy.nstep") == {"nstep = 1": 2, "nstep = 3": 1}
     assert labels("env") == {"env = cartpole": 2, "env = gymnasium": 1}
     assert len(labels("run")) == 3
     with pytest.raises(UsageError, match=r"policy\.lern"):
         labels("policy.lern")
+    with pytest.raises(UsageError, match="is a section") as refused:
+        group_runs([configured(learn={"lr": 1})], "policy.learn")
+    assert "policy.learn.lr" in str(refused.value.hint)
 
 
-def test_the_mean_is_over_runs_where_all_are() -> None:
-    group = Group("g", [curve([(0, 0), (100, 100)]), curve([(0, 10), (50, 10), (60, 20)])])
-    grid, mean, low, high = group.middle("std")
-    assert (grid[0], grid[-1]) == (0, 60)
-    assert mean[0] == 5
-    assert mean[-1] == (60 + 20) / 2
+def configured(**policy: Any) -> Curve:
+    env = {"type": "cartpole", "stop_value": policy.pop("stop_value", 475.0)}
+    config = {"seed": policy.pop("seed", 0), "env": env, "policy": {"type": "dqn", **policy}}
+    x = np.arange(2.0)
+    return Curve(Path(f"runs/{policy}"), x, x, config)
+
+
+def test_a_group_is_of_one_config_whatever_its_seeds_and_ends() -> None:
+    runs = [configured(seed=seed, stop_value=100.0 + seed, learn={"lr": 0.1}) for seed in range(3)]
+    (group,) = group_runs(runs)
+    assert (group.label, len(group.curves)) == ("dqn on cartpole", 3)
+
+
+def test_labels_say_what_differs_between_groups() -> None:
+    runs = [
+        configured(learn={"lr": 0.1, "size": 1}),
+        configured(learn={"lr": 0.2, "size": 1}),
+        configured(seed=1, learn={"lr": 0.1, "size": 1}),
+        configured(learn={"lr": 0.2, "size": 1, "more": 5}),
+    ]
+    found = {group.label: len(group.curves) for group in group_runs(runs)}
+    assert found == {
+        "lr = 0.1, more = unset": 2, "lr = 0.2, more = unset": 1, "lr = 0.2, more = 5": 1,
+    }  # fmt: skip
+
+
+def test_an_option_that_follows_another_is_not_told_twice() -> None:
+    runs = [configured(n=n, inner={"n": n}, other={"n": 7 * n}) for n in (1, 2)]
+    assert [group.label for group in group_runs(runs)] == [
+        f"policy.n = {n}, policy.other.n = {7 * n}" for n in (1, 2)
+    ]
+
+
+def test_many_differences_are_many_groups_even_if_a_label_cannot_say_them() -> None:
+    runs = [configured(a=1, b=2, c=3, d=d, e=d, f=d, g=d) for d in (1, 2)]
+    runs.append(configured(a=1, b=2, c=3, d=1, e=1, f=1, g=9))
+    groups = group_runs(runs)
+    assert len({group.label for group in groups}) == 3
+    assert groups[0].label == "d = 1, e = 1, f = 1 and 1 more"
+
+
+def test_the_mean_is_over_the_runs_that_go_as_far() -> None:
+    group = Group(
+        "g", [curve([(0, 0), (100, 100)]), curve([(0, 10), (50, 10), (60, 20)]), curve([(0, 2)])]
+    )
+    grid, mean, low, high, runs = group.middle("std")
+    assert (grid[0], grid[-1]) == (0, 60), "where one goes on alone, there is no mean"
+    assert (mean[0], runs[0]) == (4, 3)
+    assert (mean[-1], runs[-1]) == ((60 + 20) / 2, 2)
+    assert set(runs[1:]) == {2}
     spread = np.std([60, 20], ddof=1)
     assert (low[-1], high[-1]) == pytest.approx((40 - spread, 40 + spread))
-    _, _, low, high = group.middle("minmax")
+    _, _, low, high, _ = group.middle("minmax")
     assert (low[-1], high[-1]) == (20, 60)
+
+
+def test_the_end_of_a_run_is_a_point_of_the_mean() -> None:
+    group = Group("g", [curve([(0, 0), (10, end)]) for end in (1, 5)] + [curve([(0, 0), (7.3, 3)])])
+    grid, mean, *_, runs = group.middle()
+    at = int(np.flatnonzero(grid == 7.3)[0])
+    assert (runs[at], runs[at + 1]) == (3, 2)
+    assert mean[at] == pytest.approx((0.73 + 3.65 + 3) / 3)
 
 
 def test_a_solved_run_goes_on_with_its_last_value() -> None:
@@ -136,7 +195,7 @@ def test_a_picture_says_what_it_shows(tmp_path: Path, capfd: pytest.CaptureFixtu
     make_run(tmp_path / "other", [(0, 5.0), (1000, 50.0)], policy={"type": "random"})
     out = tmp_path / "new/curves.svg"
     plot(tmp_path, "-o", out)
-    assert "dqn on cartpole, 3 run(s); random on cartpole, 1 run(s)" in capfd.readouterr().out
+    assert "dqn on cartpole, 3 runs; random on cartpole, 1 run\n" in capfd.readouterr().out
     words = " ".join(ET.fromstring(out.read_text()).itertext())
     for text in (
         "4 runs", "env steps", "mean return of an evaluation", "stop value 475",
@@ -186,6 +245,59 @@ def test_a_picture_shows_the_curves(tmp_path: Path) -> None:
     (band,) = axes.collections
     edges = band.get_paths()[0].get_extents()
     assert (edges.x0, edges.y0, edges.x1, edges.y1) == (0, 0, 100, 30)
+
+
+def test_runs_that_ended_early_leave_a_dashed_mean(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    from dicore.report.picture import draw
+
+    for seed, end in enumerate((50, 100, 100)):
+        make_run(tmp_path / f"s{seed}", [(0, 1.0), (end, 3.0)])
+    curves = [read_curve(run) for run in find_runs([tmp_path])]
+    (axes,) = draw(group_runs(curves)).axes
+    means = {line.get_linestyle(): line for line in axes.lines if len(line.get_xdata()) > 2}
+    assert np.asarray(means["-"].get_xdata()).tolist()[-1] == 50
+    assert np.asarray(means["--"].get_xdata()).tolist()[::len(means["--"].get_xdata()) - 1] == [
+        50, 100,
+    ]  # fmt: skip
+    (entry, *_) = axes.get_legend_handles_labels()[1]
+    assert entry == "dqn on cartpole (mean of 3, ± std; dashed: fewer)"
+
+
+def test_every_group_can_be_told_from_the_others(tmp_path: Path) -> None:
+    """Also a run of one evaluation, and more groups than colours; the legend hides no curve."""
+    pytest.importorskip("matplotlib")
+    from dicore.report.picture import draw
+
+    runs = [configured(learning_rate_of_the_encoder=0.1 * n, batch_size=n) for n in range(9)]
+    runs.append(Curve(Path("x"), np.array([1.0]), np.array([2.0]), runs[0].config | {"z": 1}))
+    figure = draw(group_runs(runs))
+    (axes,) = figure.axes
+    looks = {(line.get_color(), line.get_linestyle()) for line in axes.lines[:10]}
+    assert len(looks) == 10
+    assert axes.lines[9].get_marker() == "o"
+    (legend,) = figure.legends
+    figure.draw_without_rendering()
+    assert not legend.get_window_extent().overlaps(axes.get_window_extent())
+
+
+def test_a_summary_of_seeds_stands_for_its_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for seed in range(2):
+        make_run(tmp_path / f"runs/x_s{seed}", [(0, 1.0), (9, 2.0)])
+    told = [{"folder": f"runs/x_s{seed}"} for seed in range(2)] + [{"folder": None}]
+    summary = tmp_path / "runs/x_summary.json"
+    summary.write_text(json.dumps({"runs": told}))
+    names = ["x_s0", "x_s1"]
+    assert [run.path.name for run in find_runs(["runs/x_summary.json"])] == names
+    assert [run.path.name for run in find_runs(sorted(Path("runs").glob("x_s*")))] == names
+    moved = (tmp_path / "runs").rename(tmp_path / "moved")
+    assert [run.path.name for run in find_runs([moved / "x_summary.json"])] == names
+    for other in (moved / "x_s0/run.json", moved / "x_s0/log/metrics.jsonl"):
+        plot(other, code=2)
+        assert "no summary of runs" in capsys.readouterr().err
 
 
 def test_curves_in_the_terminal(
