@@ -19,6 +19,7 @@ from dicore.config.nearest import nearest
 from dicore.config.plain import join
 from dicore.config.problems import Problems
 from dicore.config.secrets import is_secret
+from dicore.config.signature import SignatureConfig
 from dicore.config.slots import Choice, Node, Slots
 from dicore.config.values import take
 from dicore.errors import ConfigWarning
@@ -222,8 +223,10 @@ class Walk:
         if choice is None:
             return None
         if not issubclass(choice.config_class, wanted):
-            said = f"{kind} '{choice.name}': {choice.config_class.__name__} must derive from"
-            self.problems.add(join(path, "type"), f"{said} {wanted.__name__}")
+            made = issubclass(choice.config_class, SignatureConfig)  # its name says nobody anything
+            said = "it needs a config class, which" if made else choice.config_class.__name__
+            text = f"{kind} '{choice.name}': {said} must derive from {wanted.__name__}"
+            self.problems.add(join(path, "type"), text)
             return None
         self.components[path] = choice.provenance
         owner = _Owner(path, f"{kind} '{choice.name}'")

@@ -95,6 +95,17 @@ def test_a_message(world: World, change: str, message: str) -> None:
     assert said(registry, change) == [message.replace("{buffers}", buffers)]
 
 
+def test_a_plain_class_where_a_config_class_is_needed(world: World) -> None:
+    world.add(
+        "plain-rl",
+        {"dicore.policy": {"plain": "plain_rl:Plain"}},
+        modules={"plain_rl.py": "class Plain:\n    def __init__(self, size: int = 1): ...\n"},
+    )
+    assert said(world.registry(), "policy.type=plain") == [
+        "policy.type: policy 'plain': it needs a config class, which must derive from PolicyConfig"
+    ]
+
+
 def test_known_but_not_installed(world: World) -> None:
     kept = [d for d in world.distributions() if d.metadata["Name"] != "dicore-contrib-envs"]
     assert said(Registry(kept, environ={}))[0] == (
