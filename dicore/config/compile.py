@@ -56,6 +56,7 @@ def compile_config(  # noqa: PLR0913 - the seeds' entry has these names, and sou
     create_cfg: Mapping[str, Any] | None = None,
     save_cfg: bool = False,
     save_path: str | Path | None = None,
+    renew_dir: bool = True,
     loaded: Callable[[dict[str, Any]], Any] | None = None,
     **classes: Any,
 ) -> Compiled:
@@ -81,6 +82,7 @@ def compile_config(  # noqa: PLR0913 - the seeds' entry has these names, and sou
         create_cfg: The seeds' name of `create`.
         save_cfg: Write the compiled config, see `write_config`.
         save_path: Folder for it; None for `exp_name`. A name ending in `.py` stands for its folder.
+        renew_dir: Where a config is saved already, write into a numbered sibling; else over it.
         loaded: Called with what all sources say, as one tree, before a component is looked up.
         **classes: `env_manager= policy= learner= collector= evaluator= buffer= env= model= …`:
             component or config classes given by hand.
@@ -114,13 +116,29 @@ def compile_config(  # noqa: PLR0913 - the seeds' entry has these names, and sou
         compiled = evolved(compiled, cpanel=main.cpanel)
     compare_record(compiled, file.record if file is not None else None, locked=locked)
     if save_cfg:
-        from dicore.config.write import write_config
+        from dicore.config.write import JSON, write_config
 
-        folder = Path(save_path or ".")
-        if folder.suffix == ".py":
-            folder = folder.parent
-        write_config(compiled, folder if save_path else Path(compiled.exp_name or "."))
+        folder = _saved_at(compiled, save_path)
+        if renew_dir and folder.name and (folder / JSON).exists():
+            from dicore.run.folder import RunFolder
+
+            is_run = folder == Path(compiled.exp_name or ".")
+            folder = RunFolder.create(folder).path
+            if is_run:
+                compiled = evolved(compiled, cfg=attrs.evolve(compiled.cfg, exp_name=str(folder)))
+        write_config(compiled, folder)
     return compiled
+
+
+def _saved_at(compiled: Compiled, save_path: str | Path | None) -> Path:
+    """Returns the folder for a config; a bare `NAME.py` stands for that of the run."""
+    run = Path(compiled.exp_name or ".")
+    if save_path is None:
+        return run
+    given = Path(save_path)
+    if given.suffix != ".py":
+        return given
+    return run if given.parent == Path() else given.parent
 
 
 def compile_section(

@@ -98,5 +98,25 @@ def test_the_compiled_config_is_saved_on_request(build: Any, tmp_path: Any) -> N
     assert read_config(tmp_path / "a/config.json")[0]["policy"]["nstep"] == 2
     build(MAIN, CREATE, save_cfg=True, save_path=tmp_path / "b" / "total_config.py")
     assert build(tmp_path / "b/formatted_total_config.py").policy == compiled.policy
+    named = build(
+        {**MAIN, "exp_name": str(tmp_path / "d")}, CREATE, save_cfg=True, save_path="t.py"
+    )
+    assert named.exp_name == str(tmp_path / "d")
+    assert (tmp_path / "d/total_config.py").is_file()
     build(MAIN, CREATE, save_path=tmp_path / "c")
     assert not (tmp_path / "c").exists()
+
+
+def test_a_config_that_is_saved_already_is_left_alone_unless_wished(
+    build: Any, tmp_path: Any
+) -> None:
+    """E16, E17: `renew_dir`."""
+    main = {**MAIN, "exp_name": str(tmp_path / "a")}
+    first = build(main, CREATE, save_cfg=True)
+    second = build(main, CREATE, save_cfg=True, seed=1)
+    assert (first.exp_name, second.exp_name) == (str(tmp_path / "a"), str(tmp_path / "a-1"))
+    assert read_config(tmp_path / "a/config.json")[0]["seed"] == 0
+    assert read_config(tmp_path / "a-1/config.json")[0]["exp_name"] == str(tmp_path / "a-1")
+    over = build(main, CREATE, save_cfg=True, seed=2, renew_dir=False)
+    assert over.exp_name == str(tmp_path / "a")
+    assert read_config(tmp_path / "a/config.json")[0]["seed"] == 2
