@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
 from dicore.errors import ConfigError
+from dicore_plugins.models.shapes import obs_shape_problem
+
+_MOST_FLATTENED = 4096
+"""Numbers in an image that is still flattened; of larger ones the channels stand elsewhere."""
 
 
 def observation_options(space: Any) -> dict[str, Any]:
     """Returns the options by which a model knows what one observation is.
 
     Returns:
-        `model.obs_shape`: an int for vectors, else a tuple. Of Discrete and MultiDiscrete spaces it
-        is the number of values, and `model.one_hot` and `model.one_hot_start` tell them apart.
+        `model.obs_shape`: an int for vectors, and for what models flatten (matrices, single
+        numbers, images too small for convolutions); a tuple for images. Of Discrete and
+        MultiDiscrete spaces it is the number of values, and `model.one_hot` and
+        `model.one_hot_start` tell them apart.
 
     Raises:
         ConfigError: the observations are not one array (dict and tuple spaces need flattening).
@@ -34,7 +41,9 @@ def observation_options(space: Any) -> dict[str, Any]:
             hint="flatten them: env.env_wrapper=flat_obs; or give the policy its own model",
         )
     sides = tuple(int(size) for size in shape)
-    return {"model.obs_shape": sides[0] if len(sides) == 1 else sides}
+    count = math.prod(sides)
+    as_image = len(sides) == 3 and (obs_shape_problem(sides) is None or count > _MOST_FLATTENED)
+    return {"model.obs_shape": sides if as_image else count}
 
 
 def discrete_shape(space: Any, *, algorithm: str) -> int | tuple[int, ...]:

@@ -56,7 +56,22 @@ SPACES: list[tuple[gym.Space[Any], tuple[int, ...] | None, int | tuple[int, ...]
     (gym.spaces.MultiBinary(6), None, 6),
     (gym.spaces.Box(-1, 1, (4,)), None, 4),
     (gym.spaces.Box(0, 255, (3, 84, 84), np.uint8), None, (3, 84, 84)),
+    (gym.spaces.Box(-1, 1, ()), None, 1),
+    (gym.spaces.Box(-1, 1, (1,)), None, 1),
+    (gym.spaces.Box(-1, 1, (5, 2), np.float64), None, 10),
+    (gym.spaces.MultiBinary([2, 3]), None, 6),
+    (gym.spaces.Box(0, 9, (7, 7, 3), np.uint8), None, 147),
+    (gym.spaces.Box(-1, 1, (2, 3, 2, 2)), None, 24),
 ]
+
+
+def test_large_images_with_their_channels_last_are_not_flattened() -> None:
+    space = gym.spaces.Box(0, 255, (84, 84, 4), np.uint8)
+    with pytest.raises(ConfigError, match="channels, height, width"):
+        DQN(
+            **{k.partition(".")[2]: v for k, v in observation_options(space).items()},
+            action_shape=2,
+        )
 
 
 @pytest.mark.parametrize(("space", "one_hot", "shape"), SPACES, ids=str)

@@ -79,8 +79,8 @@ class DQN(nn.Module):
         """Computes Q values.
 
         Args:
-            obs: [B, ...]; vectors of any number type, images uint8 (0 to 255) or floats,
-                categories as integers [B] or [B, C].
+            obs: [B, ...]; vectors of any number type (or what flattens to them), images uint8 (0
+                to 255) or floats, categories as integers [B] or [B, C].
 
         Returns:
             `logit`: float32 [B, A], or a list of such, one per head.
@@ -92,8 +92,11 @@ class DQN(nn.Module):
         first, encoder, heads = self._parts
         if first is not None:
             obs = first.forward(obs)
-        elif obs.dtype is not torch.float32:
-            obs = obs.to(next(self.parameters()).dtype)
+        else:
+            if obs.dtype is not torch.float32:
+                obs = obs.to(next(self.parameters()).dtype)
+            if obs.dim() != 2:
+                obs = obs.reshape(len(obs), -1)
         x = encoder.forward(obs)
         return [head.forward(x) for head in heads] if self.multi_head else heads[0].forward(x)
 
@@ -121,7 +124,10 @@ class DQN(nn.Module):
                 views, pointer = self._views(), first.data_ptr()
             if views is None or len(obs) > rows:
                 return self._act_by_torch(obs, first.device)
-            return views(np.asarray(obs, np.float32) if one_hot is None else one_hot.by_numpy(obs))
+            if one_hot is not None:
+                return views(one_hot.by_numpy(obs))
+            x = np.asarray(obs, np.float32)
+            return views(x if x.ndim == 2 else x.reshape(len(x), -1))
 
         return act
 
