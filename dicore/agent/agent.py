@@ -112,9 +112,11 @@ class Agent:
         return self._with("best", "no best checkpoint")
 
     def __repr__(self) -> str:
+        env = self.config.env
+        what = f"{self.config.policy.type} on {env.get('env_id') or env.type}"
         label = self._checkpoint or "untrained"
         where = f" in {self._folder}" if self._folder is not None else ""
-        return f"{type(self).__name__}({label}{where})"
+        return f"{type(self).__name__}({what}, {label}{where})"
 
     # ---- learning
 
@@ -221,7 +223,10 @@ class Agent:
             return measure(self._trained(seed), n_episode=1).returns[0]
         target = Path(video)
         if target.suffix != ".mp4":
-            raise UsageError(f"{target}: a video is a file that ends in .mp4")
+            raise UsageError(
+                f"{target}: a video is a file that ends in .mp4",
+                hint="dicore eval RUN --replay-path DIR records several episodes into a folder",
+            )
         target.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=".video-", dir=target.parent) as folder:
             found = measure(self._trained(seed), n_episode=1, replay_path=folder)

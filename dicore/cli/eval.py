@@ -79,14 +79,7 @@ def command(words: Sequence[str], *, as_json: bool, **given: Any) -> None:
         return
     for video in found.videos:
         say(f"video: {video}")
-    returns = found.returns
-    episodes = {"training": "the training's own episodes", "fresh": f"seed {found.seed}"}
-    say(
-        f"mean return {found.mean_return:.2f} (std {found.std:.2f}, min {min(returns):.2f},"
-        f" max {max(returns):.2f}) over {len(returns)} episodes, {episodes[found.starts]},"
-        f" checkpoint {found.checkpoint}",
-        result=True,
-    )
+    say(str(found), result=True)
 
 
 def _measured(words: Sequence[str], **given: Any) -> Evaluation:

@@ -33,6 +33,17 @@ class Evaluation:
     starts: Literal["training", "fresh"] = "fresh"
     videos: list[Path] = field(default_factory=list)
 
+    def __str__(self) -> str:
+        """`mean return 487.20 (std 19.40, …) over 10 episodes, seed 1, checkpoint best`."""
+        chosen = {"training": "the training's own episodes", "fresh": f"seed {self.seed}"}
+        count = len(self.returns)
+        return (
+            f"mean return {self.mean_return:.2f} (std {self.std:.2f},"
+            f" min {min(self.returns):.2f}, max {max(self.returns):.2f})"
+            f" over {count} episode{'' if count == 1 else 's'},"
+            f" {chosen[self.starts]}, checkpoint {self.checkpoint}"
+        )
+
     @property
     def mean_return(self) -> float:
         """Mean over the episodes."""

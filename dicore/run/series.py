@@ -12,6 +12,7 @@ import re
 import statistics
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
@@ -141,8 +142,9 @@ def run_series(
     """Trains once for each seed.
 
     With `exp_name` DIR, the runs are `DIR/seed_0`, …, and the summary is `DIR/summary.json`; else
-    the runs have their usual folders and the summary stands beside them. A run that fails leaves
-    the others alone; a signal ends all of them, each after saving.
+    the runs have their usual folders and the summary stands beside them. As with folders, one that
+    stands there gets a numbered sibling, unless its runs were resumed or overwritten. A run that
+    fails leaves the others alone; a signal ends all of them, each after saving.
 
     Args:
         request: What to train.
@@ -166,7 +168,9 @@ def run_series(
         ended.append(run)
         after(run, outcome)
     ended.sort(key=lambda run: seeds.index(run.seed))
-    series = Series(ended, seeds, _summary_file(base, ended))
+    file = _summary_file(base, ended)
+    again = request.exist in ("resume", "overwrite")
+    series = Series(ended, seeds, file if again else _free(file))
     series.write()
     return series
 
@@ -214,3 +218,9 @@ def _summary_file(base: str | None, runs: Sequence[SeedRun]) -> Path:
         return Path("runs/summary.json")
     stem = re.sub(r"_s\d+(-\d+)?$", "", folder.name)
     return folder.with_name(f"{stem}_summary.json")
+
+
+def _free(file: Path) -> Path:
+    """Returns the first of `x.json`, `x-1.json`, `x-2.json`, … that is not there."""
+    siblings = (file.with_name(f"{file.stem}-{number}{file.suffix}") for number in count(1))
+    return next(path for path in chain([file], siblings) if not path.exists())

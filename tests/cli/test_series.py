@@ -9,6 +9,7 @@ import statistics
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -130,6 +131,18 @@ def test_a_run_that_fails_leaves_the_others_alone(
     out = capfd.readouterr().out
     assert "seed 1: OSError: the disk is tired" in out
     assert "solved 0 of 3" in out
+
+
+def test_a_summary_is_not_lost_to_the_next(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dicore.run.series.launch", lambda request: 1 / 0)
+    first = TrainRequest(env="cartpole", policy="dqn", exp_name="x")
+    files = [run_series(first, seeds).file for seeds in ([1], [2], [3])]
+    names = ["summary.json", "summary-1.json", "summary-2.json"]
+    assert [file.name for file in files] == names
+    assert [read(here / "x" / name)["seeds"] for name in names] == [[1], [2], [3]]
+    assert run_series(replace(first, exist="error"), [4]).file.name == "summary-3.json"
+    assert run_series(replace(first, exist="overwrite"), [5]).file.name == "summary.json"
+    assert read(here / "x/summary.json")["seeds"] == [5]
 
 
 def test_failures_in_processes_are_told(here: Path, capfd: pytest.CaptureFixture[str]) -> None:

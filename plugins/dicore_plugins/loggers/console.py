@@ -11,6 +11,8 @@ from typing import Any
 from dicore.interfaces.logger import LogTarget
 from dicore.run.console import is_terminal, number, say
 
+_BAR = 12
+"""Characters of a terminal's line that are left to the bar and its gaps."""
 _REDRAW = 0.1
 """Shortest time in seconds between two drawings of the bar."""
 
@@ -113,36 +115,50 @@ class ConsoleLogger:
         done, total, unit = self._progress
         rate, left = self._facts()
         if self._bar is None:
-            self._bar = _make_bar(self._target.title)
-        known = not math.isnan(self._last)
-        self._bar.update(
-            self._bar.task_ids[0],
-            completed=done,
-            total=total,
-            amount=f"{done}/{total} {unit}" if total else f"{done} {unit}",
-            returns=f"return {number(self._last)} best {number(self._best)}" if known else "",
-            rate=f"{rate:.0f}/s" if rate > 0 else "",
-            left=_duration(left) if left else "",
-        )
+            self._bar = _make_bar()
+        amount = f"{done}/{total} {unit}" if total else f"{done} {unit}"
+        returns = best = ""
+        if not math.isnan(self._last):
+            returns, best = f"return {number(self._last)}", f"best {number(self._best)}"
+        texts = [
+            ("amount", amount),
+            ("returns", returns),
+            ("rate", f"{rate:.0f}/s" if rate > 0 else ""),
+            ("left", f"{_duration(left)} left" if left else ""),
+            ("best", best),
+            ("title", self._target.title),
+        ]
+        room = self._bar.console.width - _BAR
+        fields = dict.fromkeys(("title", "amount", "returns", "best", "rate", "left"), "")
+        for name, text in texts:  # what matters most comes first; the rest is left out
+            room -= len(text) + 1 if text else 0
+            fields[name] = text if room >= 0 else ""
+        self._bar.update(self._bar.task_ids[0], completed=done, total=total, **fields)
         self._bar.refresh()
 
 
-def _make_bar(title: str) -> Any:
+def _make_bar() -> Any:
     """Makes and starts a bar that is redrawn only when told to: no thread, no timer."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn
+    from rich.table import Column
+
+    def text(name: str, look: str = "{}") -> TextColumn:
+        what = look.format(f"{{task.fields[{name}]}}")
+        return TextColumn(what, markup=name != "title", table_column=Column(no_wrap=True))
 
     bar = Progress(
-        TextColumn("{task.description}"),
+        text("title"),
         BarColumn(bar_width=None),
-        TextColumn("{task.fields[amount]}"),
-        TextColumn("[bold]{task.fields[returns]}"),
-        TextColumn("{task.fields[rate]}"),
-        TextColumn("{task.fields[left]}"),
+        text("amount"),
+        text("returns", "[bold]{}"),
+        text("best"),
+        text("rate"),
+        text("left"),
         console=Console(highlight=False),
         auto_refresh=False,
     )
-    bar.add_task(title.replace("[", r"\["), amount="", returns="", rate="", left="")
+    bar.add_task("", title="", amount="", returns="", best="", rate="", left="")
     bar.start()
     return bar
 

@@ -56,6 +56,9 @@ def test_training_is_that_of_the_command() -> None:
     assert ours.evaluate().returns == evaluate("y", load_path="final").returns
     assert ours.best.evaluate().returns == evaluate("y", load_path="best").returns
     assert ours.best.evaluate().mean_return == told.best_return
+    assert repr(ours.best) == "Agent(dqn on CartPole-v1, best in x)"
+    line = f"mean return {told.best_return:.2f} (std "
+    assert str(ours.best.evaluate()).startswith(line)
     assert ours.batch_evaluate(3, seed=8).returns == ours.evaluate(3, seed=8).returns
     assert ours.deploy(seed=8) == ours.evaluate(1, seed=8).returns[0]
     assert ours.evaluate(3, seed=9).returns != ours.evaluate(3, seed=8).returns
@@ -85,6 +88,7 @@ def test_an_agent_acts_before_it_has_learned() -> None:
     assert len(untrained.evaluate(4).returns) == 4
     assert untrained.deploy() == untrained.deploy()
     assert untrained.folder is None
+    assert repr(untrained) == "Agent(dqn on CartPole-v1, untrained)"
     with pytest.raises(UsageError, match="train it first"):
         _ = untrained.best
     assert not Path("x").exists()

@@ -64,10 +64,33 @@ def test_a_terminal_sees_a_bar_with_return_rate_and_title() -> None:
     assert code == 0
     assert "runs/[x]" in text
     assert "1000/1000 env steps" in text
-    assert "return 500.0 best 500.0" in text
+    assert "return 500.0" in text
+    assert "best 500.0" in text
     assert "said in between" in text
     assert re.search(COLOUR, text)
     assert text.rstrip().endswith("end")
+
+
+@pytest.mark.parametrize(
+    ("columns", "shown", "left_out"),
+    [
+        (70, ["1000/1000 env steps", "return 500.0", "/s"], ["runs/[x]"]),
+        (46, ["1000/1000 env steps", "return 500.0"], ["runs/[x]", "best"]),
+        (33, ["1000/1000 env steps"], ["return", "best", "/s"]),
+    ],
+)
+def test_a_narrow_terminal_sees_what_matters_whole(
+    columns: int, shown: list[str], left_out: list[str]
+) -> None:
+    text, code = on_terminal({"TERM": "xterm", "COLUMNS": str(columns), "NO_COLOR": "1"})
+    assert code == 0
+    *_, last = (line for line in re.split(r"[\r\n]+", text) if "1000/1000" in line)
+    assert "━" in last, "the bar is there"
+    assert "…" not in text
+    for words in shown:
+        assert words in last
+    for words in left_out:
+        assert words not in last
 
 
 def test_no_color_is_honoured() -> None:
