@@ -83,10 +83,12 @@ def command(words: Sequence[str], *, as_json: bool, **given: Any) -> None:
 
 
 def _measured(words: Sequence[str], **given: Any) -> Evaluation:
+    from dicore.run.console import own_process
     from dicore.run.evaluate import eval as eval_by_config
     from dicore.run.evaluate import evaluate
     from dicore.run.launch import TrainRequest
 
+    own_process()
     names = {name: given.pop(name) for name in ("config", "env", "policy")}
     seed, trust, load_path = given.pop("seed"), given.pop("trust"), given.pop("load_path")
     where = [word for word in words if "=" not in word]

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Literal
 
-__all__ = ["Level", "chatter", "is_quiet", "is_terminal", "number", "say"]
+__all__ = ["Level", "chatter", "is_quiet", "is_terminal", "number", "own_process", "say"]
 
 Level = Literal["quiet", "normal", "verbose"]
 
@@ -48,6 +48,22 @@ def is_quiet() -> bool:
 def is_terminal() -> bool:
     """Says whether stdout is a terminal that can redraw lines."""
     return not is_quiet() and sys.stdout.isatty() and os.environ.get("TERM", "") != "dumb"
+
+
+class _Levelled(logging.Formatter):
+    """Writes `warning: …`, as commands do."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return f"{record.levelname.lower()}: {super().format(record)}"
+
+
+def own_process() -> None:
+    """What parts log goes to stderr in the form of a command's own warnings.
+
+    For a process that is ours; where somebody set up logging, that stays.
+    """
+    if logging.lastResort is not None:
+        logging.lastResort.setFormatter(_Levelled())
 
 
 @contextmanager

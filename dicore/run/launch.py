@@ -117,6 +117,9 @@ def launch(config: Any = None, *, model: Any | None = None, **wishes: Any) -> Ou
     request = config if ready else TrainRequest(config=config, **wishes)
     if not request.own_process:
         return _launch(request, model)
+    from dicore.run.console import own_process
+
+    own_process()
     gc.disable()
     try:
         return _launch(request, model)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import signal
+import subprocess
+import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -213,3 +215,13 @@ def test_returns_are_written_with_the_decimals_that_tell_them_apart(
     value: float, text: str
 ) -> None:
     assert number(value) == text
+
+
+def test_what_parts_log_reads_like_a_warning_of_the_command() -> None:
+    code = (
+        "import logging; from dicore.run.console import own_process; own_process();"
+        "logging.getLogger('acme').warning('a step took %d s', 3);"
+        "logging.getLogger('acme').info('nobody asked')"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stderr == "warning: a step took 3 s\n"
