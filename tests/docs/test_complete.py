@@ -105,6 +105,14 @@ def test_every_hook_across_packages_has_a_page_and_a_test(name: str) -> None:
     assert re.search(rf"\b{name}\b", text_of_tests())
 
 
+def test_the_architecture_names_every_folder() -> None:
+    text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    inside = [f"dicore/{path.parent.name}/" for path in (ROOT / "dicore").glob("*/__init__.py")]
+    beside = [f"{name}/" for name in ("tests", "examples", "benchmarks", "docs")]
+    assert len(inside) >= 10
+    assert [name for name in inside + beside if f"| `{name}` |" not in text] == []
+
+
 def test_every_word_of_a_command_line_is_explained() -> None:
     told = {name: text for name, text in generated().items() if name.startswith("cli/")}
     silent = [name for name, text in told.items() if re.search(r"\|\s+\|$", text, re.MULTILINE)]
