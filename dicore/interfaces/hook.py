@@ -41,18 +41,17 @@ class LearnerHook:
 
     Args:
         name: For people; unique names make messages clear.
-        position: One of `before_run after_run before_iter after_iter`.
         priority: 0 and up; lower runs first, equal ones in order of registration.
+        position: One of `before_run after_run before_iter after_iter`; must be given.
 
     Raises:
-        HookError: the position is unknown or the priority negative.
+        HookError: the position is missing or unknown, or the priority negative.
     """
 
-    def __init__(self, name: str, *, position: str, priority: int = 100) -> None:
+    def __init__(self, name: str, priority: int = 100, position: str = "") -> None:
         if position not in POSITIONS:
-            raise HookError(
-                f"hook '{name}': no position '{position}'", hint=f"one of {', '.join(POSITIONS)}"
-            )
+            said = f"no position '{position}'" if position else "its position is missing"
+            raise HookError(f"hook '{name}': {said}", hint=f"one of {', '.join(POSITIONS)}")
         if isinstance(priority, bool) or not isinstance(priority, int) or priority < 0:
             raise HookError(f"hook '{name}': priority must be an int >= 0, got {priority!r}")
         self.name = name

@@ -140,10 +140,29 @@ def test_a_blocked_source_does_not_block_close(workers: int) -> None:
 def test_a_wrong_position_is_named() -> None:
     with pytest.raises(HookError, match="after_itre"):
         LearnerHook("h", position="after_itre")
+    with pytest.raises(HookError, match="position is missing"):
+        LearnerHook("h", 3)
     with pytest.raises(HookError, match="nowhere"):
         learner().call_hook("nowhere")
     with pytest.raises(HookError, match="priority"):
         LearnerHook("h", position="after_iter", priority=-1)
+
+
+def test_a_hook_is_its_name_its_priority_and_its_position() -> None:
+    """I13: in the order of the documents; an error in it surfaces with its name."""
+
+    class Failing(LearnerHook):
+        def __call__(self, engine: Any) -> None:
+            raise OSError("full")
+
+    hook = Failing("h", 3, "after_iter")
+    assert (hook.name, hook.priority, hook.position) == ("h", 3, "after_iter")
+    engine = learner()
+    engine.register_hook(hook)
+    for call in (lambda: engine.train([]), lambda: engine.call_hook("after_iter")):
+        with pytest.raises(OSError, match="full") as raised:
+            call()
+        assert raised.value.__notes__ == ["raised in learner hook 'h' (after_iter)"]
 
 
 def test_state_goes_round() -> None:

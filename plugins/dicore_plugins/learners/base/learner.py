@@ -159,8 +159,7 @@ class BaseLearner:
             raise UsageError(f"{self.name} has no policy", hint="learner.policy = a learn mode")
         start = time.perf_counter()
         self.envstep = envstep
-        for hook in self._hooks["before_iter"]:
-            hook(self)
+        self._run_hooks("before_iter")
         output = self._policy.forward(data, **(policy_kwargs or {}))
         outputs = output if isinstance(output, list) else [output]
         for result in outputs:
@@ -172,8 +171,7 @@ class BaseLearner:
             self.log_buffer.add(result)
             self._latest = data, result
         self.last_iter += len(outputs)
-        for hook in self._hooks["after_iter"]:
-            hook(self)
+        self._run_hooks("after_iter")
         self.tick_time = time.perf_counter() - start
         return outputs
 
@@ -227,8 +225,15 @@ class BaseLearner:
         """
         if position not in self._hooks:
             raise HookError(f"no position '{position}'", hint=f"one of {', '.join(POSITIONS)}")
+        self._run_hooks(position)
+
+    def _run_hooks(self, position: str) -> None:
         for hook in self._hooks[position]:
-            hook(self)
+            try:
+                hook(self)
+            except Exception as error:
+                error.add_note(f"raised in learner hook '{hook.name}' ({position})")
+                raise
 
     @property
     def hooks(self) -> dict[str, list[ILearnerHook]]:
