@@ -123,15 +123,20 @@ class Agent:
     def train(self, step: int | None = None, *, n_iter: int | None = None) -> TrainResult:
         """Trains, or goes on with the training, and keeps what was learned.
 
-        Ctrl-C ends the training after saving, and is passed on.
+        A training that has reached its stop value is left as it is. Ctrl-C ends the training after
+        saving, and is passed on.
 
         Args:
             step: Env steps, counted from here; None: as the config says.
             n_iter: Updates, counted from here; None: as the config says.
 
         Raises:
+            UsageError: a number is not positive, or the parameters are not those of a run's end.
             DicoreError: the training failed; `run.json` says so.
         """
+        for name, value in (("step", step), ("n_iter", n_iter)):
+            if value is not None and value < 1:
+                raise UsageError(f"train({name}={value}): {name} must be >= 1")
         if self._checkpoint not in (None, "final"):
             raise UsageError(
                 f"training goes on from the end of a run, not from '{self._checkpoint}'",

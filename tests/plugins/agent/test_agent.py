@@ -101,6 +101,9 @@ def test_mistakes_are_told_when_it_is_made(here: Path) -> None:
         Agent("cartpole")
     with pytest.raises(UsageError, match="mp4"):
         agent().deploy(video="x.gif")
+    for wrong in ({"step": 0}, {"n_iter": -5}):
+        with pytest.raises(UsageError, match="must be >= 1"):
+            agent().train(**wrong)
     assert not list(here.iterdir())
 
 
