@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+import dicore
 from dicore.plugins import specs
 from docs.generate import pages
 from docs.generate.ask import components, kinds
@@ -111,6 +112,12 @@ def test_the_architecture_names_every_folder() -> None:
     beside = [f"{name}/" for name in ("tests", "examples", "benchmarks", "docs")]
     assert len(inside) >= 10
     assert [name for name in inside + beside if f"| `{name}` |" not in text] == []
+
+
+def test_what_dicore_itself_exports_is_in_the_python_reference() -> None:
+    told = "\n".join(text for name, text in generated().items() if name.startswith("api/"))
+    names = [name for name in dicore.__all__ if not name.startswith("_")]
+    assert [name for name in names if not re.search(rf"::.*\.{name}\b", told)] == []
 
 
 def test_every_word_of_a_command_line_is_explained() -> None:
