@@ -7,6 +7,9 @@ from collections.abc import Sequence
 SMALLEST_IMAGE = 36
 """Least height and width that three Nature convolutions leave anything of, in pixels."""
 
+Part = tuple[tuple[str | int, ...], int, tuple[int, ...], tuple[int, ...]]
+"""A part of an observation: keys from the outside inwards, how many numbers it makes; of categories
+their sizes and their least values."""
 ObsShape = int | Sequence[int]
 ActionShape = int | Sequence[int]
 

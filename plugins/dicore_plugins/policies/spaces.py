@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
 from dicore.errors import ConfigError
-from dicore_plugins.models.shapes import obs_shape_problem
+from dicore_plugins.models.shapes import Part, obs_shape_problem
 
+_NESTED = frozenset({"Dict", "Tuple"})
 _MOST_FLATTENED = 4096
 """Numbers in an image that is still flattened; of larger ones the channels stand elsewhere."""
 
@@ -19,31 +21,54 @@ def observation_options(space: Any) -> dict[str, Any]:
 
     Returns:
         `model.obs_shape`: an int for vectors, and for what models flatten (matrices, single
-        numbers, images too small for convolutions); a tuple for images. Of Discrete and
-        MultiDiscrete spaces it is the number of values, and `model.one_hot` and
-        `model.one_hot_start` tell them apart.
+        numbers, images too small for convolutions); a tuple for images. Of Discrete,
+        MultiDiscrete, Dict and Tuple spaces it counts the numbers of all parts, a category being as
+        many as it has values, and `model.obs_parts` says where they are.
 
     Raises:
-        ConfigError: the observations are not one array (dict and tuple spaces need flattening).
+        ConfigError: there are no numbers, or not always as many (text, sequences, graphs).
     """
-    if type(space).__name__ in {"Discrete", "MultiDiscrete"}:
-        sizes = np.atleast_1d(getattr(space, "nvec", getattr(space, "n", 0)))
-        start = np.broadcast_to(space.start, sizes.shape)
-        return {
-            "model.obs_shape": int(sizes.sum()),
-            "model.one_hot": tuple(sizes.ravel().tolist()),
-            "model.one_hot_start": tuple(start.ravel().tolist()),
-        }
+    if _is_categorical(space) or type(space).__name__ in _NESTED:
+        parts = tuple(_leaves(space, ()))
+        return {"model.obs_shape": sum(part[1] for part in parts), "model.obs_parts": parts}
     shape = getattr(space, "shape", None)
     if shape is None:
-        raise ConfigError(
-            f"env.type: observations of {space} are not one array of numbers",
-            hint="flatten them: env.env_wrapper=flat_obs; or give the policy its own model",
-        )
+        raise _no_numbers(space)
     sides = tuple(int(size) for size in shape)
     count = math.prod(sides)
     as_image = len(sides) == 3 and (obs_shape_problem(sides) is None or count > _MOST_FLATTENED)
     return {"model.obs_shape": sides if as_image else count}
+
+
+def _leaves(space: Any, keys: tuple[str | int, ...]) -> Iterator[Part]:
+    """Yields the parts of a nested space, in the order of the space."""
+    if type(space).__name__ not in _NESTED:
+        yield _leaf(space, keys)
+        return
+    below = space.spaces
+    for key, each in below.items() if isinstance(below, Mapping) else enumerate(below):
+        yield from _leaves(each, (*keys, key))
+
+
+def _leaf(space: Any, keys: tuple[str | int, ...]) -> Part:
+    if not _is_categorical(space):
+        if getattr(space, "shape", None) is None:
+            raise _no_numbers(space)
+        return keys, math.prod(int(size) for size in space.shape), (), ()
+    sizes = np.atleast_1d(getattr(space, "nvec", getattr(space, "n", 0)))
+    start = np.broadcast_to(space.start, sizes.shape)
+    return keys, int(sizes.sum()), tuple(sizes.ravel().tolist()), tuple(start.ravel().tolist())
+
+
+def _is_categorical(space: Any) -> bool:
+    return type(space).__name__ in {"Discrete", "MultiDiscrete"}
+
+
+def _no_numbers(space: Any) -> ConfigError:
+    return ConfigError(
+        f"env.type: observations of {space} are no arrays of a fixed size",
+        hint="change them by a wrapper of your own (dicore new plugin NAME --kind wrapper)",
+    )
 
 
 def discrete_shape(space: Any, *, algorithm: str) -> int | tuple[int, ...]:

@@ -1,4 +1,4 @@
-"""DQN where observations are categories: collected, learned from, resumed, measured, deployed."""
+"""DQN where observations are categories, or of several parts: kept, learned from, deployed."""
 
 from __future__ import annotations
 
@@ -27,6 +27,15 @@ SPACES: dict[str, gym.Space[Any]] = {
     "multi_discrete": gym.spaces.MultiDiscrete([3, 4]),
     "multi_discrete_2d": gym.spaces.MultiDiscrete([[3, 4], [2, 2]], start=[[0, -1], [5, 0]]),
     "multi_binary": gym.spaces.MultiBinary(6),
+    "dict": gym.spaces.Dict(
+        {"place": gym.spaces.Box(-1, 1, (2, 2)), "kind": gym.spaces.Discrete(3, start=1)}
+    ),
+    "tuple": gym.spaces.Tuple(
+        (
+            gym.spaces.Dict({"grey": gym.spaces.Box(0, 2, (2, 2), np.uint8)}),
+            gym.spaces.MultiBinary(2),
+        )
+    ),
 }
 
 
@@ -60,17 +69,17 @@ def policy_of(space: gym.Space[Any], *overrides: str) -> Any:
 @pytest.mark.parametrize("space", SPACES.values(), ids=SPACES)
 def test_they_are_kept_as_they_are_and_learned_from(space: gym.Space[Any]) -> None:
     """The reward is the action, so whatever is seen, 1 is better."""
-    policy = policy_of(space, "policy.learn.learning_rate=0.01")
+    policy = policy_of(space, "policy.learn.learning_rate=0.01", "policy.discount_factor=0.0")
     manager = BaseEnvManager([lambda: Show(space)] * 4)
     collector = SampleCollector(None, manager, policy.collect_mode)
     buffer = NaiveReplayBuffer({})
     buffer.push(collector.collect_batch(64, policy_kwargs={"eps": 0.5}))
     batch = buffer.sample_batch(32)
-    assert batch["obs"].dtype == space.dtype
-    assert all(each in space for each in batch["obs"])
+    rows = [row["obs"] for row in batch.rows()]
+    assert all(each in space for each in rows)
     for _ in range(100):
         policy.learn_mode.forward(batch)
-    seen = dict(enumerate(batch["obs"]))
+    seen = dict(enumerate(rows))
     assert set(policy.eval_mode.forward(seen).value["action"]) == {1}
     collector.close()
 
@@ -92,12 +101,13 @@ def test_acting_by_numpy_by_torch_and_deployed_agree(space: gym.Space[Any]) -> N
     assert [act(each) for each in obs.values()] == by_numpy["action"].tolist()
 
 
-def test_a_run_goes_on_and_is_measured(tmp_path: Path) -> None:
+@pytest.mark.parametrize("env", ["FrozenLake-v1", "Blackjack-v1"])
+def test_a_run_goes_on_and_is_measured(env: str, tmp_path: Path) -> None:
     """Half, and then the rest, is what the whole would have been."""
 
     def train(name: str, steps: int, **wishes: Any) -> Any:
         folder = {"resume": str(tmp_path / name)} if wishes else {"exp_name": str(tmp_path / name)}
-        base = {} if wishes else {"env": "FrozenLake-v1", "policy": "dqn", "seed": 0}
+        base = {} if wishes else {"env": env, "policy": "dqn", "seed": 0}
         return launch(
             **base,
             **folder,
@@ -113,4 +123,4 @@ def test_a_run_goes_on_and_is_measured(tmp_path: Path) -> None:
     measured = evaluate(tmp_path / "half", n_episode=5, seed=1)
     assert len(measured.returns) == 5
     saved = json.loads((tmp_path / "half" / "config.json").read_text())
-    assert "one_hot" in json.dumps(saved)
+    assert "obs_parts" in json.dumps(saved)

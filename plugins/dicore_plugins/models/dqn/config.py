@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any, Literal
 
 from dicore.config.declare import ComponentConfig, frozen, option
-from dicore_plugins.models.shapes import action_shape_problem, obs_shape_problem
+from dicore_plugins.models.shapes import Part, action_shape_problem, obs_shape_problem
 
 
 @frozen(kw_only=True)
@@ -29,11 +29,10 @@ class DQNModelConfig(ComponentConfig):
     activation: Literal["relu", "tanh", "elu", "gelu"] = option(
         "relu", "between dense layers; all but gelu can act by numpy"
     )
-    one_hot: tuple[int, ...] | None = option(
-        None, "values of each categorical number; None: taken from the environment", ge=1
-    )
-    one_hot_start: tuple[int, ...] | None = option(
-        None, "least value of each categorical number; None: taken from the environment, or 0"
+    obs_parts: tuple[Part, ...] | None = option(
+        None,
+        "parts of categorical, dict and tuple observations (keys, numbers; of categories their"
+        " sizes and least values); None: taken from the environment",
     )
 
     def check(self) -> Iterator[tuple[str, str]]:
@@ -42,8 +41,9 @@ class DQNModelConfig(ComponentConfig):
             yield "obs_shape", problem
         if self.action_shape is not None and (problem := action_shape_problem(self.action_shape)):
             yield "action_shape", problem
-        if self.one_hot_start is not None and len(self.one_hot_start) != len(self.one_hot or ()):
-            yield "one_hot_start", "must be as many numbers as one_hot"
+        for at, (_, _, sizes, start) in enumerate(self.obs_parts or ()):
+            if len(sizes) != len(start):
+                yield f"obs_parts.{at}", "must have as many least values as sizes of categories"
 
     def build(self, ctx: Any, **parts: Any) -> Any:
         """Makes the network.
@@ -60,6 +60,5 @@ class DQNModelConfig(ComponentConfig):
             head_hidden_size_list=self.head_hidden_size_list,
             dueling=self.dueling,
             activation=self.activation,
-            one_hot=self.one_hot,
-            one_hot_start=self.one_hot_start,
+            obs_parts=self.obs_parts,
         )

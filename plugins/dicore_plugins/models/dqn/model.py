@@ -17,8 +17,8 @@ from dicore_plugins.models.dqn.head import QHead
 from dicore_plugins.models.encoders.activation import ActivationName
 from dicore_plugins.models.encoders.conv import NatureConv, output_size
 from dicore_plugins.models.encoders.mlp import MLP, Array
-from dicore_plugins.models.encoders.one_hot import OneHot
-from dicore_plugins.models.shapes import action_shape_problem, obs_shape_problem
+from dicore_plugins.models.encoders.nested import Nested
+from dicore_plugins.models.shapes import Part, action_shape_problem, obs_shape_problem
 
 NUMPY_LIMIT = 2**18
 """Rows times weights of the widest layer up to which numpy is quicker than torch (measured)."""
@@ -28,16 +28,15 @@ class DQN(nn.Module):
     """Q values of discrete actions: an MLP for vectors, Nature convolutions for images.
 
     Args:
-        obs_shape: An int or 1-tuple for vectors, (channels, height, width) for images; of
-            categorical observations, the number of values.
+        obs_shape: An int or 1-tuple for vectors, (channels, height, width) for images; not looked
+            at where `obs_parts` say it.
         action_shape: Number of actions, or a list of numbers: one head for each.
         encoder_hidden_size_list: Units of the dense layers; of images, behind the convolutions.
         head_hidden_size_list: Units of hidden layers in each head.
         dueling: Split each head into value and advantage.
         activation: Between dense layers.
-        one_hot: How many values each number of a categorical observation takes; None: the
-            observations are no categories.
-        one_hot_start: The least of these values; None: 0.
+        obs_parts: The parts of a nested or categorical observation; None: it is one array of
+            numbers.
 
     Raises:
         ConfigError: a shape is unsupported or missing.
@@ -51,13 +50,12 @@ class DQN(nn.Module):
         head_hidden_size_list: Sequence[int] = (),
         dueling: bool = False,
         activation: ActivationName = "relu",
-        one_hot: Sequence[int] | None = None,
-        one_hot_start: Sequence[int] | None = None,
+        obs_parts: Sequence[Part] | None = None,
     ) -> None:
         super().__init__()
-        self.one_hot = OneHot(one_hot, one_hot_start) if one_hot else None
-        if self.one_hot is not None:
-            obs_shape = self.one_hot.width
+        self.vectorize = Nested(obs_parts) if obs_parts else None
+        if self.vectorize is not None:
+            obs_shape = self.vectorize.width
         obs, actions, self.multi_head = _shapes(obs_shape, action_shape)
         self.conv = NatureConv(obs[0]) if len(obs) == 3 else None
         features = obs[0] if self.conv is None else output_size(*obs[1:])
@@ -69,8 +67,8 @@ class DQN(nn.Module):
         ]
         self.heads = nn.ModuleList(heads)
         # Plain attributes are found at once; those of submodules cost 0.4 us each time.
-        self._parts: tuple[OneHot | NatureConv | None, MLP, tuple[QHead, ...]] = (
-            self.conv if self.one_hot is None else self.one_hot,
+        self._parts: tuple[Nested | NatureConv | None, MLP, tuple[QHead, ...]] = (
+            self.conv if self.vectorize is None else self.vectorize,
             self.encoder,
             tuple(heads),
         )
@@ -80,7 +78,7 @@ class DQN(nn.Module):
 
         Args:
             obs: [B, ...]; vectors of any number type (or what flattens to them), images uint8 (0
-                to 255) or floats, categories as integers [B] or [B, C].
+                to 255) or floats, categories as integers [B] or [B, C]; or a tree of such.
 
         Returns:
             `logit`: float32 [B, A], or a list of such, one per head.
@@ -97,7 +95,10 @@ class DQN(nn.Module):
                 obs = obs.to(next(self.parameters()).dtype)
             if obs.dim() != 2:
                 obs = obs.reshape(len(obs), -1)
-        x = encoder.forward(obs)
+        return self._values(obs, encoder, heads)
+
+    def _values(self, x: Tensor, encoder: MLP, heads: tuple[QHead, ...]) -> Any:
+        x = encoder.forward(x)
         return [head.forward(x) for head in heads] if self.multi_head else heads[0].forward(x)
 
     def act_numpy(self) -> Callable[[Any], Any] | None:
@@ -113,7 +114,7 @@ class DQN(nn.Module):
         views = self._views()
         if self.conv is not None or widest > NUMPY_LIMIT or views is None:
             return None
-        one_hot = self.one_hot
+        vectorize = self.vectorize
         rows = NUMPY_LIMIT // widest
         first = next(self.parameters())
         pointer = first.data_ptr()
@@ -122,12 +123,12 @@ class DQN(nn.Module):
             nonlocal views, pointer
             if first.data_ptr() != pointer:
                 views, pointer = self._views(), first.data_ptr()
-            if views is None or len(obs) > rows:
-                return self._act_by_torch(obs, first.device)
-            if one_hot is not None:
-                return views(one_hot.by_numpy(obs))
-            x = np.asarray(obs, np.float32)
-            return views(x if x.ndim == 2 else x.reshape(len(x), -1))
+            x = np.asarray(obs, np.float32) if vectorize is None else vectorize.by_numpy(obs)
+            if x.ndim != 2:
+                x = x.reshape(len(x), -1)
+            if views is None or len(x) > rows:
+                return self._act_by_torch(x, first.device)
+            return views(x)
 
         return act
 
@@ -147,9 +148,10 @@ class DQN(nn.Module):
         (value,) = values
         return lambda x: value(encode(x))
 
-    def _act_by_torch(self, obs: Any, device: torch.device) -> Any:
+    def _act_by_torch(self, x: Array, device: torch.device) -> Any:
+        _, encoder, heads = self._parts
         with torch.inference_mode():
-            q = self.q(torch.from_numpy(np.ascontiguousarray(obs)).to(device))
+            q = self._values(torch.from_numpy(np.ascontiguousarray(x)).to(device), encoder, heads)
         return [each.cpu().numpy() for each in q] if self.multi_head else q.cpu().numpy()
 
 

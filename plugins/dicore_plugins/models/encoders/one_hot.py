@@ -34,7 +34,7 @@ class OneHot(nn.Module):
         least = [0] * len(sizes) if start is None else list(start)
         if len(least) != len(sizes) or not sizes:
             raise ConfigError(
-                f"model.one_hot_start: {len(least)} numbers for {len(sizes)} in model.one_hot"
+                f"model.obs_parts: {len(least)} least values for {len(sizes)} categorical numbers"
             )
         self.width = int(sum(sizes))
         self._least = np.asarray(least, np.int64)

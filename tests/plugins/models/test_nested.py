@@ -1,4 +1,4 @@
-"""One-hot encoding of categorical observations, by torch and by numpy."""
+"""Categorical and nested observations as vectors, by torch and by numpy."""
 
 from __future__ import annotations
 
@@ -11,8 +11,11 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dicore.data import tree_map
+from dicore.data.tree import tree_stack
 from dicore.errors import ConfigError, EnvSpaceError
 from dicore_plugins.models import DQN
+from dicore_plugins.models.encoders.nested import Nested
 from dicore_plugins.models.encoders.one_hot import OneHot
 from dicore_plugins.policies.spaces import observation_options
 
@@ -46,13 +49,13 @@ def test_a_value_beyond_the_space_is_an_error(obs: list[list[int]], told: str) -
 
 
 def test_as_many_starts_as_sizes() -> None:
-    with pytest.raises(ConfigError, match="one_hot_start"):
+    with pytest.raises(ConfigError, match="obs_parts"):
         OneHot([3, 2], [0])
 
 
-SPACES: list[tuple[gym.Space[Any], tuple[int, ...] | None, int | tuple[int, ...]]] = [
-    (gym.spaces.Discrete(5, start=-2), (5,), 5),
-    (gym.spaces.MultiDiscrete([3, 4]), (3, 4), 7),
+SPACES: list[tuple[gym.Space[Any], tuple[Any, ...] | None, int | tuple[int, ...]]] = [
+    (gym.spaces.Discrete(5, start=-2), (((), 5, (5,), (-2,)),), 5),
+    (gym.spaces.MultiDiscrete([3, 4]), (((), 7, (3, 4), (0, 0)),), 7),
     (gym.spaces.MultiBinary(6), None, 6),
     (gym.spaces.Box(-1, 1, (4,)), None, 4),
     (gym.spaces.Box(0, 255, (3, 84, 84), np.uint8), None, (3, 84, 84)),
@@ -74,13 +77,13 @@ def test_large_images_with_their_channels_last_are_not_flattened() -> None:
         )
 
 
-@pytest.mark.parametrize(("space", "one_hot", "shape"), SPACES, ids=str)
+@pytest.mark.parametrize(("space", "parts", "shape"), SPACES, ids=str)
 def test_a_network_takes_what_a_space_gives(
-    space: gym.Space[Any], one_hot: tuple[int, ...] | None, shape: Any
+    space: gym.Space[Any], parts: tuple[Any, ...] | None, shape: Any
 ) -> None:
     options = {key.partition(".")[2]: value for key, value in observation_options(space).items()}
     assert options["obs_shape"] == shape
-    assert options.get("one_hot") == one_hot
+    assert options.get("obs_parts") == parts
     space.seed(0)
     obs = np.stack([space.sample() for _ in range(7)])
     model = DQN(**options, action_shape=2)
@@ -92,7 +95,39 @@ def test_a_network_takes_what_a_space_gives(
         np.testing.assert_allclose(act(obs), q, rtol=1e-4, atol=1e-5)
 
 
-def test_spaces_of_several_parts_are_refused() -> None:
-    space = gym.spaces.Tuple([gym.spaces.Discrete(2), gym.spaces.Discrete(3)])
-    with pytest.raises(ConfigError, match="not one array of numbers"):
+NESTED = gym.spaces.Dict(
+    {
+        "camera": gym.spaces.Box(0, 255, (2, 2), np.uint8),
+        "pair": gym.spaces.Tuple(
+            (gym.spaces.Discrete(3, start=-1), gym.spaces.Box(-1, 1, (), np.float64))
+        ),
+        "switches": gym.spaces.MultiBinary(2),
+    }
+)
+
+
+def test_parts_stand_side_by_side_in_the_order_of_the_space() -> None:
+    """As gymnasium flattens them."""
+    options = observation_options(NESTED)
+    assert options["model.obs_shape"] == gym.spaces.flatdim(NESTED) == 10
+    NESTED.seed(0)
+    rows = [NESTED.sample() for _ in range(6)]
+    wanted = np.stack([gym.spaces.flatten(NESTED, row) for row in rows]).astype(np.float32)
+    obs = tree_stack(rows)
+    encoder = Nested(options["model.obs_parts"])
+    np.testing.assert_array_equal(encoder.by_numpy(obs), wanted)
+    np.testing.assert_array_equal(encoder(tree_map(torch.from_numpy, obs)).numpy(), wanted)
+
+
+@pytest.mark.parametrize(
+    "space",
+    [
+        gym.spaces.Text(3),
+        gym.spaces.Sequence(gym.spaces.Discrete(2)),
+        gym.spaces.Dict(a=gym.spaces.Discrete(2), b=gym.spaces.Text(3)),
+    ],
+    ids=str,
+)
+def test_what_is_no_array_of_a_fixed_size_is_refused(space: gym.Space[Any]) -> None:
+    with pytest.raises(ConfigError, match="no arrays of a fixed size"):
         observation_options(space)
