@@ -151,15 +151,16 @@ def range_problem(value: Any, metadata: Any) -> str | None:
     if choices is not None and value not in choices:
         wanted = ", ".join(repr(choice) for choice in choices)
         return f"expected one of {wanted}, got {value!r}"
-    items = value if isinstance(value, list | tuple) else [value]
-    for item in items:
+    several = isinstance(value, list | tuple)
+    for index, item in enumerate(value if several else [value]):
         if isinstance(item, bool) or not isinstance(item, int | float):
             continue
+        where = f" at index {index}" if several else ""
         if item != item:  # noqa: PLR0124 - only NaN differs from itself
-            return "must be a number, got nan"
+            return f"must be a number, got nan{where}"
         for name, bound in metadata.get("bounds", {}).items():
             if not _HOLDS[name](item, bound):
-                return f"must be {_SIGN[name]} {bound}, got {item!r}"
+                return f"must be {_SIGN[name]} {bound}, got {item!r}{where}"
     check = metadata.get("check")
     return check(value) if check is not None else None
 

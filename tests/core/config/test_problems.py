@@ -79,7 +79,7 @@ def toy(**policy: Any) -> dict[str, Any]:
             "policy.learn.target: expected one of 'assign', 'momentum', got 'soft'",
         ),
         (toy(learn={"hidden": [1, "x"]}), "policy.learn.hidden[1]: expected int, got str 'x'"),
-        (toy(learn={"hidden": [1, 0]}), "policy.learn.hidden: must be >= 1, got 0"),
+        (toy(learn={"hidden": [1, 0]}), "policy.learn.hidden: must be >= 1, got 0 at index 1"),
         (
             toy(collect={"eps": {"type": "wave"}}),
             "policy.collect.eps.type: expected one of 'exp', 'linear', got 'wave'",
