@@ -24,7 +24,7 @@ from dicore.config.layers import Layer
 from dicore.config.locked import compare_record
 from dicore.config.merge import merge
 from dicore.config.overrides import Overrides
-from dicore.config.plain import lookup, plain
+from dicore.config.plain import dotted, join, lookup, plain, sections
 from dicore.config.problems import Problems
 from dicore.config.sections import EnvConfig, PolicyConfig, RunConfig
 from dicore.config.slots import Node, RegistryView, Slots
@@ -195,7 +195,19 @@ def _compile(layers: Sequence[Layer], slots: Slots, *, strict: bool) -> Compiled
     if problems.found:
         problems.places = {path: layer.place(path) for path, layer in walk.given_by.items()}
     problems.raise_if_any()
-    return Compiled(cfg, walk.origin, walk.components, walk.references)
+    components = {**walk.components, **_mentioned(cfg, slots.registry)}
+    return Compiled(cfg, walk.origin, components, walk.references)
+
+
+def _mentioned(cfg: RunConfig, registry: RegistryView) -> dict[str, dict[str, Any]]:
+    """Returns who supplies the components that free-form options name, by path."""
+    found = {}
+    for keys, section in sections(cfg):
+        mentions = getattr(section, "mentions", None)
+        for below, kind, name in mentions() if mentions is not None else ():
+            path = join(dotted(keys), below)
+            found[path] = registry.supplier(kind, name, path)
+    return found
 
 
 def _registry(given: RegistryView | None) -> RegistryView:

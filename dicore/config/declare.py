@@ -185,8 +185,9 @@ class Section:
     """A part of the compiled config: read-only, by attribute or by item.
 
     A config class may say in `one_of` which options exclude each other (exactly one of each group
-    has to be given), and may offer `check(self)`, which yields `(path below it, what is wrong)`
-    for values that do not go together.
+    has to be given). It may offer `check(self)`, which yields `(path below it, what is wrong)` for
+    values that do not go together, and `mentions(self)`, which yields `(path below it, kind, name)`
+    of components that its free-form options name: who supplied them is recorded, too.
     """
 
     one_of: ClassVar[tuple[tuple[str, ...], ...]] = ()

@@ -298,6 +298,21 @@ class Registry:
             **(dist.origin if dist is not None else {"editable": False}),
         }
 
+    def supplier(self, kind: str, type_string: str, where: str = "") -> dict[str, Any]:
+        """Returns the provenance of what a `type` names; only code named by its path is imported.
+
+        Args:
+            kind: The kind that the config asks for there.
+            type_string: As for `resolve`.
+            where: Path of the config key that asks; begins every error.
+
+        Raises:
+            RegistryError: as `resolve` and `find` say.
+        """
+        if is_import_path(type_string):
+            return self.resolve(kind, type_string, where).provenance
+        return self.provenance(self.find(kind, type_string, where))
+
     def _by_kind(self) -> dict[str, list[Entry]]:
         if not self._index:
             for entry in self._with_local(self._declared, None, ""):

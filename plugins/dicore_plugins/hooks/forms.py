@@ -86,6 +86,12 @@ def hook_problems(hook: Any, trusted: Mapping[str, Any] = _NONE) -> Iterator[tup
             yield path, str(error).removeprefix(f"{path}: ")
 
 
+def hook_types(hook: Mapping[str, Any] | Iterable[Any]) -> Iterator[tuple[str, str]]:
+    """Yields (path below the learner, name of the hook) for each hook of a config."""
+    for path, entry in _paths(hook):
+        yield path, entry if isinstance(entry, str) else entry["type"]
+
+
 def _misfits(spec: Mapping[str, Any], path: str) -> Iterator[tuple[str, str]]:
     """Imports what a description asks for and compares the two.
 

@@ -44,6 +44,12 @@ class BaseLearnerConfig(ComponentConfig):
 
         return hook_problems(self.hook, trusted=_HOOKS)
 
+    def mentions(self) -> Iterator[tuple[str, str, str]]:
+        """Names the hooks, so that it is recorded who supplies them."""
+        from dicore_plugins.hooks.forms import hook_types
+
+        return ((path, "learner_hook", name) for path, name in hook_types(self.hook))
+
     def build(self, ctx: Any, **parts: Any) -> Any:
         """Makes the learner; `parts` are `policy` (a learn mode) and `run`."""
         from dicore_plugins.learners.base.learner import BaseLearner
