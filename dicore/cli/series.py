@@ -27,7 +27,7 @@ def train_series(request: TrainRequest, seeds: Sequence[int], jobs: int) -> int:
     """
     aloud = jobs == 1 and not is_quiet()
     if jobs > 1:
-        say(f"training seeds {', '.join(map(str, seeds))}, {jobs} at a time")
+        say(f"training {len(seeds)} seeds ({', '.join(map(str, seeds))}), {jobs} runs at a time")
     request = replace(request, own_process=aloud)
     series = run_series(request, seeds, jobs=jobs, after=_tell if not aloud else _tell_failure)
     if not is_quiet():

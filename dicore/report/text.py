@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from typing import Final
 
 import numpy as np
 
-from dicore.report.curves import AXES, Axis, Group
+from dicore.report.curves import Axis, Group
 
 __all__ = ["sparklines"]
 
+_UNITS: Final = {"env_step": "env steps", "train_iter": "updates", "wall": "s"}
 _BLOCKS = "▁▂▃▄▅▆▇█"
 _PLAIN = "_.-:=+*#"
 """The same for terminals that know ASCII alone."""
@@ -42,7 +44,7 @@ def sparklines(
         lines += [
             f"{group.label} ({count} run{'' if count == 1 else 's'})",
             f"  {picture}  {mean[0]:.1f} to {mean[-1]:.1f}, best {mean.max():.1f},"
-            f" at {grid[-1]:.0f} {AXES[axis][1]}",
+            f" at {grid[-1]:.{0 if axis != 'wall' else 1}f} {_UNITS[axis]}",
         ]
     return lines
 

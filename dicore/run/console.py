@@ -15,6 +15,7 @@ __all__ = ["Level", "chatter", "is_quiet", "is_terminal", "number", "own_process
 Level = Literal["quiet", "normal", "verbose"]
 
 _level: Level = "normal"
+_label = ""
 
 
 def say(text: str, *, result: bool = False) -> None:
@@ -27,7 +28,7 @@ def say(text: str, *, result: bool = False) -> None:
     if is_quiet() and not result:
         return
     try:
-        print(text, flush=True)  # noqa: T201 - this is what a command says
+        print(_label + text, flush=True)  # noqa: T201 - this is what a command says
     except UnicodeEncodeError:
         encoding = sys.stdout.encoding or "ascii"
         say(text.encode(encoding, "backslashreplace").decode(encoding), result=result)
@@ -45,9 +46,15 @@ def is_quiet() -> bool:
     return _level == "quiet"
 
 
+def is_shared() -> bool:
+    """Says whether other processes speak on the same stdout."""
+    return _label != ""
+
+
 def is_terminal() -> bool:
     """Says whether stdout is a terminal that can redraw lines."""
-    return not is_quiet() and sys.stdout.isatty() and os.environ.get("TERM", "") != "dumb"
+    ours = not is_quiet() and not is_shared()
+    return ours and sys.stdout.isatty() and os.environ.get("TERM", "") != "dumb"
 
 
 class _Levelled(logging.Formatter):
@@ -67,15 +74,16 @@ def own_process() -> None:
 
 
 @contextmanager
-def chatter(level: Level) -> Iterator[None]:
+def chatter(level: Level, label: str = "") -> Iterator[None]:
     """Lets the process say more or less within a block.
 
     Args:
         level: `quiet`: results and errors alone; `verbose`: also all that dicore and the packages
             of its components log, on stderr; `normal`: as ever.
+        label: Put before each line, where other processes speak on the same stdout.
     """
-    global _level  # noqa: PLW0603 - there is one console
-    before, _level = _level, level
+    global _label, _level
+    before, (_level, _label) = (_level, _label), (level, label)
     levels = {each: each.level for each in map(logging.getLogger, _packages())}
     handler = logging.StreamHandler()
     handler.setFormatter(logging.Formatter("%(levelname)-7s %(name)s: %(message)s"))
@@ -90,7 +98,7 @@ def chatter(level: Level) -> Iterator[None]:
         try:
             yield
         finally:
-            _level = before
+            _level, _label = before
             root.removeHandler(handler)
             for each, number in levels.items():
                 each.setLevel(number)

@@ -110,9 +110,13 @@ class RunFolder:
         if not folder.path.is_dir():
             raise UsageError(f"{folder.path}: no such folder", hint="name the folder of a run")
         if not folder.config.is_file():
+            inside = sorted(str(file.parent) for file in folder.path.glob("*/config.json"))
+            names = ", ".join(inside[:3]) + (", …" if len(inside) > 3 else "")
             raise UsageError(
                 f"{folder.path}: not the folder of a run: it has no config.json",
-                hint="name the folder that 'dicore train' printed",
+                hint=f"there are runs in it: {names}"
+                if inside
+                else "name the folder that 'dicore train' printed",
             )
         return folder
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 from multiprocessing.connection import Connection, wait
 from typing import Any, Self
 
-from dicore.run.console import chatter
+from dicore.run.console import chatter, is_quiet
 from dicore.run.launch import TrainRequest, launch
 from dicore.run.series import SeedRun
 from dicore.run.signals import StopFlag, StopNow, stop_on_signals
@@ -87,7 +87,7 @@ class Jobs:
         assert request.seed is not None
         ours, theirs = self._spawn.Pipe(duplex=False)
         process = self._spawn.Process(
-            target=_train, args=(theirs, replace(request, own_process=False))
+            target=_train, args=(theirs, replace(request, own_process=False), is_quiet())
         )
         process.start()
         theirs.close()
@@ -110,8 +110,8 @@ class Jobs:
         return run
 
 
-def _train(connection: Connection, request: TrainRequest) -> None:
-    """Trains in a new process, and tells what came of it.
+def _train(connection: Connection, request: TrainRequest, quiet: bool) -> None:
+    """Trains in a new process, and tells what came of it; what it says begins with its seed.
 
     The process has a group of its own, so that Ctrl-C in a terminal reaches it once: through its
     parent.
@@ -121,7 +121,7 @@ def _train(connection: Connection, request: TrainRequest) -> None:
     threading.Thread(target=_follow_parent, daemon=True).start()
     assert request.seed is not None
     run = SeedRun(seed=request.seed)
-    with chatter("quiet"):
+    with chatter("quiet" if quiet else "normal", f"seed {request.seed}: "):
         try:
             run = SeedRun.of(request.seed, launch(request))
         except StopNow as stop:

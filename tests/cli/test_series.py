@@ -154,6 +154,10 @@ def test_failures_in_processes_are_told(here: Path, capfd: pytest.CaptureFixture
     runs = read(here / "x/summary.json")["runs"]
     assert [run["status"] for run in runs] == ["done", "failed"]
     assert "seed_1" in runs[1]["error"]
+    said = capfd.readouterr().out.splitlines()
+    assert said[0] == "training 2 seeds (0, 1), 2 runs at a time"
+    steps = runs[0]["result"]["env_step"]
+    assert any(line.startswith(f"seed 0: {steps}/300 env steps") for line in said)
 
 
 def test_the_function_takes_several_seeds(monkeypatch: pytest.MonkeyPatch) -> None:

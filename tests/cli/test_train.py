@@ -167,6 +167,7 @@ def test_eval_falls_back_past_a_broken_best(trained: tuple[Path, str], tmp_path:
     [
         (["nowhere"], 2, "no such folder"),
         (["."], 2, "no config.json"),
+        (["runs"], 2, "there are runs in it: runs/x"),
         (["runs/x", "--load-path", "iteration_7"], 4, "no checkpoint there"),
         (["runs/x", "-n", "0"], 2, "range"),
         (["--json"], 2, "what to evaluate is missing"),

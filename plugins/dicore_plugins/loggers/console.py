@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from dicore.interfaces.logger import LogTarget
-from dicore.run.console import is_terminal, number, say
+from dicore.run.console import is_shared, is_terminal, number, say
 
 _BAR = 12
 """Characters of a terminal's line that are left to the bar and its gaps."""
+_SHARED = 5
+"""How many times rarer lines come where several runs share the output."""
 _REDRAW = 0.1
 """Shortest time in seconds between two drawings of the bar."""
 
@@ -42,6 +44,8 @@ class ConsoleLogger:
         """Notes the budgets; nothing is drawn before the first number."""
         self._target = target
         self._on_terminal = is_terminal()
+        if is_shared():
+            self._interval *= _SHARED
         self._shown = time.monotonic()
 
     def log_scalars(self, scalars: Mapping[str, float], *, env_step: int, train_iter: int) -> None:

@@ -311,6 +311,8 @@ def test_curves_in_the_terminal(
     assert levels == sorted(levels)
     assert (levels[0], levels[-1], len(levels)) == (0, 7, 40)
     assert "0.0 to 70.0, best 70.0, at 1000 env steps" in line
+    plot(tmp_path, "--text", "--x", "wall")
+    assert capsys.readouterr().out.endswith("best 70.0, at 10.0 s\n")
     monkeypatch.setattr("dicore.report.text.knows_blocks", lambda: False)
     plot(tmp_path, "--text")
     assert capsys.readouterr().out.isascii()

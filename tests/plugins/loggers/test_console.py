@@ -155,6 +155,30 @@ def test_lines_come_at_most_every_interval_and_once_at_the_end(
     assert line.startswith("11 env steps  5 updates  return 2.0 (best 3.0)")
 
 
+def test_lines_of_several_runs_say_whose_they_are_and_come_less_often(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from dicore.run.console import chatter, is_terminal, say
+
+    now = [0.0]
+    monkeypatch.setattr("dicore_plugins.loggers.console.time.monotonic", lambda: now[0])
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.setenv("TERM", "xterm")
+    assert is_terminal()
+    with chatter("normal", "seed 3: "):
+        assert not is_terminal(), "two bars in one line"
+        logger = ConsoleLogger(interval=2)
+        logger.open(LogTarget(Path(), max_env_step=100))
+        for second in range(1, 21):
+            now[0] = second
+            logger.log_scalars({RETURN: 3.0}, env_step=second, train_iter=4)
+    say("after it")
+    first, second, last = capsys.readouterr().out.splitlines()
+    assert first.startswith("seed 3: 10/100 env steps")
+    assert second.startswith("seed 3: 20/100 env steps")
+    assert last == "after it"
+
+
 def test_a_budget_in_updates_is_counted_in_updates(capsys: pytest.CaptureFixture[str]) -> None:
     logger = ConsoleLogger(interval=0)
     logger.open(LogTarget(Path(), max_train_iter=100))
