@@ -84,6 +84,6 @@ def _last_line(series: Series) -> str:
         median, mean, std = (number(best[name]) for name in ("median", "mean", "std"))
         told = f"median {median}, mean {mean} ± {std}"
     return (
-        f"best mean return of {len(series.runs)} seeds: {told};"
+        f"best mean return of {len(series.runs)} seed{'s' * (len(series.runs) != 1)}: {told};"
         f" solved {series.solved} of {len(series.seeds)}; {series.file}"
     )

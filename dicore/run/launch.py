@@ -402,5 +402,7 @@ def _announce_end(run: Run) -> None:
         "checkpoint": str(run.folder.checkpoints / (run.store.best_or_latest() or "")),
         "folder": str(run.folder),
     }
+    if run.stop_requested:
+        kept = {"go on": f"dicore train --resume {run.folder}", **kept}
     for what, where in kept.items():
         say(f"{what + ':':<12}{where}")

@@ -308,6 +308,7 @@ def test_a_signal_ends_a_training_after_saving(
     assert process.returncode == code, complaints
     assert complaints == ""
     assert said.splitlines()[-1] == "folder:     x"
+    assert "go on:      dicore train --resume x" in said.splitlines()
     record = read(tmp_path / "x/run.json")
     assert record["status"] == "interrupted"
     assert record["result"]["env_step"] > 0
