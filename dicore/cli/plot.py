@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dicore.cli.verbosity import verbosity
+from dicore.errors import UsageError
 
 if TYPE_CHECKING:
-    from dicore.report.curves import Axis, Group
+    from dicore.report.curves import Axis, Curve, Group
 
 __all__ = ["command"]
 
@@ -26,7 +27,7 @@ Examples:
 Runs of one config make a group, whatever their seeds and budgets; what differs between groups is
 in the legend. A run that reached its stop value goes on with its last value. Where other runs of a
 group have ended, the mean of those that go on is dashed. Running and killed runs are shown as far
-as they are.
+as they are; those that have logged nothing of it are left out.
 """
 
 
@@ -90,11 +91,10 @@ def command(
     **look: Any,
 ) -> None:
     """Draws the learning curves of several runs and seeds, with mean and band."""
-    from dicore.report.curves import find_runs, group_runs, read_curve
+    from dicore.report.curves import group_runs
     from dicore.run.console import say
 
-    curves = [read_curve(run, tag=tag, axis=axis).smooth(smooth) for run in find_runs(places)]
-    groups = group_runs(curves, group)
+    groups = group_runs([each.smooth(smooth) for each in _curves(places, tag, axis)], group)
     if text:
         from dicore.report.text import knows_blocks, sparklines
 
@@ -105,6 +105,28 @@ def command(
 
     save(draw(groups, axis=axis, tag=tag, **look), out)
     say(f"{out}: {_what(groups)}", result=True)
+
+
+def _curves(places: Sequence[str], tag: str, axis: Axis) -> list[Curve]:
+    """Reads what there is; runs that have logged nothing of it are named and left out.
+
+    Raises:
+        UsageError: no run has it.
+    """
+    from dicore.report.curves import find_runs, read_curve
+
+    curves: list[Curve] = []
+    failed: list[UsageError] = []
+    for run in find_runs(places):
+        try:
+            curves.append(read_curve(run, tag=tag, axis=axis))
+        except UsageError as error:
+            failed.append(error)
+    if not curves:
+        raise failed[0]
+    for error in failed:
+        click.echo(f"warning: left out: {error.message}", err=True)
+    return curves
 
 
 def _what(groups: Sequence[Group]) -> str:

@@ -318,6 +318,20 @@ def test_curves_in_the_terminal(
     assert capsys.readouterr().out.isascii()
 
 
+def test_a_run_without_the_number_does_not_keep_the_others_from_being_shown(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    make_run(tmp_path / "a", [(0, 1.0), (5, 2.0)])
+    make_run(tmp_path / "b", [])
+    (make_run(tmp_path / "c", [(0, 1.0)]) / "log/metrics.jsonl").write_text("no json\n{}\n")
+    plot(tmp_path, "--text")
+    said = capsys.readouterr()
+    assert said.out.startswith("dqn on cartpole (1 run)\n")
+    first, second = said.err.splitlines()
+    assert first.startswith(f"warning: left out: {tmp_path / 'b'}: no 'evaluator/return_mean' in")
+    assert "no JSON object" in second
+
+
 def test_what_cannot_be_plotted(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
