@@ -124,8 +124,8 @@ def _curves(places: Sequence[str], tag: str, axis: Axis) -> list[Curve]:
             failed.append(error)
     if not curves:
         raise failed[0]
-    for error in failed:
-        click.echo(f"warning: left out: {error.message}", err=True)
+    for each in failed:
+        click.echo(f"warning: left out: {each.message}", err=True)
     return curves
 
 
