@@ -6,6 +6,7 @@ from typing import Any, ClassVar, Literal
 
 from dicore.config.declare import Section, component, frozen, option, section
 from dicore.config.sections import CollectConfig, LearnConfig, OtherConfig, PolicyConfig
+from dicore.errors import ConfigError
 
 
 @frozen(kw_only=True)
@@ -77,7 +78,7 @@ class DQNConfig(PolicyConfig):
         """Fills in the model's shapes.
 
         Raises:
-            ConfigError: the actions are not discrete.
+            ConfigError: the actions are not discrete, or the model does not take the observations.
         """
         from dicore_plugins.policies.spaces import (
             action_start,
@@ -85,8 +86,19 @@ class DQNConfig(PolicyConfig):
             observation_options,
         )
 
+        seen = observation_options(observation_space)
+        if (
+            "model.obs_parts" in seen
+            and "obs_shape" in self.model
+            and "obs_parts" not in self.model
+        ):
+            raise ConfigError(
+                f"policy.model: '{self.model.type}' takes one array of numbers; this env shows"
+                f" {observation_space}",
+                hint="flatten them: env.env_wrapper=flat_obs",
+            )
         return {
-            **observation_options(observation_space),
+            **seen,
             "model.action_shape": discrete_shape(action_space, algorithm=self.type or "dqn"),
             "action_start": action_start(action_space),
         }

@@ -11,12 +11,13 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
+from dicore.config.sections import PolicyConfig
 from dicore.data import Batch, EnvBatch
 from dicore.run.rng import stream, torch_stream
 from dicore_plugins.functional.exploration import get_epsilon_greedy_fn
@@ -34,7 +35,7 @@ from dicore_plugins.policies.dqn.config import DQNConfig
 class DQNPolicy(Policy):
     """Q-learning with a replay buffer, a target network and epsilon-greedy exploration."""
 
-    config_class = DQNConfig
+    config_class: ClassVar[type[PolicyConfig]] = DQNConfig
     _cfg: DQNConfig
 
     def _create_model(self) -> Any:
