@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 __all__ = ["command"]
 
+_NAMED = 8
+"""Groups that are told by name; of more, the picture alone tells."""
 _EPILOG = """\b
 Examples:
   dicore plot runs/cartpole_dqn_s*                  one group: mean and band over seeds
@@ -134,6 +136,8 @@ def _what(groups: Sequence[Group]) -> str:
 
     curves = [curve for group in groups for curve in group.curves]
     common = common_label(curves)
+    if len(groups) > _NAMED:
+        return f"{len(curves)} runs in {len(groups)} groups"
     told = []
     for group in groups:
         count = len(group.curves)

@@ -266,8 +266,12 @@ def _options(tree: Mapping[str, Any], path: str = "") -> dict[str, str]:
 
 
 def _differing(options: Sequence[Mapping[str, str]]) -> dict[str, str]:
-    """Returns what is not the same everywhere, and its short name; followers are left out."""
+    """Returns what is not the same everywhere, and its short name; followers are left out.
+
+    What only some runs have, because their parts or versions are others, comes last.
+    """
     paths = {path: None for each in options for path in each}
+    paths = dict.fromkeys(sorted(paths, key=lambda path: any(path not in each for each in options)))
     found: dict[tuple[str, tuple[str | None, ...]], str] = {}
     for path in paths:
         values = tuple(each.get(path) for each in options)

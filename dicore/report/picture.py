@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from collections.abc import Sequence
 from pathlib import Path
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any, Final
 
 from dicore.errors import UsageError
@@ -25,6 +26,10 @@ _COLORS: Final = (
 _BANDS: Final = {"std": "± std", "minmax": "min to max", "none": ""}
 _LONG, _MANY = 60, 6
 """Characters of a label, and number of labels, that fit into the axes."""
+_LINE, _LINE_HEIGHT = 88, 0.2
+"""Characters of a line below the axes, and the inches that it takes."""
+_STYLES = ("-", "-.", ":")
+"""Lines of the first groups, of those that have the same colours again, and so on."""
 
 
 def draw(
@@ -60,7 +65,7 @@ def draw(
         axes = figure.add_subplot()
         for index, group in enumerate(groups):
             again, color = divmod(index, len(_COLORS))
-            _draw_group(axes, group, _COLORS[color], band, "-." if again else "-")
+            _draw_group(axes, group, _COLORS[color], band, _STYLES[again % len(_STYLES)])
         _mark_goal(axes, groups, tag)
         _dress(axes, groups, axis, tag)
         _explain(figure, axes)
@@ -141,11 +146,14 @@ def _dress(axes: Axes, groups: Sequence[Group], axis: Axis, tag: str) -> None:
 def _explain(figure: Figure, axes: Axes) -> None:
     """Puts the legend where there is room for it: inside, right of the axes, or below them."""
     look: Any = {"fontsize": 9, "framealpha": 0.85, "edgecolor": "none"}
-    labels = axes.get_legend_handles_labels()[1]
+    handles, labels = axes.get_legend_handles_labels()
+    labels = ["\n".join(wrap(label, _LINE)) for label in labels]
+    height = _LINE_HEIGHT * sum(label.count("\n") + 1 for label in labels)
     if max(map(len, labels)) > _LONG:
-        figure.set_figheight(figure.get_figheight() + 0.2 * len(labels))
-        figure.legend(loc="outside lower left", **look)
+        figure.set_figheight(figure.get_figheight() + height)
+        figure.legend(handles, labels, loc="outside lower left", **look)
     elif len(labels) > _MANY:
+        figure.set_figheight(max(figure.get_figheight(), height + 0.5))
         axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), **look)
     else:
         axes.legend(**look)

@@ -113,10 +113,10 @@ def test_a_group_is_of_one_config_whatever_its_seeds_and_ends() -> None:
 
 def test_labels_say_what_differs_between_groups() -> None:
     runs = [
-        configured(learn={"lr": 0.1, "size": 1}),
-        configured(learn={"lr": 0.2, "size": 1}),
-        configured(seed=1, learn={"lr": 0.1, "size": 1}),
-        configured(learn={"lr": 0.2, "size": 1, "more": 5}),
+        configured(learn={"size": 1, "lr": 0.1}),
+        configured(learn={"size": 1, "lr": 0.2}),
+        configured(seed=1, learn={"size": 1, "lr": 0.1}),
+        configured(learn={"more": 5, "size": 1, "lr": 0.2}),
     ]
     found = {group.label: len(group.curves) for group in group_runs(runs)}
     assert found == {
@@ -279,6 +279,24 @@ def test_every_group_can_be_told_from_the_others(tmp_path: Path) -> None:
     (legend,) = figure.legends
     figure.draw_without_rendering()
     assert not legend.get_window_extent().overlaps(axes.get_window_extent())
+
+
+@pytest.mark.parametrize("name", ["n", "a_name_that_needs_more_than_a_single_line_of_a_legend" * 2])
+def test_a_legend_of_thirty_is_inside_the_picture(name: str) -> None:
+    pytest.importorskip("matplotlib")
+    from dicore.report.picture import draw
+
+    figure = draw(group_runs([configured(**{name: n, "second_option": n}) for n in range(30)]))
+    figure.draw_without_rendering()
+    (axes,) = figure.axes
+    legend = figure.legends[0] if figure.legends else axes.get_legend()
+    assert legend is not None
+    inner, outer = legend.get_window_extent(), figure.bbox
+    assert inner.x0 >= 0
+    assert inner.y0 >= 0
+    assert inner.x1 <= outer.x1
+    assert inner.y1 <= outer.y1
+    assert axes.get_window_extent().height > 200
 
 
 def test_a_summary_of_seeds_stands_for_its_runs(
