@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from dicore.cli.new import kinds, write_plugin
 from tests.doors.conftest import Street
 from tests.registry.environment import environ
 
@@ -99,3 +100,20 @@ def test_mypy(project: Path, pytestconfig: pytest.Config) -> None:
     assert check(project, "mypy", *words, "mine.py") == {
         "mine.py": wrong((project / "mine.py").read_text()),
     }
+
+
+def test_generated_packages_of_every_kind_are_typed(tmp_path: Path) -> None:
+    """With their tests, which share their names: each is checked as a module of its own package."""
+    wanted = []
+    for kind in kinds():
+        folder = write_plugin(f"my-{kind}", kind, folder=tmp_path / kind)
+        package = next(folder.glob("my_*"))
+        for test in (folder / "tests").glob("*.py"):
+            (package / f"{test.stem}_of_it.py").write_text(test.read_text())
+        wanted.append(package)
+    command = [sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(tmp_path / "cache")]
+    done = subprocess.run(
+        [*command, *map(str, wanted)], capture_output=True, text=True, timeout=300, check=False
+    )
+    assert done.returncode == 0, done.stdout
+    assert len(wanted) > 20
