@@ -109,7 +109,7 @@ class ObsNormConfig(ComponentConfig):
 
     def build(self, ctx: Any, **parts: Any) -> Any:
         """Wraps `env`."""
-        from gymnasium.wrappers import NormalizeObservation
+        from dicore_plugins.env_wrappers.wrappers import NormalizeObservation
 
         need_arrays("obs_norm", parts["env"])
         return NormalizeObservation(parts["env"], self.epsilon)

@@ -38,7 +38,7 @@ class RewardNormConfig(ComponentConfig):
 
     def build(self, ctx: Any, **parts: Any) -> Any:
         """Wraps `env`."""
-        from gymnasium.wrappers import NormalizeReward
+        from dicore_plugins.env_wrappers.wrappers import NormalizeReward
 
         return NormalizeReward(parts["env"], self.reward_discount, self.epsilon)
 

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import gymnasium
 import numpy as np
+from gymnasium import wrappers
 from gymnasium.spaces import Box, Dict
 
-__all__ = ["DelayReward", "EpisodeReturn", "MaxAndSkip", "NoopReset", "PrevActionReward"]
+__all__ = [
+    "DelayReward",
+    "EpisodeReturn",
+    "MaxAndSkip",
+    "NoopReset",
+    "NormalizeObservation",
+    "NormalizeReward",
+    "PrevActionReward",
+]
 
 Step = tuple[Any, float, bool, bool, dict[str, Any]]
 
@@ -149,6 +159,35 @@ class PrevActionReward(gymnasium.Wrapper[Any, Any, Any, Any]):
     def _shown(self, obs: Any, action: Any, reward: float) -> dict[str, Any]:
         action = np.array(action, self.action_space.dtype)
         return {"obs": obs, "prev_action": action, "prev_reward": np.array([reward], np.float32)}
+
+
+class NormalizeObservation(wrappers.NormalizeObservation[Any, Any, Any]):
+    """Gymnasium's, with statistics that a resumed run goes on from."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """Returns mean, variance and count."""
+        return _statistics(self.obs_rms)
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restores what `state_dict` returned."""
+        vars(self.obs_rms).update(state)
+
+
+class NormalizeReward(wrappers.NormalizeReward[Any, Any]):
+    """Gymnasium's, with statistics that a resumed run goes on from."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """Returns mean, variance and count, and the discounted return so far."""
+        return {**_statistics(self.return_rms), "discounted_reward": self.discounted_reward}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restores what `state_dict` returned."""
+        self.discounted_reward = state["discounted_reward"]
+        vars(self.return_rms).update({name: state[name] for name in ("mean", "var", "count")})
+
+
+def _statistics(running: Any) -> dict[str, Any]:
+    return {"mean": running.mean, "var": running.var, "count": running.count}
 
 
 def _rest(space: Any) -> Any:

@@ -15,7 +15,7 @@ from dicore.interfaces.env_manager import EnvState
 from dicore_plugins.env_managers.base.life import say_no_effect
 from dicore_plugins.env_managers.base.manager import BaseEnvManager
 
-from .toy_envs import BadReset, CountEnv, Faulty, column, manager_of, rollout
+from .toy_envs import BadReset, CountEnv, Faulty, Tired, column, manager_of, rollout
 
 GOOD: dict[str, tuple[Any, float]] = {
     "int": (3, 3.0),
@@ -312,6 +312,28 @@ def test_renew_throws_the_broken_one_away_after_a_step_too() -> None:
     assert made[0].closed == 1
     found = rollout(manager, 1)
     assert found[0][0][0][1] == 7, "the new one is stepped"
+
+
+def test_the_new_one_knows_what_the_layers_of_the_broken_one_had_seen() -> None:
+    class Broken(Tired):
+        def step(self, action: Any) -> Any:
+            result = super().step(action)
+            if self.steps == 3 and not made[1:]:
+                boom()
+            return result
+
+    made: list[Any] = []
+
+    def make() -> Any:
+        made.append(Broken(CountEnv(0, length=9)))
+        return made[-1]
+
+    options = {"restart_budget": 1, "retry_type": "renew", "retry_waiting_time": 0.0}
+    manager = BaseEnvManager([make], options)
+    manager.launch()
+    rollout(manager, 4)
+    assert len(made) == 2
+    assert made[1].steps == 4
 
 
 def test_a_constructor_that_fails_while_renewing() -> None:

@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dicore.errors import UsageError
+from dicore.errors import CheckpointCorruptError, UsageError
 from dicore.run.rng import seed_everything
 from dicore.run.seeding import episode_seed
 from dicore_plugins.env_managers.base.manager import BaseEnvManager
 from dicore_plugins.env_managers.seeds import EpisodeSeeds
 
-from .toy_envs import CountEnv, column, manager_of, rollout
+from .toy_envs import CountEnv, Tired, column, manager_of, rollout
 
 
 def seeds_of(episodes: int = 4, num: int = 2, **how: Any) -> list[list[int | None]]:
@@ -231,6 +231,52 @@ def test_an_environment_that_does_not_repeat_itself_begins_anew(
     assert not twin.brought_back
     assert "env 1 does not repeat its episode" in caplog.text
     assert len(played(twin, 3)) == 3
+
+
+def tired(*, launch: bool, **options: Any) -> Any:
+    envs = (Tired(CountEnv(0, length=4)), CountEnv(1, length=5))
+    return manager_of(*envs, launch=launch, **options)
+
+
+def rewards_of(manager: Any, steps: int) -> list[Any]:
+    return [
+        {i: (step[i][0].tolist(), step[i][1]) for i in step} for step in rollout(manager, steps)
+    ]
+
+
+@pytest.mark.parametrize("launched", [True, False])
+@pytest.mark.parametrize("before", [0, 2, 6])
+def test_layers_that_remember_more_than_an_episode_are_brought_back(
+    launched: bool, before: int
+) -> None:
+    manager = tired(launch=True, seed=1)
+    rollout(manager, before)
+    state = copy.deepcopy(manager.state_dict())
+    twin = tired(launch=launched)
+    twin.load_state_dict(state)
+    if not launched:
+        assert twin.state_dict()["layers"] == state["layers"]
+        twin.launch()
+    assert twin.brought_back
+    third = tired(launch=True)
+    third.load_state_dict(copy.deepcopy(twin.state_dict()))
+    assert rewards_of(twin, 9) == rewards_of(manager, 9) == rewards_of(third, 9)
+
+
+def test_layers_of_episodes_that_begin_anew_know_what_they_knew() -> None:
+    manager = tired(launch=True, seed=1)
+    rollout(manager, 6)
+    state = copy.deepcopy(manager.state_dict())
+    state["running"][0]["obs"] = state["running"][0]["obs"] + 1
+    twin = tired(launch=True)
+    twin.load_state_dict(state)
+    assert not twin.brought_back
+    assert twin._envs[0].env.steps == 6
+    twin = tired(launch=True, record_actions=False)
+    twin.load_state_dict({**state, "running": None})
+    assert twin._envs[0].env.steps == 6
+    with pytest.raises(CheckpointCorruptError, match="of env 0: none"):
+        pair(launch=True).load_state_dict(state)
 
 
 def test_a_state_holds_parameters_and_counters() -> None:

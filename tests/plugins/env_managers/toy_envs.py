@@ -134,6 +134,25 @@ class BadReset(CountEnv):
         return result
 
 
+class Tired(gymnasium.Wrapper[Any, Any, Any, Any]):
+    """Pays less the longer it lives, and shows it."""
+
+    def __init__(self, env: Any) -> None:
+        super().__init__(env)
+        self.steps = 0
+
+    def step(self, action: Any) -> Any:
+        self.steps += 1
+        obs, reward, *rest = self.env.step(action)
+        return obs + self.steps, reward / self.steps, *rest
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"steps": self.steps}
+
+    def load_state_dict(self, state: Any) -> None:
+        self.steps = state["steps"]
+
+
 def manager_of(*envs: Any, seed: int = 0, launch: bool = True, **options: Any) -> BaseEnvManager:
     """Returns a manager of these very environments (each is handed out once, or again)."""
     options = {"retry_waiting_time": 0.0, **options}

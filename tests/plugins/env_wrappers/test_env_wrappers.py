@@ -255,3 +255,27 @@ def test_a_training_through_wrappers(tmp_path: Any) -> None:
     )  # fmt: skip
     assert outcome.run.result.train_iter > 0
     assert outcome.run.result.best_return is not None
+
+
+@pytest.mark.parametrize("name", ["obs_norm", "reward_norm"])
+def test_statistics_of_a_run_go_on_with_it(name: str) -> None:
+    """A manager's state brings running episodes back with what the wrapper had seen before."""
+    section = compile_config({
+        "env": {"type": "cartpole", "env_wrapper": [name], "collector_env_num": 2,
+                "n_evaluator_episode": 1, "stop_value": 1.0},
+        "policy": {"type": "dqn"},
+    }).env  # fmt: skip
+
+    def told(manager: Any, steps: int) -> list[Any]:
+        manager_steps = (manager.step({0: k % 2, 1: 0}) for k in range(steps))
+        return [(s.value.obs.tolist(), s.value.reward.tolist()) for s in manager_steps]
+
+    manager, twin = (make_env_manager(section, "collector", 3) for _ in range(2))
+    manager.launch()
+    told(manager, 37)
+    twin.load_state_dict(manager.state_dict())
+    twin.launch()
+    assert twin.brought_back
+    assert told(twin, 40) == told(manager, 40)
+    manager.close()
+    twin.close()

@@ -108,6 +108,7 @@ def test_a_loaded_state_goes_on_with_other_starts() -> None:
     assert twin.should_eval(1_700)
     resumed = used_starts(twins, twin)
     assert set(resumed) == set(following)
+    assert evaluator.state_dict()["env"] == twin.state_dict()["env"]
     evaluator.close()
     twin.close()
 

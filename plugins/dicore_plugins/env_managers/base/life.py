@@ -34,6 +34,7 @@ from dicore_plugins.env_managers.base.journal import Journal
 from dicore_plugins.env_managers.base.memory import Memory, memory_of
 from dicore_plugins.env_managers.faults import all_of, data_error, reset_error
 from dicore_plugins.env_managers.fleet import Fleet
+from dicore_plugins.env_managers.layers import Layers
 from dicore_plugins.env_managers.observations import storage_of
 from dicore_plugins.env_managers.seeds import EpisodeSeeds
 
@@ -91,6 +92,8 @@ class ManagedFleet(Fleet):
         self._books = self._new_books([float("inf")] * self.env_num)
         self._memory: Memory | None = None
         self._journal: Journal | None = None
+        self._layers = Layers()
+        self._known: Sequence[Sequence[Any]] | None = None
         self._counts: tuple[list[int], list[int]] | None = None
         self._running: Sequence[Mapping[str, Any]] | None = None
         self._warned: set[str] = set()
@@ -145,6 +148,7 @@ class ManagedFleet(Fleet):
             self._check = check
             self._legal: frozenset[int] = getattr(check, "legal", frozenset())
             self._journal = Journal(self.env_num) if self._cfg.record_actions else None
+            self._layers = Layers(env.env for env in envs)
             self._steps = [env.step for env in envs]
             self._books = self._new_books([env.time_limit for env in envs])
             self._ready = self._storage.empty(self.env_num)
@@ -252,6 +256,8 @@ class ManagedFleet(Fleet):
         seed = self._seeds.next(env_id) if seed is None else seed
         params = self._params[env_id]
         books.state[env_id] = RESET
+        if self._layers:
+            self._layers.begin(env_id)
         try:
             env = self._envs[env_id] or self._renewed(env_id)
             result = env.reset(seed=seed, **params) if params else env.reset(seed=seed)
@@ -302,6 +308,7 @@ class ManagedFleet(Fleet):
         """
         made = self._env(env_id)
         self._steps[env_id] = made.step
+        self._layers.replace(env_id, made.env)
         return made
 
     def _compare(self, block: Any) -> None:
@@ -319,9 +326,13 @@ class ManagedFleet(Fleet):
         With `record_actions`, `running` tells of each running episode its seed, the actions since
         its reset (None where there were too many), its return so far and the observation that waits
         for an action, by which a deterministic environment can be brought back to where it is;
-        without, it is None.
+        without, it is None. `layers` is what the layers of each environment know that remember more
+        than an episode.
         """
-        journal, running = self._journal, self._running
+        journal, running, known = self._journal, self._running, self._known
+        layers = self._layers
+        if layers and not self._closed:
+            known = [layers.now(i) for i in self._id_list]
         if journal is not None and not self._closed:
             running = [
                 {
@@ -329,6 +340,7 @@ class ManagedFleet(Fleet):
                     "actions": journal.actions(i) if self._books.state[i] is RUN else None,
                     "return": float(self._books.total[i]),
                     "obs": tree_row(self._ready, i),
+                    **({"layers": layers.begun(i)} if layers else {}),
                 }
                 for i in self._id_list
             ]
@@ -340,6 +352,7 @@ class ManagedFleet(Fleet):
             "restarts": list(restarts),
             "params": [dict(params) for params in self._params],
             "running": running,
+            **({} if known is None else {"layers": known}),
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -352,12 +365,16 @@ class ManagedFleet(Fleet):
         self._params = [dict(params) for params in state["params"]]
         self._counts = list(state["finished"]), list(state["restarts"])
         self.brought_back, self._running = False, state["running"]
+        self._known = state.get("layers")
         if not self._closed:
             self._go_on()
 
     def _go_on(self) -> None:
         """Brings back what ran when the state was taken that was loaded; else begins anew."""
         running, self._running = self._running, None
+        known, self._known = self._known, None
+        for env_id, states in enumerate(known or ()):
+            self._layers.load(env_id, states)
         if running is None:
             self.reset()
         else:
@@ -374,6 +391,8 @@ class ManagedFleet(Fleet):
         if actions is None:
             self._begin(env_id, ready)
             return False
+        known = self._layers.now(env_id)
+        self._layers.load(env_id, episode.get("layers", known))
         self._begin(env_id, ready, int(episode["seed"]))
         step, obs, over = self._steps[env_id], None, False
         try:
@@ -387,6 +406,7 @@ class ManagedFleet(Fleet):
             self._storage.write(ready, env_id, obs)
         if over or not _same(tree_row(ready, env_id), episode["obs"]):
             _LOG.warning("env %d does not repeat its episode; it begins a new one", env_id)
+            self._layers.load(env_id, known)
             self._begin(env_id, ready)
             return False
         self._books.resume(env_id, len(actions), float(episode["return"]))

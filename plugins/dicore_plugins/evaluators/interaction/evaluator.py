@@ -77,8 +77,7 @@ class InteractionEvaluator:
         """Uses `env` from now on, or resets the present environments."""
         if env is not None:
             self._env = env
-        state = getattr(self._env, "state_dict", None)
-        self._starts = None if state is None else {**state(), "running": None}
+        self._starts = self._between() if hasattr(self._env, "state_dict") else None
         if self._env.closed:
             self._env.launch()
         else:
@@ -247,8 +246,14 @@ class InteractionEvaluator:
             "in_a_row": self._in_a_row,
             "best_return": self.best_return,
             "measured": self._measured,
-            "env": {**self._env.state_dict(), "running": None},
+            "env": self._between(),
         }
+
+    def _between(self) -> dict[str, Any]:
+        """Returns the environments' state without episodes, which each evaluation begins anew."""
+        state = self._env.state_dict()
+        finished = {"finished": [0] * len(state["finished"])} if "finished" in state else {}
+        return {**state, **finished, "running": None}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restores what `state_dict` returned."""
