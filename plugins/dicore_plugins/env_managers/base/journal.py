@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from itertools import islice
 from typing import Any
 
+import numpy as np
+
 __all__ = ["Journal"]
 
 
@@ -40,10 +42,19 @@ class Journal:
         self.steps.append((env_ids, actions))
         self.count += 1
 
-    def actions(self, env_id: int) -> list[Any] | None:
-        """Returns the actions of an environment's running episode, None where they are lost."""
+    def actions(self, env_id: int) -> Sequence[Any] | None:
+        """Returns the actions of an environment's running episode, None where they are lost.
+
+        Arrays and numbers of one form become one array, which is kept and saved as such.
+        """
         first = self._began[env_id] - (self.count - len(self.steps))
         if first < 0:
             return None
         steps = islice(self.steps, first, None)
-        return [actions[ids.index(env_id)] for ids, actions in steps if env_id in ids]
+        found = [actions[ids.index(env_id)] for ids, actions in steps if env_id in ids]
+        forms = {(each.dtype, each.shape) for each in found if isinstance(each, _ARRAYS)}
+        alike = len(forms) == 1 and all(isinstance(each, _ARRAYS) for each in found)
+        return np.stack(found) if alike else found
+
+
+_ARRAYS = (np.ndarray, np.generic)
