@@ -7,6 +7,7 @@ It is asked for what else there is: zip files, eggs and finders of others.
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
@@ -21,6 +22,7 @@ FIRST_PARTY = frozenset({"dicore", "dicore-plugins", "dicore-contrib-envs"})
 
 
 _ENDINGS: Final = (".dist-info", ".egg-info")
+_DIGITS: Final = re.compile(r"([0-9]+)")
 
 
 class Line(NamedTuple):
@@ -121,14 +123,19 @@ class Dist:
         return found, fault
 
     def read(self, file: str) -> str:
-        """Returns the text of a metadata file; "" if there is none or it cannot be read."""
+        """Returns the text of a metadata file; "" if there is none or it cannot be read.
+
+        Args:
+            file: Its name; "" for the whole of an old `.egg-info` that is a single file.
+        """
         if self._source is not None and not self.place:
             return self._source.read_text(file) or ""
         try:
+            path = f"{self.place}/{file}" if file else self.place
             # A plain open: `Distribution.read_text` costs three times as much per file.
-            with open(f"{self.place}/{file}", encoding="utf-8", errors="replace") as stream:  # noqa: PTH123
+            with open(path, encoding="utf-8", errors="replace") as stream:  # noqa: PTH123
                 return stream.read()
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return ""
         except OSError as error:
             self._unread[file] = error.strerror or type(error).__name__
@@ -137,7 +144,7 @@ class Dist:
     @cached_property
     def _headers(self) -> dict[str, list[str]]:
         headers: dict[str, list[str]] = {}
-        text = self.read("METADATA") or self.read("PKG-INFO")
+        text = self.read("METADATA") or self.read("PKG-INFO") or self.read("")
         for line in text.partition("\n\n")[0].splitlines():
             if line[:1].isspace():
                 continue  # the rest of a folded header, which none of those read here is
@@ -172,7 +179,8 @@ def everywhere() -> Iterator[Dist]:
             continue
         if getattr(finder, "__module__", "") == "_frozen_importlib_external":
             for folder in dict.fromkeys(sys.path):
-                yield from _in_folder(folder or ".")
+                if isinstance(folder, str):  # Python imports from nothing else
+                    yield from _in_folder(folder or ".")
         else:
             yield from _of_finder(finder)
 
@@ -188,10 +196,20 @@ def _in_folder(folder: str) -> Iterator[Dist]:
     if names is None or folder.lower().endswith(".egg"):
         yield from _of_finder(sys.modules["_frozen_importlib_external"].PathFinder, [folder])
         return
-    # Sorted, since folders are read in no order; the later version of a leftover counts.
-    for name in sorted(names, reverse=True):
-        if name.lower().endswith(_ENDINGS):
-            yield Dist(f"{folder}/{name}")
+    ours = [name for name in names if name.lower().endswith(_ENDINGS) and not _is_leftover(name)]
+    # Sorted, since folders are read in no order; of two versions the later one counts.
+    for name in sorted(ours, key=_by_number, reverse=True):
+        yield Dist(f"{folder}/{name}")
+
+
+def _is_leftover(name: str) -> bool:
+    """Says whether pip has renamed a folder that it could not delete."""
+    return name.startswith("~")
+
+
+def _by_number(name: str) -> list[str | int]:
+    """Sorts 0.9 before 0.10."""
+    return [int(part) if part.isdecimal() else part for part in _DIGITS.split(name)]
 
 
 def _of_finder(finder: Any, path: list[str] | None = None) -> Iterator[Dist]:

@@ -86,7 +86,10 @@ class Registry:
         """What the `pyproject.toml` of the working directory says."""
         if self._folder is None and self._given is not None:
             return Project()
-        return Project.read(self._folder or os.getcwd())  # noqa: PTH109 - pathlib is slow here
+        try:
+            return Project.read(self._folder or os.getcwd())  # noqa: PTH109 - pathlib is slow here
+        except OSError:  # the working directory has been deleted
+            return Project()
 
     @cached_property
     def switches(self) -> Switches:

@@ -77,12 +77,29 @@ def test_a_finder_of_somebody_else(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 def test_of_two_in_one_folder_the_later_version_counts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for version in ("1.0", "1.1"):
+    for version in ("1.9", "1.10"):
         info = tmp_path / f"twice_rl-{version}.dist-info"
         info.mkdir()
         (info / "METADATA").write_text(f"Name: twice-rl\nVersion: {version}\n")
     monkeypatch.syspath_prepend(str(tmp_path))
-    assert installed()["twice-rl"].version == "1.1"
+    assert installed()["twice-rl"].version == "1.10"
+
+
+def test_what_pip_could_not_delete_does_not_count(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    info = tmp_path / "~cme_rl-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Name: acme-rl\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(ENTRY.format(name="left"))
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert "acme-rl" not in installed()
+    assert all(entry.name != "left" for entry in Registry().entries("policy"))
+
+
+def test_what_is_no_text_on_the_path_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "path", [Path("/nonesuch"), *sys.path])
+    assert "dicore" in installed()
 
 
 def test_an_egg_info_is_a_distribution(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -93,6 +110,13 @@ def test_an_egg_info_is_a_distribution(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.syspath_prepend(str(tmp_path))
     found = installed()["old-rl"]
     assert (found.version, [line.name for line in found.lines]) == ("0.3", ["old"])
+
+
+def test_an_egg_info_may_be_a_single_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "older_rl-0.2.egg-info").write_text("Name: older.rl\nVersion: 0.2\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    found = installed()["older-rl"]
+    assert (found.version, found.lines, found.fault) == ("0.2", [], "")
 
 
 @pytest.mark.parametrize("text", ["[]", '{"dir_info": []}', '{"vcs_info": "x"}', "{", "null"])

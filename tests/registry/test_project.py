@@ -313,3 +313,13 @@ class TestMetadata:
     def test_a_conflict_names_both(self, two: World) -> None:
         with pytest.raises(PluginConflictError, match="'acme-rl/sac', 'other-rl/sac'"):
             two.registry().find("policy", "sac")
+
+
+def test_in_a_folder_that_was_deleted_there_is_no_project(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    assert Registry().project == Project()
