@@ -44,18 +44,21 @@ def command(
 ) -> None:
     """Lists what is installed, whether it can be used, and who brings it."""
     registry = dicore_registry.default()
+    pattern = None if match is None else _pattern(match)
     with contextlib.redirect_stdout(sys.stderr):  # what a file of the project prints is no answer
         entries = _entries(registry, kind)
+        if dist is not None:
+            dist = known_dist(registry, dist)
+    if dist is not None:
+        entries = [entry for entry in entries if entry.dist == dist]
+    if pattern is not None:
+        entries = [entry for entry in entries if _matches(pattern, entry)]
     if load:
         entries = _loaded(entries)
     if status in (None, "deprecated", "ok", "conflict", "shadowed"):
         entries = [registry.judged(entry) for entry in entries]
     if status is not None:
         entries = [entry for entry in entries if entry.status == status]
-    if dist is not None:
-        entries = [entry for entry in entries if entry.dist == known_dist(registry, dist)]
-    if match is not None:
-        entries = [entry for entry in entries if _matches(_pattern(match), entry)]
     rows = [(entry, registry.summary(entry)) for entry in entries]
     if as_json:
         _write_json(rows)

@@ -38,8 +38,9 @@ _SECRET = re.compile(
     r"(?:key|tokens?|passwords?|passwd|pwd|passphrase|secrets?|credentials?)",
     re.IGNORECASE,
 )
-_QUOTED = re.compile(r"""([\w.-]+)(["']?\s*[:=]\s*)("[^"]+"|'[^']+')""")
-_BARE = re.compile(r"""([\w.-]+)(["']?\s*[:=]\s*)("[^"]+"|'[^']+'|[^\s,}\]#]+)""")
+_NAME = r"""(?<![\w.-])([\w.-]++)(["']?\s*[:=]\s*)"""  # never from within a word: that is quadratic
+_QUOTED = re.compile(_NAME + r"""("[^"]+"|'[^']+')""")
+_BARE = re.compile(_NAME + r"""("[^"]+"|'[^']+'|[^\s,}\]#]+)""")
 _SETTINGS = re.compile(r"\.(ya?ml|toml|json|ini|cfg|conf|env|properties)(\.\w+)?$|/\.env$")
 
 

@@ -84,7 +84,8 @@ def chatter(level: Level, label: str = "") -> Iterator[None]:
     """
     global _label, _level
     before, (_level, _label) = (_level, _label), (level, label)
-    levels = {each: each.level for each in map(logging.getLogger, _packages())}
+    loggers = [logging.getLogger(name) for name in (_packages() if level != "normal" else ())]
+    levels = {each: each.level for each in loggers}
     handler = logging.StreamHandler()
     handler.setFormatter(logging.Formatter("%(levelname)-7s %(name)s: %(message)s"))
     root = logging.getLogger()
@@ -93,15 +94,15 @@ def chatter(level: Level, label: str = "") -> Iterator[None]:
             warnings.simplefilter("ignore")
         if level == "verbose":
             root.addHandler(handler)
-        for each in levels if level != "normal" else ():
+        for each in loggers:
             each.setLevel(logging.DEBUG if level == "verbose" else logging.ERROR)
         try:
             yield
         finally:
             _level, _label = before
             root.removeHandler(handler)
-            for each, number in levels.items():
-                each.setLevel(number)
+            for each, level_before in levels.items():
+                each.setLevel(level_before)
 
 
 def _packages() -> set[str]:

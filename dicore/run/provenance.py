@@ -44,7 +44,7 @@ def changed_code(folder: Path) -> str | None:
     if done.returncode != 0:
         return None
     text = done.stdout.decode("utf-8", "replace")
-    rest = len(text) - _LONGEST
-    if rest > 0:
-        text = f"{text[:_LONGEST]}\n({rest} more characters)\n"
+    if len(text) > _LONGEST:
+        whole = text[:_LONGEST].rpartition("\n")[0]  # half a line might hold half a secret
+        text = f"{whole}\n({len(text) - len(whole)} more characters)\n"
     return redact_diff(text)

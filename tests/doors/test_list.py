@@ -122,6 +122,10 @@ def test_conflicts_and_switches_show(foreign: World) -> None:
             ["--dist", "acme-lr"],
             "--dist: no installed package 'acme-lr' brings components; did you mean 'acme-rl'?",
         ),
+        (  # also where nothing is left to look at
+            ["--status", "shadowed", "--dist", "acme-lr"],
+            "--dist: no installed package 'acme-lr' brings components; did you mean 'acme-rl'?",
+        ),
         (
             ["--match", "("],
             "--match: '(' is no regular expression: "

@@ -69,6 +69,22 @@ def test_a_patch_is_cut_and_holds_no_secret(
     assert (changed_code(repository) or "").endswith(" more characters)\n")
 
 
+def test_no_half_of_a_secret_is_left_where_a_patch_is_cut(
+    repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (repository / "code.py").write_text("x = 2\ntoken = 'hush hush hush hush hush hush'\n")
+    whole = changed_code(repository) or ""
+    assert "+token = <redacted>" in whole
+    monkeypatch.setattr("dicore.run.provenance._LONGEST", whole.index("+token") + 15)
+    assert "hush" not in (changed_code(repository) or "")
+
+
+def test_a_line_that_is_one_long_word_takes_no_time(repository: Path) -> None:
+    """Data under version control has such lines; quadratic, this one would take minutes."""
+    (repository / "code.py").write_text("a" * 500_000 + "\n")
+    assert len(changed_code(repository) or "") > 500_000
+
+
 def test_the_record_holds_revision_state_and_a_command_line_without_secrets(
     repository: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
