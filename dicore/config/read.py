@@ -32,6 +32,7 @@ from dicore.config.panel import gen_params, knobs, refer
 from dicore.config.python_lines import python_lines
 from dicore.config.text_lines import PositionError, json_lines, toml_lines, yaml_lines
 from dicore.errors import ConfigError
+from dicore_registry.explain import brief
 
 __all__ = ["ConfigFile", "is_config", "is_record", "read_config", "read_file"]
 
@@ -129,14 +130,21 @@ def is_config(path: str | PathLike[str]) -> bool:
 
 
 def _module_file(path: str | PathLike[str]) -> Path | None:
-    """Returns the file of a module (`package.module`); its package is imported to find it."""
+    """Returns the file of a module (`package.module`); its package is imported to find it.
+
+    Raises:
+        ConfigError: there is such a package, and importing it fails.
+    """
     name = str(path)
     if _MODULE.fullmatch(name) is None or Path(name).suffix.lower() in (".py", *_READERS):
         return None
     try:
         spec = importlib.util.find_spec(name)
-    except Exception:  # a package that cannot be imported has no module to read
-        return None
+    except (Exception, SystemExit) as error:
+        missing = error.name if isinstance(error, ModuleNotFoundError) else None
+        if missing and f"{name}.".startswith(f"{missing}."):
+            return None
+        raise ConfigError(f"{name}: its package failed to import: {brief(error)}") from error
     origin = spec.origin if spec is not None else None
     return Path(origin) if origin is not None and origin.endswith(".py") else None
 

@@ -79,6 +79,28 @@ def test_a_module_is_read_by_its_name(
             read_config(name)
 
 
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            "import no_such_module_here",
+            "ModuleNotFoundError: No module named 'no_such_module_here'",
+        ),
+        ("raise SystemExit(3)", "SystemExit: 3"),
+    ],
+)
+def test_a_module_whose_package_fails_says_why(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, said: str
+) -> None:
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "failing_pkg").mkdir()
+    (tmp_path / "failing_pkg/__init__.py").write_text(text)
+    for look in (is_config, read_config):
+        with pytest.raises(ConfigError, match=f"^failing_pkg.conf: .*{said}$"):
+            look("failing_pkg.conf")
+    assert not is_config("no_such_package_here.conf")
+
+
 def test_an_error_in_what_a_file_imports_points_to_the_import(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
