@@ -48,6 +48,16 @@ def test_a_value_beyond_the_space_is_an_error(obs: list[list[int]], told: str) -
         encoder.by_numpy(np.array(obs))
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.uint8, np.int16, np.uint64])
+def test_categories_may_come_as_any_numbers(dtype: Any) -> None:
+    """A wrapper may have made floats of them."""
+    encoder, obs = OneHot([3, 2], [1, 0]), np.array([[2, 1]], dtype)
+    wanted = [[0.0, 1.0, 0.0, 0.0, 1.0]]
+    assert encoder.by_numpy(obs).tolist() == wanted
+    if dtype is not np.uint64:
+        assert encoder(torch.from_numpy(obs)).tolist() == wanted
+
+
 def test_as_many_starts_as_sizes() -> None:
     with pytest.raises(ConfigError, match="obs_parts"):
         OneHot([3, 2], [0])

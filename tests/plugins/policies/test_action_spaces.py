@@ -11,6 +11,7 @@ from gymnasium import spaces
 
 from dicore.config.bind import bind
 from dicore.config.compile import compile_config
+from dicore.data import Batch
 from dicore.errors import ConfigError
 from dicore.run.rng import seed_everything
 from dicore_plugins.buffers import NaiveReplayBuffer
@@ -80,6 +81,15 @@ def test_the_best_action_is_learned(space: gym.Space[Any], best: Any) -> None:
     assert chosen.tolist() == [best] * 4
     assert np.array_equal(single_env_forward(policy.eval_mode)(ready[0]), best)
     collector.close()
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.int32, np.int64])
+def test_actions_of_any_width_are_counted_from_the_least(dtype: Any) -> None:
+    policy = policy_of(spaces.Discrete(3, start=5))
+    obs = np.zeros((4, 2), np.float32)
+    rows = {"obs": obs, "next_obs": obs, "action": np.array([5, 6, 7, 5], dtype)}
+    rows |= {"reward": np.ones(4, np.float32), "done": np.ones(4, np.float32)}
+    assert policy.learn_mode.forward(Batch(rows))["priority"].shape == (4,)
 
 
 @pytest.mark.parametrize(

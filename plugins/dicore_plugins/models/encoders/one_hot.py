@@ -64,7 +64,7 @@ class OneHot(nn.Module):
 
     def _number(self, obs: Any) -> npt.NDArray[np.int64]:
         """Counts each value from its least: int64 [B, C]."""
-        number = np.asarray(obs).reshape(len(obs), -1) - self._least
+        number = np.asarray(obs, np.int64).reshape(len(obs), -1) - self._least
         outside = number.view(np.uint64) >= self._sizes  # what is negative is large, unsigned
         if outside.any():
             row, place = map(int, np.argwhere(outside)[0])

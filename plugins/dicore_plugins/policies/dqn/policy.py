@@ -119,9 +119,10 @@ class DQNPolicy(Policy):
 
     def _number(self, action: torch.Tensor) -> torch.Tensor:
         """Counts actions [B] or [B, H] from the least, as int64."""
+        number = action.long()
         if self._least is None:
-            return action.long()
-        return action - torch.from_numpy(self._least).to(action.device)
+            return number
+        return number - torch.from_numpy(self._least).to(action.device)
 
     def _update_target(self) -> None:
         learn = self._cfg.learn
