@@ -163,6 +163,10 @@ def test_a_hook_is_its_name_its_priority_and_its_position() -> None:
         with pytest.raises(OSError, match="full") as raised:
             call()
         assert raised.value.__notes__ == ["raised in learner hook 'h' (after_iter)"]
+    del hook.name  # its error is told all the same
+    with pytest.raises(OSError, match="full") as raised:
+        engine.train([])
+    assert raised.value.__notes__ == ["raised in learner hook 'Failing' (after_iter)"]
 
 
 def test_state_goes_round() -> None:

@@ -37,6 +37,7 @@ NUMBERS = {
     "tensor": torch.tensor(2.0),
     "tensor_1d": torch.tensor([1.0, 3.0]),
     "half": torch.tensor(2.0, dtype=torch.float16),
+    "brain": torch.tensor(2.0, dtype=torch.bfloat16),
     "long": torch.tensor([1, 3]),
 }
 
@@ -101,3 +102,8 @@ def test_both_forms_reach_the_logs() -> None:
     when = {"env_step": 9, "train_iter": 2}
     scalars = {"learner/total_loss": 1.0, "learner/norm/head": 2.0}
     assert told == [(scalars, when), ("learner/q", [3.0, 4.0], when)]
+
+
+def test_scalars_that_are_no_dict_are_named() -> None:
+    with pytest.raises(SchemaError, match=r"'\[scalars\]q' is a float, not a dict of numbers"):
+        LogBuffer().add({"[scalars]q": 1.0})

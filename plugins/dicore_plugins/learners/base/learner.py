@@ -232,7 +232,8 @@ class BaseLearner:
             try:
                 hook(self)
             except Exception as error:
-                error.add_note(f"raised in learner hook '{hook.name}' ({position})")
+                name = getattr(hook, "name", type(hook).__name__)
+                error.add_note(f"raised in learner hook '{name}' ({position})")
                 raise
 
     @property

@@ -35,7 +35,11 @@ class LogBuffer:
         self._results: list[Mapping[str, Any]] = []
 
     def add(self, result: Mapping[str, Any]) -> None:
-        """Takes the results of one update; nothing is fetched from a device."""
+        """Takes the results of one update; nothing is fetched from a device.
+
+        Raises:
+            SchemaError: what is named `[scalars]x` is no dict.
+        """
         kept = {key: result[key] for key in self.names if key in result}
         for key in result:
             if key.startswith("["):
@@ -48,6 +52,11 @@ class LogBuffer:
         kept.pop(key, None)
         if key.startswith("[scalars]"):
             name = key.removeprefix("[scalars]")
+            if not isinstance(value, Mapping):
+                raise SchemaError(
+                    f"'{key}' is a {type(value).__name__}, not a dict of numbers",
+                    hint=f"call a single number '{name}', and name it in monitor_vars",
+                )
             kept |= {f"{name}/{each}": number for each, number in value.items()}
         elif key.startswith("[histogram]"):
             self.histograms[key.removeprefix("[histogram]")] = value
@@ -124,8 +133,8 @@ def _fetched(tensors: list[torch.Tensor]) -> npt.NDArray[np.float64]:
     first = tensors[0]
     if any(each.shape != first.shape or each.device != first.device for each in tensors):
         tensors = [each.float().mean().cpu() for each in tensors]
-    stacked = torch.stack(tensors).detach().cpu().numpy()
-    return stacked.reshape(len(tensors), -1).mean(1, dtype=np.float64)
+    stacked = torch.stack(tensors).detach().cpu().double().numpy()  # numpy knows no bfloat16
+    return stacked.reshape(len(tensors), -1).mean(1)
 
 
 def _mean(name: str, value: Any) -> float:
