@@ -8,7 +8,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Mapping
 from datetime import datetime
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -34,7 +33,7 @@ class LogHub:
         self._metrics: MetricsFile | None = MetricsFile(target.folder / "metrics.jsonl")
         self._loggers: list[ILogger] = []
         self._warned: set[str] = set()
-        self._texts = True
+        self._texts: dict[str, Any] | None = {}
         for each in loggers:
             self.add(each)
 
@@ -77,11 +76,11 @@ class LogHub:
 
     def log_text(self, text: str, *, channel: str = "run") -> None:
         """Takes a text; it is appended to `log/<channel>/<channel>.txt` with the time."""
-        if self._texts:
+        if self._texts is not None:
             try:
-                _append(self.target.folder / channel / f"{channel}.txt", text)
+                self._append(self._texts, channel, text)
             except OSError as error:
-                self._texts = False
+                self._close_texts()
                 _log.warning("texts are not written any more: %s", error)
         for each in tuple(self._loggers):
             self._call(each, "log_text", text, channel=channel)
@@ -105,8 +104,22 @@ class LogHub:
         for each in tuple(self._loggers):
             self._call(each, "close")
         self._loggers.clear()
+        self._close_texts()
         if self._metrics is not None:
             self._metrics.close()
+
+    def _append(self, texts: dict[str, Any], channel: str, text: str) -> None:
+        if channel not in texts:
+            file = self.target.folder / channel / f"{channel}.txt"
+            file.parent.mkdir(parents=True, exist_ok=True)
+            texts[channel] = file.open("ab", buffering=0)
+        line = f"[{datetime.now():%Y-%m-%d %H:%M:%S}] {text.rstrip()}\n"
+        texts[channel].write(line.encode("utf-8", "replace"))
+
+    def _close_texts(self) -> None:
+        for file in (self._texts or {}).values():
+            file.close()
+        self._texts = None
 
     def _call(self, logger: ILogger, method: str, *args: Any, **kwargs: Any) -> None:
         try:  # whatever a logger does, training goes on
@@ -133,9 +146,3 @@ class LogHub:
         if tag not in self._warned:
             self._warned.add(tag)
             _log.warning("'%s' is not logged: %s", tag, reason)
-
-
-def _append(file: Path, text: str) -> None:
-    file.parent.mkdir(parents=True, exist_ok=True)
-    with file.open("a", encoding="utf-8", errors="replace") as stream:
-        stream.write(f"[{datetime.now():%Y-%m-%d %H:%M:%S}] {text.rstrip()}\n")

@@ -172,7 +172,8 @@ def test_a_disk_that_fills_ends_the_training_with_4(tmp_path: Path) -> None:
     tag = "run/failed_saves"
     told = map(json.loads, (tmp_path / "x/log/metrics.jsonl").read_text().splitlines())
     assert [line[tag] for line in told if tag in line] == [1, 2, 3]
-    dicore("train", "--resume", "x", "--max-env-step", "2000", cwd=tmp_path)
+    more = record["result"]["env_step"] + 200
+    dicore("train", "--resume", "x", "--max-env-step", str(more), cwd=tmp_path)
     assert read(tmp_path / "x/run.json")["status"] == "done"
 
 

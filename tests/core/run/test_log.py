@@ -179,6 +179,7 @@ def test_texts_have_a_file_for_each_part(tmp_path: Path) -> None:
     hub.log_text("first\n", channel="learner")
     hub.log_text("second é\ud800", channel="learner")
     hub.log_text("alone")
+    hub.close()
     assert [line[22:] for line in (tmp_path / "learner/learner.txt").read_text().splitlines()] == [
         "first",
         "second é?",
