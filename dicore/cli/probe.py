@@ -144,7 +144,9 @@ def _main() -> None:
     import dicore.config  # its own import is nobody's fault
 
     assert isinstance(dicore.config, ModuleType)
-    out, sys.stdout = sys.stdout, sys.stderr  # what a module prints is no answer
+    sys.stdout = sys.stderr
+    out = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)  # what a module prints, or writes by itself, is no answer
     for target in order["targets"]:
         outcome = _import(target)
         facts = {name: getattr(outcome, name) for name in Outcome.__slots__}
