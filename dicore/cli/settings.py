@@ -26,7 +26,6 @@ __all__ = [
     "flat",
     "in_words",
     "origin_of",
-    "settings_of",
 ]
 
 
@@ -47,13 +46,6 @@ class Settings:
     recorded: bool = False
 
 
-def settings_of(compiled: Compiled) -> Settings:
-    """Returns what a compiled config holds."""
-    from dicore.config.secrets import saved_tree
-
-    return Settings(saved_tree(compiled), compiled.origin, compiled.components)
-
-
 def find_settings(word: str | None, request: TrainRequest) -> Settings:
     """Returns the config that a word of the command line stands for.
 
@@ -68,9 +60,15 @@ def find_settings(word: str | None, request: TrainRequest) -> Settings:
         UsageError: there is nothing of that name.
         ConfigError: everything that is wrong.
     """
-    said = (request.overrides, request.env, request.policy, request.seed, request.cpanel)
-    record = _record(word) if word is not None and not any(said) and request.seed is None else None
-    return record or settings_of(compiled_of(word, request))
+    said = any((request.overrides, request.env, request.policy, request.cpanel))
+    alone = not said and request.seed is None
+    record = _record(word) if word is not None and alone else None
+    if record is not None:
+        return record
+    from dicore.config.secrets import saved_tree
+
+    compiled = compiled_of(word, request)
+    return Settings(saved_tree(compiled), compiled.origin, compiled.components)
 
 
 def compiled_of(

@@ -10,7 +10,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Literal
 
-__all__ = ["Level", "chatter", "is_quiet", "is_terminal", "number", "own_process", "say"]
+__all__ = [
+    "Level",
+    "chatter",
+    "is_quiet",
+    "is_shared",
+    "is_terminal",
+    "number",
+    "own_process",
+    "say",
+]
 
 Level = Literal["quiet", "normal", "verbose"]
 

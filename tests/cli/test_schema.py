@@ -12,7 +12,11 @@ import pytest
 from dicore.cli import main
 from dicore.cli.schema import schema
 from dicore.config import compile_config, to_dict
-from dicore_registry import Registry, default
+from dicore_registry import default
+from tests.core.plugins.test_manager import world
+from tests.registry.world import World
+
+__all__ = ["world"]
 
 CONFIG: dict[str, Any] = {
     "env": {"type": "cartpole", "stop_value": 475.0},
@@ -97,14 +101,15 @@ def test_editors_get_meaning_and_default(validator: Any) -> None:
     assert validator.schema["properties"]["seed"]["default"] == 0
 
 
-def test_what_cannot_be_loaded_is_known_by_name() -> None:
-    registry = Registry()
-    unavailable = [e for e in registry.entries() if e.status == "unavailable"]
-    written = schema(registry)
-    for entry in unavailable:
-        if f"kind.{entry.kind}" in written["$defs"]:
-            names = written["$defs"][f"kind.{entry.kind}"]["anyOf"][0]["anyOf"][0]["enum"]
-            assert entry.name in names
+def test_what_cannot_be_loaded_is_known_by_name(world: World) -> None:
+    groups = {"dicore.buffer": {"far": "far_rl:Far [remote]", "broken": "no_such_module:Part"}}
+    world.add("far-rl", groups, extras={"remote": ["no-such-dist"]})
+    registry = world.registry()
+    assert registry.entries("buffer")[1].status == "unavailable"
+    written = schema(registry)["$defs"]
+    assert {"far", "broken", "naive"} <= set(written["kind.buffer"]["anyOf"][0]["anyOf"][0]["enum"])
+    assert "buffer.dicore-plugins.naive" in written
+    assert not {"buffer.far-rl.far", "buffer.far-rl.broken"} & set(written)
 
 
 def test_the_command_writes_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
