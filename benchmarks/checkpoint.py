@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from benchmarks.measure import ROUNDS, emit
+from benchmarks.measure import ROUNDS, at_most, emit
 from dicore.data import Batch
 from dicore.run.launch import launch
 from dicore.run.log import LogHub
