@@ -122,7 +122,7 @@ def _codes() -> str:
         2: "A mistake in what was asked, told in a few lines. Nothing was written.",
         3: "A package cannot be used: broken, in conflict, for another dicore, without an extra.",
         4: "A checkpoint cannot be read or written.",
-        75: "A cluster wants the machine (SIGUSR1, SIGUSR2). The training has been saved; resume it.",
+        75: "A cluster wants the machine (SIGUSR1, SIGUSR2). The training is saved; resume it.",
         129: "The terminal of a training was closed; it has been saved.",
         130: "Ctrl-C ended a training; it has been saved. A second Ctrl-C stops at once.",
         143: "SIGTERM did.",

@@ -12,17 +12,12 @@ import pytest
 
 import dicore
 from dicore.plugins import specs
-from docs.generate import pages
 from docs.generate.ask import components, kinds
+from tests.docs.generated import generated
 
 ROOT = Path(__file__).parents[2]
 HOOKS = [name for name in vars(specs) if name.startswith("dicore_")]
 Facts = Mapping[str, Any]
-
-
-@cache
-def generated() -> dict[str, str]:
-    return pages()
 
 
 @cache

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from markdown_it import MarkdownIt
 
-from docs.generate import pages
+from tests.docs.generated import generated
 
 ROOT = Path(__file__).parents[2]
 WRITTEN = sorted(
@@ -30,14 +30,14 @@ def links_of(text: str) -> Iterator[str]:
 
 def broken(path: Path, text: str, root: Path = ROOT) -> list[str]:
     """Returns the links of a page whose file is neither there nor generated."""
-    generated = {f"docs/generated/{name}" for name in pages()}
+    made = {f"docs/generated/{name}" for name in generated()}
     bad = []
     for target in links_of(text):
         if re.match(r"\w+:|#", target):
             continue
         file = (root / path.parent / target.partition("#")[0]).resolve()
         known = file.is_relative_to(root.resolve()) and str(file.relative_to(root.resolve()))
-        if not file.exists() and known not in generated:
+        if not file.exists() and known not in made:
             bad.append(target)
     return bad
 
@@ -47,10 +47,10 @@ def test_the_links_of_a_page_lead_somewhere(path: Path) -> None:
     assert broken(path, (ROOT / path).read_text(encoding="utf-8")) == []
 
 
-@pytest.mark.parametrize("name", [name for name in pages() if not name.startswith("parts/")])
+@pytest.mark.parametrize("name", [name for name in generated() if not name.startswith("parts/")])
 def test_the_links_of_a_generated_page_lead_somewhere(name: str) -> None:
     path = Path("docs/generated") / name
-    text = pages()[name].replace("](#", "](http:#")
+    text = generated()[name].replace("](#", "](http:#")
     assert broken(path, text) == []
 
 
