@@ -274,18 +274,23 @@ def test_a_terminal_that_is_closed_does_not_spoil_the_training(
     words = [*TINY, "--max-env-step", "1000000" if code else "3000", "pipeline.logger=[console]"]
     child, terminal = pty.fork()
     if child == 0:
-        signal.signal(signal.SIGHUP, signal.SIG_IGN if nohup else signal.SIG_DFL)
-        os.chdir(tmp_path)
-        os.execve(DICORE[0], [*DICORE, *words, "--exp-name", "x"], environ())
+        try:
+            signal.signal(signal.SIGHUP, signal.SIG_IGN if nohup else signal.SIG_DFL)
+            os.chdir(tmp_path)
+            os.execve(DICORE[0], [*DICORE, *words, "--exp-name", "x"], environ())
+        finally:
+            os._exit(127)  # never the tests a second time
     try:
         seen = b""
         while b"env steps" not in seen:
             seen += os.read(terminal, 4096)
-        os.close(terminal)
-        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == code
     except BaseException:
         os.kill(child, signal.SIGKILL)
         raise
+    finally:
+        os.close(terminal)
+        status = os.waitpid(child, 0)[1]
+    assert os.waitstatus_to_exitcode(status) == code
     record = read(tmp_path / "x/run.json")
     assert record["status"] == ("interrupted" if code else "done")
     assert (tmp_path / "x/ckpt/final").is_dir()
