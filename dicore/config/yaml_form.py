@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from functools import cache
+from math import inf
 from typing import Any
 
 from dicore.config.exact import encode
@@ -12,7 +13,7 @@ from dicore.config.plain import join
 
 __all__ = ["yaml_source"]
 
-_BREAKS = re.compile(r"[\x85\u2028\u2029\ufeff]")
+_BREAKS = re.compile(r"[\n\r\x85\u2028\u2029\ufeff]")
 _OPEN = (":", "|", ">", "|-", ">-", "|+", ">+")
 
 
@@ -31,7 +32,7 @@ def yaml_source(
     from dicore.config.text_lines import yaml_lines
 
     tree = _without_float_tags(encode(_with_lists(tree, "", origin)))
-    text: str = yaml.dump(tree, Dumper=_dumper(), sort_keys=False, allow_unicode=True, width=1000)
+    text: str = yaml.dump(tree, Dumper=_dumper(), sort_keys=False, allow_unicode=True, width=inf)
     if not comments:
         return text
     lines = text.split("\n")
@@ -48,7 +49,7 @@ def _dumper() -> Any:
     import yaml
 
     class Dumper(yaml.SafeDumper):
-        """Escapes the line breaks that only YAML takes for some; it would write them out."""
+        """Escapes line breaks, those that only YAML takes for some too: a value is one line."""
 
     def text(dumper: Any, value: str) -> Any:
         style = '"' if _BREAKS.search(value) else None

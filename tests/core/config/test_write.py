@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -143,3 +144,14 @@ def test_any_config_survives_each_form(
         again = build(tmp_path / form)
         assert again.cfg == compiled.cfg or "nan" in repr(compiled.cfg)
         assert repr(again.cfg) == repr(compiled.cfg)
+
+
+@pytest.mark.parametrize(
+    "text", ["word " * 400 + "end", "it's " * 400, "two\nlines", "a\r\n\n b\n"]
+)
+def test_texts_stay_whole_beside_their_origin(text: str) -> None:
+    tree = {"note": text, "seed": 1, "names": [text]}
+    origin = {"note": "a.yaml:1", "seed": "class RunConfig", "names": "command line"}
+    written = yaml_source(tree, origin, comments=True)
+    assert yaml.safe_load(written) == tree
+    assert all(f"  # {each}\n" in written for each in ("a.yaml:1", "class RunConfig"))
