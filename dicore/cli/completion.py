@@ -106,18 +106,19 @@ def command(shell: str) -> None:
 @click.command(name="__names", hidden=True, context_settings={"ignore_unknown_options": True})
 @click.argument("what")
 @click.argument("prefix", default="", type=click.UNPROCESSED)
-def names(what: str, prefix: str) -> None:
+@click.pass_context
+def names(ctx: click.Context, what: str, prefix: str) -> None:
     """Prints the words that begin with PREFIX, one a line; nothing where there are none."""
-    for word in sorted(set(_words(what))):
+    for word in sorted(set(_words(what, ctx))):
         if word.startswith(prefix):
             sys.stdout.write(f"{word}\n")
 
 
-def _words(what: str) -> list[str]:
+def _words(what: str, ctx: click.Context) -> list[str]:
     registry = dicore_registry.default()
     what, _, name = what.partition("/")
     if what == "options":
-        return _options(name)
+        return _options(name, ctx.find_root())
     if what == "kind":
         return list(registry.kinds())
     if what == "shell":
@@ -134,14 +135,12 @@ def _words(what: str) -> list[str]:
     return [name.replace("_", "-") for name in found] if what == "command" else found
 
 
-def _options(command_name: str) -> list[str]:
+def _options(command_name: str, root: click.Context) -> list[str]:
     """Returns the options of a command, which is imported for it."""
-    from dicore.cli.group import group
-
-    context = click.Context(group, info_name="dicore")
+    assert isinstance(root.command, click.Group)
     name = "train" if command_name.startswith("-") else command_name
     try:
-        chosen = group.get_command(context, name)
+        chosen = root.command.get_command(root, name)
     except RegistryError:
         return []
     params = chosen.params if chosen is not None else []
