@@ -4,7 +4,8 @@
 one role is `dicore.testing.<role>`. `isolated_registry` keeps what else is installed out of a test.
 """
 
+from dicore.testing.checks import Check, checks_of, parametrize
 from dicore.testing.isolation import isolated_registry
-from dicore.testing.suite import Check, Suite, checks_of, parametrize
+from dicore.testing.suite import Suite
 
 __all__ = ["Check", "Suite", "checks_of", "isolated_registry", "parametrize"]

@@ -17,31 +17,23 @@ which pytest reports as skipped.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, NoReturn, TypeVar
+from typing import ClassVar, NoReturn
 from unittest import SkipTest
 
 from dicore.errors import ContractError, UsageError
 from dicore.testing.component import Component
-from dicore_registry import Registry, default
-from dicore_registry.importing import import_target
 
 __all__ = [
-    "Check",
     "Suite",
-    "checks_of",
     "expect",
     "failures",
     "folder",
-    "parametrize",
     "refuses",
     "skip",
 ]
-
-_Test = TypeVar("_Test", bound=Callable[..., Any])
 
 
 class Suite:
@@ -71,129 +63,6 @@ class Suite:
                 f"{type(self).__name__} does not say what to test", hint="override its make()"
             )
         return self.component
-
-
-@dataclass(frozen=True)
-class Check:
-    """One check of one component; calling it runs it.
-
-    Args:
-        component: The component.
-        suite: Where the check stands.
-        name: Its name, without `test_`.
-    """
-
-    component: Component
-    suite: type[Suite]
-    name: str
-
-    @property
-    def id(self) -> str:
-        """`policy/dqn:collect_keeps_ids`."""
-        return f"{self.component.label}:{self.name}"
-
-    def __call__(self) -> None:
-        """Runs the check.
-
-        Raises:
-            ContractError: the component breaks its contract; the text says how.
-            unittest.SkipTest: the check does not apply to it.
-        """
-        bound = type(self.suite.__name__, (self.suite,), {"component": self.component})
-        try:
-            getattr(bound(), f"test_{self.name}")()
-        except (Exception, SkipTest) as error:
-            error.add_note(f"check '{self.name}' of {self.component.label}")
-            raise
-
-
-def checks_of(
-    *,
-    dist: str | None = None,
-    component: str | None = None,
-    kinds: Sequence[str] | None = None,
-    suites: Mapping[str, type[Suite]] | None = None,
-    registry: Registry | None = None,
-) -> list[Check]:
-    """Returns all checks of all chosen components: those of every component, and of its kind.
-
-    Args:
-        dist: Only components of this distribution.
-        component: Only this one, as `kind/name`.
-        kinds: Only components of these kinds.
-        suites: Suites by kind, instead of what the kinds name.
-        registry: Where to look; None takes everything installed.
-
-    Raises:
-        UsageError: nothing that can be used was chosen.
-    """
-    from dicore.testing.generic import ComponentContract
-
-    registry = default() if registry is None else registry
-    found: list[Check] = []
-    for entry in registry.entries():
-        chosen = (
-            entry.status in ("ok", "deprecated", "shadowed", "conflict")
-            and dist in (None, entry.dist)
-            and component in (None, f"{entry.kind}/{entry.name}")
-            and (kinds is None or entry.kind in kinds)
-        )
-        if not chosen:
-            continue
-        each = Component(entry, registry)
-        suite = (suites or {}).get(entry.kind) or _suite_of(entry.kind, registry)
-        for contract in (ComponentContract, suite):
-            if contract is not None:
-                found += [Check(each, contract, name) for name in contract.checks()]
-    if not found:
-        raise UsageError(
-            f"no component to check: dist={dist}, component={component}, kinds={kinds}",
-            hint="dicore list",
-        )
-    return found
-
-
-def parametrize(
-    *,
-    dist: str | None = None,
-    component: str | None = None,
-    kinds: Sequence[str] | None = None,
-    suites: Mapping[str, type[Suite]] | None = None,
-    registry: Registry | None = None,
-    expected_failures: Mapping[str, str] | None = None,
-) -> Callable[[_Test], _Test]:
-    """Parametrises a pytest function with the checks of components, as `check`.
-
-    Args:
-        dist: Only components of this distribution.
-        component: Only this one, as `kind/name`.
-        kinds: Only components of these kinds.
-        suites: Suites by kind, instead of what the kinds name.
-        registry: Where to look; None takes everything installed.
-        expected_failures: Reasons by `check` or `kind/name:check`; such a check must fail.
-
-    Returns:
-        A mark for a function of one argument `check`, which it has to call.
-
-    Raises:
-        UsageError: nothing was chosen, or an expected failure is no check.
-    """
-    import pytest
-
-    reasons = dict(expected_failures or {})
-    checks = checks_of(
-        dist=dist, component=component, kinds=kinds, suites=suites, registry=registry
-    )
-    unknown = reasons.keys() - {check.id for check in checks} - {check.name for check in checks}
-    if unknown:
-        raise UsageError(f"expected failures that are no checks: {', '.join(sorted(unknown))}")
-    cases = []
-    for check in checks:
-        reason = reasons.get(check.id, reasons.get(check.name))
-        marks = () if reason is None else (pytest.mark.xfail(reason=reason, strict=True),)
-        cases.append(pytest.param(check, id=check.id, marks=marks))
-    mark: Callable[[_Test], _Test] = pytest.mark.parametrize("check", cases)
-    return mark
 
 
 def failures(suite: type[Suite]) -> dict[str, Exception]:
@@ -251,26 +120,3 @@ def folder() -> Iterator[Path]:
     """Makes a folder for the time of a block."""
     with tempfile.TemporaryDirectory(prefix="dicore-") as name:
         yield Path(name)
-
-
-def _suite_of(kind: str, registry: Registry) -> type[Suite] | None:
-    path = registry.kinds()[kind].suite
-    if not path:
-        return None
-    module, _, name = path.partition(":")
-    try:
-        suite: type[Suite] = import_target(module, name)
-    except Exception as error:
-        failure = ContractError(
-            f"kind '{kind}' names a suite that does not load: {path}: {error!r}"
-        )
-        return type("Unloadable", (Suite,), {"test_suite_loads": _raiser(failure)})
-    return suite
-
-
-def _raiser(failure: Exception) -> Callable[[Suite], NoReturn]:
-    def check(self: Suite) -> NoReturn:
-        """The suite of its kind can be imported."""
-        raise failure
-
-    return check

@@ -26,7 +26,7 @@ _MORE = {
     "dicore.run": ("launch", "evaluate", "demo", "series", "envs"),
     "dicore.report": ("curves", "picture", "text"),
     "dicore.plugins": ("specs",),
-    "dicore.testing": ("suite", "component", "env", "fakes"),
+    "dicore.testing": ("suite", "checks", "component", "env", "fakes"),
 }
 """Modules whose public names belong on a package's page beside its own."""
 
