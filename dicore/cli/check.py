@@ -52,9 +52,16 @@ def command(ctx: click.Context, what: str, *, verbose: bool, as_json: bool) -> N
     """Puts components to the checks of their kinds."""
     checks = _chosen(what)
     results: list[_Result] = []
+    unloadable: set[str] = set()
     with _elsewhere():
         for check in checks:
-            result = _run(check, verbose=verbose)
+            label = check.component.label
+            if label in unloadable:
+                result = _Result(label, check.name, "skipped", "it does not load")
+            else:
+                result = _run(check, verbose=verbose)
+            if (check.name, result.outcome) == ("loads", "failed"):
+                unloadable.add(label)
             results.append(result)
             if not as_json and (verbose or result.outcome == "failed"):
                 _say(result)

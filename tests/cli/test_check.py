@@ -71,6 +71,16 @@ def test_a_bad_one_fails_by_the_name_of_its_check(world: World) -> None:
     assert "Traceback" in world.dicore("check", "env/deaf", "-v").stdout
 
 
+def test_one_that_does_not_load_says_so_once(world: World) -> None:
+    world.add("sick-rl", {"dicore.env": {"sick": "sick_rl:Sick"}}, modules={"sick_rl.py": "1 / 0"})
+    done = world.dicore("check", "env/sick")
+    assert done.returncode == 1
+    first, last = done.stdout.splitlines()
+    assert first.startswith("failed  env/sick:loads: ")
+    assert "division by zero" in first
+    assert last.endswith("skipped, 1 failed")
+
+
 def test_json(world: World) -> None:
     found = json.loads(world.dicore("check", "Acme_RL", "--json").stdout)
     assert found["failed"] == 0
