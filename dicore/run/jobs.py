@@ -14,7 +14,7 @@ from typing import Any, Self
 
 from dicore.run.console import chatter, is_quiet
 from dicore.run.launch import TrainRequest, launch
-from dicore.run.series import SeedRun
+from dicore.run.seed_run import SeedRun
 from dicore.run.signals import StopFlag, StopNow, stop_on_signals
 
 __all__ = ["Jobs"]

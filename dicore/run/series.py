@@ -7,66 +7,22 @@ One run says little: five seeds of one algorithm can differ by more than two alg
 from __future__ import annotations
 
 import json
-import logging
 import re
 import statistics
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from itertools import chain, count
 from pathlib import Path
-from typing import Any
 
-from dicore.errors import DicoreError, UsageError
+from dicore.errors import UsageError
 from dicore.run.atomic import write_file
 from dicore.run.launch import Outcome, TrainRequest, compile_request, launch
+from dicore.run.seed_run import SeedRun
 
 __all__ = ["SUMMARIZED", "SeedRun", "Series", "run_series"]
 
-_log = logging.getLogger(__name__)
-
 SUMMARIZED = ("best_return", "env_step", "train_iter", "wall_s")
 """Numbers of a run's result that a summary tells median, mean and spread of."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SeedRun:
-    """How the run of one seed ended.
-
-    Args:
-        seed: Its seed.
-        folder: Its folder; None where it failed before or within.
-        status: `done`, `interrupted` or `failed`.
-        error: What went wrong, if something did.
-        exit_code: As of the command.
-        result: `stop`, `train_iter`, `env_step`, `best_return`, `wall_s`.
-    """
-
-    seed: int
-    folder: str | None = None
-    status: str = "failed"
-    error: str = ""
-    exit_code: int = 0
-    result: dict[str, Any] = field(default_factory=dict)
-
-    @classmethod
-    def of(cls, seed: int, outcome: Outcome) -> SeedRun:
-        """Notes what a training came to."""
-        code = outcome.exit_code
-        return cls(
-            seed=seed,
-            folder=str(outcome.run.folder),
-            status="interrupted" if code else "done",
-            exit_code=code,
-            result=asdict(outcome.run.result),
-        )
-
-    @classmethod
-    def failed(cls, seed: int, error: BaseException) -> SeedRun:
-        """Notes what a training failed by; its traceback goes to the log."""
-        _log.debug("seed %d failed", seed, exc_info=error)
-        text = error.message if isinstance(error, DicoreError) else str(error)
-        code = error.exit_code if isinstance(error, DicoreError) else 1
-        return cls(seed=seed, error=f"{type(error).__name__}: {text}", exit_code=code)
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,7 +159,7 @@ def _in_turn(requests: Sequence[TrainRequest]) -> Iterator[tuple[SeedRun, Outcom
 def _at_a_time(
     requests: Sequence[TrainRequest], jobs: int
 ) -> Iterator[tuple[SeedRun, Outcome | None]]:
-    from dicore.run.jobs import Jobs
+    from dicore.run.jobs import Jobs  # late: multiprocessing is needed for this alone
 
     with Jobs(jobs) as pool:
         for run in pool.run(requests):
