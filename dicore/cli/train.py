@@ -85,8 +85,9 @@ line. Training ends at the first of env.stop_value and the budgets. Exit code 0 
 )
 @click.option(
     "--resume",
-    metavar="RUN",
-    help="Go on with a run from its latest whole checkpoint; a larger budget may be given.",
+    metavar="RUN|auto",
+    help="Go on with a run from its latest whole checkpoint; a larger budget may be given. auto:"
+    " with the run of this very line, if there is one (--exist resume).",
 )
 @click.option(
     "--exist",

@@ -57,7 +57,8 @@ class TrainRequest:
             `config.json`.
         exist: What to do where the run's folder exists: `new` (a numbered sibling), `resume`,
             `overwrite` or `error`.
-        resume: Folder of a run to go on with, from its latest complete checkpoint.
+        resume: Folder of a run to go on with, from its latest complete checkpoint; `auto`: of this
+            very request, if there is one, which is `exist="resume"`.
         trust: Run code that the config of a resumed run names by path.
         profile: Time the training; the table goes to `log/profile.json` and `log/profile.txt`.
         argv: What `run.json` keeps as command line.
@@ -82,6 +83,11 @@ class TrainRequest:
     profile: bool = False
     argv: Sequence[str] = field(default_factory=lambda: tuple(sys.argv))
     own_process: bool = False
+
+    def __post_init__(self) -> None:
+        if self.resume == "auto":
+            object.__setattr__(self, "resume", None)
+            object.__setattr__(self, "exist", "resume")
 
 
 @dataclass(frozen=True, slots=True)
@@ -376,6 +382,8 @@ def _announce_start(run: Run, request: TrainRequest, compiled: Compiled, plugins
 
     label = _env_label(compiled, request.env)
     say(f"training {compiled.policy.type} on {label}, seed {compiled.seed}, in {run.folder}")
+    if request.exist == "resume" and run.resumed_from is None:
+        say("no checkpoint there to go on from: training begins")
     if not run.limits.ends:
         say("neither a budget nor env.stop_value is given: it trains until Ctrl-C, and saves then")
     for line in plugins.lines("dicore_report_header", run=run):

@@ -38,20 +38,34 @@ class RunLock:
     def __init__(self, folder: Path) -> None:
         from filelock import FileLock, Timeout
 
-        self._lock = FileLock(folder / _NAME, is_singleton=False)
+        self._file = folder / _NAME
+        self._lock = FileLock(self._file, is_singleton=False)
         try:
             self._lock.acquire(timeout=0)
+            self._ours = _identity(self._file)
         except Timeout:
             raise _locked(folder) from None
         except OSError as error:
             raise UsageError(f"{folder}: cannot be written: {error.strerror}") from None
 
+    def stands(self) -> bool:
+        """Says whether the folder is still the one that was locked, and nobody removed it."""
+        try:
+            return self._lock.is_locked and _identity(self._file) == self._ours
+        except OSError:
+            return False
+
     def release(self) -> None:
         """Lets go; harmless when repeated."""
-        if self._lock.is_locked:
+        if self.stands():
             with suppress(OSError):  # first: once it is released the file may be another's
-                Path(self._lock.lock_file).unlink()
+                self._file.unlink()
         self._lock.release()
+
+
+def _identity(file: Path) -> tuple[int, int]:
+    facts = file.stat()
+    return facts.st_dev, facts.st_ino
 
 
 def _locked(folder: Path) -> RunLockedError:

@@ -64,6 +64,8 @@ class MetricsFile:
         """
         if self._file is not None:
             os.fsync(self._file.fileno())
+            if not self.path.exists():  # somebody removed it; the next line makes another
+                self.close()
         size = self.path.stat().st_size if self.path.is_file() else 0
         return {"size": size, "time": time.monotonic() - self._began}
 

@@ -5,13 +5,21 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final, Protocol, runtime_checkable
 
-from dicore.errors import CheckpointCorruptError, CheckpointWriteError, UsageError
+from dicore.errors import (
+    CheckpointCorruptError,
+    CheckpointWriteError,
+    DicoreError,
+    RunLockedError,
+    UsageError,
+)
 from dicore.interfaces.logger import ILogger, LogTarget
+from dicore.run.atomic import write_file
 from dicore.run.folder import RunFolder
 from dicore.run.lock import RunLock
 from dicore.run.log import LogHub
@@ -99,13 +107,19 @@ class Run:
         self.stop = StopFlag()
         self.result = RunResult()
         self.limits = limits or Limits()
+        self._config = _content(self.folder.config)
         self.store = CheckpointStore(
             self.folder.checkpoints,
             keep=keep_checkpoints,
-            facts={"config_sha256": _digest(self.folder.config)},
+            facts={"config_sha256": self._config and sha256(self._config).hexdigest()},
         )
         self._lock = RunLock(self.folder.path) if resume else None  # before looking inside
-        self.resumed_from = self.store.resumable() if resume else None
+        try:
+            self.resumed_from = self.store.resumable() if resume else None
+        except BaseException:
+            if self._lock is not None:
+                self._lock.release()
+            raise
         found = self.store.facts(self.resumed_from) if self.resumed_from else {}
         self._reached = {key: int(found.get(key, 0)) for key in ("env_step", "train_iter")}
         facts = asdict(self.limits)
@@ -219,10 +233,13 @@ class Run:
         self._finished = True
         self.stop_clock()
         self.result.wall_s = round(self.wall_s, 6)
+        counts = self._counts()  # who ends by an error, or at once, does not say them
+        self.set_result(train_iter=counts["train_iter"], env_step=counts["env_step"])
         self.log.close()
         try:
+            self._stay()
             self._record.write(status, self.result, error)
-        except OSError as problem:
+        except (OSError, DicoreError) as problem:
             _log.warning("%s is not written: %s", self.folder.record, problem)
         if self._lock is not None:
             self._lock.release()
@@ -313,12 +330,14 @@ class Run:
         Raises:
             CheckpointWriteError: the third failure in a row, the failure to write `final`, or a
                 state that no disk could take.
+            RunLockedError: the folder was removed, and another run has taken its place.
         """
         if state is None and self.deferring and name.startswith("iteration_"):
             self._due = True
             return None
-        content = self.state_dict() if state is None else state
         counts = self._counts()
+        self._stay()
+        content = self.state_dict() if state is None else state
         try:
             path = self.store.save(name, content, **counts, complete=state is None)
         except CheckpointWriteError as error:
@@ -331,6 +350,32 @@ class Run:
             return None
         self._failures = 0
         return path
+
+    def _stay(self) -> None:
+        """Makes the folder again if somebody removed it while training.
+
+        Raises:
+            RunLockedError: another run has taken its place.
+        """
+        if self._lock is None or self._lock.stands():
+            return
+        with suppress(OSError, UsageError):  # who writes there next says what is wrong
+            self.folder.path.mkdir(parents=True, exist_ok=True)
+            lock = RunLock(self.folder.path)
+            if _content(self.folder.config) not in (None, self._config):
+                lock.release()
+                raise RunLockedError(
+                    f"{self.folder}: was removed, and another run has its place",
+                    hint="the folder of a run must stay while it trains",
+                )
+            self._lock.release()
+            self._lock = lock
+            if self._config is not None and not self.folder.config.is_file():
+                write_file(self.folder.config, self._config)
+                _log.warning(
+                    "%s was removed while training; it is made again, without what was logged",
+                    self.folder,
+                )
 
     def save_due(self, train_iter: int) -> None:
         """Writes the periodic checkpoint that was asked for since the last call, if one was."""
@@ -353,8 +398,8 @@ class Run:
         updates = [int(getattr(part, "train_iter", 0)) for part in parts]
         steps = [int(getattr(part, "envstep", 0)) for part in parts]
         return {
-            "train_iter": max(self.result.train_iter, *updates),
-            "env_step": max(self.result.env_step, *steps),
+            "train_iter": max(self.result.train_iter, self._reached["train_iter"], *updates),
+            "env_step": max(self.result.env_step, self._reached["env_step"], *steps),
         }
 
 
@@ -376,5 +421,5 @@ class _Progress:
         run.log.load_state_dict(state["log"])
 
 
-def _digest(file: Path) -> str | None:
-    return sha256(file.read_bytes()).hexdigest() if file.is_file() else None
+def _content(file: Path) -> bytes | None:
+    return file.read_bytes() if file.is_file() else None

@@ -85,10 +85,11 @@ def test_a_run_stopped_by_a_signal_goes_on(whole: Path, tmp_path: Path) -> None:
     wait_for_checkpoint(process, tmp_path / "run", 0)
     process.send_signal(signal.SIGINT)
     assert process.wait(60) == 130
-    again = [*RUN, "--max-env-step", str(BUDGET), "--exp-name", "run", "--exist", "resume"]
-    said = dicore(*again, "policy.nstep=1", code=2, cwd=tmp_path)
+    again = [*RUN, "--max-env-step", str(BUDGET), "--exp-name", "run"]
+    said = dicore(*again, "--exist", "resume", "policy.nstep=1", code=2, cwd=tmp_path)
     assert "was trained with another config: policy.nstep" in said.stderr
-    dicore(*again, cwd=tmp_path)
+    said = dicore(*again, "--resume", "auto", cwd=tmp_path)
+    assert "training begins" not in said.stdout
     assert_equal(tmp_path / "run", whole)
 
 

@@ -183,6 +183,16 @@ def test_a_training_runs_in_a_thread_too() -> None:
     assert outcomes[0].exit_code == 0
 
 
+def test_to_resume_what_is_not_there_is_to_begin(capsys: pytest.CaptureFixture[str]) -> None:
+    """R-C14: said in one line; a folder of that name is given as a path."""
+    launch(config(exp_name="x"), resume="auto", own_process=True)
+    begun, said, *_ = capsys.readouterr().out.splitlines()
+    assert begun.endswith(", in x")
+    assert said == "no checkpoint there to go on from: training begins"
+    with pytest.raises(UsageError, match="auto: no such folder"):
+        launch(resume="./auto")
+
+
 def test_a_process_of_its_own_says_where_things_are(capsys: pytest.CaptureFixture[str]) -> None:
     """The folder, a numbered sibling here, stands in the first line and in the last."""
     Path("x").mkdir()

@@ -14,6 +14,7 @@ import pytest
 from dicore.errors import CheckpointCorruptError, RunLockedError
 from dicore.run.folder import RunFolder
 from dicore.run.launch import TrainRequest
+from dicore.run.lock import RunLock
 from dicore.run.metrics import MetricsFile
 from dicore.run.record import limits_of
 from dicore.run.resume import compile_resumed
@@ -130,6 +131,7 @@ def test_with_everything_broken_it_stops_with_the_reasons(folder: Path) -> None:
     assert "iteration_2 (" in text
     assert "--exist new" in caught.value.hint
     assert caught.value.exit_code == 4
+    RunLock(folder).release()  # nobody holds it, though the error is still there
     assert (folder / "log/metrics.jsonl").read_bytes() == before
 
 

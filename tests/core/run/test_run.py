@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import shutil
 import subprocess
 import sys
 import time
@@ -15,9 +16,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dicore.errors import CheckpointCorruptError, CheckpointWriteError, UsageError
+from dicore.errors import (
+    CheckpointCorruptError,
+    CheckpointWriteError,
+    RunLockedError,
+    UsageError,
+)
 from dicore.run.failpoints import armed
 from dicore.run.folder import RunFolder, default_name
+from dicore.run.lock import RunLock
 from dicore.run.record import git_revision
 from dicore.run.rng import Streams
 from dicore.run.run import Limits, Run
@@ -53,6 +60,71 @@ def record(run: Run) -> dict[str, Any]:
 
 
 # ---- folder
+
+
+def begun(folder: Path, config: str) -> Run:
+    folder.mkdir()
+    (folder / "config.json").write_text(config)
+    made = Run(folder, Streams(3))
+    made.register("learner", Counter(7))
+    made.start()
+    made.log.log_scalars({"a": 1}, env_step=1, train_iter=1)
+    return made
+
+
+def test_a_folder_that_was_removed_is_made_again(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    run = begun(tmp_path / "x", '{"one": 1}')
+    shutil.rmtree(run.folder.path)
+    run.save_checkpoint("iteration_1")
+    run.save_checkpoint("iteration_2")
+    assert run.folder.config.read_text() == '{"one": 1}'
+    assert [each.message.count("was removed while training") for each in caplog.records] == [1]
+    with pytest.raises(RunLockedError):
+        RunLock(run.folder.path)
+    run.log.log_scalars({"a": 2}, env_step=2, train_iter=2)
+    assert run.folder.metrics.read_text().count("\n") == 1
+    run.finish()
+    assert record(run)["status"] == "done"
+    again = Run(run.folder, Streams(3), resume=True)
+    assert again.resumed_from == "iteration_2"
+    again.abandon()
+
+
+@pytest.mark.parametrize("over", [False, True])
+def test_a_folder_that_another_run_has_by_now_is_left_alone(
+    over: bool, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    run = begun(tmp_path / "x", '{"one": 1}')
+    shutil.rmtree(run.folder.path)
+    other = begun(tmp_path / "x", '{"two": 2}')
+    if over:
+        other.finish()
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(RunLockedError, match="x: "):
+        run.save_checkpoint("final")
+    run.finish("failed")
+    assert "is not written" in caplog.text
+    assert sorted(tmp_path.rglob("*")) == before
+    assert over or other.save_checkpoint("final") is not None
+    other.finish()
+    assert record(other)["status"] == "done"
+
+
+def test_a_lock_that_alone_was_removed_is_taken_again(run: Run) -> None:
+    (run.folder.path / ".lock").unlink()
+    assert run.save_checkpoint("iteration_1") is not None
+    with pytest.raises(RunLockedError):
+        RunLock(run.folder.path)
+
+
+def test_a_run_that_fails_says_how_far_it_came(run: Run) -> None:
+    learner = Counter(12)
+    learner.envstep = 34
+    run.register("learner", learner)
+    run.finish("failed", "boom")
+    assert (record(run)["result"]["train_iter"], record(run)["result"]["env_step"]) == (12, 34)
 
 
 def test_an_existing_folder_gets_a_numbered_sibling(tmp_path: Path) -> None:
