@@ -11,11 +11,12 @@ import os
 import re
 import shutil
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from dicore.errors import CheckpointCorruptError, CheckpointError, CheckpointUnsafeError
-from dicore.run.atomic import Stamp, displaced, recover
+from dicore.run.atomic import Stamp, displaced, recover, temporary
 from dicore.run.checkpoint import read_manifest, read_state, stamps, verify, write_state
 
 __all__ = ["CheckpointStore", "checkpoint_name", "read_state", "write_state"]
@@ -125,14 +126,14 @@ class CheckpointStore:
     @property
     def best(self) -> str | None:
         """`best` if there is such a checkpoint and every byte of it is right."""
-        return self._first_valid(["best"] if "best" in self.names() else [])
+        return self._first_valid(lambda: [name for name in self.names() if name == "best"])
 
     def latest(self) -> str | None:
         """Returns the name of the newest checkpoint whose every byte is right.
 
         Broken ones are passed over with a warning that names both.
         """
-        return self._first_valid(self.names()[::-1])
+        return self._first_valid(lambda: self.names()[::-1])
 
     def resumable(self) -> str | None:
         """Returns the name of the newest whole checkpoint that a run can go on from.
@@ -143,8 +144,9 @@ class CheckpointStore:
             CheckpointCorruptError: there are some, and each is broken.
         """
         broken: list[str] = []
-        names = [name for name in self.names()[::-1] if self._may_go_on(name)]
-        name = self._first_valid(names, broken)
+        name = self._first_valid(
+            lambda: [name for name in self.names()[::-1] if self._may_go_on(name)], broken
+        )
         if name is None and broken:
             raise CheckpointCorruptError(
                 f"{self.folder}: no checkpoint is whole: {'; '.join(broken)}",
@@ -168,23 +170,41 @@ class CheckpointStore:
 
     def best_or_latest(self) -> str | None:
         """Returns `best` if it is whole, else what `latest` returns."""
-        names = self.names()[::-1]
-        return self._first_valid(sorted(names, key=lambda name: name != "best"))
 
-    def _first_valid(self, names: list[str], broken: list[str] | None = None) -> str | None:
-        told = broken is not None
-        broken = [] if broken is None else broken
+        def listed() -> list[str]:
+            names = self.names()[::-1]
+            return sorted(names, key=lambda name: name != "best")
+
+        return self._first_valid(listed)
+
+    def _first_valid(
+        self, listed: Callable[[], list[str]], broken: list[str] | None = None
+    ) -> str | None:
+        """Returns the first whole one; looks again where a writer dropped some in the meantime."""
+        names = listed()
+        for _ in range(_TRIES):
+            reasons: list[str] = []
+            name = self._first_whole(names, reasons)
+            before, names = names, listed() if name is None else names
+            if names == before:
+                break
+        if broken is not None:
+            broken += reasons
+        elif name is None and reasons:
+            _log.warning("no checkpoint is whole: %s", "; ".join(reasons))
+        return name
+
+    def _first_whole(self, names: list[str], broken: list[str]) -> str | None:
         for name in names:
             try:
                 self._settled(name, verify)
             except CheckpointError as error:
-                broken.append(f"{name} ({error.message})")
+                if self._find(name).exists():
+                    broken.append(f"{name} ({error.message})")
                 continue
             if broken:
                 _log.warning("checkpoint %s is used instead of %s", name, "; ".join(broken))
             return name
-        if broken and not told:
-            _log.warning("no checkpoint is whole: %s", "; ".join(broken))
         return None
 
     def _settled(self, name: str | Path, read: Callable[[Path], T]) -> T:
@@ -225,7 +245,11 @@ class CheckpointStore:
             whole = next((name for name in surplus if self._is_whole(name)), None)
             surplus = [name for name in surplus if name != whole]
         for name in surplus:
-            shutil.rmtree(self.folder / name, ignore_errors=True)
+            path = self.folder / name
+            unnamed = temporary(path)  # so that nobody meets half of it
+            with suppress(OSError):
+                path.rename(unnamed)
+            shutil.rmtree(unnamed, ignore_errors=True)
             self._written.pop(name, None)
 
     def _is_whole(self, name: str) -> bool:

@@ -16,7 +16,7 @@ from dicore.errors import (
     CheckpointUnsafeError,
     CheckpointWriteError,
 )
-from dicore.run.checkpoint import read_manifest
+from dicore.run.checkpoint import read_manifest, verify
 from dicore.run.failpoints import armed
 from dicore.run.store import CheckpointStore
 
@@ -205,3 +205,41 @@ def test_a_reader_meets_a_whole_checkpoint_while_it_is_replaced(store: Checkpoin
     assert written >= 5
     assert seen == sorted(seen)
     assert set(found) == {"best"}
+
+
+@pytest.mark.parametrize("choose", ["latest", "best_or_latest", "resumable"])
+def test_a_reader_finds_one_while_the_writer_drops_others(
+    choose: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """R-D10: what is there when one looks may be gone when one reads."""
+    writer = CheckpointStore(tmp_path / "ckpt", keep=1)
+    writer.save("iteration_1", state(), train_iter=1, complete=True)
+    newest = iter([2, 3])
+
+    def meanwhile(path: Path) -> Any:
+        for number in newest:
+            writer.save(f"iteration_{number}", state(), train_iter=number, complete=True)
+            break
+        return verify(path)
+
+    monkeypatch.setattr("dicore.run.store.verify", meanwhile)
+    reader = CheckpointStore(writer.folder)
+    assert getattr(reader, choose)() == "iteration_3"
+    assert [path.name for path in writer.folder.iterdir()] == ["iteration_3"]
+    assert not caplog.records
+
+
+def test_a_writer_that_dies_while_dropping_leaves_nothing_half(
+    store: CheckpointStore, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    store.keep = 1
+    store.save("iteration_1", state(), train_iter=1, complete=True)
+    with monkeypatch.context() as patch:
+        patch.setattr("shutil.rmtree", lambda path, **_: (path / "manifest.json").unlink(True))
+        store.save("iteration_2", state(), train_iter=2, complete=True)
+    again = CheckpointStore(store.folder)
+    assert again.names() == ["iteration_2"]
+    assert again.resumable() == "iteration_2"
+    assert not caplog.records
+    again.save("iteration_3", state(), train_iter=3)
+    assert all(not path.name.startswith(".") for path in store.folder.iterdir())
