@@ -221,6 +221,6 @@ def _split(words: Sequence[str]) -> tuple[list[str], list[str]]:
 
 
 def _request(overrides: Sequence[str], **given: Any) -> Any:
-    from dicore.run.launch import TrainRequest
+    from dicore.run.request import TrainRequest
 
     return TrainRequest(overrides=tuple(overrides), argv=(), **given)

@@ -86,7 +86,7 @@ def _measured(words: Sequence[str], **given: Any) -> Evaluation:
     from dicore.run.console import own_process
     from dicore.run.evaluate import eval as eval_by_config
     from dicore.run.evaluate import evaluate
-    from dicore.run.launch import TrainRequest
+    from dicore.run.request import TrainRequest
 
     own_process()
     names = {name: given.pop(name) for name in ("config", "env", "policy")}

@@ -17,7 +17,7 @@ from dicore.errors import UnknownComponentError, UsageError
 
 if TYPE_CHECKING:
     from dicore.plugins.manager import Plugins
-    from dicore.run.launch import TrainRequest
+    from dicore.run.request import TrainRequest
 
 __all__ = [
     "Settings",
@@ -85,7 +85,7 @@ def compiled_of(
         UsageError: there is nothing of that name.
         ConfigError: everything that is wrong.
     """
-    from dicore.run.launch import compile_request
+    from dicore.run.request import compile_request
 
     if word is not None and not is_config(word) and not Path(word).suffix:
         _must_be_preset(word)

@@ -129,7 +129,7 @@ def _by_config(
     config: Any, seed: int | None, checkpoint: str | Path | None, overrides: Sequence[str]
 ) -> Trained:
     from dicore.run.envs import spaces_of
-    from dicore.run.launch import TrainRequest, compile_request
+    from dicore.run.request import TrainRequest, compile_request
 
     if checkpoint is None:
         raise UsageError(

@@ -115,7 +115,7 @@ def eval(  # noqa: A001 - the documents' name
     """
     from dicore.errors import UsageError
     from dicore.run.envs import spaces_of
-    from dicore.run.launch import TrainRequest, compile_request
+    from dicore.run.request import TrainRequest, compile_request
 
     if isinstance(input_cfg, str | Path) and Path(input_cfg).is_dir():
         return evaluate(

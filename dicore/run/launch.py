@@ -6,88 +6,23 @@ Nothing is made on disk before the config is compiled and bound.
 from __future__ import annotations
 
 import gc
-import json
-import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
-from os import PathLike
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
-from dicore.config import Compiled, bind, compile_config, is_config
-from dicore.errors import (
-    ConfigError,
-    DicoreError,
-    PluginLoadError,
-    UnknownComponentError,
-    UsageError,
-)
+from dicore.config import Compiled, bind
+from dicore.errors import DicoreError, PluginLoadError, UsageError
 from dicore.interfaces.pipeline import SupportsCheck
 from dicore.plugins.manager import Plugins, load_plugins
+from dicore.run.request import TrainRequest, compile_request, env_label, folder_name
 from dicore.run.resume import compile_resumed, nothing_left, refuse_changes, resumed_folder
 
 if TYPE_CHECKING:
-    from dicore.run.folder import Exist, RunFolder
+    from dicore.run.folder import RunFolder
     from dicore.run.run import Run
 
 __all__ = ["Outcome", "TrainRequest", "compile_request", "launch"]
-
-_SILENT: Final = {"env.n_evaluator_episode": 10, "env.stop_value": float("inf")}
-"""What is assumed where an env or a preset is asked for by name and all layers are silent."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TrainRequest:
-    """What somebody wants trained; None leaves a value to the config.
-
-    Args:
-        config: A dict, `[main_config, create_config]`, the path of a file or run, the name of
-            a preset, or a compiled config.
-        mode: Name of a pipeline.
-        env: Name of an environment, or a gymnasium id.
-        policy: Name of a policy.
-        seed: Seed of everything random.
-        exp_name: Folder of the run; one that exists gets a numbered sibling.
-        max_env_step: Budget in env steps.
-        max_train_iter: Budget in updates.
-        overrides: `a.b=c`, above everything else.
-        cpanel: Knobs of the config's control panel, turned: a dict, or a JSON object as text.
-        locked: Refuse components that are not those recorded in `config`, a run or its
-            `config.json`.
-        exist: What to do where the run's folder exists: `new` (a numbered sibling), `resume`,
-            `overwrite` or `error`.
-        resume: Folder of a run to go on with, from its latest complete checkpoint; `auto`: of this
-            very request, if there is one, which is `exist="resume"`.
-        trust: Run code that the config of a resumed run names by path.
-        profile: Time the training; the table goes to `log/profile.json` and `log/profile.txt`.
-        argv: What `run.json` keeps as command line.
-        own_process: The process exists for this training: say on stdout where things are, and
-            put off garbage collection until the first step (a third of the time to start).
-    """
-
-    config: Any = None
-    mode: str | None = None
-    env: str | None = None
-    policy: str | None = None
-    seed: int | None = None
-    exp_name: str | None = None
-    max_env_step: int | None = None
-    max_train_iter: int | None = None
-    overrides: Sequence[str] = ()
-    cpanel: Mapping[str, Any] | str | None = None
-    locked: bool = False
-    exist: Exist = "new"
-    resume: str | PathLike[str] | None = None
-    trust: bool = False
-    profile: bool = False
-    argv: Sequence[str] = field(default_factory=lambda: tuple(sys.argv))
-    own_process: bool = False
-
-    def __post_init__(self) -> None:
-        if self.resume == "auto":
-            object.__setattr__(self, "resume", None)
-            object.__setattr__(self, "exist", "resume")
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,103 +117,6 @@ def _collect_again() -> None:
     gc.enable()
 
 
-def compile_request(request: TrainRequest, plugins: Plugins | None = None) -> Compiled:
-    """Compiles what a request asks for: preset < file < command line.
-
-    `env` and `policy` alone stand for the preset `<env>_<policy>` if there is one.
-
-    Args:
-        request: What to train.
-        plugins: Who is told what the sources say before it is compiled.
-
-    Raises:
-        UsageError: it names neither a config nor env and policy.
-        ConfigError: everything that is wrong.
-    """
-    config, preset = request.config, None
-    if isinstance(config, str | PathLike) and not is_config(config):
-        if not _is_preset(str(config)):
-            raise UsageError(
-                f"{config}: no such config file, run or preset",
-                hint=f"looked in {Path.cwd()}; names are given by -e ENV and -p POLICY",
-            )
-        config, preset = None, str(config)
-    by_name = config is None and preset is None
-    if by_name and not request.overrides and (request.env is None or request.policy is None):
-        raise UsageError(
-            "what to train is missing",
-            hint="give -e ENV and -p POLICY (see dicore list env, dicore list policy), or a file",
-        )
-    flags = {
-        "pipeline.type": request.mode,
-        "env.type": request.env,
-        "policy.type": request.policy,
-        "exp_name": request.exp_name,
-        "pipeline.max_env_step": request.max_env_step,
-        "pipeline.max_train_iter": request.max_train_iter,
-    }
-    given = {path: value for path, value in flags.items() if value is not None}
-    overrides = [*([json.dumps(given)] if given else []), *request.overrides]
-    if by_name:
-        preset = _preset(request.env, request.policy)
-
-    def compiled(below: Sequence[str] = ()) -> Compiled:
-        said = [*below, *overrides]
-        return compile_config(
-            config,
-            preset=preset,
-            overrides=said,
-            seed=request.seed,
-            cpanel=request.cpanel,
-            locked=request.locked,
-            loaded=None if below or not plugins else told,
-        )
-
-    def told(tree: dict[str, Any]) -> None:
-        assert plugins is not None
-        plugins.call("dicore_config_loaded", cfg=tree)
-
-    try:
-        return compiled()
-    except ConfigError as error:
-        silent = _silent(error) if request.env is not None or preset is not None else {}
-        if not silent:
-            raise
-    return compiled([json.dumps(silent)])
-
-
-def _preset(env: str | None, policy: str | None) -> str | None:
-    """Returns the name of the preset for a pair of bare names, if one is installed."""
-    if env is None or policy is None or any(sign in env + policy for sign in ":/."):
-        return None
-    name = f"{env}_{policy}"
-    return name if _is_preset(name) else None
-
-
-def _is_preset(name: str) -> bool:
-    from dicore_registry import default
-
-    try:
-        default().find("preset", name)
-    except UnknownComponentError:
-        return False
-    return True
-
-
-def _silent(error: ConfigError) -> dict[str, Any]:
-    """Picks those of the missing keys that need not be given with an env named by itself."""
-    missing = {problem.split(":", 1)[0] for problem in error.problems}
-    return {path: value for path, value in _SILENT.items() if path in missing}
-
-
-def folder_name(compiled: Compiled, request: TrainRequest) -> str:
-    from dicore.run.folder import default_name
-
-    return compiled.exp_name or default_name(
-        _env_label(compiled, request.env), compiled.policy.type, compiled.seed
-    )
-
-
 def _nothing_to_do(run: Run, reason: str, *, announce: bool) -> Outcome:
     run.abandon()
     if announce:
@@ -341,15 +179,6 @@ def _learner_hooks(compiled: Compiled, plugins: Plugins) -> list[Any]:
     return hooks
 
 
-def _env_label(compiled: Compiled, asked: str | None) -> str:
-    """Returns what people call the environment: as they asked for it, its id, or its name."""
-    if asked is not None:
-        return asked
-    env_id = compiled.env.get("env_id")
-    told = not str(compiled.origin.get("env.env_id", "class")).startswith("class")
-    return str(env_id) if env_id and told else compiled.env.type
-
-
 def _train(
     pipeline: Any, compiled: Compiled, run: Run, model: Any | None, plugins: Plugins
 ) -> Outcome:
@@ -380,7 +209,7 @@ def _brief(error: BaseException) -> str:
 def _announce_start(run: Run, request: TrainRequest, compiled: Compiled, plugins: Plugins) -> None:
     from dicore.run.console import say
 
-    label = _env_label(compiled, request.env)
+    label = env_label(compiled, request.env)
     say(f"training {compiled.policy.type} on {label}, seed {compiled.seed}, in {run.folder}")
     if request.exist == "resume" and run.resumed_from is None:
         say("no checkpoint there to go on from: training begins")

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Final
 from dicore.config import Compiled, compile_config
 from dicore.errors import UsageError
 from dicore.run.record import limits_of, result_of
+from dicore.run.request import TrainRequest, compile_request, folder_name
 
 if TYPE_CHECKING:
     from dicore.run.folder import RunFolder
-    from dicore.run.launch import TrainRequest
     from dicore.run.run import Run
 
 __all__ = ["compile_resumed", "nothing_left", "refuse_changes", "resumed_folder"]
@@ -34,7 +34,6 @@ def resumed_folder(request: TrainRequest) -> RunFolder | None:
         UsageError: there is no run in it, or more is asked than to go on.
     """
     from dicore.run.folder import EXIST, RunFolder
-    from dicore.run.launch import compile_request, folder_name
 
     if request.exist not in EXIST:
         raise UsageError(f"exist: no '{request.exist}'", hint=f"one of {', '.join(EXIST)}")
