@@ -74,6 +74,7 @@ class MetricsFile:
 
         Raises:
             ValueError: there is no such position.
+            UsageError: the file is a link, which might lead anywhere.
             OSError: the disk refuses.
         """
         size, seconds = int(position["size"]), float(position["time"])
@@ -81,6 +82,8 @@ class MetricsFile:
             raise ValueError(f"no position: {size} bytes, {seconds} s")
         self.close()
         self._began = time.monotonic() - seconds
+        if self.path.is_symlink():
+            raise UsageError(f"{self.path}: a link, which is not written to")
         if self.path.is_file():
             with self.path.open("r+b") as file:
                 size = min(size, file.seek(0, os.SEEK_END))

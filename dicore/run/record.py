@@ -89,10 +89,12 @@ class RunRecord:
             old = json.loads(self._path.read_text(encoding="utf-8"))
         except (OSError, ValueError):
             old = {}
+        old = old if isinstance(old, dict) else {}
+        earlier = old.get("resumed", [])
         self._began = old.get("started", now)
         self._facts["argv"] = old.get("argv", argv)
         self._facts["resumed"] = [
-            *old.get("resumed", []),
+            *(earlier if isinstance(earlier, list) else []),
             {
                 "checkpoint": checkpoint,
                 "env_step": env_step,

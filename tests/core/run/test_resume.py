@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from dicore.errors import CheckpointCorruptError, RunLockedError
+from dicore.errors import CheckpointCorruptError, RunLockedError, UsageError
 from dicore.run.folder import RunFolder
 from dicore.run.launch import TrainRequest
 from dicore.run.lock import RunLock
@@ -219,3 +219,23 @@ def test_limits_given_once_hold_for_the_next_time_too(
     (folder / "run.json").unlink()
     compile_resumed(TrainRequest(resume=folder, max_train_iter=5), RunFolder(folder))
     assert asked[-1] == {"pipeline.max_train_iter": 5}
+
+
+@pytest.mark.parametrize("text", ["[1]", '{"resumed": 7}', "7", "{", "\\x00"])
+def test_a_record_of_another_form_is_written_anew(text: str, folder: Path) -> None:
+    (folder / "run.json").write_text(text)
+    run, _ = begin(folder, resume=True)
+    run.finish()
+    record = json.loads((folder / "run.json").read_text())
+    assert [each["checkpoint"] for each in record["resumed"]] == ["iteration_2"]
+
+
+def test_a_log_that_is_a_link_is_neither_cut_nor_written(folder: Path, tmp_path: Path) -> None:
+    """R-E04: a run that somebody sent must not lead to other files."""
+    victim = tmp_path / "victim"
+    victim.write_text("keep\n" * 1000)
+    (folder / "log/metrics.jsonl").unlink()
+    (folder / "log/metrics.jsonl").symlink_to(victim)
+    with pytest.raises(UsageError, match="a link"):
+        begin(folder, resume=True)[0].restore()
+    assert victim.read_text() == "keep\n" * 1000
