@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from dicore.config import Compiled, bind
 from dicore.errors import DicoreError, PluginLoadError, UsageError
+from dicore.interfaces.hook import ILearnerHook
 from dicore.interfaces.pipeline import SupportsCheck
 from dicore.plugins.manager import Plugins, load_plugins
 from dicore.run.request import TrainRequest, compile_request, env_label, folder_name
@@ -173,7 +174,7 @@ def _learner_hooks(compiled: Compiled, plugins: Plugins) -> list[Any]:
     """
     hooks = plugins.lines("dicore_default_learner_hooks", cfg=compiled.cfg)
     for hook in hooks:
-        if not callable(hook) or not hasattr(hook, "position"):
+        if not isinstance(hook, ILearnerHook):
             said = f"dicore_default_learner_hooks of a plugin gave {hook!r}, no LearnerHook"
             raise PluginLoadError(f"{said}; plugins: {', '.join(plugins.labels.values())}")
     return hooks

@@ -163,13 +163,19 @@ class TestCalls:
         assert warning.endswith("'it' (bad-rl 1.0): dicore_add_commands raised OSError: no")
         assert error.startswith("error: no command named 'frobnicate'; ")
 
-    def test_learner_hooks_that_are_none_are_told(self, world: World, tmp_path: Path) -> None:
-        text = HEAD + "def dicore_default_learner_hooks(cfg):\n    return ['log_show']\n"
+    @pytest.mark.parametrize(
+        ("hook", "shown"), [("'log_show'", "'log_show'"), ("half", "<function half at .*>")]
+    )
+    def test_learner_hooks_that_are_none_are_told(
+        self, world: World, tmp_path: Path, hook: str, shown: str
+    ) -> None:
+        half = "def half(engine): ...\nhalf.position = 'after_iter'  # no name, no priority\n"
+        text = f"{half}{HEAD}def dicore_default_learner_hooks(cfg):\n    return [{hook}]\n"
         add(world, "bad-rl", text)
         folder = tmp_path / "run"
         with (
             using(world.registry()),
-            pytest.raises(PluginLoadError, match=r"gave 'log_show', no LearnerHook.*bad-rl 1\.0"),
+            pytest.raises(PluginLoadError, match=rf"gave {shown}, no LearnerHook.*bad-rl 1\.0"),
         ):
             launch(env="cartpole", policy="dqn", exp_name=str(folder))
         assert not folder.exists()
