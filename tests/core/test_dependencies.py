@@ -6,6 +6,7 @@ import ast
 import sys
 from collections.abc import Iterator
 from functools import cache
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -53,6 +54,31 @@ def test_nothing_is_imported_the_other_way(package: str) -> None:
         if root in FORBIDDEN[package]
     ]
     assert wrong == []
+
+
+def modules_imported(tree: ast.AST, known: set[str]) -> Iterator[str]:
+    """Yields the modules of a package that are imported to run, also within functions."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+            continue
+        if isinstance(node, ast.ImportFrom) and node.module:
+            whole = {f"{node.module}.{alias.name}" for alias in node.names}
+            yield from (whole & known) or ({node.module} & known)
+        elif isinstance(node, ast.Import):
+            yield from {alias.name for alias in node.names} & known
+        yield from modules_imported(node, known)
+
+
+def test_no_modules_of_the_core_import_each_other_in_a_circle() -> None:
+    """Not even late: what two need stands in a third."""
+    named = {
+        file.removesuffix(".py").replace("/", ".").removesuffix(".__init__"): tree
+        for file, tree in trees("dicore").items()
+    }
+    graph = {name: set(modules_imported(tree, set(named))) - {name} for name, tree in named.items()}
+    assert "dicore.run.request" in graph["dicore.run.launch"]
+    order = list(TopologicalSorter(graph).static_order())  # CycleError names the circle
+    assert len(order) == len(named)
 
 
 def test_the_registry_needs_the_standard_library_alone() -> None:
