@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import copy
 import json
+import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from numbers import Integral
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
+from dicore.agent.named import named
+from dicore.agent.player import player
 from dicore.agent.tuned import tuned_env
 from dicore.config import Compiled, bind
 from dicore.config.plain import replace
@@ -49,17 +53,19 @@ class Agent:
     """An environment, an algorithm, and what has been learned.
 
     Args:
-        env: Name of an environment, or a gymnasium id; where a preset is for this id and the
-            algorithm, the preset is taken.
-        policy: Name of an algorithm (`dicore list policy`).
+        env: Name of an environment, a gymnasium id, or a class; where a preset is for this id and
+            the algorithm, the preset is taken.
+        policy: Name of an algorithm (`dicore list policy`), or a class.
         exp_name: Folder of the run; None: `runs/<env>_<policy>_s<seed>`.
         seed: Seed of everything random.
         cfg: A config in any form (`[main_config, create_config]`, a dict, a file), instead of or
             below the names.
         **overrides: More options; `__` stands for a dot: `policy__learn__batch_size=128`.
 
+    A class that has no name yet is registered in this process, by its own name in small letters.
+
     Raises:
-        UsageError: it is not said what to train.
+        UsageError: it is not said what to train, or an object is given where a class is meant.
         ConfigError: everything that is wrong with the config.
     """
 
@@ -68,19 +74,20 @@ class Agent:
 
     def __init__(
         self,
-        env: str | None = None,
-        policy: str | None = None,
+        env: str | type | None = None,
+        policy: str | type | None = None,
         *,
         exp_name: str | Path | None = None,
         seed: int | None = None,
         cfg: Any = None,
         **overrides: Any,
     ) -> None:
-        policy = policy or self.algorithm
+        env_name = named("env", env)
+        policy_name = named("policy", policy) or self.algorithm
         self._request = TrainRequest(
             config=cfg,
-            env=tuned_env(env, policy) if cfg is None else env,
-            policy=policy,
+            env=tuned_env(env_name, policy_name) if cfg is None else env_name,
+            policy=policy_name,
             seed=seed,
             exp_name=None if exp_name is None else str(exp_name),
             overrides=_overrides(overrides),
@@ -89,6 +96,7 @@ class Agent:
         self._folder: Path | None = None
         self._checkpoint: str | None = None
         self._trust = True
+        self._player: Callable[[Any], Any] | None = None
 
     # ---- what it is
 
@@ -112,11 +120,9 @@ class Agent:
         return self._with("best", "no best checkpoint")
 
     def __repr__(self) -> str:
-        env = self.config.env
-        what = f"{self.config.policy.type} on {env.get('env_id') or env.type}"
         label = self._checkpoint or "untrained"
         where = f" in {self._folder}" if self._folder is not None else ""
-        return f"{type(self).__name__}({what}, {label}{where})"
+        return f"{type(self).__name__}({_what(self.config)}, {label}{where})"
 
     # ---- learning
 
@@ -134,14 +140,13 @@ class Agent:
             UsageError: a number is not positive, or the parameters are not those of a run's end.
             DicoreError: the training failed; `run.json` says so.
         """
-        for name, value in (("step", step), ("n_iter", n_iter)):
-            if value is not None and value < 1:
-                raise UsageError(f"train({name}={value}): {name} must be >= 1")
+        step, n_iter = _count("step", step), _count("n_iter", n_iter)
         if self._checkpoint not in (None, "final"):
             raise UsageError(
                 f"training goes on from the end of a run, not from '{self._checkpoint}'",
                 hint="load() the folder of the run, or train a new agent",
             )
+        self._player = None
         outcome = launch(self._next(step, n_iter))
         run = outcome.run
         self._folder, self._compiled = Path(run.folder), None
@@ -173,16 +178,42 @@ class Agent:
             trust: Run code that the run's config names by path.
 
         Raises:
-            UsageError: the folder is not that of a run.
+            UsageError: the folder is not that of a run, or the run is of something else.
             CheckpointError: there is no checkpoint that is whole.
         """
         place = Path(path)
         trained = find_trained(place, trust=trust)
+        theirs, ours = _what(trained.compiled), _what(self.config)
+        if theirs != ours:
+            raise UsageError(
+                f"{path} is a run of {theirs}; this agent is {ours}",
+                hint="make the agent with the environment and the policy of the run",
+            )
         checkpoint = (place / "manifest.json").is_file()
         self._folder = place.absolute().parent.parent if checkpoint else place
         self._checkpoint = place.name if checkpoint else self._end(trained.name)
-        self._compiled, self._trust = None, trust
+        self._compiled, self._trust, self._player = None, trust, None
         return self
+
+    def save(self, path: str | Path) -> Path:
+        """Copies the run, with all of its checkpoints, to another folder; `load` reads it.
+
+        Args:
+            path: A folder that there is not yet.
+
+        Returns:
+            The folder.
+
+        Raises:
+            UsageError: nothing was trained, or the folder exists.
+        """
+        if self._folder is None:
+            raise UsageError(f"{self!r} has nothing to save", hint="train it first")
+        target = Path(path)
+        if target.exists():
+            raise UsageError(f"{target} exists already", hint="name a folder that there is not yet")
+        shutil.copytree(self._folder, target)
+        return target
 
     def _end(self, otherwise: str) -> str:
         assert self._folder is not None
@@ -198,6 +229,7 @@ class Agent:
             n_episode: Number of episodes; None takes the config's.
             seed: Seed of the episodes; None takes the run's.
         """
+        n_episode = _count("n_episode", n_episode)
         same = n_episode is None and seed is None
         return measure(self._trained(seed), n_episode=n_episode, same_starts=same)
 
@@ -211,6 +243,7 @@ class Agent:
             n_episode: Number of episodes; None: one for each environment.
             seed: Seed of the episodes; None takes the run's.
         """
+        env_num, n_episode = _count("env_num", env_num), _count("n_episode", n_episode)
         trained = self._trained(seed, evaluator_env_num=env_num)
         return measure(trained, n_episode=env_num if n_episode is None else n_episode)
 
@@ -252,11 +285,25 @@ class Agent:
         """
         from dicore.run.demo import collect, save_demo_data
 
+        n_sample = _count("n_sample", n_sample)
         trained = self._trained(seed)
         data = collect(trained, n_sample)
         if path is not None:
             save_demo_data(trained, data, path)
         return data
+
+    def act(self, obs: Any) -> Any:
+        """Chooses the action for one observation, without exploration: for a loop of your own.
+
+        Args:
+            obs: Of one environment, as that gives it: array, number, dict or tuple.
+
+        Returns:
+            The action, as the environment takes it.
+        """
+        if self._player is None:
+            self._player = player(self._trained())
+        return self._player(obs)
 
     # ---- parts of the above
 
@@ -282,8 +329,12 @@ class Agent:
         if self._folder is None or checkpoint not in _names(self._folder):
             raise UsageError(f"{self!r} has {otherwise}", hint="train it first")
         other = copy.copy(self)
-        other._checkpoint = checkpoint  # noqa: SLF001 - the same class
+        other._checkpoint, other._player = checkpoint, None  # noqa: SLF001 - the same class
         return other
+
+
+def _what(compiled: Compiled) -> str:
+    return f"{compiled.policy.type} on {compiled.env.get('env_id') or compiled.env.type}"
 
 
 def _names(folder: Path) -> list[str]:
@@ -306,7 +357,21 @@ def _result(folder: RunFolder) -> TrainResult:
     )
 
 
-def _overrides(given: Mapping[str, Any]) -> list[str]:
+def _count(name: str, value: Any) -> Any:
+    """Returns a number that has to be a whole one above zero; None stays None.
+
+    Raises:
+        UsageError: it is not.
+    """
+    if value is None:
+        return None
+    whole = isinstance(value, Integral) or (isinstance(value, float) and value.is_integer())
+    if not whole or isinstance(value, bool) or value < 1:
+        raise UsageError(f"{name}={value!r}: {name} must be a whole number >= 1")
+    return int(value)
+
+
+def _overrides(given: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Writes keyword arguments as overrides: `policy__learn__batch_size` is a path."""
     tree = {name.replace("__", "."): value for name, value in given.items()}
-    return [json.dumps(tree)] if tree else []
+    return [tree] if tree else []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from dicore.config.leaf import shortened
@@ -30,7 +30,7 @@ _FLOAT = re.compile(
 _PATH = re.compile(r"[A-Za-z_][\w-]*(\.[\w-]+)*")
 _STRUCTURED = ("[", "{", '"', "'")
 
-Overrides = Sequence[str] | Mapping[str, Any]
+Overrides = Sequence[str | Mapping[str, Any]] | Mapping[str, Any]
 
 
 def parse_override(text: str) -> tuple[str, Any]:
@@ -93,17 +93,15 @@ def override_tree(overrides: Overrides, problems: Problems) -> dict[str, Any]:
     """Puts overrides into one tree; of two for one path the later counts.
 
     Args:
-        overrides: `a.b=c` texts (one beginning with `{` is a JSON object), or a dict whose keys may
-            be paths.
+        overrides: A dict whose keys may be paths, or a list of such and of `a.b=c` texts (one that
+            begins with `{` is a JSON object).
         problems: Takes what cannot be read.
     """
     tree: dict[str, Any] = {}
-    pairs = list(overrides.items()) if isinstance(overrides, Mapping) else []
-    for text in () if isinstance(overrides, Mapping) else overrides:
+    pairs: list[tuple[str, Any]] = []
+    for said in [overrides] if isinstance(overrides, Mapping) else overrides:
         try:
-            pairs.extend(
-                json.loads(text).items() if text.startswith("{") else [parse_override(text)]
-            )
+            pairs.extend(_pairs(said))
         except ConfigError as error:
             problems.add("", error.message)
         except json.JSONDecodeError as error:
@@ -111,6 +109,12 @@ def override_tree(overrides: Overrides, problems: Problems) -> dict[str, Any]:
     for path, value in pairs:
         _put(tree, path.split("."), plain(value))
     return tree
+
+
+def _pairs(said: str | Mapping[str, Any]) -> Iterable[tuple[str, Any]]:
+    if isinstance(said, Mapping):
+        return said.items()
+    return json.loads(said).items() if said.startswith("{") else [parse_override(said)]
 
 
 def _put(tree: dict[str, Any], keys: Sequence[str], value: Any) -> None:

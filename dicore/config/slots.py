@@ -124,7 +124,10 @@ class Slots:
             name = type_of(kind, wanted, self.registry)
             if name is None:
                 said = f"{kind} class {wanted.__qualname__} has no name that a config can hold"
-                self.problems.add(join(path, "type"), f"{said}; register it", node.layer)
+                how = f'@register("{kind}", "{wanted.__name__.lower()}")'
+                self.problems.add(
+                    join(path, "type"), f"{said}; register it: {how} above the class", node.layer
+                )
             return replace(node, value={**node.value, "type": name or _NAMELESS})
         if wanted is None:
             return replace(node, value={k: v for k, v in node.value.items() if k != "type"})

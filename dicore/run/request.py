@@ -37,7 +37,7 @@ class TrainRequest:
         exp_name: Folder of the run; one that exists gets a numbered sibling.
         max_env_step: Budget in env steps.
         max_train_iter: Budget in updates.
-        overrides: `a.b=c`, above everything else.
+        overrides: `a.b=c`, or dicts whose keys may be such paths; above everything else.
         cpanel: Knobs of the config's control panel, turned: a dict, or a JSON object as text.
         locked: Refuse components that are not those recorded in `config`, a run or its
             `config.json`.
@@ -60,7 +60,7 @@ class TrainRequest:
     exp_name: str | None = None
     max_env_step: int | None = None
     max_train_iter: int | None = None
-    overrides: Sequence[str] = ()
+    overrides: Sequence[str | Mapping[str, Any]] = ()
     cpanel: Mapping[str, Any] | str | None = None
     locked: bool = False
     exist: Exist = "new"
@@ -101,7 +101,7 @@ def compile_request(request: TrainRequest, plugins: Plugins | None = None) -> Co
     if by_name and not request.overrides and (request.env is None or request.policy is None):
         raise UsageError(
             "what to train is missing",
-            hint="give -e ENV and -p POLICY (see dicore list env, dicore list policy), or a file",
+            hint="give env and policy (-e ENV -p POLICY; dicore list names them), or a file",
         )
     flags = {
         "pipeline.type": request.mode,

@@ -59,7 +59,8 @@ def compile_resumed(request: TrainRequest, folder: RunFolder) -> Compiled:
         UsageError: something else than its limits should change.
         ConfigError: it names components that are not installed, or code by path.
     """
-    fixed = [text for text in request.overrides if not text.startswith(_CHANGEABLE)]
+    said = [each if isinstance(each, str) else json.dumps(each) for each in request.overrides]
+    fixed = [text for text in said if not text.startswith(_CHANGEABLE)]
     if fixed:
         raise UsageError(
             f"a resumed run keeps its own config: {', '.join(fixed)} cannot change it",

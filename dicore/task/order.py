@@ -23,7 +23,7 @@ def check_order(parts: Sequence[Part], ctx: Context) -> None:
     if problems:
         raise TaskError(
             "\n".join(problems),
-            hint="a middleware comes after the one that writes what it reads",
+            hint=_remedy(problems, ctx),
             context={"problems": tuple(problems)},
         )
 
@@ -59,6 +59,15 @@ def _unknown(part: Part, ctx: Context) -> Iterable[str]:
     for name in dict.fromkeys((*part.fields.reads, *part.fields.writes)):
         if not ctx.has_attr(name):
             yield f"'{part.name}' needs a field '{name}', which {type(ctx).__name__} lacks"
+
+
+def _remedy(problems: Sequence[str], ctx: Context) -> str:
+    cls = type(ctx).__name__
+    if all(text.endswith(f"which {cls} lacks") for text in problems):
+        return f"start the task with a context that has them: a subclass of {cls}" + (
+            ", as OnlineRLContext is" if type(ctx) is Context else ""
+        )
+    return "a middleware comes after the one that writes what it reads"
 
 
 def _too_early(part: Part, name: str, everything: Sequence[Part]) -> str:

@@ -80,7 +80,7 @@ def test_a_class_without_a_name_is_refused(build: Any) -> None:
         build(MAIN, policy=Nameless, env=toy.PoleEnvConfig, env_manager="workers", buffer="heap")
     (problem,) = caught.value.problems
     assert problem.startswith("policy.type: policy class ")
-    assert problem.endswith("has no name that a config can hold; register it")
+    assert problem.endswith('; register it: @register("policy", "nameless") above the class')
 
 
 def test_an_importable_class_that_is_not_registered_is_named_by_its_path(build: Any) -> None:

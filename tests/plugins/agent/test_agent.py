@@ -7,20 +7,28 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import gymnasium
 import numpy as np
 import pytest
 
 pytest.importorskip("torch")
 pytest.importorskip("dicore_contrib_envs")
 
+import torch
+
 import dicore
+import dicore.run
 from dicore import Agent
 from dicore.errors import ConfigError, UsageError
+from dicore.run import read_state
 from dicore.run.evaluate import evaluate
 from dicore.run.launch import launch
+from dicore_plugins.models import create_model
+from dicore_registry import Registry, using
 
 SMALL: dict[str, Any] = {
     "policy__eval__evaluator__n_episode": 4,
@@ -102,7 +110,7 @@ def test_mistakes_are_told_when_it_is_made(here: Path) -> None:
     with pytest.raises(UsageError, match="mp4"):
         agent().deploy(video="x.gif")
     for wrong in ({"step": 0}, {"n_iter": -5}):
-        with pytest.raises(UsageError, match="must be >= 1"):
+        with pytest.raises(UsageError, match="must be a whole number >= 1"):
             agent().train(**wrong)
     assert not list(here.iterdir())
 
@@ -179,3 +187,103 @@ def test_the_example(capsys: pytest.CaptureFixture[str]) -> None:
     said = capsys.readouterr().out
     assert "stop value reached: False" in said
     assert f"{made.best.evaluate(20, seed=1).mean_return:.1f}" in said
+
+
+class Signs(gymnasium.Env[Any, Any]):
+    """Says a sign that has to be repeated; ten times."""
+
+    def __init__(self, signs: int = 2) -> None:
+        self.observation_space = gymnasium.spaces.Discrete(signs)
+        self.action_space = gymnasium.spaces.Discrete(signs)
+        self.told: list[int] = []
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[int, dict[str, Any]]:
+        super().reset(seed=seed)
+        self.told = [int(self.np_random.integers(self.action_space.n))]
+        return self.told[-1], {}
+
+    def step(self, action: Any) -> tuple[int, float, bool, bool, dict[str, Any]]:
+        reward = float(action == self.told[-1])
+        self.told.append(int(self.np_random.integers(self.action_space.n)))
+        return self.told[-1], reward, False, len(self.told) > 10, {}
+
+
+def test_classes_are_taken_where_names_are() -> None:
+    from dicore_plugins.policies import DQNPolicy
+
+    given = Agent(Signs, DQNPolicy, exp_name="x", env__signs=3, pipeline__logger=[])
+    assert given.config.policy.type == "dqn"
+    given.train(step=100)
+    assert given.train(step=100).env_step >= 200, "the class is found again when it goes on"
+    assert given.act(2) in (0, 1, 2)
+
+
+def test_a_class_of_a_script_is_registered_by_its_name() -> None:
+    with using(Registry()):
+        local = type("Own", (Signs,), {"__module__": "__main__"})
+        first = Agent(local, "dqn", exp_name="x", pipeline__logger=[])
+        assert first.config.env.type == "own"
+        first.train(step=100)
+        assert first.train(step=50).env_step >= 150
+        again = Agent(type("Own", (Signs,), {"__module__": "__main__"}), "dqn")
+        assert again.load("x").evaluate(2).checkpoint == "final", "a cell that ran once more"
+
+
+@pytest.mark.parametrize("given", [Signs(), Signs().reset, 3])
+def test_what_is_neither_name_nor_class_is_refused(given: Any) -> None:
+    with pytest.raises(UsageError, match="expected a name or a class, got a ") as caught:
+        Agent(given, policy="dqn")
+    assert "give the class" in str(caught.value.hint)
+
+
+def test_the_agent_acts_as_its_network_says() -> None:
+    ours = agent()
+    rows = np.random.default_rng(0).normal(size=(20, 4)).astype(np.float32)
+    fresh = [ours.act(obs) for obs in rows]
+    ours.train(step=704)
+    for acting, name in ((ours, "final"), (ours.best, "best")):
+        state = read_state(f"x/ckpt/{name}")["learner"]["policy"]["model"]
+        network = create_model(acting.config.policy.model)
+        network.load_state_dict({key: torch.as_tensor(value) for key, value in state.items()})
+        chosen = network(torch.from_numpy(rows))["logit"].argmax(-1).tolist()
+        assert [int(acting.act(obs)) for obs in rows] == chosen
+        assert chosen != fresh
+
+
+def test_a_saved_agent_is_the_run_elsewhere() -> None:
+    ours = agent()
+    with pytest.raises(UsageError, match="has nothing to save"):
+        ours.save("kept")
+    ours.train(step=400)
+    assert ours.save("deep/kept") == Path("deep/kept")
+    same = agent().load("deep/kept")
+    assert same.evaluate(2, seed=1).returns == ours.evaluate(2, seed=1).returns
+    assert same.train(step=100).folder == Path("deep/kept")
+    with pytest.raises(UsageError, match="exists already"):
+        ours.save("deep/kept")
+
+
+def test_a_run_of_something_else_is_refused() -> None:
+    agent().train(step=100)
+    with pytest.raises(UsageError, match=r"x is a run of dqn on CartPole-v1; this agent is dqn on"):
+        Agent("MountainCar-v0", policy="dqn").load("x")
+
+
+@pytest.mark.parametrize("count", [0, -1, 1.5, "3", True])
+def test_numbers_are_whole_and_positive(count: Any) -> None:
+    ours = agent()
+    calls: list[Callable[[], Any]] = [
+        lambda: ours.train(count),
+        lambda: ours.train(n_iter=count),
+        lambda: ours.evaluate(count),
+        lambda: ours.batch_evaluate(count),
+        lambda: ours.collect_data(count),
+    ]
+    for call in calls:
+        with pytest.raises(UsageError, match="must be a whole number >= 1"):
+            call()
+
+
+def test_names_are_completed_at_a_prompt() -> None:
+    assert {"Agent", "register"} <= set(dir(dicore))
+    assert "read_metrics" in dir(dicore.run)
