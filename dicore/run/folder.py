@@ -55,11 +55,22 @@ class RunFolder:
             except (OSError, ValueError) as error:  # a null byte is no name
                 raise _refused(folder, getattr(error, "strerror", None) or str(error)) from None
             break
-        free = shutil.disk_usage(folder).free
-        if free < _LOW_SPACE:
+        try:
+            cls(folder).check_space()
+        except UsageError:
             folder.rmdir()
-            raise _refused(folder, f"only {free >> 20} MiB are free on its disk")
+            raise
         return cls(folder)
+
+    def check_space(self) -> None:
+        """Looks whether there is room for a run.
+
+        Raises:
+            UsageError: the disk is as good as full.
+        """
+        free = shutil.disk_usage(self.path).free
+        if free < _LOW_SPACE:
+            raise _refused(self.path, f"only {free >> 20} MiB are free on its disk")
 
     @classmethod
     def prepare(cls, path: str | Path, exist: Exist = "new") -> RunFolder:
@@ -97,6 +108,7 @@ class RunFolder:
                     each.unlink(missing_ok=True)
         finally:
             lock.release()
+        folder.check_space()
         return folder
 
     @classmethod

@@ -141,8 +141,11 @@ def _prepare(
     loggers = [each.build(context) for each in compiled.pipeline.logger]
     loggers += plugins.call("dicore_make_logger", cfg=compiled.cfg)
     hooks = _learner_hooks(compiled, plugins)
-    folder = resumed or RunFolder.prepare(folder_name(compiled, request), request.exist)
-    if resumed is None:
+    if resumed is not None:
+        folder = resumed
+        folder.check_space()
+    else:
+        folder = RunFolder.prepare(folder_name(compiled, request), request.exist)
         try:
             write_config(compiled, folder.path)
         except OSError as error:

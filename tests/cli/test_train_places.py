@@ -6,6 +6,7 @@ import json
 import os
 import pty
 import resource
+import shutil
 import signal
 import subprocess
 import sys
@@ -233,6 +234,24 @@ def test_a_full_disk_of_the_log_never_stops_a_training(tmp_path: Path) -> None:
     assert "Traceback" not in done.stderr
     assert done.returncode == 4, "the checkpoint at the end does not fit either"
     assert read(tmp_path / "x/run.json")["status"] == "failed"
+
+
+def test_a_disk_that_is_as_good_as_full_is_told_before_anything_is_trained(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """R-D02: for new runs, and for those that stand there already."""
+    monkeypatch.chdir(tmp_path)
+    assert main([*TINY, "--exp-name", "x"]) == 0
+    before = sorted(Path("x").rglob("*"))
+    usage = shutil.disk_usage(tmp_path)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage._replace(free=5 << 20))
+    resume = ["train", "--resume", "x", "--max-env-step", "80"]
+    for words in ([*TINY, "--exp-name", "new"], resume):
+        capfd.readouterr()
+        assert main(words) == 2
+        assert "only 5 MiB are free" in capfd.readouterr().err
+    assert sorted(Path("x").rglob("*")) == before
+    assert not Path("new").exists()
 
 
 def test_a_disk_without_room_for_the_config_is_one_error(tmp_path: Path) -> None:
