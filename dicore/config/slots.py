@@ -266,7 +266,8 @@ def type_of(kind: str, cls: type, registry: RegistryView) -> str | None:
     Returns:
         The registered name; without one, its import path; None for a class of a script.
     """
-    candidates = [cls, getattr(cls, "config_class", cls)]
+    # an inherited config class is that of another component
+    candidates = [cls, vars(cls).get("config_class", cls)]
     targets = [f"{found.__module__}:{found.__qualname__}" for found in candidates]
     for target in targets:
         entry = next((entry for entry in registry.entries(kind) if entry.target == target), None)

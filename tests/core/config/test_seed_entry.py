@@ -83,6 +83,16 @@ def test_a_class_without_a_name_is_refused(build: Any) -> None:
     assert problem.endswith('; register it: @register("policy", "nameless") above the class')
 
 
+def test_a_derived_class_is_not_taken_for_the_one_above_it(build: Any) -> None:
+    """The config class that it inherits has a name; it has none."""
+
+    class Derived(toy.ToyPolicy):
+        """Of a script."""
+
+    with pytest.raises(ConfigError, match=r"policy class .*Derived has no name"):
+        build(MAIN, policy=Derived, env=toy.PoleEnvConfig, env_manager="workers", buffer="heap")
+
+
 def test_an_importable_class_that_is_not_registered_is_named_by_its_path(build: Any) -> None:
     compiled = build({**MAIN, "policy": {}}, CREATE, policy=toy.LatePolicyConfig, buffer="ring")
     assert compiled.policy.type.endswith((":LatePolicyConfig", "late_toy"))
