@@ -19,15 +19,21 @@ class Fields(NamedTuple):
         reads: Those a middleware cannot do without before its `yield`.
         writes: Those it sets before its `yield`.
         optional: Those it looks at where they are set, or only after its `yield`.
+        either: Those of which it needs one before its `yield`.
     """
 
     reads: tuple[str, ...] = ()
     writes: tuple[str, ...] = ()
     optional: tuple[str, ...] = ()
+    either: tuple[str, ...] = ()
 
 
 def middleware(
-    *, reads: Iterable[str] = (), writes: Iterable[str] = (), optional: Iterable[str] = ()
+    *,
+    reads: Iterable[str] = (),
+    writes: Iterable[str] = (),
+    optional: Iterable[str] = (),
+    either: Iterable[str] = (),
 ) -> Callable[[F], F]:
     """Marks a middleware with the context fields it reads and writes.
 
@@ -44,9 +50,11 @@ def middleware(
         reads: Fields it cannot do without before its `yield`.
         writes: Fields it sets before its `yield`.
         optional: Fields it looks at where they are set, or only after its `yield`.
+        either: Fields of which it needs one before its `yield`: a middleware that writes one must
+            not come after it while none comes before.
 
     Returns:
-        A decorator that sets `reads`, `writes` and `optional` and returns the same object.
+        A decorator that sets the four names and returns the same object.
     """
 
     def mark(fn: F) -> F:
@@ -54,6 +62,7 @@ def middleware(
         declared.reads = _names(fn, "reads", reads)
         declared.writes = _names(fn, "writes", writes)
         declared.optional = _names(fn, "optional", optional)
+        declared.either = _names(fn, "either", either)
         return fn
 
     return mark

@@ -50,6 +50,7 @@ def _walk(
             for name in part.fields.reads
             if ctx.has_attr(name) and not ctx.keeps(name) and name not in before
         )
+        problems.extend(_none_yet(part, before, everything))
         after |= frozenset(part.fields.writes)
     return after
 
@@ -74,6 +75,15 @@ def _too_early(part: Part, name: str, everything: Sequence[Part]) -> str:
     writers = [each.name for each in everything if name in each.fields.writes and each is not part]
     says = f"'{part.name}' reads ctx.{name}, which nothing before it writes"
     return f"{says}; {', '.join(map(repr, writers))} does" if writers else says
+
+
+def _none_yet(part: Part, before: frozenset[str], everything: Sequence[Part]) -> Iterable[str]:
+    """Of several fields one is needed, and all that write one come later."""
+    either = frozenset(part.fields.either)
+    later = [each for each in everything if either & frozenset(each.fields.writes)]
+    if later and not either & before:
+        name = next(name for name in part.fields.either if name in later[0].fields.writes)
+        yield _too_early(part, name, everything)
 
 
 def _leaves(parts: Iterable[Part]) -> Iterable[Part]:

@@ -27,7 +27,10 @@ def data_pusher(
         A middleware: trajectories or episodes -> the buffer; both are cleared.
     """
 
-    @middleware(optional=["trajectories", "episodes", "trajectory_end_idx", "env_step"])
+    @middleware(
+        either=["trajectories", "episodes"],
+        optional=["trajectories", "episodes", "trajectory_end_idx", "env_step"],
+    )
     def push(ctx: OnlineRLContext) -> None:
         if ctx.trajectories is not None:
             if group_by_env:

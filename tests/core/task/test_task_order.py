@@ -120,3 +120,37 @@ def test_a_declaration_is_a_collection_of_names() -> None:
 
     with pytest.raises(TaskError, match="'writes' holds names"):
         run(Wrong())
+
+
+@middleware(either=["trajectories", "episodes"], optional=["trajectories", "episodes"])
+def push_either(ctx: OnlineRLContext) -> None:
+    ran.append("push")
+
+
+def test_of_several_fields_one_has_to_come_before() -> None:
+    ran.clear()
+    task = Task().start(ctx=OnlineRLContext())
+    task.use(push_either)
+    task.use(collect)
+    said = r"'push_either' reads ctx\.trajectories, which nothing before it writes; 'collect' does"
+    with pytest.raises(TaskError, match=said):
+        task.run(max_step=1)
+    assert not ran
+
+
+@pytest.mark.parametrize("parts", [(collect, push_either), (push_either,)])
+def test_it_may_come_after_or_from_somebody_who_declares_nothing(parts: Any) -> None:
+    ran.clear()
+    task = Task().start(ctx=OnlineRLContext())
+    for part in parts:
+        task.use(part)
+    task.run(max_step=1)
+    assert ran[-1] == "push"
+
+
+def test_a_context_that_lacks_fields_is_what_is_to_be_changed() -> None:
+    task = Task().start(ctx=Context())
+    task.use(Trainer())
+    with pytest.raises(TaskError, match="which Context lacks") as caught:
+        task.run(max_step=1)
+    assert "as OnlineRLContext is" in str(caught.value.hint)
