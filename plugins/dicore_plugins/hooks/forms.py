@@ -62,6 +62,7 @@ def hook_problems(hook: Any, trusted: Mapping[str, Any] = _NONE) -> Iterator[tup
     if not isinstance(hook, Mapping | list | tuple):
         yield "hook", f"expected a dict or a list of hooks, got {type(hook).__name__}"
         return
+    yield from _without_position(hook)
     for path, entry in _paths(hook):
         try:
             spec = {"type": entry} if isinstance(entry, str) else entry
@@ -84,6 +85,14 @@ def hook_problems(hook: Any, trusted: Mapping[str, Any] = _NONE) -> Iterator[tup
                 )
         except DicoreError as error:
             yield path, str(error).removeprefix(f"{path}: ")
+
+
+def _without_position(hook: Any) -> Iterator[tuple[str, str]]:
+    """A value under a bare name: nobody would be given it."""
+    for key, value in hook.items() if isinstance(hook, Mapping) else ():
+        if not isinstance(value, Mapping | bool | None) and not _SIMPLE.match(key):
+            short, full = f"{key}_after_iter: {value!r}", f"{key}: {{ext_args: {{…}}}}"
+            yield f"hook.{key}", f"{value!r} belongs to no option; write {short}, or {full}"
 
 
 def hook_types(hook: Mapping[str, Any] | Iterable[Any]) -> Iterator[tuple[str, str]]:
@@ -196,7 +205,9 @@ def _paths(hook: Mapping[str, Any] | Iterable[Any]) -> Iterator[tuple[str, Any]]
             yield f"hook.{key}", value
         elif match:
             yield f"hook.{key}", {**match.groupdict(), "simple_value": value}
-        else:
+        elif isinstance(value, Mapping):
+            yield f"hook.{key}", {**value, "type": key}
+        elif value is not False:
             yield f"hook.{key}", {"type": key}
 
 

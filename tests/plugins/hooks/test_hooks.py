@@ -428,3 +428,18 @@ def test_an_interval_is_due_once_per_multiple_reached(length: int, bundles: list
         assert due == (count // length > before // length)
         yes += due
         assert not interval.due(count)
+
+
+def test_the_options_below_a_bare_name_are_those_of_the_hook() -> None:
+    """`{log_show: {ext_args: …}}` is the full form; its name is the key."""
+    (hook,) = build_hooks({"log_show": {"priority": 7, "ext_args": {"freq": 30}}})
+    assert hook.priority == 7
+    assert hook._interval.length == 30  # type: ignore[attr-defined]
+    with pytest.raises(HookError, match=r"hook\.log_show\.ext_args\.frq: .*did you mean 'freq'"):
+        build_hooks({"log_show": {"ext_args": {"frq": 30}}})
+    assert build_hooks({"log_show": False}) == []
+
+
+def test_a_value_below_a_bare_name_is_refused() -> None:
+    with pytest.raises(HookError, match=r"hook\.log_show: 30 .* write log_show_after_iter: 30, or"):
+        build_hooks({"log_show": 30})

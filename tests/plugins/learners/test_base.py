@@ -70,6 +70,8 @@ def test_several_updates_in_one_call_are_counted() -> None:
     assert len(outputs) == 8
     assert engine.train_iter == 8
     assert engine.log_buffer.means() == {"total_loss": 3.5}
+    engine.log_buffer.clear()
+    assert engine.latest_result["total_loss"] == outputs[-1]["total_loss"] == 7
 
 
 def test_hooks_run_by_priority_and_ties_by_registration() -> None:
@@ -206,6 +208,7 @@ def test_the_documented_variables_are_there() -> None:
     assert (engine.policy, engine.tb_logger) == (policy, board)
     assert (engine.name, engine.rank, engine.exp_name) == ("my_learner", 1, "exp")
     assert (engine.last_iter, engine.monitor, engine.priority_info) == (0, {}, {})
+    assert engine.latest_result == {}
     assert engine.learn_info == {"learner_step": 0, "priority_info": {}, "learner_done": False}
     engine.train([{"x": 1}])
     assert engine.tick_time > 0

@@ -129,6 +129,12 @@ class BaseLearner:
         return self._latest[0]
 
     @property
+    def latest_result(self) -> Mapping[str, Any]:
+        """What the latest update returned, tensors as they came; empty before the first."""
+        result: Mapping[str, Any] = self._latest[1]
+        return result
+
+    @property
     def learn_info(self) -> dict[str, Any]:
         """`learner_step`, `priority_info` and `learner_done`."""
         return {
