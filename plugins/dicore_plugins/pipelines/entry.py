@@ -27,7 +27,8 @@ def serial_pipeline(
         input_cfg: `[main_config, create_config]`, one dict of both, or the path of a file.
         seed: Seed of everything random; None takes the config's. Several seeds train one run each,
             in folders of their own, with a `summary.json` (see `run_series`).
-        model: A network to use instead of the configured one; for one seed.
+        model: A network to use instead of the configured one, for one seed: a module from
+            observations [B, ...] to values [B, A], bare or as `{"logit": values}`.
         max_train_iter: Most updates; None takes the config's.
         max_env_step: Most env steps; None takes the config's.
         exp_name: Folder of the run; None takes the config's.

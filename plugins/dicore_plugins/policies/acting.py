@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -46,7 +46,7 @@ class Actor:
         if self._act is not None:
             return {"logit": self._act(obs)}
         with torch.inference_mode():
-            output = self._model(tree_map(self._tensor, obs))
+            output = as_outputs(self._model(tree_map(self._tensor, obs)))
             return {key: tree_map(_array, value) for key, value in output.items()}
 
     __call__ = forward
@@ -58,6 +58,11 @@ class Actor:
         if name.startswith("__"):
             raise AttributeError(name)
         return getattr(self._model, name)
+
+
+def as_outputs(output: Any) -> Mapping[str, Any]:
+    """Returns what a network says by name; a bare tensor, or a list of one per head, is `logit`."""
+    return output if isinstance(output, Mapping) else {"logit": output}
 
 
 def _array(leaf: Any) -> Any:

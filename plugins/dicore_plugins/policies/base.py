@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 from dicore.config.coerce import as_config
 from dicore.config.sections import PolicyConfig
 from dicore.data import Batch, TimestepBatch
-from dicore.errors import ModeError
+from dicore.errors import ModeError, UsageError
 from dicore.interfaces.policy import CollectMode, CommandMode, EvalMode, LearnMode
 
 FIELDS = ("learn", "collect", "eval")
@@ -28,6 +28,7 @@ class Policy:
 
     Raises:
         ModeError: `enable_field` names a mode that this policy has not.
+        UsageError: `model` is nothing that this policy can use.
     """
 
     config_class: ClassVar[type[PolicyConfig]] = PolicyConfig
@@ -42,7 +43,7 @@ class Policy:
         self._enabled = tuple(FIELDS if enable_field is None else enable_field)
         self._modes: dict[str, Any] = {}
         self._device = self._choose_device()
-        self._model = self._create_model() if model is None else model
+        self._model = self._create_model() if model is None else self._checked_model(model)
         for field in self._enabled:
             setup = getattr(self, f"_init_{field}", None)
             if setup is None:
@@ -62,6 +63,15 @@ class Policy:
 
     def _create_model(self) -> Any:
         return None
+
+    def _checked_model(self, model: Any) -> Any:
+        """Returns a model that was passed in, or raises UsageError."""
+        if isinstance(model, type):
+            raise UsageError(
+                f"model: expected an object, got the class {model.__name__}",
+                hint=f"{model.__name__}(…)",
+            )
+        return model
 
     def _choose_device(self) -> str:
         if not self._cfg.cuda:

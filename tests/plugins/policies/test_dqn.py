@@ -13,7 +13,7 @@ from torch import nn
 
 from dicore.config import compile_config
 from dicore.data import Batch, EnvBatch
-from dicore.errors import ConfigError, NonFiniteError
+from dicore.errors import ConfigError, NonFiniteError, UsageError
 from dicore.run.rng import seed_everything
 from dicore.run.run import Run
 from dicore.run.store import read_state
@@ -334,6 +334,33 @@ def test_a_model_with_forward_alone() -> None:
     logit = policy.eval_mode.forward(observations()).value["logit"]
     expected = heads(policy.get_attribute("model"), observations().value)[0]
     np.testing.assert_allclose(logit, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_a_plain_network_is_a_model() -> None:
+    """What it returns bare are the values of the actions."""
+    torch.manual_seed(0)
+    layers = nn.Sequential(nn.Linear(OBS, 8), nn.ReLU(), nn.Linear(8, ACTIONS))
+    bare, named = make(layers), make(Named(copy.deepcopy(layers)))
+    for _ in range(3):
+        one, two = (each.learn_mode.forward(rows())["total_loss"] for each in (bare, named))
+        assert torch.equal(one, two)
+    one, two = (each.eval_mode.forward(observations()).value["logit"] for each in (bare, named))
+    np.testing.assert_array_equal(one, two)
+
+
+class Named(nn.Module):
+    def __init__(self, layers: nn.Module) -> None:
+        super().__init__()
+        self.layers = layers
+
+    def forward(self, obs: Any) -> dict[str, Any]:
+        return {"logit": self.layers(obs)}
+
+
+@pytest.mark.parametrize("given", [Linear, 3, lambda obs: obs])
+def test_what_is_no_network_is_refused(given: Any) -> None:
+    with pytest.raises(UsageError, match=r"model: expected .*, got"):
+        make(given)
 
 
 class Nested(nn.Module):

@@ -16,9 +16,11 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 import torch
+from torch import nn
 
 from dicore.config.sections import PolicyConfig
 from dicore.data import Batch, EnvBatch
+from dicore.errors import UsageError
 from dicore.run.rng import stream, torch_stream
 from dicore_plugins.functional.exploration import get_epsilon_greedy_fn
 from dicore_plugins.functional.samples import flatten_time, nstep_samples, to_batch
@@ -27,7 +29,7 @@ from dicore_plugins.model_wrappers import model_wrap
 from dicore_plugins.models import create_model
 from dicore_plugins.models.flat import Flat
 from dicore_plugins.optimizers.flat_adam import FlatAdam
-from dicore_plugins.policies.acting import Actor
+from dicore_plugins.policies.acting import Actor, as_outputs
 from dicore_plugins.policies.base import Policy
 from dicore_plugins.policies.dqn.config import DQNConfig
 
@@ -41,6 +43,15 @@ class DQNPolicy(Policy):
     def _create_model(self) -> Any:
         with torch_stream("model"):
             return create_model(self._cfg.model)
+
+    def _checked_model(self, model: Any) -> Any:
+        model = super()._checked_model(model)
+        if isinstance(model, nn.Module):
+            return model
+        raise UsageError(
+            f"model: expected a network (torch.nn.Module), got {type(model).__name__}",
+            hint="a module from observations [B, ...] to the values of the actions [B, A]",
+        )
 
     @cached_property
     def _least(self) -> npt.NDArray[np.int64] | None:
@@ -215,4 +226,4 @@ def q_values(model: Any, obs: Any) -> Any:
         [B, A], or a list of such, one per head.
     """
     q = getattr(model, "q", None)
-    return model(obs)["logit"] if q is None else q(obs)
+    return as_outputs(model(obs))["logit"] if q is None else q(obs)
