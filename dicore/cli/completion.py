@@ -24,6 +24,8 @@ _dicore() {
     local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]} first=${COMP_WORDS[1]}
     local what
     COMPREPLY=()
+    if [[ $word == = ]]; then word=
+    elif [[ $before == = ]]; then before=${COMP_WORDS[COMP_CWORD-2]}; fi
     if [[ $word == -* ]]; then what=options/$first
     elif (( COMP_CWORD == 1 )); then what=command
     else case $before in
@@ -50,6 +52,7 @@ _ZSH = """\
 # zsh completion of dicore; words come from `dicore __names WHAT PREFIX`
 _dicore() {
     local word=${words[CURRENT]} before=${words[CURRENT-1]} first=${words[2]} what
+    if compset -P '--*='; then before=${word%%=*} word=${word#*=}; fi
     if [[ $word == -* ]]; then what=options/$first
     elif (( CURRENT == 2 )); then what=command
     else case $before in
@@ -74,7 +77,7 @@ if [[ $funcstack[1] == _dicore ]]; then _dicore "$@"; else compdef _dicore dicor
 _FISH = """\
 # fish completion of dicore; words come from `dicore __names WHAT PREFIX`
 function __dicore_names
-    dicore __names $argv[1] (commandline -ct) 2>/dev/null
+    dicore __names $argv[1] (commandline -ct | string replace -r '^--[^=]*=' '') 2>/dev/null
 end
 function __dicore_options
     set -l words (commandline -opc)

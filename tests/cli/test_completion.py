@@ -47,36 +47,75 @@ def test_a_name_that_two_have_is_completed_in_full(world: World) -> None:
     assert {"acme-rl/sac", "other-rl/sac"} < set(done.stdout.split())
 
 
-@pytest.mark.parametrize(
-    ("line", "words"),
-    [
-        ("dicore sho", "show"),
-        ("dicore show policy/d", "policy/dqn"),
-        ("dicore train -e cartp", "cartpole"),
-        ("dicore train --policy d", "dqn"),
-        ("dicore list buf", "buffer"),
-        ("dicore list --st", "--status"),
-        ("dicore completion z", "zsh"),
-    ],
-)
-def test_bash_completes(world: World, tmp_path: Path, line: str, words: str) -> None:
-    bash = shutil.which("bash")
-    if bash is None:
-        pytest.skip("no bash here")
-    program = tmp_path / "bin" / "dicore"
+LINES = {
+    "dicore sho": "show",
+    "dicore show policy/d": "policy/dqn",
+    "dicore train -e cartp": "cartpole",
+    "dicore train --policy d": "dqn",
+    "dicore train --policy=d": "dqn",
+    "dicore list buf": "buffer",
+    "dicore list --st": "--status",
+    "dicore completion z": "zsh",
+}
+
+# types each line in a shell of its own and waits for what the tabulator makes of it
+_ZSH = """
+zmodload zsh/zpty
+zpty shell zsh -f -i
+zpty -w shell "fpath=($PWD \\$fpath); autoload -Uz compinit; compinit -u -D"
+zpty -w shell "bindkey '^I' complete-word; print -r REA''DY"
+zpty -r shell said '*READY*'
+while read -r word line; do
+    zpty -w -n shell "$line"$'\\t'
+    zpty -r shell said "*$word*"
+    zpty -w -n shell $'\\x15'
+    print -r -- $word
+done < lines
+zpty -d shell
+"""
+
+
+def run_in(shell: str, script: str, world: World, folder: Path) -> str:
+    """Runs a script in a shell that finds this program as `dicore`; returns what it printed."""
+    found = shutil.which(shell)
+    if found is None:
+        pytest.skip(f"no {shell} here")
+    program = folder / "bin" / "dicore"
     program.parent.mkdir()
     program.write_text(f"#!{hermetic().python_path}\n{MAIN}\n")
     program.chmod(0o755)
-    script = world.dicore("completion", "bash").stdout
-    typed = " ".join(f"'{word}'" for word in line.split())
-    script += f"\nCOMP_WORDS=({typed}); COMP_CWORD={len(line.split()) - 1}\n_dicore\n"
-    script += 'echo "${COMPREPLY[@]}"\n'
     path = os.pathsep.join([str(program.parent), os.environ.get("PATH", "")])
+    options = {"bash": ["--norc"], "zsh": ["-f"], "fish": ["--no-config"]}[shell]
     done = subprocess.run(
-        [bash, "-c", script], env=world.environ(PATH=path), capture_output=True, text=True,
-        check=False,
+        [found, *options, "-c", script], env=world.environ(PATH=path, HOME=str(folder)), cwd=folder,
+        capture_output=True, text=True, check=False, timeout=60,
     )  # fmt: skip
-    assert done.stdout.strip() == words, done.stderr
+    assert not done.stderr, done.stderr
+    return done.stdout
+
+
+def test_bash_completes(world: World, tmp_path: Path) -> None:
+    script = world.dicore("completion", "bash").stdout
+    for line in LINES:
+        words = line.replace("=", " = ").split()
+        typed = " ".join(f"'{word}'" for word in words)
+        script += f"\nCOMP_WORDS=({typed}); COMP_CWORD={len(words) - 1}; _dicore\n"
+        script += 'echo "${COMPREPLY[@]}"\n'
+    assert run_in("bash", script, world, tmp_path).split() == list(LINES.values())
+
+
+def test_fish_completes(world: World, tmp_path: Path) -> None:
+    script = world.dicore("completion", "fish").stdout
+    script += "".join(f"complete -C '{line}'\n" for line in LINES)
+    said = run_in("fish", script, world, tmp_path).split()
+    assert [word.removeprefix("--policy=") for word in said] == list(LINES.values())
+
+
+def test_zsh_completes(world: World, tmp_path: Path) -> None:
+    (tmp_path / "_dicore").write_text(world.dicore("completion", "zsh").stdout)
+    lines = "".join(f"{word} {line}\n" for line, word in LINES.items())
+    (tmp_path / "lines").write_text(lines)
+    assert run_in("zsh", _ZSH, world, tmp_path).split() == list(LINES.values())
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
