@@ -178,7 +178,7 @@ def measure(
         manager.close()
     return Evaluation(
         returns,
-        trained.name,
+        content.name or trained.name,
         compiled.seed,
         "fresh" if starts is None else "training",
         sorted(_videos(folder) - before),

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,8 @@ __all__ = ["Content", "Trained", "find_trained", "load_trained"]
 
 _MANIFEST = "manifest.json"
 
+_log = logging.getLogger(__name__)
+
 
 @dataclass(frozen=True, slots=True)
 class Content:
@@ -26,10 +29,12 @@ class Content:
         policy: State of the policy's modes.
         starts: State of the environments before the evaluation that measured these very
             parameters; None where there was none.
+        name: Of the checkpoint that was read; None: as it was chosen.
     """
 
     policy: Any
     starts: Mapping[str, Any] | None = None
+    name: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +109,29 @@ def find_trained(
         )
     compiled = _compile(folder.config, seed, overrides, trust=trust)
     key = str(name.absolute()) if isinstance(name, Path) else name
-    return Trained(compiled, str(name), lambda: _content(store.load(key), store.facts(key), key))
+
+    def read() -> Content:
+        if load_path is None:
+            return _read_chosen(store, key)
+        return _content(store.load(key), store.facts(key), key)
+
+    return Trained(compiled, str(name), read)
+
+
+def _read_chosen(store: CheckpointStore, name: str) -> Content:
+    """Reads what `best_or_latest` chose; where the run dropped it since, what it chooses now."""
+    while True:
+        facts = store.facts(name)
+        try:
+            state = store.load(name)
+        except CheckpointError:
+            now = store.best_or_latest()
+            if now in (None, name):
+                raise
+            _log.info("checkpoint %s is gone: %s is used", name, now)
+            name = now
+        else:
+            return replace(_content(state, facts, name), name=name)
 
 
 def load_trained(compiled: Compiled, checkpoint: str | Path) -> Trained:

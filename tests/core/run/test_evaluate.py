@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from dicore.errors import CheckpointError, ConfigError
 from dicore.run.evaluate import evaluate
 from dicore.run.launch import launch
+from dicore.run.store import CheckpointStore
 from tests.core.run.launch_parts import config
 
 pytestmark = pytest.mark.usefixtures("toys")
@@ -38,6 +41,29 @@ def test_evaluation_says_what_it_cannot_use() -> None:
         (Path("x/ckpt") / name / "manifest.json").write_text("{}")
     with pytest.raises(CheckpointError, match="no checkpoint that is whole"):
         evaluate("x")
+
+
+def test_a_checkpoint_that_the_run_drops_meanwhile_is_followed_by_the_next(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """R-D10: between the choice and the reading the whole policy is built."""
+    run = launch(config(exp_name="x")).run
+    whole = run.store.load("best")
+    shutil.rmtree("x/ckpt")
+    for number in (1, 2):
+        run.store.save(f"iteration_{number}", whole, train_iter=number)
+    load = CheckpointStore.load
+
+    def load_late(store: CheckpointStore, name: str) -> Any:
+        if Path("x/ckpt/iteration_2").exists():
+            run.store.save("iteration_3", whole, train_iter=3)
+            shutil.rmtree("x/ckpt/iteration_2")
+        return load(store, name)
+
+    monkeypatch.setattr(CheckpointStore, "load", load_late)
+    assert evaluate("x").checkpoint == "iteration_3"
+    with pytest.raises(CheckpointError, match="there are: iteration_1, iteration_3"):
+        evaluate("x", load_path="iteration_2")
 
 
 def test_evaluation_runs_code_by_name_only_unless_trusted(tmp_path: Path) -> None:
