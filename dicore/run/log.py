@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from datetime import datetime
 from typing import Any
 
@@ -127,6 +128,8 @@ class LogHub:
         except Exception as error:
             if logger in self._loggers:
                 self._loggers.remove(logger)
+                with suppress(Exception):
+                    logger.close()  # its files and threads
             name = type(logger).__name__
             _log.warning("logger %s is switched off: %s: %s", name, type(error).__name__, error)
 

@@ -1,13 +1,22 @@
-"""Event files for TensorBoard, written by tensorboardX."""
+"""Event files for TensorBoard, made of tensorboardX's messages."""
 
 from __future__ import annotations
 
+import math
+import socket
+import struct
+import time
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Literal
+from contextlib import suppress
+from datetime import datetime
+from itertools import count
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 
 from dicore.interfaces.logger import LogTarget
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     import numpy as np
     import numpy.typing as npt
 
@@ -29,7 +38,7 @@ class TensorBoardLogger:
         self._axis = axis
         self._flush_secs = flush_secs
         self._target: LogTarget | None = None
-        self._writers: dict[str, Any] = {}
+        self._files: dict[str, _EventFile] = {}
 
     def open(self, target: LogTarget) -> None:
         """Remembers the run; event files are made by the first number."""
@@ -65,38 +74,80 @@ class TensorBoardLogger:
 
     def flush(self) -> None:
         """Writes what waits to the files."""
-        for writer in self._writers.values():
-            writer.flush()
+        for file in self._files.values():
+            file.flush()
 
     def close(self) -> None:
         """Writes the rest and closes the files; harmless when repeated."""
-        for writer in self._writers.values():
-            writer.close()
-        self._writers.clear()
+        for file in self._files.values():
+            file.close()
+        self._files.clear()
 
     def _write(self, summary: Any, env_step: int, train_iter: int) -> None:
-        if not self._writers:
-            self._writers = self._open_files()
-        for axis, writer in self._writers.items():
-            writer.add_summary(summary, env_step if axis == "env_step" else train_iter)
+        from tensorboardX.proto.event_pb2 import Event
 
-    def _open_files(self) -> dict[str, Any]:
-        from tensorboardX import FileWriter
+        if not self._files:
+            self._files = self._open_files()
+        for axis, file in self._files.items():
+            step = env_step if axis == "env_step" else train_iter
+            file.add(Event(summary=summary, step=step))
 
+    def _open_files(self) -> dict[str, _EventFile]:
         assert self._target is not None, "open() comes first"
         folder = self._target.folder
         places = {self._axis: folder}
         if self._axis == "both":
             places = {"env_step": folder / "env_step", "train_iter": folder / "train_iter"}
-        writers = {
-            axis: FileWriter(str(place), flush_secs=self._flush_secs)
-            for axis, place in places.items()
-        }
+        files = {axis: _EventFile(place, self._flush_secs) for axis, place in places.items()}
         if self._target.resumed_at is not None:
             for axis, step in zip(("env_step", "train_iter"), self._target.resumed_at, strict=True):
-                if axis in writers:
-                    writers[axis].add_event(_restart(step))
-        return writers
+                if axis in files:
+                    files[axis].add(_restart(step))
+        return files
+
+
+class _EventFile:
+    """A file of events that is written by whoever adds them.
+
+    tensorboardX's own writer hands events to a thread by a bounded queue: where the disk is full
+    the thread dies, and the next events wait for ever.
+    """
+
+    def __init__(self, folder: Path, flush_secs: float) -> None:
+        from tensorboardX.proto.event_pb2 import Event
+
+        folder.mkdir(parents=True, exist_ok=True)
+        self._flush_secs = flush_secs
+        self._flushed = -math.inf
+        self._file = _new_file(folder)
+        self.add(Event(file_version="brain.Event:2"))
+
+    def add(self, event: Any) -> None:
+        from tensorboardX.record_writer import masked_crc32c
+
+        event.wall_time = datetime.now().timestamp()
+        data = event.SerializeToString()
+        head = struct.pack("<Q", len(data))
+        sums = [struct.pack("<I", masked_crc32c(part)) for part in (head, data)]
+        self._file.write(head + sums[0] + data + sums[1])
+        if time.monotonic() - self._flushed >= self._flush_secs:
+            self.flush()
+
+    def flush(self) -> None:
+        self._flushed = time.monotonic()
+        self._file.flush()
+
+    def close(self) -> None:
+        self._file.close()
+
+
+def _new_file(folder: Path) -> BinaryIO:
+    """Opens a file of its own, where runs of one second share a folder too."""
+    name = f"events.out.tfevents.{int(datetime.now().timestamp())}.{socket.gethostname()}"
+    for number in count():
+        with suppress(FileExistsError):
+            return (folder / (f"{name}.{number}" if number else name)).open("xb")
+    raise AssertionError("unreachable")
 
 
 def _restart(step: int) -> Any:

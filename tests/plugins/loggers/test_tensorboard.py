@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from dicore.interfaces.logger import ILogger, LogTarget, SupportsHistograms
+from dicore.run.log import LogHub
 from dicore_plugins.loggers.tensorboard import TensorBoardLogger
 
 pytest.importorskip("tensorboard")
@@ -72,7 +73,7 @@ def test_both_axes_are_two_runs(tmp_path: Path) -> None:
     [("both", "env_step", [100, 200, 250]), ("both", "train_iter", [7, 14, 18])],
 )
 def test_curves_of_a_resumed_run_do_not_overlap(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, axis: Any, folder: str, steps: list[int]
+    tmp_path: Path, axis: Any, folder: str, steps: list[int]
 ) -> None:
     """R-C16: what came after the checkpoint is left out, up to the step from which it goes on."""
     log = tmp_path / "log"
@@ -81,12 +82,11 @@ def test_curves_of_a_resumed_run_do_not_overlap(
     for step, train_iter in ((100, 7), (200, 14), (300, 21), (400, 28)):
         killed.log_scalars({"a/x": 1.0}, env_step=step, train_iter=train_iter)
     killed.close()
-    later = datetime.now().timestamp() + 5
-    monkeypatch.setattr("time.time", lambda: later)  # names of event files have seconds
     resumed = TensorBoardLogger(axis=axis)
     resumed.open(LogTarget(log, resumed_at=(210, 15)))
     resumed.log_scalars({"a/x": 2.0}, env_step=250, train_iter=18)
     resumed.close()
+    assert len(list((log / folder).iterdir())) == 2  # though names have whole seconds
     assert [step for step, _ in curve(log / folder, "a/x")] == steps
 
 
@@ -97,3 +97,24 @@ def test_nothing_is_made_before_the_first_number(tmp_path: Path) -> None:
     logger.flush()
     logger.close()
     assert not (tmp_path / "log").exists()
+
+
+def test_a_full_disk_switches_it_off_and_training_goes_on(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """R-J08: nothing waits for a thread that has died, and nothing is said at exit."""
+    logger = TensorBoardLogger(flush_secs=0)
+    hub = LogHub(LogTarget(tmp_path / "log"), [logger])
+    before = threading.active_count()
+    hub.log_scalars({"a/x": 1.0}, env_step=0, train_iter=0)
+    assert threading.active_count() == before
+    file = logger._files["env_step"]
+    file._file.close()
+    file._file = full = Path("/dev/full").open("wb")  # noqa: SIM115 - the hub has to close it
+    for step in range(1, 100):
+        hub.log_scalars({"a/x": 1.0}, env_step=step, train_iter=step)
+    assert full.closed
+    hub.close()
+    assert [each.levelname for each in caplog.records] == ["WARNING"]
+    assert "TensorBoardLogger is switched off" in caplog.text
+    assert len((tmp_path / "log" / "metrics.jsonl").read_text().splitlines()) == 100
