@@ -86,7 +86,10 @@ class InheritedConfig:
 
     def build(self, ctx: Any, **parts: Any) -> Any:
         """Makes the class from its section and the parts, as the class above it is made."""
-        return type(self)._target(self, **parts)  # noqa: SLF001 - our own; see `SignatureConfig`
+        target = type(self)._target  # noqa: SLF001 - our own; see `SignatureConfig`
+        if "cfg" in inspect.signature(target).parameters:  # it need not be the first
+            return target(cfg=self, **parts)
+        return target(self, **parts)
 
     def __reduce__(self) -> tuple[Any, ...]:
         cls: Any = type(self)

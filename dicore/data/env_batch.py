@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from dicore.data.timestep import Timestep, TimestepBatch
 from dicore.data.tree import tree_row, tree_stack
+from dicore.errors import SchemaError
 
 V = TypeVar("V")
 
@@ -43,13 +44,22 @@ class EnvBatch(Mapping[int, Any], Generic[V]):
         """Returns an EnvBatch as it is and stacks a plain dict, in the order of its keys.
 
         Raises:
-            SchemaError: the values of a plain dict cannot be stacked.
+            SchemaError: it is no mapping, or the values of a plain dict cannot be stacked.
         """
         return mapping if isinstance(mapping, EnvBatch) else cls.stack(mapping)
 
     @classmethod
     def stack(cls, mapping: Mapping[int, Any]) -> EnvBatch[Any]:
-        """Stacks the values of a mapping; timesteps become a `TimestepBatch`."""
+        """Stacks the values of a mapping; timesteps become a `TimestepBatch`.
+
+        Raises:
+            SchemaError: it is no mapping, or its values cannot be stacked.
+        """
+        if mapping.__class__ is not dict and not isinstance(mapping, Mapping):
+            raise SchemaError(
+                f"expected values by environment, got a {type(mapping).__name__}",
+                hint="{env_id: value}, or an EnvBatch",
+            )
         ids = np.fromiter(mapping.keys(), np.int64, len(mapping))
         values = list(mapping.values())
         if values and isinstance(values[0], Timestep):

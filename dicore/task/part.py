@@ -121,9 +121,16 @@ def suspended_in(result: Any, name: str) -> Suspended:
 
 def _refuse_unfit(fn: Any) -> None:
     if inspect.isclass(fn):
+        name = name_of(fn)
         raise TaskError(
-            f"{fn.__qualname__} is a class, not a middleware",
-            hint=f"make one first: task.use({fn.__qualname__}(...))",
+            f"{name} is a class, not a middleware",
+            hint=f"make one first: task.use({name}(...))",
+        )
+    if isinstance(fn, GeneratorType):
+        name = name_of(fn)
+        raise TaskError(
+            f"'{name}' was called already; a middleware is the function itself",
+            hint=f"task.use({name})",
         )
     if not callable(fn):
         raise TaskError(f"a middleware is a callable of the context, got {fn!r}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from functools import reduce
+from numbers import Integral
 from types import TracebackType
 from typing import Any, Final, NoReturn, Self
 
@@ -217,8 +218,9 @@ class Task(Events):
         self._check_running("run")
         if self._looping:
             raise TaskError("task.run was called by a middleware of the task", hint="task.use(fn)")
-        if max_step is not None and max_step < 0:
-            raise TaskError(f"max_step must be >= 0, got {max_step}")
+        given: Any = max_step
+        if given is not None and (not isinstance(given, Integral) or int(given) < 0):
+            raise TaskError(f"max_step must be an int >= 0, got {given!r}")
         if not self._parts:
             raise TaskError("there is no middleware to run", hint="task.use(fn) comes before run")
         check_order(self._parts, self._ctx)

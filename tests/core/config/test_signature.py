@@ -156,6 +156,25 @@ def test_a_class_that_inherits_its_options_is_the_one_that_is_built() -> None:
     assert ForkingPickler.loads(ForkingPickler.dumps(section)) == section
 
 
+class Manager:
+    """Takes its options second, as env managers do."""
+
+    config_class = toy.ToyPolicyConfig
+
+    def __init__(self, env_fn: Any, cfg: Any = None) -> None:
+        self.env_fn, self.cfg = env_fn, cfg
+
+
+class DerivedManager(Manager):
+    """Derives from a component whose options are not its first argument."""
+
+
+def test_inherited_options_need_not_be_the_first_argument() -> None:
+    section: Any = config_class(DerivedManager, "env_manager")(type="derived")
+    made = section.build(None, env_fn=[dict])
+    assert (type(made), made.env_fn, made.cfg) == (DerivedManager, [dict], section)
+
+
 def test_what_cannot_be_called_is_refused() -> None:
     with pytest.raises(ConfigError, match="hook 3 is neither a class nor a function"):
         config_class(3, "hook")

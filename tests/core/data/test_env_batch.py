@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dicore.data import EnvBatch, Timestep, TimestepBatch
+from dicore.errors import SchemaError
 
 
 @given(st.dictionaries(st.integers(0, 1000), st.integers(-5, 5), min_size=1))
@@ -26,6 +27,12 @@ def test_an_unknown_env_id_is_a_key_error() -> None:
     assert 5 in batch
     with pytest.raises(KeyError):
         batch[3]
+
+
+@pytest.mark.parametrize("wrong", [None, np.zeros(2), [0, 1]])
+def test_what_is_no_mapping_is_told_so(wrong: object) -> None:
+    with pytest.raises(SchemaError, match=r"by environment, got a (NoneType|ndarray|list)"):
+        EnvBatch.of(wrong)  # type: ignore[arg-type]
 
 
 def test_values_for_the_same_environments() -> None:

@@ -143,6 +143,7 @@ def test_a_second_yield_is_an_error_with_the_name() -> None:
     [
         (Collector, r"Collector is a class.*task\.use\(Collector\(\.\.\.\)\)"),
         (3, "a callable of the context, got 3"),
+        (says([], "a")(Context()), r"'says\.fn' was called already.*task\.use\(says\.fn\)"),
         (lambda cfg, policy: None, r"cannot be called with a context alone.*factory"),
         (lambda: None, "cannot be called with a context alone"),
     ],
@@ -384,8 +385,9 @@ def test_run_refuses_what_makes_no_sense() -> None:
         with pytest.raises(TaskError, match="no middleware"):
             task.run(max_step=1)
         task.use(lambda ctx: None)
-        with pytest.raises(TaskError, match="max_step must be >= 0"):
-            task.run(max_step=-1)
+        for wrong in (-1, 2.5, "5"):  # 2.5 would never be reached, so never end
+            with pytest.raises(TaskError, match="max_step must be an int >= 0"):
+                task.run(max_step=wrong)  # type: ignore[arg-type]
         task.run(max_step=0)
         assert task.ctx.total_step == 0
     with pytest.raises(TaskError, match="ctx is an instance"):
