@@ -296,10 +296,13 @@ class Agent:
         """Chooses the action for one observation, without exploration: for a loop of your own.
 
         Args:
-            obs: Of one environment, as that gives it: array, number, dict or tuple.
+            obs: Of one environment, as that gives it: array, list, number, dict or tuple.
 
         Returns:
             The action, as the environment takes it.
+
+        Raises:
+            UsageError: it does not fit the environment's observation space.
         """
         if self._player is None:
             self._player = player(self._trained())

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from dicore.agent.observation import observation
 from dicore.config import bind
 from dicore.run.trained import Trained
 
@@ -16,17 +17,22 @@ def player(trained: Trained) -> Callable[[Any], Any]:
 
     Args:
         trained: The policy.
+
+    Returns:
+        A function that raises UsageError where an observation does not fit the environment's space.
     """
     from dicore.run.build_context import BuildContext
     from dicore.run.envs import spaces_of
+    from dicore.run.rng import seeded
 
     spaces = spaces_of(trained.compiled.env, trained.compiled.seed)
     compiled = bind(trained.compiled, *spaces)
     context = BuildContext(seed=compiled.seed).with_spaces(*spaces)
-    policy, _ = Trained(compiled, trained.name, trained.read).build(context)
-    forward = policy.eval_mode.forward
+    with seeded(compiled.seed):  # an untrained network is then that of `evaluate`
+        policy, _ = Trained(compiled, trained.name, trained.read).build(context)
+    forward, space = policy.eval_mode.forward, spaces[0]
 
     def act(obs: Any) -> Any:
-        return forward({0: obs})[0]["action"]
+        return forward({0: observation(space, obs)})[0]["action"]
 
     return act

@@ -66,24 +66,24 @@ def collect(trained: Trained, count: int) -> Batch:
         count: How many samples.
     """
     from dicore.run.envs import make_env_manager
-    from dicore.run.rng import seed_everything
+    from dicore.run.rng import seeded
 
     compiled = trained.compiled
-    seed_everything(compiled.seed)
-    manager = make_env_manager(compiled.env, "demo", compiled.seed, at_most=count)
-    try:
-        context = _context(trained, manager)
-        policy, content = trained.build(context)
-        if content.policy is not None:
-            policy.collect_mode.load_state_dict(content.policy)
-        section = compiled.policy.collect.collector
-        collector = section.build(context, env_manager=manager, policy=policy.collect_mode)
-        kwargs = {"eps": 0.0} if "eps" in compiled.policy.other else {}
-        data: Batch = collector.collect_batch(n_sample=count, policy_kwargs=kwargs)
-        collector.close()
-        return data
-    finally:
-        manager.close()
+    with seeded(compiled.seed):
+        manager = make_env_manager(compiled.env, "demo", compiled.seed, at_most=count)
+        try:
+            context = _context(trained, manager)
+            policy, content = trained.build(context)
+            if content.policy is not None:
+                policy.collect_mode.load_state_dict(content.policy)
+            section = compiled.policy.collect.collector
+            collector = section.build(context, env_manager=manager, policy=policy.collect_mode)
+            kwargs = {"eps": 0.0} if "eps" in compiled.policy.other else {}
+            data: Batch = collector.collect_batch(n_sample=count, policy_kwargs=kwargs)
+            collector.close()
+            return data
+        finally:
+            manager.close()
 
 
 def save_demo_data(trained: Trained, data: Batch, path: str | Path) -> None:
@@ -131,6 +131,8 @@ def _by_config(
     from dicore.run.envs import spaces_of
     from dicore.run.request import TrainRequest, compile_request
 
+    if checkpoint is None and isinstance(config, str | Path) and not Path(config).exists():
+        raise UsageError(f"{config}: no such folder", hint="name the folder of a run")
     if checkpoint is None:
         raise UsageError(
             "whose data to collect is missing", hint="name a checkpoint with state_dict_path"

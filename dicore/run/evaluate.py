@@ -138,7 +138,7 @@ def measure(
     replay_path: str | Path | None = None,
     same_starts: bool = False,
 ) -> Evaluation:
-    """Runs episodes with a policy.
+    """Runs episodes with a policy; the random generators of the process are as before afterwards.
 
     Args:
         trained: The policy.
@@ -151,31 +151,31 @@ def measure(
     """
     from dicore.run.build_context import BuildContext
     from dicore.run.envs import make_env_manager
-    from dicore.run.rng import seed_everything
+    from dicore.run.rng import seeded
 
     compiled = trained.compiled
     folder = None if replay_path is None else Path(replay_path)
     before = _videos(folder)
-    seed_everything(compiled.seed)
-    manager = make_env_manager(
-        compiled.env, "evaluator", compiled.seed, at_most=n_episode, recorder=_recorder(folder)
-    )
-    try:
-        context = BuildContext(seed=compiled.seed).with_spaces(
-            manager.observation_space, manager.action_space
+    with seeded(compiled.seed):
+        manager = make_env_manager(
+            compiled.env, "evaluator", compiled.seed, at_most=n_episode, recorder=_recorder(folder)
         )
-        policy, content = trained.build(context)
-        starts = content.starts if same_starts else None
-        if starts is not None:
-            manager.load_state_dict(starts)
-        section = compiled.policy.eval.evaluator
-        evaluator = section.build(context, env_manager=manager, policy=policy.eval_mode)
         try:
-            returns = [float(each) for each in evaluator.eval(n_episode=n_episode).returns]
+            context = BuildContext(seed=compiled.seed).with_spaces(
+                manager.observation_space, manager.action_space
+            )
+            policy, content = trained.build(context)
+            starts = content.starts if same_starts else None
+            if starts is not None:
+                manager.load_state_dict(starts)
+            section = compiled.policy.eval.evaluator
+            evaluator = section.build(context, env_manager=manager, policy=policy.eval_mode)
+            try:
+                returns = [float(each) for each in evaluator.eval(n_episode=n_episode).returns]
+            finally:
+                evaluator.close()
         finally:
-            evaluator.close()
-    finally:
-        manager.close()
+            manager.close()
     return Evaluation(
         returns,
         content.name or trained.name,

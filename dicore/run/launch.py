@@ -6,8 +6,10 @@ Nothing is made on disk before the config is compiled and bound.
 from __future__ import annotations
 
 import gc
-from collections.abc import Mapping
-from contextlib import AbstractContextManager, nullcontext
+import os
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -53,20 +55,45 @@ def launch(config: Any = None, *, model: Any | None = None, **wishes: Any) -> Ou
 
     Raises:
         ConfigError: the config is wrong; no folder was made.
+        UsageError: another training is going on in this process; no folder was made.
         DicoreError: the training failed; `run.json` says so.
     """
     ready = isinstance(config, TrainRequest) and not wishes
     request = config if ready else TrainRequest(config=config, **wishes)
-    if not request.own_process:
-        return _launch(request, model)
-    from dicore.run.console import own_process
+    with _alone():
+        if not request.own_process:
+            return _launch(request, model)
+        from dicore.run.console import own_process
 
-    own_process()
-    gc.disable()
+        own_process()
+        gc.disable()
+        try:
+            return _launch(request, model)
+        finally:
+            gc.enable()
+
+
+_LOCK = threading.Lock()
+_training_in = 0
+"""Id of the process that a training is going on in; a fork of it is another one."""
+
+
+@contextmanager
+def _alone() -> Iterator[None]:
+    """Keeps a second training out of this process while the block runs."""
+    global _training_in  # noqa: PLW0603 - one process, one training
+    with _LOCK:
+        if _training_in == os.getpid():
+            raise UsageError(
+                "a training is going on in this process already, and the random streams are the"
+                " process's: neither could be repeated",
+                hint="train one after the other, or in a process each (multiprocessing)",
+            )
+        _training_in = os.getpid()
     try:
-        return _launch(request, model)
+        yield
     finally:
-        gc.enable()
+        _training_in = 0
 
 
 def _launch(request: TrainRequest, model: Any | None) -> Outcome:

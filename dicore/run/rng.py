@@ -11,6 +11,7 @@ import secrets
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ import numpy as np
 from dicore.data.tensor import loaded_torch
 from dicore.run.seeding import hash_seed
 
-__all__ = ["Streams", "ambient_streams", "seed_everything", "stream", "torch_stream"]
+__all__ = ["Streams", "ambient_streams", "seed_everything", "seeded", "stream", "torch_stream"]
 
 
 class Streams:
@@ -127,6 +128,7 @@ def _restore_torch(torch: Any, state: Mapping[str, Any]) -> None:
 
 
 _ambient: Streams | None = None
+_of_block: ContextVar[Streams | None] = ContextVar("streams of a seeded block", default=None)
 
 
 def seed_everything(seed: int) -> Streams:
@@ -144,8 +146,39 @@ def seed_everything(seed: int) -> Streams:
     return _ambient
 
 
+@contextmanager
+def seeded(seed: int) -> Iterator[Streams]:
+    """Seeds everything for a block; afterwards all generators are as they were before.
+
+    The named streams of the block are its thread's alone; the global generators are the process's.
+
+    Args:
+        seed: Seed of the block, 0 or larger.
+    """
+    torch = loaded_torch()
+    saved = None if torch is None else _torch_state(torch)
+    python, old_numpy = random.getstate(), np.random.get_state(legacy=False)  # noqa: NPY002 - as above
+    streams = Streams(seed)
+    token = _of_block.set(streams)
+    try:
+        streams.seed_globals()
+        yield streams
+    finally:
+        _of_block.reset(token)
+        random.setstate(python)
+        np.random.set_state(old_numpy)  # noqa: NPY002 - as above
+        if saved is not None:
+            _restore_torch(torch, saved)
+
+
 def ambient_streams() -> Streams:
-    """Returns the process's streams; if nobody called `seed_everything`, seeded by the system."""
+    """Returns the streams of the `seeded` block, else of the process.
+
+    If nobody called `seed_everything`, those of the process are seeded by the system.
+    """
+    streams = _of_block.get()
+    if streams is not None:
+        return streams
     global _ambient  # noqa: PLW0603 - as above
     if _ambient is None:
         _ambient = Streams(secrets.randbits(31))

@@ -15,7 +15,7 @@ import pytest
 from dicore.errors import ConfigError, EnvCreateError, UsageError
 from dicore.run.console import number
 from dicore.run.launch import TrainRequest, compile_request, launch
-from dicore.run.run import Limits
+from dicore.run.run import Limits, Run
 from tests.core.run.launch_parts import NAMES, PARTS, Manager, config
 
 pytestmark = pytest.mark.usefixtures("toys")
@@ -181,6 +181,38 @@ def test_a_training_runs_in_a_thread_too() -> None:
     thread.start()
     thread.join(30)
     assert outcomes[0].exit_code == 0
+
+
+def test_a_second_training_at_the_same_time_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither could be repeated; nothing is made, and the first one goes on undisturbed."""
+    refused: list[str] = []
+
+    def second(self: Any) -> None:
+        with pytest.raises(UsageError, match="going on in this process already") as told:
+            launch(config(exp_name="y"))
+        refused.append(told.value.hint)
+
+    monkeypatch.setattr("dicore.run.run.Run.start", _before(Run.start, second))
+    thread = threading.Thread(target=launch, args=(config(exp_name="x"),))
+    thread.start()
+    thread.join(30)
+    assert "multiprocessing" in refused[0]
+    assert record(Path("x"))["status"] == "done"
+    assert not Path("y").exists()
+
+
+def _before(function: Any, first: Any) -> Any:
+    def both(self: Any) -> None:
+        first(self)
+        function(self)
+
+    return both
+
+
+def test_a_failed_training_lets_the_next_one_begin() -> None:
+    with pytest.raises(ConfigError):
+        launch(config(), overrides=["pipeline.max_env_step=-1"])
+    assert launch(config()).exit_code == 0
 
 
 def test_to_resume_what_is_not_there_is_to_begin(capsys: pytest.CaptureFixture[str]) -> None:

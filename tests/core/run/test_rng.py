@@ -5,14 +5,25 @@ from __future__ import annotations
 import random
 import subprocess
 import sys
+import threading
 
 import numpy as np
 import pytest
 
 from dicore.run import rng
-from dicore.run.rng import Streams, seed_everything, stream, torch_stream
+from dicore.run.rng import Streams, seed_everything, seeded, stream, torch_stream
 
 torch = pytest.importorskip("torch")
+
+
+def draws() -> list[float]:
+    """Of every generator there is, one number."""
+    return [
+        random.random(),
+        float(np.random.random()),  # noqa: NPY002 - what foreign code does
+        float(torch.rand(())),
+        float(stream("x").random()),
+    ]
 
 
 def test_a_stream_is_known_by_name_and_not_by_order() -> None:
@@ -27,16 +38,37 @@ def test_a_stream_is_known_by_name_and_not_by_order() -> None:
 
 
 def test_seeding_everything_fixes_all_generators() -> None:
-    def draws() -> list[float]:
+    def seeded_draws() -> list[float]:
         seed_everything(11)
-        return [
-            random.random(),
-            float(np.random.random()),  # noqa: NPY002 - what foreign code does
-            float(torch.rand(())),
-            float(stream("x").random()),
-        ]
+        return draws()
 
-    assert draws() == draws()
+    assert seeded_draws() == seeded_draws()
+
+
+def test_a_seeded_block_leaves_no_trace() -> None:
+    seed_everything(11)
+    before, undisturbed = draws(), draws()
+    seed_everything(11)
+    assert draws() == before
+    with seeded(5):
+        inside = draws()
+    with pytest.raises(ZeroDivisionError), seeded(5):
+        draws().index(1 / 0)
+    assert inside not in (before, undisturbed)
+    assert draws() == undisturbed
+
+
+def test_the_streams_of_a_seeded_block_are_its_threads_alone() -> None:
+    seed_everything(3)
+    ours = stream("x")
+    seen: list[np.random.Generator] = []
+    with seeded(5):
+        thread = threading.Thread(target=lambda: seen.append(stream("x")))
+        thread.start()
+        thread.join(10)
+        assert stream("x") is not ours
+    assert seen == [ours]
+    assert stream("x") is ours
 
 
 def test_a_torch_stream_leaves_the_global_state_alone() -> None:

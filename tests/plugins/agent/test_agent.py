@@ -23,10 +23,13 @@ import torch
 import dicore
 import dicore.run
 from dicore import Agent
-from dicore.errors import ConfigError, UsageError
+from dicore.agent.observation import observation
+from dicore.errors import ConfigError, TaskError, UsageError
 from dicore.run import read_state
 from dicore.run.evaluate import evaluate
 from dicore.run.launch import launch
+from dicore.run.rng import seed_everything, stream
+from dicore.task import Context, task
 from dicore_plugins.models import create_model
 from dicore_registry import Registry, using
 
@@ -248,6 +251,62 @@ def test_the_agent_acts_as_its_network_says() -> None:
         chosen = network(torch.from_numpy(rows))["logit"].argmax(-1).tolist()
         assert [int(acting.act(obs)) for obs in rows] == chosen
         assert chosen != fresh
+
+
+@pytest.mark.parametrize(
+    "form", [list, tuple, torch.from_numpy, lambda obs: obs.astype(np.float64)]
+)
+def test_an_observation_may_come_as_a_list_or_a_tensor(form: Callable[[Any], Any]) -> None:
+    ours, obs = agent(), np.array([0.1, -2.0, 0.3, 0.4], np.float32)
+    assert ours.act(form(obs)) == ours.act(obs)
+
+
+@pytest.mark.parametrize(
+    ("obs", "says"),
+    [
+        ([0.0] * 3, r"expected one of shape \[4\], got \[3\]"),
+        (np.zeros((1, 4), np.float32), r"shape \[4\], got \[1, 4\]"),
+        ("left", "'left' is no array of float32"),
+        (None, r"got \[\]"),
+    ],
+)
+def test_what_is_no_observation_is_told_so(obs: Any, says: str) -> None:
+    with pytest.raises(UsageError, match=f"observation: .*{says}"):
+        agent().act(obs)
+
+
+def test_parts_of_an_observation_are_told_by_name() -> None:
+    spaces = gymnasium.spaces
+    space = spaces.Dict(
+        eyes=spaces.Box(0, 1, (2,)), parts=spaces.Tuple((spaces.Discrete(3), spaces.Discrete(2)))
+    )
+    seen = observation(space, {"parts": [1, 0], "eyes": [0.5, 1.0]})
+    assert space.contains({**seen, "parts": tuple(map(int, seen["parts"]))})
+    with pytest.raises(UsageError, match=r"expected the keys \['eyes', 'parts'\], got \['eye'\]"):
+        observation(space, {"eye": 1})
+    with pytest.raises(UsageError, match=r"observation parts: expected 2 parts"):
+        observation(space, {"eyes": [0.5, 1.0], "parts": [1]})
+    with pytest.raises(UsageError, match=r"observation eyes: expected one of shape \[2\]"):
+        observation(space, {"eyes": [0.5], "parts": [1, 0]})
+
+
+def test_measuring_leaves_the_random_generators_alone() -> None:
+    ours = agent()
+    seed_everything(3)
+    expected = [stream("a").random(), np.random.random(), float(torch.rand(()))]  # noqa: NPY002
+    seed_everything(3)
+    ours.evaluate(4), ours.collect_data(8), ours.act(np.zeros(4))
+    assert expected == [
+        stream("a").random(),
+        np.random.random(),  # noqa: NPY002 - what foreign code draws from
+        float(torch.rand(())),
+    ]
+
+
+def test_an_agent_does_not_train_inside_a_task_that_runs(here: Path) -> None:
+    with task.start(ctx=Context()), pytest.raises(TaskError, match="cannot begin inside 'with"):
+        agent().train(step=100)
+    assert not (here / "x").exists()
 
 
 def test_a_saved_agent_is_the_run_elsewhere() -> None:

@@ -9,6 +9,7 @@ import torch
 
 from dicore.config import NamedConfig
 from dicore.config.problems import Problems, is_place
+from dicore.errors import TaskError
 from dicore.task import OnlineRLContext, TaskState, task
 from dicore_plugins.middleware.ckpt_saver import CkptSaver
 from dicore_plugins.middleware.collect import StepCollector
@@ -36,7 +37,13 @@ class SerialPipeline:
 
         Raises:
             ConfigError: everything that does not fit.
+            TaskError: the task, which this pipeline runs, is running already.
         """
+        if task.running:
+            raise TaskError(
+                "a training cannot begin inside 'with task.start(...)': it runs that task itself",
+                hint="leave the block first, or let it run a task of its own: dicore.task.Task()",
+            )
         policy, told = compiled.cfg.policy, compiled.origin
         problems = Problems(places={path: said for path, said in told.items() if is_place(said)})
         if not policy.learns:
