@@ -1,8 +1,9 @@
-"""`dicore completion`: a script for the shell, which completes the names of components too."""
+"""`dicore completion`: a script for the shell, which completes components and options too."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 
 import click
 
@@ -19,7 +20,7 @@ Examples:
 """
 
 _BASH = """\
-# bash completion of dicore; words come from `dicore __names WHAT PREFIX`
+# bash completion of dicore; words come from `dicore __names WHAT -- PREFIX LINE`
 _dicore() {
     local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]} first=${COMP_WORDS[1]}
     local what
@@ -39,17 +40,19 @@ _dicore() {
             list|catalogue) what=kind ;;
             show|check) what=component ;;
             completion) what=shell ;;
-            *) compopt -o default 2>/dev/null; return ;;
+            *) what=option; compopt -o default 2>/dev/null ;;
         esac ;;
     esac fi
-    COMPREPLY=($(dicore __names "$what" "$word" 2>/dev/null))
+    [[ ${COMP_WORDS[COMP_CWORD]} == = && $what == option ]] && word==
+    COMPREPLY=($(dicore __names "$what" -- "$word" "${COMP_WORDS[@]:1:COMP_CWORD-1}" 2>/dev/null))
+    [[ ${COMPREPLY[0]} == *[.=] ]] && compopt -o nospace 2>/dev/null
 }
 complete -F _dicore dicore
 """
 
 _ZSH = """\
 #compdef dicore
-# zsh completion of dicore; words come from `dicore __names WHAT PREFIX`
+# zsh completion of dicore; words come from `dicore __names WHAT -- PREFIX LINE`
 _dicore() {
     local word=${words[CURRENT]} before=${words[CURRENT-1]} first=${words[2]} what
     if compset -P '--*='; then before=${word%%=*} word=${word#*=}; fi
@@ -66,22 +69,30 @@ _dicore() {
             list|catalogue) what=kind ;;
             show|check) what=component ;;
             completion) what=shell ;;
-            *) _files; return ;;
+            *) what=option ;;
         esac ;;
     esac fi
-    compadd -- ${(f)"$(dicore __names $what $word 2>/dev/null)"}
+    local -a line=("${(@)words[2,CURRENT-1]}")
+    local -a found=(${(f)"$(dicore __names $what -- "$word" "$line[@]" 2>/dev/null)"})
+    local -a open=(${(M)found:#*[.=]})
+    compadd -S '' -a open
+    compadd -- ${found:|open}
+    if [[ $what == option ]]; then _files || (( $#found )); fi
 }
 if [[ $funcstack[1] == _dicore ]]; then _dicore "$@"; else compdef _dicore dicore; fi
 """
 
 _FISH = """\
-# fish completion of dicore; words come from `dicore __names WHAT PREFIX`
+# fish completion of dicore; words come from `dicore __names WHAT -- PREFIX LINE`
 function __dicore_names
-    dicore __names $argv[1] (commandline -ct | string replace -r '^--[^=]*=' '') 2>/dev/null
+    dicore __names $argv[1] -- (commandline -ct | string replace -r '^--[^=]*=' '') 2>/dev/null
+end
+function __dicore_config
+    dicore __names option -- (commandline -ct) (commandline -opc)[2..-1] 2>/dev/null
 end
 function __dicore_options
     set -l words (commandline -opc)
-    dicore __names options/$words[2] (commandline -ct) 2>/dev/null
+    dicore __names options/$words[2] -- (commandline -ct) 2>/dev/null
 end
 complete -c dicore -n __fish_use_subcommand -f -a '(__dicore_names command)'
 complete -c dicore -n '__fish_seen_subcommand_from list catalogue' -f -a '(__dicore_names kind)'
@@ -93,6 +104,7 @@ complete -c dicore -s m -l mode -x -a '(__dicore_names pipeline)'
 complete -c dicore -l kind -x -a '(__dicore_names kind)'
 complete -c dicore -l status -x -a '(__dicore_names status)'
 complete -c dicore -l dist -x -a '(__dicore_names dist)'
+complete -c dicore -n 'not __fish_use_subcommand' -a '(__dicore_config)'
 complete -c dicore -n 'string match -q -- "-*" (commandline -ct)' -f -a '(__dicore_options)'
 """
 
@@ -102,16 +114,26 @@ _SCRIPTS = {"bash": _BASH, "zsh": _ZSH, "fish": _FISH}
 @click.command(name="completion", epilog=_EPILOG)
 @click.argument("shell", type=click.Choice(list(_SCRIPTS)))
 def command(shell: str) -> None:
-    """Prints a completion script for a shell; it completes component names too."""
+    """Prints a completion script for a shell; it completes components and options too."""
     sys.stdout.write(_SCRIPTS[shell])
 
 
 @click.command(name="__names", hidden=True, context_settings={"ignore_unknown_options": True})
 @click.argument("what")
 @click.argument("prefix", default="", type=click.UNPROCESSED)
+@click.argument("line", nargs=-1, type=click.UNPROCESSED)
 @click.pass_context
-def names(ctx: click.Context, what: str, prefix: str) -> None:
-    """Prints the words that begin with PREFIX, one a line; nothing where there are none."""
+def names(ctx: click.Context, what: str, prefix: str, line: Sequence[str]) -> None:
+    """Prints the words that begin with PREFIX, one a line; nothing where there are none.
+
+    LINE is what stands before it; options of a config depend on that.
+    """
+    if what == "option":
+        from dicore.cli.option_words import option_words
+
+        for word in option_words(prefix, line, ctx.find_root()):
+            sys.stdout.write(f"{word}\n")
+        return
     for word in sorted(set(_words(what, ctx))):
         if word.startswith(prefix):
             sys.stdout.write(f"{word}\n")

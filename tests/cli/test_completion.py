@@ -56,6 +56,12 @@ LINES = {
     "dicore list buf": "buffer",
     "dicore list --st": "--status",
     "dicore completion z": "zsh",
+    "dicore train cartpo": "cartpole_dqn",
+    "dicore train -e cartpole -p dqn policy.le": "policy.learn.",
+    "dicore train cartpole_dqn policy.learn.batch_s": "policy.learn.batch_size=",
+    "dicore config show cartpole_dqn policy.learn.double=t": "policy.learn.double=true",
+    "dicore -e cartpole -p dqn policy.other.replay_buffer=n": "policy.other.replay_buffer=naive",
+    "dicore train dia": "diary.txt",
 }
 
 # types each line in a shell of its own and waits for what the tabulator makes of it
@@ -100,13 +106,16 @@ def test_bash_completes(world: World, tmp_path: Path) -> None:
         words = line.replace("=", " = ").split()
         typed = " ".join(f"'{word}'" for word in words)
         script += f"\nCOMP_WORDS=({typed}); COMP_CWORD={len(words) - 1}; _dicore\n"
-        script += 'echo "${COMPREPLY[@]}"\n'
-    assert run_in("bash", script, world, tmp_path).split() == list(LINES.values())
+        script += 'echo "${COMPREPLY[@]:-nothing}"\n'
+    wanted = [word.rpartition("=")[2] or word for word in LINES.values()]
+    wanted[-1] = "nothing"  # for which readline puts the names of files
+    assert run_in("bash", script, world, tmp_path).split() == wanted
 
 
 def test_fish_completes(world: World, tmp_path: Path) -> None:
     script = world.dicore("completion", "fish").stdout
     script += "".join(f"complete -C '{line}'\n" for line in LINES)
+    (tmp_path / "diary.txt").touch()
     said = run_in("fish", script, world, tmp_path).split()
     assert [word.removeprefix("--policy=") for word in said] == list(LINES.values())
 
@@ -115,7 +124,50 @@ def test_zsh_completes(world: World, tmp_path: Path) -> None:
     (tmp_path / "_dicore").write_text(world.dicore("completion", "zsh").stdout)
     lines = "".join(f"{word} {line}\n" for line, word in LINES.items())
     (tmp_path / "lines").write_text(lines)
+    (tmp_path / "diary.txt").touch()
     assert run_in("zsh", _ZSH, world, tmp_path).split() == list(LINES.values())
+
+
+PAIR = ["train", "-e", "cartpole", "-p", "dqn"]
+
+
+@pytest.mark.parametrize(
+    ("line", "prefix", "words"),
+    [
+        (PAIR, "", ["exp_name=", "seed=", "env.", "policy.", "pipeline."]),
+        (PAIR, "env.st", ["env.stop_value="]),
+        ([*PAIR, "policy.learn.batch_size=64"], "policy.learn.double=",
+         ["policy.learn.double=true", "policy.learn.double=false"]),
+        ([*PAIR, "policy.learn.double"], "=", ["true", "false"]),
+        ([*PAIR, "policy.learn.double", "="], "f", ["false"]),
+        ([*PAIR, "no.such=1"], "policy.nst", ["policy.nstep="]),
+        (PAIR, "policy.nstep=", []),
+        (PAIR, "policy.nowhere.", []),
+        (PAIR, "env.make_kwargs.", []),
+        (["train"], "cart", ["cartpole_dqn"]),
+        (["train", "-e", "nowhere", "-p", "dqn"], "policy.", []),
+        (["list"], "policy.", []),
+        (["nowhere"], "policy.", []),
+        (["eval", "nowhere"], "policy.", []),
+    ],
+)  # fmt: skip
+def test_options(world: World, line: list[str], prefix: str, words: list[str]) -> None:
+    done = world.dicore("__names", "option", "--", prefix, *line)
+    assert (done.returncode, done.stdout.split()) == (0, words), done.stderr
+
+
+def test_files_are_not_run_for_it(world: World, tmp_path: Path) -> None:
+    mark = tmp_path / "mark"
+    config = tmp_path / "config.py"
+    config.write_text(f"open({str(mark)!r}, 'w')\nmain_config, create_config = {{}}, {{}}\n")
+    for line in (
+        ["train", str(config)],
+        ["train", "--plugin", str(config), "cartpole_dqn"],
+        ["train", "-e", "cartpole", "-p", f"{config}:Policy"],
+    ):
+        done = world.dicore("__names", "option", "--", "policy.", *line)
+        assert (done.returncode, done.stdout) == (0, ""), done.stderr
+    assert not mark.exists()
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
