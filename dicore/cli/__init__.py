@@ -22,6 +22,7 @@ _SWITCHES = {
     "--strict-plugins": "DICORE_STRICT_PLUGINS",
 }
 _FILE = "--plugin"
+_FAILED = 1
 _INTERRUPTED = 130
 _READER_GONE = 141
 
@@ -66,6 +67,12 @@ def _main(arguments: list[str]) -> int:
         # Python flushes once more at exit; what is left in the buffer goes nowhere.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return _READER_GONE
+    except OSError as error:
+        if not _output_is_lost():
+            raise
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.stderr.write(f"error: standard output cannot be written: {error.strerror}\n")
+        return _FAILED
     return code
 
 
@@ -143,6 +150,16 @@ def _run(arguments: list[str], *, debug: bool) -> int:
     except (KeyboardInterrupt, click.Abort):
         return _INTERRUPTED
     return 0
+
+
+def _output_is_lost() -> bool:
+    """Says whether standard output takes nothing any more: a full disk below `> file`."""
+    try:
+        sys.stdout.flush()
+        os.write(sys.stdout.fileno(), b"\n")  # what was refused is not tried again by a flush
+    except (OSError, ValueError):
+        return True
+    return False
 
 
 def _reader_is_gone() -> bool:

@@ -43,6 +43,7 @@ def _text(error: click.ClickException) -> str:
         hint = f"; did you mean '{close}'?" if close else ""
         return f"no such option '{error.option_name}'{hint}"
     text = error.format_message().rstrip(".")
+    text = text.replace("valid integer range", "valid integer")
     return text[:1].lower() + text[1:]
 
 

@@ -92,7 +92,7 @@ def save(figure: Figure, file: Path) -> None:
         file.parent.mkdir(parents=True, exist_ok=True)
         write_file(file, data.getvalue())
     except OSError as error:
-        raise UsageError(f"{file}: cannot be written: {error}") from error
+        raise UsageError(f"{file}: cannot be written: {error.strerror or error}") from error
 
 
 def _draw_group(axes: Axes, group: Group, color: str, band: Band, style: str) -> None:

@@ -119,7 +119,7 @@ def write_state(
         if not isinstance(error, OSError | ValueError):
             raise  # somebody wants to leave at once
         raise CheckpointWriteError(
-            f"{path}: the checkpoint was not written: {error}",
+            f"{path}: was not written: {getattr(error, 'strerror', None) or error}",
             hint="what was there before is untouched",
             context={"path": str(path), "errno": getattr(error, "errno", None)},
         ) from error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -154,9 +155,13 @@ def _target(path: str | Path) -> Path:
     """Returns where data may be written: a free place, or one that holds such data already.
 
     Raises:
-        UsageError: something else is there.
+        UsageError: something else is there, or nothing can be written there.
     """
     target = Path(path)
+    above = next(each for each in target.absolute().parents if each.exists())
+    if not above.is_dir() or not os.access(above, os.W_OK | os.X_OK):
+        why = "Permission denied" if above.is_dir() else f"{above} is not a folder"
+        raise UsageError(f"{target}: cannot be written: {why}", hint="name another folder")
     if target.exists():
         try:
             load_demo_data(target)

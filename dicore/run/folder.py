@@ -43,6 +43,8 @@ class RunFolder:
             UsageError: the folder cannot be made, or its disk is full.
         """
         wanted = Path(path)
+        if wanted.name in ("", ".."):
+            raise _refused(wanted, "it has no name of its own")
         for number in count():
             folder = wanted if number == 0 else wanted.with_name(f"{wanted.name}-{number}")
             try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -19,6 +20,7 @@ __all__ = ["compile_resumed", "nothing_left", "refuse_changes", "resumed_folder"
 
 _CHANGEABLE: Final = ("pipeline.", "env.stop_value", "env.n_evaluator_episode")
 """What a resumed run may be told anew: how long it lasts and what it shows, not what it learns."""
+_FOLLOWS: Final = tuple(f"follows {path}" for path in _CHANGEABLE)
 
 _LIMITS: Final = {
     "pipeline.max_env_step": "max_env_step",
@@ -86,11 +88,15 @@ def refuse_changes(compiled: Compiled, folder: RunFolder, *, trust: bool) -> Non
     """
     from dicore.config import differences
 
-    before = compile_config(str(folder.config), names_only=not trust)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # all of it has been said of the first one
+        before = compile_config(str(folder.config), names_only=not trust)
     changed = [
         path
         for path in differences(compiled, before)
-        if not path.startswith(_CHANGEABLE) and path != "exp_name"
+        if not path.startswith(_CHANGEABLE)
+        and not compiled.origin.get(path, "").startswith(_FOLLOWS)
+        and path != "exp_name"
     ]
     if changed:
         raise UsageError(

@@ -162,7 +162,9 @@ class Run:
         try:
             self._record.write("running")
         except OSError as error:
-            raise UsageError(f"{self.folder}: cannot be written: {error}") from error
+            raise UsageError(
+                f"{self.folder}: cannot be written: {error.strerror or error}"
+            ) from error
 
     @property
     def reached(self) -> Mapping[str, int]:

@@ -85,7 +85,9 @@ class Series:
             self.file.parent.mkdir(parents=True, exist_ok=True)
             write_file(self.file, text.encode("utf-8", "replace") + b"\n")
         except OSError as error:
-            raise UsageError(f"{self.file}: cannot be written: {error}") from error
+            raise UsageError(
+                f"{self.file}: cannot be written: {error.strerror or error}"
+            ) from error
 
 
 def run_series(

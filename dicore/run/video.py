@@ -66,7 +66,9 @@ class Recorder:
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise UsageError(f"{self.folder}: no videos can be written there: {error}") from error
+            raise UsageError(
+                f"{self.folder}: no videos can be written there: {error.strerror or error}"
+            ) from error
 
     def section(self, env: Any) -> Any:
         """Returns an environment's section with drawing switched on.

@@ -105,3 +105,17 @@ def test_what_is_refused(run: Path, here: Path, capfd: pytest.CaptureFixture[str
         load_demo_data("old.pkl")
     assert main(["collect", str(run), "--cuont", "3"]) == 2
     assert "did you mean '--count'" in capfd.readouterr().err
+
+
+def test_what_cannot_be_read_or_written_is_told_before_anything_is_collected(
+    run: Path, here: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["collect", "runs/none"]) == 2
+    assert capfd.readouterr().err == (
+        "error: runs/none: no such folder\n  hint: name the folder of a run\n"
+    )
+    (here / "file").touch()
+    for out in ("file/x", "file/x/y"):
+        assert main(["collect", str(run), "-n", "5", "-o", out]) == 2
+        said = capfd.readouterr().err
+        assert said.startswith(f"error: {out}: cannot be written: {here / 'file'} is not a folder")

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from dicore.cli import main
 from dicore.run.metrics import read_metrics
 from dicore.run.store import CheckpointStore, read_state
 from tests.cli.test_train import DICORE, dicore, environ
@@ -91,6 +92,23 @@ def test_a_run_stopped_by_a_signal_goes_on(whole: Path, tmp_path: Path) -> None:
     said = dicore(*again, "--resume", "auto", cwd=tmp_path)
     assert "training begins" not in said.stdout
     assert_equal(tmp_path / "run", whole)
+
+
+def test_a_solved_run_goes_on_where_no_stop_value_is_given(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """As it says itself; what follows the stop value is no other config."""
+    monkeypatch.chdir(tmp_path)
+    low = [word.replace("env.stop_value=inf", "env.stop_value=5") for word in RUN]
+    assert main([*low, "--exp-name", "run", "--max-env-step", "1552"]) == 0
+    capfd.readouterr()
+    assert main(["train", "--resume", "run"]) == 0
+    said = capfd.readouterr().out
+    assert said.endswith("the stop value 5 was reached; env.stop_value=inf goes on\n")
+    assert main(["train", "--resume", "run", "env.stop_value=inf"]) == 0
+    result = json.loads((tmp_path / "run" / "run.json").read_text())["result"]
+    assert not result["stop"]
+    assert result["env_step"] >= 1552
 
 
 def start(cwd: Path) -> subprocess.Popen[str]:

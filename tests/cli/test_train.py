@@ -234,7 +234,7 @@ BAD = [
     (["-e", "cartpole", "-p", "dqn", "-m", "srial"], "did you mean 'serial'?"),
     (["-e", "cartpole"], "what to train is missing"),
     (["--sed", "1"], "no such option '--sed'; did you mean '--seed'?"),
-    (["-e", "cartpole", "-p", "dqn", "-s", "x"], "'x' is not a valid integer"),
+    (["-e", "cartpole", "-p", "dqn", "-s", "x"], "'x' is not a valid integer\n"),
     (["-e", "cartpole", "-p", "dqn", "--exp-name", "file/x"], "cannot make the run folder file/x"),
 ]
 

@@ -64,7 +64,9 @@ def test_a_folder_may_have_any_name(
     assert main([*TINY, f"--exp-name={name}", "--exist", "error"]) == 2
 
 
-@pytest.mark.parametrize("name", ["x" * 300, "a\0b", "/proc/dicore/x", "/dev/null/x", ""])
+@pytest.mark.parametrize(
+    "name", ["x" * 300, "a\0b", "/proc/dicore/x", "/dev/null/x", "", ".", "..", "/"]
+)
 def test_a_folder_that_cannot_be_is_one_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], name: str
 ) -> None:

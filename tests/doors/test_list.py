@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -215,3 +218,18 @@ def test_what_an_import_does_is_no_part_of_the_list(world: World) -> None:
         "odd": "odd_rl: Odd: of its own",
         "mute": "mute_rl: E",
     }
+
+
+@pytest.mark.parametrize("words", [["list"], ["--version"], ["config", "schema"]])
+def test_output_that_nobody_can_write_is_one_error(words: list[str]) -> None:
+    """R-F12: `dicore list > file` where the disk is full."""
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [sys.executable, "-c", MAIN, *words],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    said = "error: standard output cannot be written: No space left on device\n"
+    assert (done.returncode, done.stderr) == (1, said)
