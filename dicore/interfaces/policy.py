@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
+from dicore.errors import UsageError
 from dicore_registry.kind import Kind
 
 if TYPE_CHECKING:
@@ -79,6 +80,28 @@ class CommandMode(NamedTuple):
     get_setting_learn: Callable[[Mapping[str, Any]], dict[str, Any]]
     get_setting_collect: Callable[[Mapping[str, Any]], dict[str, Any]]
     get_setting_eval: Callable[[Mapping[str, Any]], dict[str, Any]]
+
+
+def check_mode(given: Any, field: str, *functions: str) -> None:
+    """Refuses what cannot stand for a mode: a whole policy, another mode, another part.
+
+    Args:
+        given: What somebody passed as a mode.
+        field: `learn`, `collect` or `eval`.
+        *functions: What of the mode is called.
+
+    Raises:
+        UsageError: it lacks one of them.
+    """
+    missing = [name for name in functions if not callable(getattr(given, name, None))]
+    if not missing:
+        return
+    what = given.__name__ if isinstance(given, type) else type(given).__name__
+    has_it = hasattr(type(given), f"{field}_mode")
+    raise UsageError(
+        f"expected the {field} mode of a policy, got {what}, which has no {', '.join(missing)}",
+        hint=f"pass policy.{field}_mode" + (", not the policy itself" if has_it else ""),
+    )
 
 
 @runtime_checkable

@@ -50,6 +50,12 @@ class Fleet:
                 "a manager needs a list of functions, each of which makes an environment",
                 hint="env_fn=[make] * 8",
             )
+        for env_id, make in enumerate(env_fn):
+            if not callable(make):
+                raise UsageError(
+                    f"env_fn[{env_id}] is a {type(make).__name__}, not a function that makes one",
+                    hint="env_fn=[lambda: gymnasium.make('CartPole-v1')] * 8",
+                )
         self._env_fn = list(env_fn)
         self._envs: list[Adapted | None] = [None] * len(self._env_fn)
 

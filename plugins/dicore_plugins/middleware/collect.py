@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from dicore.data import EnvBatch, tree_row
+from dicore.errors import UsageError
 from dicore.task import OnlineRLContext, middleware
 from dicore_plugins.middleware.transitions import TransitionList
 
@@ -80,6 +81,11 @@ class StepCollector:
         return max(1, min(size, left if within is None else within(left)))
 
     def _count(self, ctx: OnlineRLContext) -> None:
+        if ctx.trajectories is None or not len(ctx.trajectories):  # no step would ever be the last
+            raise UsageError(
+                f"{type(self.collector).__name__}.collect_batch returned no samples",
+                hint="a collector steps its environments until it has n_sample of them",
+            )
         ctx.trajectory_end_idx = self.collector.trajectory_end_idx.tolist()
         ctx.env_step = self.collector.envstep
         ctx.env_episode = self.collector.total_episode_count

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from dicore.errors import UsageError
 from dicore.task import OnlineRLContext, middleware, task
 
 BEST_EVALUATION = "best_evaluation"
@@ -46,6 +47,11 @@ def interaction_evaluator(
         if not evaluator.should_eval(ctx.train_iter):
             return
         result = evaluator.eval(partial(announce, ctx), ctx.train_iter, ctx.env_step)
+        if not hasattr(result, "mean_return"):
+            raise UsageError(
+                f"{type(evaluator).__name__}.eval returned a {type(result).__name__}",
+                hint="return an EvalResult (dicore.interfaces.evaluator)",
+            )
         ctx.eval_value = ctx.last_eval_value = result.mean_return
         ctx.eval_output = result
         ctx.last_eval_iter = ctx.train_iter

@@ -219,3 +219,12 @@ def test_tensors_are_kept_without_their_graph() -> None:
     drawn = buffer.sample_batch(2)
     assert drawn["logit"].tolist() == [[3, 3], [3, 3]]
     assert drawn["deep"]["reward"].tolist() == [1, 1]
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [(5, "got int"), (None, "got NoneType"), ([{"x": 1}, 5], "got a int among them")],
+)
+def test_what_are_no_rows_is_told_so(given: Any, says: str) -> None:
+    with pytest.raises(SchemaError, match=f"expected a row, a list of rows or a Batch, {says}"):
+        make(3).push(given)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import re
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -435,3 +436,22 @@ def test_a_part_that_is_missing_is_told() -> None:
     with pytest.raises(UsageError, match="no env"):
         collector.collect(3)
     collector.close()
+
+
+def test_what_is_no_collect_mode_is_told_so() -> None:
+    world = World()
+    for given, says in (
+        (world.policy, "got DQNPolicy, which has no .*; pass policy.collect_mode, not the policy"),
+        (world.policy.eval_mode, "got EvalMode, which has no process_transition, get_train_sample"),
+        (world.manager, "got BaseEnvManager"),
+        (DQNPolicy, "got DQNPolicy"),
+    ):
+        with pytest.raises(UsageError, match="expected the collect mode of a policy") as told:
+            SampleCollector(None, world.manager, given)
+        assert re.search(says, f"{told.value.message}; {told.value.hint}")
+
+
+@pytest.mark.parametrize("count", [0, -1, 2.5, "5"])
+def test_a_number_of_samples_is_a_whole_one(count: Any) -> None:
+    with pytest.raises(UsageError, match=f"cannot collect {count!r} samples"):
+        World().collect(count)

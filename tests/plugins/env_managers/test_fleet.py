@@ -183,3 +183,9 @@ def test_options_as_section_dict_or_nothing() -> None:
         manager = BaseEnvManager([lambda: CountEnv(0)], cfg)
         manager.launch()
         assert len(manager.ready_obs) == 1
+
+
+def test_environments_in_place_of_functions_are_told_so() -> None:
+    with pytest.raises(UsageError, match=r"env_fn\[1\] is a CountEnv, not a function") as told:
+        BaseEnvManager([CountEnv, CountEnv(0)])
+    assert "lambda: gymnasium.make" in told.value.hint

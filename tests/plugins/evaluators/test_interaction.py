@@ -146,3 +146,8 @@ def test_an_env_batch_is_taken_as_it_is() -> None:
     )
     assert judge.eval().returns == [3]
     judge.close()
+
+
+def test_what_is_no_eval_mode_is_told_so() -> None:
+    with pytest.raises(UsageError, match="expected the eval mode of a policy, got list"):
+        BaseSerialEvaluator(None, BaseEnvManager([lambda: Ladder(1, [])]), [])

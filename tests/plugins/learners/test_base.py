@@ -12,6 +12,8 @@ from dicore.errors import HookError, UsageError
 from dicore.interfaces.hook import POSITIONS, LearnerHook
 from dicore_plugins.learners import BaseLearner
 from dicore_plugins.learners.base.config import BaseLearnerConfig, DataloaderConfig
+from dicore_plugins.models.dqn.model import DQN
+from dicore_plugins.policies import DQNPolicy
 
 
 class Mode(NamedTuple):
@@ -231,3 +233,12 @@ def test_a_call_without_an_update_counts_none() -> None:
 def test_a_learner_without_a_policy_says_so() -> None:
     with pytest.raises(UsageError, match="learner has no policy"):
         BaseLearner({"hook": []}).train([])
+
+
+def test_what_is_no_learn_mode_is_told_so() -> None:
+    policy = DQNPolicy({}, model=DQN(2, 3, (4,)))
+    for wrong in (policy, policy.collect_mode, policy.eval_mode):
+        with pytest.raises(UsageError, match="expected the learn mode of a policy") as told:
+            learner(wrong)
+        assert "pass policy.learn_mode" in told.value.hint
+    assert learner(policy.learn_mode).policy is policy.learn_mode

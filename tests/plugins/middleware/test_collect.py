@@ -8,9 +8,18 @@ import numpy as np
 import pytest
 
 from dicore.data import Batch
+from dicore.errors import UsageError
 from dicore.task import OnlineRLContext
+from dicore_plugins.collectors import SampleCollector
 from dicore_plugins.env_managers import BaseEnvManager
-from dicore_plugins.middleware import StepCollector, eps_greedy_handler, inferencer, rolloutor
+from dicore_plugins.evaluators import BaseSerialEvaluator
+from dicore_plugins.middleware import (
+    StepCollector,
+    eps_greedy_handler,
+    inferencer,
+    interaction_evaluator,
+    rolloutor,
+)
 from dicore_plugins.middleware.transitions import TransitionList
 from dicore_plugins.models.dqn.model import DQN
 from dicore_plugins.policies import DQNPolicy
@@ -164,3 +173,34 @@ def test_an_abnormal_step_drops_its_episode(running: Any) -> None:
     assert forgotten.count([1]) == len({step["episode"] for step in journals[1] if step["end"]}) + 2
     assert running.ctx.env_step == 90 - 2
     manager.close()
+
+
+@pytest.mark.parametrize("nothing", [None, []])
+def test_a_collector_that_brings_nothing_is_refused(make: Any, running: Any, nothing: Any) -> None:
+    """It would go on for ever: no env step is ever made, so no budget ends."""
+    cfg, env, _ = make()
+
+    class Idle(SampleCollector):
+        def collect_batch(self, *args: Any, **options: Any) -> Any:
+            return nothing
+
+    mode = DQNPolicy(cfg.policy).collect_mode
+    idle = Idle(cfg.policy.collect.collector, env, mode)
+    running.use(StepCollector(cfg, mode, env, collector=idle))
+    with pytest.raises(UsageError, match=r"Idle\.collect_batch returned no samples"):
+        running.run(max_step=3)
+
+
+def test_an_evaluator_of_another_form_is_told_so(make: Any, running: Any) -> None:
+    cfg, _, env = make()
+
+    class Bare(BaseSerialEvaluator):
+        def eval(self, *args: Any, **options: Any) -> Any:
+            return 5.0
+
+    mode = DQNPolicy(cfg.policy).eval_mode
+    bare = Bare(cfg.policy.eval.evaluator, env, mode)
+    running.use(interaction_evaluator(cfg, mode, env, evaluator=bare))
+    with pytest.raises(UsageError, match=r"Bare\.eval returned a float") as told:
+        running.run(max_step=1)
+    assert "EvalResult" in told.value.hint

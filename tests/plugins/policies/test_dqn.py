@@ -448,3 +448,9 @@ def test_the_batch_that_ended_a_training_can_be_looked_at(tmp_path: Path) -> Non
     assert kept.parent == run.folder.log
     assert str(kept) in caught.value.hint
     assert np.isnan(read_state(kept)["reward"]).sum() == 1
+
+
+def test_a_misspelt_eps_is_refused() -> None:
+    obs = {0: np.zeros(OBS, np.float32)}
+    with pytest.raises(UsageError, match="takes 'eps', not 'epsilon'"):
+        make().collect_mode.forward(obs, epsilon=0.5)

@@ -14,7 +14,7 @@ import numpy as np
 
 from dicore.config.coerce import as_config
 from dicore.data import Batch, Row
-from dicore.errors import ReplayUnderflowError, UsageError
+from dicore.errors import ReplayUnderflowError, SchemaError, UsageError
 from dicore.run.rng import stream
 from dicore.run.store import read_state, write_state
 from dicore_plugins.buffers.naive.config import NaiveConfig
@@ -92,10 +92,16 @@ class NaiveReplayBuffer:
         """Stores a row, a list of rows, or a Batch, and returns the rows' ids.
 
         Raises:
-            SchemaError: the rows differ from the first ones in keys, dtypes or shapes.
+            SchemaError: these are no rows, or they differ from the first ones in keys, dtypes or
+                shapes.
         """
         if not isinstance(data, Batch):
             rows = [data] if isinstance(data, Mapping) else data
+            if not isinstance(rows, Sequence) or not all(isinstance(r, Mapping) for r in rows):
+                raise SchemaError(
+                    f"push: expected a row, a list of rows or a Batch, got {_what(data)}",
+                    hint="a row is a dict of numbers and arrays",
+                )
             if len(rows) == 0:
                 return range(self.push_count, self.push_count)
             data = Batch.from_rows(rows)
@@ -203,6 +209,13 @@ class NaiveReplayBuffer:
     def load_data(self, file: str | Path) -> None:
         """Reads what `save_data` wrote."""
         self.load_state_dict(read_state(Path(file)))
+
+
+def _what(data: Any) -> str:
+    if not isinstance(data, Sequence):
+        return type(data).__name__
+    odd = next(each for each in data if not isinstance(each, Mapping))
+    return f"a {type(odd).__name__} among them"
 
 
 NaiveBuffer = NaiveReplayBuffer

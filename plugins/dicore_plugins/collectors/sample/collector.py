@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Mapping
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ import numpy.typing as npt
 from dicore.config.coerce import as_config
 from dicore.data import Batch, EnvBatch, tree_paths
 from dicore.errors import ClosedError, EnvError, UsageError
+from dicore.interfaces.policy import check_mode
 from dicore.task import StepTimer
 from dicore_plugins.collectors.block import Block
 from dicore_plugins.collectors.sample.config import SampleCollectorConfig
@@ -96,6 +98,9 @@ class SampleCollector:
         be others.
         """
         if policy is not None:
+            check_mode(
+                policy, "collect", "forward", "process_transition", "get_train_sample", "reset"
+            )
             if not _same_samples(policy, self._policy):
                 self._previous = None
             self._policy = policy
@@ -219,11 +224,11 @@ class SampleCollector:
         if self._env is None or self._policy is None:
             lacking = "policy" if self._env is not None else "env"
             raise UsageError(f"the collector has no {lacking}", hint=f"reset_{lacking}(…) first")
-        wanted = self._n_sample if n_sample is None else n_sample
-        if wanted is None or wanted < 1:
+        wanted: Any = self._n_sample if n_sample is None else n_sample
+        if not isinstance(wanted, Integral) or int(wanted) < 1:
             raise UsageError(
-                f"cannot collect {wanted} samples",
-                hint="give n_sample >= 1 here or as policy.collect.n_sample",
+                f"cannot collect {wanted!r} samples",
+                hint="give n_sample, an int >= 1, here or as policy.collect.n_sample",
             )
         return int(wanted)
 

@@ -13,6 +13,7 @@ from dicore.config.coerce import as_config
 from dicore.data import EnvBatch, tree_row
 from dicore.errors import ClosedError
 from dicore.interfaces.evaluator import EvalResult
+from dicore.interfaces.policy import check_mode
 from dicore_plugins.env_managers.resets import reset_ended
 from dicore_plugins.evaluators.interaction.config import InteractionEvaluatorConfig
 from dicore_plugins.evaluators.vector_eval_monitor import VectorEvalMonitor
@@ -53,6 +54,8 @@ class InteractionEvaluator:
         self._warned = False
         self._fresh = False
         self._env = env_manager
+        if policy is not None:
+            check_mode(policy, "eval", "forward")
         self._policy = policy
         self._starts: dict[str, Any] | None = None
         self._forget()
@@ -87,6 +90,7 @@ class InteractionEvaluator:
     def reset_policy(self, policy: Any | None = None) -> None:
         """Uses `policy` (an eval mode) from now on, and clears its per-env state."""
         if policy is not None:
+            check_mode(policy, "eval", "forward", "reset")
             self._policy = policy
         self._policy.reset()
 

@@ -16,6 +16,7 @@ from dicore.config.coerce import as_config
 from dicore.data import Batch
 from dicore.errors import HookError, UsageError
 from dicore.interfaces.hook import POSITIONS, ILearnerHook
+from dicore.interfaces.policy import CollectMode, EvalMode, check_mode
 from dicore.run.store import CheckpointStore
 from dicore.task import StepTimer
 from dicore_plugins.hooks.forms import build_hooks
@@ -97,6 +98,12 @@ class BaseLearner:
 
     @policy.setter
     def policy(self, policy: Any) -> None:
+        check_mode(policy, "learn", "forward")
+        if isinstance(policy, CollectMode | EvalMode):
+            raise UsageError(
+                f"{self.name}: expected the learn mode of a policy, got a {type(policy).__name__}",
+                hint="pass policy.learn_mode",
+            )
         self._policy = policy
         monitor_vars = getattr(policy, "monitor_vars", None)
         self.log_buffer.names = tuple(monitor_vars()) if monitor_vars else ("total_loss",)

@@ -180,14 +180,25 @@ class DQNPolicy(Policy):
             self._model.to(self._device)
         return Actor(self._model, self._device, by_numpy=self._cfg.collect.act_by_numpy)
 
-    def _forward_collect(self, obs: Mapping[int, Any], eps: Any = None, **_: Any) -> EnvBatch[Any]:
+    def _forward_collect(
+        self, obs: Mapping[int, Any], eps: Any = None, **unknown: Any
+    ) -> EnvBatch[Any]:
         """Acts epsilon-greedily.
 
         Args:
             obs: `{env_id: obs}` of K environments.
             eps: Chance of a random action: one for all, one per row of `obs`, or a dict by env
                 id; None takes the final value of the schedule.
+            **unknown: A misspelt `eps`, for one; refused.
+
+        Raises:
+            UsageError: there are other keyword arguments.
         """
+        if unknown:
+            raise UsageError(
+                f"a collect mode of DQN takes 'eps', not '{min(unknown)}'",
+                hint="policy_kwargs={'eps': 0.1}",
+            )
         batch = EnvBatch.of(obs)
         eps = self._cfg.other.eps.end if eps is None else eps
         output = self._collect_model.forward(batch.value, eps=eps, env_id=batch.env_id)
