@@ -322,7 +322,7 @@ class Agent:
             trained = find_trained(self._folder, self._checkpoint, trust=self._trust)
         cfg = trained.compiled.cfg
         if seed is not None:
-            cfg = replace(cfg, ("seed",), seed)
+            cfg = replace(cfg, ("seed",), _whole("seed", seed, least=0))
         for name, value in env.items():
             cfg = replace(cfg, ("env", name), value)
         compiled = Compiled(cfg, trained.compiled.origin, trained.compiled.components)
@@ -366,11 +366,13 @@ def _count(name: str, value: Any) -> Any:
     Raises:
         UsageError: it is not.
     """
-    if value is None:
-        return None
+    return None if value is None else _whole(name, value, least=1)
+
+
+def _whole(name: str, value: Any, *, least: int) -> int:
     whole = isinstance(value, Integral) or (isinstance(value, float) and value.is_integer())
-    if not whole or isinstance(value, bool) or value < 1:
-        raise UsageError(f"{name}={value!r}: {name} must be a whole number >= 1")
+    if not whole or isinstance(value, bool) or value < least:
+        raise UsageError(f"{name}={value!r}: {name} must be a whole number >= {least}")
     return int(value)
 
 

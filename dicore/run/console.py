@@ -63,7 +63,8 @@ def is_shared() -> bool:
 def is_terminal() -> bool:
     """Says whether stdout is a terminal that can redraw lines."""
     ours = not is_quiet() and not is_shared()
-    return ours and sys.stdout.isatty() and os.environ.get("TERM", "") != "dumb"
+    isatty = getattr(sys.stdout, "isatty", bool)  # without a console, stdout is None
+    return ours and isatty() and os.environ.get("TERM", "") != "dumb"
 
 
 class _Levelled(logging.Formatter):

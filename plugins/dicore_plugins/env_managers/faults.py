@@ -27,13 +27,17 @@ def step_error(env_id: int, where: str, seed: int, action: Any, error: Exception
         error: What it raised.
     """
     frames = traceback.extract_tb(error.__traceback__)
-    hint = "the cause is chained; reset({env_id: None}) begins a new episode"
-    if len(frames) == 1 and isinstance(error, ValueError | TypeError):
-        hint = "step(action) returns obs, reward, terminated, truncated, info (gymnasium's API)"
+    context = {"env_id": env_id, "action": action, "seed": seed}
+    if len(frames) == 1 and isinstance(error, ValueError | TypeError):  # not in the env itself
+        return EnvStepError(
+            f"env {env_id}: {where} returned what cannot be used: {error}",
+            hint="step(action) returns obs, reward, terminated, truncated, info (gymnasium's API)",
+            context=context,
+        )
     return EnvStepError(
         f"env {env_id}: {where} failed on action {action}: {_told(error, frames)}",
-        hint=hint,
-        context={"env_id": env_id, "action": action, "seed": seed},
+        hint="the cause is chained; reset({env_id: None}) begins a new episode",
+        context=context,
     )
 
 

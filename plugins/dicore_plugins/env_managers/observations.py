@@ -244,11 +244,10 @@ class Nested:
             return Fault(EnvSpaceError, text, {"path": self.path})
         wanted = set(self._parts)
         if keys != wanted:
-            text = (
-                f"{self._name} lacks {sorted(wanted - keys, key=str)} of its space"
-                f" and has {sorted(keys - wanted, key=str)} besides"
-            )
-            return Fault(EnvSpaceError, text, {"path": self.path})
+            lacks, more = (sorted(each, key=str) for each in (wanted - keys, keys - wanted))
+            told = [f"lacks {lacks} of its space"] * bool(lacks)
+            told += [f"has {more}, which its space has not"] * bool(more)
+            return Fault(EnvSpaceError, f"{self._name} {' and '.join(told)}", {"path": self.path})
         faults = (part.fault(obs[key]) for key, part in self._parts.items())
         return next((fault for fault in faults if fault is not None), None)
 

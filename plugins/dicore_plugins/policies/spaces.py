@@ -65,6 +65,8 @@ def _is_categorical(space: Any) -> bool:
 
 
 def _no_numbers(space: Any) -> ConfigError:
+    if not hasattr(space, "sample"):
+        return _no_space("observation_space", space)
     return ConfigError(
         f"env.type: observations of {space} are no arrays of a fixed size",
         hint="change them by a wrapper of your own (dicore new plugin NAME --kind wrapper)",
@@ -86,13 +88,29 @@ def discrete_shape(space: Any, *, algorithm: str) -> int | tuple[int, ...]:
         return (2,) * int(space.shape[0])
     if name in {"MultiDiscrete", "MultiBinary"}:
         raise ConfigError(
-            f"policy.type: '{algorithm}' needs one row of discrete actions; this env has {space}",
+            f"policy.type: '{algorithm}' needs one row of discrete actions; this env has"
+            f" {_line(space)}",
             hint="flatten its action space",
         )
+    if not hasattr(space, "sample"):
+        raise _no_space("action_space", space)
     raise ConfigError(
         f"policy.type: '{algorithm}' needs discrete actions; this env has {space}",
-        hint="choose a policy for continuous actions, or an env with Discrete actions",
+        hint="flatten its action space into a MultiDiscrete one"
+        if name in _NESTED
+        else "choose a policy for continuous actions, or an env with Discrete actions",
     )
+
+
+def _no_space(name: str, given: Any) -> ConfigError:
+    return ConfigError(
+        f"env.type: its {name} is {given!r}, not a space",
+        hint=f"set self.{name}=gymnasium.spaces.… in its __init__",
+    )
+
+
+def _line(space: Any) -> str:
+    return " ".join(str(space).split())
 
 
 def action_start(space: Any) -> int | tuple[int, ...]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import logging
 
 import pytest
 
-from dicore.run.console import Level, chatter
+from dicore.run.console import Level, chatter, is_terminal, say
 from dicore.testing import isolated_registry
 
 
@@ -31,3 +32,13 @@ def test_parts_of_strangers_are_heard_like_ours(
             part.warning("warning")
         part.debug("later")
     assert [record.message for record in caplog.records] == heard
+
+
+@pytest.mark.parametrize("stdout", [None, io.StringIO()])
+def test_without_a_console_nothing_fails(
+    stdout: io.StringIO | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdout", stdout)
+    assert not is_terminal()
+    say("nobody hears it")
+    assert stdout is None or stdout.getvalue() == "nobody hears it\n"

@@ -343,6 +343,14 @@ def test_numbers_are_whole_and_positive(count: Any) -> None:
             call()
 
 
+@pytest.mark.parametrize("seed", [-1, 1.5, "x"])
+def test_seeds_are_whole_and_not_negative(seed: Any) -> None:
+    ours = agent()
+    for call in (ours.evaluate, ours.deploy, ours.collect_data, ours.batch_evaluate):
+        with pytest.raises(UsageError, match=f"seed={seed!r}: seed must be a whole number >= 0"):
+            call(seed=seed)
+
+
 def test_names_are_completed_at_a_prompt() -> None:
     assert {"Agent", "register"} <= set(dir(dicore))
     assert "read_metrics" in dir(dicore.run)

@@ -137,6 +137,8 @@ def test_a_step_of_the_wrong_form_is_told_as_such() -> None:
     with pytest.raises(EnvStepError) as caught:
         rollout(manager, 1)
     assert "obs, reward, terminated, truncated, info" in caught.value.hint
+    assert "returned what cannot be used: not enough values to unpack" in caught.value.message
+    assert "manager.py" not in caught.value.message
 
 
 def test_all_that_failed_are_named() -> None:

@@ -17,7 +17,7 @@ from dicore.errors import ConfigError, EnvSpaceError
 from dicore_plugins.models import DQN
 from dicore_plugins.models.encoders.nested import Nested
 from dicore_plugins.models.encoders.one_hot import OneHot
-from dicore_plugins.policies.spaces import observation_options
+from dicore_plugins.policies.spaces import discrete_shape, observation_options
 
 
 @given(
@@ -141,3 +141,11 @@ def test_parts_stand_side_by_side_in_the_order_of_the_space() -> None:
 def test_what_is_no_array_of_a_fixed_size_is_refused(space: gym.Space[Any]) -> None:
     with pytest.raises(ConfigError, match="no arrays of a fixed size"):
         observation_options(space)
+
+
+@pytest.mark.parametrize("given", [(3,), 4, None], ids=str)
+def test_what_is_no_space_is_told_so(given: Any) -> None:
+    with pytest.raises(ConfigError, match=r"its observation_space is .*, not a space"):
+        observation_options(given)
+    with pytest.raises(ConfigError, match=r"its action_space is .*, not a space"):
+        discrete_shape(given, algorithm="dqn")

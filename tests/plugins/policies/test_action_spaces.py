@@ -104,5 +104,8 @@ def test_actions_of_any_width_are_counted_from_the_least(dtype: Any) -> None:
     ids=lambda space: type(space).__name__,
 )
 def test_other_spaces_are_refused_when_bound(space: gym.Space[Any]) -> None:
-    with pytest.raises(ConfigError, match=r"policy\.type: 'dqn' needs"):
+    with pytest.raises(ConfigError, match=r"policy\.type: 'dqn' needs") as told:
         policy_of(space)
+    assert "\n" not in told.value.message
+    nested = isinstance(space, spaces.Dict | spaces.Tuple)
+    assert not nested or "flatten its action space" in told.value.hint
