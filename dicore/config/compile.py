@@ -21,7 +21,7 @@ from dicore.config.compiled import Compiled
 from dicore.config.declare import Section
 from dicore.config.follow import apply_follows
 from dicore.config.layers import Layer
-from dicore.config.locked import compare_record
+from dicore.config.locked import compare_record, recorded_components
 from dicore.config.merge import merge
 from dicore.config.overrides import Overrides
 from dicore.config.plain import dotted, join, lookup, plain, sections
@@ -109,12 +109,14 @@ def compile_config(  # noqa: PLR0913 - the seeds' entry has these names, and sou
     if loaded is not None:
         loaded(reduce(merge, (layer.tree for layer in layers), {}))
     names_only = names_only or is_on(os.environ, "DICORE_NAMES_ONLY")
-    compiled = _compile(layers, Slots(registry, problems, names_only), strict=strict)
+    record = file.record if file is not None else None
+    slots = Slots(registry, problems, names_only, recorded_components(record))
+    compiled = _compile(layers, slots, strict=strict)
     if file is not None:
         compiled = evolved(compiled, cpanel=file.cpanel)
     elif isinstance(main, Compiled):
         compiled = evolved(compiled, cpanel=main.cpanel)
-    compare_record(compiled, file.record if file is not None else None, locked=locked)
+    compare_record(compiled, record, locked=locked)
     if save_cfg:
         from dicore.config.write import JSON, write_config
 

@@ -9,7 +9,7 @@ from typing import Any
 from dicore.config.compiled import Compiled
 from dicore.errors import ConfigError, ConfigWarning
 
-__all__ = ["compare_record", "component_differences"]
+__all__ = ["compare_record", "component_differences", "recorded_components"]
 
 _HINT = "install what was recorded, or leave out --locked"
 _SHORT = len("sha256:") + 8
@@ -44,7 +44,8 @@ def _named(facts: Mapping[str, Any] | None) -> str:
     if facts is None:
         return "(none)"
     provider = f"{facts.get('dist', '')} {facts.get('version', '')}".strip()
-    return f"'{facts.get('type', '')}'" + (f" of {provider}" if provider else "")
+    name = str(facts.get("type", "")).removeprefix(f"{facts.get('dist', '')}/")
+    return f"'{name}'" + (f" of {provider}" if provider else "")
 
 
 def _target(facts: Mapping[str, Any]) -> str:
@@ -54,6 +55,16 @@ def _target(facts: Mapping[str, Any]) -> str:
 def _source(facts: Mapping[str, Any]) -> str:
     source = str(facts.get("source") or "")
     return f"{_named(facts)}, source {source[:_SHORT]}" if source else ""
+
+
+def recorded_components(record: Mapping[str, Any] | None) -> Mapping[str, Any]:
+    """Returns who supplied the components of a config when it was written, by path.
+
+    Args:
+        record: All of a `config.json`; None where the config is no record.
+    """
+    told = (record or {}).get("components")
+    return told if isinstance(told, Mapping) else {}
 
 
 def compare_record(compiled: Compiled, record: Mapping[str, Any] | None, *, locked: bool) -> None:
@@ -74,8 +85,7 @@ def compare_record(compiled: Compiled, record: Mapping[str, Any] | None, *, lock
                 hint="give a run, or the config.json of one",
             )
         return
-    recorded = record["components"]
-    recorded = recorded if isinstance(recorded, Mapping) else {}
+    recorded = recorded_components(record)
     found = component_differences(recorded, compiled.components)
     if locked:
         said = [

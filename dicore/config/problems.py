@@ -43,10 +43,12 @@ class Problems:
         for path, message in findings:
             self.add(path, message, layer)
 
-    def add_error(self, path: str, error: RegistryError, layer: Layer | None = None) -> None:
-        """Notes what the registry says; its text names the path already."""
+    def add_error(
+        self, path: str, error: RegistryError, layer: Layer | None = None, more: str = ""
+    ) -> None:
+        """Notes what the registry says, whose text names the path already, and `more`."""
         self.causes.append(error)
-        self.add(path, error.message.removeprefix(f"{path}: "), layer)
+        self.add(path, error.message.removeprefix(f"{path}: ") + more, layer)
 
     def below(self, path: str) -> bool:
         """Says whether something at or below `path` is wrong."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from dicore.config.declare import ComponentConfig
@@ -71,11 +71,13 @@ class Slots:
         registry: Where names are looked up.
         problems: Takes the findings.
         names_only: Refuse import paths and files, which run code that nobody installed.
+        recorded: Who supplied the components of the run whose config it is, by path.
     """
 
     registry: RegistryView
     problems: Problems
     names_only: bool = False
+    recorded: Mapping[str, Any] = field(default_factory=dict)
 
     def choose(self, kind: str, path: str, nodes: Sequence[Node]) -> Choice | None:
         """Takes the type of the highest layer that gives one, else the kind's default.
@@ -199,12 +201,16 @@ class Slots:
             self.problems.add(where, f"{wanted!r} runs code of a file; only names here", said_by)
             return None
         imports = [(node, name) for node in nodes for name in _import_names(node)]
+        wanted = self._as_recorded(kind, path, wanted)
         try:
             resolved = self._resolve(kind, wanted, where, imports)
             cls = config_class(resolved.target, kind)
         except RegistryError as error:
-            self.problems.add_error(where, error, said_by)
-            meant = self._meant(kind, wanted) if isinstance(error, UnknownComponentError) else None
+            unknown = isinstance(error, UnknownComponentError)
+            had = self._supplier(path, wanted) if unknown else None
+            more = f"; the run had it of {' '.join(had)}" if had else ""
+            self.problems.add_error(where, error, said_by, more)
+            meant = self._meant(kind, wanted) if unknown else None
             if meant is None:
                 return None
             resolved, cls = meant  # its options may hold mistakes too
@@ -214,6 +220,22 @@ class Slots:
         return Choice(
             resolved.name, cls, dict(resolved.provenance), tuple(nodes), said_by.origin(where)
         )
+
+    def _supplier(self, path: str, name: str) -> tuple[str, str] | None:
+        """Returns package and version that a run had a component of, where it was recorded."""
+        facts = self.recorded.get(path)
+        told = facts if isinstance(facts, Mapping) and facts.get("type") == name else {}
+        dist, version = told.get("dist"), told.get("version")
+        return (dist, str(version)) if isinstance(dist, str) and dist else None
+
+    def _as_recorded(self, kind: str, path: str, name: str) -> str:
+        """Names the package of a recorded run where another package has taken the name since."""
+        supplier = self._supplier(path, name)
+        if supplier is None or "/" in name or ":" in name:
+            return name
+        qualified = f"{supplier[0]}/{name}"
+        here, recorded = self._entry(kind, name), self._entry(kind, qualified)
+        return name if recorded is None or here == recorded else qualified
 
     def _meant(self, kind: str, wanted: str) -> tuple[Any, type[ComponentConfig]] | None:
         """Returns the component that a misspelt name was probably meant to be."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import json
 import warnings
 from collections.abc import Callable
@@ -10,8 +11,11 @@ from typing import Any
 
 import pytest
 
-from dicore.config import write_config
-from dicore.errors import ConfigError, ConfigWarning
+from dicore.config import compile_config, differences, write_config
+from dicore.errors import ConfigError, ConfigWarning, RegistryError
+from dicore_registry import Registry
+from tests.core.config.conftest import ENTRIES, PARTS, least
+from tests.registry.world import write_metadata
 
 Change = Callable[[dict[str, Any]], None]
 
@@ -80,6 +84,50 @@ def test_another_core_and_parts_that_come_and_go(build: Any, run: Path) -> None:
 def test_what_is_no_record_cannot_be_locked(build: Any) -> None:
     with pytest.raises(ConfigError, match="the config has no record of its components"):
         build(locked=True)
+
+
+def beside(tmp_path: Path, *names: str) -> Registry:
+    """A world with other packages that bring a policy `toy`, instead of that of `toy-parts`."""
+    found = [importlib.metadata.distribution("dicore")]
+    for name in names:
+        groups = {f"dicore.{kind}": dict(entries) for kind, entries in ENTRIES.items()}
+        if name != "toy-parts":
+            groups = {"dicore.policy": {"toy": "BarePolicyConfig"}}
+        for group, entries in groups.items():
+            if group != "dicore.default":
+                groups[group] = {key: f"{PARTS}:{target}" for key, target in entries.items()}
+        (tmp_path / name).mkdir()
+        info = write_metadata(
+            tmp_path / name, name, "1.0", groups=groups, requires=["dicore>=0.1,<0.2"], extras={}
+        )
+        found.append(importlib.metadata.PathDistribution(info))
+    return Registry(found, environ={})
+
+
+def test_a_package_installed_later_does_not_change_what_a_run_means(
+    build: Any, run: Path, tmp_path: Path
+) -> None:
+    """Two packages have the name now: the run keeps that of the package it was made with."""
+    before, now = build(run), beside(tmp_path, "toy-parts", "rival-rl")
+    with pytest.raises(RegistryError, match="is provided by 2 packages"):
+        compile_config(least(), registry=now)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        again = compile_config(run, registry=now, locked=True)
+    assert again.components["policy"]["dist"] == "toy-parts"
+    assert again.policy.type == "toy-parts/toy"
+    write_config(again, tmp_path / "second")
+    assert compile_config(tmp_path / "second", registry=now, locked=True).cfg == again.cfg
+    assert differences(again, before) == {"policy.type": ("toy-parts/toy", "toy")}
+
+
+def test_a_run_names_the_package_that_is_gone(build: Any, run: Path) -> None:
+    rewrite(run, lambda record: record["config"]["policy"].update(type="sac"))
+    rewrite(run, facts(type="sac", dist="acme-rl", version="0.3"))
+    with pytest.raises(
+        ConfigError, match=r"no policy named 'sac'.*; the run had it of acme-rl 0.3"
+    ):
+        build(run)
 
 
 def test_of_a_runs_folder_no_code_is_run(build: Any, run: Path) -> None:
