@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from dicore.data import Tree, tree_map
+from dicore.data import Tree, tree_map, tree_paths
 
 
 class Actor:
@@ -43,11 +43,17 @@ class Actor:
         Returns:
             The model's outputs as arrays: `logit` [K, A] (a list of such for several heads), ….
         """
-        if self._act is not None:
-            return {"logit": self._act(obs)}
-        with torch.inference_mode():
-            output = as_outputs(self._model(tree_map(self._tensor, obs)))
-            return {key: tree_map(_array, value) for key, value in output.items()}
+        try:
+            if self._act is not None:
+                return {"logit": self._act(obs)}
+            with torch.inference_mode():
+                output = as_outputs(self._model(tree_map(self._tensor, obs)))
+                return {key: tree_map(_array, value) for key, value in output.items()}
+        except Exception as error:
+            shapes = {path: [*np.shape(leaf)] for path, leaf in tree_paths(obs).items()}
+            seen = ", ".join(f"{path} {shape}" for path, shape in shapes.items())
+            error.add_note(f"raised by {type(self._model).__name__} acting on observations: {seen}")
+            raise
 
     __call__ = forward
 

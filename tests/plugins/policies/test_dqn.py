@@ -454,3 +454,40 @@ def test_a_misspelt_eps_is_refused() -> None:
     obs = {0: np.zeros(OBS, np.float32)}
     with pytest.raises(UsageError, match="takes 'eps', not 'epsilon'"):
         make().collect_mode.forward(obs, epsilon=0.5)
+
+
+@pytest.mark.parametrize(
+    ("network", "says"),
+    [
+        (nn.Linear(OBS, 1), r"Linear gives values \[2, 1\].*; wanted values \[2, 4\]"),
+        (nn.Sequential(nn.Linear(OBS, 4), nn.Flatten(0)), r"gives values \[8\]"),
+        (nn.Identity(), r"Identity gives values \[2, 3\]"),
+    ],
+    ids=["too few", "in one row", "observations"],
+)
+def test_a_network_of_other_actions_is_refused(network: nn.Module, says: str) -> None:
+    with pytest.raises(UsageError, match=says) as told:
+        DQNPolicy({"model": {"obs_shape": OBS, "action_shape": ACTIONS}}, model=network)
+    assert "[B, A]" in told.value.hint
+
+
+def test_a_look_at_a_network_leaves_no_trace() -> None:
+    network = nn.Sequential(nn.BatchNorm1d(OBS), nn.Dropout(), nn.Linear(OBS, ACTIONS))
+    before = copy.deepcopy(network.state_dict())
+    torch.manual_seed(0)
+    drawn = torch.rand(3)
+    torch.manual_seed(0)
+    DQNPolicy({"model": {"obs_shape": OBS, "action_shape": ACTIONS}}, model=network)
+    assert torch.equal(torch.rand(3), drawn)
+    assert network.training
+    after = network.state_dict()
+    assert all(torch.equal(before[name], after[name]) for name in before)
+
+
+def test_what_a_network_cannot_act_on_is_told_with_its_shape() -> None:
+    for network in (DQN(OBS, ACTIONS, (8,)), nn.Linear(OBS, ACTIONS)):
+        with pytest.raises((ValueError, RuntimeError)) as told:
+            make(network).eval_mode.forward({0: np.zeros(OBS - 1, np.float32)})
+        assert told.value.__notes__ == [
+            f"raised by {type(network).__name__} acting on observations: value [1, 2]"
+        ]

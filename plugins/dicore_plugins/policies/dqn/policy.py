@@ -27,6 +27,7 @@ from dicore_plugins.functional.samples import flatten_time, nstep_samples, to_ba
 from dicore_plugins.functional.td import discounted_sum, dqn_td_target, nstep_td_error
 from dicore_plugins.model_wrappers import model_wrap
 from dicore_plugins.models import create_model
+from dicore_plugins.models.dqn.model import DQN
 from dicore_plugins.models.flat import Flat
 from dicore_plugins.optimizers.flat_adam import FlatAdam
 from dicore_plugins.policies.acting import Actor, as_outputs
@@ -42,16 +43,35 @@ class DQNPolicy(Policy):
 
     def _create_model(self) -> Any:
         with torch_stream("model"):
-            return create_model(self._cfg.model)
+            model = create_model(self._cfg.model)
+        self._check_values(model)
+        return model
 
     def _checked_model(self, model: Any) -> Any:
         model = super()._checked_model(model)
         if isinstance(model, nn.Module):
+            self._check_values(model)
             return model
         raise UsageError(
             f"model: expected a network (torch.nn.Module), got {type(model).__name__}",
             hint="a module from observations [B, ...] to the values of the actions [B, A]",
         )
+
+    def _check_values(self, model: nn.Module) -> None:
+        """Refuses a strange network whose values are not one for each action."""
+        options: Any = self._cfg.model or {}
+        shape, actions = options.get("obs_shape"), options.get("action_shape")
+        if isinstance(model, DQN) or not shape or not actions or options.get("obs_parts"):
+            return
+        found = values_of(model, (shape,) if isinstance(shape, int) else tuple(shape))
+        heads = actions if isinstance(actions, tuple) else (actions,)
+        wanted = [[2, count] for count in heads]
+        if found is not None and found != wanted:
+            raise UsageError(
+                f"model: {type(model).__name__} gives {_shapes(found)} for two observations;"
+                f" wanted {_shapes(wanted)}",
+                hint="a module from observations [B, ...] to the values of the actions [B, A]",
+            )
 
     @cached_property
     def _least(self) -> npt.NDArray[np.int64] | None:
@@ -228,6 +248,28 @@ class DQNPolicy(Policy):
         eps = self._cfg.other.eps
         schedule = get_epsilon_greedy_fn(eps.start, eps.end, eps.decay, eps.type)
         return {"eps": schedule(command_info["envstep"])}
+
+
+def values_of(model: nn.Module, obs_shape: tuple[int, ...]) -> list[list[int]] | None:
+    """Returns the shape of each head's values for two observations; None where they are unknown.
+
+    A network that cannot take zeros in float32 has its reasons, and says so itself when it acts.
+    """
+    training = model.training
+    try:
+        with torch.no_grad(), torch_stream("model/check"):
+            outputs = as_outputs(model.eval()(torch.zeros(2, *obs_shape)))
+    except Exception:
+        return None
+    finally:
+        model.train(training)
+    logit = outputs.get("logit")
+    heads = logit if isinstance(logit, list | tuple) else [logit]
+    return [list(getattr(each, "shape", ())) for each in heads]
+
+
+def _shapes(found: list[list[int]]) -> str:
+    return " and ".join(f"values {each}" if each else "no values" for each in found)
 
 
 def q_values(model: Any, obs: Any) -> Any:
