@@ -157,7 +157,7 @@ def write_plugin(
         "NAME": component.upper(),
         "Class": "".join(part.capitalize() for part in component.split("_")),
         "spelling": component.replace("_", "-"),
-        "article": f"{'An' if kind[0] in 'aeiou' else 'A'} {kind.replace('_', ' ')}",
+        "article": _article(kind.replace("_", " ")).capitalize(),
         "dependencies": "\n".join(f'    "{each}",' for each in [_DICORE, *own.needs]),
     }
     words["build_system"] = (
@@ -216,9 +216,13 @@ def _refuse_names(dist: str, package: str, kind: str, component: str) -> None:
     owner = next((e for e in registry.entries(kind) if e.name == component), None)
     if owner is not None:
         raise UsageError(
-            f"there is a {kind} '{component}' already, of {owner.dist}",
+            f"there is {_article(kind)} '{component}' already, of {owner.dist}",
             hint="another --name: two packages with one name are a conflict",
         )
+
+
+def _article(kind: str) -> str:
+    return f"{'an' if kind[0] in 'aeiou' else 'a'} {kind}"
 
 
 def _read(template: str) -> _Parts:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import inspect
 import math
 import re
+import types
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, get_args, get_origin
+from typing import Any, Literal, Union, get_args, get_origin
 
 from dicore.config.declare import REQUIRED, ComponentConfig, Section
 from dicore.config.fields import Field, fields_of
@@ -108,7 +109,9 @@ def _option(field: Field, name: str, registry: Registry) -> Option:
 
 def _words(hint: Any) -> str:
     """Writes a type as people do: `int`, `float | None`, `tuple[int, ...]`."""
-    return _MODULES.sub("", inspect.formatannotation(hint))
+    if get_origin(hint) in (Union, types.UnionType):
+        return " | ".join(_words(each) for each in get_args(hint))
+    return "None" if hint is type(None) else _MODULES.sub("", inspect.formatannotation(hint))
 
 
 def section_prefix(section: str) -> str:

@@ -90,9 +90,12 @@ def checks_of(
             if contract is not None:
                 found += [Check(each, contract, name) for name in contract.checks()]
     if not found:
+        asked = {"dist": dist, "component": component, "kinds": kinds}
+        said = ", ".join(f"{name}={value}" for name, value in asked.items() if value is not None)
+        bare = dist is not None and all(entry.dist != dist for entry in registry.entries())
         raise UsageError(
-            f"no component to check: dist={dist}, component={component}, kinds={kinds}",
-            hint="dicore list",
+            f"no component to check: {said}",
+            hint=f"'{dist}' brings none here: pip install -e . first" if bare else "dicore list",
         )
     return found
 

@@ -62,6 +62,7 @@ def test_short_names_of_kinds(short: str, kind: str) -> None:
         (("class", "env"), "'class' is no name for a Python package"),
         (("json", "env"), "there is a Python package 'json' already"),
         (("dqn", "policy"), "there is a policy 'dqn' already, of dicore-plugins"),
+        (("cartpole", "env"), "there is an env 'cartpole' already, of dicore-contrib-envs"),
         (("full", "env"), "full exists already"),
     ],
 )

@@ -279,3 +279,25 @@ def test_what_an_import_prints_is_no_answer(world: World) -> None:
     done = world.dicore("show", "policy/loud", "--json")
     assert json.loads(done.stdout)["summary"] == "Loud."
     assert done.stderr == "hello\n"
+
+
+def test_types_that_may_be_none_are_written_alike(world: World) -> None:
+    text = """
+    from typing import List, Optional, Union
+
+    class Gate:
+        def __init__(
+            self, a: int | None = None, b: Optional[int] = None, c: int = None,
+            d: Union[int, str] = 1, e: list[int] | None = None,
+        ) -> None: ...
+    """
+    world.add("gates", {"dicore.env": {"gate": "gates:Gate"}}, modules={"gates.py": text})
+    done = world.dicore("show", "env/gate", "--json")
+    options = json.loads(done.stdout)["options"]
+    assert [(each["name"], each["type"]) for each in options if each["name"] in tuple("abcde")] == [
+        ("a", "int | None"),
+        ("b", "int | None"),
+        ("c", "int | None"),
+        ("d", "int | str"),
+        ("e", "list[int] | None"),
+    ]
