@@ -60,6 +60,10 @@ class Block:
             raise SchemaError(f"step {t}: a transition changed: {error!r}") from error
 
     def _allocate(self, row: dict[str, Any]) -> None:
+        if not isinstance(row, dict):
+            raise SchemaError(
+                f"process_transition must return a dict of columns; got a {type(row).__name__}"
+            )
         leaves, self._spec = optree.tree_flatten(row)
         arrays = [leaf.cpu().numpy() if is_tensor(leaf) else np.asarray(leaf) for leaf in leaves]
         for array in arrays:

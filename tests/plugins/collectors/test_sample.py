@@ -16,7 +16,7 @@ import torch
 from gymnasium import spaces
 
 from dicore.data import Batch
-from dicore.errors import ClosedError, UsageError
+from dicore.errors import ClosedError, SchemaError, UsageError
 from dicore.run.rng import seed_everything
 from dicore.run.store import read_state, write_state
 from dicore_plugins.collectors import SampleCollector
@@ -455,3 +455,18 @@ def test_what_is_no_collect_mode_is_told_so() -> None:
 def test_a_number_of_samples_is_a_whole_one(count: Any) -> None:
     with pytest.raises(UsageError, match=f"cannot collect {count!r} samples"):
         World().collect(count)
+
+
+@pytest.mark.parametrize(
+    ("function", "answer", "says"),
+    [
+        ("forward", None, "values by environment, got a NoneType"),
+        ("forward", dict.fromkeys(range(N), 0), "'action' among them; got a ndarray"),
+        ("process_transition", None, "a dict of columns; got a NoneType"),
+    ],
+)
+def test_answers_of_a_mode_in_another_form_are_told(function: str, answer: Any, says: str) -> None:
+    world = World()
+    odd = world.policy.collect_mode._replace(**{function: lambda *_, **__: answer})
+    with pytest.raises(SchemaError, match=says):
+        SampleCollector(None, world.manager, odd).collect_batch(6)

@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from dicore.config.coerce import as_config
 from dicore.data import Batch, EnvBatch, tree_paths
-from dicore.errors import ClosedError, EnvError, UsageError
+from dicore.errors import ClosedError, EnvError, SchemaError, UsageError
 from dicore.interfaces.policy import check_mode
 from dicore.task import StepTimer
 from dicore_plugins.collectors.block import Block
@@ -257,6 +257,12 @@ class SampleCollector:
         for t in range(carried, block.steps):
             obs = env.ready_obs
             output = EnvBatch.of(forward(obs, **kwargs))
+            if output.value.__class__ is not dict and not isinstance(output.value, Mapping):
+                raise SchemaError(
+                    "the collect mode's forward must return columns by environment, 'action' among"
+                    f" them; got a {type(output.value).__name__}",
+                    hint="{env_id: {'action': …}}",
+                )
             answer = step(output)
             timestep = answer.value
             if len(timestep) != self._num_envs:
