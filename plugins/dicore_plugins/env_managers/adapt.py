@@ -45,8 +45,13 @@ def adapt(env: Any) -> Adapted:
     ones (a manager does their work, at 6 % of a step of CartPole); others are never touched.
 
     Raises:
-        EnvError: the object has no `reset` and `step`.
+        EnvError: the object has no `reset` and `step`, or is several environments.
     """
+    if _derives(env, "VectorEnv"):
+        raise EnvError(
+            f"{type(env).__name__} is {env.num_envs} environments; a manager takes single ones",
+            hint="gymnasium.make instead of make_vec; env.collector_env_num says how many",
+        )
     if not callable(getattr(env, "step", None)) or not callable(getattr(env, "reset", None)):
         raise EnvError(
             f"{env!r} is no environment: it needs reset(seed=…) and step(action)",
@@ -60,8 +65,13 @@ def adapt(env: Any) -> Adapted:
 
 
 def _is_gymnasium(env: Any) -> bool:
+    return _derives(env, "Env")
+
+
+def _derives(env: Any, name: str) -> bool:
+    """Says whether an environment is of a class of gymnasium, without importing that."""
     return any(
-        base.__name__ == "Env" and base.__module__.partition(".")[0] == "gymnasium"
+        base.__name__ == name and base.__module__.partition(".")[0] == "gymnasium"
         for base in type(env).__mro__
     )
 

@@ -229,4 +229,6 @@ def _advice(error: Exception) -> str:
         return f"install the package that provides '{error.name}'"
     if type(error).__name__ == "DependencyNotInstalled":
         return "install what the message names"
+    if isinstance(error, TypeError) and "required" in str(error) and "argument" in str(error):
+        return "give the parameter a type or a default; then it is an option of the config: env.…"
     return "the cause is chained; make one env by hand to see it alone"

@@ -240,3 +240,11 @@ def test_a_wrapper_that_changes_the_reset_is_seeded() -> None:
     rollout(manager, 2)
     assert env.unwrapped.seeds == [episode_seed(2, "collector", 0, k) for k in range(2)]
     assert column(manager, 3) == {0: 1}
+
+
+def test_several_environments_in_one_are_refused() -> None:
+    vector = gymnasium.make_vec("CartPole-v1", num_envs=2, vectorization_mode="sync")
+    with pytest.raises(EnvError, match="SyncVectorEnv is 2 environments") as told:
+        adapt(vector)
+    assert "collector_env_num" in told.value.hint
+    vector.close()
