@@ -5,8 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from dicore.errors import UsageError
 from dicore.run.build_context import BuildContext
 from dicore.run.envs import make_env_manager
+
+_STATE = ("state_dict", "load_state_dict")
+_METHODS = {
+    "collector": ("collect_batch", "reset_policy", "close", *_STATE),
+    "evaluator": ("should_eval", "eval", "close", *_STATE),
+    "learner": ("train", "register_hook", "call_hook", "close", *_STATE),
+    "buffer": ("push", "count", "sample_batch", *_STATE),
+}
+"""Methods of each role that a training calls."""
 
 
 @dataclass
@@ -39,6 +49,9 @@ def build_parts(cfg: Any, run: Any | None = None, *, model: Any | None = None) -
         cfg: A bound config.
         run: Takes logs, checkpoints and the state of every part; None: nowhere.
         model: A network to use instead of the configured one.
+
+    Raises:
+        UsageError: a part lacks methods of its role.
     """
     collector_env = make_env_manager(cfg.env, "collector", cfg.seed)
     evaluator_env = make_env_manager(cfg.env, "evaluator", cfg.seed)
@@ -67,6 +80,8 @@ def build_parts(cfg: Any, run: Any | None = None, *, model: Any | None = None) -
         learner=cfg.policy.learn.learner.build(ctx, policy=policy.learn_mode, run=run),
         buffer=None if cfg.policy.on_policy else cfg.policy.other.replay_buffer.build(ctx),
     )
+    for role, methods in _METHODS.items():
+        _check_methods(role, getattr(parts, role), methods)
     if run is not None:
         for hook in run.learner_hooks:
             parts.learner.register_hook(hook)
@@ -75,3 +90,12 @@ def build_parts(cfg: Any, run: Any | None = None, *, model: Any | None = None) -
             if part is not None:
                 run.register(name, part, bulky=name == "buffer")
     return parts
+
+
+def _check_methods(role: str, part: Any, methods: tuple[str, ...]) -> None:
+    missing = [name for name in methods if not callable(getattr(part, name, None))]
+    if part is not None and missing:
+        raise UsageError(
+            f"{type(part).__name__} is no {role}: it has no {', '.join(missing)}",
+            hint=f"dicore new plugin NAME --kind {role} writes one that is whole",
+        )
