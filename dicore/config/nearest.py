@@ -30,7 +30,7 @@ def nearest(key: str, siblings: Iterable[str], paths: Iterable[str]) -> str | No
     """
     if len(key) > _LONGEST:
         return None
-    wanted = _word(key)
+    wanted, siblings = _word(key), list(siblings)
     best, best_score = None, _CUTOFF
     for sibling in siblings:
         least = max(_CUTOFF, best_score - _SIBLING_BONUS)
@@ -41,7 +41,13 @@ def nearest(key: str, siblings: Iterable[str], paths: Iterable[str]) -> str | No
         score = _likeness(wanted, _last(path), max(_CUTOFF_ELSEWHERE, best_score))
         if score >= _CUTOFF_ELSEWHERE and score > best_score:
             best, best_score = path, score
+    if best is None and wanted.size > 1:  # `lr`
+        best = next((each for each in siblings if _initials(each) == wanted.text), None)
     return best
+
+
+def _initials(key: str) -> str:
+    return "".join(word[0] for word in key.lower().split("_") if word)
 
 
 class _Word(NamedTuple):
