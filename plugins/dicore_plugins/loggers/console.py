@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from dicore.errors import UsageError
 from dicore.interfaces.logger import LogTarget
 from dicore.run.console import is_shared, is_terminal, number, say
 
@@ -46,6 +47,8 @@ class ConsoleLogger:
         self._on_terminal = is_terminal()
         if is_shared():
             self._interval *= _SHARED
+        if target.resumed_at is not None:
+            self._best = _best_before(target, self._return_tag)
         self._shown = time.monotonic()
 
     def log_scalars(self, scalars: Mapping[str, float], *, env_step: int, train_iter: int) -> None:
@@ -165,6 +168,18 @@ def _make_bar() -> Any:
     bar.add_task("", title="", amount="", returns="", best="", rate="", left="")
     bar.start()
     return bar
+
+
+def _best_before(target: LogTarget, tag: str) -> float:
+    """Returns the best that a resumed run had reached where it goes on; NaN if nothing."""
+    from dicore.run.metrics import read_metrics
+
+    until = (target.resumed_at or (0, 0))[0]
+    try:
+        lines = read_metrics(target.folder / "metrics.jsonl")
+        return max(line[tag] for line in lines if tag in line and line["step"] <= until)
+    except (AttributeError, KeyError, OSError, TypeError, UsageError, ValueError):
+        return math.nan
 
 
 def _duration(seconds: float) -> str:

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from dicore.interfaces.logger import ILogger, LogTarget
+from dicore.run.metrics import MetricsFile
 from dicore_plugins.loggers.console import ConsoleLogger
 
 PROGRAM = """
@@ -153,6 +154,21 @@ def test_lines_come_at_most_every_interval_and_once_at_the_end(
     logger.close()
     (line,) = capsys.readouterr().out.splitlines()
     assert line.startswith("11 env steps  5 updates  return 2.0 (best 3.0)")
+
+
+def test_a_resumed_run_knows_its_best(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for text in ("", "[1]\n", '{"step": 5}\n'):
+        (tmp_path / "metrics.jsonl").write_text(text)
+        ConsoleLogger().open(LogTarget(tmp_path, resumed_at=(20, 2)))
+    numbers = MetricsFile(tmp_path / "metrics.jsonl")
+    for step, value in ((10, 7.0), (20, 5.0), (30, 9.0)):  # the last came after the checkpoint
+        numbers.log_scalars({RETURN: value}, env_step=step, train_iter=step // 10)
+    numbers.close()
+    logger = ConsoleLogger(interval=0)
+    logger.open(LogTarget(tmp_path, resumed_at=(20, 2)))
+    logger.log_scalars({RETURN: 6.0}, env_step=30, train_iter=3)
+    logger.close()
+    assert "return 6.0 (best 7.0)" in capsys.readouterr().out
 
 
 def test_lines_of_several_runs_say_whose_they_are_and_come_less_often(
