@@ -83,7 +83,8 @@ def _write_text(registry: Registry, found: Sequence[Finding]) -> None:
             sys.stdout.write(f"  hint: {each.hint}\n")
     errors = sum(each.level == "error" for each in found)
     dists = {entry.dist for entry in registry.entries()}
-    looked = f"{len(registry.entries())} components of {len(dists)} packages"
+    packages = f"{len(dists)} package{'' if len(dists) == 1 else 's'}"
+    looked = f"{len(registry.entries())} components of {packages}"
     counts = f"{_count(errors, 'error')}, {_count(len(found) - errors, 'warning')}"
     sys.stdout.write(f"{looked}: {counts}\n")
 

@@ -28,7 +28,7 @@ def findings(world: World, *words: str, code: int, **environ: str) -> list[dict[
 def test_a_sound_world(world: World) -> None:
     done = world.dicore("doctor")
     assert done.returncode == 0
-    assert done.stdout.endswith("components of 1 packages: no errors, no warnings\n")
+    assert done.stdout.endswith("components of 1 package: no errors, no warnings\n")
 
 
 def test_strict_counts_warnings(world: World) -> None:
