@@ -27,11 +27,14 @@ def named(kind: str, wanted: Any) -> str | None:
     if wanted is None or isinstance(wanted, str):
         return wanted
     if not isinstance(wanted, type):
+        hint = f"give the class, or its name (dicore list {kind})"
+        if kind == "env":
+            hint = "each worker makes its own: give the class, or the id of gymnasium"
+            if callable(wanted):
+                hint += "; a function that makes one takes a name: register('env', 'mine')(make)"
         raise UsageError(
             f"{kind}={wanted!r}: expected a name or a class, got {_article(type(wanted))}",
-            hint="each worker makes its own: give the class, or the id of gymnasium"
-            if kind == "env"
-            else f"give the class, or its name (dicore list {kind})",
+            hint=hint,
         )
     name = type_of(kind, wanted, default())
     if name is None:

@@ -105,7 +105,8 @@ def find_trained(
     name = store.best_or_latest() if load_path is None else load_path
     if name is None:
         raise CheckpointError(
-            f"{folder}: no checkpoint that is whole", hint="name one with --load-path"
+            f"{folder}: no checkpoint that is whole",
+            hint="name one with --load-path (load_path= in Python)",
         )
     compiled = _compile(folder.config, seed, overrides, trust=trust)
     key = str(name.absolute()) if isinstance(name, Path) else name

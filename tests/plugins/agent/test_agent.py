@@ -22,7 +22,7 @@ import torch
 
 import dicore
 import dicore.run
-from dicore import Agent
+from dicore import Agent, register
 from dicore.agent.observation import observation
 from dicore.errors import ConfigError, TaskError, UsageError
 from dicore.run import read_state
@@ -237,6 +237,16 @@ def test_what_is_neither_name_nor_class_is_refused(given: Any) -> None:
     with pytest.raises(UsageError, match="expected a name or a class, got a ") as caught:
         Agent(given, policy="dqn")
     assert "give the class" in str(caught.value.hint)
+    assert ("register('env', 'mine')" in str(caught.value.hint)) == callable(given)
+
+
+def test_a_function_that_makes_an_environment_is_taken_by_its_name() -> None:
+    with using(Registry()):
+        register("env", "made")(lambda: gymnasium.wrappers.TimeLimit(Signs(), 5))
+        options = {**SMALL, "env__n_evaluator_episode": 4, "env__evaluator_env_num": 4}
+        made = Agent("made", policy="dqn", exp_name="x", **options)
+        assert made.train(step=50).env_step >= 50
+        assert len(made.evaluate(2).returns) == 2
 
 
 def test_the_agent_acts_as_its_network_says() -> None:
