@@ -28,12 +28,8 @@ def main() -> int:
         print(f"not solved within {BUDGET} env steps: best mean return {result['best_return']:.1f}")
         return 1
     print(f"solved: mean return {result['best_return']:.1f} of 10 episodes (475 wanted)")
-    print(f"  after {result['env_step']} env steps and {result['wall_s']:.1f} s")
-    print(f"  curve       tensorboard --logdir {run}")
-    print(f"  numbers     {run}/log/metrics.jsonl")
-    print(f"  config      {run}/formatted_total_config.py")
-    print(f"  checkpoint  {run}/ckpt/best")
-    print(f"  try it      .venv/bin/dicore eval {run} -n 20 -s 100")
+    print(f"  measure it  .venv/bin/dicore eval {run} -n 20 -s 100")
+    print(f"  look at it  .venv/bin/dicore plot {run} --text")
     return 0
 
 
