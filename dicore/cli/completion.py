@@ -19,45 +19,7 @@ Examples:
   dicore completion fish > ~/.config/fish/completions/dicore.fish
 """
 
-_BASH = """\
-# bash completion of dicore; words come from `dicore __names WHAT -- PREFIX LINE`
-_dicore() {
-    local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]} first=${COMP_WORDS[1]}
-    local what
-    COMPREPLY=()
-    if [[ $word == = ]]; then word=
-    elif [[ $before == = ]]; then before=${COMP_WORDS[COMP_CWORD-2]}; fi
-    if [[ $word == -* ]]; then what=options/$first
-    elif (( COMP_CWORD == 1 )); then what=command
-    else case $before in
-        -e|--env) what=env ;;
-        -p|--policy) what=policy ;;
-        -m|--mode) what=pipeline ;;
-        --kind) what=kind ;;
-        --status) what=status ;;
-        --dist) what=dist ;;
-        *) case $first in
-            list|catalogue) what=kind ;;
-            show|check) what=component ;;
-            completion) what=shell ;;
-            *) what=option; compopt -o default 2>/dev/null ;;
-        esac ;;
-    esac fi
-    [[ ${COMP_WORDS[COMP_CWORD]} == = && $what == option ]] && word==
-    COMPREPLY=($(dicore __names "$what" -- "$word" "${COMP_WORDS[@]:1:COMP_CWORD-1}" 2>/dev/null))
-    [[ ${COMPREPLY[0]} == *[.=] ]] && compopt -o nospace 2>/dev/null
-}
-complete -F _dicore dicore
-"""
-
-_ZSH = """\
-#compdef dicore
-# zsh completion of dicore; words come from `dicore __names WHAT -- PREFIX LINE`
-_dicore() {
-    local word=${words[CURRENT]} before=${words[CURRENT-1]} first=${words[2]} what
-    if compset -P '--*='; then before=${word%%=*} word=${word#*=}; fi
-    if [[ $word == -* ]]; then what=options/$first
-    elif (( CURRENT == 2 )); then what=command
+_WHAT = """\
     else case $before in
         -e|--env) what=env ;;
         -p|--policy) what=policy ;;
@@ -72,6 +34,45 @@ _dicore() {
             *) what=option ;;
         esac ;;
     esac fi
+"""
+
+_BASH = (
+    """\
+# bash completion of dicore; words come from `dicore __names WHAT -- PREFIX LINE`
+_dicore() {
+    local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]} first=${COMP_WORDS[1]}
+    local what
+    COMPREPLY=()
+    if [[ $word == = ]]; then word=
+    elif [[ $before == = ]]; then before=${COMP_WORDS[COMP_CWORD-2]}; fi
+    if [[ $word == -* ]]; then what=options/$first
+    elif (( COMP_CWORD == 1 )); then what=command
+"""
+    + _WHAT
+    + """\
+    if [[ $what == option ]]; then
+        compopt -o default 2>/dev/null
+        [[ ${COMP_WORDS[COMP_CWORD]} == = ]] && word==
+    fi
+    COMPREPLY=($(dicore __names "$what" -- "$word" "${COMP_WORDS[@]:1:COMP_CWORD-1}" 2>/dev/null))
+    [[ ${COMPREPLY[0]} == *[.=] ]] && compopt -o nospace 2>/dev/null
+}
+complete -F _dicore dicore
+"""
+)
+
+_ZSH = (
+    """\
+#compdef dicore
+# zsh completion of dicore; words come from `dicore __names WHAT -- PREFIX LINE`
+_dicore() {
+    local word=${words[CURRENT]} before=${words[CURRENT-1]} first=${words[2]} what
+    if compset -P '--*='; then before=${word%%=*} word=${word#*=}; fi
+    if [[ $word == -* ]]; then what=options/$first
+    elif (( CURRENT == 2 )); then what=command
+"""
+    + _WHAT
+    + """\
     local -a line=("${(@)words[2,CURRENT-1]}")
     local -a found=(${(f)"$(dicore __names $what -- "$word" "$line[@]" 2>/dev/null)"})
     local -a open=(${(M)found:#*[.=]})
@@ -81,6 +82,7 @@ _dicore() {
 }
 if [[ $funcstack[1] == _dicore ]]; then _dicore "$@"; else compdef _dicore dicore; fi
 """
+)
 
 _FISH = """\
 # fish completion of dicore; words come from `dicore __names WHAT -- PREFIX LINE`
