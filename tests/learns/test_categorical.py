@@ -17,6 +17,7 @@ LAKE = [
 ]
 TAXI = [
     "env.stop_value=7",
+    "env.n_evaluator_episode=100",  # one start of 300 without a way home costs up to 2000
     "policy.model.encoder_hidden_size_list=[]",  # a table: one weight per state and action
     "policy.learn.batch_size=256",
     "policy.learn.learning_rate=0.02",
@@ -45,12 +46,15 @@ def test_the_lake_is_crossed_every_time(seed: int, tmp_path: Path) -> None:
 
 
 @pytest.mark.learns
-def test_the_taxi_takes_its_passengers_home(tmp_path: Path) -> None:
-    """Mean return of 7 (8 is the best that can be) within 60k env steps; 15k to 40k are usual."""
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_the_taxi_takes_its_passengers_home(seed: int, tmp_path: Path) -> None:
+    """100 episodes return 7 on the mean (8 is the best there is) within 60k env steps; 17k to 21k
+    were seen.
+    """
     outcome = launch(
         env="Taxi-v4",
         policy="dqn",
-        seed=1,
+        seed=seed,
         exp_name=str(tmp_path / "run"),
         max_env_step=60_000,
         overrides=[*TAXI, "pipeline.logger=[]"],
