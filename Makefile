@@ -10,7 +10,7 @@ export OMP_NUM_THREADS ?= 1
 
 install: $(STAMP)
 
-$(STAMP): pyproject.toml plugins/pyproject.toml contrib_envs/pyproject.toml requirements.txt constraints.txt
+$(STAMP): pyproject.toml plugins/pyproject.toml plugins/tools/pyproject.toml contrib_envs/pyproject.toml requirements.txt constraints.txt
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "installing dicore into $(VENV) (a few minutes the first time)"
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -r requirements.txt

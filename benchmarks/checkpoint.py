@@ -22,9 +22,9 @@ import torch
 
 from benchmarks.measure import ROUNDS, at_most, emit
 from dicore.data import Batch
+from dicore.run.checkpoint_store import CheckpointStore
 from dicore.run.launch import launch
 from dicore.run.log import LogHub
-from dicore.run.store import CheckpointStore
 from dicore_plugins.buffers.naive.buffer import NaiveReplayBuffer
 from dicore_plugins.buffers.naive.config import NaiveConfig
 

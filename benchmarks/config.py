@@ -15,7 +15,7 @@ from itertools import count
 from benchmarks.measure import ROUNDS, at_most
 from dicore.config import bind, compile_config, flatten
 from dicore.errors import ConfigError
-from dicore.run.envs import spaces_of
+from dicore.run.env_factory import spaces_of
 
 PRESET = "cartpole_dqn"
 WRONG = 300

@@ -37,7 +37,7 @@ main(["train", "-e", "cartpole", "-p", "dqn", "-s", "0", "--exp-name", sys.argv[
 """
 COMPILE = """
 import time
-from dicore.run.envs import spaces_of
+from dicore.run.env_factory import spaces_of
 from dicore.run.launch import TrainRequest, bind, compile_request
 
 request = TrainRequest(env="cartpole", policy="dqn", seed=0)

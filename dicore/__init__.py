@@ -1,31 +1,44 @@
-"""dicore: reinforcement learning assembled by name.
+"""dicore: a modular reinforcement-learning framework; every concrete part is a plugin.
 
-The core holds contracts, the compiled config, the task loop and the run; every concrete part is a
-plugin. Importing this package imports neither numpy nor torch.
+Importing this package imports neither numpy nor torch. Public names that other packages add are
+components of kind `api`: `from dicore import Agent` needs `dicore-tools`.
 """
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from dicore.agent import Agent
     from dicore_registry import register
 
-__all__ = ["Agent", "__version__", "register"]
+__all__ = ["__version__", "register"]
 
 __version__ = "0.1.0"
 
 
-_HOMES = {"Agent": "dicore.agent", "register": "dicore_registry"}
+def __getattr__(name: str) -> Any:
+    """Imports a public name when it is first used: `register`, or a component of kind `api`."""
+    from dicore_registry import default, register
+    from dicore_registry.errors import MissingPackageError, UnknownComponentError
+    from dicore_registry.known import known
 
-
-def __getattr__(name: str) -> object:
-    """Imports a public name when it is first asked for."""
-    if name not in _HOMES:
-        raise AttributeError(f"module 'dicore' has no attribute '{name}'")
-    from importlib import import_module
-
-    return getattr(import_module(_HOMES[name]), name)
+    if name == "register":
+        return register
+    missing = f"module 'dicore' has no attribute '{name}'"
+    if name.startswith("_"):
+        raise AttributeError(missing)
+    try:
+        entry = default().find("api", name)
+    except UnknownComponentError:
+        dist = known("api").get(name.lower())
+        if dist is not None:
+            raise MissingPackageError(f"'{name}' comes with {dist}: pip install {dist}") from None
+        raise AttributeError(missing) from None
+    if entry.target.rpartition(":")[2] != name:
+        raise AttributeError(missing)
+    return default().load(entry)
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    from dicore_registry import default
+
+    added = (entry.target.rpartition(":")[2] for entry in default().entries("api"))
+    return sorted({*globals(), *__all__, *added})

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dicore_registry.errors import (
     DicoreError,
     MissingDependencyError,
+    MissingPackageError,
     PluginConflictError,
     PluginLoadError,
     PluginVersionError,
@@ -35,6 +36,7 @@ __all__ = [
     "EnvStepError",
     "HookError",
     "MissingDependencyError",
+    "MissingPackageError",
     "ModeError",
     "NonFiniteError",
     "PluginConflictError",

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from dicore.config import bind, compile_config
-from dicore.run.rng import seed_everything
+from dicore.run.random import seed_everything
 from dicore_contrib_envs.presets import CARTPOLE_DQN
 from dicore_plugins.buffers import NaiveReplayBuffer
 from dicore_plugins.collectors import SampleCollector

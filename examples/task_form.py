@@ -12,8 +12,8 @@ from typing import Any
 import torch
 
 from dicore.config import bind, compile_config
-from dicore.run.envs import make_env_manager
-from dicore.run.rng import seed_everything
+from dicore.run.env_factory import make_env_manager
+from dicore.run.random import seed_everything
 from dicore.task import OnlineRLContext, task
 from dicore_contrib_envs.presets import CARTPOLE_DQN
 from dicore_plugins.buffers import NaiveReplayBuffer

@@ -12,7 +12,8 @@ import click
 
 import dicore
 import dicore_registry
-from dicore.errors import PluginLoadError, UnknownComponentError
+from dicore.errors import MissingPackageError, PluginLoadError, UnknownComponentError
+from dicore_registry.known import known
 
 _EPILOG = """\b
 Examples:
@@ -39,17 +40,18 @@ class Commands(click.Group):
         return [_spelling(entry) for entry in entries if entry.status == "ok"]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command:
-        if cmd_name == "__names":  # what the scripts of `dicore completion` ask
-            from dicore.cli.completion import names
-
-            return names
         try:
             resolved = dicore_registry.default().resolve("command", cmd_name)
         except UnknownComponentError:
             added = _added_by_plugins(cmd_name)
-            if added is None:
+            if added is not None:
+                return added
+            dist = known("command").get(cmd_name.lower())
+            if dist is None:
                 raise
-            return added
+            raise MissingPackageError(
+                f"'{cmd_name}' comes with {dist}: pip install {dist}"
+            ) from None
         if not isinstance(resolved.target, click.Command):
             label = resolved.entry.label if resolved.entry else cmd_name
             raise PluginLoadError(f"{label} is no click command")
@@ -70,7 +72,7 @@ class Commands(click.Group):
 
 def _added_by_plugins(cmd_name: str) -> click.Command | None:
     """Asks the plugins for a command that no package declares."""
-    from dicore.plugins.manager import load_plugins
+    from dicore.hookspecs.manager import load_plugins
 
     added = click.Group()
     load_plugins().call("dicore_add_commands", group=added)

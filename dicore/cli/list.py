@@ -105,7 +105,7 @@ def _matches(wanted: re.Pattern[str], entry: Entry) -> bool:
 
 def _loaded(entries: Sequence[Entry]) -> list[Entry]:
     """Imports them in processes of their own: what one prints, or ends, is not this listing."""
-    from dicore.cli.probe import probe
+    from dicore_tools.import_probe import probe
 
     asked = {
         entry

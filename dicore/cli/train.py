@@ -138,7 +138,7 @@ def command(
         **given,
     )
     if len(seeds) > 1:
-        from dicore.cli.series import train_series
+        from dicore import train_seeds
 
-        ctx.exit(train_series(request, seeds, jobs))
+        ctx.exit(train_seeds(request, seeds, jobs))
     ctx.exit(launch(request).exit_code)

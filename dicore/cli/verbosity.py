@@ -32,6 +32,6 @@ def _choose(ctx: click.Context, param: click.Parameter, chosen: bool) -> None:
     other = ctx.meta.setdefault(_KEY, param.name)
     if other != param.name:
         raise UsageError("--verbose and --quiet cannot both be had")
-    from dicore.run.console import chatter
+    from dicore.console import chatter
 
     ctx.with_resource(chatter("quiet" if param.name == "quiet" else "verbose"))

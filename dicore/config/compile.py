@@ -31,7 +31,7 @@ from dicore.config.slots import Node, RegistryView, Slots
 from dicore.config.sources import POSITIONS, Sources, by_hand
 from dicore.config.walk import Walk
 from dicore.errors import ConfigError
-from dicore_registry.switches import is_on
+from dicore_registry.plugin_filter import is_on
 
 __all__ = ["compile_config", "compile_section"]
 

@@ -1,7 +1,6 @@
 """The run: its folder, seeds and streams, checkpoints, signals and logs.
 
-Names below load on first use; `dicore.run.launch` and `dicore.run.evaluate` hold the functions that
-the commands `train` and `eval` call.
+Names below load on first use; `dicore.run.launch` holds the function that `dicore train` calls.
 """
 
 from __future__ import annotations
@@ -11,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from dicore.run.build_context import BuildContext
+    from dicore.run.checkpoint_store import CheckpointStore, read_state, write_state
     from dicore.run.folder import RunFolder
     from dicore.run.log import LogHub
     from dicore.run.metrics import read_metrics
-    from dicore.run.rng import Streams, seed_everything, stream, torch_stream
+    from dicore.run.random import Streams, seed_everything, stream, torch_stream
     from dicore.run.run import Limits, Run
     from dicore.run.seeding import episode_seed, hash_seed
-    from dicore.run.store import CheckpointStore, read_state, write_state
 
 __all__ = [
     "BuildContext",
@@ -39,20 +38,20 @@ __all__ = [
 
 _PLACES = {
     "BuildContext": "build_context",
-    "CheckpointStore": "store",
+    "CheckpointStore": "checkpoint_store",
     "Limits": "run",
     "LogHub": "log",
     "Run": "run",
     "RunFolder": "folder",
-    "Streams": "rng",
+    "Streams": "random",
     "episode_seed": "seeding",
     "hash_seed": "seeding",
     "read_metrics": "metrics",
-    "read_state": "store",
-    "seed_everything": "rng",
-    "stream": "rng",
-    "torch_stream": "rng",
-    "write_state": "store",
+    "read_state": "checkpoint_store",
+    "seed_everything": "random",
+    "stream": "random",
+    "torch_stream": "random",
+    "write_state": "checkpoint_store",
 }
 
 

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 from dicore.config import Compiled, bind
 from dicore.errors import DicoreError, PluginLoadError, UsageError
+from dicore.hookspecs.manager import Plugins, load_plugins
 from dicore.interfaces.hook import ILearnerHook
 from dicore.interfaces.pipeline import SupportsCheck
-from dicore.plugins.manager import Plugins, load_plugins
 from dicore.run.request import TrainRequest, compile_request, env_label, folder_name
 from dicore.run.resume import compile_resumed, nothing_left, refuse_changes, resumed_folder
 
@@ -63,7 +63,7 @@ def launch(config: Any = None, *, model: Any | None = None, **wishes: Any) -> Ou
     with _alone():
         if not request.own_process:
             return _launch(request, model)
-        from dicore.run.console import own_process
+        from dicore.console import own_process
 
         own_process()
         gc.disable()
@@ -104,7 +104,7 @@ def _launch(request: TrainRequest, model: Any | None) -> Outcome:
     else:
         compiled = compile_request(request, plugins)
     from dicore.run.build_context import BuildContext
-    from dicore.run.envs import spaces_of  # what follows imports numpy and more
+    from dicore.run.env_factory import spaces_of  # what follows imports numpy and more
 
     compiled = bind(compiled, *spaces_of(compiled.env, compiled.seed))
     if folder is not None:
@@ -134,9 +134,10 @@ def _launch(request: TrainRequest, model: Any | None) -> Outcome:
 def _profiled(run: Run, *, wanted: bool) -> AbstractContextManager[Any]:
     if not wanted:
         return nullcontext()
-    from dicore.run.profile import profiled
+    from dicore import profiled
 
-    return profiled(run)
+    timed: AbstractContextManager[Any] = profiled(run)
+    return timed
 
 
 def _collect_again() -> None:
@@ -148,7 +149,7 @@ def _collect_again() -> None:
 def _nothing_to_do(run: Run, reason: str, *, announce: bool) -> Outcome:
     run.abandon()
     if announce:
-        from dicore.run.console import say
+        from dicore.console import say
 
         say(f"nothing to do in {run.folder}: {reason}")
     return Outcome(None, run, 0)
@@ -161,7 +162,7 @@ def _prepare(
     from dicore.config import write_config
     from dicore.run.build_context import BuildContext
     from dicore.run.folder import RunFolder
-    from dicore.run.rng import seed_everything
+    from dicore.run.random import seed_everything
     from dicore.run.run import Limits, Run
 
     context = BuildContext(seed=compiled.seed)
@@ -238,7 +239,7 @@ def _brief(error: BaseException) -> str:
 
 
 def _announce_start(run: Run, request: TrainRequest, compiled: Compiled, plugins: Plugins) -> None:
-    from dicore.run.console import say
+    from dicore.console import say
 
     label = env_label(compiled, request.env)
     say(f"training {compiled.policy.type} on {label}, seed {compiled.seed}, in {run.folder}")
@@ -251,7 +252,7 @@ def _announce_start(run: Run, request: TrainRequest, compiled: Compiled, plugins
 
 
 def _announce_end(run: Run) -> None:
-    from dicore.run.console import is_quiet, number, say
+    from dicore.console import is_quiet, number, say
 
     result = run.result
     best = "none" if result.best_return is None else number(result.best_return)

@@ -14,7 +14,7 @@ from dicore.config import Compiled, compile_config, is_config
 from dicore.errors import ConfigError, UnknownComponentError, UsageError
 
 if TYPE_CHECKING:
-    from dicore.plugins.manager import Plugins
+    from dicore.hookspecs.manager import Plugins
     from dicore.run.folder import Exist
 
 __all__ = ["TrainRequest", "compile_request", "env_label", "folder_name"]

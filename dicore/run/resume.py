@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from dicore.config import Compiled, compile_config
 from dicore.errors import UsageError
-from dicore.run.record import limits_of, result_of
+from dicore.run.metadata import limits_of, result_of
 from dicore.run.request import TrainRequest, compile_request, folder_name
 
 if TYPE_CHECKING:

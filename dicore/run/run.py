@@ -20,13 +20,13 @@ from dicore.errors import (
 )
 from dicore.interfaces.logger import ILogger, LogTarget
 from dicore.run.atomic import write_file
+from dicore.run.checkpoint_store import CheckpointStore
 from dicore.run.folder import RunFolder
 from dicore.run.lock import RunLock
 from dicore.run.log import LogHub
-from dicore.run.record import RunRecord, RunResult
-from dicore.run.rng import Streams
+from dicore.run.metadata import RunRecord, RunResult
+from dicore.run.random import Streams
 from dicore.run.signals import StopFlag
-from dicore.run.store import CheckpointStore
 
 __all__ = ["Limits", "Run", "Stateful"]
 

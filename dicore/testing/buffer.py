@@ -13,7 +13,7 @@ import numpy as np
 from dicore.data import Batch
 from dicore.errors import ReplayUnderflowError, SchemaError
 from dicore.interfaces.buffer import IBuffer
-from dicore.run.rng import seed_everything
+from dicore.run.random import seed_everything
 from dicore.testing.compare import array, copied, difference
 from dicore.testing.suite import Suite, expect, folder, refuses
 

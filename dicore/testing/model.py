@@ -12,7 +12,7 @@ import numpy as np
 from dicore.data.tensor import loaded_torch, to_tensor
 from dicore.errors import ConfigError
 from dicore.interfaces.model import IModel
-from dicore.run.rng import seed_everything
+from dicore.run.random import seed_everything
 from dicore.testing.compare import array, copied, difference
 from dicore.testing.policy.play import leaves_of
 from dicore.testing.suite import Suite, expect, skip

@@ -15,7 +15,7 @@ from dicore.data import Batch
 from dicore.errors import UsageError
 from dicore.interfaces.reward_model import IRewardModel, SupportsExpertData
 from dicore.run.build_context import BuildContext
-from dicore.run.rng import seed_everything
+from dicore.run.random import seed_everything
 from dicore.testing.compare import array, copied, difference
 from dicore.testing.suite import Suite, expect
 

@@ -15,17 +15,17 @@ _PACKAGES = {
     "data": ("dicore.data", "Columns that read like rows and dicts."),
     "task": ("dicore.task", "The loop: middleware in order, a fresh context in every step."),
     "run": ("dicore.run", "The run: folder, seeds, checkpoints, logs; training and evaluating."),
-    "agent": ("dicore.agent", "Train, measure, watch and keep, in a few lines."),
-    "report": ("dicore.report", "Learning curves of several runs and seeds."),
+    "agent": ("dicore_tools.agent", "Train, measure, watch and keep, in a few lines."),
+    "report": ("dicore_tools.reports", "Learning curves of several runs and seeds."),
     "testing": ("dicore.testing", "Conformance suites and the fakes that they use."),
-    "plugins": ("dicore.plugins", "Hooks across packages, by pluggy."),
+    "plugins": ("dicore.hookspecs", "Hooks across packages, by pluggy."),
     "errors": ("dicore.errors", "Every exception of dicore, with its exit code."),
     "registry": ("dicore_registry", "What is installed, found by name."),
 }
 _MORE = {
     "dicore.run": ("launch", "evaluate", "demo", "series", "envs"),
-    "dicore.report": ("curves", "picture", "text"),
-    "dicore.plugins": ("specs",),
+    "dicore_tools.reports": ("curves", "picture", "text"),
+    "dicore.hookspecs": ("specs",),
     "dicore.testing": ("suite", "checks", "component", "env", "fakes"),
 }
 """Modules whose public names belong on a package's page beside its own."""

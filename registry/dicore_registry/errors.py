@@ -57,6 +57,10 @@ class UnknownComponentError(RegistryError, LookupError):
     """A config names a component that nothing installed provides."""
 
 
+class MissingPackageError(UnknownComponentError, ImportError):
+    """A command or a public name is asked for whose package is not installed."""
+
+
 class RetiredWarning(FutureWarning):
     """A config uses a name that has been replaced by another."""
 

@@ -6,6 +6,7 @@ from typing import Final
 
 _NAMES: Final[dict[str, dict[str, str]]] = {
     "dicore-plugins": {
+        "api": "profiled",
         "buffer": "naive",
         "collector": "sample",
         "env_manager": "base",
@@ -28,6 +29,10 @@ _NAMES: Final[dict[str, dict[str, str]]] = {
         "model_wrapper": "argmax_sample base eps_greedy_sample multinomial_sample target",
         "pipeline": "serial",
         "policy": "dqn random",
+    },
+    "dicore-tools": {
+        "api": "agent collect_demo_data evaluate load_demo_data run_series train_seeds",
+        "command": "catalogue check collect completion config doctor eval new plot",
     },
     "dicore-contrib-envs": {
         "env": "acrobot cartpole gymnasium lunarlander mountain_car pendulum",

@@ -9,8 +9,9 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from dicore_registry import explain
-from dicore_registry.choice import keepers, newest
+from dicore_registry.deprecation import Removed, Renamed
 from dicore_registry.entry import LOCAL, Entry, Resolved, canonical, family
+from dicore_registry.entry_status import RESERVED, judge
 from dicore_registry.errors import (
     DicoreError,
     PluginLoadError,
@@ -25,16 +26,15 @@ from dicore_registry.importing import (
     resolve_path,
     source_digest,
 )
-from dicore_registry.judge import RESERVED, judge
 from dicore_registry.kind import Kind
 from dicore_registry.kinds import Kinds
 from dicore_registry.local import Local, caller, declare, same, taken
 from dicore_registry.metadata import Dist, installed
+from dicore_registry.plugin_filter import Switches
+from dicore_registry.precedence import keepers, newest
 from dicore_registry.project import Project
 from dicore_registry.requirements import dist_name
 from dicore_registry.source import Place, Sources
-from dicore_registry.switches import Switches
-from dicore_registry.tombstone import Removed, Renamed
 
 if TYPE_CHECKING:
     import importlib.metadata

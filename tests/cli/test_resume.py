@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 
 from dicore.cli import main
+from dicore.run.checkpoint_store import CheckpointStore, read_state
 from dicore.run.metrics import read_metrics
-from dicore.run.store import CheckpointStore, read_state
 from tests.cli.test_train import DICORE, dicore, environ
 
 KILLS = int(os.environ.get("DICORE_CHAOS_KILLS", "3"))

@@ -22,7 +22,7 @@ pytest.importorskip("dicore_plugins")
 pytest.importorskip("dicore_contrib_envs")
 
 from dicore.cli import main
-from dicore.run.store import CheckpointStore
+from dicore.run.checkpoint_store import CheckpointStore
 from tests.cli.test_train import DICORE, dicore, environ, read, start, wait_for_updates
 
 TINY = [

@@ -10,8 +10,8 @@ from unittest import SkipTest
 import pytest
 
 from dicore.config import bind, compile_config
-from dicore.run.envs import spaces_of
-from dicore.run.rng import seed_everything
+from dicore.run.env_factory import spaces_of
+from dicore.run.random import seed_everything
 from dicore.testing import Check, Suite, parametrize
 from dicore.testing.env import EnvContract
 from dicore.testing.generic import ComponentContract

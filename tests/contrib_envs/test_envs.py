@@ -13,7 +13,7 @@ import pytest
 
 from dicore.config import bind, compile_config
 from dicore.errors import ConfigError
-from dicore.run.envs import make_env_manager, spaces_of
+from dicore.run.env_factory import make_env_manager, spaces_of
 from dicore_registry import default
 
 ENVS = {

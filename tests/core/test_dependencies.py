@@ -18,13 +18,15 @@ PACKAGES = {
     "dicore_registry": ROOT / "registry" / "dicore_registry",
     "dicore": ROOT / "dicore",
     "dicore_plugins": ROOT / "plugins" / "dicore_plugins",
+    "dicore_tools": ROOT / "plugins" / "tools" / "dicore_tools",
     "dicore_contrib_envs": ROOT / "contrib_envs" / "dicore_contrib_envs",
 }
 FORBIDDEN = {
-    "dicore_registry": {"dicore", "dicore_plugins", "dicore_contrib_envs"},
-    "dicore": {"dicore_plugins", "dicore_contrib_envs", "torch", "tensorboardX"},
-    "dicore_plugins": {"dicore_contrib_envs"},
-    "dicore_contrib_envs": {"dicore_plugins", "torch"},
+    "dicore_registry": {"dicore", "dicore_plugins", "dicore_tools", "dicore_contrib_envs"},
+    "dicore": {"dicore_plugins", "dicore_tools", "dicore_contrib_envs", "torch", "tensorboardX"},
+    "dicore_plugins": {"dicore_tools", "dicore_contrib_envs"},
+    "dicore_tools": {"dicore_plugins", "dicore_contrib_envs", "torch", "tensorboardX"},
+    "dicore_contrib_envs": {"dicore_plugins", "dicore_tools", "torch"},
 }
 KINDS = ("policy", "buffer", "env", "env_wrapper", "learner_hook", "model", "preset", "logger")
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import dicore
-from dicore.plugins import specs
+from dicore.hookspecs import specs
 from docs.generate.ask import components, kinds
 from tests.docs.generated import generated
 
@@ -97,7 +97,7 @@ def test_every_component_has_a_test() -> None:
 
 @pytest.mark.parametrize("name", HOOKS)
 def test_every_hook_across_packages_has_a_page_and_a_test(name: str) -> None:
-    assert f"dicore.plugins.specs.{name}\n" in generated()["api/plugins.md"]
+    assert f"dicore.hookspecs.specs.{name}\n" in generated()["api/plugins.md"]
     assert re.search(rf"\b{name}\b", text_of_tests())
 
 

@@ -45,7 +45,7 @@ def test_the_snippets_of_a_page_run(path: Path, tmp_path: Path, trained: Path) -
 def prepare_readme(page: Page) -> None:
     """Makes what the README speaks of and does not show: a config file, and parts for the task."""
     from dicore.config import bind, compile_config
-    from dicore.run.envs import make_env_manager, spaces_of
+    from dicore.run.env_factory import make_env_manager, spaces_of
     from dicore_contrib_envs.presets import CARTPOLE_DQN
     from dicore_plugins import middleware
     from dicore_plugins.buffers import NaiveReplayBuffer

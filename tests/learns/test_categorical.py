@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from dicore.run.evaluate import evaluate
 from dicore.run.launch import launch
+from dicore_tools.evaluation.evaluate import evaluate
 
 LAKE = [
     'env.make_kwargs={"is_slippery": false}',

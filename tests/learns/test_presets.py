@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from dicore.run.evaluate import evaluate
 from dicore.run.launch import launch
 from dicore_registry import default
+from dicore_tools.evaluation.evaluate import evaluate
 
 
 class Promise(NamedTuple):

@@ -77,7 +77,8 @@ def environ() -> dict[str, str]:
 def _link(folder: Path) -> None:
     """Links everything installed but dicore, what belongs to it, and import hooks."""
     folder.mkdir()
-    ours = {"dicore", "dicore_registry", "dicore_plugins", "dicore_contrib_envs", "__pycache__"}
+    ours = {"dicore", "dicore_registry", "dicore_plugins", "dicore_contrib_envs", "dicore_tools"}
+    ours.add("__pycache__")
     for dist in importlib.metadata.distributions():
         text = dist.read_text("entry_points.txt") or ""
         path = getattr(dist, "_path", None)

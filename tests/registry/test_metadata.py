@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from dicore.cli.doctor import examine
 from dicore_registry import Registry, dist_name, using
 from dicore_registry.metadata import everywhere, installed
+from dicore_tools.commands.doctor import examine
 from tests.registry.world import World
 
 ENTRY = "[dicore.policy]\n{name} = zipped_rl:P\n"

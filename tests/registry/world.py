@@ -16,7 +16,9 @@ from tests.registry.environment import MAIN, ROOT, environ, hermetic
 __all__ = ["MAIN", "ROOT", "VERSION", "World"]
 
 SOURCES = ("", "registry", "plugins", "contrib_envs")
-PROJECTS = ("pyproject.toml", "plugins/pyproject.toml", "contrib_envs/pyproject.toml")
+PROJECTS = tuple(
+    f"{folder}pyproject.toml" for folder in ("", "plugins/", "plugins/tools/", "contrib_envs/")
+)
 VERSION = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
 
 Groups = Mapping[str, Mapping[str, str]]

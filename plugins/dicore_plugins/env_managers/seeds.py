@@ -7,7 +7,7 @@ from numbers import Integral
 from typing import Any
 
 from dicore.errors import UsageError
-from dicore.run.rng import ambient_streams
+from dicore.run.random import ambient_streams
 from dicore.run.seeding import episode_seed
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from dicore.run.build_context import BuildContext
-from dicore.run.envs import env_factory, env_sections
+from dicore.run.env_factory import env_factory, env_sections
 
 EnvFn = Callable[[Any], Any]
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from dicore_plugins.lazy import lazy
 
 if TYPE_CHECKING:
-    from dicore_plugins.hooks.forms import (
+    from dicore_plugins.hooks.hook_config import (
         add_learner_hook,
         build_learner_hook_by_cfg,
         merge_hooks,

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from dicore.interfaces.hook import LearnerHook
-from dicore.run.store import read_state
+from dicore.run.checkpoint_store import read_state
 
 
 class LoadCkptHook(LearnerHook):

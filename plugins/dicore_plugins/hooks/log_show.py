@@ -12,9 +12,9 @@ from dicore.cli.table import plain_table
 from dicore.data import Batch, tree_map
 from dicore.errors import DicoreError, NonFiniteError
 from dicore.interfaces.hook import LearnerHook
-from dicore.run.store import write_state
+from dicore.run.checkpoint_store import write_state
 from dicore_plugins.hooks.interval import Interval
-from dicore_plugins.policies.attributes import fact
+from dicore_plugins.policies.mode_attributes import fact
 
 TOLERATED = 2
 """Updates in a row that may be left out because their loss was not finite."""

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from dicore.console import is_shared, is_terminal, number, say
 from dicore.errors import UsageError
 from dicore.interfaces.logger import LogTarget
-from dicore.run.console import is_shared, is_terminal, number, say
 
 _BAR = 12
 """Characters of a terminal's line that are left to the bar and its gaps."""

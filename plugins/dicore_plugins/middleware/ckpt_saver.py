@@ -6,7 +6,7 @@ from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
-from dicore.run.store import CheckpointStore
+from dicore.run.checkpoint_store import CheckpointStore
 from dicore.task import OnlineRLContext, Task, middleware, task
 from dicore_plugins.hooks.interval import Interval
 from dicore_plugins.middleware.evaluate import BEST_EVALUATION

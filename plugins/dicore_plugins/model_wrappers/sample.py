@@ -18,7 +18,7 @@ import numpy as np
 from dicore.data.tensor import is_tensor, loaded_torch
 from dicore.errors import UsageError
 from dicore.interfaces.model import IModel, IModelWrapper
-from dicore.run.rng import stream
+from dicore.run.random import stream
 from dicore_plugins.functional.sampling import (
     Array,
     allowed,

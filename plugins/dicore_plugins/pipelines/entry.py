@@ -60,7 +60,7 @@ def serial_pipeline(
 
 
 def _each(request: TrainRequest, seeds: tuple[int, ...]) -> list[Any]:
-    from dicore.run.series import run_series
+    from dicore import run_series
 
     policies: list[Any] = []
     series = run_series(

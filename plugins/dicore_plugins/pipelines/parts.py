@@ -7,7 +7,7 @@ from typing import Any
 
 from dicore.errors import UsageError
 from dicore.run.build_context import BuildContext
-from dicore.run.envs import make_env_manager
+from dicore.run.env_factory import make_env_manager
 
 _STATE = ("state_dict", "load_state_dict")
 _METHODS = {

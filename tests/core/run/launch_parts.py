@@ -22,7 +22,7 @@ from dicore.config import (
     option,
 )
 from dicore.errors import ConfigError, EnvCreateError
-from dicore.run import rng
+from dicore.run import random as rng
 from dicore_registry import Registry
 
 TOYS = Registry()

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
+from dicore.console import number
 from dicore.errors import ConfigError, EnvCreateError, UsageError
-from dicore.run.console import number
 from dicore.run.launch import TrainRequest, compile_request, launch
 from dicore.run.run import Limits, Run
 from tests.core.run.launch_parts import NAMES, PARTS, Manager, config
@@ -261,7 +261,7 @@ def test_returns_are_written_with_the_decimals_that_tell_them_apart(
 
 def test_what_parts_log_reads_like_a_warning_of_the_command() -> None:
     code = (
-        "import logging; from dicore.run.console import own_process; own_process();"
+        "import logging; from dicore.console import own_process; own_process();"
         "logging.getLogger('acme').warning('a step took %d s', 3);"
         "logging.getLogger('acme').info('nobody asked')"
     )

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from dicore.run.metadata import RunRecord
 from dicore.run.provenance import changed_code
-from dicore.run.record import RunRecord
 
 
 def git(folder: Path, *words: str) -> None:

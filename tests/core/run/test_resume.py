@@ -15,10 +15,10 @@ from dicore.errors import CheckpointCorruptError, RunLockedError, UsageError
 from dicore.run.folder import RunFolder
 from dicore.run.launch import TrainRequest
 from dicore.run.lock import RunLock
+from dicore.run.metadata import limits_of
 from dicore.run.metrics import MetricsFile
-from dicore.run.record import limits_of
+from dicore.run.random import Streams
 from dicore.run.resume import compile_resumed
-from dicore.run.rng import Streams
 from dicore.run.run import Limits, Run
 
 

@@ -25,8 +25,8 @@ from dicore.errors import (
 from dicore.run.failpoints import armed
 from dicore.run.folder import RunFolder, default_name
 from dicore.run.lock import RunLock
-from dicore.run.record import git_revision
-from dicore.run.rng import Streams
+from dicore.run.metadata import git_revision
+from dicore.run.random import Streams
 from dicore.run.run import Limits, Run
 
 
@@ -343,7 +343,7 @@ def test_a_run_starts_nothing_in_the_background(run: Run) -> None:
     program = """
 import sys, threading
 from dicore.run.folder import RunFolder
-from dicore.run.rng import Streams
+from dicore.run.random import Streams
 from dicore.run.run import Run
 run = Run(RunFolder.create(sys.argv[1]), Streams(0))
 run.start(); run.log.log_scalars({"a/b": 1.0}, env_step=0, train_iter=0); run.finish()

@@ -14,15 +14,15 @@ from pathlib import Path
 
 import pytest
 
+from dicore.run.checkpoint_store import CheckpointStore
 from dicore.run.signals import StopFlag, StopNow, stop_on_signals
-from dicore.run.store import CheckpointStore
 
 LOOP = """
 import signal, sys, time
 from pathlib import Path
 from dicore.run.failpoints import armed
 from dicore.run.signals import StopFlag, StopNow, stop_on_signals
-from dicore.run.store import CheckpointStore
+from dicore.run.checkpoint_store import CheckpointStore
 
 signal.signal(signal.SIGHUP, signal.SIG_DFL)  # whatever CI did to it
 folder, slow = Path(sys.argv[1]), sys.argv[2] == "slow"

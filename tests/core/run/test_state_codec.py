@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from dicore.errors import CheckpointCorruptError, CheckpointWriteError
-from dicore.run.checkpoint import read_state, write_state
+from dicore.run.checkpoint_io import read_state, write_state
 from dicore.run.state_codec import decode, encode
 
 torch = pytest.importorskip("torch")

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from dicore.errors import ConfigError
-from dicore.run.rng import seed_everything
+from dicore.run.random import seed_everything
 from dicore.testing.model import ModelContract
 from dicore.testing.model_wrapper import FakeModel, ModelWrapperContract
 

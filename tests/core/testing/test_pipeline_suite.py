@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from dicore.run.rng import seed_everything
+from dicore.run.random import seed_everything
 from dicore.task import task
 from dicore.testing.pipeline import PipelineContract
 

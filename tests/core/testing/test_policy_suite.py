@@ -11,7 +11,7 @@ import pytest
 from dicore.data import Batch, EnvBatch, TimestepBatch, tree_row
 from dicore.errors import ModeError
 from dicore.interfaces.policy import CollectMode, EvalMode, LearnMode
-from dicore.run.rng import seed_everything, stream
+from dicore.run.random import seed_everything, stream
 from dicore.testing.compare import array
 from dicore.testing.policy import PolicyContract
 

@@ -11,7 +11,7 @@ import pytest
 
 from dicore.config import ComponentConfig, frozen
 from dicore.data import Batch
-from dicore.run.rng import stream
+from dicore.run.random import stream
 from dicore.testing import checks_of, parametrize
 from dicore.testing.reward_model import RewardModelContract
 from dicore_registry import Registry

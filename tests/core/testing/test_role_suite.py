@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from dicore.errors import ContractError
-from dicore.interfaces.league import ILeague
+from dicore.interfaces.comm import ICommander
 from dicore.testing import checks_of, isolated_registry
 from dicore.testing.role import RoleContract
 from dicore.testing.suite import failures
@@ -31,46 +31,57 @@ def registry() -> Iterator[Registry]:
         yield registry
 
 
-class SoloLeague:
-    """One player against its past."""
+class SoloCommander:
+    """One learner and one collector, until the learner is done."""
 
-    def __init__(self, every: int = 10) -> None:
-        self.every, self.kept = every, [0]
+    def __init__(self) -> None:
+        self.made = 0
 
-    def get_job_info(self, player_id: str) -> dict[str, Any]:
-        return {"player_id": [player_id, f"{player_id}_{self.kept[-1]}"]}
+    def get_collector_task(self) -> dict[str, Any] | None:
+        self.made += 1
+        return {"task_id": f"collector_{self.made}"}
 
-    def judge_snapshot(self, player_id: str, *, force: bool = False) -> bool:
-        return force
+    def get_learner_task(self) -> dict[str, Any] | None:
+        self.made += 1
+        return {"task_id": f"learner_{self.made}"}
 
-    def update_active_player(self, player_info: Any) -> None:
-        self.kept.append(player_info["train_iteration"])
+    def finish_collector_task(self, task_id: str, finished_task: Any) -> bool:
+        return False
 
-    def finish_job(self, job_info: Any) -> None:
+    def finish_learner_task(self, task_id: str, finished_task: Any) -> bool:
+        return True
+
+    def notify_fail_collector_task(self, task: Any) -> None:
+        pass
+
+    def notify_fail_learner_task(self, task: Any) -> None:
+        pass
+
+    def update_learner_info(self, task_id: str, info: Any) -> None:
         pass
 
     def state_dict(self) -> dict[str, Any]:
-        return {"kept": np.array(self.kept)}
+        return {"made": np.array(self.made)}
 
     def load_state_dict(self, state: Any) -> None:
-        self.kept = state["kept"].tolist()
+        self.made = int(state["made"])
 
 
-class League(RoleContract):
+class Commander(RoleContract):
     def make(self) -> Any:
-        return SoloLeague()
+        return SoloCommander()
 
     def contract(self) -> type[Any]:
-        return ILeague
+        return ICommander
 
 
-def _deaf(self: Any, player_id: str) -> bool:
+def _deaf(self: Any, task_id: str) -> bool:
     return False
 
 
 FAULTS: list[Fault] = [
-    ("has_what_the_contract_names", {"finish_job": property()}),
-    ("takes_what_the_contract_gives", {"judge_snapshot": _deaf}),
+    ("has_what_the_contract_names", {"get_learner_task": property()}),
+    ("takes_what_the_contract_gives", {"finish_learner_task": _deaf}),
     ("state_round_trip", {
         "state_dict": lambda self: {"me": np.array(id(self))},
         "load_state_dict": lambda self, state: None,
@@ -80,12 +91,12 @@ PLANTED = {RoleContract: [check for check, _ in FAULTS]}
 
 
 def test_an_honest_one_passes() -> None:
-    assert failures(League) == {}
+    assert failures(Commander) == {}
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=names_of(FAULTS))
 def test_a_fault_is_caught_by_its_check(fault: Fault) -> None:
-    assert caught(League, lambda cls: lambda self: cls(), SoloLeague, fault) is not None
+    assert caught(Commander, lambda cls: lambda self: cls(), SoloCommander, fault) is not None
 
 
 @pytest.mark.parametrize("kind", KINDS)

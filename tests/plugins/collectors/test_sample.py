@@ -17,8 +17,8 @@ from gymnasium import spaces
 
 from dicore.data import Batch
 from dicore.errors import ClosedError, SchemaError, UsageError
-from dicore.run.rng import seed_everything
-from dicore.run.store import read_state, write_state
+from dicore.run.checkpoint_store import read_state, write_state
+from dicore.run.random import seed_everything
 from dicore_plugins.collectors import SampleCollector
 from dicore_plugins.env_managers import BaseEnvManager
 from dicore_plugins.functional.samples import nstep_samples

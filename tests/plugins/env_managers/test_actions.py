@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from dicore.data import EnvBatch
 from dicore.errors import ActionError, DicoreError
-from dicore.run.rng import seed_everything
+from dicore.run.random import seed_everything
 from dicore_plugins.env_managers.actions import action_check_of, draw_actions
 
 from .toy_envs import ActEnv, CountEnv, manager_of

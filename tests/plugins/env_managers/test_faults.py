@@ -12,7 +12,7 @@ import pytest
 
 from dicore.errors import EnvCreateError, EnvError, EnvResetError, EnvStepError, NonFiniteError
 from dicore.interfaces.env_manager import EnvState
-from dicore_plugins.env_managers.base.life import say_no_effect
+from dicore_plugins.env_managers.base.lifecycle import say_no_effect
 from dicore_plugins.env_managers.base.manager import BaseEnvManager
 
 from .toy_envs import BadReset, CountEnv, Faulty, Tired, column, manager_of, rollout

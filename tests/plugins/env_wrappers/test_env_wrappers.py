@@ -13,7 +13,7 @@ from dicore.config import compile_config
 from dicore.config.compile import compile_section
 from dicore.config.signature import config_class
 from dicore.errors import ConfigError
-from dicore.run.envs import env_factory, make_env_manager, spaces_of
+from dicore.run.env_factory import env_factory, make_env_manager, spaces_of
 from dicore.testing.inner_env import InnerEnv
 from dicore_registry import default
 

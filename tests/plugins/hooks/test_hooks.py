@@ -27,7 +27,7 @@ from dicore_plugins.hooks import (
     register_learner_hook,
     show_hooks,
 )
-from dicore_plugins.hooks.forms import build_hooks, hook_problems
+from dicore_plugins.hooks.hook_config import build_hooks, hook_problems
 from dicore_plugins.hooks.interval import Interval
 from dicore_plugins.learners import BaseLearner
 from dicore_plugins.learners.base.config import BaseLearnerConfig

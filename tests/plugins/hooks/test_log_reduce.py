@@ -15,7 +15,7 @@ import pytest
 
 from dicore.errors import HookError
 from dicore_plugins.hooks import LogReduceHook
-from dicore_plugins.hooks.forms import build_hooks
+from dicore_plugins.hooks.hook_config import build_hooks
 
 LEARNER = """
 import json, sys

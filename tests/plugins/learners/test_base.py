@@ -182,7 +182,7 @@ def test_state_goes_round() -> None:
 
 
 def test_checkpoints_without_a_run_go_into_the_experiment(tmp_path: Any) -> None:
-    from dicore.run.store import read_state
+    from dicore.run.checkpoint_store import read_state
 
     engine = BaseLearner(BaseLearnerConfig(hook=[]), mode(), exp_name=str(tmp_path / "exp"))
     engine.train([], envstep=5)

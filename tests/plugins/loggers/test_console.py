@@ -126,7 +126,7 @@ def test_a_reader_that_leaves_is_no_error() -> None:
     """R-F12: `| head -1` ends the pipe, not the program."""
     loop = "import sys\n" + PROGRAM.replace("(0, 250, 500, 1000)", "range(0, 1000, 20)").replace(
         "0.12", "0.002"
-    ).replace('print("end", flush=True)', "from dicore.run.console import say; say('end')")
+    ).replace('print("end", flush=True)', "from dicore.console import say; say('end')")
     process = subprocess.Popen(
         [sys.executable, "-c", loop], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
@@ -174,7 +174,7 @@ def test_a_resumed_run_knows_its_best(tmp_path: Path, capsys: pytest.CaptureFixt
 def test_lines_of_several_runs_say_whose_they_are_and_come_less_often(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from dicore.run.console import chatter, is_terminal, say
+    from dicore.console import chatter, is_terminal, say
 
     now = [0.0]
     monkeypatch.setattr("dicore_plugins.loggers.console.time.monotonic", lambda: now[0])
@@ -204,7 +204,7 @@ def test_a_budget_in_updates_is_counted_in_updates(capsys: pytest.CaptureFixture
 
 
 def test_a_narrow_encoding_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    from dicore.run.console import say
+    from dicore.console import say
 
     raw = io.BytesIO()
     monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(raw, encoding="ascii"))

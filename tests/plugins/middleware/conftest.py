@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from dicore.config import bind, compile_config
-from dicore.run.envs import make_env_manager
-from dicore.run.rng import seed_everything
+from dicore.run.env_factory import make_env_manager
+from dicore.run.random import seed_everything
 from dicore.task import OnlineRLContext, task
 
 SMALL: dict[str, Any] = {

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from dicore.run.store import read_state
+from dicore.run.checkpoint_store import read_state
 from dicore_plugins.buffers import NaiveReplayBuffer
 from dicore_plugins.middleware import (
     CkptSaver,

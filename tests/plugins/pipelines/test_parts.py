@@ -9,7 +9,7 @@ import pytest
 from dicore import register
 from dicore.config import bind, compile_config
 from dicore.errors import UsageError
-from dicore.run.envs import spaces_of
+from dicore.run.env_factory import spaces_of
 from dicore_plugins.pipelines.parts import build_parts
 from dicore_registry import Registry, using
 

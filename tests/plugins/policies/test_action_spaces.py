@@ -13,7 +13,7 @@ from dicore.config.bind import bind
 from dicore.config.compile import compile_config
 from dicore.data import Batch
 from dicore.errors import ConfigError
-from dicore.run.rng import seed_everything
+from dicore.run.random import seed_everything
 from dicore_plugins.buffers import NaiveReplayBuffer
 from dicore_plugins.collectors import SampleCollector
 from dicore_plugins.env_managers import BaseEnvManager

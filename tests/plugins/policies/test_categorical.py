@@ -15,14 +15,14 @@ from dicore.config import ComponentConfig, frozen, option
 from dicore.config.bind import bind
 from dicore.config.compile import compile_config
 from dicore.errors import ConfigError
-from dicore.run.evaluate import evaluate
 from dicore.run.launch import launch
-from dicore.run.rng import seed_everything
+from dicore.run.random import seed_everything
 from dicore.testing import isolated_registry
 from dicore_plugins.buffers import NaiveReplayBuffer
 from dicore_plugins.collectors import SampleCollector
 from dicore_plugins.env_managers import BaseEnvManager
 from dicore_plugins.policies import single_env_forward
+from dicore_tools.evaluation.evaluate import evaluate
 
 SPACES: dict[str, gym.Space[Any]] = {
     "discrete": gym.spaces.Discrete(5),

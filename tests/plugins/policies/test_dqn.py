@@ -14,9 +14,9 @@ from torch import nn
 from dicore.config import compile_config
 from dicore.data import Batch, EnvBatch
 from dicore.errors import ConfigError, NonFiniteError, UsageError
-from dicore.run.rng import seed_everything
+from dicore.run.checkpoint_store import read_state
+from dicore.run.random import seed_everything
 from dicore.run.run import Run
-from dicore.run.store import read_state
 from dicore_plugins.buffers import NaiveReplayBuffer
 from dicore_plugins.functional import get_nstep_return_data
 from dicore_plugins.hooks import LogShowHook

@@ -15,8 +15,8 @@ import numpy as np
 from dicore.config.coerce import as_config
 from dicore.data import Batch, Row
 from dicore.errors import ReplayUnderflowError, SchemaError, UsageError
-from dicore.run.rng import stream
-from dicore.run.store import read_state, write_state
+from dicore.run.checkpoint_store import read_state, write_state
+from dicore.run.random import stream
 from dicore_plugins.buffers.naive.config import NaiveConfig
 from dicore_plugins.buffers.ring import IntArray, Ring
 from dicore_plugins.buffers.usage import Usage

@@ -21,13 +21,13 @@ from dicore.config.coerce import as_config
 from dicore.data import Batch, EnvBatch, tree_paths
 from dicore.errors import ClosedError, EnvError, SchemaError, UsageError
 from dicore.interfaces.policy import check_mode
-from dicore.task import StepTimer
 from dicore_plugins.collectors.block import Block
 from dicore_plugins.collectors.sample.config import SampleCollectorConfig
 from dicore_plugins.collectors.statistics import EpisodeStatistics
 from dicore_plugins.env_managers.resets import reset_ended
 from dicore_plugins.functional.samples import flatten_time
-from dicore_plugins.policies.attributes import fact
+from dicore_plugins.middleware.timer import StepTimer
+from dicore_plugins.policies.mode_attributes import fact
 
 _LOG = logging.getLogger("dicore.collector")
 

@@ -19,8 +19,8 @@ from dicore.errors import DicoreError, EnvError
 from dicore.interfaces.env_manager import EnvState
 from dicore_plugins.env_managers.actions import actions_of, batch_of, draw_actions
 from dicore_plugins.env_managers.base.episodes import RUN
-from dicore_plugins.env_managers.base.life import ManagedFleet
-from dicore_plugins.env_managers.base.memory import Memory
+from dicore_plugins.env_managers.base.lifecycle import ManagedFleet
+from dicore_plugins.env_managers.base.obs_buffers import Memory
 from dicore_plugins.env_managers.faults import all_of, data_error, reward_fault, step_error
 
 __all__ = ["BaseEnvManager"]
@@ -71,7 +71,7 @@ class BaseEnvManager(ManagedFleet):
 
     def random_action(self) -> EnvBatch[Any]:
         """Draws a legal action for each environment that waits for one."""
-        from dicore.run.rng import stream
+        from dicore.run.random import stream
 
         ready = self.ready_obs
         rng = stream("env_manager/random_action")

@@ -40,13 +40,13 @@ class BaseLearnerConfig(ComponentConfig):
 
     def check(self) -> Iterator[tuple[str, str]]:
         """Finds hooks that do not exist or are described wrongly."""
-        from dicore_plugins.hooks.forms import hook_problems
+        from dicore_plugins.hooks.hook_config import hook_problems
 
         return hook_problems(self.hook, trusted=_HOOKS)
 
     def mentions(self) -> Iterator[tuple[str, str, str]]:
         """Names the hooks, so that it is recorded who supplies them."""
-        from dicore_plugins.hooks.forms import hook_types
+        from dicore_plugins.hooks.hook_config import hook_types
 
         return ((path, "learner_hook", name) for path, name in hook_types(self.hook))
 

@@ -17,12 +17,12 @@ from dicore.data import Batch
 from dicore.errors import HookError, UsageError
 from dicore.interfaces.hook import POSITIONS, ILearnerHook
 from dicore.interfaces.policy import CollectMode, EvalMode, check_mode
-from dicore.run.store import CheckpointStore
-from dicore.task import StepTimer
-from dicore_plugins.hooks.forms import build_hooks
+from dicore.run.checkpoint_store import CheckpointStore
+from dicore_plugins.hooks.hook_config import build_hooks
 from dicore_plugins.learners.base.config import BaseLearnerConfig
 from dicore_plugins.learners.base.dataloader import Dataloader
 from dicore_plugins.learners.base.log_buffer import LogBuffer
+from dicore_plugins.middleware.timer import StepTimer
 
 
 class BaseLearner:

@@ -21,7 +21,7 @@ from torch import nn
 from dicore.config.sections import PolicyConfig
 from dicore.data import Batch, EnvBatch
 from dicore.errors import UsageError
-from dicore.run.rng import stream, torch_stream
+from dicore.run.random import stream, torch_stream
 from dicore_plugins.functional.exploration import get_epsilon_greedy_fn
 from dicore_plugins.functional.samples import flatten_time, nstep_samples, to_batch
 from dicore_plugins.functional.td import discounted_sum, dqn_td_target, nstep_td_error

@@ -10,11 +10,11 @@ import numpy as np
 from dicore.config.sections import PolicyConfig
 from dicore.data import Batch, EnvBatch
 from dicore.errors import UsageError
-from dicore.run.rng import stream
+from dicore.run.random import stream
 from dicore_plugins.env_managers.actions import draw_actions
 from dicore_plugins.functional.samples import flatten_time
-from dicore_plugins.policies.attributes import fact
 from dicore_plugins.policies.base import Policy
+from dicore_plugins.policies.mode_attributes import fact
 from dicore_plugins.policies.random.config import RandomConfig
 
 

@@ -1,0 +1,93 @@
+"""`dicore doctor`: what is wrong with what is installed, and what to do about it."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import warnings
+from collections.abc import Sequence
+from dataclasses import asdict
+
+import click
+
+import dicore_registry
+from dicore.hookspecs.diagnostic import Finding
+from dicore_registry import Registry
+from dicore_registry.errors import PluginWarning
+
+_EPILOG = """\b
+Examples:
+  dicore doctor
+  dicore doctor --import           import every component too, each package by itself
+  dicore doctor --strict --json    for CI: warnings count as errors
+
+Exit code 1 if there are errors.
+"""
+
+
+@click.command(name="doctor", epilog=_EPILOG)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON alone.")
+@click.option("--strict", is_flag=True, help="Warnings count as errors.")
+@click.option("--import", "imports", is_flag=True, help="Import every component, in processes.")
+@click.pass_context
+def command(ctx: click.Context, *, as_json: bool, strict: bool, imports: bool) -> None:
+    """Finds what is broken, missing or surprising among the installed packages."""
+    registry = dicore_registry.default()
+    with contextlib.redirect_stdout(sys.stderr):  # what an import prints is no finding
+        found = examine(registry, imports=imports)
+    errors = sum(each.level == "error" or strict for each in found)
+    if as_json:
+        _write_json(found, errors)
+    else:
+        _write_text(registry, found)
+    ctx.exit(1 if errors else 0)
+
+
+def examine(registry: Registry, *, imports: bool = False) -> list[Finding]:
+    """Returns everything found, errors first.
+
+    Args:
+        registry: What to look at.
+        imports: Import every component too.
+    """
+    from dicore.hookspecs.manager import load_plugins
+    from dicore_tools.commands.doctor_checks import check_imports, check_metadata, check_statuses
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PluginWarning)  # it is told here
+        found = [*check_statuses(registry), *check_metadata(registry)]
+        plugins = load_plugins(registry, strict=False)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        found += plugins.lines("dicore_doctor", registry=registry)
+    problems = [*plugins.problems, *(str(warning.message) for warning in told)]
+    found += [Finding("error", "", text, check="plugin") for text in problems]
+    if imports:
+        found += check_imports(registry)
+    unique = dict.fromkeys(found)
+    return sorted(unique, key=lambda each: (each.level != "error", each.about, each.text))
+
+
+def _write_json(found: Sequence[Finding], errors: int) -> None:
+    import json
+
+    item = {"errors": errors, "findings": [asdict(each) for each in found]}
+    sys.stdout.write(json.dumps(item, indent=1) + "\n")
+
+
+def _write_text(registry: Registry, found: Sequence[Finding]) -> None:
+    for each in found:
+        about = f"{each.about}: " if each.about else ""
+        sys.stdout.write(f"{each.level}: {about}{each.text}\n")
+        if each.hint:
+            sys.stdout.write(f"  hint: {each.hint}\n")
+    errors = sum(each.level == "error" for each in found)
+    dists = {entry.dist for entry in registry.entries()}
+    packages = f"{len(dists)} package{'' if len(dists) == 1 else 's'}"
+    looked = f"{len(registry.entries())} components of {packages}"
+    counts = f"{_count(errors, 'error')}, {_count(len(found) - errors, 'warning')}"
+    sys.stdout.write(f"{looked}: {counts}\n")
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number or 'no'} {noun}{'' if number == 1 else 's'}"

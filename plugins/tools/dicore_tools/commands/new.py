@@ -1,0 +1,237 @@
+"""`dicore new`: a package to begin with, whose own tests pass as it is."""
+
+from __future__ import annotations
+
+import keyword
+import re
+import sys
+from dataclasses import dataclass, field
+from importlib.resources import files
+from pathlib import Path
+from string import Template
+from typing import Final
+
+import click
+
+import dicore_registry
+from dicore.errors import UsageError
+from dicore_registry import nearest
+
+__all__ = ["command", "write_plugin"]
+
+_EPILOG = """\b
+Examples:
+  dicore new plugin mazes --kind env
+  dicore new plugin acme-rl --kind policy --name acme_dqn --backend setuptools
+"""
+_DICORE: Final = "dicore>=0.1,<0.2"
+_BACKENDS: Final = {
+    "hatchling": (
+        "hatchling",
+        "hatchling.build",
+        'tool.hatch.build.targets.wheel]\npackages = ["$package"]',
+    ),
+    "setuptools": (
+        "setuptools>=69",
+        "setuptools.build_meta",
+        'tool.setuptools]\npackages = ["$package"]\n\n'
+        '[tool.setuptools.package-data]\n$package = ["py.typed"]',
+    ),
+    "flit": ("flit_core>=3.9", "flit_core.buildapi", 'tool.flit.module]\nname = "$package"'),
+    "pdm": ("pdm-backend", "pdm.backend", 'tool.pdm.build]\nincludes = ["$package"]'),
+    "poetry": (
+        "poetry-core>=2",
+        "poetry.core.masonry.api",
+        'tool.poetry]\npackages = [{ include = "$package" }]',
+    ),
+    "uv": (
+        "uv_build>=0.9",
+        "uv_build",
+        'tool.uv.build-backend]\nmodule-name = "$package"\nmodule-root = ""',
+    ),
+}
+_USAGE: Final = {
+    "buffer": "dicore train -e cartpole -p dqn policy.other.replay_buffer=$name",
+    "collector": "dicore train -e cartpole -p dqn policy.collect.collector=$name",
+    "command": "dicore $spelling",
+    "env": "dicore train -e $name -p dqn --max-env-step 20000",
+    "env_manager": "dicore train -e cartpole -p dqn env.manager=$name",
+    "env_wrapper": "dicore train -e cartpole -p dqn 'env.env_wrapper=[$name]'",
+    "evaluator": "dicore train -e cartpole -p dqn policy.eval.evaluator=$name",
+    "learner": "dicore train -e cartpole -p dqn policy.learn.learner=$name",
+    "learner_hook": "dicore train -e cartpole -p dqn -v"
+    " policy.learn.learner.hook.${name}_after_iter=100",
+    "logger": "dicore train -e cartpole -p dqn 'pipeline.logger=[console,tensorboard,$name]'",
+    "model": "dicore train -e cartpole -p dqn policy.model=$name",
+    "pipeline": "dicore train -m $name -e cartpole -p dqn",
+    "policy": "dicore train -e cartpole -p $name",
+    "preset": "dicore train $name",
+}
+"""How a component is used from the command line, once it is installed."""
+_BY_HAND: Final = {
+    "middleware": "A task of your own uses it: `task.use($name())` (`examples/task_form.py`).",
+    "model_wrapper": 'A policy wraps its network in it: `model_wrap(model, wrapper_name="$name")`.',
+}
+"""How one is used that no option of the standard parts takes."""
+_SLOT: Final = (
+    'A config class asks for one in a slot, `$kind: Any = component("$kind")`; there it is\n'
+    "called `$name`."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    """A template: what the package depends on, what is registered, and its files."""
+
+    needs: list[str] = field(default_factory=list)
+    target: str = ""
+    files: dict[str, str] = field(default_factory=dict)
+
+
+def kinds() -> list[str]:
+    """Returns the kinds that there is a template for."""
+    found = (Path(str(each)).stem for each in files(_TEMPLATES).iterdir() if each.is_file())
+    return sorted(set(found) - {"project", "__init__"})
+
+
+_TEMPLATES: Final = "dicore_tools.templates"
+
+
+@click.group(name="new", epilog=_EPILOG)
+def command() -> None:
+    """Begins something: a package with a component of your own."""
+
+
+@command.command(name="plugin", epilog=_EPILOG)
+@click.argument("dist", metavar="NAME")
+@click.option("--kind", required=True, metavar="KIND", help="What it is (dicore list kind).")
+@click.option("--name", help="Name of the component.  [default: the package's]")
+@click.option(
+    "--backend", type=click.Choice(list(_BACKENDS)), default="hatchling", show_default=True,
+    help="What builds the wheel.",
+)  # fmt: skip
+@click.option("--folder", metavar="DIR", help="Where to make it.  [default: ./NAME]")
+def plugin(dist: str, kind: str, name: str | None, backend: str, folder: str | None) -> None:
+    """Makes a package with one component of a kind, and tests that pass."""
+    place = write_plugin(dist, kind, name=name, backend=backend, folder=folder)
+    sys.stdout.write(f"made {place}; next:\n  cd {place}\n  pip install -e '.[test]'\n  pytest\n")
+    sys.stdout.write(f"  dicore check {dicore_registry.dist_name(dist)}\n")
+
+
+def write_plugin(
+    dist: str,
+    kind: str,
+    *,
+    name: str | None = None,
+    backend: str = "hatchling",
+    folder: str | Path | None = None,
+) -> Path:
+    """Writes a package and returns its folder.
+
+    Args:
+        dist: Name of the distribution.
+        kind: What its component is.
+        name: The component's name; None takes the distribution's.
+        backend: What builds it, one of `hatchling setuptools flit pdm poetry uv`.
+        folder: Where to write it; None: a folder of that name below the working directory.
+
+    Raises:
+        UsageError: a name is not allowed or taken, the kind has no template, the folder
+            exists or cannot be written.
+    """
+    kind = _known(kind)
+    dist = dist.strip()
+    package = re.sub(r"[-.]+", "_", dist).lower()
+    component = dicore_registry.canonical(package if name is None else name)
+    _refuse_names(dist, package, kind, component)
+    place = Path(dist if folder is None else folder)
+    if place.exists() and any(place.iterdir() if place.is_dir() else [place]):
+        raise UsageError(f"{place} exists already", hint="another name, or --folder DIR")
+    own, shared = _read(kind), _read("project")
+    requires, builder, options = _BACKENDS[backend]
+    words = {
+        "dist": dicore_registry.dist_name(dist),
+        "package": package,
+        "kind": kind,
+        "name": component,
+        "NAME": component.upper(),
+        "Class": "".join(part.capitalize() for part in component.split("_")),
+        "spelling": component.replace("_", "-"),
+        "article": _article(kind.replace("_", " ")).capitalize(),
+        "dependencies": "\n".join(f'    "{each}",' for each in [_DICORE, *own.needs]),
+    }
+    words["build_system"] = (
+        f'[build-system]\nrequires = ["{requires}"]\nbuild-backend = "{builder}"'
+    )
+    words["build_options"] = "\n[" + Template(options).substitute(words)
+    words["target"] = Template(own.target).substitute(words)
+    words["usage"] = Template(_usage(kind)).substitute(words)
+    for file, text in {**shared.files, **own.files}.items():
+        path = place / Template(file).substitute(words)
+        body = Template(text).substitute(words).strip("\n") + "\n" * bool(text.strip())
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(body, encoding="utf-8")
+        except OSError as error:
+            raise UsageError(f"{path} cannot be written: {error.strerror}") from error
+    return place
+
+
+def _usage(kind: str) -> str:
+    if kind in _USAGE:
+        return f"Then, after `pip install .`:\n\n```\n{_USAGE[kind]}\n```"
+    return _BY_HAND.get(kind, _SLOT)
+
+
+def _known(kind: str) -> str:
+    kind = dicore_registry.canonical(kind)
+    short = {"hook": "learner_hook", "wrapper": "env_wrapper"}
+    kind = short.get(kind, kind)
+    if kind not in kinds():
+        close = nearest(kind, kinds())
+        hint = f"did you mean '{close}'?" if close else f"one of {', '.join(kinds())}"
+        raise UsageError(f"--kind: no template for '{kind}'; {hint}")
+    return kind
+
+
+def _refuse_names(dist: str, package: str, kind: str, component: str) -> None:
+    """Refuses names that cannot be, or that something else has.
+
+    Raises:
+        UsageError: such a one.
+    """
+    from importlib.util import find_spec
+
+    if not re.fullmatch(r"[A-Za-z]([A-Za-z0-9._-]*[A-Za-z0-9])?", dist):
+        raise UsageError(f"'{dist}' is no name for a package", hint="letters, digits and '-'")
+    if not package.isidentifier() or keyword.iskeyword(package):
+        raise UsageError(f"'{package}' is no name for a Python package", hint="another name")
+    if not re.fullmatch(r"[a-z][a-z0-9_]*", component):
+        raise UsageError(
+            f"--name: '{component}' is no name for a component", hint="letters, digits and '_'"
+        )
+    if package in sys.stdlib_module_names or find_spec(package) is not None:
+        raise UsageError(f"there is a Python package '{package}' already", hint="another name")
+    registry = dicore_registry.default()
+    owner = next((e for e in registry.entries(kind) if e.name == component), None)
+    if owner is not None:
+        raise UsageError(
+            f"there is {_article(kind)} '{component}' already, of {owner.dist}",
+            hint="another --name: two packages with one name are a conflict",
+        )
+
+
+def _article(kind: str) -> str:
+    return f"{'an' if kind[0] in 'aeiou' else 'a'} {kind}"
+
+
+def _read(template: str) -> _Parts:
+    """Reads a template: lines `needs:` and `target:`, then files, each below `--- path`."""
+    text = files(_TEMPLATES).joinpath(f"{template}.tmpl").read_text(encoding="utf-8")
+    head, *sections = re.split(r"^--- (.*)$", text, flags=re.MULTILINE)
+    said = [line.partition(": ") for line in head.splitlines() if line.strip()]
+    return _Parts(
+        needs=[value for key, _, value in said if key == "needs"],
+        target=next((value for key, _, value in said if key == "target"), ""),
+        files=dict(zip(sections[::2], sections[1::2], strict=True)),
+    )

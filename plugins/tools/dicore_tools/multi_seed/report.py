@@ -1,0 +1,89 @@
+"""What `dicore train -s 0 -s 1 -s 2` says: a line for each run, and a summary."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from dicore.cli.table import write_table
+from dicore.console import is_quiet, number, say
+from dicore.run.launch import Outcome, TrainRequest
+from dicore_tools.multi_seed.series import SeedRun, Series, run_series
+
+__all__ = ["train_seeds"]
+
+_HEADER = ("SEED", "BEST RETURN", "ENV STEPS", "UPDATES", "WALL", "ENDED", "FOLDER")
+_NUMBERS = range(5)
+
+
+def train_seeds(request: TrainRequest, seeds: Sequence[int], jobs: int) -> int:
+    """Trains once for each seed, says what came of it, and returns the exit code.
+
+    Args:
+        request: What to train.
+        seeds: The seeds.
+        jobs: Runs at a time.
+    """
+    aloud = jobs == 1 and not is_quiet()
+    if jobs > 1:
+        say(f"training {len(seeds)} seeds ({', '.join(map(str, seeds))}), {jobs} runs at a time")
+    request = replace(request, own_process=aloud)
+    series = run_series(request, seeds, jobs=jobs, after=_tell if not aloud else _tell_failure)
+    if not is_quiet():
+        say("")
+        write_table(_HEADER, [*map(_row, series.runs), *_totals(series)], _NUMBERS)
+    say(_last_line(series), result=True)
+    return series.exit_code
+
+
+def _tell(run: SeedRun, outcome: Outcome | None) -> None:
+    if run.status == "failed":
+        _tell_failure(run, outcome)
+    else:
+        say(f"seed {run.seed}: {_ended(run)}, best mean return {_cells(run.result)[0]}")
+
+
+def _tell_failure(run: SeedRun, outcome: Outcome | None) -> None:
+    if run.error:
+        say(f"seed {run.seed}: {run.error}", result=True)
+
+
+def _row(run: SeedRun) -> tuple[str, ...]:
+    return (str(run.seed), *_cells(run.result), _ended(run), run.folder or "")
+
+
+def _ended(run: SeedRun) -> str:
+    if run.status != "done":
+        return run.status
+    return "solved" if run.result["stop"] else "budget spent"
+
+
+def _totals(series: Series) -> list[tuple[str, ...]]:
+    summary = series.summary()
+    rows: list[tuple[str, ...]] = []
+    for measure in ("median", "mean", "std"):
+        numbers = {name: values[measure] for name, values in summary.items()}
+        rows.append((measure, *_cells(numbers), "", ""))
+    return rows
+
+
+def _cells(result: dict[str, Any]) -> tuple[str, str, str, str]:
+    """Writes return, env steps, updates and seconds; "" for what is not known."""
+    formats = {"best_return": number, "env_step": "{:.0f}".format,
+               "train_iter": "{:.0f}".format, "wall_s": "{:.1f}".format}  # fmt: skip
+    cells = ["" if result.get(name) is None else how(result[name]) for name, how in formats.items()]
+    best, steps, updates, wall = cells
+    return best, steps, updates, f"{wall} s" if wall else ""
+
+
+def _last_line(series: Series) -> str:
+    best = series.summary().get("best_return")
+    told = "no returns"
+    if best is not None:
+        median, mean, std = (number(best[name]) for name in ("median", "mean", "std"))
+        told = f"median {median}, mean {mean} ± {std}"
+    return (
+        f"best mean return of {len(series.runs)} seed{'s' * (len(series.runs) != 1)}: {told};"
+        f" solved {series.solved} of {len(series.seeds)}; {series.file}"
+    )

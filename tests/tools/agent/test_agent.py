@@ -1,0 +1,366 @@
+"""The agent interface on a real environment: what it does is what the commands do."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("dicore_contrib_envs")
+
+import torch
+
+import dicore
+import dicore.run
+from dicore import Agent, register
+from dicore.errors import ConfigError, TaskError, UsageError
+from dicore.run import read_state
+from dicore.run.launch import launch
+from dicore.run.random import seed_everything, stream
+from dicore.task import Context, task
+from dicore_plugins.models import create_model
+from dicore_registry import Registry, using
+from dicore_tools.agent.observation import observation
+from dicore_tools.evaluation.evaluate import evaluate
+
+SMALL: dict[str, Any] = {
+    "policy__eval__evaluator__n_episode": 4,
+    "policy__eval__evaluator__eval_freq": 100,
+    "env__evaluator_env_num": 4,
+    "env__stop_value": 1e9,
+    "pipeline__logger": [],
+}
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def agent(**more: Any) -> Agent:
+    return Agent("cartpole", policy="dqn", seed=4, exp_name="x", **{**SMALL, **more})
+
+
+def test_training_is_that_of_the_command() -> None:
+    """N6: the same parts, the same numbers; the parameters acted with are those of the end."""
+    ours = agent()
+    result = ours.train(step=704)
+    names = [f"{key.replace('__', '.')}={value}" for key, value in SMALL.items()]
+    run = launch(
+        env="cartpole", policy="dqn", seed=4, exp_name="y", max_env_step=704, overrides=names
+    ).run
+    told = run.result
+    assert (result.stop, result.env_step, result.train_iter) == (False, 704, told.train_iter)
+    assert result.best_return == told.best_return
+    assert result.folder == Path("x") == ours.folder
+    assert ours.evaluate().returns == evaluate("y", load_path="final").returns
+    assert ours.best.evaluate().returns == evaluate("y", load_path="best").returns
+    assert ours.best.evaluate().mean_return == told.best_return
+    assert repr(ours.best) == "Agent(dqn on CartPole-v1, best in x)"
+    line = f"mean return {told.best_return:.2f} (std "
+    assert str(ours.best.evaluate()).startswith(line)
+    assert ours.batch_evaluate(3, seed=8).returns == ours.evaluate(3, seed=8).returns
+    assert ours.deploy(seed=8) == ours.evaluate(1, seed=8).returns[0]
+    assert ours.evaluate(3, seed=9).returns != ours.evaluate(3, seed=8).returns
+
+
+def test_training_goes_on_where_it_ended() -> None:
+    twice = agent()
+    assert twice.train(step=400).env_step == 400
+    first = twice.evaluate(3, seed=1).returns
+    result = twice.train(step=304)
+    assert result.env_step == 704
+    assert twice.evaluate(3, seed=1).returns != first, "it learned"
+    other = Agent(cfg="x/config.json").load("x")
+    assert other.evaluate(3, seed=1).returns == twice.evaluate(3, seed=1).returns
+    assert other.train(step=96).env_step == 800
+    best = other.load("x/ckpt/best")
+    assert (
+        best.evaluate(3, seed=1).returns
+        == evaluate("x", load_path="best", n_episode=3, seed=1).returns
+    )
+    with pytest.raises(UsageError, match="goes on from the end of a run"):
+        best.train(step=100)
+
+
+def test_an_agent_acts_before_it_has_learned() -> None:
+    untrained = agent()
+    assert len(untrained.evaluate(4).returns) == 4
+    assert untrained.deploy() == untrained.deploy()
+    assert untrained.folder is None
+    assert repr(untrained) == "Agent(dqn on CartPole-v1, untrained)"
+    with pytest.raises(UsageError, match="train it first"):
+        _ = untrained.best
+    assert not Path("x").exists()
+
+
+def test_mistakes_are_told_when_it_is_made(here: Path) -> None:
+    with pytest.raises(ConfigError, match=r"policy\.learn\.batch_sise.*batch_size"):
+        Agent("cartpole", policy="dqn", policy__learn__batch_sise=3)
+    with pytest.raises(UsageError, match="missing"):
+        Agent("cartpole")
+    with pytest.raises(UsageError, match="mp4"):
+        agent().deploy(video="x.gif")
+    for wrong in ({"step": 0}, {"n_iter": -5}):
+        with pytest.raises(UsageError, match="must be a whole number >= 1"):
+            agent().train(**wrong)
+    assert not list(here.iterdir())
+
+
+def test_a_video_of_one_episode(here: Path) -> None:
+    ffmpeg = pytest.importorskip("imageio_ffmpeg")
+    pytest.importorskip("pygame")
+    player = agent(policy__eval__evaluator__max_episode_steps=6)
+    assert player.deploy(video=here / "new/one.mp4", seed=3) == player.deploy(seed=3)
+    assert list(Path("new").iterdir()) == [Path("new/one.mp4")]
+    command = [ffmpeg.get_ffmpeg_exe(), "-i", "new/one.mp4", "-f", "rawvideo", "-pix_fmt", "gray"]
+    done = subprocess.run([*command, "-"], capture_output=True, check=True, timeout=60)
+    assert len(done.stdout) == 7 * 600 * 400
+
+
+def test_data_is_collected_with_what_was_learned() -> None:
+    """Without exploration: every action is the one that the policy finds best."""
+    from dicore_tools.demo_dataset import load_demo_data
+
+    ours = agent()
+    ours.train(step=500)
+    data = ours.collect_data(200, "demo", seed=2)
+    again = ours.collect_data(200, seed=2)
+    other = ours.collect_data(200, seed=3)
+    assert len(data) == 200
+    loaded = load_demo_data("demo")
+    for key, column in data.items():
+        np.testing.assert_array_equal(column, again[key])
+        np.testing.assert_array_equal(column, loaded[key])
+    assert not np.array_equal(data["obs"], other["obs"])
+
+
+def test_each_policy_has_a_class_of_its_own() -> None:
+    from dicore_tools.agent import DQNAgent
+
+    assert issubclass(DQNAgent, Agent)
+    made = DQNAgent("CartPole-v1")
+    assert made.config.policy.type == "dqn"
+    assert made.config.policy.nstep == 3, "the preset for this id"
+    assert DQNAgent("FrozenLake-v1").config.env.env_id == "FrozenLake-v1"
+    with pytest.raises(ImportError, match="NoSuchAgent"):
+        from dicore_tools.agent import NoSuchAgent  # noqa: F401
+
+
+def test_ctrl_c_is_passed_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A loop over agents ends, and what was learned is kept."""
+    from dicore.run.run import Run
+
+    def press(self: Run) -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+
+    monkeypatch.setattr(Run, "first_step", press)
+    ours = agent()
+    with pytest.raises(KeyboardInterrupt, match="x has what was learned"):
+        ours.train(step=10_000)
+    assert len(ours.evaluate(2, seed=1).returns) == 2
+
+
+def test_the_core_alone_names_it_without_importing_it() -> None:
+    code = "import dicore, sys; print('Agent' in dicore.__all__, 'numpy' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["True", "False"]
+    assert dicore.Agent is Agent
+
+
+def test_the_example(capsys: pytest.CaptureFixture[str]) -> None:
+    file = Path(__file__).parents[3] / "examples/agent.py"
+    spec = importlib.util.spec_from_file_location("example_agent", file)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    made = module.main(step=400, exp_name="example", **SMALL)
+    said = capsys.readouterr().out
+    assert "stop value reached: False" in said
+    assert f"{made.best.evaluate(20, seed=1).mean_return:.1f}" in said
+
+
+class Signs(gymnasium.Env[Any, Any]):
+    """Says a sign that has to be repeated; ten times."""
+
+    def __init__(self, signs: int = 2) -> None:
+        self.observation_space = gymnasium.spaces.Discrete(signs)
+        self.action_space = gymnasium.spaces.Discrete(signs)
+        self.told: list[int] = []
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[int, dict[str, Any]]:
+        super().reset(seed=seed)
+        self.told = [int(self.np_random.integers(self.action_space.n))]
+        return self.told[-1], {}
+
+    def step(self, action: Any) -> tuple[int, float, bool, bool, dict[str, Any]]:
+        reward = float(action == self.told[-1])
+        self.told.append(int(self.np_random.integers(self.action_space.n)))
+        return self.told[-1], reward, False, len(self.told) > 10, {}
+
+
+def test_classes_are_taken_where_names_are() -> None:
+    from dicore_plugins.policies import DQNPolicy
+
+    given = Agent(Signs, DQNPolicy, exp_name="x", env__signs=3, pipeline__logger=[])
+    assert given.config.policy.type == "dqn"
+    given.train(step=100)
+    assert given.train(step=100).env_step >= 200, "the class is found again when it goes on"
+    assert given.act(2) in (0, 1, 2)
+
+
+def test_a_class_of_a_script_is_registered_by_its_name() -> None:
+    with using(Registry()):
+        local = type("Own", (Signs,), {"__module__": "__main__"})
+        first = Agent(local, "dqn", exp_name="x", pipeline__logger=[])
+        assert first.config.env.type == "own"
+        first.train(step=100)
+        assert first.train(step=50).env_step >= 150
+        again = Agent(type("Own", (Signs,), {"__module__": "__main__"}), "dqn")
+        assert again.load("x").evaluate(2).checkpoint == "final", "a cell that ran once more"
+
+
+@pytest.mark.parametrize("given", [Signs(), Signs().reset, 3])
+def test_what_is_neither_name_nor_class_is_refused(given: Any) -> None:
+    with pytest.raises(UsageError, match="expected a name or a class, got a ") as caught:
+        Agent(given, policy="dqn")
+    assert "give the class" in str(caught.value.hint)
+    assert ("register('env', 'mine')" in str(caught.value.hint)) == callable(given)
+
+
+def test_a_function_that_makes_an_environment_is_taken_by_its_name() -> None:
+    with using(Registry()):
+        register("env", "made")(lambda: gymnasium.wrappers.TimeLimit(Signs(), 5))
+        options = {**SMALL, "env__n_evaluator_episode": 4, "env__evaluator_env_num": 4}
+        made = Agent("made", policy="dqn", exp_name="x", **options)
+        assert made.train(step=50).env_step >= 50
+        assert len(made.evaluate(2).returns) == 2
+
+
+def test_the_agent_acts_as_its_network_says() -> None:
+    ours = agent()
+    rows = np.random.default_rng(0).normal(size=(20, 4)).astype(np.float32)
+    fresh = [ours.act(obs) for obs in rows]
+    ours.train(step=704)
+    for acting, name in ((ours, "final"), (ours.best, "best")):
+        state = read_state(f"x/ckpt/{name}")["learner"]["policy"]["model"]
+        network = create_model(acting.config.policy.model)
+        network.load_state_dict({key: torch.as_tensor(value) for key, value in state.items()})
+        chosen = network(torch.from_numpy(rows))["logit"].argmax(-1).tolist()
+        assert [int(acting.act(obs)) for obs in rows] == chosen
+        assert chosen != fresh
+
+
+@pytest.mark.parametrize(
+    "form", [list, tuple, torch.from_numpy, lambda obs: obs.astype(np.float64)]
+)
+def test_an_observation_may_come_as_a_list_or_a_tensor(form: Callable[[Any], Any]) -> None:
+    ours, obs = agent(), np.array([0.1, -2.0, 0.3, 0.4], np.float32)
+    assert ours.act(form(obs)) == ours.act(obs)
+
+
+@pytest.mark.parametrize(
+    ("obs", "says"),
+    [
+        ([0.0] * 3, r"expected one of shape \[4\], got \[3\]"),
+        (np.zeros((1, 4), np.float32), r"shape \[4\], got \[1, 4\]"),
+        ("left", "'left' is no array of float32"),
+        (None, r"got \[\]"),
+    ],
+)
+def test_what_is_no_observation_is_told_so(obs: Any, says: str) -> None:
+    with pytest.raises(UsageError, match=f"observation: .*{says}"):
+        agent().act(obs)
+
+
+def test_parts_of_an_observation_are_told_by_name() -> None:
+    spaces = gymnasium.spaces
+    space = spaces.Dict(
+        eyes=spaces.Box(0, 1, (2,)), parts=spaces.Tuple((spaces.Discrete(3), spaces.Discrete(2)))
+    )
+    seen = observation(space, {"parts": [1, 0], "eyes": [0.5, 1.0]})
+    assert space.contains({**seen, "parts": tuple(map(int, seen["parts"]))})
+    with pytest.raises(UsageError, match=r"expected the keys \['eyes', 'parts'\], got \['eye'\]"):
+        observation(space, {"eye": 1})
+    with pytest.raises(UsageError, match=r"observation parts: expected 2 parts"):
+        observation(space, {"eyes": [0.5, 1.0], "parts": [1]})
+    with pytest.raises(UsageError, match=r"observation eyes: expected one of shape \[2\]"):
+        observation(space, {"eyes": [0.5], "parts": [1, 0]})
+
+
+def test_measuring_leaves_the_random_generators_alone() -> None:
+    ours = agent()
+    seed_everything(3)
+    expected = [stream("a").random(), np.random.random(), float(torch.rand(()))]  # noqa: NPY002
+    seed_everything(3)
+    ours.evaluate(4), ours.collect_data(8), ours.act(np.zeros(4))
+    assert expected == [
+        stream("a").random(),
+        np.random.random(),  # noqa: NPY002 - what foreign code draws from
+        float(torch.rand(())),
+    ]
+
+
+def test_an_agent_does_not_train_inside_a_task_that_runs(here: Path) -> None:
+    with task.start(ctx=Context()), pytest.raises(TaskError, match="cannot begin inside 'with"):
+        agent().train(step=100)
+    assert not (here / "x").exists()
+
+
+def test_a_saved_agent_is_the_run_elsewhere() -> None:
+    ours = agent()
+    with pytest.raises(UsageError, match="has nothing to save"):
+        ours.save("kept")
+    ours.train(step=400)
+    assert ours.save("deep/kept") == Path("deep/kept")
+    same = agent().load("deep/kept")
+    assert same.evaluate(2, seed=1).returns == ours.evaluate(2, seed=1).returns
+    assert same.train(step=100).folder == Path("deep/kept")
+    with pytest.raises(UsageError, match="exists already"):
+        ours.save("deep/kept")
+
+
+def test_a_run_of_something_else_is_refused() -> None:
+    agent().train(step=100)
+    with pytest.raises(UsageError, match=r"x is a run of dqn on CartPole-v1; this agent is dqn on"):
+        Agent("MountainCar-v0", policy="dqn").load("x")
+
+
+@pytest.mark.parametrize("count", [0, -1, 1.5, "3", True])
+def test_numbers_are_whole_and_positive(count: Any) -> None:
+    ours = agent()
+    calls: list[Callable[[], Any]] = [
+        lambda: ours.train(count),
+        lambda: ours.train(n_iter=count),
+        lambda: ours.evaluate(count),
+        lambda: ours.batch_evaluate(count),
+        lambda: ours.collect_data(count),
+    ]
+    for call in calls:
+        with pytest.raises(UsageError, match="must be a whole number >= 1"):
+            call()
+
+
+@pytest.mark.parametrize("seed", [-1, 1.5, "x"])
+def test_seeds_are_whole_and_not_negative(seed: Any) -> None:
+    ours = agent()
+    for call in (ours.evaluate, ours.deploy, ours.collect_data, ours.batch_evaluate):
+        with pytest.raises(UsageError, match=f"seed={seed!r}: seed must be a whole number >= 0"):
+            call(seed=seed)
+
+
+def test_names_are_completed_at_a_prompt() -> None:
+    assert {"Agent", "register"} <= set(dir(dicore))
+    assert "read_metrics" in dir(dicore.run)

@@ -1,0 +1,94 @@
+"""`dicore catalogue`: a page of everything installed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from dicore_registry import Registry
+from dicore_tools.commands.catalogue import page
+from tests.registry.world import World
+
+
+@pytest.fixture
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
+    world = World(tmp_path / "site", tmp_path / "house")
+    world.own("dicore")
+    monkeypatch.syspath_prepend(str(world.folder))
+    buffer = '''
+        from dicore.config import ComponentConfig, frozen, option
+        from dicore_registry import renamed
+
+        @frozen(kw_only=True)
+        class PageConfig(ComponentConfig):
+            """A buffer for a page.
+
+            More | of it.
+            """
+
+            size: int = option(10, "rows | kept", ge=1, unit="rows")
+            mode: str = option("a", "how", choices=("a", "b"))
+
+        old = renamed("page", since="0.2")
+        PRESET = {"env": {"type": "x"}, "seed": 3}
+        """A preset."""
+        '''
+    groups = {
+        "dicore.buffer": {
+            "page": "page_rl:PageConfig", "old_page": "page_rl:old", "broken": "page_rl:None_",
+            "lacking": "page_rl:PageConfig [more]",
+        },
+        "dicore.preset": {"page": "page_rl:PRESET"},
+    }  # fmt: skip
+    world.add(
+        "page-rl", groups, modules={"page_rl.py": buffer}, extras={"more": ["no-such-thing>=1"]}
+    )
+    return world
+
+
+def test_a_page_has_every_option(world: World) -> None:
+    text = page(world.registry(), ["buffer", "preset", "env"])
+    assert text.splitlines()[:3] == ["# Components", "", "## buffer"]
+    assert "## env" not in text  # nothing of the kind is installed
+    assert "| `size` | `int` | `10` | `>= 1` | rows \\| kept [rows] |" in text
+    assert "| `mode` | `str` | `'a'` | `'a' or 'b'` | how |" in text
+    assert "A buffer for a page.\n\nMore | of it." in text
+    assert "**deprecated**: since 0.2 it is called 'page'" in text
+    assert "**broken**: buffer 'broken' (page-rl 1.0) failed to import page_rl" in text
+    assert "**unavailable**: needs no-such-thing>=1: pip install 'page-rl[more]'" in text
+    assert "| `env.type` | `'x'` |" in text
+
+
+def test_the_command_writes_a_file(world: World) -> None:
+    done = world.dicore("catalogue", "buffer", "--dist", "Page_RL", "--out", "page.md")
+    assert (done.returncode, done.stdout) == (0, "page.md: 4 components\n"), done.stderr
+    text = (world.folder / "page.md").read_text()
+    assert text == page(world.registry(), ["buffer"], "page-rl")
+    assert world.dicore("catalogue", "buffer").stdout == page(world.registry(), ["buffer"])
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["bufer"], "error: no kind 'bufer'; did you mean 'buffer'?\n"),
+        (["--dist", "nobody"], "error: --dist: no installed package 'nobody' brings components; "),
+        (["--out", "/nowhere/at/all"], "error: --out: /nowhere/at/all cannot be written: "),
+    ],
+)
+def test_mistakes_end_with_2(world: World, words: list[str], said: str) -> None:
+    done = world.dicore("catalogue", *words)
+    assert done.returncode == 2
+    assert done.stderr.startswith(said)
+
+
+def test_everything_first_party_has_a_section() -> None:
+    registry = Registry()
+    kinds = sorted(registry.kinds())
+    text = page(registry, kinds)
+    for kind in kinds:
+        for entry in registry.entries(kind):
+            assert f"\n### {kind}/{entry.name}\n" in text
+    own = {"dicore", "dicore-plugins", "dicore-contrib-envs"}
+    broken = [e for e in registry.entries() if e.dist in own and f"{e.label} failed" in text]
+    assert not broken

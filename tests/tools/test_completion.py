@@ -1,0 +1,182 @@
+"""`dicore completion`: scripts whose words come from the registry."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.registry.environment import hermetic
+from tests.registry.world import MAIN, World
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    world = World(tmp_path / "site", tmp_path / "house")
+    world.own()
+    return world
+
+
+@pytest.mark.parametrize(
+    ("what", "prefix", "words"),
+    [
+        ("policy", "d", ["dqn"]),
+        ("component", "policy/", ["policy/dqn", "policy/random"]),
+        ("kind", "env_w", ["env_wrapper"]),
+        ("status", "sh", ["shadowed"]),
+        ("dist", "dicore-p", ["dicore-plugins"]),
+        ("command", "comp", ["completion"]),
+        ("shell", "", ["bash", "fish", "zsh"]),
+        ("options/list", "--s", ["--status"]),
+        ("options/nowhere", "--", []),
+        ("nothing", "", []),
+    ],
+)
+def test_words(world: World, what: str, prefix: str, words: list[str]) -> None:
+    done = world.dicore("completion", "__names", what, prefix)
+    assert (done.returncode, done.stdout.split()) == (0, words), done.stderr
+
+
+def test_a_name_that_two_have_is_completed_in_full(world: World) -> None:
+    for dist in ("acme-rl", "other-rl"):
+        world.add(dist, {"dicore.policy": {"sac": f"{dist[:4]}:SAC"}})
+    done = world.dicore("completion", "__names", "policy", "")
+    assert {"acme-rl/sac", "other-rl/sac"} < set(done.stdout.split())
+
+
+LINES = {
+    "dicore sho": "show",
+    "dicore show policy/d": "policy/dqn",
+    "dicore train -e cartp": "cartpole",
+    "dicore train --policy d": "dqn",
+    "dicore train --policy=d": "dqn",
+    "dicore list buf": "buffer",
+    "dicore list --st": "--status",
+    "dicore completion z": "zsh",
+    "dicore train cartpo": "cartpole_dqn",
+    "dicore train -e cartpole -p dqn policy.le": "policy.learn.",
+    "dicore train cartpole_dqn policy.learn.batch_s": "policy.learn.batch_size=",
+    "dicore config show cartpole_dqn policy.learn.double=t": "policy.learn.double=true",
+    "dicore -e cartpole -p dqn policy.other.replay_buffer=n": "policy.other.replay_buffer=naive",
+    "dicore train dia": "diary.txt",
+}
+
+# types each line in a shell of its own and waits for what the tabulator makes of it
+_ZSH = """
+zmodload zsh/zpty
+zpty shell zsh -f -i
+zpty -w shell "fpath=($PWD \\$fpath); autoload -Uz compinit; compinit -u -D"
+zpty -w shell "bindkey '^I' complete-word; print -r REA''DY"
+zpty -r shell said '*READY*'
+while read -r word line; do
+    zpty -w -n shell "$line"$'\\t'
+    zpty -r shell said "*$word*"
+    zpty -w -n shell $'\\x15'
+    print -r -- $word
+done < lines
+zpty -d shell
+"""
+
+
+def run_in(shell: str, script: str, world: World, folder: Path) -> str:
+    """Runs a script in a shell that finds this program as `dicore`; returns what it printed."""
+    found = shutil.which(shell)
+    if found is None:
+        pytest.skip(f"no {shell} here")
+    program = folder / "bin" / "dicore"
+    program.parent.mkdir()
+    program.write_text(f"#!{hermetic().python_path}\n{MAIN}\n")
+    program.chmod(0o755)
+    path = os.pathsep.join([str(program.parent), os.environ.get("PATH", "")])
+    options = {"bash": ["--norc"], "zsh": ["-f"], "fish": ["--no-config"]}[shell]
+    done = subprocess.run(
+        [found, *options, "-c", script], env=world.environ(PATH=path, HOME=str(folder)), cwd=folder,
+        capture_output=True, text=True, check=False, timeout=60,
+    )  # fmt: skip
+    assert not done.stderr, done.stderr
+    return done.stdout
+
+
+def test_bash_completes(world: World, tmp_path: Path) -> None:
+    script = world.dicore("completion", "bash").stdout
+    for line in LINES:
+        words = line.replace("=", " = ").split()
+        typed = " ".join(f"'{word}'" for word in words)
+        script += f"\nCOMP_WORDS=({typed}); COMP_CWORD={len(words) - 1}; _dicore\n"
+        script += 'echo "${COMPREPLY[@]:-nothing}"\n'
+    wanted = [word.rpartition("=")[2] or word for word in LINES.values()]
+    wanted[-1] = "nothing"  # for which readline puts the names of files
+    assert run_in("bash", script, world, tmp_path).split() == wanted
+
+
+def test_fish_completes(world: World, tmp_path: Path) -> None:
+    script = world.dicore("completion", "fish").stdout
+    script += "".join(f"complete -C '{line}'\n" for line in LINES)
+    (tmp_path / "diary.txt").touch()
+    said = run_in("fish", script, world, tmp_path).split()
+    assert [word.removeprefix("--policy=") for word in said] == list(LINES.values())
+
+
+def test_zsh_completes(world: World, tmp_path: Path) -> None:
+    (tmp_path / "_dicore").write_text(world.dicore("completion", "zsh").stdout)
+    lines = "".join(f"{word} {line}\n" for line, word in LINES.items())
+    (tmp_path / "lines").write_text(lines)
+    (tmp_path / "diary.txt").touch()
+    assert run_in("zsh", _ZSH, world, tmp_path).split() == list(LINES.values())
+
+
+PAIR = ["train", "-e", "cartpole", "-p", "dqn"]
+
+
+@pytest.mark.parametrize(
+    ("line", "prefix", "words"),
+    [
+        (PAIR, "", ["exp_name=", "seed=", "env.", "policy.", "pipeline."]),
+        (PAIR, "env.st", ["env.stop_value="]),
+        ([*PAIR, "policy.learn.batch_size=64"], "policy.learn.double=",
+         ["policy.learn.double=true", "policy.learn.double=false"]),
+        ([*PAIR, "policy.learn.double"], "=", ["true", "false"]),
+        ([*PAIR, "policy.learn.double", "="], "f", ["false"]),
+        ([*PAIR, "no.such=1"], "policy.nst", ["policy.nstep="]),
+        (PAIR, "policy.nstep=", []),
+        (PAIR, "policy.nowhere.", []),
+        (PAIR, "env.make_kwargs.", []),
+        (["train"], "cart", ["cartpole_dqn"]),
+        (["train", "-e", "nowhere", "-p", "dqn"], "policy.", []),
+        (["list"], "policy.", []),
+        (["nowhere"], "policy.", []),
+        (["eval", "nowhere"], "policy.", []),
+    ],
+)  # fmt: skip
+def test_options(world: World, line: list[str], prefix: str, words: list[str]) -> None:
+    done = world.dicore("completion", "__names", "option", "--", prefix, *line)
+    assert (done.returncode, done.stdout.split()) == (0, words), done.stderr
+
+
+def test_files_are_not_run_for_it(world: World, tmp_path: Path) -> None:
+    mark = tmp_path / "mark"
+    config = tmp_path / "config.py"
+    config.write_text(f"open({str(mark)!r}, 'w')\nmain_config, create_config = {{}}, {{}}\n")
+    for line in (
+        ["train", str(config)],
+        ["train", "--plugin", str(config), "cartpole_dqn"],
+        ["train", "-e", "cartpole", "-p", f"{config}:Policy"],
+    ):
+        done = world.dicore("completion", "__names", "option", "--", "policy.", *line)
+        assert (done.returncode, done.stdout) == (0, ""), done.stderr
+    assert not mark.exists()
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_every_script_is_sound(world: World, shell: str) -> None:
+    text = world.dicore("completion", shell).stdout
+    assert "dicore completion __names" in text
+    program = shutil.which(shell)
+    if program is not None:
+        done = subprocess.run(
+            [program, "-n"], input=text, capture_output=True, text=True, check=False
+        )
+        assert (done.returncode, done.stderr) == (0, "")

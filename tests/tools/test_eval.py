@@ -1,0 +1,215 @@
+"""`dicore eval`: the log's number again, videos, checkpoints without a run, verbosity."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("dicore_plugins")
+pytest.importorskip("dicore_contrib_envs")
+
+from dicore.cli import main
+from dicore.config.compile import compile_section
+from dicore.config.signature import config_class
+from dicore.errors import CheckpointError, UsageError
+from dicore.run.launch import launch
+from dicore.run.metrics import read_metrics
+from dicore_tools.evaluation.evaluate import eval as eval_checkpoint
+from dicore_tools.evaluation.evaluate import evaluate
+from dicore_tools.evaluation.video import Recorder
+
+SMALL = [
+    "policy.eval.evaluator.eval_freq=128", "policy.eval.evaluator.n_episode=7",
+    "env.evaluator_env_num=3", "env.stop_value=inf", "pipeline.logger=[]",
+]  # fmt: skip
+SHORT = "policy.eval.evaluator.max_episode_steps=8"
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run with several evaluations, of several episodes per environment."""
+    folder = tmp_path_factory.mktemp("work") / "x"
+    launch(
+        env="cartpole", policy="dqn", seed=5, exp_name=str(folder), max_env_step=1000,
+        overrides=SMALL,
+    )  # fmt: skip
+    return folder
+
+
+def said(capfd: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> Any:
+    assert main(arguments) == code
+    return capfd.readouterr()
+
+
+def answer(capfd: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(said(capfd, "eval", "--json", *arguments).out)
+    return found
+
+
+def test_the_number_is_the_one_of_the_log(run: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """K17: for the best, which was saved in the middle, and for the final one."""
+    lines = [line for line in read_metrics(run / "log/metrics.jsonl") if _TAG in line]
+    logged = [line[_TAG] for line in lines]
+    assert len(logged) >= 4
+    best = answer(capfd, str(run))
+    assert (best["mean_return"], best["starts"]) == (max(logged), "training")
+    final = answer(capfd, str(run), "--load-path", "final")
+    assert (final["mean_return"], final["starts"]) == (logged[-1], "training")
+    assert final["checkpoint"] == "final"
+    other = answer(capfd, str(run), "-s", "100")
+    assert (other["starts"], other["seed"]) == ("fresh", 100)
+    assert other["returns"] != best["returns"]
+    assert answer(capfd, str(run), SHORT)["starts"] == "fresh", "another config, another number"
+
+
+_TAG = "evaluator/return_mean"
+
+
+def test_a_checkpoint_that_was_not_measured_has_fresh_starts(run: Path) -> None:
+    from dicore.run.checkpoint_store import CheckpointStore
+
+    store = CheckpointStore(run / "ckpt")
+    state = store.load("final")
+    state["evaluator"]["measured"]["train_iter"] -= 1
+    store.save("older", state, train_iter=int(store.facts("final")["train_iter"]))
+    assert evaluate(run, load_path="older").starts == "fresh"
+
+
+def test_folders_of_checkpoints_and_names_say_the_same(
+    run: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    named = answer(capfd, str(run), "--load-path", "best")["returns"]
+    monkeypatch.chdir(run / "ckpt")
+    for arguments in (["best"], ["--load-path", str(run / "ckpt/best")], ["best", "--trust"]):
+        assert answer(capfd, *arguments)["returns"] == named
+
+
+def test_the_documents_form_needs_no_run(
+    run: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """K17: `-m eval … --load-path CKPT --replay-path DIR`, and the function of that name."""
+    monkeypatch.chdir(tmp_path)
+    checkpoint = tmp_path / "alone"
+    (run / "ckpt/best").rename(checkpoint)
+    try:
+        words = ["-e", "cartpole", "-p", "dqn", "-s", "9", "-n", "3", "--json"]
+        place = f"{checkpoint}.pth.tar"
+        first = said(capfd, "-m", "eval", *words, "--load-path", place).out
+        assert first == said(capfd, *words, "--mode=eval", f"--load-path={place}").out
+        found = eval_checkpoint(str(run / "config.json"), seed=9, load_path=checkpoint, n_episode=3)
+        assert found.returns == json.loads(first)["returns"]
+        with pytest.raises(UsageError, match="load_path"):
+            eval_checkpoint(str(run / "config.json"))
+        with pytest.raises(CheckpointError, match="does not fit"):
+            eval_checkpoint(
+                {"env": {"type": "acrobot"}, "policy": {"type": "dqn"}}, load_path=checkpoint
+            )
+    finally:
+        checkpoint.rename(run / "ckpt/best")
+
+
+def test_each_episode_becomes_a_video(
+    run: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    ffmpeg = pytest.importorskip("imageio_ffmpeg")
+    pytest.importorskip("pygame")
+    before = {path: path.stat().st_mtime_ns for path in [run, *run.rglob("*")]}
+    folder = tmp_path / "video"
+    words = [str(run), "-n", "3", "-s", "1"]
+    plain = answer(capfd, *words, SHORT)
+    found = answer(capfd, *words, SHORT, "--replay-path", str(folder))
+    assert found["returns"] == plain["returns"], "watching changes nothing"
+    files = sorted(folder.iterdir())
+    assert [str(path) for path in files] == found["videos"]
+    assert [path.name for path in files] == [
+        f"env_{env_id}_episode_0_return_{value:.1f}.mp4"
+        for env_id, value in enumerate(found["returns"])
+    ]
+    for path, value in zip(files, found["returns"], strict=True):
+        pictures, told = _pictures(ffmpeg, path)
+        assert len(pictures) == value + 1, "one picture before the first step and one after each"
+        assert len(set(pictures)) > 2, "the cart moves"
+        assert len(set(pictures[0])) > 5, "there is something to see"
+        assert "50 fps" in told
+    answer(capfd, *words, SHORT, "--replay-path", str(folder))
+    assert len(list(folder.iterdir())) == 6, "older videos stay"
+    after = {path: path.stat().st_mtime_ns for path in [run, *run.rglob("*")]}
+    assert after == before
+
+
+def _pictures(ffmpeg: Any, path: Path) -> tuple[list[bytes], str]:
+    """Decodes a video of 600 x 400 pixels; returns its pictures and what ffmpeg says of it."""
+    command = [ffmpeg.get_ffmpeg_exe(), "-i", str(path), "-f", "rawvideo", "-pix_fmt", "rgb24", "-"]
+    done = subprocess.run(command, capture_output=True, check=True, timeout=120)
+    size = 600 * 400 * 3
+    assert len(done.stdout) % size == 0
+    whole = range(0, len(done.stdout), size)
+    return [done.stdout[start : start + size] for start in whole], done.stderr.decode()
+
+
+def test_videos_need_their_package(
+    run: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dicore_tools.evaluation.video.find_spec", lambda name: None)
+    words = ["eval", str(run), "--replay-path", str(tmp_path / "v")]
+    error = said(capfd, *words, code=2).err
+    assert "imageio-ffmpeg" in error
+    assert "pip install 'dicore-tools[video]'" in error
+    assert not (tmp_path / "v").exists()
+
+
+class Unseen(gymnasium.Env[Any, int]):
+    """An environment without pictures."""
+
+    observation_space = gymnasium.spaces.Box(0, 1, (1,), np.float32)
+    action_space = gymnasium.spaces.Discrete(2)
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
+        super().reset(seed=seed)
+        return np.zeros(1, np.float32), {}
+
+
+def test_an_environment_without_pictures_is_told_what_it_lacks(tmp_path: Path) -> None:
+    section = compile_section(
+        config_class(Unseen, "env"), {"stop_value": 1.0, "n_evaluator_episode": 1}
+    )
+    with pytest.raises(UsageError, match="environment Unseen draws no pictures") as caught:
+        Recorder(tmp_path / "v").check(section)
+    assert "render() return uint8" in caught.value.hint
+    assert not (tmp_path / "v").exists()
+
+
+def test_quiet_says_the_result_alone_and_verbose_more(run: Path) -> None:
+    """K20."""
+    words = ["eval", str(run), "-n", "3", "-s", "1", SHORT]
+    quiet, plain, loud = (process(*words, *more) for more in (["-q"], [], ["--verbose"]))
+    assert re.fullmatch(r"mean return \d.*\n", quiet.stdout)
+    assert quiet.stderr == ""
+    assert plain.stdout == loud.stdout == quiet.stdout
+    assert "max_episode_steps" in plain.stderr
+    assert "WARNING dicore.evaluator: " in loud.stderr
+
+
+def process(*arguments: str) -> subprocess.CompletedProcess[str]:
+    code = "import sys; from dicore.cli import main; sys.exit(main())"
+    return subprocess.run(
+        [sys.executable, "-c", code, *arguments],
+        capture_output=True, text=True, check=True, timeout=120,
+    )  # fmt: skip
+
+
+def test_wrong_options_have_a_near_match(run: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """K20."""
+    assert "cannot both" in said(capfd, "eval", str(run), "-q", "-v", code=2).err
+    assert "did you mean '--load-path'" in said(capfd, "eval", "--laod-path", "x", code=2).err
+    assert "one run at a time" in said(capfd, "eval", "x", "y", code=2).err
+    assert said(capfd, "eval", "-q", str(run), "-n", "3", code=0).out, "as loud as before"

@@ -1,0 +1,120 @@
+"""`dicore new plugin`: what it writes and what it refuses; `tests/doors` builds and tests it."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from dicore.cli import main
+from dicore.errors import UsageError
+from dicore_registry import Registry, default, using
+from dicore_tools.commands.new import _USAGE, kinds, write_plugin
+
+QUICK = ["env.evaluator_env_num=1", "env.n_evaluator_episode=1"]
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_there_is_a_template_for_every_kind() -> None:
+    own = [e.name for e in default().entries("kind") if e.dist == "dicore"]
+    assert kinds() == sorted(own)
+
+
+def test_a_package(here: Path) -> None:
+    place = write_plugin("Acme.Mazes", "env", name="grid-maze")
+    assert place == Path("Acme.Mazes")
+    files = sorted(str(path.relative_to(place)) for path in place.rglob("*") if path.is_file())
+    assert files == [
+        "README.md",
+        "acme_mazes/__init__.py",
+        "acme_mazes/env.py",
+        "acme_mazes/py.typed",
+        "pyproject.toml",
+        "tests/test_behaviour.py",
+        "tests/test_contract.py",
+    ]
+    project = tomllib.loads((place / "pyproject.toml").read_text())["project"]
+    assert project["name"] == "acme-mazes"
+    assert project["dependencies"][0] == "dicore>=0.1,<0.2"
+    assert project["entry-points"] == {"dicore.env": {"grid_maze": "acme_mazes.env:GridMaze"}}
+    assert "class GridMaze(" in (place / "acme_mazes" / "env.py").read_text()
+
+
+@pytest.mark.parametrize(("short", "kind"), [("hook", "learner_hook"), ("wrapper", "env_wrapper")])
+def test_short_names_of_kinds(short: str, kind: str) -> None:
+    text = (write_plugin("mine", short) / "pyproject.toml").read_text()
+    assert f'"dicore.{kind}"' in text
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("mazes", "enw"), "--kind: no template for 'enw'; did you mean 'env'?"),
+        (("a b", "env"), "'a b' is no name for a package"),
+        (("class", "env"), "'class' is no name for a Python package"),
+        (("json", "env"), "there is a Python package 'json' already"),
+        (("dqn", "policy"), "there is a policy 'dqn' already, of dicore-plugins"),
+        (("cartpole", "env"), "there is an env 'cartpole' already, of dicore-contrib-envs"),
+        (("full", "env"), "full exists already"),
+    ],
+)
+def test_what_cannot_be_is_refused(here: Path, words: tuple[str, str], said: str) -> None:
+    (here / "full").mkdir()
+    (here / "full" / "mine.txt").touch()
+    with pytest.raises(UsageError) as caught:
+        write_plugin(*words)
+    assert caught.value.message.startswith(said)
+    assert [path.name for path in here.iterdir()] == ["full"]
+
+
+def test_where_nothing_can_be_written(here: Path) -> None:
+    (here / "file").touch()
+    with pytest.raises(UsageError, match=r"file/mine/pyproject.toml cannot be written: Not a dir"):
+        write_plugin("mine", "env", folder=here / "file" / "mine")
+
+
+def test_a_bad_name_of_a_component() -> None:
+    with pytest.raises(UsageError, match="'2fast' is no name for a component"):
+        write_plugin("mine", "env", name="2fast")
+
+
+@pytest.mark.parametrize("kind", list(_USAGE))
+def test_what_its_readme_says_works(
+    kind: str, here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As if installed: the package and its metadata on the path, the command as it is written."""
+    place = write_plugin(f"fresh-{kind.replace('_', '-')}", kind)
+    project = tomllib.loads((place / "pyproject.toml").read_text())["project"]
+    info = place / f"{project['name'].replace('-', '_')}-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(
+        f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: 1.0\n"
+    )
+    ((group, entries),) = project["entry-points"].items()
+    lines = [f"{name} = {target}" for name, target in entries.items()]
+    (info / "entry_points.txt").write_text("\n".join([f"[{group}]", *lines, ""]))
+    monkeypatch.syspath_prepend(str(place))
+    readme = (place / "README.md").read_text()
+    command = re.findall(r"^dicore .*$", readme, re.MULTILINE)[-1]
+    words = shlex.split(command)[1:]
+    if words[0] == "train":
+        words += ["--max-env-step", "300", *QUICK]
+    with using(Registry(folder=here)):
+        assert main(words) == 0, capsys.readouterr().err
+    if words[0] == "train" and kind != "preset":
+        (record,) = here.glob("runs/*/run.json")
+        assert project["name"] in record.read_text(), "the component took part"
+
+
+def test_every_readme_says_how_to_use_what_is_made() -> None:
+    for kind in kinds():
+        text = (write_plugin(f"mine-{kind}", kind) / "README.md").read_text()
+        assert len(text.rpartition("skipped, too\n```")[2].strip()) > 20, kind
