@@ -105,7 +105,7 @@ def _matches(wanted: re.Pattern[str], entry: Entry) -> bool:
 
 def _loaded(entries: Sequence[Entry]) -> list[Entry]:
     """Imports them in processes of their own: what one prints, or ends, is not this listing."""
-    from dicore_tools.import_probe import probe
+    from dicore import probe_imports
 
     asked = {
         entry
@@ -114,7 +114,7 @@ def _loaded(entries: Sequence[Entry]) -> list[Entry]:
         and entry.kind != "default"
         and entry.dist != LOCAL
     }
-    outcomes = probe([entry.target for entry in entries if entry in asked], torch=True)
+    outcomes = probe_imports([entry.target for entry in entries if entry in asked], torch=True)
     return [
         entry._replace(
             status="broken",

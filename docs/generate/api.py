@@ -17,13 +17,15 @@ _PACKAGES = {
     "run": ("dicore.run", "The run: folder, seeds, checkpoints, logs; training and evaluating."),
     "agent": ("dicore_tools.agent", "Train, measure, watch and keep, in a few lines."),
     "report": ("dicore_tools.reports", "Learning curves of several runs and seeds."),
+    "tools": ("dicore_tools", "Evaluation, demo data and several seeds."),
     "testing": ("dicore.testing", "Conformance suites and the fakes that they use."),
     "plugins": ("dicore.hookspecs", "Hooks across packages, by pluggy."),
     "errors": ("dicore.errors", "Every exception of dicore, with its exit code."),
     "registry": ("dicore_registry", "What is installed, found by name."),
 }
 _MORE = {
-    "dicore.run": ("launch", "evaluate", "demo", "series", "envs"),
+    "dicore_tools": ("evaluation.evaluate", "demo_dataset", "multi_seed.series"),
+    "dicore.run": ("launch", "env_factory"),
     "dicore_tools.reports": ("curves", "picture", "text"),
     "dicore.hookspecs": ("specs",),
     "dicore.testing": ("suite", "checks", "component", "env", "fakes"),

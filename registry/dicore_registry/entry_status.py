@@ -18,7 +18,7 @@ from dicore_registry.nearest import nearest
 from dicore_registry.plugin_filter import Switches
 from dicore_registry.requirements import dist_name, fits
 
-RESERVED: Final = ("default", "kind", "plugin")
+RESERVED: Final = ("api", "default", "kind", "plugin")
 """Groups that hold no components: defaults of kinds, the kinds, and pluggy modules."""
 
 _TARGET: Final = re.compile(

@@ -31,7 +31,9 @@ _NAMES: Final[dict[str, dict[str, str]]] = {
         "policy": "dqn random",
     },
     "dicore-tools": {
-        "api": "agent collect_demo_data evaluate load_demo_data run_series train_seeds",
+        "api": (
+            "agent collect_demo_data evaluate load_demo_data probe_imports run_series train_seeds"
+        ),
         "command": "catalogue check collect completion config doctor eval new plot",
     },
     "dicore-contrib-envs": {

@@ -20,7 +20,8 @@ CODES = {
     " EnvResetError EnvStepError EnvSpaceError EnvStateError ClosedError ReplayError"
     " ReplayUnderflowError ReplayPriorityError ReplayCapacityError TaskError ContextError"
     " ContractError",
-    2: "UsageError ConfigError HookError RunLockedError RegistryError UnknownComponentError",
+    2: "UsageError ConfigError HookError RunLockedError RegistryError UnknownComponentError"
+    " MissingPackageError",
     3: "PluginConflictError PluginVersionError PluginLoadError MissingDependencyError",
     4: "CheckpointError CheckpointWriteError CheckpointCorruptError CheckpointVersionError"
     " CheckpointUnsafeError",

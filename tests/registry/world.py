@@ -15,7 +15,7 @@ from tests.registry.environment import MAIN, ROOT, environ, hermetic
 
 __all__ = ["MAIN", "ROOT", "VERSION", "World"]
 
-SOURCES = ("", "registry", "plugins", "contrib_envs")
+SOURCES = ("", "registry", "plugins", "plugins/tools", "contrib_envs")
 PROJECTS = tuple(
     f"{folder}pyproject.toml" for folder in ("", "plugins/", "plugins/tools/", "contrib_envs/")
 )

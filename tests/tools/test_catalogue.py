@@ -14,7 +14,7 @@ from tests.registry.world import World
 @pytest.fixture
 def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
     world = World(tmp_path / "site", tmp_path / "house")
-    world.own("dicore")
+    world.own("dicore", "dicore-tools")
     monkeypatch.syspath_prepend(str(world.folder))
     buffer = '''
         from dicore.config import ComponentConfig, frozen, option

@@ -45,7 +45,7 @@ ENV = '''
 @pytest.fixture
 def world(tmp_path: Path) -> World:
     world = World(tmp_path / "site", tmp_path / "house")
-    world.own("dicore")
+    world.own("dicore", "dicore-tools")
     groups = {"dicore.env": {"good": "acme_rl:Good"}}
     world.add("acme-rl", groups, modules={"acme_rl.py": ENV})
     world.add("deaf-rl", {"dicore.env": {"deaf": "acme_rl:Deaf"}})

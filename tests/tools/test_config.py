@@ -17,7 +17,7 @@ from dicore.config import compile_config
 from dicore.run.launch import launch
 from dicore.run.metrics import read_metrics
 from dicore_registry import using
-from tests.core.plugins.test_manager import HEAD, add, world
+from tests.core.hookspecs.test_manager import HEAD, add, world
 from tests.registry.world import World
 
 __all__ = ["world"]

@@ -13,7 +13,7 @@ from dicore.cli import main
 from dicore.config import compile_config, to_dict
 from dicore_registry import default
 from dicore_tools.commands.schema import schema
-from tests.core.plugins.test_manager import world
+from tests.core.hookspecs.test_manager import world
 from tests.registry.world import World
 
 __all__ = ["world"]

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
-__all__ = ["Outcome", "probe"]
+__all__ = ["Outcome", "probe_imports"]
 
 _PATIENCE = 120.0
 """Seconds that all imports of one process may take."""
@@ -46,7 +46,7 @@ class Outcome:
     is_config: bool = False
 
 
-def probe(targets: Sequence[str], *, torch: bool) -> dict[str, Outcome]:
+def probe_imports(targets: Sequence[str], *, torch: bool) -> dict[str, Outcome]:
     """Imports targets one after the other; one that ends the process does not end the others.
 
     Args:

@@ -9,7 +9,7 @@ import pytest
 from dicore.errors import ConfigError
 from dicore.run.launch import launch
 from dicore_registry import using
-from tests.core.plugins.test_manager import HEAD, add, world
+from tests.core.hookspecs.test_manager import HEAD, add, world
 from tests.registry.world import World
 
 __all__ = ["world"]

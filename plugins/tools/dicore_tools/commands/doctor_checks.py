@@ -11,7 +11,7 @@ from urllib.request import url2pathname
 from dicore.hookspecs.diagnostic import Finding, Level
 from dicore_registry import LOCAL, Entry, Registry, nearest
 from dicore_registry.metadata import Dist, everywhere
-from dicore_tools.import_probe import probe
+from dicore_tools.import_probe import probe_imports
 
 __all__ = ["check_imports", "check_metadata", "check_statuses"]
 
@@ -159,9 +159,9 @@ def check_imports(registry: Registry) -> Iterator[Finding]:
         if entry.status in ("ok", "conflict", "shadowed") and entry.dist != LOCAL:
             by_dist.setdefault(entry.dist, []).append(entry)
     for entries in by_dist.values():
-        light = probe([entry.target for entry in entries], torch=False)
+        light = probe_imports([entry.target for entry in entries], torch=False)
         heavy = [target for target, outcome in light.items() if outcome.torch]
-        full = {**light, **probe(heavy, torch=True)}
+        full = {**light, **probe_imports(heavy, torch=True)}
         for entry in entries:
             outcome = full[entry.target]
             asked = light[entry.target].torch
