@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
-from dicore_registry.kind import Kind
+from dicore_registry import Kind
 
 LEARNER_KIND = Kind(
     name="comm_learner",

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
-from dicore_registry.kind import Kind
+from dicore_registry import Kind
 
 if TYPE_CHECKING:
     from dicore.data import Batch

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
-from dicore_registry.kind import Kind
+from dicore_registry import Kind
 
 if TYPE_CHECKING:
     from dicore.data import EnvBatch

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
-from dicore_registry.kind import Kind
+from dicore_registry import Kind
 
 KIND = Kind(
     name="evaluator",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, Protocol, runtime_checkable
 
 from dicore.errors import HookError
-from dicore_registry.kind import Kind
+from dicore_registry import Kind
 
 if TYPE_CHECKING:
     from dicore.interfaces.learner import ILearner

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import Any, Protocol, runtime_checkable
 
-from dicore_registry.kind import Kind
+from dicore_registry import Kind
 
 KIND = Kind(
     name="middleware",

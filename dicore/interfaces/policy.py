@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 from dicore.errors import UsageError
-from dicore_registry.kind import Kind
+from dicore_registry import Kind
 
 if TYPE_CHECKING:
     from dicore.data import Batch, EnvBatch, TimestepBatch

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dicore_registry.kind import Kind
+from dicore_registry import Kind
 
 KIND = Kind(
     name="preset",

@@ -1,12 +1,21 @@
 """dicore_registry: components found by name in installed metadata, imported only when asked for."""
 
-from dicore_registry.current import default, register, using
-from dicore_registry.deprecation import Removed, Renamed, removed, renamed
-from dicore_registry.entry import LOCAL, STATUSES, Entry, Resolved, Status, canonical
+from dicore_registry.entry import (
+    LOCAL,
+    STATUSES,
+    Entry,
+    Kind,
+    Removed,
+    Renamed,
+    Resolved,
+    Status,
+    canonical,
+    removed,
+    renamed,
+)
+from dicore_registry.explain import nearest
 from dicore_registry.importing import is_import_path
-from dicore_registry.kind import Kind
-from dicore_registry.nearest import nearest
-from dicore_registry.registry import Registry
+from dicore_registry.registry import Registry, default, register, using
 from dicore_registry.requirements import dist_name
 from dicore_registry.source import Place
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final, Literal, NamedTuple
+
+from dicore_registry.errors import PluginLoadError, RegistryError
 
 Status = Literal[
     "ok",
@@ -122,3 +124,92 @@ class Resolved(NamedTuple):
     def provenance(self) -> dict[str, Any]:
         """Who supplied it: type, dist, version, target, source (see `source_digest`), editable."""
         return self.facts()
+
+
+class Kind(NamedTuple):
+    """A role that components can fill; the value of an entry of group `dicore.kind`.
+
+    Args:
+        name: The kind's name; its components are the entries of group `dicore.<name>`.
+        summary: One line for people.
+        contract: `module:Class` of the Protocol that components of this kind satisfy once built.
+        section: Where a config asks for one (`policy.collect.collector`); "" if nowhere.
+        suite: `module:Class` of the conformance suite in `dicore.testing`; "" if there is none.
+    """
+
+    name: str
+    summary: str
+    contract: str = ""
+    section: str = ""
+    suite: str = ""
+
+    @property
+    def group(self) -> str:
+        """The entry-point group that components of this kind are declared in."""
+        return f"dicore.{self.name}"
+
+
+class Kinds(Mapping[str, Kind]):
+    """The kinds by name, each imported when it is looked at."""
+
+    def __init__(self, entries: Iterable[Entry], load: Callable[[Entry], Any]) -> None:
+        self._load = load
+        self._entries = {e.name: e for e in entries if e.status in ("ok", "conflict")}
+
+    def __getitem__(self, name: str) -> Kind:
+        kind = self._load(self._entries[name])
+        if not isinstance(kind, Kind):
+            raise PluginLoadError(f"{self._entries[name].label} is no dicore_registry.Kind")
+        return kind
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._entries)
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._entries
+
+
+def depth(kinds: Mapping[str, Kind], kind: str) -> tuple[bool, int, str]:
+    """Sorts kinds by how deep in a config their section is; those without a section come last."""
+    try:
+        section = kinds[kind].section
+    except RegistryError:
+        section = ""
+    return not section, section.count("."), kind
+
+
+class Renamed(NamedTuple):
+    """Target of a retired name that still works.
+
+    Args:
+        to: The name that replaces it, of the same kind.
+        since: Version of the distribution that renamed it.
+    """
+
+    to: str
+    since: str
+
+
+class Removed(NamedTuple):
+    """Target of a name that works no more.
+
+    Args:
+        text: What to do instead.
+        since: Version of the distribution that removed it.
+    """
+
+    text: str
+    since: str
+
+
+def renamed(to: str, *, since: str) -> Renamed:
+    """Declares that a component goes by another name: it works and warns once."""
+    return Renamed(to, since)
+
+
+def removed(text: str, *, since: str) -> Removed:
+    """Declares that a component is gone: asking for it is an error with this text."""
+    return Removed(text, since)

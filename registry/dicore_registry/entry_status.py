@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from operator import attrgetter
 from typing import Final
 
-from dicore_registry.entry import Entry, Status, canonical, family, is_name
-from dicore_registry.extras import lacking
+from dicore_registry.entry import LOCAL, Entry, Status, canonical, family, is_name
+from dicore_registry.explain import nearest
 from dicore_registry.metadata import FIRST_PARTY, Dist, Line
-from dicore_registry.nearest import nearest
 from dicore_registry.plugin_filter import Switches
 from dicore_registry.requirements import dist_name, fits
 
@@ -209,3 +208,54 @@ def _rivals(
 def _conflict(entry: Entry, rivals: list[Entry]) -> tuple[Status, str]:
     others = sorted(rival.dist for rival in rivals if rival.dist != entry.dist)
     return "conflict", f"also provided by {', '.join(others)}; write '{entry.qualified}'"
+
+
+def missing(dist: Dist, extras: Collection[str], dists: Mapping[str, Dist]) -> list[str]:
+    """Names what the extras of a distribution need and is not installed, with any version met.
+
+    Args:
+        dist: The distribution that declares the extras.
+        extras: Their names, normalised.
+        dists: The installed distributions by normalised name.
+    """
+    lacks: dict[str, None] = {}
+    todo = [(dist, extra) for extra in extras]
+    done: set[tuple[str, str]] = set()
+    while todo:
+        owner, extra = todo.pop(0)
+        if (owner.name, extra) in done:
+            continue
+        done.add((owner.name, extra))
+        for wanted in owner.requirements:
+            if not wanted.only_for(extra):
+                continue
+            have = dists.get(wanted.name)
+            if have is None:
+                lacks[wanted.name + wanted.specifier] = None
+            elif not fits(have.version, wanted.specifier):
+                lacks[f"{wanted.name}{wanted.specifier} (installed: {have.version})"] = None
+            else:
+                todo += [(have, inner) for inner in wanted.extras]
+    return list(lacks)
+
+
+def lacking(entry: Entry, dists: Mapping[str, Dist]) -> str:
+    """Says what an entry's extras need and how to install it; "" if nothing is missing."""
+    lacks = missing(dists[entry.dist], entry.extras, dists) if entry.extras else []
+    install = f"pip install '{entry.dist}[{','.join(entry.extras)}]'"
+    return f"needs {', '.join(lacks)}: {install}" if lacks else ""
+
+
+def keepers(matches: list[Entry]) -> list[Entry]:
+    """Returns who may answer to a bare name: local, else dicore's own, else all not shadowed."""
+    for owners in ({LOCAL}, FIRST_PARTY):
+        kept = [e for e in matches if e.dist in owners and e.status not in ("broken", "disabled")]
+        if kept:
+            return kept
+    return [entry for entry in matches if entry.status != "shadowed"] or matches
+
+
+def newest(entries: list[Entry], key: str) -> Entry:
+    """Returns the entry that a name means: itself, else the highest of its numbered versions."""
+    exact = [entry for entry in entries if entry.name == key]
+    return exact[0] if exact else max(entries, key=lambda entry: family(entry.name)[1] or 0)

@@ -14,7 +14,6 @@ from dicore_registry.errors import (
     UnknownComponentError,
 )
 from dicore_registry.known import known
-from dicore_registry.nearest import nearest
 from dicore_registry.requirements import dist_name
 
 _SHOWN = 20
@@ -188,3 +187,12 @@ def brief(error: BaseException) -> str:
     except Exception:  # its own `__str__` is as broken as what it tells of
         lines = [""]
     return f"{type(error).__name__}: {lines[0]}".rstrip(": ")
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """Returns the known name that is closest to a misspelt one; "" if none is close."""
+    from difflib import get_close_matches
+
+    spellings = {word.lower(): word for word in sorted(known)}
+    close = get_close_matches(name.lower(), spellings, n=1)
+    return spellings[close[0]] if close else ""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from dicore_registry import explain
 from dicore_registry.entry import Resolved
 from dicore_registry.errors import UnknownComponentError
-from dicore_registry.nearest import nearest
+from dicore_registry.explain import nearest
 
 if TYPE_CHECKING:
     from importlib.machinery import ModuleSpec

@@ -3,11 +3,22 @@
 from __future__ import annotations
 
 import sys
-from typing import Any, NamedTuple
+import warnings
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from dicore_registry import explain
 from dicore_registry.entry import LOCAL, Entry, canonical, is_name
-from dicore_registry.errors import PluginConflictError, RegistryError
+from dicore_registry.errors import (
+    DicoreError,
+    PluginConflictError,
+    PluginWarning,
+    RegistryError,
+)
+from dicore_registry.importing import import_file
 from dicore_registry.source import Place
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 class Local(NamedTuple):
@@ -71,3 +82,31 @@ def caller(depth: int) -> str:
     """Returns `file:line` of the code that called, `depth` frames up."""
     frame = sys._getframe(depth + 1)  # noqa: SLF001 - `inspect` is slow to import
     return f"{frame.f_code.co_filename}:{frame.f_lineno}"
+
+
+def load_file(path: Path) -> Entry | None:
+    """Imports a file; returns None, or what is wrong with it, which is also a warning.
+
+    A file that fails stops nobody: whatever does not come from it can be used.
+    """
+    if not path.is_file():
+        reason = "there is no such file"
+    else:
+        try:
+            import_file(path)
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
+            reason = _reason(error)
+        else:
+            return None
+    warnings.warn(f"plugin {path}: {reason}", PluginWarning, stacklevel=2)
+    return Entry(
+        "plugin", path.name, LOCAL, "", str(path), status="broken", reason=reason, file=str(path)
+    )
+
+
+def _reason(error: BaseException) -> str:
+    if isinstance(error, DicoreError):
+        return error.message
+    return f"failed to import: {explain.brief(error)}"

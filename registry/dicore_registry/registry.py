@@ -4,35 +4,35 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from dicore_registry import explain
-from dicore_registry.deprecation import Removed, Renamed
-from dicore_registry.entry import LOCAL, Entry, Resolved, canonical, family
-from dicore_registry.entry_status import RESERVED, judge
+from dicore_registry.entry import (
+    LOCAL,
+    Entry,
+    Kind,
+    Kinds,
+    Removed,
+    Renamed,
+    Resolved,
+    canonical,
+    depth,
+    family,
+)
+from dicore_registry.entry_status import RESERVED, judge, keepers, lacking, newest
 from dicore_registry.errors import (
-    DicoreError,
     PluginLoadError,
     RegistryError,
     RetiredWarning,
     UnknownComponentError,
 )
-from dicore_registry.extras import lacking
-from dicore_registry.importing import (
-    import_target,
-    is_import_path,
-    resolve_path,
-    source_digest,
-)
-from dicore_registry.kind import Kind
-from dicore_registry.kinds import Kinds
-from dicore_registry.local import Local, caller, declare, same, taken
+from dicore_registry.importing import import_target, is_import_path, resolve_path, source_digest
+from dicore_registry.local import Local, caller, declare, load_file, same, taken
 from dicore_registry.metadata import Dist, installed
-from dicore_registry.plugin_filter import Switches
-from dicore_registry.precedence import keepers, newest
-from dicore_registry.project import Project
+from dicore_registry.plugin_filter import Project, Switches
 from dicore_registry.requirements import dist_name
 from dicore_registry.source import Place, Sources
 
@@ -111,7 +111,7 @@ class Registry:
 
     def kinds(self) -> Mapping[str, Kind]:
         """Returns the kinds by name; a `Kind` object is imported when it is looked at."""
-        return Kinds(self)
+        return Kinds(self.entries("kind"), self.load)
 
     def entries(self, kind: str | None = None) -> list[Entry]:
         """Returns what is declared, sorted by kind, name and distribution.
@@ -354,11 +354,8 @@ class Registry:
             self._failed = []  # before the import: its decorators ask who has a name
             if not self.switches.files:
                 return
-            from dicore_registry.current import using
-            from dicore_registry.files import load
-
             with using(self):
-                failed = [load(path) for path in self.switches.files]
+                failed = [load_file(path) for path in self.switches.files]
             self._failed = [entry for entry in failed if entry is not None]
 
     def _known_kind(self, kind: str, where: str) -> str:
@@ -370,15 +367,8 @@ class Registry:
     def _order(self, name: str) -> list[str]:
         """Orders the kinds that have a name: those nearest to the root of a config first."""
         kinds = self.kinds()
-
-        def depth(kind: str) -> tuple[bool, int, str]:
-            try:
-                section = kinds[kind].section
-            except DicoreError:
-                section = ""
-            return not section, section.count("."), kind
-
-        return sorted({e.kind for e in self.entries() if e.name == name} & set(kinds), key=depth)
+        having = {e.kind for e in self.entries() if e.name == name} & set(kinds)
+        return sorted(having, key=lambda kind: depth(kinds, kind))
 
     def _overridden(self, entry: Entry) -> Entry:
         local = self._local.get((entry.kind, entry.name))
@@ -433,3 +423,28 @@ class Registry:
         place = self.place(entry)
         where = f"{place.file}:{place.line}" if place is not None else entry.target
         return f"{where} ({entry.provider})"
+
+
+_registries: list[Registry] = []
+
+
+def default() -> Registry:
+    """Returns the registry of everything installed; one per process."""
+    if not _registries:
+        _registries.append(Registry())
+    return _registries[-1]
+
+
+@contextmanager
+def using(registry: Registry) -> Iterator[Registry]:
+    """Makes `default()` return another registry for the time of a block, in all threads."""
+    _registries.append(registry)
+    try:
+        yield registry
+    finally:
+        _registries.remove(registry)
+
+
+def register(kind: str, name: str, *, override: bool = False) -> Callable[[T], T]:
+    """Registers the decorated object with `default()`; see `Registry.register`."""
+    return default().registering(kind, name, caller(1), override=override)

@@ -84,7 +84,8 @@ def _link(folder: Path) -> None:
         path = getattr(dist, "_path", None)
         if path is not None and ("[dicore" in text or dist.metadata["name"].startswith("dicore")):
             ours.add(path.name)
-    for site in {sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}:
+    added = [path for path in sys.path if path.endswith("site-packages")]  # also by .pth files
+    for site in {sysconfig.get_path("purelib"), sysconfig.get_path("platlib"), *added}:
         for each in Path(site).iterdir():
             hook = each.suffix == ".pth" or each.name.startswith("__editable__")
             if each.name not in ours and not hook and not (folder / each.name).exists():

@@ -12,7 +12,7 @@ import pytest
 
 from dicore_registry import LOCAL, Registry
 from dicore_registry.errors import PluginConflictError, PluginWarning, RegistryError
-from dicore_registry.project import Project
+from dicore_registry.plugin_filter import Project
 from tests.registry.world import World
 
 MINE = """

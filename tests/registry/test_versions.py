@@ -9,8 +9,7 @@ from packaging.markers import Marker
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version as PackagingVersion
 
-from dicore_registry.requirements import Requirement, dist_name, fits
-from dicore_registry.versions import Version, satisfies
+from dicore_registry.requirements import Requirement, Version, dist_name, fits, satisfies
 
 numbers = st.integers(0, 3).map(str)
 releases = st.lists(numbers, min_size=1, max_size=3).map(".".join)
