@@ -18,8 +18,7 @@ from dicore.errors import ReplayUnderflowError, SchemaError, UsageError
 from dicore.run.checkpoint_store import read_state, write_state
 from dicore.run.random import stream
 from dicore_plugins.buffers.naive.config import NaiveConfig
-from dicore_plugins.buffers.ring import IntArray, Ring
-from dicore_plugins.buffers.usage import Usage
+from dicore_plugins.buffers.ring import IntArray, Ring, Usage
 
 _LOG = logging.getLogger("dicore.buffer")
 _BLOCK = 4 << 20
