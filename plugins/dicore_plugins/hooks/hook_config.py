@@ -27,6 +27,32 @@ _FULL_KEYS = {"type", "name", "priority", "position", "ext_args"}
 _NONE: Mapping[str, Any] = {}
 
 
+class Interval:
+    """Says once per `length` updates that it is due.
+
+    Args:
+        length: Updates in one interval.
+    """
+
+    def __init__(self, length: int) -> None:
+        self.length = length
+        self._seen = 0
+
+    def pass_over(self, count: int) -> None:
+        """Takes everything up to `count` as done: a resumed count goes on in its interval."""
+        self._seen = count // self.length
+
+    def due(self, train_iter: int) -> bool:
+        """Says whether a multiple of `length` was reached since the last yes."""
+        passed = train_iter // self.length
+        if train_iter < self._seen * self.length:
+            self._seen = passed
+        if passed <= self._seen:
+            return False
+        self._seen = passed
+        return True
+
+
 def build_hooks(hook: Mapping[str, Any] | Iterable[Any]) -> list[ILearnerHook]:
     """Makes the hooks of a config, in either form or mixed.
 

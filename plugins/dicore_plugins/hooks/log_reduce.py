@@ -13,7 +13,7 @@ from torch import distributed
 
 from dicore.errors import HookError
 from dicore.interfaces.hook import LearnerHook
-from dicore_plugins.hooks.interval import Interval
+from dicore_plugins.hooks.hook_config import Interval
 
 __all__ = ["LogReduceHook"]
 

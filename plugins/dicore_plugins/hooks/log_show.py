@@ -13,7 +13,7 @@ from dicore.data import Batch, tree_map
 from dicore.errors import DicoreError, NonFiniteError
 from dicore.interfaces.hook import LearnerHook
 from dicore.run.checkpoint_store import write_state
-from dicore_plugins.hooks.interval import Interval
+from dicore_plugins.hooks.hook_config import Interval
 from dicore_plugins.policies.mode_attributes import fact
 
 TOLERATED = 2

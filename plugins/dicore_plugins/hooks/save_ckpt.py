@@ -8,7 +8,7 @@ from typing import Any, Literal, Self
 
 from dicore.errors import HookError
 from dicore.interfaces.hook import LearnerHook
-from dicore_plugins.hooks.interval import Interval
+from dicore_plugins.hooks.hook_config import Interval
 
 Unit = Literal["iter", "env_step", "second"]
 

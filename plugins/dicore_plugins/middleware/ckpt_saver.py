@@ -8,7 +8,7 @@ from typing import Any
 
 from dicore.run.checkpoint_store import CheckpointStore
 from dicore.task import OnlineRLContext, Task, middleware, task
-from dicore_plugins.hooks.interval import Interval
+from dicore_plugins.hooks.hook_config import Interval
 from dicore_plugins.middleware.evaluate import BEST_EVALUATION
 
 
