@@ -14,10 +14,9 @@ if TYPE_CHECKING:
         register_learner_hook,
         show_hooks,
     )
-    from dicore_plugins.hooks.load_ckpt import LoadCkptHook
+    from dicore_plugins.hooks.checkpoint import LoadCkptHook, SaveCkptHook
     from dicore_plugins.hooks.log_reduce import LogReduceHook
     from dicore_plugins.hooks.log_show import LogShowHook
-    from dicore_plugins.hooks.save_ckpt import SaveCkptHook
 
 __all__ = [
     "LoadCkptHook",
@@ -34,10 +33,10 @@ __all__ = [
 __getattr__ = lazy(
     __name__,
     {
-        "LoadCkptHook": ".load_ckpt",
+        "LoadCkptHook": ".checkpoint",
         "LogReduceHook": ".log_reduce",
         "LogShowHook": ".log_show",
-        "SaveCkptHook": ".save_ckpt",
+        "SaveCkptHook": ".checkpoint",
         "add_learner_hook": ".hook_config",
         "build_learner_hook_by_cfg": ".hook_config",
         "merge_hooks": ".hook_config",
