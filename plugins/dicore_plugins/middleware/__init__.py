@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from dicore_plugins.middleware.exploration import eps_greedy_handler
     from dicore_plugins.middleware.learn import OffPolicyLearner, trainer
     from dicore_plugins.middleware.termination import termination_checker
-    from dicore_plugins.middleware.timer import StepTimer
+    from dicore_plugins.middleware.profiler import StepTimer
     from dicore_plugins.middleware.transitions import TransitionList
 
 __all__ = [
@@ -39,7 +39,7 @@ __getattr__ = lazy(
         "CkptSaver": ".ckpt_saver",
         "OffPolicyLearner": ".learn",
         "StepCollector": ".collect",
-        "StepTimer": ".timer",
+        "StepTimer": ".profiler",
         "TransitionList": ".transitions",
         "data_pusher": ".data",
         "eps_greedy_handler": ".exploration",

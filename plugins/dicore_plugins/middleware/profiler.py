@@ -1,23 +1,34 @@
-"""Where a training's time goes: per middleware, and inside of the parts of the run."""
+"""Where a training's time goes: per middleware, and inside the parts of the run.
+
+Times are those of the calling thread: work that a GPU goes on with beside it is counted where the
+thread waits for it. Nothing is measured, and nothing costs anything, until somebody asks.
+"""
 
 from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import wraps
+from threading import get_ident
 from time import perf_counter
-from typing import Any, Final
+from types import GeneratorType
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, runtime_checkable
 
+from dicore.errors import TaskError
 from dicore.interfaces.buffer import IBuffer
 from dicore.interfaces.env_manager import IEnvManager
 from dicore.interfaces.evaluator import ISerialEvaluator
 from dicore.run.atomic import write_file
-from dicore.run.run import Run
 from dicore.task import task
-from dicore_plugins.middleware.timer import StepTimer, SupportsProfile
+from dicore.task.part import name_of
 
-__all__ = ["profiled"]
+if TYPE_CHECKING:
+    from dicore.run.run import Run
+
+__all__ = ["StepTimer", "SupportsProfile", "TimeRow", "profiled"]
 
 _log = logging.getLogger(__name__)
 
@@ -30,6 +41,238 @@ _BY_ROLE: Final[tuple[tuple[type, dict[str, str]], ...]] = (
     (ISerialEvaluator, {"eval": "evaluate"}),
 )  # fmt: skip
 """What of a part is timed by its role alone, and what the table calls it."""
+
+_HEADER = ("what", "calls", "total s", "mean ms", "share")
+
+
+class TimeRow(NamedTuple):
+    """What was measured of one thing.
+
+    Args:
+        path: Its name, after those of the things it ran in.
+        calls: How often it ran.
+        seconds: How long, in all, with everything that ran in it.
+    """
+
+    path: tuple[str, ...]
+    calls: int
+    seconds: float
+
+
+@runtime_checkable
+class SupportsProfile(Protocol):
+    """A part of a run that tells a timer what it consists of."""
+
+    def profile(self, timer: StepTimer, /) -> None:
+        """Puts the timer around its inner parts, by `timer.patch`; `timer.end` takes it away."""
+
+
+@dataclass(slots=True)
+class _Span:
+    name: str = ""
+    calls: int = 0
+    seconds: float = 0.0
+    inside: dict[str, _Span] = field(default_factory=dict)
+
+    def rows(self, path: tuple[str, ...], rest: dict[str, str]) -> Iterator[TimeRow]:
+        yield TimeRow(path, self.calls, self.seconds)
+        for name, span in self.inside.items():
+            yield from span.rows((*path, name), rest)
+        if self.inside and path[-1] in rest:
+            left = self.seconds - sum(span.seconds for span in self.inside.values())
+            yield TimeRow((*path, rest[path[-1]]), self.calls, left)
+
+
+class StepTimer:
+    """Times every middleware of a task: `task.use_wrapper(timer)`; then `print(timer.table())`.
+
+    Args:
+        print_per_step: Print the table after each so many steps; None leaves that to the caller.
+
+    Raises:
+        TaskError: `print_per_step` is not positive.
+    """
+
+    def __init__(self, print_per_step: int | None = None) -> None:
+        if print_per_step is not None and print_per_step < 1:
+            raise TaskError(f"print_per_step must be >= 1, got {print_per_step}")
+        self._every = print_per_step
+        self._root = self._here = _Span()
+        self._names: list[str] = []
+        self._rest: dict[str, str] = {}
+        self._undo: list[Callable[[], None]] = []
+        self._thread = get_ident()
+
+    def __call__(self, fn: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        """Returns a middleware that does what `fn` does, both halves of it timed."""
+        name = base = name_of(fn)
+        number = 1
+        while name in self._names:
+            number += 1
+            name = f"{base} #{number}"
+        self._names.append(name)
+        forward = self.around(name, fn)
+        first = len(self._names) == 1
+
+        @wraps(fn, assigned=("__doc__", "__module__"), updated=())
+        def timed(ctx: Any) -> Any:
+            if first and self._every and self._steps and self._steps % self._every == 0:
+                self.show()
+            return forward(ctx)
+
+        timed.__name__ = timed.__qualname__ = base
+        return timed
+
+    def around(self, name: str, fn: Callable[..., Any]) -> Callable[..., Any]:
+        """Returns a function that does what `fn` does, timed under a name.
+
+        A generator that it returns is timed as well, whenever it runs. What runs within it and is
+        timed stands below it in the table.
+        """
+
+        def timed(*args: Any, **kwargs: Any) -> Any:
+            if get_ident() != self._thread or self._here.name == name:
+                return fn(*args, **kwargs)
+            outer, start = self._enter(name), perf_counter()
+            try:
+                result = fn(*args, **kwargs)
+            finally:
+                self._leave(outer, start, 1)
+            return self._resumed(name, result) if result.__class__ is GeneratorType else result
+
+        return timed
+
+    def patch(self, owner: Any, attribute: str, name: str, rest: str = "") -> None:
+        """Puts the timer around a function of an object or class, until `end`.
+
+        Args:
+            owner: Whose function it is.
+            attribute: What `owner` calls it.
+            name: What the table calls it.
+            rest: What the table calls the time in it that nothing inside of it accounts for.
+        """
+        self.replace(owner, attribute, self.around(name, getattr(owner, attribute)))
+        if rest:
+            self.name_rest(name, rest)
+
+    def name_rest(self, name: str, rest: str) -> None:
+        """Says what the table calls the time in `name` that nothing inside of it accounts for."""
+        self._rest[name] = rest
+
+    def replace(self, owner: Any, attribute: str, value: Any) -> None:
+        """Sets an attribute of an object or class to something timed, until `end`."""
+        own = attribute in getattr(owner, "__dict__", {})
+        before = getattr(owner, attribute)
+
+        def undo() -> None:
+            if vars(owner).get(attribute) is not value:
+                return  # somebody has set it anew since
+            if own:
+                setattr(owner, attribute, before)
+            else:
+                delattr(owner, attribute)
+
+        self.at_end(undo)
+        setattr(owner, attribute, value)
+
+    def at_end(self, callback: Callable[[], None]) -> None:
+        """Has `end` call something; what came last is undone first."""
+        self._undo.append(callback)
+
+    @contextmanager
+    def span(self, name: str) -> Iterator[None]:
+        """Times a block."""
+        if get_ident() != self._thread:
+            yield
+            return
+        outer, start = self._enter(name), perf_counter()
+        try:
+            yield
+        finally:
+            self._leave(outer, start, 1)
+
+    def account_for(self, whole: float, name: str) -> None:
+        """Names the time that was not measured: of `whole` seconds, what is outside of all spans.
+
+        Shares are parts of `whole` from then on.
+        """
+        inside = sum(span.seconds for span in self._root.inside.values())
+        self._root.inside[name] = _Span(name, 1, max(whole - inside, 0.0))
+
+    def end(self) -> None:
+        """Takes the timer away from what was patched; what was measured stays."""
+        while self._undo:
+            self._undo.pop()()
+
+    def rows(self) -> list[TimeRow]:
+        """Returns what was measured, in the order of first use, inner things below outer ones."""
+        return [
+            row
+            for name, span in self._root.inside.items()
+            for row in span.rows((name,), self._rest)
+        ]
+
+    def cells(self) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+        """Returns the header and the lines of the table as texts; shares are of the outer sum."""
+        found = self.rows()
+        whole = sum(row.seconds for row in found if len(row.path) == 1)
+        lines: list[tuple[str, ...]] = [
+            (
+                "  " * (len(row.path) - 1) + row.path[-1],
+                str(row.calls),
+                f"{row.seconds:.3f}",
+                f"{1e3 * row.seconds / max(row.calls, 1):.3f}",
+                f"{100 * row.seconds / whole if whole else 0.0:.1f} %",
+            )
+            for row in found
+        ]
+        return _HEADER, lines
+
+    def table(self) -> str:
+        """Returns the table as text."""
+        from dicore.cli.table import plain_table
+
+        return plain_table(*self.cells(), numbers=range(1, len(_HEADER)))
+
+    def show(self) -> None:
+        """Prints the table."""
+        from dicore.cli.table import write_table
+
+        write_table(*self.cells(), numbers=range(1, len(_HEADER)))
+
+    @property
+    def _steps(self) -> int:
+        first = self._root.inside.get(self._names[0])
+        return first.calls if first else 0
+
+    def _enter(self, name: str) -> _Span:
+        outer = self._here
+        span = outer.inside.get(name)
+        if span is None:
+            span = outer.inside[name] = _Span(name)
+        self._here = span
+        return outer
+
+    def _leave(self, outer: _Span, start: float, calls: int) -> None:
+        span = self._here
+        span.seconds += perf_counter() - start
+        span.calls += calls
+        self._here = outer
+
+    def _resumed(self, name: str, inner: Generator[Any, Any, Any]) -> Generator[Any, Any, Any]:
+        """Runs a generator with the timer on whenever it is not waiting."""
+        try:
+            while True:
+                outer, start = self._enter(name), perf_counter()
+                try:
+                    item = next(inner)
+                except StopIteration as end:
+                    return end.value
+                finally:
+                    self._leave(outer, start, 0)
+                yield item
+        finally:
+            inner.close()
 
 
 @contextmanager

@@ -12,7 +12,7 @@ import pytest
 
 from dicore.errors import TaskError
 from dicore.task import Context, Task, middleware
-from dicore_plugins.middleware.timer import StepTimer, SupportsProfile
+from dicore_plugins.middleware.profiler import StepTimer, SupportsProfile
 
 
 def slow(ctx: Context) -> None:

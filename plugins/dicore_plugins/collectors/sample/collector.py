@@ -26,7 +26,7 @@ from dicore_plugins.collectors.sample.config import SampleCollectorConfig
 from dicore_plugins.collectors.statistics import EpisodeStatistics
 from dicore_plugins.env_managers.resets import reset_ended
 from dicore_plugins.functional.samples import flatten_time
-from dicore_plugins.middleware.timer import StepTimer
+from dicore_plugins.middleware.profiler import StepTimer
 from dicore_plugins.policies.mode_attributes import fact
 
 _LOG = logging.getLogger("dicore.collector")

@@ -10,7 +10,7 @@ import logging
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dicore.config.coerce import as_config
 from dicore.data import Batch
@@ -20,9 +20,11 @@ from dicore.interfaces.policy import CollectMode, EvalMode, check_mode
 from dicore.run.checkpoint_store import CheckpointStore
 from dicore_plugins.hooks.hook_config import build_hooks
 from dicore_plugins.learners.base.config import BaseLearnerConfig
-from dicore_plugins.learners.base.dataloader import Dataloader
 from dicore_plugins.learners.base.log_buffer import LogBuffer
-from dicore_plugins.middleware.timer import StepTimer
+
+if TYPE_CHECKING:
+    from dicore_plugins.learners.base.dataloader import Dataloader
+    from dicore_plugins.middleware.profiler import StepTimer
 
 
 class BaseLearner:
@@ -196,6 +198,8 @@ class BaseLearner:
         """
         if self.get_data is None:
             raise UsageError("the learner has no source of data", hint="set learner.get_data first")
+        from dicore_plugins.learners.base.dataloader import Dataloader
+
         batch_size = self._policy.get_attribute("batch_size")
         self._dataloader = Dataloader(
             lambda: self.get_data(batch_size) if self.get_data else None,

@@ -16,7 +16,7 @@ from torch.optim.optimizer import (
 )
 
 from dicore.interfaces.hook import ILearnerHook
-from dicore_plugins.middleware.timer import StepTimer
+from dicore_plugins.middleware.profiler import StepTimer
 from dicore_plugins.optimizers.flat_adam import FlatAdam
 
 __all__ = ["TimedHook", "time_hooks", "time_updates"]
