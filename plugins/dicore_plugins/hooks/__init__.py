@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from dicore_plugins.lazy import lazy
 
 if TYPE_CHECKING:
+    from dicore_plugins.hooks.checkpoint import LoadCkptHook, SaveCkptHook
     from dicore_plugins.hooks.hook_config import (
         add_learner_hook,
         build_learner_hook_by_cfg,
@@ -14,7 +15,6 @@ if TYPE_CHECKING:
         register_learner_hook,
         show_hooks,
     )
-    from dicore_plugins.hooks.checkpoint import LoadCkptHook, SaveCkptHook
     from dicore_plugins.hooks.log_reduce import LogReduceHook
     from dicore_plugins.hooks.log_show import LogShowHook
 

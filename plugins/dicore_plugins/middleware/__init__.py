@@ -7,15 +7,21 @@ from typing import TYPE_CHECKING
 from dicore_plugins.lazy import lazy
 
 if TYPE_CHECKING:
-    from dicore_plugins.middleware.ckpt_saver import CkptSaver
-    from dicore_plugins.middleware.collect import StepCollector, inferencer, rolloutor
+    from dicore_plugins.middleware.callbacks import (
+        CkptSaver,
+        interaction_evaluator,
+        termination_checker,
+    )
+    from dicore_plugins.middleware.collect import (
+        StepCollector,
+        TransitionList,
+        eps_greedy_handler,
+        inferencer,
+        rolloutor,
+    )
     from dicore_plugins.middleware.data import data_pusher, offpolicy_data_fetcher
-    from dicore_plugins.middleware.evaluate import interaction_evaluator
-    from dicore_plugins.middleware.exploration import eps_greedy_handler
     from dicore_plugins.middleware.learn import OffPolicyLearner, trainer
-    from dicore_plugins.middleware.termination import termination_checker
     from dicore_plugins.middleware.profiler import StepTimer
-    from dicore_plugins.middleware.transitions import TransitionList
 
 __all__ = [
     "CkptSaver",
@@ -36,18 +42,18 @@ __all__ = [
 __getattr__ = lazy(
     __name__,
     {
-        "CkptSaver": ".ckpt_saver",
+        "CkptSaver": ".callbacks",
         "OffPolicyLearner": ".learn",
         "StepCollector": ".collect",
         "StepTimer": ".profiler",
-        "TransitionList": ".transitions",
+        "TransitionList": ".collect",
         "data_pusher": ".data",
-        "eps_greedy_handler": ".exploration",
+        "eps_greedy_handler": ".collect",
         "inferencer": ".collect",
-        "interaction_evaluator": ".evaluate",
+        "interaction_evaluator": ".callbacks",
         "offpolicy_data_fetcher": ".data",
         "rolloutor": ".collect",
-        "termination_checker": ".termination",
+        "termination_checker": ".callbacks",
         "trainer": ".learn",
     },
 )

@@ -1,16 +1,16 @@
-"""Collecting as a step of training: whole samples at once, or inference and rollout apart."""
+"""Collecting as a step of training: whole samples, or inference and rollout apart; exploration."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
 from typing import Any
 
 import numpy as np
 
-from dicore.data import EnvBatch, tree_row
+from dicore.data import EnvBatch, Row, tree_row
 from dicore.errors import UsageError
 from dicore.task import OnlineRLContext, middleware
-from dicore_plugins.middleware.transitions import TransitionList
+from dicore_plugins.functional.exploration import get_epsilon_greedy_fn
 
 
 @middleware(
@@ -168,3 +168,69 @@ def rolloutor(
 
 def _plain_done(row: Mapping[str, Any]) -> dict[str, Any]:
     return {key: np.float32(value) if key == "done" else value for key, value in row.items()}
+
+
+def eps_greedy_handler(cfg: Any) -> Callable[[OnlineRLContext], Generator[None, None, None]]:
+    """Sets epsilon by the env steps collected so far.
+
+    Args:
+        cfg: The whole compiled config; `policy.other.eps` is used.
+
+    Returns:
+        A middleware: env_step -> collect_kwargs['eps'], taken away again after the step.
+    """
+    eps = cfg.policy.other.eps
+    schedule = get_epsilon_greedy_fn(eps.start, eps.end, eps.decay, eps.type)
+
+    @middleware(reads=["env_step"], writes=["collect_kwargs"])
+    def set_eps(ctx: OnlineRLContext) -> Generator[None, None, None]:
+        ctx.collect_kwargs["eps"] = schedule(ctx.env_step)
+        yield
+        ctx.collect_kwargs.pop("eps", None)
+
+    return set_eps
+
+
+class TransitionList:
+    """Keeps the transitions of each environment in order.
+
+    Args:
+        env_num: How many environments there are.
+    """
+
+    def __init__(self, env_num: int) -> None:
+        self._rows: list[list[Row]] = [[] for _ in range(env_num)]
+        self._ends: list[list[int]] = [[] for _ in range(env_num)]
+
+    def append(self, env_id: int, transition: Row, *, end: bool) -> None:
+        """Adds a transition; `end` says that it is its episode's last."""
+        self._rows[env_id].append(transition)
+        if end:
+            self._ends[env_id].append(len(self._rows[env_id]) - 1)
+
+    def drop_episode(self, env_id: int) -> int:
+        """Forgets the running episode of an environment; returns how many steps that were."""
+        ends = self._ends[env_id]
+        start = ends[-1] + 1 if ends else 0
+        dropped = len(self._rows[env_id]) - start
+        del self._rows[env_id][start:]
+        return dropped
+
+    def to_trajectories(self) -> tuple[list[Row], list[int]]:
+        """Returns all transitions, environment after environment, and the rows that end a piece."""
+        rows: list[Row] = []
+        ends: list[int] = []
+        for env_rows, env_ends in zip(self._rows, self._ends, strict=True):
+            pieces = {*env_ends, len(env_rows) - 1} if env_rows else set()
+            ends += [len(rows) + index for index in sorted(pieces)]
+            rows += env_rows
+        return rows, ends
+
+    def clear(self) -> None:
+        """Forgets everything."""
+        for env_rows, env_ends in zip(self._rows, self._ends, strict=True):
+            env_rows.clear()
+            env_ends.clear()
+
+    def __len__(self) -> int:
+        return sum(len(rows) for rows in self._rows)

@@ -27,8 +27,7 @@ from dicore_plugins.hooks import (
     register_learner_hook,
     show_hooks,
 )
-from dicore_plugins.hooks.hook_config import build_hooks, hook_problems
-from dicore_plugins.hooks.hook_config import Interval
+from dicore_plugins.hooks.hook_config import Interval, build_hooks, hook_problems
 from dicore_plugins.learners import BaseLearner
 from dicore_plugins.learners.base.config import BaseLearnerConfig
 from tests.conformance.test_all import SMALL

@@ -20,7 +20,7 @@ from dicore_plugins.middleware import (
     interaction_evaluator,
     rolloutor,
 )
-from dicore_plugins.middleware.transitions import TransitionList
+from dicore_plugins.middleware.collect import TransitionList
 from dicore_plugins.models.dqn.model import DQN
 from dicore_plugins.policies import DQNPolicy
 from tests.plugins.collectors.toy_envs import Journal, Step

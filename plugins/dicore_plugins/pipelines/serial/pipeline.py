@@ -11,13 +11,14 @@ from dicore.config import NamedConfig
 from dicore.config.problems import Problems, is_place
 from dicore.errors import TaskError
 from dicore.task import OnlineRLContext, TaskState, task
-from dicore_plugins.middleware.ckpt_saver import CkptSaver
-from dicore_plugins.middleware.collect import StepCollector
+from dicore_plugins.middleware.callbacks import (
+    CkptSaver,
+    interaction_evaluator,
+    termination_checker,
+)
+from dicore_plugins.middleware.collect import StepCollector, eps_greedy_handler
 from dicore_plugins.middleware.data import data_pusher
-from dicore_plugins.middleware.evaluate import interaction_evaluator
-from dicore_plugins.middleware.exploration import eps_greedy_handler
 from dicore_plugins.middleware.learn import OffPolicyLearner
-from dicore_plugins.middleware.termination import termination_checker
 from dicore_plugins.pipelines.parts import Parts, build_parts
 from dicore_plugins.pipelines.serial.config import SerialConfig
 

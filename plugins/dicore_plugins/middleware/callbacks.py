@@ -1,0 +1,155 @@
+"""Evaluation, checkpoints and the end of training, as steps of training."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from dicore.errors import UsageError
+from dicore.run.checkpoint_store import CheckpointStore
+from dicore.task import OnlineRLContext, Task, middleware, task
+from dicore_plugins.hooks.hook_config import Interval
+
+BEST_EVALUATION = "best_evaluation"
+"""Event of the task: an evaluation was better than all before; listeners get the context."""
+
+
+def interaction_evaluator(
+    cfg: Any, policy: Any, env: Any, *, run: Any | None = None, evaluator: Any | None = None
+) -> Callable[[OnlineRLContext], None]:
+    """Evaluates when it is due and finishes the task when `stop_value` is reached.
+
+    Args:
+        cfg: The whole compiled config; `policy.eval.evaluator` is used.
+        policy: An eval mode.
+        env: An env manager of the evaluator's own.
+        run: Takes statistics and the best checkpoint; None: nowhere.
+        evaluator: One that is made already.
+
+    Returns:
+        A middleware: train_iter, last_eval_iter -> eval_value, eval_output, last_eval_iter,
+        last_eval_value.
+    """
+    if evaluator is None:
+        log = None if run is None else run.log
+        evaluator = cfg.policy.eval.evaluator.build(None, env_manager=env, policy=policy, log=log)
+
+    def announce(ctx: OnlineRLContext, name: str) -> None:
+        if run is not None:
+            run.save_best(evaluator.best_return)
+        task.emit(BEST_EVALUATION, ctx)
+
+    @middleware(
+        reads=["train_iter"],
+        writes=["eval_value", "eval_output", "last_eval_iter", "last_eval_value"],
+        optional=["env_step"],
+    )
+    def evaluate(ctx: OnlineRLContext) -> None:
+        if not evaluator.should_eval(ctx.train_iter):
+            return
+        result = evaluator.eval(partial(announce, ctx), ctx.train_iter, ctx.env_step)
+        if not hasattr(result, "mean_return"):
+            raise UsageError(
+                f"{type(evaluator).__name__}.eval returned a {type(result).__name__}",
+                hint="return an EvalResult (dicore.interfaces.evaluator)",
+            )
+        ctx.eval_value = ctx.last_eval_value = result.mean_return
+        ctx.eval_output = result
+        ctx.last_eval_iter = ctx.train_iter
+        if result.stop:
+            task.finish = True
+
+    return evaluate
+
+
+@middleware(reads=["train_iter"])
+class CkptSaver:
+    """Saves every `train_freq` updates, at each best evaluation, and when the task finishes.
+
+    Both forms of the documents work: `CkptSaver(cfg, policy, train_freq=100)` and
+    `CkptSaver(policy, save_dir, train_freq=100)`.
+
+    Args:
+        cfg: The whole compiled config, or the policy in the second form.
+        policy: The policy, or the folder in the second form.
+        train_freq: Updates between checkpoints; None saves none at intervals.
+        save_finish: Save `final` when the task finishes.
+        save_dir: Folder of the run; None takes `exp_name` of the config.
+        run: The run whose store is used; it saves everything registered with it, and its best
+            policy itself.
+    """
+
+    def __init__(
+        self,
+        cfg: Any,
+        policy: Any = None,
+        train_freq: int | None = None,
+        save_finish: bool = True,
+        *,
+        save_dir: str | Path | None = None,
+        run: Any | None = None,
+    ) -> None:
+        if hasattr(cfg, "learn_mode"):
+            cfg, policy, save_dir = None, cfg, policy if save_dir is None else save_dir
+        if save_dir is None:
+            save_dir = getattr(cfg, "exp_name", None) or "default_experiment"
+        self._policy = policy
+        self._run = run
+        self._store = CheckpointStore(Path(save_dir) / "ckpt") if run is None else run.store
+        self._interval = None if train_freq is None else Interval(train_freq)
+        self._save_finish = save_finish
+
+    def join_task(self, task: Task) -> None:
+        """Listens for best evaluations; the run, where there is one, saves them itself."""
+        if self._run is None:
+            task.on(BEST_EVALUATION, lambda ctx: self._save("best", ctx))
+
+    def __call__(self, ctx: OnlineRLContext) -> Generator[None, None, None]:
+        yield
+        if self._interval is not None and self._interval.due(ctx.train_iter):
+            self._save(f"iteration_{ctx.train_iter}", ctx)
+        if self._run is not None:
+            self._run.save_due(ctx.train_iter)
+        if self._save_finish and task.finish:
+            self._save("final", ctx)
+
+    def _save(self, name: str, ctx: OnlineRLContext) -> None:
+        if self._run is not None:
+            self._run.save_checkpoint(name)
+            return
+        learner = {
+            "policy": self._policy.learn_mode.state_dict(),
+            "last_iter": ctx.train_iter,
+            "last_step": ctx.env_step,
+        }
+        self._store.save(name, {"learner": learner})
+
+
+def termination_checker(
+    max_env_step: int | None = None, max_train_iter: int | None = None, *, run: Any | None = None
+) -> Callable[[OnlineRLContext], None]:
+    """Finishes the task when a budget is spent or the run was asked to stop.
+
+    Args:
+        max_env_step: Most env steps; None: no limit.
+        max_train_iter: Most updates; None: no limit.
+        run: The run whose stop flag (set by signals) counts too.
+
+    Returns:
+        A middleware: env_step, train_iter -> the task's `finish`.
+    """
+    env_steps = float("inf") if max_env_step is None else max_env_step
+    updates = float("inf") if max_train_iter is None else max_train_iter
+
+    @middleware(reads=["env_step", "train_iter"])
+    def check(ctx: OnlineRLContext) -> None:
+        if (
+            ctx.env_step >= env_steps
+            or ctx.train_iter >= updates
+            or (run is not None and run.stop_requested)
+        ):
+            task.finish = True
+
+    return check
