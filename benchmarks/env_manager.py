@@ -12,7 +12,7 @@ import numpy as np
 
 from benchmarks.measure import contest
 from dicore.data import EnvBatch
-from dicore.run.seeding import episode_seed
+from dicore.run.random import episode_seed
 from dicore_plugins.env_managers import BaseEnvManager
 
 ENVS, ACTIONS = 8, np.random.default_rng(0).integers(0, 2, (997, 8))

@@ -1,14 +1,19 @@
-"""Lines for people on stdout, which may be a terminal, a file, or a pipe that nobody reads."""
+"""Lines and tables on standard output, and how much a command prints (`-q`, `-v`).
+
+Standard output may be a terminal, a file, or a pipe whose reader has gone.
+"""
 
 from __future__ import annotations
 
-import logging
 import os
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Literal
+from typing import TYPE_CHECKING, Literal, TypeVar
+
+if TYPE_CHECKING:
+    import click
 
 __all__ = [
     "Level",
@@ -18,80 +23,143 @@ __all__ = [
     "is_terminal",
     "number",
     "own_process",
+    "plain_table",
     "say",
+    "verbosity",
+    "write_table",
 ]
 
 Level = Literal["quiet", "normal", "verbose"]
+F = TypeVar("F", bound=Callable[..., object])
+
+_STATUS_STYLES = {
+    "ok": "green",
+    "unavailable": "yellow",
+    "deprecated": "yellow",
+    "shadowed": "dim",
+    "disabled": "dim",
+    "incompatible": "red",
+    "conflict": "red",
+    "broken": "red",
+}
 
 _level: Level = "normal"
 _label = ""
 
 
 def say(text: str, *, result: bool = False) -> None:
-    """Prints a line at once; where nobody can read it any more (`| head`), it vanishes quietly.
+    """Prints a line and flushes it; a closed pipe (`| head`) is ignored.
 
     Args:
         text: The line.
-        result: It is what the command was run for, and printed also when it should be quiet.
+        result: The line is the command's result: it is also printed with `--quiet`.
     """
     if is_quiet() and not result:
         return
     try:
-        print(_label + text, flush=True)  # noqa: T201 - this is what a command says
+        print(_label + text, flush=True)  # noqa: T201 - the one place of dicore that prints
     except UnicodeEncodeError:
         encoding = sys.stdout.encoding or "ascii"
         say(text.encode(encoding, "backslashreplace").decode(encoding), result=result)
-    except OSError:  # no reader, no terminal, no room: none of it should end a training
+    except OSError:  # no reader, no terminal or a full disk: none of them should end a training
         _discard_stdout()
 
 
 def number(value: float) -> str:
-    """Writes a return with as many decimals as tell it from the next: 500.0, 12.3, 0.85."""
+    """Formats a return with one decimal, with two if it is small: 500.0, 12.3, 0.85."""
     return f"{value:.{1 if abs(value) >= 10 or value == round(value, 1) else 2}f}"
 
 
+def write_table(
+    header: Sequence[str], rows: Sequence[Sequence[str]], numbers: Collection[int] = ()
+) -> None:
+    """Prints a table: with rich on a terminal, as plain columns elsewhere.
+
+    Args:
+        header: The title of each column.
+        rows: The cells.
+        numbers: Indices of the columns to align right.
+    """
+    if sys.stdout.isatty():
+        _write_rich(header, rows, numbers)
+        return
+    sys.stdout.write(plain_table(header, rows, numbers) + "\n")
+
+
+def plain_table(
+    header: Sequence[str], rows: Sequence[Sequence[str]], numbers: Collection[int] = ()
+) -> str:
+    """Returns a table as lines of text; arguments as in `write_table`."""
+    lines = [header, *rows]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(header))]
+    return "\n".join(
+        "  ".join(
+            cell.rjust(width) if column in numbers else cell.ljust(width)
+            for column, (cell, width) in enumerate(zip(line, widths, strict=True))
+        ).rstrip()
+        for line in lines
+    )
+
+
+def _write_rich(
+    header: Sequence[str], rows: Sequence[Sequence[str]], numbers: Collection[int]
+) -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for index, title in enumerate(header):
+        justify: Literal["left", "right"] = "right" if index in numbers else "left"
+        table.add_column(title, no_wrap=index == 0, overflow="fold", justify=justify)
+    for row in rows:
+        table.add_row(*(Text(cell, style=_STATUS_STYLES.get(cell, "")) for cell in row))
+    Console().print(table)
+
+
 def is_quiet() -> bool:
-    """Says whether results and errors alone are wanted."""
+    """Returns whether only results and errors are printed."""
     return _level == "quiet"
 
 
 def is_shared() -> bool:
-    """Says whether other processes speak on the same stdout."""
+    """Returns whether other processes print to the same standard output."""
     return _label != ""
 
 
 def is_terminal() -> bool:
-    """Says whether stdout is a terminal that can redraw lines."""
+    """Returns whether stdout is a terminal on which lines can be redrawn."""
     ours = not is_quiet() and not is_shared()
     isatty = getattr(sys.stdout, "isatty", bool)  # without a console, stdout is None
     return ours and isatty() and os.environ.get("TERM", "") != "dumb"
 
 
-class _Levelled(logging.Formatter):
-    """Writes `warning: …`, as commands do."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        return f"{record.levelname.lower()}: {super().format(record)}"
-
-
 def own_process() -> None:
-    """What parts log goes to stderr in the form of a command's own warnings.
+    """Writes log records to stderr in the form of a command's warnings: `warning: …`.
 
-    For a process that is ours; where somebody set up logging, that stays.
+    For processes that dicore started; handlers that are already configured stay in use.
     """
+    import logging
+
+    class Lowercase(logging.Formatter):
+        def format(self, record: logging.LogRecord) -> str:
+            return f"{record.levelname.lower()}: {super().format(record)}"
+
     if logging.lastResort is not None:
-        logging.lastResort.setFormatter(_Levelled())
+        logging.lastResort.setFormatter(Lowercase())
 
 
 @contextmanager
 def chatter(level: Level, label: str = "") -> Iterator[None]:
-    """Lets the process say more or less within a block.
+    """Sets how much the process prints within a block.
 
     Args:
-        level: `quiet`: results and errors alone; `verbose`: also all that dicore and the packages
-            of its components log, on stderr; `normal`: as ever.
-        label: Put before each line, where other processes speak on the same stdout.
+        level: `quiet`: only results and errors; `verbose`: also every log record of dicore and of
+            the packages that provide components, on stderr; `normal`: no change.
+        label: Prefix of each line, for several processes that share one standard output.
     """
+    import logging
+
     global _label, _level
     before, (_level, _label) = (_level, _label), (level, label)
     loggers = [logging.getLogger(name) for name in (_packages() if level != "normal" else ())]
@@ -115,8 +183,34 @@ def chatter(level: Level, label: str = "") -> Iterator[None]:
                 each.setLevel(level_before)
 
 
+def verbosity(command: F) -> F:
+    """Adds `-v/--verbose` and `-q/--quiet` to a command; its function receives neither."""
+    import click
+
+    for flags, text in (
+        (("-q", "--quiet"), "Print only the result and errors."),
+        (("-v", "--verbose"), "Also print the log records of all components, on stderr."),
+    ):
+        add = click.option(
+            *flags, is_flag=True, expose_value=False, callback=_set_verbosity, help=text
+        )
+        command = add(command)
+    return command
+
+
+def _set_verbosity(ctx: click.Context, param: click.Parameter, chosen: bool) -> None:
+    if not chosen:
+        return
+    other = ctx.meta.setdefault("dicore.verbosity", param.name)
+    if other != param.name:
+        from dicore.errors import UsageError
+
+        raise UsageError("--verbose and --quiet are mutually exclusive")
+    ctx.with_resource(chatter("quiet" if param.name == "quiet" else "verbose"))
+
+
 def _packages() -> set[str]:
-    """Returns the names of all packages that components come from, dicore itself among them."""
+    """Returns the root packages of all components, and dicore."""
     from dicore_registry import default
 
     packages = {entry.module.partition(".")[0] for entry in default().entries()}
@@ -124,7 +218,7 @@ def _packages() -> set[str]:
 
 
 def _discard_stdout() -> None:
-    """Points stdout nowhere, so that the interpreter's last flush cannot fail either."""
+    """Redirects stdout to the null device, so that the flush at exit cannot fail either."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     try:
         os.dup2(nowhere, sys.stdout.fileno())

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import click
 
 import dicore_registry
-from dicore.cli.table import write_table
+from dicore.console import write_table
 from dicore.errors import UsageError
 from dicore_registry import LOCAL, STATUSES, Entry, Registry, explain, nearest
 

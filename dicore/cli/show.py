@@ -186,7 +186,7 @@ def _write_text(facts: _Facts) -> None:
 
 
 def _write_options(options: Sequence[Option], prefix: str) -> None:
-    from dicore.cli.table import write_table
+    from dicore.console import write_table
 
     sys.stdout.write("\n")
     write_table(

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from dicore.cli.verbosity import verbosity
+from dicore.console import verbosity
 from dicore.errors import UsageError
 
 __all__ = ["command"]

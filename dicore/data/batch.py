@@ -10,8 +10,7 @@ from typing import Any, Self, overload
 
 import numpy as np
 
-from dicore.data.tensor import to_tensor
-from dicore.data.tree import Tree, tree_len, tree_map, tree_row, tree_stack
+from dicore.data.tree import Tree, to_tensor, tree_len, tree_map, tree_row, tree_stack
 from dicore.errors import SchemaError
 
 Row = dict[str, Any]
@@ -154,7 +153,7 @@ class Batch:
 def _join(leaves: Sequence[Any]) -> Any:
     if isinstance(leaves[0], np.ndarray):
         return np.concatenate(leaves)
-    from dicore.data.tensor import loaded_torch
+    from dicore.data.tree import loaded_torch
 
     torch = loaded_torch()
     assert torch is not None, "a column that is no array is a tensor"

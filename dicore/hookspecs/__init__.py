@@ -20,23 +20,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from dicore.hookspecs.diagnostic import Finding
+from dicore.hookspecs.manager import Diagnostic, Plugins, load_plugins
 
 if TYPE_CHECKING:
-    from dicore.hookspecs.manager import Plugins, load_plugins
     from dicore.hookspecs.specs import hookimpl
 
-__all__ = ["Finding", "Plugins", "hookimpl", "load_plugins"]
+__all__ = ["Diagnostic", "Plugins", "hookimpl", "load_plugins"]
 
 
 def __getattr__(name: str) -> Any:
-    """Imports pluggy when it is first needed: where no plugin is installed, never."""
+    """Imports pluggy when `hookimpl` is first used: without installed plugins, never."""
     if name == "hookimpl":
         from dicore.hookspecs.specs import hookimpl
 
         return hookimpl
-    if name in ("Plugins", "load_plugins"):
-        from dicore.hookspecs import manager
-
-        return getattr(manager, name)
     raise AttributeError(f"module 'dicore.hookspecs' has no attribute '{name}'")

@@ -7,10 +7,10 @@ import re
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from dicore.errors import DicoreError, PluginLoadError
-from dicore.hookspecs.diagnostic import Finding
 from dicore_registry import LOCAL, Entry, Registry, default, explain, nearest
 from dicore_registry.errors import PluginWarning
 from dicore_registry.plugin_filter import is_on
@@ -18,7 +18,29 @@ from dicore_registry.plugin_filter import is_on
 if TYPE_CHECKING:
     import pluggy
 
-__all__ = ["Plugins", "load_plugins"]
+__all__ = ["Diagnostic", "Level", "Plugins", "load_plugins"]
+
+Level = Literal["error", "warning"]
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnostic:
+    """One thing that is not as it should be.
+
+    Args:
+        level: `error` for what does not work, `warning` for what may surprise.
+        about: Whom it concerns: `kind/name (dist version)`, a distribution or a file.
+        text: What is wrong.
+        hint: What to do about it; "" where the text says so.
+        check: Which check found it, in a word or two, for programs.
+    """
+
+    level: Level
+    about: str
+    text: str
+    hint: str = ""
+    check: str = ""
+
 
 _PATIENCE: Final = 3
 """Failures of an observing hook after which it is not called any more."""
@@ -261,7 +283,7 @@ def _checked(hook: str, answer: Any) -> Any:
         TypeError: it is, or holds, something else than the hook is to give.
     """
     items = [answer] if isinstance(answer, str) else list(answer)
-    wanted = {"dicore_doctor": Finding, "dicore_report_header": str}.get(hook, object)
+    wanted = {"dicore_doctor": Diagnostic, "dicore_report_header": str}.get(hook, object)
     for each in items:
         if not isinstance(each, wanted):
             raise TypeError(f"it gave {each!r}, no {wanted.__name__}")

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import click
 
     from dicore.config import Compiled, RunConfig
-    from dicore.hookspecs.diagnostic import Finding
+    from dicore.hookspecs.manager import Diagnostic
     from dicore.interfaces.logger import ILogger
     from dicore.run.run import Run
     from dicore_registry import Registry
@@ -107,7 +107,7 @@ def dicore_report_header(run: Run) -> str | Iterable[str] | None:
 
 
 @hookspec
-def dicore_doctor(registry: Registry) -> Iterable[Finding] | None:
+def dicore_doctor(registry: Registry) -> Iterable[Diagnostic] | None:
     """Returns what `dicore doctor` should report besides its own findings."""
 
 

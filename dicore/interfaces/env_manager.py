@@ -40,7 +40,7 @@ class IEnvManager(Protocol):
     """Launches, steps and resets N environments.
 
     What not every manager can do it declares in `capabilities`: `reset_one` (reset of some),
-    `episode_seed` (each episode has the seed of `dicore.run.seeding.episode_seed`) and
+    `episode_seed` (each episode has the seed of `dicore.run.random.episode_seed`) and
     `manual_reset` (`auto_reset=False`). One that can use memory again offers `step_into(action,
     out=None)`: like `step`, but valid only until the next but one such call.
     """
@@ -106,7 +106,7 @@ class IEnvManager(Protocol):
         *,
         role: str = "collector",
     ) -> None:
-        """Seeds the episodes to come; see `dicore.run.seeding.episode_seed`.
+        """Seeds the episodes to come; see `dicore.run.random.episode_seed`.
 
         Args:
             seed: The run's seed; or one per environment, used literally for its next episode.

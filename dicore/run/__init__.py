@@ -9,14 +9,19 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from dicore.run.build_context import BuildContext
     from dicore.run.checkpoint_store import CheckpointStore, read_state, write_state
+    from dicore.run.env_factory import BuildContext
     from dicore.run.folder import RunFolder
-    from dicore.run.log import LogHub
-    from dicore.run.metrics import read_metrics
-    from dicore.run.random import Streams, seed_everything, stream, torch_stream
+    from dicore.run.log import LogHub, read_metrics
+    from dicore.run.random import (
+        Streams,
+        episode_seed,
+        hash_seed,
+        seed_everything,
+        stream,
+        torch_stream,
+    )
     from dicore.run.run import Limits, Run
-    from dicore.run.seeding import episode_seed, hash_seed
 
 __all__ = [
     "BuildContext",
@@ -37,16 +42,16 @@ __all__ = [
 ]
 
 _PLACES = {
-    "BuildContext": "build_context",
+    "BuildContext": "env_factory",
     "CheckpointStore": "checkpoint_store",
     "Limits": "run",
     "LogHub": "log",
     "Run": "run",
     "RunFolder": "folder",
     "Streams": "random",
-    "episode_seed": "seeding",
-    "hash_seed": "seeding",
-    "read_metrics": "metrics",
+    "episode_seed": "random",
+    "hash_seed": "random",
+    "read_metrics": "log",
     "read_state": "checkpoint_store",
     "seed_everything": "random",
     "stream": "random",

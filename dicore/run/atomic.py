@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from dicore.run.failpoints import reach
-
 __all__ = [
     "Stamp",
     "Written",
+    "armed",
     "displaced",
+    "reach",
     "recover",
     "recover_one",
     "replace_folder",
@@ -25,6 +26,26 @@ __all__ = [
     "write_file",
     "write_synced",
 ]
+
+_handler: Callable[[str], None] | None = None
+
+
+def reach(point: str) -> None:
+    """Tells the armed handler, if any, that execution is at `point`."""
+    if _handler is not None:
+        _handler(point)
+
+
+@contextmanager
+def armed(handler: Callable[[str], None]) -> Iterator[None]:
+    """Calls `handler` with the name of each point reached in the block; it may raise or kill."""
+    global _handler  # noqa: PLW0603 - the handler concerns the whole process
+    before, _handler = _handler, handler
+    try:
+        yield
+    finally:
+        _handler = before
+
 
 _CHUNK = 16 << 20
 _WORTH_A_THREAD = 1 << 20

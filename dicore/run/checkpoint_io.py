@@ -22,7 +22,7 @@ from typing import Any, Final
 import numpy as np
 
 from dicore import __version__
-from dicore.data.tensor import loaded_torch
+from dicore.data.tree import loaded_torch
 from dicore.errors import (
     CheckpointCorruptError,
     CheckpointError,

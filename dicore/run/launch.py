@@ -18,8 +18,16 @@ from dicore.errors import DicoreError, PluginLoadError, UsageError
 from dicore.hookspecs.manager import Plugins, load_plugins
 from dicore.interfaces.hook import ILearnerHook
 from dicore.interfaces.pipeline import SupportsCheck
-from dicore.run.request import TrainRequest, compile_request, env_label, folder_name
-from dicore.run.resume import compile_resumed, nothing_left, refuse_changes, resumed_folder
+from dicore.run.request import (
+    TrainRequest,
+    compile_request,
+    compile_resumed,
+    env_label,
+    folder_name,
+    nothing_left,
+    refuse_changes,
+    resumed_folder,
+)
 
 if TYPE_CHECKING:
     from dicore.run.folder import RunFolder
@@ -103,8 +111,10 @@ def _launch(request: TrainRequest, model: Any | None) -> Outcome:
         compiled = compile_resumed(request, folder)
     else:
         compiled = compile_request(request, plugins)
-    from dicore.run.build_context import BuildContext
-    from dicore.run.env_factory import spaces_of  # what follows imports numpy and more
+    from dicore.run.env_factory import (
+        BuildContext,
+        spaces_of,  # what follows imports numpy and more
+    )
 
     compiled = bind(compiled, *spaces_of(compiled.env, compiled.seed))
     if folder is not None:
@@ -160,7 +170,7 @@ def _prepare(
 ) -> Run:
     """Makes the folder with its config, and the run with its streams and loggers."""
     from dicore.config import write_config
-    from dicore.run.build_context import BuildContext
+    from dicore.run.env_factory import BuildContext
     from dicore.run.folder import RunFolder
     from dicore.run.random import seed_everything
     from dicore.run.run import Limits, Run

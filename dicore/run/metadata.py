@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import platform
+import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -12,12 +14,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from dicore.config.secrets import redact_words
+from dicore.config.secrets import redact_diff, redact_words
 from dicore.run.atomic import write_file
-from dicore.run.lock import holder_facts
-from dicore.run.provenance import changed_code
+from dicore.run.folder import holder_facts
 
-__all__ = ["RunRecord", "RunResult", "git_revision", "limits_of", "result_of"]
+__all__ = ["RunRecord", "RunResult", "changed_code", "git_revision", "limits_of", "result_of"]
 
 _PACKAGES = (
     *("dicore", "dicore-plugins", "dicore-tools", "dicore-contrib-envs"),
@@ -219,3 +220,43 @@ def _plain(values: dict[str, Any]) -> dict[str, Any]:
 
 def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+_PATIENCE = 2.0
+_LONGEST = 2 << 20
+_COMMAND = (
+    *("git", "diff", "HEAD", "--no-color", "--no-ext-diff", "--no-textconv"),
+    *("--ignore-submodules", "--src-prefix=a/", "--dst-prefix=b/"),
+)
+
+
+def changed_code(folder: Path) -> str | None:
+    """Returns what was changed in files that git keeps since the revision checked out.
+
+    Args:
+        folder: Anywhere in a working tree.
+
+    Returns:
+        A patch without secrets, cut at 2 MiB, "" where nothing was changed; None outside of a
+        repository, without git or a revision, or where git takes more than two seconds.
+    """
+    if not any((each / ".git").exists() for each in (folder, *folder.parents)):
+        return None
+    try:
+        done = subprocess.run(  # noqa: S603 - the words are our own
+            _COMMAND,
+            cwd=folder,
+            env={**os.environ, "GIT_OPTIONAL_LOCKS": "0"},
+            capture_output=True,
+            timeout=_PATIENCE,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    if done.returncode != 0:
+        return None
+    text = done.stdout.decode("utf-8", "replace")
+    if len(text) > _LONGEST:
+        whole = text[:_LONGEST].rpartition("\n")[0]  # half a line might hold half a secret
+        text = f"{whole}\n({len(text) - len(whole)} more characters)\n"
+    return redact_diff(text)

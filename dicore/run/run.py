@@ -21,8 +21,7 @@ from dicore.errors import (
 from dicore.interfaces.logger import ILogger, LogTarget
 from dicore.run.atomic import write_file
 from dicore.run.checkpoint_store import CheckpointStore
-from dicore.run.folder import RunFolder
-from dicore.run.lock import RunLock
+from dicore.run.folder import RunFolder, RunLock
 from dicore.run.log import LogHub
 from dicore.run.metadata import RunRecord, RunResult
 from dicore.run.random import Streams

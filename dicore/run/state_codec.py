@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from dicore.data.tensor import is_tensor, loaded_torch
+from dicore.data.tree import is_tensor, loaded_torch
 from dicore.errors import CheckpointCorruptError, CheckpointError, CheckpointWriteError
 
 __all__ = ["Block", "decode", "encode"]

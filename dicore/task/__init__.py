@@ -1,9 +1,8 @@
 """The task loop: middleware in order, a fresh context in every step."""
 
 from dicore.task.context import Context, OfflineRLContext, OnlineRLContext
-from dicore.task.declare import middleware
-from dicore.task.state import TaskState
-from dicore.task.task import Task, task
+from dicore.task.middleware import middleware
+from dicore.task.task import Task, TaskState, task
 
 __all__ = [
     "Context",

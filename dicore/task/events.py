@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dicore.errors import TaskError
-from dicore.task.part import name_of
+from dicore.task.middleware import name_of
 
 __all__ = ["Events"]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from functools import reduce
 from numbers import Integral
 from types import TracebackType
@@ -12,10 +12,18 @@ from dicore.errors import TaskError
 from dicore.interfaces.middleware import SupportsJoin, Suspended
 from dicore.task.context import Context
 from dicore.task.events import Events
-from dicore.task.order import check_order
-from dicore.task.part import Combined, Lock, Part, name_of, part_of, suspended_in, wrapped
+from dicore.task.middleware import (
+    Combined,
+    Lock,
+    Part,
+    check_order,
+    name_of,
+    part_of,
+    suspended_in,
+    wrapped,
+)
 
-__all__ = ["Task", "task"]
+__all__ = ["Task", "TaskState", "task"]
 
 
 class Task(Events):
@@ -386,3 +394,31 @@ def _refuse_second_yield(suspended: Suspended) -> NoReturn:
 
 task: Final = Task()
 """The task of this process."""
+
+
+class TaskState:
+    """Reads the counters off a task's present context, and keeps those that were loaded.
+
+    Args:
+        task: The task.
+
+    Attributes:
+        values: The fields of the next step's context, by name; empty if no state was loaded.
+    """
+
+    def __init__(self, task: Task) -> None:
+        self._task = task
+        self.values: dict[str, Any] = {}
+
+    def state_dict(self) -> dict[str, Any]:
+        """Returns the fields that the next step's context will have."""
+        if not self._task.running:
+            return dict(self.values)
+        ctx = self._task.ctx
+        names = [name for name in ctx.__dataclass_fields__ if ctx.keeps(name)]
+        fields = {name: getattr(ctx, name) for name in names}
+        return {**fields, "total_step": ctx.total_step + 1}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Takes the fields over."""
+        self.values = dict(state)

@@ -10,7 +10,7 @@ from typing import Any
 import attrs
 
 from dicore.config.declare import REQUIRED, ComponentConfig
-from dicore.run.build_context import BuildContext
+from dicore.run.env_factory import BuildContext
 from dicore_registry import Entry, Registry
 
 __all__ = ["Component"]

@@ -8,8 +8,7 @@ from typing import Any
 from dicore.errors import TaskError
 from dicore.interfaces.middleware import IMiddleware
 from dicore.task import Context, OnlineRLContext, Task, task
-from dicore.task.declare import fields_of
-from dicore.task.part import part_of
+from dicore.task.middleware import fields_of, part_of
 from dicore.testing.suite import Suite, expect
 
 __all__ = ["MiddlewareContract", "watched"]

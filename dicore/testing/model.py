@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from dicore.data.tensor import loaded_torch, to_tensor
+from dicore.data.tree import loaded_torch, to_tensor
 from dicore.errors import ConfigError
 from dicore.interfaces.model import IModel
 from dicore.run.random import seed_everything

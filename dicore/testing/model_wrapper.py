@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from dicore.data.tensor import to_tensor
+from dicore.data.tree import to_tensor
 from dicore.interfaces.model import IModelWrapper
 from dicore.testing.compare import copied, difference
 from dicore.testing.suite import Suite, expect, refuses

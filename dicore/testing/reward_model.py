@@ -14,7 +14,7 @@ from gymnasium.spaces import Box, Discrete
 from dicore.data import Batch
 from dicore.errors import UsageError
 from dicore.interfaces.reward_model import IRewardModel, SupportsExpertData
-from dicore.run.build_context import BuildContext
+from dicore.run.env_factory import BuildContext
 from dicore.run.random import seed_everything
 from dicore.testing.compare import array, copied, difference
 from dicore.testing.suite import Suite, expect

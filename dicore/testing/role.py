@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from dicore.data.tensor import to_tensor
+from dicore.data.tree import to_tensor
 from dicore.testing.compare import copied, difference
 from dicore.testing.suite import Suite, expect, skip
 from dicore_registry.importing import import_target

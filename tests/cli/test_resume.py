@@ -16,7 +16,7 @@ import pytest
 
 from dicore.cli import main
 from dicore.run.checkpoint_store import CheckpointStore, read_state
-from dicore.run.metrics import read_metrics
+from dicore.run.log import read_metrics
 from tests.cli.test_train import DICORE, dicore, environ
 
 KILLS = int(os.environ.get("DICORE_CHAOS_KILLS", "3"))

@@ -108,7 +108,7 @@ def test_curves_are_the_same_in_both_forms(trained: tuple[Path, str]) -> None:
     ).EventMultiplexer()
     from tensorboard.util import tensor_util
 
-    from dicore.run.metrics import read_metrics
+    from dicore.run.log import read_metrics
 
     run = trained[0] / "runs/x"
     multiplexer.AddRunsFromDirectory(str(run)).Reload()

@@ -14,7 +14,7 @@ pytest.importorskip("dicore_plugins")
 pytest.importorskip("dicore_contrib_envs")
 
 from dicore.cli import main
-from dicore.run.metrics import read_metrics
+from dicore.run.log import read_metrics
 
 WORDS = [
     "train", "-q", "-e", "cartpole", "-p", "dqn", "-s", "0", "--max-env-step", "800",

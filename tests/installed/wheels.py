@@ -139,7 +139,7 @@ HOOKS = '''
 """Notes what happens in a run."""
 
 from dicore.interfaces.hook import LearnerHook
-from dicore.hookspecs import Finding, hookimpl
+from dicore.hookspecs import Diagnostic, hookimpl
 
 
 def note(run, text):
@@ -187,7 +187,7 @@ def dicore_run(run):
 
 @hookimpl
 def dicore_doctor(registry):
-    return [Finding("warning", "hooks-rl", "has something to say")]
+    return [Diagnostic("warning", "hooks-rl", "has something to say")]
 '''
 
 OWN = (

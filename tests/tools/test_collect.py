@@ -40,8 +40,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def policy_of(run: Path) -> Any:
-    from dicore.run.build_context import BuildContext
-    from dicore.run.env_factory import spaces_of
+    from dicore.run.env_factory import BuildContext, spaces_of
     from dicore_tools.evaluation.policy_loader import find_trained
 
     trained = find_trained(run)

@@ -15,7 +15,7 @@ pytest.importorskip("dicore_contrib_envs")
 from dicore.cli import main
 from dicore.config import compile_config
 from dicore.run.launch import launch
-from dicore.run.metrics import read_metrics
+from dicore.run.log import read_metrics
 from dicore_registry import using
 from tests.core.hookspecs.test_manager import HEAD, add, world
 from tests.registry.world import World

@@ -22,7 +22,7 @@ from dicore.config.compile import compile_section
 from dicore.config.signature import config_class
 from dicore.errors import CheckpointError, UsageError
 from dicore.run.launch import launch
-from dicore.run.metrics import read_metrics
+from dicore.run.log import read_metrics
 from dicore_tools.evaluation.evaluate import eval as eval_checkpoint
 from dicore_tools.evaluation.evaluate import evaluate
 from dicore_tools.evaluation.video import Recorder

@@ -24,7 +24,7 @@ from dicore.cli import main
 from dicore.console import number
 from dicore.errors import DicoreError, UsageError
 from dicore.run.launch import TrainRequest, launch
-from dicore.run.metrics import read_metrics
+from dicore.run.log import read_metrics
 from dicore_tools.multi_seed.series import run_series
 
 DICORE = [sys.executable, "-c", "import sys; from dicore.cli import main; sys.exit(main())"]

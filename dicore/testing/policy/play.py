@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 
 from dicore.data import Batch, EnvBatch, TimestepBatch
-from dicore.data.tensor import loaded_torch
+from dicore.data.tree import loaded_torch
 from dicore.errors import ConfigError, ModeError
 from dicore.interfaces.policy import CollectMode, EvalMode, LearnMode
-from dicore.run.build_context import BuildContext
 from dicore.run.checkpoint_store import read_state, write_state
+from dicore.run.env_factory import BuildContext
 from dicore.run.random import ambient_streams, seed_everything
 from dicore.testing.compare import array
 from dicore.testing.suite import Suite, expect, folder, skip

@@ -15,7 +15,7 @@ import numpy.typing as npt
 import optree
 
 from dicore.data import Batch, Tree, tree_map
-from dicore.data.tensor import is_tensor
+from dicore.data.tree import is_tensor
 from dicore.errors import ReplayCapacityError, SchemaError, UsageError
 
 IntArray = npt.NDArray[np.int64]

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import optree
 
 from dicore.data import Batch
-from dicore.data.tensor import is_tensor
+from dicore.data.tree import is_tensor
 from dicore.errors import SchemaError
 
 

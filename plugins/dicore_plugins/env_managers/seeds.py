@@ -7,8 +7,7 @@ from numbers import Integral
 from typing import Any
 
 from dicore.errors import UsageError
-from dicore.run.random import ambient_streams
-from dicore.run.seeding import episode_seed
+from dicore.run.random import ambient_streams, episode_seed
 
 
 class EpisodeSeeds:

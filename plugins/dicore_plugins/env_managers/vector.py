@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from dicore.run.build_context import BuildContext
-from dicore.run.env_factory import env_factory, env_sections
+from dicore.run.env_factory import BuildContext, env_factory, env_sections
 
 EnvFn = Callable[[Any], Any]
 

@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dicore.data import Tree, tree_map
-from dicore.data.tensor import is_tensor, loaded_torch
+from dicore.data.tree import is_tensor, loaded_torch
 from dicore.errors import SchemaError, UsageError
 
 

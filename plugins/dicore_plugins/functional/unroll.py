@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from dicore.data.tensor import is_tensor
+from dicore.data.tree import is_tensor
 from dicore.errors import UsageError
 
 

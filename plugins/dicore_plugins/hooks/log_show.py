@@ -8,7 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from dicore.cli.table import plain_table
+from dicore.console import plain_table
 from dicore.data import Batch, tree_map
 from dicore.errors import DicoreError, NonFiniteError
 from dicore.interfaces.hook import LearnerHook

@@ -172,7 +172,7 @@ def _make_bar() -> Any:
 
 def _best_before(target: LogTarget, tag: str) -> float:
     """Returns the best that a resumed run had reached where it goes on; NaN if nothing."""
-    from dicore.run.metrics import read_metrics
+    from dicore.run.log import read_metrics
 
     until = (target.resumed_at or (0, 0))[0]
     try:

@@ -23,7 +23,7 @@ from dicore.interfaces.env_manager import IEnvManager
 from dicore.interfaces.evaluator import ISerialEvaluator
 from dicore.run.atomic import write_file
 from dicore.task import task
-from dicore.task.part import name_of
+from dicore.task.middleware import name_of
 
 if TYPE_CHECKING:
     from dicore.run.run import Run
@@ -230,13 +230,13 @@ class StepTimer:
 
     def table(self) -> str:
         """Returns the table as text."""
-        from dicore.cli.table import plain_table
+        from dicore.console import plain_table
 
         return plain_table(*self.cells(), numbers=range(1, len(_HEADER)))
 
     def show(self) -> None:
         """Prints the table."""
-        from dicore.cli.table import write_table
+        from dicore.console import write_table
 
         write_table(*self.cells(), numbers=range(1, len(_HEADER)))
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dicore.data.tensor import is_tensor, loaded_torch
+from dicore.data.tree import is_tensor, loaded_torch
 from dicore.errors import UsageError
 from dicore.interfaces.model import IModel, IModelWrapper
 from dicore.run.random import stream

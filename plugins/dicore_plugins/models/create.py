@@ -7,7 +7,7 @@ from typing import Any
 
 from dicore.config.declare import ComponentConfig
 from dicore.errors import ConfigError
-from dicore.run.build_context import BuildContext
+from dicore.run.env_factory import BuildContext
 
 
 def create_model(cfg: ComponentConfig | Mapping[str, Any] | str, ctx: Any = None) -> Any:

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dicore.errors import UsageError
-from dicore.run.build_context import BuildContext
-from dicore.run.env_factory import make_env_manager
+from dicore.run.env_factory import BuildContext, make_env_manager
 
 _STATE = ("state_dict", "load_state_dict")
 _METHODS = {

@@ -12,8 +12,8 @@ from dicore.config import bind
 from dicore.config.plain import replace as replaced
 from dicore.data import Batch
 from dicore.errors import CheckpointCorruptError, UsageError
-from dicore.run.build_context import BuildContext
 from dicore.run.checkpoint_io import read_state
+from dicore.run.env_factory import BuildContext
 from dicore_tools.evaluation.policy_loader import Trained, find_trained, load_trained
 
 __all__ = ["collect", "collect_demo_data", "load_demo_data", "save_demo_data"]

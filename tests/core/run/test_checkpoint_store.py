@@ -16,9 +16,9 @@ from dicore.errors import (
     CheckpointUnsafeError,
     CheckpointWriteError,
 )
+from dicore.run.atomic import armed
 from dicore.run.checkpoint_io import read_manifest, verify
 from dicore.run.checkpoint_store import CheckpointStore
-from dicore.run.failpoints import armed
 
 
 def state(value: float = 1.0) -> dict[str, Any]:

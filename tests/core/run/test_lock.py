@@ -12,12 +12,11 @@ from pathlib import Path
 import pytest
 
 from dicore.errors import RunLockedError, UsageError
-from dicore.run.folder import RunFolder
-from dicore.run.lock import RunLock, holder_facts
+from dicore.run.folder import RunFolder, RunLock, holder_facts
 
 HOLD = """
 import sys, time, json, pathlib
-from dicore.run.lock import RunLock, holder_facts
+from dicore.run.folder import RunLock, holder_facts
 folder = pathlib.Path(sys.argv[1])
 (folder / "run.json").write_text(json.dumps(holder_facts()))
 lock = RunLock(folder)

@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 
 from dicore.errors import UsageError
 from dicore.interfaces.logger import ILogger, LogTarget
-from dicore.run.log import LogHub
-from dicore.run.metrics import RESERVED, MetricsFile, read_metrics
+from dicore.run.log import RESERVED, LogHub, MetricsFile, read_metrics
 
 
 class Recorder:

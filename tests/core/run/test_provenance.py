@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from dicore.run.metadata import RunRecord
-from dicore.run.provenance import changed_code
+from dicore.run.metadata import RunRecord, changed_code
 
 
 def git(folder: Path, *words: str) -> None:
@@ -65,7 +64,7 @@ def test_a_patch_is_cut_and_holds_no_secret(
         "key=len)",
     ):  # fmt: skip
         assert kept in patch
-    monkeypatch.setattr("dicore.run.provenance._LONGEST", 100)
+    monkeypatch.setattr("dicore.run.metadata._LONGEST", 100)
     assert (changed_code(repository) or "").endswith(" more characters)\n")
 
 
@@ -75,7 +74,7 @@ def test_no_half_of_a_secret_is_left_where_a_patch_is_cut(
     (repository / "code.py").write_text("x = 2\ntoken = 'hush hush hush hush hush hush'\n")
     whole = changed_code(repository) or ""
     assert "+token = <redacted>" in whole
-    monkeypatch.setattr("dicore.run.provenance._LONGEST", whole.index("+token") + 15)
+    monkeypatch.setattr("dicore.run.metadata._LONGEST", whole.index("+token") + 15)
     assert "hush" not in (changed_code(repository) or "")
 
 

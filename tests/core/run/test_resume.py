@@ -12,13 +12,12 @@ from typing import Any
 import pytest
 
 from dicore.errors import CheckpointCorruptError, RunLockedError, UsageError
-from dicore.run.folder import RunFolder
+from dicore.run.folder import RunFolder, RunLock
 from dicore.run.launch import TrainRequest
-from dicore.run.lock import RunLock
+from dicore.run.log import MetricsFile
 from dicore.run.metadata import limits_of
-from dicore.run.metrics import MetricsFile
 from dicore.run.random import Streams
-from dicore.run.resume import compile_resumed
+from dicore.run.request import compile_resumed
 from dicore.run.run import Limits, Run
 
 
@@ -203,7 +202,7 @@ def test_limits_given_once_hold_for_the_next_time_too(
         assert (names_only, locked) == (True, False)
         asked.append({k: v for text in overrides for k, v in json.loads(text).items()})
 
-    monkeypatch.setattr("dicore.run.resume.compile_config", note)
+    monkeypatch.setattr("dicore.run.request.compile_config", note)
     for limits in (Limits(200, None, float("inf")), Limits(300, 7, 0.0)):
         begin(folder, resume=True, limits=limits)[0].abandon()
         assert limits_of(folder / "run.json")["max_env_step"] == limits.max_env_step

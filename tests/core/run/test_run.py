@@ -22,9 +22,8 @@ from dicore.errors import (
     RunLockedError,
     UsageError,
 )
-from dicore.run.failpoints import armed
-from dicore.run.folder import RunFolder, default_name
-from dicore.run.lock import RunLock
+from dicore.run.atomic import armed
+from dicore.run.folder import RunFolder, RunLock, default_name
 from dicore.run.metadata import git_revision
 from dicore.run.random import Streams
 from dicore.run.run import Limits, Run

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dicore.run.seeding import episode_seed, hash_seed
+from dicore.run.random import episode_seed, hash_seed
 
 PARTS = st.lists(st.integers(-(2**70), 2**70) | st.text(max_size=8), max_size=5)
 
@@ -23,7 +23,7 @@ def test_seeds_are_the_same_in_every_process_and_version() -> None:
     assert hash_seed(0) == 6791897765849424158
     assert hash_seed(0, "collector", 3) == hash_seed(0, "collector", 3)
     program = (
-        "from dicore.run.seeding import *; print(hash_seed(7, 'é', 2), episode_seed(1, 'a', 2, 3))"
+        "from dicore.run.random import *; print(hash_seed(7, 'é', 2), episode_seed(1, 'a', 2, 3))"
     )
     outputs = {
         subprocess.run(

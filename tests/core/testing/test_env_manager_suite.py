@@ -19,7 +19,7 @@ from dicore.errors import (
     NonFiniteError,
     UsageError,
 )
-from dicore.run.seeding import episode_seed
+from dicore.run.random import episode_seed
 from dicore.testing.env_manager import EnvManagerContract
 
 from .faults import Fault, broken, caught, names_of

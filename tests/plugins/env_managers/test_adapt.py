@@ -11,7 +11,7 @@ from gymnasium import spaces
 from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker, TimeLimit
 
 from dicore.errors import EnvError, EnvStepError
-from dicore.run.seeding import episode_seed
+from dicore.run.random import episode_seed
 from dicore_plugins.env_managers.adapt import adapt
 from dicore_plugins.env_managers.base.manager import BaseEnvManager
 

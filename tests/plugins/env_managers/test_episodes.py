@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dicore.errors import EnvError
-from dicore.run.seeding import episode_seed
+from dicore.run.random import episode_seed
 from dicore_plugins.env_managers.base.manager import BaseEnvManager
 
 from .toy_envs import CountEnv, column, manager_of, rollout, row

@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dicore.errors import CheckpointCorruptError, UsageError
-from dicore.run.random import seed_everything
-from dicore.run.seeding import episode_seed
+from dicore.run.random import episode_seed, seed_everything
 from dicore_plugins.env_managers.base.manager import BaseEnvManager
 from dicore_plugins.env_managers.seeds import EpisodeSeeds
 

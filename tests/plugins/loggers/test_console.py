@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from dicore.interfaces.logger import ILogger, LogTarget
-from dicore.run.metrics import MetricsFile
+from dicore.run.log import MetricsFile
 from dicore_plugins.loggers.console import ConsoleLogger
 
 PROGRAM = """

@@ -8,8 +8,7 @@ import pytest
 
 from dicore.config import bind, compile_config
 from dicore.errors import ConfigError
-from dicore.run.build_context import BuildContext
-from dicore.run.env_factory import spaces_of
+from dicore.run.env_factory import BuildContext, spaces_of
 
 CARTPOLE = ["env=cartpole", "policy=dqn"]
 

@@ -21,8 +21,7 @@ def player(trained: Trained) -> Callable[[Any], Any]:
     Returns:
         A function that raises UsageError where an observation does not fit the environment's space.
     """
-    from dicore.run.build_context import BuildContext
-    from dicore.run.env_factory import spaces_of
+    from dicore.run.env_factory import BuildContext, spaces_of
     from dicore.run.random import seeded
 
     spaces = spaces_of(trained.compiled.env, trained.compiled.seed)

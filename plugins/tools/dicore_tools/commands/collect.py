@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from dicore.cli.verbosity import verbosity
+from dicore.console import verbosity
 
 __all__ = ["command"]
 

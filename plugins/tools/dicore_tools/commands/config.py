@@ -90,7 +90,7 @@ def show(
         told = {path: {"value": encode(value), "origin": from_} for path, value, from_ in rows}
         sys.stdout.write(json.dumps(told, indent=2) + "\n")
         return
-    from dicore.cli.table import write_table
+    from dicore.console import write_table
 
     width = 3 if origin else 2
     header = ("option", "value", "origin")[:width]
@@ -145,8 +145,7 @@ def _fine(name: str | None, request: Any, *, quick: bool) -> str:
     compiled = compiled_of(name, request, plugins)
     if not quick:
         from dicore.interfaces.pipeline import SupportsCheck
-        from dicore.run.build_context import BuildContext
-        from dicore.run.env_factory import spaces_of
+        from dicore.run.env_factory import BuildContext, spaces_of
 
         compiled = bind(compiled, *spaces_of(compiled.env, compiled.seed))
         pipeline = compiled.pipeline.build(BuildContext(seed=compiled.seed))
@@ -193,7 +192,7 @@ def diff(*, one: str, other: str, as_json: bool) -> None:
     if not values and not parts:
         sys.stdout.write("no difference\n")
         return
-    from dicore.cli.table import write_table
+    from dicore.console import write_table
 
     rows = [
         (path, *(value if value is MISSING else in_words(value) for value in both))

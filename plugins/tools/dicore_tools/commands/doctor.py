@@ -11,7 +11,7 @@ from dataclasses import asdict
 import click
 
 import dicore_registry
-from dicore.hookspecs.diagnostic import Finding
+from dicore.hookspecs.manager import Diagnostic
 from dicore_registry import Registry
 from dicore_registry.errors import PluginWarning
 
@@ -43,7 +43,7 @@ def command(ctx: click.Context, *, as_json: bool, strict: bool, imports: bool) -
     ctx.exit(1 if errors else 0)
 
 
-def examine(registry: Registry, *, imports: bool = False) -> list[Finding]:
+def examine(registry: Registry, *, imports: bool = False) -> list[Diagnostic]:
     """Returns everything found, errors first.
 
     Args:
@@ -61,21 +61,21 @@ def examine(registry: Registry, *, imports: bool = False) -> list[Finding]:
         warnings.simplefilter("always")
         found += plugins.lines("dicore_doctor", registry=registry)
     problems = [*plugins.problems, *(str(warning.message) for warning in told)]
-    found += [Finding("error", "", text, check="plugin") for text in problems]
+    found += [Diagnostic("error", "", text, check="plugin") for text in problems]
     if imports:
         found += check_imports(registry)
     unique = dict.fromkeys(found)
     return sorted(unique, key=lambda each: (each.level != "error", each.about, each.text))
 
 
-def _write_json(found: Sequence[Finding], errors: int) -> None:
+def _write_json(found: Sequence[Diagnostic], errors: int) -> None:
     import json
 
     item = {"errors": errors, "findings": [asdict(each) for each in found]}
     sys.stdout.write(json.dumps(item, indent=1) + "\n")
 
 
-def _write_text(registry: Registry, found: Sequence[Finding]) -> None:
+def _write_text(registry: Registry, found: Sequence[Diagnostic]) -> None:
     for each in found:
         about = f"{each.about}: " if each.about else ""
         sys.stdout.write(f"{each.level}: {about}{each.text}\n")

@@ -8,7 +8,7 @@ from typing import Any, Final
 from urllib.parse import urlparse
 from urllib.request import url2pathname
 
-from dicore.hookspecs.diagnostic import Finding, Level
+from dicore.hookspecs.manager import Diagnostic, Level
 from dicore_registry import LOCAL, Entry, Registry, nearest
 from dicore_registry.metadata import Dist, everywhere
 from dicore_tools.import_probe import probe_imports
@@ -26,19 +26,19 @@ _SLOW: Final = 0.2
 """Seconds that the module of a config class may take to import."""
 
 
-def check_statuses(registry: Registry) -> Iterator[Finding]:
+def check_statuses(registry: Registry) -> Iterator[Diagnostic]:
     """Tells every entry that cannot be used by its name, and what the project says wrongly."""
     for text in registry.project.problems:
-        yield Finding("error", "", text, check="project")
+        yield Diagnostic("error", "", text, check="project")
     for (kind, name), dist in registry.switches.prefer.items():
         if not any(e.dist == dist and e.name == name for e in registry.entries(kind)):
             text = f"the project prefers '{dist}/{name}', which nothing installed provides"
-            yield Finding("error", f"{kind}/{name}", text, f"pip install {dist}", "prefer")
+            yield Diagnostic("error", f"{kind}/{name}", text, f"pip install {dist}", "prefer")
     for entry in [*registry.entries(), *_reserved(registry)]:
         level = _LEVELS.get(entry.status)
         if level is not None:
             text = f"{entry.status}: {entry.reason}"
-            yield Finding(level, _about(entry), text, check=entry.status)
+            yield Diagnostic(level, _about(entry), text, check=entry.status)
 
 
 def _reserved(registry: Registry) -> list[Entry]:
@@ -51,11 +51,11 @@ def _about(entry: Entry) -> str:
     return f"{entry.kind}/{entry.name} ({entry.provider})"
 
 
-def check_metadata(registry: Registry) -> Iterator[Finding]:
+def check_metadata(registry: Registry) -> Iterator[Diagnostic]:
     """Tells what the metadata of the packages lacks, or says that is no longer so."""
     for dist in registry.distributions.values():
         if dist.fault:
-            yield Finding("warning", dist.name, dist.fault, "install it anew", "meta")
+            yield Diagnostic("warning", dist.name, dist.fault, "install it anew", "meta")
     yield from _switched(registry)
     concerned = {entry.dist for entry in registry.entries()} - {LOCAL}
     for name in sorted(concerned):
@@ -63,14 +63,16 @@ def check_metadata(registry: Registry) -> Iterator[Finding]:
         if not any(wanted.name == "dicore" for wanted in dist.requirements) and name != "dicore":
             text = "does not say for which versions of dicore it is made"
             hint = 'add a range to its dependencies: "dicore>=0.1,<0.2"'
-            yield Finding("warning", name, text, hint, "host-range")
+            yield Diagnostic("warning", name, text, hint, "host-range")
         if not dist.version:
-            yield Finding("error", name, "its metadata names no version", "install it anew", "meta")
+            yield Diagnostic(
+                "error", name, "its metadata names no version", "install it anew", "meta"
+            )
         yield from _stale(dist)
     yield from _twice(concerned)
 
 
-def _switched(registry: Registry) -> Iterator[Finding]:
+def _switched(registry: Registry) -> Iterator[Diagnostic]:
     """Tells what a switch names and nothing installed is called: misspelt, it does nothing."""
     switches = registry.switches
     said = [*switches.deny.items(), *((name, switches.allow_by) for name in switches.allow or ())]
@@ -80,10 +82,10 @@ def _switched(registry: Registry) -> Iterator[Finding]:
         if name not in known and name not in registry.distributions:
             close = nearest(name, known)
             hint = f"did you mean '{close}'?" if close else ""
-            yield Finding("warning", by, f"nothing installed is called '{name}'", hint, "switch")
+            yield Diagnostic("warning", by, f"nothing installed is called '{name}'", hint, "switch")
 
 
-def _stale(dist: Dist) -> Iterator[Finding]:
+def _stale(dist: Dist) -> Iterator[Diagnostic]:
     """Compares what an editable package declares now with what its installation wrote down."""
     project = _project(dist)
     if project is None:
@@ -98,12 +100,12 @@ def _stale(dist: Dist) -> Iterator[Finding]:
     hint = f"install it anew: pip install -e {_folder(dist)}"
     for group, name, _ in sorted({each for each in wanted if each not in held}):
         text = f"its pyproject.toml declares {group}: {name}, its installation does not"
-        yield Finding("error", dist.name, text, hint, "stale")
+        yield Diagnostic("error", dist.name, text, hint, "stale")
     names = {(group, name) for group, name, _ in wanted}
     for group, name, _ in sorted(held):
         if (group, name) not in names:
             text = f"its installation declares {group}: {name}, its pyproject.toml no longer does"
-            yield Finding("error", dist.name, text, hint, "stale")
+            yield Diagnostic("error", dist.name, text, hint, "stale")
 
 
 def _folder(dist: Dist) -> Path | None:
@@ -137,7 +139,7 @@ def _declared(project: dict[str, Any]) -> dict[str, dict[str, str]]:
     return found if isinstance(found, dict) else {}
 
 
-def _twice(names: Iterable[str]) -> Iterator[Finding]:
+def _twice(names: Iterable[str]) -> Iterator[Diagnostic]:
     """Tells packages of ours that stand on the path more than once in different versions."""
     found: dict[str, dict[str, str]] = {}
     for dist in everywhere():
@@ -148,10 +150,10 @@ def _twice(names: Iterable[str]) -> Iterator[Finding]:
         if len(places) > 1:
             each = ", ".join(f"{version} in {place}" for place, version in places.items())
             text = f"is on the path {len(places)} times, the first counts: {each}"
-            yield Finding("warning", name, text, "remove all but one", "twice")
+            yield Diagnostic("warning", name, text, "remove all but one", "twice")
 
 
-def check_imports(registry: Registry) -> Iterator[Finding]:
+def check_imports(registry: Registry) -> Iterator[Diagnostic]:
     """Imports every component that can be, in processes of its own, and tells what went wrong."""
     by_dist: dict[str, list[Entry]] = {}
     groups = [*registry.entries(), *registry.entries("kind"), *registry.entries("plugin")]
@@ -167,12 +169,12 @@ def check_imports(registry: Registry) -> Iterator[Finding]:
             asked = light[entry.target].torch
             if outcome.error:
                 text = f"failed to import {entry.module}: {outcome.error}"
-                yield Finding("error", _about(entry), text, check="import")
+                yield Diagnostic("error", _about(entry), text, check="import")
             elif outcome.is_config and asked:
                 text = f"its config class imports torch ({asked})"
                 hint = "import it inside of build(): options are listed without it"
-                yield Finding("error", _about(entry), text, hint, "torch")
+                yield Diagnostic("error", _about(entry), text, hint, "torch")
             elif outcome.is_config and outcome.seconds > _SLOW:
                 text = f"its config class takes {outcome.seconds * 1e3:.0f} ms to import"
                 hint = "import what is slow inside of build()"
-                yield Finding("warning", _about(entry), text, hint, "slow")
+                yield Diagnostic("warning", _about(entry), text, hint, "slow")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dicore.cli.verbosity import verbosity
+from dicore.console import verbosity
 from dicore.errors import UsageError
 
 if TYPE_CHECKING:

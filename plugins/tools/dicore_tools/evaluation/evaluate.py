@@ -149,8 +149,7 @@ def measure(
     Raises:
         UsageError: videos cannot be recorded.
     """
-    from dicore.run.build_context import BuildContext
-    from dicore.run.env_factory import make_env_manager
+    from dicore.run.env_factory import BuildContext, make_env_manager
     from dicore.run.random import seeded
 
     compiled = trained.compiled

@@ -15,7 +15,7 @@ import numpy as np
 from dicore.errors import UsageError
 from dicore.interfaces.env import SupportsReplay
 from dicore.run.atomic import temporary
-from dicore.run.build_context import BuildContext
+from dicore.run.env_factory import BuildContext
 
 __all__ = ["Recorder"]
 

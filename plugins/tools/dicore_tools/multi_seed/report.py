@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from dicore.cli.table import write_table
-from dicore.console import is_quiet, number, say
+from dicore.console import is_quiet, number, say, write_table
 from dicore.run.launch import Outcome, TrainRequest
 from dicore_tools.multi_seed.series import SeedRun, Series, run_series
 

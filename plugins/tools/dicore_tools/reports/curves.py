@@ -17,7 +17,7 @@ import numpy.typing as npt
 from dicore.config.exact import loads
 from dicore.errors import UsageError
 from dicore.run.folder import RunFolder
-from dicore.run.metrics import RESERVED, read_metrics
+from dicore.run.log import RESERVED, read_metrics
 
 __all__ = [
     "AXES",

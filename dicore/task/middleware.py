@@ -1,19 +1,99 @@
-"""One middleware as the task runs it: what it is called, and whether it yields."""
+"""What a middleware says about itself: the context fields it reads and writes."""
 
 from __future__ import annotations
 
 import inspect
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from functools import partial
 from types import GeneratorType
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
 
 from dicore.errors import TaskError
 from dicore.interfaces.middleware import Suspended
-from dicore.task.declare import Fields, fields_of
+from dicore.task.context import Context
+
+__all__ = ["Fields", "check_order", "fields_of", "middleware"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class Fields(NamedTuple):
+    """Names of context fields.
+
+    Args:
+        reads: Those a middleware cannot do without before its `yield`.
+        writes: Those it sets before its `yield`.
+        optional: Those it looks at where they are set, or only after its `yield`.
+        either: Those of which it needs one before its `yield`.
+    """
+
+    reads: tuple[str, ...] = ()
+    writes: tuple[str, ...] = ()
+    optional: tuple[str, ...] = ()
+    either: tuple[str, ...] = ()
+
+
+def middleware(
+    *,
+    reads: Iterable[str] = (),
+    writes: Iterable[str] = (),
+    optional: Iterable[str] = (),
+    either: Iterable[str] = (),
+) -> Callable[[F], F]:
+    """Marks a middleware with the context fields it reads and writes.
+
+    The task reports a wrong order from these before its first step. It goes on the function that
+    takes the context (inside a factory), or on a class whose instances do:
+
+        def eps_greedy_handler(cfg):
+            @middleware(reads=["env_step"], writes=["collect_kwargs"])
+            def set_eps(ctx):
+                ...
+            return set_eps
+
+    Args:
+        reads: Fields it cannot do without before its `yield`.
+        writes: Fields it sets before its `yield`.
+        optional: Fields it looks at where they are set, or only after its `yield`.
+        either: Fields of which it needs one before its `yield`: a middleware that writes one must
+            not come after it while none comes before.
+
+    Returns:
+        A decorator that sets the four names and returns the same object.
+    """
+
+    def mark(fn: F) -> F:
+        declared: Any = fn
+        declared.reads = _names(fn, "reads", reads)
+        declared.writes = _names(fn, "writes", writes)
+        declared.optional = _names(fn, "optional", optional)
+        declared.either = _names(fn, "either", either)
+        return fn
+
+    return mark
+
+
+def fields_of(fn: Any) -> Fields:
+    """Returns what a middleware declares; undeclared means no field.
+
+    Raises:
+        TaskError: a declaration is not a collection of names.
+    """
+    return Fields(*(_names(fn, part, getattr(fn, part, ())) for part in Fields._fields))
+
+
+def _names(fn: Any, part: str, names: Any) -> tuple[str, ...]:
+    found = (names,) if isinstance(names, str) or not isinstance(names, Iterable) else tuple(names)
+    if isinstance(names, str) or not all(isinstance(name, str) for name in found):
+        raise TaskError(
+            f"{fn!r}: '{part}' holds names of context fields, got {names!r}",
+            hint=f"write {part}=('train_data', ...)",
+        )
+    return found
+
 
 Lock = AbstractContextManager[Any]
 
@@ -186,3 +266,86 @@ def _locked(fn: Callable[[Any], Any], lock: Lock) -> Callable[[Any], Any]:
 
 
 _ENDED = object()
+
+
+def check_order(parts: Sequence[Part], ctx: Context) -> None:
+    """Checks that every field read is kept from step to step or written by something earlier.
+
+    Raises:
+        TaskError: a middleware reads a field before it is written, or names one that the context
+            does not declare; the text holds every such case.
+    """
+    problems: list[str] = []
+    _walk(parts, ctx, frozenset(), tuple(_leaves(parts)), problems)
+    if problems:
+        raise TaskError(
+            "\n".join(problems),
+            hint=_remedy(problems, ctx),
+            context={"problems": tuple(problems)},
+        )
+
+
+def _walk(
+    parts: Sequence[Part],
+    ctx: Context,
+    written: frozenset[str],
+    everything: tuple[Part, ...],
+    problems: list[str],
+    *,
+    together: bool = False,
+) -> frozenset[str]:
+    """Returns the fields written once `parts` have run."""
+    after = written
+    for part in parts:
+        before = written if together else after
+        if part.members:
+            after |= _walk(part.members, ctx, before, everything, problems, together=part.together)
+            continue
+        problems.extend(_unknown(part, ctx))
+        problems.extend(
+            _too_early(part, name, everything)
+            for name in part.fields.reads
+            if ctx.has_attr(name) and not ctx.keeps(name) and name not in before
+        )
+        problems.extend(_none_yet(part, before, everything))
+        after |= frozenset(part.fields.writes)
+    return after
+
+
+def _unknown(part: Part, ctx: Context) -> Iterable[str]:
+    """A field that no context class declares; what is optional may be absent."""
+    for name in dict.fromkeys((*part.fields.reads, *part.fields.writes)):
+        if not ctx.has_attr(name):
+            yield f"'{part.name}' needs a field '{name}', which {type(ctx).__name__} lacks"
+
+
+def _remedy(problems: Sequence[str], ctx: Context) -> str:
+    cls = type(ctx).__name__
+    if all(text.endswith(f"which {cls} lacks") for text in problems):
+        return f"start the task with a context that has them: a subclass of {cls}" + (
+            ", as OnlineRLContext is" if type(ctx) is Context else ""
+        )
+    return "a middleware comes after the one that writes what it reads"
+
+
+def _too_early(part: Part, name: str, everything: Sequence[Part]) -> str:
+    writers = [each.name for each in everything if name in each.fields.writes and each is not part]
+    says = f"'{part.name}' reads ctx.{name}, which nothing before it writes"
+    return f"{says}; {', '.join(map(repr, writers))} does" if writers else says
+
+
+def _none_yet(part: Part, before: frozenset[str], everything: Sequence[Part]) -> Iterable[str]:
+    """Of several fields one is needed, and all that write one come later."""
+    either = frozenset(part.fields.either)
+    later = [each for each in everything if either & frozenset(each.fields.writes)]
+    if later and not either & before:
+        name = next(name for name in part.fields.either if name in later[0].fields.writes)
+        yield _too_early(part, name, everything)
+
+
+def _leaves(parts: Iterable[Part]) -> Iterable[Part]:
+    for part in parts:
+        if part.members:
+            yield from _leaves(part.members)
+        else:
+            yield part
