@@ -19,7 +19,7 @@ from benchmarks.measure import at_most, emit
 from dicore.run.launch import launch
 from dicore_plugins.models.dqn.model import DQN
 from dicore_plugins.optimizers.flat_adam import FlatAdam
-from dicore_plugins.policies.acting import Actor
+from dicore_plugins.policies.base import Actor
 from dicore_plugins.policies.dqn import policy as dqn
 
 BUDGET, TARGET = 4_000, 0.07

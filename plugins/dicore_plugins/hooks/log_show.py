@@ -14,7 +14,7 @@ from dicore.errors import DicoreError, NonFiniteError
 from dicore.interfaces.hook import LearnerHook
 from dicore.run.checkpoint_store import write_state
 from dicore_plugins.hooks.hook_config import Interval
-from dicore_plugins.policies.mode_attributes import fact
+from dicore_plugins.policies.base import mode_attribute
 
 TOLERATED = 2
 """Updates in a row that may be left out because their loss was not finite."""
@@ -75,7 +75,7 @@ class LogShowHook(LearnerHook):
         """Goes on from the learner's counter."""
         self._interval.pass_over(engine.last_iter)
         self._seen = engine.last_iter
-        self._skipped = int(fact(engine.policy, "skipped_updates", 0))
+        self._skipped = int(mode_attribute(engine.policy, "skipped_updates", 0))
 
     def state_dict(self) -> dict[str, int]:
         """Returns what it has counted since its last look."""
@@ -153,7 +153,7 @@ class LogShowHook(LearnerHook):
         Raises:
             NonFiniteError: all updates since the last look were left out, three or more in a row.
         """
-        skipped = int(fact(engine.policy, "skipped_updates", 0))
+        skipped = int(mode_attribute(engine.policy, "skipped_updates", 0))
         fresh, made = skipped - self._skipped, engine.last_iter - self._seen
         if skipped:
             engine.monitor["skipped_updates"] = float(skipped)

@@ -27,7 +27,7 @@ from dicore_plugins.collectors.statistics import EpisodeStatistics
 from dicore_plugins.env_managers.resets import reset_ended
 from dicore_plugins.functional.samples import flatten_time
 from dicore_plugins.middleware.profiler import StepTimer
-from dicore_plugins.policies.mode_attributes import fact
+from dicore_plugins.policies.base import mode_attribute
 
 _LOG = logging.getLogger("dicore.collector")
 
@@ -104,9 +104,9 @@ class SampleCollector:
             if not _same_samples(policy, self._policy):
                 self._previous = None
             self._policy = policy
-            self._carry = fact(policy, "nstep", 1) - 1
-            self._on_policy = bool(fact(policy, "on_policy", default=False))
-            self._n_sample = self._cfg.n_sample or fact(policy, "n_sample", None)
+            self._carry = mode_attribute(policy, "nstep", 1) - 1
+            self._on_policy = bool(mode_attribute(policy, "on_policy", default=False))
+            self._n_sample = self._cfg.n_sample or mode_attribute(policy, "n_sample", None)
         self._policy.reset()
 
     def reset(self, policy: Any | None = None, env: Any | None = None) -> None:
@@ -414,6 +414,6 @@ def _same_samples(policy: Any, other: Any) -> bool:
     """Says whether two collect modes make samples of the same columns (a warm-up policy does)."""
     return (
         policy is other
-        or (other is not None and fact(policy, "like", None) is other)
-        or fact(other, "like", None) is policy
+        or (other is not None and mode_attribute(policy, "like", None) is other)
+        or mode_attribute(other, "like", None) is policy
     )

@@ -30,8 +30,7 @@ from dicore_plugins.models import create_model
 from dicore_plugins.models.dqn.model import DQN
 from dicore_plugins.models.flat import Flat
 from dicore_plugins.optimizers.flat_adam import FlatAdam
-from dicore_plugins.policies.acting import Actor, as_outputs
-from dicore_plugins.policies.base import Policy
+from dicore_plugins.policies.base import Actor, Policy, as_outputs
 from dicore_plugins.policies.dqn.config import DQNConfig
 
 

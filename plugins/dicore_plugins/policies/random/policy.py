@@ -13,8 +13,7 @@ from dicore.errors import UsageError
 from dicore.run.random import stream
 from dicore_plugins.env_managers.actions import draw_actions
 from dicore_plugins.functional.samples import flatten_time
-from dicore_plugins.policies.base import Policy
-from dicore_plugins.policies.mode_attributes import fact
+from dicore_plugins.policies.base import Policy, mode_attribute
 from dicore_plugins.policies.random.config import RandomConfig
 
 
@@ -74,7 +73,7 @@ class RandomPolicy(Policy):
         return flatten_time(trajectory)
 
     def _get_nstep(self) -> int:
-        return 1 if self._like is None else int(fact(self._like, "nstep", 1))
+        return 1 if self._like is None else int(mode_attribute(self._like, "nstep", 1))
 
     def _state_dict_model(self) -> dict[str, Any]:
         return {}
