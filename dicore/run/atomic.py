@@ -15,7 +15,7 @@ __all__ = [
     "Stamp",
     "Written",
     "armed",
-    "displaced",
+    "backup_path",
     "reach",
     "recover",
     "recover_one",
@@ -56,7 +56,7 @@ def temporary(target: Path) -> Path:
     return target.with_name(f".tmp-{target.name}-{os.getpid()}")
 
 
-def displaced(target: Path) -> Path:
+def backup_path(target: Path) -> Path:
     """Returns the name that a folder bears for the moment in which a new one takes its place."""
     return target.with_name(f".old-{target.name}")
 
@@ -118,8 +118,8 @@ def write_synced(target: Path, parts: Iterable[bytes | memoryview[Any]]) -> Writ
                 view = view[written:]
         reach("fsync file")
         os.fsync(file.fileno())
-        facts = os.fstat(file.fileno())
-    return Written(size, digest.hexdigest(), _stamp(facts))
+        status = os.fstat(file.fileno())
+    return Written(size, digest.hexdigest(), _stamp(status))
 
 
 def stamp(file: Path) -> Stamp | None:
@@ -130,8 +130,8 @@ def stamp(file: Path) -> Stamp | None:
         return None
 
 
-def _stamp(facts: os.stat_result) -> Stamp:
-    return facts.st_ino, facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns
+def _stamp(status: os.stat_result) -> Stamp:
+    return status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 
 def sync_folder(folder: Path) -> None:
@@ -149,11 +149,11 @@ def sync_folder(folder: Path) -> None:
 def replace_folder(prepared: Path, target: Path) -> None:
     """Gives a prepared folder its name, in place of an existing one if there is one.
 
-    At every moment the old folder stands under `target` or `displaced(target)`, or the new one
+    At every moment the old folder stands under `target` or `backup_path(target)`, or the new one
     stands under `target`.
     """
     sync_folder(prepared)
-    old = displaced(target)
+    old = backup_path(target)
     if target.exists():
         _remove(old)
         reach("displace")
@@ -167,7 +167,7 @@ def replace_folder(prepared: Path, target: Path) -> None:
 
 def recover_one(target: Path) -> None:
     """Gives a displaced folder its name back if nothing took its place."""
-    old = displaced(target)
+    old = backup_path(target)
     if target.exists():
         _remove(old)
     elif old.exists():

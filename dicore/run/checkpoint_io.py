@@ -70,7 +70,7 @@ class Manifest:
     Args:
         format_version: See `FORMAT_VERSION`.
         versions: Of dicore, python, numpy and torch, as they wrote it; None where not imported.
-        facts: What the writer added: `train_iter`, `env_step`, `config_sha256`.
+        metadata: What the writer added: `train_iter`, `env_step`, `config_sha256`.
         size: Bytes of the tensor file.
         sha256: Of the tensor file, in hexadecimal digits.
         skeleton: The state without its arrays.
@@ -78,21 +78,21 @@ class Manifest:
 
     format_version: int
     versions: Mapping[str, str | None]
-    facts: Mapping[str, Any]
+    metadata: Mapping[str, Any]
     size: int
     sha256: str
     skeleton: Any
 
 
 def write_state(
-    path: Path, state: Mapping[str, Any], facts: Mapping[str, Any] | None = None
+    path: Path, state: Mapping[str, Any], metadata: Mapping[str, Any] | None = None
 ) -> list[Stamp | None]:
     """Writes a state as a folder that appears whole or not at all, in place of an older one.
 
     Args:
         path: The folder to make.
         state: See `state_codec.encode` for what it may hold.
-        facts: Plain values to keep in the manifest.
+        metadata: Plain values to keep in the manifest.
 
     Returns:
         The stamps of its files, as `stamps` returns them for as long as nobody writes to them.
@@ -109,7 +109,7 @@ def write_state(
         unfinished.mkdir()
         tensors = write_synced(unfinished / TENSORS, _safetensors(blocks))
         files = {TENSORS: {"size": tensors.size, "sha256": tensors.sha256}}
-        manifest = _sealed(skeleton, dict(facts or {}), files)
+        manifest = _sealed(skeleton, dict(metadata or {}), files)
         written = write_synced(unfinished / MANIFEST, (manifest,))
         replace_folder(unfinished, path)
     except BaseException as error:
@@ -191,7 +191,7 @@ def _manifest(folder: Path, body: dict[str, Any]) -> Manifest:
         return Manifest(
             format_version=body["format_version"],
             versions=dict(body["versions"]),
-            facts=_facts(body["facts"]),
+            metadata=_metadata(body["facts"]),
             size=int(files[TENSORS]["size"]),
             sha256=str(files[TENSORS]["sha256"]),
             skeleton=body["state"],
@@ -200,14 +200,14 @@ def _manifest(folder: Path, body: dict[str, Any]) -> Manifest:
         raise CheckpointCorruptError(f"{folder}: {MANIFEST} lacks {error}") from None
 
 
-def _facts(facts: dict[str, Any]) -> dict[str, Any]:
+def _metadata(metadata: dict[str, Any]) -> dict[str, Any]:
     for name in ("train_iter", "env_step"):
-        if type(facts.get(name, 0)) is not int or facts.get(name, 0) < 0:
+        if type(metadata.get(name, 0)) is not int or metadata.get(name, 0) < 0:
             raise ValueError(f"a count in {name}")
-    return facts
+    return metadata
 
 
-def _sealed(skeleton: Any, facts: dict[str, Any], files: dict[str, Any]) -> bytes:
+def _sealed(skeleton: Any, metadata: dict[str, Any], files: dict[str, Any]) -> bytes:
     torch = loaded_torch()
     body = {
         "format": "dicore-state",
@@ -218,7 +218,7 @@ def _sealed(skeleton: Any, facts: dict[str, Any], files: dict[str, Any]) -> byte
             "numpy": np.__version__,
             "torch": str(torch.__version__) if torch is not None else None,
         },
-        "facts": facts,
+        "facts": metadata,
         "files": files,
         "state": skeleton,
     }

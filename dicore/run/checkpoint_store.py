@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from dicore.errors import CheckpointCorruptError, CheckpointError, CheckpointUnsafeError
-from dicore.run.atomic import Stamp, displaced, recover, temporary
+from dicore.run.atomic import Stamp, backup_path, recover, temporary
 from dicore.run.checkpoint_io import read_manifest, read_state, stamps, verify, write_state
 
 __all__ = ["CheckpointStore", "checkpoint_name", "read_state", "write_state"]
@@ -55,15 +55,15 @@ class CheckpointStore:
         folder: The run's `ckpt` folder; made by the first save.
         keep: Number of periodic checkpoints (`iteration_N`) kept; `best`, `final` and other names
             stay.
-        facts: Plain values that every manifest repeats, such as `config_sha256`.
+        metadata: Plain values that every manifest repeats, such as `config_sha256`.
     """
 
     def __init__(
-        self, folder: str | Path, *, keep: int = 3, facts: Mapping[str, Any] | None = None
+        self, folder: str | Path, *, keep: int = 3, metadata: Mapping[str, Any] | None = None
     ) -> None:
         self.folder = Path(folder)
         self.keep = max(keep, 1)
-        self._facts = dict(facts or {})
+        self._metadata = dict(metadata or {})
         self._recovered = False
         self._written: dict[str, list[Stamp | None]] = {}
 
@@ -96,10 +96,10 @@ class CheckpointStore:
         if not self._recovered and self.folder.is_dir():
             recover(self.folder)
         self._recovered = True
-        facts = {**self._facts, "train_iter": train_iter, "env_step": env_step}
+        metadata = {**self._metadata, "train_iter": train_iter, "env_step": env_step}
         if complete:
-            facts["complete"] = True
-        self._written[path.name] = write_state(path, state, facts)
+            metadata["complete"] = True
+        self._written[path.name] = write_state(path, state, metadata)
         self._prune()
         return path
 
@@ -157,14 +157,14 @@ class CheckpointStore:
 
     def _may_go_on(self, name: str) -> bool:
         try:
-            return bool(self._settled(name, read_manifest).facts.get("complete"))
+            return bool(self._settled(name, read_manifest).metadata.get("complete"))
         except CheckpointError:
             return name != "best"  # it may have been complete, which `best` never is
 
-    def facts(self, name: str) -> Mapping[str, Any]:
+    def metadata(self, name: str) -> Mapping[str, Any]:
         """Returns what a checkpoint's manifest says of it; nothing where it cannot be read."""
         try:
-            return self._settled(name, read_manifest).facts
+            return self._settled(name, read_manifest).metadata
         except CheckpointError:
             return {}
 
@@ -224,7 +224,7 @@ class CheckpointStore:
             path = Path(name)
             return path if path.exists() else path.with_name(path.name.removesuffix(_SUFFIX))
         path = self.folder / checkpoint_name(name)
-        return path if path.exists() or not displaced(path).is_dir() else displaced(path)
+        return path if path.exists() or not backup_path(path).is_dir() else backup_path(path)
 
     def _folders(self) -> list[Path]:
         if not self.folder.is_dir():
@@ -267,10 +267,10 @@ class CheckpointStore:
 def _identity(path: Path) -> tuple[str, int, int] | None:
     """Tells a folder from the one that stood there before; a number alone may come back."""
     try:
-        facts = path.stat()
+        found = path.stat()
     except OSError:
         return None
-    return path.name, facts.st_ino, facts.st_ctime_ns
+    return path.name, found.st_ino, found.st_ctime_ns
 
 
 def _age(path: Path) -> tuple[int, int, str]:
@@ -279,8 +279,8 @@ def _age(path: Path) -> tuple[int, int, str]:
     if match is not None:
         return int(match[1]), 1, path.name
     try:
-        where = path if path.exists() else displaced(path)
-        train_iter = int(read_manifest(where).facts.get("train_iter", 0))
+        where = path if path.exists() else backup_path(path)
+        train_iter = int(read_manifest(where).metadata.get("train_iter", 0))
     except (CheckpointError, TypeError, ValueError):
         return -1, 0, path.name
     return train_iter, 2 if path.name == "final" else 0, path.name

@@ -17,12 +17,12 @@ from typing import Any, Final, Literal
 
 from dicore.errors import RunLockedError, UsageError
 
-__all__ = ["EXIST", "Exist", "RunFolder", "RunLock", "default_name", "holder_facts"]
+__all__ = ["EXIST", "Exist", "RunFolder", "RunLock", "default_name", "process_info"]
 
 _NAME = ".lock"
 
 
-def holder_facts() -> dict[str, Any]:
+def process_info() -> dict[str, Any]:
     """Returns what `run.json` tells of the process that runs: `pid` and `host`."""
     return {"pid": os.getpid(), "host": platform.node()}
 
@@ -67,8 +67,8 @@ class RunLock:
 
 
 def _identity(file: Path) -> tuple[int, int]:
-    facts = file.stat()
-    return facts.st_dev, facts.st_ino
+    found = file.stat()
+    return found.st_dev, found.st_ino
 
 
 def _locked(folder: Path) -> RunLockedError:
@@ -208,7 +208,7 @@ class RunFolder:
         return self.path / "config.json"
 
     @property
-    def record(self) -> Path:
+    def metadata(self) -> Path:
         """`run.json`: command line, versions, seed, components, result."""
         return self.path / "run.json"
 

@@ -16,9 +16,9 @@ from typing import Any
 
 from dicore.config.secrets import redact_diff, redact_words
 from dicore.run.atomic import write_file
-from dicore.run.folder import holder_facts
+from dicore.run.folder import process_info
 
-__all__ = ["RunRecord", "RunResult", "changed_code", "git_revision", "limits_of", "result_of"]
+__all__ = ["RunMetadata", "RunResult", "changed_code", "git_revision", "limits_of", "result_of"]
 
 _PACKAGES = (
     *("dicore", "dicore-plugins", "dicore-tools", "dicore-contrib-envs"),
@@ -45,7 +45,7 @@ class RunResult:
     wall_s: float = 0.0
 
 
-class RunRecord:
+class RunMetadata:
     """Writes `run.json`, atomically, at the start and at the end of a run.
 
     Args:
@@ -70,7 +70,7 @@ class RunRecord:
         self._facts: dict[str, Any] = {
             "seed": seed,
             "argv": redact_words(argv),
-            **holder_facts(),
+            **process_info(),
             "limits": _plain(dict(limits or {})),
             "components": {path: dict(facts) for path, facts in components.items()},
             "versions": _versions(),

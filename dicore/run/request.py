@@ -245,7 +245,7 @@ def compile_resumed(request: TrainRequest, folder: RunFolder) -> Compiled:
             f"a resumed run keeps its own config: {', '.join(fixed)} cannot change it",
             hint=f"pipeline.* and env.stop_value can; start a new run from {folder.config} instead",
         )
-    known = limits_of(folder.record)
+    known = limits_of(folder.metadata)
     before = {path: known[key] for path, key in _LIMITS.items() if key in known}
     if before.get("env.stop_value", 0) is None:  # as a record writes what is not finite
         before["env.stop_value"] = float("inf")
@@ -291,7 +291,7 @@ def nothing_left(run: Run) -> str:
             return f"{what} {reached[what]} of at most {most}: give more by --max-{what}".replace(
                 "_", "-"
             )
-    before = result_of(run.folder.record)
+    before = result_of(run.folder.metadata)
     if before.get("stop") and (before.get("best_return") or 0.0) >= limits.stop_value:
         return f"the stop value {limits.stop_value:g} was reached; env.stop_value=inf goes on"
     return ""

@@ -23,7 +23,7 @@ from dicore.run.atomic import write_file
 from dicore.run.checkpoint_store import CheckpointStore
 from dicore.run.folder import RunFolder, RunLock
 from dicore.run.log import LogHub
-from dicore.run.metadata import RunRecord, RunResult
+from dicore.run.metadata import RunMetadata, RunResult
 from dicore.run.random import Streams
 from dicore.run.signals import StopFlag
 
@@ -110,7 +110,7 @@ class Run:
         self.store = CheckpointStore(
             self.folder.checkpoints,
             keep=keep_checkpoints,
-            facts={"config_sha256": self._config and sha256(self._config).hexdigest()},
+            metadata={"config_sha256": self._config and sha256(self._config).hexdigest()},
         )
         self._lock = RunLock(self.folder.path) if resume else None  # before looking inside
         try:
@@ -119,14 +119,14 @@ class Run:
             if self._lock is not None:
                 self._lock.release()
             raise
-        found = self.store.facts(self.resumed_from) if self.resumed_from else {}
+        found = self.store.metadata(self.resumed_from) if self.resumed_from else {}
         self._reached = {key: int(found.get(key, 0)) for key in ("env_step", "train_iter")}
         facts = asdict(self.limits)
         if resume:
             facts["resumed_at"] = self._reached["env_step"], self._reached["train_iter"]
         self.log = LogHub(LogTarget(self.folder.log, str(self.folder), **facts), loggers)
-        self._record = RunRecord(
-            self.folder.record,
+        self._record = RunMetadata(
+            self.folder.metadata,
             seed=streams.seed,
             argv=argv,
             components=components or {},
@@ -241,7 +241,7 @@ class Run:
             self._stay()
             self._record.write(status, self.result, error)
         except (OSError, DicoreError) as problem:
-            _log.warning("%s is not written: %s", self.folder.record, problem)
+            _log.warning("%s is not written: %s", self.folder.metadata, problem)
         if self._lock is not None:
             self._lock.release()
             self._lock = None

@@ -99,7 +99,7 @@ Lock = AbstractContextManager[Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class MiddlewareSpec:
     """A middleware, inspected once.
 
     Args:
@@ -115,7 +115,7 @@ class Part:
     yields: bool
     name: str
     fields: Fields
-    members: tuple[Part, ...] = ()
+    members: tuple[MiddlewareSpec, ...] = ()
     together: bool = False
 
 
@@ -123,7 +123,10 @@ class Combined:
     """Several middleware as one, made by `Task.serial` and `Task.parallel`."""
 
     def __init__(
-        self, kind: str, members: tuple[Part, ...], run: Callable[[Part, Any], Any]
+        self,
+        kind: str,
+        members: tuple[MiddlewareSpec, ...],
+        run: Callable[[MiddlewareSpec, Any], Any],
     ) -> None:
         self.__name__ = self.__qualname__ = f"{kind}({', '.join(part.name for part in members)})"
         self.members = members
@@ -135,7 +138,7 @@ class Combined:
             self._run(member, ctx)
 
 
-def part_of(fn: Any, lock: bool | Lock = False) -> Part:
+def inspect_middleware(fn: Any, lock: bool | Lock = False) -> MiddlewareSpec:
     """Inspects a middleware.
 
     Args:
@@ -151,11 +154,11 @@ def part_of(fn: Any, lock: bool | Lock = False) -> Part:
         call, yields = _locked(fn, threading.Lock() if lock is True else lock), False
         call.__qualname__ = name_of(fn)
     if isinstance(fn, Combined):
-        return Part(call, yields, name_of(fn), Fields(), fn.members, fn.together)
-    return Part(call, yields, name_of(fn), fields_of(fn))
+        return MiddlewareSpec(call, yields, name_of(fn), Fields(), fn.members, fn.together)
+    return MiddlewareSpec(call, yields, name_of(fn), fields_of(fn))
 
 
-def wrapped(part: Part, wrapper: Callable[[Any], Any]) -> Part:
+def wrapped(part: MiddlewareSpec, wrapper: Callable[[Any], Any]) -> MiddlewareSpec:
     """Applies a wrapper of middleware; name, fields and members stay those of what is inside.
 
     Raises:
@@ -268,7 +271,7 @@ def _locked(fn: Callable[[Any], Any], lock: Lock) -> Callable[[Any], Any]:
 _ENDED = object()
 
 
-def check_order(parts: Sequence[Part], ctx: Context) -> None:
+def check_order(parts: Sequence[MiddlewareSpec], ctx: Context) -> None:
     """Checks that every field read is kept from step to step or written by something earlier.
 
     Raises:
@@ -286,10 +289,10 @@ def check_order(parts: Sequence[Part], ctx: Context) -> None:
 
 
 def _walk(
-    parts: Sequence[Part],
+    parts: Sequence[MiddlewareSpec],
     ctx: Context,
     written: frozenset[str],
-    everything: tuple[Part, ...],
+    everything: tuple[MiddlewareSpec, ...],
     problems: list[str],
     *,
     together: bool = False,
@@ -312,7 +315,7 @@ def _walk(
     return after
 
 
-def _unknown(part: Part, ctx: Context) -> Iterable[str]:
+def _unknown(part: MiddlewareSpec, ctx: Context) -> Iterable[str]:
     """A field that no context class declares; what is optional may be absent."""
     for name in dict.fromkeys((*part.fields.reads, *part.fields.writes)):
         if not ctx.has_attr(name):
@@ -328,13 +331,15 @@ def _remedy(problems: Sequence[str], ctx: Context) -> str:
     return "a middleware comes after the one that writes what it reads"
 
 
-def _too_early(part: Part, name: str, everything: Sequence[Part]) -> str:
+def _too_early(part: MiddlewareSpec, name: str, everything: Sequence[MiddlewareSpec]) -> str:
     writers = [each.name for each in everything if name in each.fields.writes and each is not part]
     says = f"'{part.name}' reads ctx.{name}, which nothing before it writes"
     return f"{says}; {', '.join(map(repr, writers))} does" if writers else says
 
 
-def _none_yet(part: Part, before: frozenset[str], everything: Sequence[Part]) -> Iterable[str]:
+def _none_yet(
+    part: MiddlewareSpec, before: frozenset[str], everything: Sequence[MiddlewareSpec]
+) -> Iterable[str]:
     """Of several fields one is needed, and all that write one come later."""
     either = frozenset(part.fields.either)
     later = [each for each in everything if either & frozenset(each.fields.writes)]
@@ -343,7 +348,7 @@ def _none_yet(part: Part, before: frozenset[str], everything: Sequence[Part]) ->
         yield _too_early(part, name, everything)
 
 
-def _leaves(parts: Iterable[Part]) -> Iterable[Part]:
+def _leaves(parts: Iterable[MiddlewareSpec]) -> Iterable[MiddlewareSpec]:
     for part in parts:
         if part.members:
             yield from _leaves(part.members)

@@ -15,10 +15,10 @@ from dicore.task.events import Events
 from dicore.task.middleware import (
     Combined,
     Lock,
-    Part,
+    MiddlewareSpec,
     check_order,
+    inspect_middleware,
     name_of,
-    part_of,
     suspended_in,
     wrapped,
 )
@@ -45,7 +45,7 @@ class Task(Events):
         self._reset()
 
     def _reset(self) -> None:
-        self._parts: tuple[Part, ...] = ()
+        self._parts: tuple[MiddlewareSpec, ...] = ()
         self._wrappers: tuple[Callable[[Any], Any], ...] = ()
         self._suspended: list[Suspended] = []
         self._ctx = Context()
@@ -151,7 +151,7 @@ class Task(Events):
             TaskError: the task has not been started, or `fn` cannot be called with a context.
         """
         self._check_running("use")
-        self._parts = (*self._parts, reduce(wrapped, self._wrappers, part_of(fn, lock)))
+        self._parts = (*self._parts, reduce(wrapped, self._wrappers, inspect_middleware(fn, lock)))
         self._tell(fn)
         return self
 
@@ -187,11 +187,11 @@ class Task(Events):
 
     def serial(self, *fns: Callable[[Any], Any]) -> Combined:
         """Combines middleware into one that runs them in order."""
-        return Combined("serial", tuple(map(part_of, fns)), self._run_part)
+        return Combined("serial", tuple(map(inspect_middleware, fns)), self._run_part)
 
     def parallel(self, *fns: Callable[[Any], Any]) -> Combined:
         """Combines middleware that do not need each other into one; synchronously, in order."""
-        return Combined("parallel", tuple(map(part_of, fns)), self._run_part)
+        return Combined("parallel", tuple(map(inspect_middleware, fns)), self._run_part)
 
     def wrap(
         self, fn: Callable[[Any], Any], lock: bool | Lock = False
@@ -202,7 +202,7 @@ class Task(Events):
             A function of the context that runs the forward part and returns a function that runs
             the backward part; left alone, that part runs in `backward`.
         """
-        part = part_of(fn, lock)
+        part = inspect_middleware(fn, lock)
 
         def forward(ctx: Any) -> Callable[[], None]:
             suspended = self._run_part(part, ctx)
@@ -255,7 +255,7 @@ class Task(Events):
     def _step(self) -> None:
         """Runs every middleware once, forward and backward."""
         ctx, suspended = self._ctx, self._suspended
-        part: Part | Suspended | None = None
+        part: MiddlewareSpec | Suspended | None = None
         try:
             for part in self._parts:
                 result = part.call(ctx)
@@ -284,7 +284,7 @@ class Task(Events):
             The generator, where it yielded; its other half runs in `backward`.
         """
         self._check_running("forward")
-        return self._run_part(part_of(fn), self._ctx if ctx is None else ctx)
+        return self._run_part(inspect_middleware(fn), self._ctx if ctx is None else ctx)
 
     def backward(self) -> None:
         """Runs the other halves of all middleware that yielded, last in first out."""
@@ -311,7 +311,7 @@ class Task(Events):
         self._check_running("sync")
         return self
 
-    def _run_part(self, part: Part, ctx: Any) -> Suspended | None:
+    def _run_part(self, part: MiddlewareSpec, ctx: Any) -> Suspended | None:
         """Runs one middleware up to its `yield`; returns what is suspended."""
         self._check_running("forward")
         try:
@@ -376,10 +376,10 @@ class Task(Events):
             raise first
 
 
-def _note(error: Exception, where: Part | Suspended | None, ctx: Any) -> None:
+def _note(error: Exception, where: MiddlewareSpec | Suspended | None, ctx: Any) -> None:
     """Says on an exception which middleware it comes from."""
     if where is not None:
-        name = where.name if isinstance(where, Part) else name_of(where)
+        name = where.name if isinstance(where, MiddlewareSpec) else name_of(where)
         step = getattr(ctx, "total_step", None)
         error.add_note(f"raised in middleware '{name}' at total_step {step}")
 

@@ -8,7 +8,7 @@ from typing import Any
 from dicore.errors import TaskError
 from dicore.interfaces.middleware import IMiddleware
 from dicore.task import Context, OnlineRLContext, Task, task
-from dicore.task.middleware import fields_of, part_of
+from dicore.task.middleware import fields_of, inspect_middleware
 from dicore.testing.suite import Suite, expect
 
 __all__ = ["MiddlewareContract", "watched"]
@@ -56,7 +56,7 @@ class MiddlewareContract(Suite):
             made = self.make()
             expect(isinstance(made, IMiddleware), f"{made!r} cannot be called")
             try:
-                part_of(made)
+                inspect_middleware(made)
             except TaskError as error:
                 expect(False, f"task.use refuses it: {error}")
 

@@ -149,7 +149,7 @@ def test_kills_at_any_moment_spoil_nothing(whole: Path, tmp_path: Path) -> None:
             process.wait()
         store = CheckpointStore(run / "ckpt")
         name = store.resumable()
-        found = 0 if name is None else int(store.facts(name)["train_iter"])
+        found = 0 if name is None else int(store.metadata(name)["train_iter"])
         assert found >= reached
         reached = found
     assert alive == KILLS

@@ -136,7 +136,7 @@ def test_two_processes_never_train_in_one_folder(
         finally:
             process.kill()
     assert (tmp_path / "x/.lock").exists(), "left by the one that was killed"
-    reached = int(store.facts(store.resumable() or "")["env_step"])
+    reached = int(store.metadata(store.resumable() or "")["env_step"])
     assert main([*resume, str(reached + 40)]) == 0
     assert read(tmp_path / "x/run.json")["result"]["env_step"] == reached + 40
     assert not (tmp_path / "x/.lock").exists()

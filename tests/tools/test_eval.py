@@ -80,7 +80,7 @@ def test_a_checkpoint_that_was_not_measured_has_fresh_starts(run: Path) -> None:
     store = CheckpointStore(run / "ckpt")
     state = store.load("final")
     state["evaluator"]["measured"]["train_iter"] -= 1
-    store.save("older", state, train_iter=int(store.facts("final")["train_iter"]))
+    store.save("older", state, train_iter=int(store.metadata("final")["train_iter"]))
     assert evaluate(run, load_path="older").starts == "fresh"
 
 

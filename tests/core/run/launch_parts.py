@@ -101,7 +101,7 @@ class Pipeline:
 
     def run(self, compiled: Any, run: Any, *, model: Any | None = None) -> Any:
         assert (run.folder.path / "config.json").is_file()
-        assert json.loads(run.folder.record.read_text())["result"] is None
+        assert json.loads(run.folder.metadata.read_text())["result"] is None
         assert rng.ambient_streams() is run.streams
         run.register("learner", Counter())
         run.first_step()

@@ -31,7 +31,7 @@ def state(value: float = 1.0) -> dict[str, Any]:
 
 @pytest.fixture
 def store(tmp_path: Path) -> CheckpointStore:
-    return CheckpointStore(tmp_path / "ckpt", facts={"config_sha256": "abc"})
+    return CheckpointStore(tmp_path / "ckpt", metadata={"config_sha256": "abc"})
 
 
 def reseal(folder: Path, change: Any) -> None:

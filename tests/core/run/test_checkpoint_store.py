@@ -27,7 +27,7 @@ def state(value: float = 1.0) -> dict[str, Any]:
 
 @pytest.fixture
 def store(tmp_path: Path) -> CheckpointStore:
-    return CheckpointStore(tmp_path / "ckpt", facts={"config_sha256": "abc"})
+    return CheckpointStore(tmp_path / "ckpt", metadata={"config_sha256": "abc"})
 
 
 # ---- names, latest, keep
@@ -67,7 +67,7 @@ def test_latest_goes_by_updates_not_by_time_or_spelling(store: CheckpointStore) 
 def test_the_manifest_says_who_wrote_what(store: CheckpointStore) -> None:
     store.save("best", state(), train_iter=7, env_step=70)
     manifest = read_manifest(store.folder / "best")
-    assert manifest.facts == {"config_sha256": "abc", "train_iter": 7, "env_step": 70}
+    assert manifest.metadata == {"config_sha256": "abc", "train_iter": 7, "env_step": 70}
     assert manifest.versions["numpy"] == np.__version__
     assert manifest.versions["dicore"]
 

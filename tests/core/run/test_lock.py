@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 
 from dicore.errors import RunLockedError, UsageError
-from dicore.run.folder import RunFolder, RunLock, holder_facts
+from dicore.run.folder import RunFolder, RunLock, process_info
 
 HOLD = """
 import sys, time, json, pathlib
-from dicore.run.folder import RunLock, holder_facts
+from dicore.run.folder import RunLock, process_info
 folder = pathlib.Path(sys.argv[1])
-(folder / "run.json").write_text(json.dumps(holder_facts()))
+(folder / "run.json").write_text(json.dumps(process_info()))
 lock = RunLock(folder)
 print("held", flush=True)
 time.sleep(60)
@@ -58,7 +58,7 @@ def test_two_runs_of_one_process_exclude_each_other(tmp_path: Path) -> None:
 
 
 def test_a_holder_is_told_by_process_and_host() -> None:
-    assert holder_facts()["pid"] == os.getpid()
+    assert process_info()["pid"] == os.getpid()
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
@@ -112,7 +112,7 @@ def test_overwrite_empties_runs_and_nothing_else(tmp_path: Path) -> None:
 def test_a_run_that_is_going_on_is_not_overwritten(tmp_path: Path) -> None:
     folder = a_run(tmp_path / "x")
     lock = RunLock(folder)
-    (folder / "run.json").write_text(json.dumps(holder_facts()))
+    (folder / "run.json").write_text(json.dumps(process_info()))
     with pytest.raises(RunLockedError):
         RunFolder.prepare(folder, "overwrite")
     assert (folder / "ckpt" / "best").is_file()

@@ -54,7 +54,7 @@ def run(tmp_path: Path) -> Iterator[Run]:
 
 
 def record(run: Run) -> dict[str, Any]:
-    content: dict[str, Any] = json.loads(run.folder.record.read_text())
+    content: dict[str, Any] = json.loads(run.folder.metadata.read_text())
     return content
 
 

@@ -347,9 +347,9 @@ def _names(folder: Path) -> list[str]:
 def _result(folder: RunFolder) -> TrainResult:
     """Reads how a run stands off its `run.json`."""
     try:
-        told = json.loads(folder.record.read_bytes()).get("result") or {}
+        told = json.loads(folder.metadata.read_bytes()).get("result") or {}
     except (OSError, ValueError) as error:
-        raise UsageError(f"{folder.record}: cannot be read: {error}") from None
+        raise UsageError(f"{folder.metadata}: cannot be read: {error}") from None
     return TrainResult(
         stop=bool(told.get("stop")),
         train_iter=int(told.get("train_iter", 0)),

@@ -114,7 +114,7 @@ def find_trained(
     def read() -> Content:
         if load_path is None:
             return _read_chosen(store, key)
-        return _content(store.load(key), store.facts(key), key)
+        return _content(store.load(key), store.metadata(key), key)
 
     return Trained(compiled, str(name), read)
 
@@ -122,7 +122,7 @@ def find_trained(
 def _read_chosen(store: CheckpointStore, name: str) -> Content:
     """Reads what `best_or_latest` chose; where the run dropped it since, what it chooses now."""
     while True:
-        facts = store.facts(name)
+        facts = store.metadata(name)
         try:
             state = store.load(name)
         except CheckpointError:
@@ -148,7 +148,7 @@ def load_trained(compiled: Compiled, checkpoint: str | Path) -> Trained:
     path = Path(checkpoint)
     if not path.exists():
         path = path.with_name(path.name.removesuffix(".pth.tar"))
-    facts = read_manifest(path).facts
+    facts = read_manifest(path).metadata
     return Trained(compiled, str(checkpoint), lambda: _content(read_state(path), facts, str(path)))
 
 

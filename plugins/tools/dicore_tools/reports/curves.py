@@ -158,7 +158,7 @@ def find_runs(places: Sequence[str | Path]) -> list[RunFolder]:
             runs = _summarized(place)
         elif place.is_dir():
             folders = [file.parent for file in sorted(place.rglob("config.json"))]
-            runs = [RunFolder(folder) for folder in folders if RunFolder(folder).record.is_file()]
+            runs = [RunFolder(folder) for folder in folders if RunFolder(folder).metadata.is_file()]
         else:
             raise UsageError(f"{place}: no such folder", hint="name folders of runs")
         if not runs:
@@ -190,7 +190,7 @@ def read_curve(run: RunFolder, *, tag: str = TAG, axis: Axis = "env_step") -> Cu
         raise UsageError(f"{run}: no '{tag}' in {run.metrics}", hint=_near(tag, tags))
     points.sort(key=lambda point: point[0])
     x, y = np.array(points).T
-    record = _json(run.record)
+    record = _json(run.metadata)
     result = record.get("result") or {}
     return Curve(run.path, x, y, _json(run.config).get("config", {}), bool(result.get("stop")))
 
@@ -311,7 +311,7 @@ def _summarized(file: Path) -> list[RunFolder]:
     beside = [file.with_name(folder.name) for folder in folders]
     pairs = zip(folders, beside, strict=True)
     runs = [RunFolder(near if near.is_dir() else far) for far, near in pairs]
-    return [run for run in runs if run.record.is_file()]
+    return [run for run in runs if run.metadata.is_file()]
 
 
 def _value(tree: Any, path: str) -> Any:
