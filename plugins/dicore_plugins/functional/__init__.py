@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from dicore_plugins.functional.collate import default_collate, default_decollate
     from dicore_plugins.functional.conversions import to_device, to_tensor
     from dicore_plugins.functional.exploration import get_epsilon_greedy_fn
-    from dicore_plugins.functional.nstep import get_nstep_return_data
     from dicore_plugins.functional.preprocess import default_preprocess_learn
+    from dicore_plugins.functional.samples import get_nstep_return_data
     from dicore_plugins.functional.unroll import get_train_sample
 
 __all__ = [
@@ -35,7 +35,7 @@ __getattr__ = lazy(
         "default_decollate": ".collate",
         "default_preprocess_learn": ".preprocess",
         "get_epsilon_greedy_fn": ".exploration",
-        "get_nstep_return_data": ".nstep",
+        "get_nstep_return_data": ".samples",
         "get_train_sample": ".unroll",
         "to_device": ".conversions",
         "to_tensor": ".conversions",

@@ -1,12 +1,25 @@
-"""Schedules of exploration."""
+"""Exploration: schedules of epsilon, and choosing discrete actions from logits.
+
+Actions are chosen on arrays and on tensors alike. All randomness comes in as uniform numbers, so
+that drawing and choosing can be tested apart. Torch is used only for tensors and never imported
+here.
+
+Shapes: K observations, A actions.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Literal
+from typing import Any, Literal
 
-from dicore.errors import UsageError
+import numpy as np
+
+from dicore.data.tree import is_tensor, loaded_torch
+from dicore.errors import ActionError, SchemaError, UsageError
+
+Array = Any
+"""An array or a tensor; what goes in decides what comes out."""
 
 
 def get_epsilon_greedy_fn(
@@ -35,3 +48,122 @@ def get_epsilon_greedy_fn(
     if type_ == "linear":
         return lambda x: start + (end - start) * min(x / decay, 1.0)
     raise UsageError(f"no schedule of epsilon is named '{type_}'", hint="one of exp, linear")
+
+
+def uniform(rng: Any, shape: tuple[int, ...], like: Array) -> Array:
+    """Draws float64 in [0, 1) from a numpy or a torch generator, in the library of `like`."""
+    if isinstance(rng, np.random.Generator):
+        noise = rng.random(shape)
+        return _torch().from_numpy(noise).to(like.device) if is_tensor(like) else noise
+    torch = _torch()
+    drawn = torch.rand(shape, generator=rng, device=rng.device, dtype=torch.float64)
+    return drawn.to(like.device) if is_tensor(like) else drawn.cpu().numpy()
+
+
+def allowed(mask: Array, logit: Array) -> Array:
+    """Returns a mask as bool [K, A] in the library of `logit`.
+
+    Args:
+        mask: [K, A]; true or nonzero allows an action.
+        logit: [K, A].
+
+    Raises:
+        SchemaError: the shapes differ.
+        ActionError: a row allows nothing.
+    """
+    if is_tensor(logit):
+        mask = _torch().as_tensor(mask, device=logit.device) != 0
+    else:
+        mask = np.asarray(mask.cpu() if is_tensor(mask) else mask) != 0
+    if mask.shape != logit.shape:
+        raise SchemaError(
+            f"action_mask has shape {tuple(mask.shape)}, the logits have {tuple(logit.shape)}"
+        )
+    some = mask.any(-1)
+    if not some.all():
+        raise ActionError(f"row {int((~some).argmax())} of action_mask allows no action")
+    return mask
+
+
+def greedy(logit: Array, mask: Array | None = None) -> Array:
+    """Chooses the largest logit, of equal ones the first.
+
+    Args:
+        logit: [K, A].
+        mask: bool [K, A] of `allowed`.
+
+    Returns:
+        int64 [K].
+    """
+    return (logit if mask is None else _where(mask, logit, -np.inf)).argmax(-1)
+
+
+def softmax(logit: Array, alpha: float = 1.0, mask: Array | None = None) -> Array:
+    """Returns float64 [K, A] in proportion to exp(alpha * logit), at most 1; 0 where masked."""
+    z = (logit.detach().double() if is_tensor(logit) else logit.astype(np.float64)) * alpha
+    if mask is not None:
+        z = _where(mask, z, -np.inf)
+    if is_tensor(z):
+        return (z - z.amax(-1, keepdim=True)).exp()
+    return np.exp(z - z.max(-1, keepdims=True))
+
+
+def proportional(weight: Array, noise: Array) -> Array:
+    """Chooses action a with probability weight_a / sum of weights; never one of weight 0.
+
+    Args:
+        weight: float64 [K, A], >= 0.
+        noise: float64 [K], uniform in [0, 1).
+
+    Returns:
+        int64 [K].
+    """
+    total = weight.cumsum(-1)
+    return (total <= noise[..., None] * total[..., -1:]).sum(-1)
+
+
+def any_of(logit: Array, noise: Array, mask: Array | None = None) -> Array:
+    """Chooses among the allowed actions, each with equal probability.
+
+    Args:
+        logit: [K, A]; only its shape and library count.
+        noise: float64 [K], uniform in [0, 1).
+        mask: bool [K, A] of `allowed`.
+
+    Returns:
+        int64 [K].
+    """
+    if mask is not None:
+        return proportional(mask.double() if is_tensor(mask) else mask.astype(np.float64), noise)
+    scaled = noise * logit.shape[-1]
+    return scaled.long() if is_tensor(scaled) else scaled.astype(np.int64)
+
+
+def eps_greedy(
+    logit: Array, eps: Any, coin: Array, noise: Array, mask: Array | None = None
+) -> Array:
+    """Chooses at random where the coin falls below eps, else the largest logit.
+
+    Args:
+        logit: [K, A].
+        eps: Chance of a random action: a number, or one per observation [K].
+        coin: float64 [K], uniform in [0, 1): one coin for each observation.
+        noise: float64 [K], uniform in [0, 1), independent of the coins.
+        mask: bool [K, A] of `allowed`.
+
+    Returns:
+        int64 [K].
+    """
+    return _where(coin < eps, any_of(logit, noise, mask), greedy(logit, mask))
+
+
+def _where(condition: Array, yes: Array, no: Any) -> Array:
+    if is_tensor(condition):
+        return _torch().where(condition, yes, no)
+    return np.where(condition, yes, no)
+
+
+def _torch() -> Any:
+    torch = loaded_torch()
+    assert torch is not None, "tensors and torch generators exist only with torch"
+    return torch

@@ -63,7 +63,7 @@ class StepCollector:
         self._count(ctx)
 
     def _collect_randomly(self, ctx: OnlineRLContext) -> None:
-        from dicore_plugins.policies.random.policy import RandomPolicy
+        from dicore_plugins.policies.random import RandomPolicy
 
         random = RandomPolicy(action_space=self._env.action_space, like=self._policy)
         self.collector.reset_policy(random.collect_mode)

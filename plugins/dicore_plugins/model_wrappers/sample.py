@@ -17,9 +17,8 @@ import numpy as np
 
 from dicore.data.tree import is_tensor, loaded_torch
 from dicore.errors import UsageError
-from dicore.interfaces.model import IModel, IModelWrapper
 from dicore.run.random import stream
-from dicore_plugins.functional.sampling import (
+from dicore_plugins.functional.exploration import (
     Array,
     allowed,
     eps_greedy,
@@ -32,6 +31,8 @@ from dicore_plugins.model_wrappers.base import BaseWrapper
 
 if TYPE_CHECKING:
     import torch
+
+    from dicore.interfaces.model import IModel, IModelWrapper
 
 
 class ArgmaxSample(BaseWrapper):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from dicore_plugins.lazy import lazy
 
 if TYPE_CHECKING:
-    from dicore_plugins.model_wrappers.wrap import model_wrap, register_wrapper
+    from dicore_plugins.model_wrappers.base import model_wrap, register_wrapper
     from dicore_plugins.models.create import create_model
     from dicore_plugins.models.dqn.model import DQN
     from dicore_plugins.models.flat import Flat
@@ -20,7 +20,7 @@ __getattr__ = lazy(
         "DQN": ".dqn.model",
         "Flat": ".flat",
         "create_model": ".create",
-        "model_wrap": "dicore_plugins.model_wrappers.wrap",
-        "register_wrapper": "dicore_plugins.model_wrappers.wrap",
+        "model_wrap": "dicore_plugins.model_wrappers.base",
+        "register_wrapper": "dicore_plugins.model_wrappers.base",
     },
 )

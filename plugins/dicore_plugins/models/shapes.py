@@ -1,8 +1,15 @@
-"""What shapes of observations and actions the networks of this package take; no torch here."""
+"""Shapes of observations and actions: derived from spaces, and checked for the networks here.
+
+Importing this needs neither torch nor numpy.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from dicore.errors import ConfigError
 
 SMALLEST_IMAGE = 36
 """Least height and width that three Nature convolutions leave anything of, in pixels."""
@@ -10,6 +17,10 @@ SMALLEST_IMAGE = 36
 Part = tuple[tuple[str | int, ...], int, tuple[int, ...], tuple[int, ...]]
 """A part of an observation: keys from the outside inwards, how many numbers it makes; of categories
 their sizes and their least values."""
+
+_NESTED = frozenset({"Dict", "Tuple"})
+_MOST_FLATTENED = 4096
+"""Numbers in an image that is still flattened; of larger ones the channels stand elsewhere."""
 ObsShape = int | Sequence[int]
 ActionShape = int | Sequence[int]
 
@@ -49,3 +60,110 @@ def action_shape_problem(shape: ActionShape | None) -> str | None:
 
 def _counts(size: object) -> bool:
     return isinstance(size, int) and not isinstance(size, bool) and size >= 1
+
+
+def observation_options(space: Any) -> dict[str, Any]:
+    """Returns the options by which a model knows what one observation is.
+
+    Returns:
+        `model.obs_shape`: an int for vectors, and for what models flatten (matrices, single
+        numbers, images too small for convolutions); a tuple for images. Of Discrete,
+        MultiDiscrete, Dict and Tuple spaces it counts the numbers of all parts, a category being as
+        many as it has values, and `model.obs_parts` says where they are.
+
+    Raises:
+        ConfigError: there are no numbers, or not always as many (text, sequences, graphs).
+    """
+    if _is_categorical(space) or type(space).__name__ in _NESTED:
+        parts = tuple(_leaves(space, ()))
+        return {"model.obs_shape": sum(part[1] for part in parts), "model.obs_parts": parts}
+    shape = getattr(space, "shape", None)
+    if shape is None:
+        raise _no_numbers(space)
+    sides = tuple(int(size) for size in shape)
+    count = math.prod(sides)
+    as_image = len(sides) == 3 and (obs_shape_problem(sides) is None or count > _MOST_FLATTENED)
+    return {"model.obs_shape": sides if as_image else count}
+
+
+def _leaves(space: Any, keys: tuple[str | int, ...]) -> Iterator[Part]:
+    """Yields the parts of a nested space, in the order of the space."""
+    if type(space).__name__ not in _NESTED:
+        yield _leaf(space, keys)
+        return
+    below = space.spaces
+    for key, each in below.items() if isinstance(below, Mapping) else enumerate(below):
+        yield from _leaves(each, (*keys, key))
+
+
+def _leaf(space: Any, keys: tuple[str | int, ...]) -> Part:
+    if not _is_categorical(space):
+        if getattr(space, "shape", None) is None:
+            raise _no_numbers(space)
+        return keys, math.prod(int(size) for size in space.shape), (), ()
+    import numpy as np
+
+    sizes = np.atleast_1d(getattr(space, "nvec", getattr(space, "n", 0)))
+    start = np.broadcast_to(space.start, sizes.shape)
+    return keys, int(sizes.sum()), tuple(sizes.ravel().tolist()), tuple(start.ravel().tolist())
+
+
+def _is_categorical(space: Any) -> bool:
+    return type(space).__name__ in {"Discrete", "MultiDiscrete"}
+
+
+def _no_numbers(space: Any) -> ConfigError:
+    if not hasattr(space, "sample"):
+        return _no_space("observation_space", space)
+    return ConfigError(
+        f"env.type: observations of {space} are no arrays of a fixed size",
+        hint="change them by a wrapper of your own (dicore new plugin NAME --kind wrapper)",
+    )
+
+
+def discrete_shape(space: Any, *, algorithm: str) -> int | tuple[int, ...]:
+    """Returns the number of actions, or one number per head for several choices at once.
+
+    Raises:
+        ConfigError: the actions are not discrete.
+    """
+    name = type(space).__name__
+    if name == "Discrete":
+        return int(space.n)
+    if name == "MultiDiscrete" and space.nvec.ndim == 1:
+        return tuple(int(size) for size in space.nvec)
+    if name == "MultiBinary" and len(space.shape) == 1:
+        return (2,) * int(space.shape[0])
+    if name in {"MultiDiscrete", "MultiBinary"}:
+        raise ConfigError(
+            f"policy.type: '{algorithm}' needs one row of discrete actions; this env has"
+            f" {_line(space)}",
+            hint="flatten its action space",
+        )
+    if not hasattr(space, "sample"):
+        raise _no_space("action_space", space)
+    raise ConfigError(
+        f"policy.type: '{algorithm}' needs discrete actions; this env has {space}",
+        hint="flatten its action space into a MultiDiscrete one"
+        if name in _NESTED
+        else "choose a policy for continuous actions, or an env with Discrete actions",
+    )
+
+
+def _no_space(name: str, given: Any) -> ConfigError:
+    return ConfigError(
+        f"env.type: its {name} is {given!r}, not a space",
+        hint=f"set self.{name}=gymnasium.spaces.… in its __init__",
+    )
+
+
+def _line(space: Any) -> str:
+    return " ".join(str(space).split())
+
+
+def action_start(space: Any) -> int | tuple[int, ...]:
+    """Returns the least action of a space that `discrete_shape` takes, one for each head."""
+    import numpy as np
+
+    start = np.asarray(getattr(space, "start", 0))
+    return int(start) if start.ndim == 0 else tuple(start.tolist())

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 from dicore_plugins.lazy import lazy
 
 if TYPE_CHECKING:
-    from dicore_plugins.policies.base import Policy
-    from dicore_plugins.policies.deploy import single_env_forward
+    from dicore_plugins.policies.base import Policy, single_env_forward
     from dicore_plugins.policies.dqn.policy import DQNPolicy
-    from dicore_plugins.policies.random.policy import RandomPolicy
+    from dicore_plugins.policies.random import RandomPolicy
 
 __all__ = [
     "DQNPolicy",
@@ -24,7 +23,7 @@ __getattr__ = lazy(
     {
         "DQNPolicy": ".dqn.policy",
         "Policy": ".base",
-        "RandomPolicy": ".random.policy",
-        "single_env_forward": ".deploy",
+        "RandomPolicy": ".random",
+        "single_env_forward": ".base",
     },
 )

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dicore.errors import SchemaError, UsageError
-from dicore_plugins.functional.nstep import get_nstep_return_data, nstep_columns
+from dicore_plugins.functional.samples import get_nstep_return_data, nstep_columns
 
 F = np.float32
 

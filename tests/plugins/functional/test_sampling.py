@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from dicore.errors import ActionError, SchemaError
-from dicore_plugins.functional.sampling import (
+from dicore_plugins.functional.exploration import (
     allowed,
     any_of,
     eps_greedy,

@@ -15,8 +15,8 @@ LIGHT = [
     "dicore_plugins.model_wrappers.sample",
     "dicore_plugins.model_wrappers.target",
     "dicore_plugins.functional",
-    "dicore_plugins.functional.nstep",
-    "dicore_plugins.functional.sampling",
+    "dicore_plugins.functional.samples",
+    "dicore_plugins.functional.exploration",
 ]
 
 

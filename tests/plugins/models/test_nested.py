@@ -15,9 +15,8 @@ from dicore.data import tree_map
 from dicore.data.tree import tree_stack
 from dicore.errors import ConfigError, EnvSpaceError
 from dicore_plugins.models import DQN
-from dicore_plugins.models.encoders.nested import Nested
-from dicore_plugins.models.encoders.one_hot import OneHot
-from dicore_plugins.policies.spaces import discrete_shape, observation_options
+from dicore_plugins.models.encoders.nested import Nested, OneHot
+from dicore_plugins.models.shapes import discrete_shape, observation_options
 
 
 @given(

@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812 - torch's own name for it
 from torch import Tensor, nn
 
-from dicore_plugins.models.encoders.activation import ACTIVATIONS, initialise
+from dicore_plugins.models.encoders.mlp import ACTIVATIONS, initialise
 
 
 class _Layer(NamedTuple):

@@ -1,13 +1,14 @@
-"""A stack of linear layers, seen by torch and by numpy as one and the same memory.
+"""Linear layers over one memory that torch trains and numpy reads, and their activations.
 
 Shapes: B rows.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from itertools import pairwise
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -15,9 +16,58 @@ import torch
 import torch.nn.functional as F  # noqa: N812 - torch's own name for it
 from torch import Tensor, nn
 
-from dicore_plugins.models.encoders.activation import ACTIVATIONS, ActivationName, initialise
-
+ActivationName = Literal["relu", "tanh", "elu", "gelu"]
 Array = npt.NDArray[np.float32]
+
+
+class Activation(NamedTuple):
+    """One activation.
+
+    Args:
+        by_torch: The function of a tensor.
+        by_numpy: The same function of an array, written over its argument; None if numpy has not
+            what it takes.
+        gain: What weights before it are scaled by at the start, so that signals keep their size.
+    """
+
+    by_torch: Callable[[Tensor], Tensor]
+    by_numpy: Callable[[Array], Any] | None
+    gain: float
+
+
+_ZERO = np.float32(0)
+
+
+def _relu(x: Array) -> None:
+    np.maximum(x, _ZERO, out=x)
+
+
+def _tanh(x: Array) -> None:
+    np.tanh(x, out=x)
+
+
+def _elu(x: Array) -> None:
+    np.copyto(x, np.expm1(np.minimum(x, _ZERO)), where=x < _ZERO)
+
+
+ACTIVATIONS: dict[str, Activation] = {
+    "relu": Activation(F.relu, _relu, math.sqrt(2)),
+    "tanh": Activation(torch.tanh, _tanh, 5 / 3),
+    "elu": Activation(F.elu, _elu, math.sqrt(2)),
+    "gelu": Activation(F.gelu, None, math.sqrt(2)),
+}
+
+
+@torch.no_grad()
+def initialise(layer: nn.Linear | nn.Conv2d, gain: float) -> None:
+    """Makes the weights orthogonal, times `gain`, and the bias zero (Saxe et al. 2014).
+
+    Deep Q-learning solves CartPole in 3 072 steps so and in 3 584 with torch's own start (medians
+    of 40 seeds each).
+    """
+    nn.init.orthogonal_(layer.weight, gain)
+    if layer.bias is not None:
+        nn.init.zeros_(layer.bias)
 
 
 class MLP(nn.Module):

@@ -15,7 +15,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from dicore_plugins.models.encoders.one_hot import OneHot
+from dicore.errors import ConfigError, EnvSpaceError
 from dicore_plugins.models.shapes import Part
 
 
@@ -60,3 +60,63 @@ class Nested(nn.Module):
 
     def _leaves(self, obs: Any) -> list[tuple[Any, OneHot | None]]:
         return [(reduce(getitem, keys, obs), encoder) for keys, encoder in self._parts]
+
+
+class OneHot(nn.Module):
+    """Turns integers [B] or [B, C] into float32 [B, V]; it has no parameters.
+
+    Args:
+        sizes: How many values each of the C numbers takes.
+        start: The least value of each; None: 0.
+
+    Raises:
+        ConfigError: `start` is not one number for each of `sizes`.
+    """
+
+    offset: Tensor
+
+    def __init__(self, sizes: Sequence[int], start: Sequence[int] | None = None) -> None:
+        super().__init__()
+        least = [0] * len(sizes) if start is None else list(start)
+        if len(least) != len(sizes) or not sizes:
+            raise ConfigError(
+                f"model.obs_parts: {len(least)} least values for {len(sizes)} categorical numbers"
+            )
+        self.width = int(sum(sizes))
+        self._least = np.asarray(least, np.int64)
+        self._sizes = np.asarray(sizes, np.uint64)
+        self._column = np.cumsum([0, *sizes[:-1]])
+        offset = torch.from_numpy(self._column - self._least)
+        self.register_buffer("offset", offset, persistent=False)
+
+    def forward(self, obs: Tensor) -> Tensor:
+        """Encodes integers [B] or [B, C] as float32 [B, V].
+
+        Raises:
+            EnvSpaceError: a number is not one of its values (on the CPU; elsewhere it is the
+                device's own error, where it is one).
+        """
+        if obs.device.type == "cpu":
+            column = torch.from_numpy(self._number(obs.numpy()) + self._column)
+        else:
+            column = obs.reshape(len(obs), -1).long() + self.offset
+        return torch.zeros(len(obs), self.width, device=obs.device).scatter_(1, column, 1.0)
+
+    def by_numpy(self, obs: Any) -> npt.NDArray[np.float32]:
+        """Does the same with arrays."""
+        encoded = np.zeros((len(obs), self.width), np.float32)
+        np.put_along_axis(encoded, self._number(obs) + self._column, np.float32(1), 1)
+        return encoded
+
+    def _number(self, obs: Any) -> npt.NDArray[np.int64]:
+        """Counts each value from its least: int64 [B, C]."""
+        number = np.asarray(obs, np.int64).reshape(len(obs), -1) - self._least
+        outside = number.view(np.uint64) >= self._sizes  # what is negative is large, unsigned
+        if outside.any():
+            row, place = map(int, np.argwhere(outside)[0])
+            least, value = int(self._least[place]), int(number[row, place] + self._least[place])
+            raise EnvSpaceError(
+                f"observation {value} is not in {least}..{least + int(self._sizes[place]) - 1}",
+                hint="the environment's observation space must hold what it returns",
+            )
+        return number

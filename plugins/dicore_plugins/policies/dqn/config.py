@@ -80,7 +80,7 @@ class DQNConfig(PolicyConfig):
         Raises:
             ConfigError: the actions are not discrete, or the model does not take the observations.
         """
-        from dicore_plugins.policies.spaces import (
+        from dicore_plugins.models.shapes import (
             action_start,
             discrete_shape,
             observation_options,

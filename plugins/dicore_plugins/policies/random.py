@@ -1,20 +1,41 @@
-"""Uniformly random actions, as a policy: what warms up a buffer and what learning must beat."""
+"""The random policy: for warm-up, and as a baseline."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
-from dicore.config.sections import PolicyConfig
+from dicore.config.declare import frozen, option, section
+from dicore.config.sections import CollectConfig, PolicyConfig
 from dicore.data import Batch, EnvBatch
 from dicore.errors import UsageError
 from dicore.run.random import stream
 from dicore_plugins.env_managers.actions import draw_actions
 from dicore_plugins.functional.samples import flatten_time
 from dicore_plugins.policies.base import Policy, mode_attribute
-from dicore_plugins.policies.random.config import RandomConfig
+
+
+@frozen(kw_only=True)
+class RandomCollectConfig(CollectConfig):
+    """How the random policy collects."""
+
+    n_sample: int | None = option(8, "training samples per collect", ge=1)
+
+
+@frozen(kw_only=True)
+class RandomConfig(PolicyConfig):
+    """Uniformly random actions: the warm-up before training, and the floor to compare with."""
+
+    learns: ClassVar[bool] = False
+
+    on_policy: bool = option(False, "learn only from data of the present policy")
+    collect: RandomCollectConfig = section(RandomCollectConfig)
+
+    def build(self, ctx: Any, **parts: Any) -> Any:
+        """Makes the policy for the action space of `ctx`."""
+        return RandomPolicy(self, action_space=ctx.action_space, **parts)
 
 
 class RandomPolicy(Policy):
