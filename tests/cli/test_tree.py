@@ -66,7 +66,7 @@ def test_the_texts_say_what_the_numbers_say(run: Path) -> None:
     logged = [(line["step"], line[tag]) for line in lines if tag in line]
     assert logged
     assert [(int(s), pytest.approx(float(v), rel=1e-5)) for s, v in told] == logged
-    assert "rows/s drawn" in text("buffer")
+    assert "samples/s drawn" in text("buffer")
     assert "total_loss" in text("learner")
     first, last = text("serial").splitlines()
     assert "begins with 0 env steps, 0 updates" in first

@@ -1,4 +1,4 @@
-"""Where experience waits between acting and learning."""
+"""Replay buffers: they store collected samples and return training batches."""
 
 from __future__ import annotations
 

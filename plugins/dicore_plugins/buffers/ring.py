@@ -1,6 +1,6 @@
-"""The one storage of all buffers: preallocated columns written round and round.
+"""Ring storage: preallocated columns, overwritten circularly; and counters of its use.
 
-Shapes: N rows pushed, B rows drawn, C rows of capacity, `...` one row's item.
+Shapes: N samples pushed, B samples drawn, C the capacity, `...` the shape of one sample.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _LOG = logging.getLogger("dicore.buffer")
 
 
 class RecycledBatch(Batch):
-    """A batch whose memory is filled anew by each draw; its tensor views are made once."""
+    """A batch whose memory each draw overwrites; its tensor views are created once."""
 
     __slots__ = ("_tensors",)
 
@@ -33,23 +33,23 @@ class RecycledBatch(Batch):
         self._tensors: Batch | None = None
 
     def to_torch(self) -> Batch:
-        """Returns the same views at every call."""
+        """Returns the same views on every call."""
         if self._tensors is None:
             self._tensors = super().to_torch()
         return self._tensors
 
 
 Recycled = tuple[list[RecycledBatch], list[npt.NDArray[Any]]]
-"""Batches, and the columns that they are parts of."""
+"""Batches, and the columns that they are slices of."""
 
 
 class Ring:
-    """The newest C rows, as columns; the first push fixes keys, dtypes and shapes.
+    """Stores the newest C samples as columns; the first push fixes keys, dtypes and shapes.
 
     Args:
         capacity: C.
-        debug: Overwrite recycled batches with extreme values when they are retired, so that
-            whoever still reads one notices.
+        debug: Overwrite recycled batches with extreme values when they expire, so that code
+            still holding them fails visibly.
     """
 
     def __init__(self, capacity: int, *, debug: bool = False) -> None:
@@ -59,7 +59,7 @@ class Ring:
         self.push_count = 0
 
     def clear(self) -> None:
-        """Drops all rows and forgets their schema; ids go on rising."""
+        """Drops all samples and their schema; ids continue to rise."""
         self.count = 0
         self.cursor = 0
         self._stores: list[npt.NDArray[Any]] = []
@@ -73,7 +73,7 @@ class Ring:
     # ---- writing
 
     def push(self, batch: Batch) -> range:
-        """Writes N rows and returns their ids; of more than C rows the newest C stay.
+        """Writes N samples and returns their ids; if N exceeds C, only the newest C are stored.
 
         Raises:
             SchemaError: keys, dtypes or shapes differ from those of the first push.
@@ -102,7 +102,7 @@ class Ring:
         return range(first, last)
 
     def _push_around(self, batch: Batch, count: int) -> None:
-        """Writes rows that pass the seam; rows that would be overwritten at once are skipped."""
+        """Writes samples across the end of the ring, except those that later ones overwrite."""
         skip = max(0, count - self.capacity)
         slots = (self.cursor + np.arange(skip, count)) % self.capacity
         for store, leaf in zip(self._stores, self._leaves(batch), strict=True):
@@ -122,14 +122,14 @@ class Ring:
         if spec != self._spec:
             missing, unknown = set(self._paths) - set(names), set(names) - set(self._paths)
             raise SchemaError(
-                "pushed rows have other columns than those stored:"
+                "pushed columns differ from the stored ones:"
                 f" missing {sorted(missing)}, unknown {sorted(unknown)}"
             )
         for name, array, store in zip(names, arrays, self._stores, strict=True):
             if array.shape[1:] != store.shape[1:] or not _fits(array.dtype, store.dtype):
                 raise SchemaError(
-                    f"column '{name}': stored rows are {store.dtype}{list(store.shape[1:])},"
-                    f" pushed ones {array.dtype}{list(array.shape[1:])}"
+                    f"column '{name}': expected {store.dtype}{list(store.shape[1:])} as stored,"
+                    f" got {array.dtype}{list(array.shape[1:])}"
                 )
 
     def _allocate(
@@ -137,7 +137,7 @@ class Ring:
     ) -> None:
         for name, array in zip(names, arrays, strict=True):
             if array.dtype == object:
-                raise SchemaError(f"column '{name}' holds python objects, not numbers")
+                raise SchemaError(f"column '{name}' contains Python objects; expected numbers")
         dtypes = [np.float32 if a.dtype == np.float64 else a.dtype for a in arrays]
         needed = self.capacity * sum(
             np.dtype(dtype).itemsize * int(np.prod(array.shape[1:]))
@@ -150,8 +150,8 @@ class Ring:
             ]
         except MemoryError as error:
             raise ReplayCapacityError(
-                f"a buffer of {self.capacity} such rows needs {needed / 2**30:.1f} GiB",
-                hint="give it a smaller replay_buffer_size",
+                f"{self.capacity} samples need {needed / 2**30:.1f} GiB, which cannot be allocated",
+                hint="reduce replay_buffer_size",
             ) from error
         self._paths, self._spec = names, spec
         columns = batch.columns
@@ -162,23 +162,24 @@ class Ring:
     # ---- reading
 
     def newest(self, chosen: slice) -> IntArray:
-        """Returns the slots of `chosen` rows in order of age, the oldest first: int64 [n]."""
+        """Returns the slots of the `chosen` samples, oldest first: int64 [n]."""
         ages = np.arange(self.count)[chosen]
         return (self.cursor - self.count + ages) % self.capacity
 
     def ids(self, slots: IntArray) -> IntArray:
-        """Returns the ids of the rows in `slots`: int64, the same shape."""
+        """Returns the ids of the samples in `slots`: int64, the same shape."""
         return self.push_count - 1 - (self.cursor - 1 - slots) % self.capacity
 
     def batch(self, slots: IntArray) -> Batch:
-        """Returns the rows of `slots` in memory of their own."""
+        """Returns a copy of the samples in `slots`."""
         leaves = [store.take(slots, 0, None, "clip") for store in self._stores]
         return Batch(self._tree(leaves), len(slots))
 
     def recycled(self, slots: IntArray, size: int) -> list[RecycledBatch]:
-        """Returns the rows of `slots` in batches of `size` rows, in memory used again and again.
+        """Returns the samples in `slots` as batches of `size`, in recycled memory.
 
-        There are two such memories for each number of rows and batches; they take turns.
+        Two buffers exist for each pair of sample count and batch size; they alternate, so a batch
+        stays valid until the second next call of that size.
         """
         key = len(slots), size
         pool = self._pools.get(key)
@@ -194,10 +195,10 @@ class Ring:
             store.take(slots, 0, leaf, "clip")
         return batches
 
-    def rows_in(self, size: int) -> int:
-        """Returns how many rows fit into `size` bytes, at least one."""
-        row = sum(store[:1].nbytes for store in self._stores)
-        return max(1, size // max(row, 1))
+    def samples_in(self, size: int) -> int:
+        """Returns how many samples fit into `size` bytes, at least one."""
+        sample = sum(store[:1].nbytes for store in self._stores)
+        return max(1, size // max(sample, 1))
 
     def _blank(self, count: int, size: int) -> Recycled:
         leaves = [np.empty((count, *store.shape[1:]), store.dtype) for store in self._stores]
@@ -211,7 +212,7 @@ class Ring:
     # ---- state
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns the rows held, by slot, and the cursors; the rows are views, until a push."""
+        """Returns the stored samples by slot, and the cursors; columns are views until a push."""
         columns = self._tree([store[: self.count] for store in self._stores])
         return {
             "columns": columns if self.count else {},
@@ -223,24 +224,25 @@ class Ring:
         """Restores what `state_dict` returned.
 
         Raises:
-            ReplayCapacityError: the rows do not fit into this ring.
+            ReplayCapacityError: the samples do not fit into this ring.
         """
         self.clear()
         columns = tree_map(np.asarray, dict(state["columns"]))
         if columns:
-            rows = Batch(columns)
-            if len(rows) > self.capacity:
+            samples = Batch(columns)
+            if len(samples) > self.capacity:
                 raise ReplayCapacityError(
-                    f"the state holds {len(rows)} rows, this buffer {self.capacity}",
-                    hint=f"set replay_buffer_size={len(rows)} or more",
+                    f"the state has {len(samples)} samples, the buffer's capacity is"
+                    f" {self.capacity}",
+                    hint=f"set replay_buffer_size={len(samples)} or more",
                 )
-            self.push(rows)
+            self.push(samples)
         self.cursor = int(state["cursor"]) % self.capacity
         self.push_count = int(state["push_count"])
 
 
 def _array(leaf: Any) -> Any:
-    """Returns a column as an array: tensors without their graph, wherever they are."""
+    """Returns a column as an array: tensors are detached and moved to the CPU."""
     return leaf.detach().cpu().numpy() if is_tensor(leaf) else leaf
 
 
@@ -255,13 +257,13 @@ def _poison(dtype: np.dtype[Any]) -> Any:
 
 
 class Usage:
-    """Counts for the log; costs two additions per call where rows are not tracked.
+    """Counts pushed and drawn samples for the log, and optionally the draws of each sample.
 
     Args:
-        capacity: Rows of the ring.
-        tracked: Count how often each row is drawn.
-        period: Seconds between log lines; None: none.
-        log: Where they go besides `logging`; None: nowhere.
+        capacity: Capacity of the ring.
+        tracked: Count how often each sample is drawn.
+        period: Seconds between log lines; None: no log lines.
+        log: Run log for the lines, besides `logging`; None: `logging` only.
     """
 
     def __init__(
@@ -272,37 +274,37 @@ class Usage:
         self._period = period
         self._log = log
         self._since = time.monotonic()
-        self._rows_in = self._rows_out = 0
+        self._pushed = self._drawn = 0
         self.never_drawn = 0
 
     def pushed(self, ids: range) -> None:
-        """Takes the ids of new rows; the rows that stood in their slots are gone."""
-        self._rows_in += len(ids)
+        """Counts new samples by their ids; the samples in their slots have been overwritten."""
+        self._pushed += len(ids)
         if self._times is not None:
             slots = np.arange(max(ids.start, ids.stop - self._capacity), ids.stop) % self._capacity
             self.never_drawn += int((self._times[slots] == 0).sum())
             self._times[slots] = 0
 
     def drawn(self, slots: IntArray) -> None:
-        """Takes the slots of a draw, and writes the log line when it is due."""
-        self._rows_out += len(slots)
+        """Counts a draw by its slots and writes the log line when it is due."""
+        self._drawn += len(slots)
         if self._times is not None:
             np.add.at(self._times, slots, 1)
         if self._period is not None and time.monotonic() - self._since >= self._period:
-            self._tell()
+            self._log_rates()
 
     def counts(self, slots: IntArray) -> IntArray:
-        """Returns how often the rows in `slots` were drawn: int64, the same shape.
+        """Returns how often the samples in `slots` were drawn: int64, the same shape.
 
         Raises:
-            UsageError: rows are not tracked.
+            UsageError: draws are not tracked.
         """
         if self._times is None:
-            raise UsageError("rows are not tracked", hint="set enable_track_used_data=True")
+            raise UsageError("draws are not tracked", hint="set enable_track_used_data=True")
         return self._times[slots]
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns what is counted of the rows held; nothing where rows are not tracked."""
+        """Returns the draw counts of the stored samples; empty if draws are not tracked."""
         if self._times is None:
             return {}
         return {"use_times": self._times, "never_drawn": self.never_drawn}
@@ -311,8 +313,8 @@ class Usage:
         """Restores what `state_dict` returned.
 
         Args:
-            state: It may come from a buffer that did not track: then counting begins.
-            held: Rows held, in the first slots.
+            state: If the saved buffer did not track draws, counting starts at zero.
+            held: Number of stored samples, in the first slots.
         """
         if self._times is None:
             return
@@ -320,14 +322,14 @@ class Usage:
         self._times[:held] = np.asarray(state.get("use_times", np.zeros(held)))[:held]
         self.never_drawn = int(state.get("never_drawn", 0))
 
-    def _tell(self) -> None:
+    def _log_rates(self) -> None:
         now = time.monotonic()
         seconds = now - self._since
-        lost = "" if self._times is None else f", {self.never_drawn} rows left without being drawn"
-        pushed, drawn = self._rows_in / seconds, self._rows_out / seconds
-        line = f"{pushed:.0f} rows/s pushed, {drawn:.0f} rows/s drawn{lost}"
+        unused = "" if self._times is None else f", {self.never_drawn} overwritten without a draw"
+        pushed, drawn = self._pushed / seconds, self._drawn / seconds
+        line = f"{pushed:.0f} samples/s pushed, {drawn:.0f} samples/s drawn{unused}"
         _LOG.info("%s", line)
         if self._log is not None:
             self._log.log_text(line, channel="buffer")
-        self._rows_in = self._rows_out = 0
+        self._pushed = self._drawn = 0
         self._since = now

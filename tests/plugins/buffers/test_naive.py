@@ -69,7 +69,9 @@ def test_asking_for_too_much_is_an_error(stored: int, asked: int) -> None:
     buffer = make(10)
     if stored:
         buffer.push(rows(0, stored))
-    with pytest.raises(ReplayUnderflowError, match=f"asked for {asked} rows, have {stored}"):
+    with pytest.raises(
+        ReplayUnderflowError, match=f"cannot sample {asked} from {stored} stored samples"
+    ):
         buffer.sample(asked)
     if stored:
         assert len(buffer.sample(asked, replace=True)) == asked
@@ -155,7 +157,7 @@ def test_save_and_load(tmp_path: Any) -> None:
 def test_a_state_that_does_not_fit_is_refused() -> None:
     buffer = make(8)
     buffer.push(rows(0, 8))
-    with pytest.raises(ReplayCapacityError, match="8 rows"):
+    with pytest.raises(ReplayCapacityError, match="8 samples"):
         make(4).load_state_dict(buffer.state_dict())
 
 
@@ -209,7 +211,7 @@ def test_priorities_without_effect_are_told_once(caplog: pytest.LogCaptureFixtur
     for _ in range(2):
         buffer.update({"priority": [1.0]})
     (record,) = caplog.records
-    assert "draws every row alike" in record.getMessage()
+    assert "samples uniformly" in record.getMessage()
 
 
 def test_tensors_are_kept_without_their_graph() -> None:
@@ -223,8 +225,10 @@ def test_tensors_are_kept_without_their_graph() -> None:
 
 @pytest.mark.parametrize(
     ("given", "says"),
-    [(5, "got int"), (None, "got NoneType"), ([{"x": 1}, 5], "got a int among them")],
+    [(5, "got int"), (None, "got NoneType"), ([{"x": 1}, 5], "got a list with a int")],
 )
 def test_what_are_no_rows_is_told_so(given: Any, says: str) -> None:
-    with pytest.raises(SchemaError, match=f"expected a row, a list of rows or a Batch, {says}"):
+    with pytest.raises(
+        SchemaError, match=f"expected a sample, a list of samples or a Batch, {says}"
+    ):
         make(3).push(given)

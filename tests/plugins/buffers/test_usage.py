@@ -40,8 +40,8 @@ def test_rows_that_nobody_drew_are_counted_when_they_go(caplog: pytest.LogCaptur
     buffer.push(numbered(4, 10))
     with caplog.at_level(logging.INFO, "dicore.buffer"):
         buffer.sample_batch(4)
-    assert "rows/s pushed" in caplog.text
-    assert "4 rows left without being drawn" in caplog.text
+    assert "samples/s pushed" in caplog.text
+    assert "4 overwritten without a draw" in caplog.text
 
 
 def test_counts_that_nobody_asked_for_are_refused() -> None:

@@ -1,6 +1,6 @@
-"""A queue of rows: full, the oldest go; every row is as likely to be drawn as any other.
+"""A first-in first-out replay buffer that samples uniformly.
 
-Shapes: N rows pushed, B rows drawn.
+Shapes: N samples pushed, B samples drawn.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from dicore_plugins.buffers.ring import IntArray, Ring, Usage
 
 _LOG = logging.getLogger("dicore.buffer")
 _BLOCK = 4 << 20
-"""Bytes of rows gathered at once; they stay in the processor's cache until they are used."""
+"""Bytes of samples gathered at once: few enough to stay in the CPU cache until they are used."""
 
 
 class NaiveReplayBuffer:
-    """First-in first-out buffer with uniform draws; the contract is `IBuffer`.
+    """First-in first-out buffer with uniform sampling; implements `IBuffer`.
 
     Args:
         cfg: Options, as a section, a dict, or None for the defaults.
-        rng: Where the draws come from; None takes the stream `buffer`.
-        log: Where lines for people go (`log_text(text, channel=…)`); None: to `logging` alone.
+        rng: Random generator for sampling; None: the stream `buffer`.
+        log: Run log for throughput lines (`log_text(text, channel=…)`); None: `logging` only.
     """
 
     config_class = NaiveConfig
@@ -60,17 +60,17 @@ class NaiveReplayBuffer:
 
     @property
     def replay_buffer_size(self) -> int:
-        """Most rows kept."""
+        """Capacity in samples."""
         return self._ring.capacity
 
     @property
     def push_count(self) -> int:
-        """Rows ever pushed."""
+        """Total number of pushed samples."""
         return self._ring.push_count
 
     @property
     def use_count(self) -> IntArray:
-        """How often each row held was drawn, in order of age: int64 [count].
+        """How often each stored sample was drawn, oldest first: int64 [count].
 
         Raises:
             UsageError: `enable_track_used_data` is off.
@@ -78,7 +78,7 @@ class NaiveReplayBuffer:
         return self._usage.counts(self._ring.newest(slice(None)))
 
     def count(self) -> int:
-        """Rows held now."""
+        """Number of stored samples."""
         return self._ring.count
 
     __len__ = count
@@ -88,18 +88,18 @@ class NaiveReplayBuffer:
         data: Row | Sequence[Mapping[str, Any]] | Batch,
         cur_collector_envstep: int | None = None,
     ) -> range:
-        """Stores a row, a list of rows, or a Batch, and returns the rows' ids.
+        """Stores a sample, a list of samples or a Batch, and returns their ids.
 
         Raises:
-            SchemaError: these are no rows, or they differ from the first ones in keys, dtypes or
-                shapes.
+            SchemaError: the data are not samples, or keys, dtypes or shapes differ from the first
+                push.
         """
         if not isinstance(data, Batch):
             rows = [data] if isinstance(data, Mapping) else data
             if not isinstance(rows, Sequence) or not all(isinstance(r, Mapping) for r in rows):
                 raise SchemaError(
-                    f"push: expected a row, a list of rows or a Batch, got {_what(data)}",
-                    hint="a row is a dict of numbers and arrays",
+                    f"push: expected a sample, a list of samples or a Batch, got {_describe(data)}",
+                    hint="pass samples as dicts of numbers and arrays",
                 )
             if len(rows) == 0:
                 return range(self.push_count, self.push_count)
@@ -117,10 +117,10 @@ class NaiveReplayBuffer:
         replace: bool = False,
         reuse: bool = False,
     ) -> Batch:
-        """Draws B rows, each with equal chance and independently of the others.
+        """Draws B samples uniformly and independently.
 
         Raises:
-            ReplayUnderflowError: B exceeds the rows to draw from and `replace` is not set.
+            ReplayUnderflowError: B exceeds the number of samples to draw from, without `replace`.
             UsageError: B is not positive.
         """
         ring = self._ring
@@ -139,17 +139,17 @@ class NaiveReplayBuffer:
     def sample_batches(
         self, count: int, batch_size: int, cur_learner_iter: int = 0
     ) -> Iterator[Batch]:
-        """Draws `count` batches as that many calls of `sample_batch(…, reuse=True)` would.
+        """Draws the same batches as `count` calls of `sample_batch(…, reuse=True)`.
 
-        Several are gathered at once, a few MiB at a time: a fifth of the price.
+        Gathers several batches at once, a few MiB at a time, which is about five times as fast.
 
         Raises:
-            ReplayUnderflowError: B exceeds the rows held.
+            ReplayUnderflowError: B exceeds the number of stored samples.
             UsageError: B is not positive.
         """
         ring = self._ring
         self._check_size(batch_size, ring.count, replace=False)
-        at_once = max(1, ring.rows_in(_BLOCK) // batch_size)
+        at_once = max(1, ring.samples_in(_BLOCK) // batch_size)
         while count > 0:
             some = min(count, at_once)
             count -= some
@@ -165,44 +165,47 @@ class NaiveReplayBuffer:
         sample_range: slice | None = None,
         replace: bool = False,
     ) -> list[Row]:
-        """Draws like `sample_batch` and returns rows; changing one leaves the store alone."""
+        """Draws like `sample_batch`, and returns the samples as a list of dicts (copies)."""
         return self.sample_batch(
             batch_size, cur_learner_iter, sample_range=sample_range, replace=replace
         ).rows()
 
     def _check_size(self, batch_size: int, count: int, *, replace: bool) -> None:
         if batch_size < 1:
-            raise UsageError(f"a batch of {batch_size} rows cannot be drawn", hint="1 or more")
+            raise UsageError(f"batch_size must be >= 1, got {batch_size}")
         if count == 0 or (batch_size > count and not replace):
             raise ReplayUnderflowError(
-                f"asked for {batch_size} rows, have {count}",
-                hint="collect more first" if count == 0 else "collect more, or say replace=True",
+                f"cannot sample {batch_size} from {count} stored samples",
+                hint="collect more first" if count == 0 else "collect more, or pass replace=True",
                 context={"asked": batch_size, "have": count},
             )
 
     def update(self, info: Mapping[str, Any]) -> None:
-        """Takes priorities and keeps none, as a warning says: every row stays equally likely."""
+        """Ignores priorities, with one warning: sampling is uniform."""
         if not self._warned:
             self._warned = True
-            _LOG.warning("priorities have no effect: the naive buffer draws every row alike")
+            _LOG.warning("priorities have no effect: the naive buffer samples uniformly")
 
     def clear(self) -> None:
-        """Drops all rows; ids go on rising."""
+        """Drops all samples; ids continue to rise."""
         self._ring.clear()
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns rows, cursors and the state of the draws."""
-        rows = self._ring.state_dict()
-        return {**rows, **self._usage.state_dict(), "rng": self._rng.bit_generator.state}
+        """Returns samples, cursors, usage counts and the state of the random generator."""
+        return {
+            **self._ring.state_dict(),
+            **self._usage.state_dict(),
+            "rng": self._rng.bit_generator.state,
+        }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restores what `state_dict` returned; the draws go on as they would have."""
+        """Restores what `state_dict` returned; sampling continues identically."""
         self._ring.load_state_dict(state)
         self._usage.load_state_dict(state, self._ring.count)
         self._rng.bit_generator.state = dict(state["rng"])
 
     def save_data(self, file: str | Path) -> None:
-        """Writes the state to `file` (a folder of arrays and a manifest), atomically."""
+        """Writes the state atomically to `file`, a folder of arrays and a manifest."""
         write_state(Path(file), self.state_dict())
 
     def load_data(self, file: str | Path) -> None:
@@ -210,12 +213,12 @@ class NaiveReplayBuffer:
         self.load_state_dict(read_state(Path(file)))
 
 
-def _what(data: Any) -> str:
+def _describe(data: Any) -> str:
     if not isinstance(data, Sequence):
         return type(data).__name__
-    odd = next(each for each in data if not isinstance(each, Mapping))
-    return f"a {type(odd).__name__} among them"
+    wrong = next(each for each in data if not isinstance(each, Mapping))
+    return f"a list with a {type(wrong).__name__}"
 
 
 NaiveBuffer = NaiveReplayBuffer
-"""The name that the documents use too."""
+"""Alias for DI-engine code."""

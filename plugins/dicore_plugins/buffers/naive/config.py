@@ -13,23 +13,28 @@ class NaiveConfig(ComponentConfig):
 
     keeps_priorities: ClassVar[bool] = False
 
-    replay_buffer_size: int = option(10_000, "rows kept before the oldest goes", ge=1)
+    replay_buffer_size: int = option(
+        10_000, "capacity in samples; then the oldest is overwritten", ge=1
+    )
     deepcopy: bool = option(
-        False, "kept for older configs: rows handed out are copies whatever this says"
+        False, "no effect (samples are always copies); accepted for old configs"
     )
     enable_track_used_data: bool = option(
-        False, "count how often each row was drawn (`use_count`), and log how many never were"
+        False, "count the draws of each sample (`use_count`) and log how many were never drawn"
     )
     periodic_thruput_seconds: float | None = option(
         60.0,
-        "time between log lines of rows pushed and drawn per second; None: none",
+        "interval of the log line with samples pushed and drawn per second; None: no line",
         gt=0,
         unit="s",
     )
-    debug: bool = option(False, "spoil recycled batches on retirement, to find stale readers")
+    debug: bool = option(
+        False,
+        "debugging: overwrite recycled batches so that code still holding them fails visibly",
+    )
 
     def build(self, ctx: Any, **parts: Any) -> Any:
-        """Makes the buffer."""
+        """Creates the buffer."""
         from dicore_plugins.buffers.naive.buffer import NaiveReplayBuffer
 
         run = getattr(ctx, "run", None)
