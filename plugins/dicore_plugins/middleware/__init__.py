@@ -1,4 +1,4 @@
-"""What a training step is put together from."""
+"""Middleware: the steps that a training loop consists of."""
 
 from __future__ import annotations
 
@@ -19,8 +19,12 @@ if TYPE_CHECKING:
         inferencer,
         rolloutor,
     )
-    from dicore_plugins.middleware.data import data_pusher, offpolicy_data_fetcher
-    from dicore_plugins.middleware.learn import OffPolicyLearner, trainer
+    from dicore_plugins.middleware.learn import (
+        OffPolicyLearner,
+        data_pusher,
+        offpolicy_data_fetcher,
+        trainer,
+    )
     from dicore_plugins.middleware.profiler import StepTimer
 
 __all__ = [
@@ -47,11 +51,11 @@ __getattr__ = lazy(
         "StepCollector": ".collect",
         "StepTimer": ".profiler",
         "TransitionList": ".collect",
-        "data_pusher": ".data",
+        "data_pusher": ".learn",
         "eps_greedy_handler": ".collect",
         "inferencer": ".collect",
         "interaction_evaluator": ".callbacks",
-        "offpolicy_data_fetcher": ".data",
+        "offpolicy_data_fetcher": ".learn",
         "rolloutor": ".collect",
         "termination_checker": ".callbacks",
         "trainer": ".learn",

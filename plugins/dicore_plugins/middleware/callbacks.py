@@ -1,4 +1,4 @@
-"""Evaluation, checkpoints and the end of training, as steps of training."""
+"""Evaluation, checkpoints and termination as steps of training."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from dicore.task import OnlineRLContext, Task, middleware, task
 from dicore_plugins.hooks.hook_config import Interval
 
 BEST_EVALUATION = "best_evaluation"
-"""Event of the task: an evaluation was better than all before; listeners get the context."""
+"""Task event: an evaluation exceeds all before it; listeners receive the context."""
 
 
 def interaction_evaluator(
     cfg: Any, policy: Any, env: Any, *, run: Any | None = None, evaluator: Any | None = None
 ) -> Callable[[OnlineRLContext], None]:
-    """Evaluates when it is due and finishes the task when `stop_value` is reached.
+    """Evaluates the policy when due; finishes the task when `stop_value` is reached.
 
     Args:
         cfg: The whole compiled config; `policy.eval.evaluator` is used.
         policy: An eval mode.
-        env: An env manager of the evaluator's own.
-        run: Takes statistics and the best checkpoint; None: nowhere.
-        evaluator: One that is made already.
+        env: An env manager that only the evaluator uses.
+        run: Run that logs statistics and saves the best checkpoint; None: neither.
+        evaluator: Evaluator to use; None: the configured one is created.
 
     Returns:
         A middleware: train_iter, last_eval_iter -> eval_value, eval_output, last_eval_iter,
@@ -66,19 +66,19 @@ def interaction_evaluator(
 
 @middleware(reads=["train_iter"])
 class CkptSaver:
-    """Saves every `train_freq` updates, at each best evaluation, and when the task finishes.
+    """Saves a checkpoint every `train_freq` updates, after each best evaluation, and at the end.
 
-    Both forms of the documents work: `CkptSaver(cfg, policy, train_freq=100)` and
+    Both DI-engine forms work: `CkptSaver(cfg, policy, train_freq=100)` and
     `CkptSaver(policy, save_dir, train_freq=100)`.
 
     Args:
-        cfg: The whole compiled config, or the policy in the second form.
-        policy: The policy, or the folder in the second form.
-        train_freq: Updates between checkpoints; None saves none at intervals.
+        cfg: The whole compiled config; in the second form, the policy.
+        policy: The policy; in the second form, the folder.
+        train_freq: Updates between checkpoints; None: no periodic checkpoints.
         save_finish: Save `final` when the task finishes.
-        save_dir: Folder of the run; None takes `exp_name` of the config.
-        run: The run whose store is used; it saves everything registered with it, and its best
-            policy itself.
+        save_dir: Run folder; None: `exp_name` of the config.
+        run: Run that saves the checkpoints, including the best one; None: only the policy is
+            saved, to `save_dir`.
     """
 
     def __init__(
@@ -102,7 +102,7 @@ class CkptSaver:
         self._save_finish = save_finish
 
     def join_task(self, task: Task) -> None:
-        """Listens for best evaluations; the run, where there is one, saves them itself."""
+        """Subscribes to best evaluations, unless a run saves them."""
         if self._run is None:
             task.on(BEST_EVALUATION, lambda ctx: self._save("best", ctx))
 
@@ -130,12 +130,12 @@ class CkptSaver:
 def termination_checker(
     max_env_step: int | None = None, max_train_iter: int | None = None, *, run: Any | None = None
 ) -> Callable[[OnlineRLContext], None]:
-    """Finishes the task when a budget is spent or the run was asked to stop.
+    """Finishes the task when a budget is reached or the run is requested to stop.
 
     Args:
-        max_env_step: Most env steps; None: no limit.
-        max_train_iter: Most updates; None: no limit.
-        run: The run whose stop flag (set by signals) counts too.
+        max_env_step: Budget in env steps; None: no limit.
+        max_train_iter: Budget in updates; None: no limit.
+        run: Run whose stop flag (set by signals) is checked too.
 
     Returns:
         A middleware: env_step, train_iter -> the task's `finish`.

@@ -1,4 +1,4 @@
-"""Collecting as a step of training: whole samples, or inference and rollout apart; exploration."""
+"""Collecting as a step of training: samples, inference and rollout, exploration."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ class StepCollector:
         cfg: The whole compiled config; `policy.collect` is used.
         policy: A collect mode.
         env: An env manager.
-        random_collect_size: Samples by a random policy in the very first step, instead of the
-            policy's; they count as env steps.
-        run: Takes statistics; None: nowhere.
-        collector: One that is made already.
+        random_collect_size: Samples collected by a random policy in the first step (like
+            `learning_starts`); they count as env steps.
+        run: Run that logs statistics; None: no log.
+        collector: Collector to use; None: the configured one is created.
     """
 
     def __init__(
@@ -49,31 +49,35 @@ class StepCollector:
         self._env = env
         self._max_env_step = cfg.pipeline.max_env_step
         self._warm_up = random_collect_size
+        self._random = False
         self._n_sample = cfg.policy.collect.n_sample
 
     def __call__(self, ctx: OnlineRLContext) -> None:
         if self._warm_up > self.collector.envstep:
-            self._collect_randomly(ctx)
-            return
-        ctx.trajectories = self.collector.collect_batch(
-            self._within_budget(self._n_sample),
-            train_iter=ctx.train_iter,
-            policy_kwargs=ctx.collect_kwargs,
-        )
+            self._use_random_policy()
+            ctx.trajectories = self.collector.collect_batch(
+                self._within_budget(self._warm_up), random_collect=True
+            )
+        else:
+            if self._random:
+                self.collector.reset_policy(self._policy)
+                self._random = False
+            ctx.trajectories = self.collector.collect_batch(
+                self._within_budget(self._n_sample),
+                train_iter=ctx.train_iter,
+                policy_kwargs=ctx.collect_kwargs,
+            )
         self._count(ctx)
 
-    def _collect_randomly(self, ctx: OnlineRLContext) -> None:
+    def _use_random_policy(self) -> None:
         from dicore_plugins.policies.random import RandomPolicy
 
         random = RandomPolicy(action_space=self._env.action_space, like=self._policy)
         self.collector.reset_policy(random.collect_mode)
-        size = self._within_budget(self._warm_up)
-        ctx.trajectories = self.collector.collect_batch(size, random_collect=True)
-        self.collector.reset_policy(self._policy)
-        self._count(ctx)
+        self._random = True
 
     def _within_budget(self, size: int | None) -> int | None:
-        """Returns a number of samples, or less where the budget of env steps ends before."""
+        """Returns `size`, or fewer samples if the budget of env steps ends before."""
         if self._max_env_step is None or size is None:
             return size
         left = self._max_env_step - self.collector.envstep
@@ -81,10 +85,10 @@ class StepCollector:
         return max(1, min(size, left if within is None else within(left)))
 
     def _count(self, ctx: OnlineRLContext) -> None:
-        if ctx.trajectories is None or not len(ctx.trajectories):  # no step would ever be the last
+        if ctx.trajectories is None or not len(ctx.trajectories):  # would loop forever
             raise UsageError(
                 f"{type(self.collector).__name__}.collect_batch returned no samples",
-                hint="a collector steps its environments until it has n_sample of them",
+                hint="step the environments until there are n_sample samples",
             )
         ctx.trajectory_end_idx = self.collector.trajectory_end_idx.tolist()
         ctx.env_step = self.collector.envstep
@@ -92,12 +96,12 @@ class StepCollector:
 
 
 def inferencer(seed: int | None, policy: Any, env: Any) -> Callable[[OnlineRLContext], None]:
-    """Shows the policy what is ready and notes what it does.
+    """Runs the policy on ready observations and stores the actions in the context.
 
     Args:
-        seed: Seeds the environments before their launch; None leaves them as they are.
+        seed: Seed for the environments, set before their launch; None: no seed is set.
         policy: A collect mode.
-        env: An env manager, launched here if it is not yet.
+        env: An env manager; launched here unless it is already.
 
     Returns:
         A middleware: collect_kwargs -> obs, action, inference_output; each by env id.
@@ -120,16 +124,16 @@ def inferencer(seed: int | None, policy: Any, env: Any) -> Callable[[OnlineRLCon
 def rolloutor(
     policy: Any, env: Any, transitions: TransitionList | None = None
 ) -> Callable[[OnlineRLContext], None]:
-    """Steps the environments with the chosen actions and gathers the transitions.
+    """Steps the environments with the inferred actions and stores the transitions.
 
     Args:
-        policy: A collect mode; `process_transition` picks the columns.
-        env: The env manager that the actions are for.
-        transitions: Where the transitions go, besides `trajectories` of the step.
+        policy: A collect mode; its `process_transition` selects the columns.
+        env: The env manager to step.
+        transitions: Stores the transitions of all steps, besides `trajectories` of this step.
 
     Returns:
         A middleware: obs, action, inference_output -> trajectories, trajectory_end_idx, env_step,
-        env_episode. The running episode of an abnormal step is dropped from `transitions`.
+        env_episode. An abnormal step drops its running episode from `transitions`.
     """
     steps = TransitionList(env.env_num)
 
@@ -140,11 +144,11 @@ def rolloutor(
     def roll_out(ctx: OnlineRLContext) -> None:
         assert ctx.obs is not None
         assert ctx.inference_output is not None
-        answer = env.step(ctx.inference_output)
-        timestep = answer.value
+        result = env.step(ctx.inference_output)
+        timestep = result.value
         columns = policy.process_transition(ctx.obs.value, ctx.inference_output.value, timestep)
         steps.clear()
-        for row, env_id in enumerate(answer.env_id.tolist()):
+        for row, env_id in enumerate(result.env_id.tolist()):
             done = bool(timestep.terminated[row] or timestep.truncated[row])
             if timestep.abnormal is not None and timestep.abnormal[row]:
                 if transitions is not None:
@@ -153,7 +157,7 @@ def rolloutor(
                     env.reset({env_id: None})
                 policy.reset([env_id])
                 continue
-            transition = _plain_done(tree_row(columns, row))
+            transition = _float_done(tree_row(columns, row))
             steps.append(env_id, transition, end=done)
             if transitions is not None:
                 transitions.append(env_id, transition, end=done)
@@ -166,18 +170,18 @@ def rolloutor(
     return roll_out
 
 
-def _plain_done(row: Mapping[str, Any]) -> dict[str, Any]:
+def _float_done(row: Mapping[str, Any]) -> dict[str, Any]:
     return {key: np.float32(value) if key == "done" else value for key, value in row.items()}
 
 
 def eps_greedy_handler(cfg: Any) -> Callable[[OnlineRLContext], Generator[None, None, None]]:
-    """Sets epsilon by the env steps collected so far.
+    """Sets epsilon for this step from its schedule over env steps.
 
     Args:
         cfg: The whole compiled config; `policy.other.eps` is used.
 
     Returns:
-        A middleware: env_step -> collect_kwargs['eps'], taken away again after the step.
+        A middleware: env_step -> collect_kwargs['eps'], removed after the step.
     """
     eps = cfg.policy.other.eps
     schedule = get_epsilon_greedy_fn(eps.start, eps.end, eps.decay, eps.type)
@@ -192,10 +196,10 @@ def eps_greedy_handler(cfg: Any) -> Callable[[OnlineRLContext], Generator[None, 
 
 
 class TransitionList:
-    """Keeps the transitions of each environment in order.
+    """Stores the transitions of each environment, in order.
 
     Args:
-        env_num: How many environments there are.
+        env_num: Number of environments.
     """
 
     def __init__(self, env_num: int) -> None:
@@ -203,13 +207,13 @@ class TransitionList:
         self._ends: list[list[int]] = [[] for _ in range(env_num)]
 
     def append(self, env_id: int, transition: Row, *, end: bool) -> None:
-        """Adds a transition; `end` says that it is its episode's last."""
+        """Adds a transition; `end` marks the last one of an episode."""
         self._rows[env_id].append(transition)
         if end:
             self._ends[env_id].append(len(self._rows[env_id]) - 1)
 
     def drop_episode(self, env_id: int) -> int:
-        """Forgets the running episode of an environment; returns how many steps that were."""
+        """Drops the running episode of an environment; returns its number of steps."""
         ends = self._ends[env_id]
         start = ends[-1] + 1 if ends else 0
         dropped = len(self._rows[env_id]) - start
@@ -217,7 +221,7 @@ class TransitionList:
         return dropped
 
     def to_trajectories(self) -> tuple[list[Row], list[int]]:
-        """Returns all transitions, environment after environment, and the rows that end a piece."""
+        """Returns all transitions by environment, and the indices at which trajectories end."""
         rows: list[Row] = []
         ends: list[int] = []
         for env_rows, env_ends in zip(self._rows, self._ends, strict=True):
@@ -227,7 +231,7 @@ class TransitionList:
         return rows, ends
 
     def clear(self) -> None:
-        """Forgets everything."""
+        """Drops all transitions."""
         for env_rows, env_ends in zip(self._rows, self._ends, strict=True):
             env_rows.clear()
             env_ends.clear()

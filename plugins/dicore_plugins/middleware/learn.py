@@ -1,31 +1,166 @@
-"""Learning as a step of training."""
+"""Learning from replay buffers as steps of training: push, sample, update."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from itertools import accumulate, pairwise
 from typing import Any
 
+from dicore.data import Batch
 from dicore.interfaces.buffer import SupportsSampleBatches
 from dicore.task import OnlineRLContext, middleware
 
+_DATA_LOG = logging.getLogger("dicore.data")
 _LOG = logging.getLogger("dicore.learn")
+
+Source = Any | Sequence[tuple[Any, float]] | Mapping[str, Any]
+
+
+def data_pusher(
+    cfg: Any, buffer_: Any, group_by_env: bool | None = None
+) -> Callable[[OnlineRLContext], None]:
+    """Pushes the collected samples or episodes to the replay buffer.
+
+    Args:
+        cfg: The whole compiled config.
+        buffer_: An `IBuffer`.
+        group_by_env: Push each piece of a trajectory separately.
+
+    Returns:
+        A middleware: trajectories or episodes -> the buffer; both fields are cleared.
+    """
+
+    @middleware(
+        either=["trajectories", "episodes"],
+        optional=["trajectories", "episodes", "trajectory_end_idx", "env_step"],
+    )
+    def push(ctx: OnlineRLContext) -> None:
+        if ctx.trajectories is not None:
+            if group_by_env:
+                for piece in _pieces(ctx.trajectories, ctx.trajectory_end_idx):
+                    buffer_.push(piece, cur_collector_envstep=ctx.env_step)
+            else:
+                buffer_.push(ctx.trajectories, cur_collector_envstep=ctx.env_step)
+            ctx.trajectories = None
+        elif ctx.episodes is not None:
+            for episode in ctx.episodes:
+                buffer_.push(episode, cur_collector_envstep=ctx.env_step)
+            ctx.episodes = None
+
+    return push
+
+
+def _pieces(trajectories: Any, ends: Sequence[int]) -> list[Any]:
+    cuts = [0, *(end + 1 for end in ends)]
+    if cuts[-1] < len(trajectories):
+        cuts.append(len(trajectories))
+    return [trajectories[start:stop] for start, stop in pairwise(cuts)]
+
+
+def offpolicy_data_fetcher(
+    cfg: Any, buffer_: Source, data_shortage_warning: bool = True
+) -> Callable[[OnlineRLContext], Generator[None, None, None]]:
+    """Samples one batch from the buffer; writes priorities back after the update.
+
+    Args:
+        cfg: The whole compiled config; the batch size is `policy.learn.batch_size`.
+        buffer_: A buffer; or `[(buffer, share), …]`, whose samples are concatenated; or
+            `{name: buffer}`, whose batches are returned as a dict.
+        data_shortage_warning: Warn (once) when a step is skipped because a buffer has too few
+            samples.
+
+    Returns:
+        A middleware: -> train_data; afterwards train_output's priorities -> the buffer.
+    """
+    size = cfg.policy.learn.batch_size
+    shares, with_priority = _shares(buffer_, size), cfg.policy.priority
+    warned = not data_shortage_warning
+
+    @middleware(reads=["train_iter"], writes=["train_data"], optional=["train_output"])
+    def fetch(ctx: OnlineRLContext) -> Generator[None, None, None]:
+        nonlocal warned
+        short = next((pair for pair in shares if pair[0].count() < pair[1]), None)
+        if short is not None:
+            if not warned:
+                _warn_of_shortage(_DATA_LOG.warning, *short)
+                warned = True
+            yield
+            return
+        ctx.train_data = _sample(buffer_, shares, ctx.train_iter)
+        yield
+        output = ctx.train_output[-1] if isinstance(ctx.train_output, list) else ctx.train_output
+        if with_priority and output and "priority" in output:
+            _update_priorities(buffer_, shares, ctx.train_data, output["priority"])
+
+    return fetch
+
+
+def _shares(source: Source, size: int) -> list[tuple[Any, int]]:
+    """Returns each buffer with the number of samples that a batch takes from it."""
+    if isinstance(source, Mapping):
+        return [(buffer, size) for buffer in source.values()]
+    if not isinstance(source, list | tuple):
+        return [(source, size)]
+    counts = [round(size * share) for _, share in source]
+    counts[-1] = size - sum(counts[:-1])  # the last buffer absorbs the rounding
+    return [(buffer, count) for (buffer, _), count in zip(source, counts, strict=True)]
+
+
+def _sample(source: Source, shares: list[tuple[Any, int]], train_iter: int) -> Any:
+    if isinstance(source, Mapping):
+        return {
+            name: buffer.sample_batch(count, train_iter)
+            for name, (buffer, count) in zip(source, shares, strict=True)
+        }
+    if isinstance(source, list | tuple):
+        return Batch.concat(
+            [buffer.sample_batch(count, train_iter) for buffer, count in shares if count]
+        )
+    return source.sample_batch(shares[0][1], train_iter, reuse=True)
+
+
+def _update_priorities(
+    source: Source, shares: list[tuple[Any, int]], batch: Any, priority: Any
+) -> None:
+    """Passes each buffer the priorities of its own samples.
+
+    With several buffers by name, `priority` is a mapping by the same names.
+    """
+    if isinstance(source, Mapping):
+        for name, buffer in source.items():
+            if isinstance(priority, Mapping) and name in priority:
+                buffer.update(_priority_info(batch[name], priority[name]))
+        return
+    ends = accumulate((count for _, count in shares), initial=0)
+    for (buffer, _), (start, stop) in zip(shares, pairwise(ends), strict=True):
+        if stop > start:
+            buffer.update(_priority_info(batch[start:stop], priority[start:stop]))
+
+
+def _priority_info(batch: Any, priority: Any) -> dict[str, Any]:
+    ids = {key: batch[key] for key in ("replay_unique_id", "replay_buffer_idx") if key in batch}
+    return {**ids, "priority": priority}
+
+
+def _warn_of_shortage(log: Callable[..., None], buffer: Any, count: int) -> None:
+    log("no update yet: the buffer has %d samples, a batch needs %d", buffer.count(), count)
 
 
 def as_learner(cfg: Any, policy: Any, run: Any | None = None) -> Any:
-    """Returns a learner as it is and gives a learn mode the configured one."""
+    """Returns a learner unchanged; wraps a learn mode in the configured learner."""
     if hasattr(policy, "register_hook"):
         return policy
     return cfg.policy.learn.learner.build(None, policy=policy, run=run)
 
 
 def trainer(cfg: Any, policy: Any, *, run: Any | None = None) -> Callable[[OnlineRLContext], None]:
-    """Makes one update from what a fetcher drew.
+    """Runs one gradient update on the fetched batch.
 
     Args:
         cfg: The whole compiled config.
-        policy: A learn mode, or a learner made already.
-        run: Takes logs and checkpoints of the hooks; None: nowhere.
+        policy: A learn mode, or a learner.
+        run: Run for the hooks' logs and checkpoints; None: no run.
 
     Returns:
         A middleware: train_data -> train_output, train_iter; without data it does nothing.
@@ -48,14 +183,14 @@ def trainer(cfg: Any, policy: Any, *, run: Any | None = None) -> Callable[[Onlin
 
 @middleware(reads=["train_iter", "env_step"], writes=["train_output", "train_iter", "train_data"])
 class OffPolicyLearner:
-    """Draws and learns `update_per_collect` times per step.
+    """Samples a batch and runs a gradient update, `update_per_collect` times per step.
 
     Args:
         cfg: The whole compiled config; `policy.learn` is used.
-        policy: A learn mode, or a learner made already.
+        policy: A learn mode, or a learner.
         buffer_: An `IBuffer`.
-        reward_model: Estimates the reward of each batch before it is learned from.
-        run: Takes logs and checkpoints of the hooks; None: nowhere.
+        reward_model: Estimates the reward of each batch before the update.
+        run: Run for the hooks' logs and checkpoints; None: no run.
     """
 
     def __init__(
@@ -78,12 +213,14 @@ class OffPolicyLearner:
 
     def __call__(self, ctx: OnlineRLContext) -> None:
         if self._buffer.count() < self._batch_size:
-            self._warn()
+            if not self._warned:
+                self._warned = True
+                _warn_of_shortage(_LOG.info, self._buffer, self._batch_size)
             return
         learner, outputs = self.learner, []
         for data in self._batches():
             if self._reward_model is not None:
-                data = self._reward_model.estimate(data)  # noqa: PLW2901 - the same rows
+                data = self._reward_model.estimate(data)  # noqa: PLW2901 - the same samples
             outputs += learner.train(data, ctx.env_step)
             if self._priority:
                 self._buffer.update(learner.priority_info)
@@ -91,7 +228,7 @@ class OffPolicyLearner:
         ctx.train_iter = learner.last_iter
 
     def _batches(self) -> Iterator[Any]:
-        """Yields what this step learns from; priorities change what the next draw may be."""
+        """Yields the batches of this step; with priorities, one draw at a time."""
         buffer, size, learner = self._buffer, self._batch_size, self.learner
         count = self._updates
         if self._max_train_iter is not None:
@@ -104,12 +241,3 @@ class OffPolicyLearner:
             if not data:
                 return
             yield data
-
-    def _warn(self) -> None:
-        if not self._warned:
-            self._warned = True
-            _LOG.info(
-                "no update yet: the buffer holds %d rows, one update takes %d",
-                self._buffer.count(),
-                self._batch_size,
-            )

@@ -172,7 +172,7 @@ def test_a_shortage_skips_the_update_and_warns_once(
     with caplog.at_level(logging.WARNING, "dicore.data"):
         running.run(max_step=3)
     assert [record.message for record in caplog.records] == [
-        f"no update yet: a buffer holds 3 rows, one update takes {8 if form == 'shares' else 16}"
+        f"no update yet: the buffer has 3 samples, a batch needs {8 if form == 'shares' else 16}"
     ]
     assert (running.ctx.train_iter, running.ctx.train_output) == (0, None)
     short.push(rows(20))

@@ -17,8 +17,7 @@ from dicore_plugins.middleware.callbacks import (
     termination_checker,
 )
 from dicore_plugins.middleware.collect import StepCollector, eps_greedy_handler
-from dicore_plugins.middleware.data import data_pusher
-from dicore_plugins.middleware.learn import OffPolicyLearner
+from dicore_plugins.middleware.learn import OffPolicyLearner, data_pusher
 from dicore_plugins.pipelines.parts import Parts, build_parts
 from dicore_plugins.pipelines.serial.config import SerialConfig
 
