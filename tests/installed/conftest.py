@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from filelock import FileLock
 
-from tests.installed.wheels import OWN, build, write_foreign, write_generated
+from tests.installed.wheels import OWN, TABULAR, build, write_foreign, write_generated
 from tests.registry.environment import Environment
 from tests.registry.world import World
 
@@ -39,23 +39,33 @@ def bare(tmp_path: Path) -> World:
 
 
 @dataclass(frozen=True)
-class Street:
-    """Fresh environments with really built and really installed wheels.
+class InstalledWheels:
+    """New environments with wheels that were built and installed.
 
     Args:
-        folder: Where projects, wheels and environments are.
+        folder: Holds the projects, wheels and environments.
     """
 
     folder: Path
 
     @property
     def core(self) -> Environment:
-        """Only the root distribution is installed in it."""
-        return Environment(self.folder / "core")
+        """Has the core and what it requires, nothing else; no torch."""
+        return Environment(self.folder / "core", OWN[:1])
+
+    @property
+    def tabular(self) -> Environment:
+        """Has the core, what it requires, and the foreign `tabular-rl`; no torch."""
+        return Environment(self.folder / "tabular", OWN[:1])
+
+    @property
+    def tools(self) -> Environment:
+        """Has the core, the tools, what they require, and a generated env package; no torch."""
+        return Environment(self.folder / "tools", [OWN[0], OWN[2]])
 
     @property
     def all(self) -> Environment:
-        """Everything is installed in it: ours, strangers', good, bad and generated."""
+        """Has everything: first-party, foreign (working and broken) and generated packages."""
         return Environment(self.folder / "all")
 
     @property
@@ -64,29 +74,30 @@ class Street:
         return self.folder / "generated"
 
     def make(self) -> None:
-        """Builds and installs it all."""
+        """Builds and installs all wheels."""
         wheels = self.folder / "wheels"
-        own = build("hatchling", OWN, wheels)
+        *own, tabular = build("hatchling", [*OWN, TABULAR], wheels)
         self.core.install(own[:1])
+        self.tabular.install([own[0], tabular])
         self.all.install(own)
         write_generated(self.generated, self.all, GENERATED)
         foreign = build("hatchling", write_foreign(self.folder / "foreign"), wheels)
-        mine = sorted(self.generated.glob("my-*"))
-        foreign += build("hatchling", mine, wheels)
+        mine = build("hatchling", sorted(self.generated.glob("my-*")), wheels)
+        self.tools.install([own[0], own[2], *(w for w in mine if w.name.startswith("my_env-"))])
         for project in sorted(self.generated.glob("by-*")):
             foreign += build(project.name.removeprefix("by-"), [project], wheels)
-        self.all.install(foreign)
+        self.all.install(foreign + mine)
 
 
 @pytest.fixture(scope="session")
-def street(tmp_path_factory: pytest.TempPathFactory) -> Street:
-    """Returns the street, built once however many processes test."""
+def installed(tmp_path_factory: pytest.TempPathFactory) -> InstalledWheels:
+    """Returns the environments, made once for all test processes."""
     folder = tmp_path_factory.getbasetemp()
     if "PYTEST_XDIST_WORKER" in os.environ:
         folder = folder.parent
-    street = Street(folder / "street")
-    with FileLock(folder / "street.lock"):
-        if not (street.folder / "ready").exists():
-            street.make()
-            (street.folder / "ready").touch()
-    return street
+    wheels = InstalledWheels(folder / "installed")
+    with FileLock(folder / "installed.lock"):
+        if not (wheels.folder / "ready").exists():
+            wheels.make()
+            (wheels.folder / "ready").touch()
+    return wheels

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from dicore_tools.commands.new import kinds, write_plugin
-from tests.installed.conftest import Street
+from tests.installed.conftest import InstalledWheels
 from tests.registry.environment import environ
 
-pytestmark = pytest.mark.doors
+pytestmark = pytest.mark.installed
 
 MINE = """
 from typing import Any
@@ -83,8 +83,8 @@ def check(project: Path, *words: str) -> dict[str, set[int]]:
 
 
 @pytest.mark.parametrize("editable", [False, True])
-def test_pyright(street: Street, project: Path, editable: bool) -> None:
-    python = sys.executable if editable else str(street.all.python_path)
+def test_pyright(installed: InstalledWheels, project: Path, editable: bool) -> None:
+    python = sys.executable if editable else str(installed.all.python_path)
     files = ("mine.py", "test_mine.py")
     found = check(project, "basedpyright", "--pythonpath", python, "--level", "error", *files)
     assert found == {

@@ -1,4 +1,4 @@
-"""Builds real wheels of packages, first-party, foreign and generated, and a street of them all."""
+"""Builds wheels of first-party, foreign and generated packages."""
 
 from __future__ import annotations
 
@@ -194,6 +194,8 @@ OWN = (
     *(ROOT, ROOT / "plugins", ROOT / "plugins" / "tools", ROOT / "contrib_envs"),
     ROOT / "examples" / "dicore-hello",
 )
+TABULAR = Path(__file__).parent / "tabular-rl"
+"""A foreign package that trains with the core alone."""
 
 
 def write_generated(folder: Path, environment: Environment, kinds: Iterable[str]) -> None:

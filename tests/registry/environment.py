@@ -1,6 +1,6 @@
-"""Fresh Python environments that see what dicore depends on and, of dicore packages, nothing.
+"""New Python environments that have what dicore depends on, but no dicore package.
 
-Making one costs a tenth of a second: what is installed already is linked, not installed again.
+Making one takes a tenth of a second: installed packages are linked, not installed again.
 """
 
 from __future__ import annotations
@@ -13,10 +13,13 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
+import tomllib
 import venv
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
+
+from dicore_registry.requirements import Requirement
 
 ROOT = Path(__file__).parents[2]
 MAIN = "import sys; from dicore.cli import main; sys.exit(main())"
@@ -26,17 +29,19 @@ class Environment:
     """A virtual environment in a folder.
 
     Args:
-        folder: Where it is, or is to be made.
+        folder: Its folder; made if it does not exist.
+        projects: Link only what the `pyproject.toml` files of these folders require; None: every
+            installed package.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, projects: Iterable[Path] | None = None) -> None:
         self.folder = folder
         self.python_path = folder / "bin" / "python"
         version = f"python{sys.version_info.major}.{sys.version_info.minor}"
         self.site = folder / "lib" / version / "site-packages"
         if not folder.exists():
             venv.EnvBuilder(symlinks=True, with_pip=False).create(folder)
-            _link(folder / "linked")
+            _link(folder / "linked", None if projects is None else _required(projects))
             (self.site / "linked.pth").write_text(f"{folder / 'linked'}\n")
 
     def install(self, wheels: Iterable[Path]) -> None:
@@ -74,8 +79,26 @@ def environ() -> dict[str, str]:
     return {key: value for key, value in os.environ.items() if not key.startswith(dropped)}
 
 
-def _link(folder: Path) -> None:
-    """Links everything installed but dicore, what belongs to it, and import hooks."""
+def _required(projects: Iterable[Path]) -> set[str]:
+    """Returns the top-level files of what projects require, of dicore's own packages apart."""
+    tables = [tomllib.loads((each / "pyproject.toml").read_text())["project"] for each in projects]
+    todo = [line for table in tables for line in table["dependencies"]]
+    names: set[str] = set()
+    files: set[str] = set()
+    while todo:
+        wanted = Requirement.parse(todo.pop())
+        assert wanted is not None
+        if wanted.name.startswith("dicore") or wanted.name in names or not wanted.applies():
+            continue
+        names.add(wanted.name)
+        dist = importlib.metadata.distribution(wanted.name)
+        todo += dist.requires or []
+        files |= {file.parts[0] for file in dist.files or []}
+    return files
+
+
+def _link(folder: Path, only: set[str] | None) -> None:
+    """Links everything installed (or `only` these) but dicore's packages and import hooks."""
     folder.mkdir()
     ours = {"dicore", "dicore_registry", "dicore_plugins", "dicore_contrib_envs", "dicore_tools"}
     ours.add("__pycache__")
@@ -88,6 +111,8 @@ def _link(folder: Path) -> None:
     for site in {sysconfig.get_path("purelib"), sysconfig.get_path("platlib"), *added}:
         for each in Path(site).iterdir():
             hook = each.suffix == ".pth" or each.name.startswith("__editable__")
+            if only is not None and each.name not in only:
+                continue
             if each.name not in ours and not hook and not (folder / each.name).exists():
                 (folder / each.name).symlink_to(each)
 

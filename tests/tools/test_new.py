@@ -1,4 +1,4 @@
-"""`dicore new plugin`: what it writes and what it refuses; `tests/doors` builds and tests it."""
+"""`dicore new plugin`: what it writes and refuses; `tests/installed` builds and tests it."""
 
 from __future__ import annotations
 
