@@ -1,4 +1,4 @@
-"""Packages whose public names load their modules on first use, so that importing one is free."""
+"""Lazy package attributes: public names are imported on first use."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ def lazy(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
 
     Args:
         package: `__name__` of the package.
-        homes: The module that holds each public name, below the package or absolute.
+        homes: Module of each public name, relative to the package (`.base`) or absolute.
     """
 
     def load(name: str) -> Any:

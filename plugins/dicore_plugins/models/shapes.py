@@ -12,49 +12,49 @@ from typing import Any
 from dicore.errors import ConfigError
 
 SMALLEST_IMAGE = 36
-"""Least height and width that three Nature convolutions leave anything of, in pixels."""
+"""Smallest height and width for the three Nature convolutions, in pixels."""
 
 Part = tuple[tuple[str | int, ...], int, tuple[int, ...], tuple[int, ...]]
-"""A part of an observation: keys from the outside inwards, how many numbers it makes; of categories
-their sizes and their least values."""
+"""A leaf of an observation: keys from the outside in, width as a vector, and for categorical
+leaves the category counts and the category starts."""
 
 _NESTED = frozenset({"Dict", "Tuple"})
 _MOST_FLATTENED = 4096
-"""Numbers in an image that is still flattened; of larger ones the channels stand elsewhere."""
+"""Larger images are not flattened: their channels are probably not on the first axis."""
 ObsShape = int | Sequence[int]
 ActionShape = int | Sequence[int]
 
 
 def obs_shape_problem(shape: ObsShape | None) -> str | None:
-    """Says what is wrong with the shape of one observation, or None.
+    """Returns what is wrong with the shape of one observation, or None.
 
     Vectors are an int or a 1-tuple, images a 3-tuple (channels, height, width).
     """
     if shape is None:
-        return "is not known; give it, or let the run take it from the environment"
+        return "is missing; set it (a run reads it from the env)"
     sizes = (shape,) if isinstance(shape, int) else tuple(shape)
     if not all(_counts(size) for size in sizes):
-        return f"must be made of whole numbers >= 1, got {shape!r}"
+        return f"must consist of integers >= 1, got {shape!r}"
     if len(sizes) not in (1, 3):
         return (
-            "must be an int or 1-tuple (vectors, by MLP) or a 3-tuple (images, by convolution),"
+            "must be an int or 1-tuple (vector, for an MLP) or a 3-tuple (image, for a CNN),"
             f" got {shape!r}"
         )
     if len(sizes) == 3 and min(sizes[1:]) < SMALLEST_IMAGE:
         return (
             f"must be (channels, height, width) with height and width >= {SMALLEST_IMAGE} for the"
-            f" convolutions, got {shape!r}"
+            f" CNN, got {shape!r}"
         )
     return None
 
 
 def action_shape_problem(shape: ActionShape | None) -> str | None:
-    """Says what is wrong with a number of actions (or one number per head), or None."""
+    """Returns what is wrong with the number of actions (or the numbers per head), or None."""
     if shape is None:
-        return "is not known; give it, or let the run take it from the environment"
+        return "is missing; set it (a run reads it from the env)"
     sizes = (shape,) if isinstance(shape, int) else tuple(shape)
     if not sizes or not all(_counts(size) for size in sizes):
-        return f"must be an int >= 1, or a list of such (one per head), got {shape!r}"
+        return f"must be an integer >= 1, or a list with one per head, got {shape!r}"
     return None
 
 
@@ -63,16 +63,16 @@ def _counts(size: object) -> bool:
 
 
 def observation_options(space: Any) -> dict[str, Any]:
-    """Returns the options by which a model knows what one observation is.
+    """Returns the model options that describe one observation.
 
     Returns:
-        `model.obs_shape`: an int for vectors, and for what models flatten (matrices, single
-        numbers, images too small for convolutions); a tuple for images. Of Discrete,
-        MultiDiscrete, Dict and Tuple spaces it counts the numbers of all parts, a category being as
-        many as it has values, and `model.obs_parts` says where they are.
+        `model.obs_shape`: an int for vectors and for observations that models flatten (matrices,
+        scalars, images too small for the CNN); a tuple for images. For Discrete, MultiDiscrete,
+        Dict and Tuple spaces it is the width of all leaves as one vector, categories one-hot, and
+        `model.obs_parts` lists the leaves.
 
     Raises:
-        ConfigError: there are no numbers, or not always as many (text, sequences, graphs).
+        ConfigError: observations are not arrays of a fixed size (text, sequences, graphs).
     """
     if _is_categorical(space) or type(space).__name__ in _NESTED:
         parts = tuple(_leaves(space, ()))
@@ -87,7 +87,7 @@ def observation_options(space: Any) -> dict[str, Any]:
 
 
 def _leaves(space: Any, keys: tuple[str | int, ...]) -> Iterator[Part]:
-    """Yields the parts of a nested space, in the order of the space."""
+    """Yields the leaves of a nested space, in the order of the space."""
     if type(space).__name__ not in _NESTED:
         yield _leaf(space, keys)
         return
@@ -116,13 +116,13 @@ def _no_numbers(space: Any) -> ConfigError:
     if not hasattr(space, "sample"):
         return _no_space("observation_space", space)
     return ConfigError(
-        f"env.type: observations of {space} are no arrays of a fixed size",
-        hint="change them by a wrapper of your own (dicore new plugin NAME --kind wrapper)",
+        f"env.type: observations of {space} are not arrays of a fixed size",
+        hint="convert them in an env wrapper (dicore new plugin NAME --kind wrapper)",
     )
 
 
 def discrete_shape(space: Any, *, algorithm: str) -> int | tuple[int, ...]:
-    """Returns the number of actions, or one number per head for several choices at once.
+    """Returns the number of actions, or one number per head of a multi-discrete space.
 
     Raises:
         ConfigError: the actions are not discrete.
@@ -136,15 +136,15 @@ def discrete_shape(space: Any, *, algorithm: str) -> int | tuple[int, ...]:
         return (2,) * int(space.shape[0])
     if name in {"MultiDiscrete", "MultiBinary"}:
         raise ConfigError(
-            f"policy.type: '{algorithm}' needs one row of discrete actions; this env has"
-            f" {_line(space)}",
-            hint="flatten its action space",
+            f"policy.type: '{algorithm}' needs a one-dimensional discrete action space; this"
+            f" env has {_line(space)}",
+            hint="flatten the action space",
         )
     if not hasattr(space, "sample"):
         raise _no_space("action_space", space)
     raise ConfigError(
         f"policy.type: '{algorithm}' needs discrete actions; this env has {space}",
-        hint="flatten its action space into a MultiDiscrete one"
+        hint="flatten the action space to MultiDiscrete"
         if name in _NESTED
         else "choose a policy for continuous actions, or an env with Discrete actions",
     )
@@ -152,8 +152,8 @@ def discrete_shape(space: Any, *, algorithm: str) -> int | tuple[int, ...]:
 
 def _no_space(name: str, given: Any) -> ConfigError:
     return ConfigError(
-        f"env.type: its {name} is {given!r}, not a space",
-        hint=f"set self.{name}=gymnasium.spaces.… in its __init__",
+        f"env.type: {name} is {given!r}, not a Gymnasium space",
+        hint=f"set self.{name} = gymnasium.spaces.… in __init__ of the env",
     )
 
 
@@ -162,7 +162,7 @@ def _line(space: Any) -> str:
 
 
 def action_start(space: Any) -> int | tuple[int, ...]:
-    """Returns the least action of a space that `discrete_shape` takes, one for each head."""
+    """Returns the lowest action index of a discrete space, or one per head."""
     import numpy as np
 
     start = np.asarray(getattr(space, "start", 0))

@@ -1,4 +1,4 @@
-"""Algorithms; each is a folder with its options (light) and its policy."""
+"""Policies: one module or folder per algorithm; importing the options needs no torch."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What all policies share: the shared model, modes as tuples of functions, attributes, device.
+"""Base class of policies, and helpers to act with a model and to query a mode.
 
-A policy writes `_init_<mode>`, `_forward_<mode>` and, where it learns from trajectories,
-`_process_transition` and `_get_train_sample`; the modes are put together here.
+A policy implements `_init_<mode>`, `_forward_<mode>` and, if it learns from trajectories,
+`_process_transition` and `_get_train_sample`; the base class builds the modes from them.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ FIELDS = ("learn", "collect", "eval")
 
 
 class Policy:
-    """Base of policies: one model, shared by every mode.
+    """Base class of policies: all modes share one model.
 
     Args:
         cfg: The policy's section of a compiled config, or its options as a dict.
-        model: A network to use instead of the configured one; used as it is, not copied.
-        enable_field: Modes to build; None builds learn, collect and eval.
+        model: Network to use instead of the configured one; it is not copied.
+        enable_field: Modes to build; None: learn, collect and eval.
 
     Raises:
-        ModeError: `enable_field` names a mode that this policy has not.
-        UsageError: `model` is nothing that this policy can use.
+        ModeError: `enable_field` names a mode that this policy does not have.
+        UsageError: this policy cannot use `model`.
     """
 
     config_class: ClassVar[type[PolicyConfig]] = PolicyConfig
@@ -50,7 +50,9 @@ class Policy:
         for field in self._enabled:
             setup = getattr(self, f"_init_{field}", None)
             if setup is None:
-                raise ModeError(f"{self} has no mode '{field}'", hint="learn, collect, eval")
+                raise ModeError(
+                    f"{self} has no mode '{field}'", hint=f"choose from {', '.join(FIELDS)}"
+                )
             setup()
 
     @classmethod
@@ -61,18 +63,18 @@ class Policy:
         return dict(default_config(cls.config_class))
 
     def default_model(self) -> tuple[str, list[str]]:
-        """Returns the registered name of the model built when none is passed, and no imports."""
+        """Returns the registered name of the default model, and an empty list of imports."""
         return self._cfg.model.type if self._cfg.model else "", []
 
     def _create_model(self) -> Any:
         return None
 
     def _checked_model(self, model: Any) -> Any:
-        """Returns a model that was passed in, or raises UsageError."""
+        """Returns the model that was passed in, or raises UsageError."""
         if isinstance(model, type):
             raise UsageError(
-                f"model: expected an object, got the class {model.__name__}",
-                hint=f"{model.__name__}(…)",
+                f"model: expected an instance, got the class {model.__name__}",
+                hint=f"pass {model.__name__}(…)",
             )
         return model
 
@@ -82,29 +84,31 @@ class Policy:
         import torch
 
         if not torch.cuda.is_available():
-            raise ModeError("policy.cuda: this machine has no CUDA device", hint="set cuda=False")
+            raise ModeError(
+                "policy.cuda: no CUDA device is available", hint="set policy.cuda=False"
+            )
         return "cuda"
 
     # ---- modes
 
     @property
     def learn_mode(self) -> LearnMode:
-        """Functions for training; see `LearnMode`."""
+        """Functions to train; see `LearnMode`."""
         return self._mode("learn", self._make_learn_mode)
 
     @property
     def collect_mode(self) -> CollectMode:
-        """Functions for collecting; see `CollectMode`."""
+        """Functions to collect; see `CollectMode`."""
         return self._mode("collect", self._make_collect_mode)
 
     @property
     def eval_mode(self) -> EvalMode:
-        """Functions for evaluating; see `EvalMode`."""
+        """Functions to evaluate; see `EvalMode`."""
         return self._mode("eval", self._make_eval_mode)
 
     @property
     def command_mode(self) -> CommandMode:
-        """Functions that anneal settings; see `CommandMode`."""
+        """Functions that compute annealed settings; see `CommandMode`."""
         return CommandMode(
             self._get_setting_learn, self._get_setting_collect, self._get_setting_eval
         )
@@ -113,7 +117,7 @@ class Policy:
         if field not in self._enabled:
             raise ModeError(
                 f"{self} was built without '{field}_mode'",
-                hint=f"enable_field={[*self._enabled, field]}",
+                hint=f"pass enable_field={[*self._enabled, field]}",
             )
         if field not in self._modes:
             self._modes[field] = make()
@@ -153,7 +157,7 @@ class Policy:
             load_state_dict=self._load_state_dict_model,
         )
 
-    # ---- what a policy fills in
+    # ---- overridden by policies
 
     def _forward_learn(self, data: Any, **kwargs: Any) -> Any:
         raise ModeError(f"{self} does not learn")
@@ -167,9 +171,9 @@ class Policy:
     def _process_transition(
         self, obs: Any, output: dict[str, Any], timestep: TimestepBatch
     ) -> dict[str, Any]:
-        """Picks what off-policy learning needs of one step of K environments.
+        """Selects the columns of one step of K environments that off-policy learning needs.
 
-        `done` is the termination alone: a cut episode's last state still has a value.
+        `done` is the termination only: after a truncation the last state still has a value.
         """
         return {
             "obs": obs,
@@ -186,13 +190,13 @@ class Policy:
         return ["cur_lr", "total_loss"]
 
     def _reset_learn(self, data_id: Sequence[int] | None = None) -> None:
-        """Clears per-row state of training; most policies have none."""
+        """Clears the per-row state of training; most policies have none."""
 
     def _reset_collect(self, data_id: Sequence[int] | None = None) -> None:
-        """Clears per-env state of collecting; most policies have none."""
+        """Clears the per-env state of collecting; most policies have none."""
 
     def _reset_eval(self, data_id: Sequence[int] | None = None) -> None:
-        """Clears per-env state of evaluating; most policies have none."""
+        """Clears the per-env state of evaluating; most policies have none."""
 
     def _state_dict_model(self) -> dict[str, Any]:
         return {"model": dict(self._model.state_dict())}
@@ -218,10 +222,10 @@ class Policy:
     # ---- attributes
 
     def get_attribute(self, name: str) -> Any:
-        """Returns a fact of the policy: `cfg device model on_policy n_sample nstep priority …`.
+        """Returns an attribute by name: `cfg device model on_policy n_sample nstep priority …`.
 
         Raises:
-            AttributeError: the policy has no fact of that name.
+            AttributeError: the policy has no attribute of that name.
         """
         getter = getattr(self, f"_get_{name}", None)
         if getter is not None:
@@ -234,10 +238,10 @@ class Policy:
         raise AttributeError(f"{self} has no attribute '{name}'")
 
     def set_attribute(self, name: str, value: Any) -> None:
-        """Sets a fact of the policy: by `_set_<name>` where there is one.
+        """Sets an attribute by name, through `_set_<name>` if the policy defines it.
 
         Raises:
-            AttributeError: the policy has no fact of that name.
+            AttributeError: the policy has no attribute of that name.
         """
         setter = getattr(self, f"_set_{name}", None)
         if setter is not None:
@@ -252,15 +256,15 @@ class Policy:
 
 
 class Actor:
-    """A model seen from the acting side: numpy in, numpy out, no gradient.
+    """Runs a model for acting: arrays in, arrays out, without gradients.
 
-    Small MLPs on the CPU act by numpy views of their own parameters (`model.act_numpy()`): the
-    weights are shared, so every update is seen at once. Everything else acts by the module.
+    Small MLPs on the CPU run their NumPy forward pass (`model.act_numpy()`) on views of the
+    parameters, so each gradient update takes effect at once. Other models run as torch modules.
 
     Args:
-        model: The shared network; its attributes stay reachable through the actor.
-        device: Where the module lives.
-        by_numpy: Use the views where the model offers them.
+        model: The shared network; the actor forwards its attributes.
+        device: Device of the module.
+        by_numpy: Use the NumPy forward pass if the model has one.
     """
 
     def __init__(self, model: Any, device: str = "cpu", *, by_numpy: bool = True) -> None:
@@ -271,14 +275,14 @@ class Actor:
         self.rebind()
 
     def rebind(self) -> None:
-        """Takes the views anew; needed after the parameters moved in memory."""
+        """Renews the views; call it after the parameters moved in memory."""
         self._act = self._model.act_numpy() if self._by_numpy else None
 
     def forward(self, obs: Tree) -> dict[str, Any]:
         """Runs the model on K observations.
 
         Args:
-            obs: Arrays [K, ...], nested as the model takes them.
+            obs: Arrays [K, ...]; nested if the model takes nested observations.
 
         Returns:
             The model's outputs as arrays: `logit` [K, A] (a list of such for several heads), ….
@@ -312,7 +316,7 @@ class Actor:
 
 
 def as_outputs(output: Any) -> Mapping[str, Any]:
-    """Returns what a network says by name; a bare tensor, or a list of one per head, is `logit`."""
+    """Returns the outputs by name; a bare tensor, or a list with one per head, becomes `logit`."""
     return output if isinstance(output, Mapping) else {"logit": output}
 
 
@@ -321,7 +325,7 @@ def _array(leaf: Any) -> Any:
 
 
 def mode_attribute(mode: Any, name: str, default: Any) -> Any:
-    """Returns `mode.get_attribute(name)`, or `default` where the mode cannot tell."""
+    """Returns `mode.get_attribute(name)`, or `default` if the mode does not have it."""
     get_attribute = getattr(mode, "get_attribute", None)
     if get_attribute is None:
         return default
@@ -335,14 +339,14 @@ _FIRST = np.zeros(1, np.int64)
 
 
 def single_env_forward(eval_mode: Any) -> Callable[[Any], Any]:
-    """Makes a function of one environment's observation.
+    """Returns a function that acts in a single environment.
 
     Args:
-        eval_mode: An eval mode; hand-made ones do.
+        eval_mode: An eval mode, of a policy or written by hand.
 
     Returns:
-        `fn(obs) -> action`: observations (nested ones too) as the environment gives them, or as a
-        list of numbers; actions as it takes them: an int for one discrete choice, else an array.
+        `fn(obs) -> action`. The observation is what the environment returns (nested ones too) or a
+        list of numbers; the action is an int for one discrete choice, otherwise an array.
     """
 
     def act(obs: Any) -> Any:

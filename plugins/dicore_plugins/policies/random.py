@@ -19,37 +19,39 @@ from dicore_plugins.policies.base import Policy, mode_attribute
 
 @frozen(kw_only=True)
 class RandomCollectConfig(CollectConfig):
-    """How the random policy collects."""
+    """Options of collecting."""
 
-    n_sample: int | None = option(8, "training samples per collect", ge=1)
+    n_sample: int | None = option(
+        8, "samples per collect; use a multiple of env.collector_env_num", ge=1
+    )
 
 
 @frozen(kw_only=True)
 class RandomConfig(PolicyConfig):
-    """Uniformly random actions: the warm-up before training, and the floor to compare with."""
+    """Samples actions uniformly: for warm-up and as a baseline."""
 
     learns: ClassVar[bool] = False
 
-    on_policy: bool = option(False, "learn only from data of the present policy")
+    on_policy: bool = option(False, "train only on samples of the current policy")
     collect: RandomCollectConfig = section(RandomCollectConfig)
 
     def build(self, ctx: Any, **parts: Any) -> Any:
-        """Makes the policy for the action space of `ctx`."""
+        """Builds the policy for the action space of `ctx`."""
         return RandomPolicy(self, action_space=ctx.action_space, **parts)
 
 
 class RandomPolicy(Policy):
-    """Draws every action uniformly from the action space.
+    """Samples every action uniformly from the action space.
 
     Args:
-        cfg: Options; all may be left out.
-        action_space: Of one environment (gymnasium).
-        like: The collect mode whose samples are wanted: transitions are processed by it, so that
-            warm-up data has the very columns that training expects. None keeps single steps.
-        rng: Where the actions come from; None takes the stream `policy/random`.
+        cfg: Options; None: all defaults.
+        action_space: Gymnasium action space of one environment.
+        like: Collect mode that processes the transitions, so that warm-up samples have the columns
+            that training expects. None: single steps.
+        rng: Random generator of the actions; None: the stream `policy/random`.
 
     Raises:
-        UsageError: no action space is given.
+        UsageError: `action_space` is None.
     """
 
     config_class = RandomConfig
@@ -64,17 +66,19 @@ class RandomPolicy(Policy):
         enable_field: Sequence[str] = ("collect", "eval"),
     ) -> None:
         if action_space is None:
-            raise UsageError("RandomPolicy needs the action_space of an environment")
+            raise UsageError(
+                "RandomPolicy needs an action space", hint="pass action_space=env.action_space"
+            )
         self._action_space = action_space
         self._like = like
         self._rng = stream("policy/random") if rng is None else rng
         super().__init__(cfg, None, enable_field)
 
     def _init_collect(self) -> None:
-        """Nothing to build: the space is all it knows."""
+        """Builds nothing."""
 
     def _init_eval(self) -> None:
-        """Nothing to build: the space is all it knows."""
+        """Builds nothing."""
 
     def _forward_collect(self, obs: Mapping[int, Any], **kwargs: Any) -> EnvBatch[Any]:
         batch = EnvBatch.of(obs)
@@ -100,17 +104,20 @@ class RandomPolicy(Policy):
         return {}
 
     def _load_state_dict_model(self, state: Mapping[str, Any]) -> None:
-        """There is no model to load."""
+        """Loads nothing; there is no model."""
 
 
 def draw(space: Any, count: int, rng: np.random.Generator) -> Any:
-    """Draws `count` legal actions, as `draw_actions` does; those to be counted are int64.
+    """Samples `count` actions by `draw_actions`; MultiDiscrete and MultiBinary become int64.
 
     Raises:
-        UsageError: the space is not made of numbers.
+        UsageError: the space is not supported.
     """
     name = type(space).__name__
     if name not in ("Discrete", "MultiDiscrete", "MultiBinary", "Box", "Dict", "Tuple"):
-        raise UsageError(f"random actions of {space} are not known", hint="write a policy for it")
+        raise UsageError(
+            f"RandomPolicy does not support the action space {space}",
+            hint="write a policy for this space",
+        )
     drawn = draw_actions(space, count, rng)
     return drawn.astype(np.int64) if name.startswith("Multi") else drawn

@@ -207,13 +207,13 @@ def test_a_replaced_parameter_is_used() -> None:
         ((4, 84), 2, r"model\.obs_shape must be an int or 1-tuple.*got \(4, 84\)"),
         ((84, 84, 4), 2, "height and width >= 36"),
         ((), 2, r"got \(\)"),
-        (0, 2, "whole numbers >= 1, got 0"),
-        (True, 2, "whole numbers"),
-        (None, 2, "obs_shape is not known"),
-        (4, 0, r"model\.action_shape must be an int >= 1"),
+        (0, 2, "integers >= 1, got 0"),
+        (True, 2, "integers"),
+        (None, 2, "obs_shape is missing"),
+        (4, 0, r"model\.action_shape must be an integer >= 1"),
         (4, [2, 0], r"got \[2, 0\]"),
         (4, [], r"got \[\]"),
-        (4, None, "action_shape is not known"),
+        (4, None, "action_shape is missing"),
     ],
 )
 def test_unsupported_shapes_are_named(obs: Any, action: Any, text: str) -> None:
@@ -248,9 +248,9 @@ def test_create_model_by_type() -> None:
         ({"type": "dqm", "obs_shape": 4}, UnknownComponentError, "'dqm'.*did you mean 'dqn'"),
         ({"type": "dqn", "obs_shape": 4, "duelling": True}, ConfigError, "'duelling'.*'dueling'"),
         ({"type": "dqn", "obs_shape": (4, 4)}, ConfigError, "obs_shape: must be an int or 1-tuple"),
-        ({"type": "dqn", "obs_shape": 4}, ConfigError, "action_shape is not known"),
+        ({"type": "dqn", "obs_shape": 4}, ConfigError, "action_shape is missing"),
         ({"type": "dqn", "obs_shape": 4, "activation": "sin"}, ConfigError, "'relu'"),
-        ("dqn", ConfigError, "obs_shape is not known"),
+        ("dqn", ConfigError, "obs_shape is missing"),
     ],
 )
 def test_create_model_says_what_is_wrong(cfg: Any, error: type[Exception], text: str) -> None:

@@ -108,4 +108,4 @@ def test_other_spaces_are_refused_when_bound(space: gym.Space[Any]) -> None:
         policy_of(space)
     assert "\n" not in told.value.message
     nested = isinstance(space, spaces.Dict | spaces.Tuple)
-    assert not nested or "flatten its action space" in told.value.hint
+    assert not nested or "flatten the action space" in told.value.hint

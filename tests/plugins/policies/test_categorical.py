@@ -116,7 +116,9 @@ def test_a_model_that_takes_one_array_is_told_so() -> None:
 
     with isolated_registry("dicore-plugins", "dicore-contrib-envs") as registry:
         registry.register("model", "plain")(Plain)
-        with pytest.raises(ConfigError, match=r"'plain' takes one array.*Discrete") as caught:
+        with pytest.raises(
+            ConfigError, match=r"'plain' takes one numeric array.*Discrete"
+        ) as caught:
             policy_of(SPACES["dict"], "policy.model=plain")
     assert "env.env_wrapper=flat_obs" in str(caught.value.hint)
 

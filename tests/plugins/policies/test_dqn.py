@@ -452,16 +452,16 @@ def test_the_batch_that_ended_a_training_can_be_looked_at(tmp_path: Path) -> Non
 
 def test_a_misspelt_eps_is_refused() -> None:
     obs = {0: np.zeros(OBS, np.float32)}
-    with pytest.raises(UsageError, match="takes 'eps', not 'epsilon'"):
+    with pytest.raises(UsageError, match=r"unknown argument 'epsilon' .*; expected 'eps'"):
         make().collect_mode.forward(obs, epsilon=0.5)
 
 
 @pytest.mark.parametrize(
     ("network", "says"),
     [
-        (nn.Linear(OBS, 1), r"Linear gives values \[2, 1\].*; wanted values \[2, 4\]"),
-        (nn.Sequential(nn.Linear(OBS, 4), nn.Flatten(0)), r"gives values \[8\]"),
-        (nn.Identity(), r"Identity gives values \[2, 3\]"),
+        (nn.Linear(OBS, 1), r"Linear returns values \[2, 1\].*; expected values \[2, 4\]"),
+        (nn.Sequential(nn.Linear(OBS, 4), nn.Flatten(0)), r"returns values \[8\]"),
+        (nn.Identity(), r"Identity returns values \[2, 3\]"),
     ],
     ids=["too few", "in one row", "observations"],
 )

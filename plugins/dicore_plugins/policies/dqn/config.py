@@ -1,4 +1,4 @@
-"""Options of DQN; the defaults are those of the documents (FEATURES B26)."""
+"""Options of DQN; the defaults follow FEATURES B26."""
 
 from __future__ import annotations
 
@@ -11,58 +11,82 @@ from dicore.errors import ConfigError
 
 @frozen(kw_only=True)
 class EpsConfig(Section):
-    """How the chance of a random action falls with the env steps collected."""
+    """Schedule of epsilon, the probability of a random action, over the env steps collected."""
 
-    type: Literal["exp", "linear"] = option("exp", "shape of the fall")
-    start: float = option(0.95, "chance at the first step", ge=0, le=1)
-    end: float = option(0.1, "chance in the end", ge=0, le=1)
-    decay: int = option(10_000, "exp: time constant; linear: length", ge=1, unit="env steps")
+    type: Literal["exp", "linear"] = option(
+        "exp", "schedule of epsilon: exponential or linear decay"
+    )
+    start: float = option(0.95, "initial epsilon (probability of a random action)", ge=0, le=1)
+    end: float = option(0.1, "final epsilon; above 0 the policy keeps exploring", ge=0, le=1)
+    decay: int = option(
+        10_000,
+        "length of the decay (exp: time constant); raise for hard exploration",
+        ge=1,
+        unit="env steps",
+    )
 
 
 @frozen(kw_only=True)
 class DQNLearnConfig(LearnConfig):
-    """How DQN learns."""
+    """Options of learning."""
 
-    update_per_collect: int = option(3, "updates after each collect", ge=1)
-    target_update_freq: int = option(100, "updates between copies to the target network", ge=1)
-    target_theta: float | None = option(
-        None, "move the target by this share each update instead of copying it", gt=0, le=1
+    update_per_collect: int = option(
+        3, "gradient updates after each collect; raise for sample efficiency, lower for speed", ge=1
     )
-    double: bool = option(True, "choose the next action by the online network (double DQN)")
-    criterion: Literal["huber", "mse"] = option("huber", "loss of the TD error")
-    max_grad_norm: float | None = option(None, "clip the gradient to this norm", gt=0)
-    adam_eps: float = option(1e-8, "epsilon of Adam", gt=0)
-    weight_decay: float = option(0.0, "L2 penalty of Adam", ge=0)
+    target_update_freq: int = option(
+        100, "gradient updates between hard copies to the target network", ge=1
+    )
+    target_theta: float | None = option(
+        None, "soft-update coefficient tau (Polyak averaging); None: hard copies", gt=0, le=1
+    )
+    double: bool = option(
+        True, "double DQN: the online network selects the next action; reduces overestimation"
+    )
+    criterion: Literal["huber", "mse"] = option(
+        "huber", "loss function of the TD error; huber limits the gradient of large errors"
+    )
+    max_grad_norm: float | None = option(
+        None, "largest norm of the gradient, clipped above; None: no clipping", gt=0
+    )
+    adam_eps: float = option(
+        1e-8, "epsilon of Adam (numerical stability); raise if updates are unstable", gt=0
+    )
+    weight_decay: float = option(0.0, "weight decay of Adam (L2 penalty)", ge=0)
 
 
 @frozen(kw_only=True)
 class DQNCollectConfig(CollectConfig):
-    """How DQN collects."""
+    """Options of collecting."""
 
-    n_sample: int | None = option(8, "training samples per collect", ge=1)
-    random_collect_size: int = option(0, "samples by a random policy before the first update", ge=0)
+    n_sample: int | None = option(
+        8, "samples per collect; use a multiple of env.collector_env_num", ge=1
+    )
+    random_collect_size: int = option(
+        0, "samples collected with random actions before training (like `learning_starts`)", ge=0
+    )
     act_by_numpy: bool = option(
-        True, "act by numpy views of the parameters where the model offers them (CPU)"
+        True,
+        "select actions with the NumPy forward pass of the model on CPU: faster for small networks",
     )
 
 
 @frozen(kw_only=True)
 class DQNOtherConfig(OtherConfig):
-    """Exploration and replay of DQN."""
+    """Options of exploration and replay."""
 
     eps: EpsConfig = section(EpsConfig)
 
 
 @frozen(kw_only=True)
 class DQNConfig(PolicyConfig):
-    """Deep Q-network with double, n-step and multi-discrete forms (Mnih et al. 2015)."""
+    """DQN for discrete actions, with double DQN and n-step returns (Mnih et al. 2015)."""
 
     fixed_by_spaces: ClassVar[tuple[str, ...]] = (*PolicyConfig.fixed_by_spaces, "action_start")
 
-    on_policy: bool = option(False, "learn only from data of the present policy")
-    model: Any = component("model", default="dqn", help="the Q network")
+    on_policy: bool = option(False, "train only on samples of the current policy")
+    model: Any = component("model", default="dqn", help="Q network")
     action_start: int | tuple[int, ...] = option(
-        0, "least action, or one for each head; taken from the environment"
+        0, "lowest action index (`Discrete.start`), per head for MultiDiscrete; read from the env"
     )
     learn: DQNLearnConfig = section(DQNLearnConfig)
     collect: DQNCollectConfig = section(DQNCollectConfig)
@@ -75,7 +99,7 @@ class DQNConfig(PolicyConfig):
         return DQNPolicy(self, model=model, **parts)
 
     def bind(self, observation_space: Any, action_space: Any) -> dict[str, Any]:
-        """Fills in the model's shapes.
+        """Derives the shapes of the model from the spaces.
 
         Raises:
             ConfigError: the actions are not discrete, or the model does not take the observations.
@@ -93,9 +117,9 @@ class DQNConfig(PolicyConfig):
             and "obs_parts" not in self.model
         ):
             raise ConfigError(
-                f"policy.model: '{self.model.type}' takes one array of numbers; this env shows"
-                f" {observation_space}",
-                hint="flatten them: env.env_wrapper=flat_obs",
+                f"policy.model: '{self.model.type}' takes one numeric array; the observation space"
+                f" of this env is {observation_space}",
+                hint="flatten the observations: env.env_wrapper=flat_obs",
             )
         return {
             **seen,
@@ -104,19 +128,17 @@ class DQNConfig(PolicyConfig):
         }
 
     def check(self) -> Any:
-        """Finds settings that contradict each other."""
+        """Yields the options that contradict each other."""
         if self.collect.unroll_len != 1:
-            yield "collect.unroll_len", "dqn learns from single steps; expected 1"
+            yield "collect.unroll_len", "dqn learns from single steps; set it to 1"
         size = getattr(self.other.replay_buffer, "replay_buffer_size", None)
         if size is not None and self.learn.batch_size > size:
             yield (
                 "learn.batch_size",
-                (
-                    f"must be <= {size}, all that other.replay_buffer holds, got"
-                    f" {self.learn.batch_size}"
-                ),
+                f"must be <= {size}, the capacity of other.replay_buffer, got"
+                f" {self.learn.batch_size}",
             )
         if self.multi_gpu:
-            yield "multi_gpu", "dqn learns in one process; expected False"
+            yield "multi_gpu", "dqn learns in one process; set it to False"
         if self.collect.n_episode is not None:
-            yield "collect.n_episode", "dqn collects samples; give collect.n_sample instead"
+            yield "collect.n_episode", "dqn collects samples; use collect.n_sample"

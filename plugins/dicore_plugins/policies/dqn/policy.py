@@ -1,7 +1,7 @@
-"""DQN (Mnih et al. 2015, doi:10.1038/nature14236): double, n-step, weighted, multi-discrete.
+"""DQN (Mnih et al. 2015, doi:10.1038/nature14236) with double DQN, n-step returns and weights.
 
 Target: y = r + gamma_k (1 - done) Q'(s', argmax_a Q(s', a)); gamma_k is the discount over the k
-steps that the sample bridges (van Hasselt et al. 2015, arXiv:1509.06461, for the double form).
+steps of the sample (double DQN: van Hasselt et al. 2015, arXiv:1509.06461).
 
 Shapes: K ready environments, B rows, A actions, H heads.
 """
@@ -53,11 +53,11 @@ class DQNPolicy(Policy):
             return model
         raise UsageError(
             f"model: expected a network (torch.nn.Module), got {type(model).__name__}",
-            hint="a module from observations [B, ...] to the values of the actions [B, A]",
+            hint="pass a module that maps observations [B, ...] to Q values [B, A]",
         )
 
     def _check_values(self, model: nn.Module) -> None:
-        """Refuses a strange network whose values are not one for each action."""
+        """Checks that a network other than DQN returns one value per action."""
         options: Any = self._cfg.model or {}
         shape, actions = options.get("obs_shape"), options.get("action_shape")
         if isinstance(model, DQN) or not shape or not actions or options.get("obs_parts"):
@@ -67,14 +67,14 @@ class DQNPolicy(Policy):
         wanted = [[2, count] for count in heads]
         if found is not None and found != wanted:
             raise UsageError(
-                f"model: {type(model).__name__} gives {_shapes(found)} for two observations;"
-                f" wanted {_shapes(wanted)}",
-                hint="a module from observations [B, ...] to the values of the actions [B, A]",
+                f"model: {type(model).__name__} returns {_shapes(found)} for two observations;"
+                f" expected {_shapes(wanted)}",
+                hint="pass a module that maps observations [B, ...] to Q values [B, A]",
             )
 
     @cached_property
-    def _least(self) -> npt.NDArray[np.int64] | None:
-        """The least action, int64 [] or [H]; None where it is 0."""
+    def _start(self) -> npt.NDArray[np.int64] | None:
+        """Lowest action index, int64 [] or [H]; None if it is 0."""
         least = np.asarray(self._cfg.action_start, np.int64)
         return least if least.any() else None
 
@@ -96,16 +96,16 @@ class DQNPolicy(Policy):
         self._update_count = 0
 
     def _forward_learn(self, data: Any, **_: Any) -> dict[str, Any]:
-        """Makes one update.
+        """Runs one gradient update.
 
         Args:
-            data: Batch of B rows or a list of rows: obs, action, reward, next_obs, done; of
-                n-step samples also value_gamma, and the reward may be that of each step [B, n];
+            data: Batch or list of B samples: obs, action, reward, next_obs, done; for n-step
+                samples also value_gamma, and reward may be [B, n], one reward per step;
                 optionally weight (or IS) float32 [B].
 
         Returns:
             `total_loss`, `target_q_value` float32 [B] (y), `priority` float32 [B] (absolute TD
-            error) and `cur_lr`; all but the last are tensors.
+            error) and `cur_lr`; all are tensors except `cur_lr`.
         """
         batch = to_batch(data, self._device)
         learn = self._cfg.learn
@@ -131,7 +131,7 @@ class DQNPolicy(Policy):
         }
 
     def _target(self, batch: Batch) -> torch.Tensor | list[torch.Tensor]:
-        """Computes y: float32 [B], or one such per head."""
+        """Computes y: float32 [B], or one per head."""
         with torch.no_grad():
             next_q = q_values(self._target_model, batch["next_obs"])
             online = q_values(self._model, batch["next_obs"]) if self._cfg.learn.double else next_q
@@ -148,11 +148,11 @@ class DQNPolicy(Policy):
             ]
 
     def _number(self, action: torch.Tensor) -> torch.Tensor:
-        """Counts actions [B] or [B, H] from the least, as int64."""
+        """Converts actions [B] or [B, H] of the environment to indices from 0, int64."""
         number = action.long()
-        if self._least is None:
+        if self._start is None:
             return number
-        return number - torch.from_numpy(self._least).to(action.device)
+        return number - torch.from_numpy(self._start).to(action.device)
 
     def _update_target(self) -> None:
         learn = self._cfg.learn
@@ -202,57 +202,54 @@ class DQNPolicy(Policy):
     def _forward_collect(
         self, obs: Mapping[int, Any], eps: Any = None, **unknown: Any
     ) -> EnvBatch[Any]:
-        """Acts epsilon-greedily.
+        """Selects epsilon-greedy actions.
 
         Args:
             obs: `{env_id: obs}` of K environments.
-            eps: Chance of a random action: one for all, one per row of `obs`, or a dict by env
-                id; None takes the final value of the schedule.
-            **unknown: A misspelt `eps`, for one; refused.
+            eps: Probability of a random action: one number, one per observation, or a dict by
+                env id; None: the final value of the schedule.
+            **unknown: Raises UsageError; catches a misspelt `eps`.
 
         Raises:
-            UsageError: there are other keyword arguments.
+            UsageError: another keyword argument is passed.
         """
         if unknown:
             raise UsageError(
-                f"a collect mode of DQN takes 'eps', not '{min(unknown)}'",
-                hint="policy_kwargs={'eps': 0.1}",
+                f"unknown argument '{min(unknown)}' of the collect mode of DQN; expected 'eps'",
+                hint="pass policy_kwargs={'eps': 0.1}",
             )
         batch = EnvBatch.of(obs)
         eps = self._cfg.other.eps.end if eps is None else eps
         output = self._collect_model.forward(batch.value, eps=eps, env_id=batch.env_id)
-        return batch.with_value(self._as_the_env_counts(output))
+        return batch.with_value(self._env_actions(output))
 
     def _forward_eval(self, obs: Mapping[int, Any]) -> EnvBatch[Any]:
         batch = EnvBatch.of(obs)
-        return batch.with_value(self._as_the_env_counts(self._eval_model.forward(batch.value)))
+        return batch.with_value(self._env_actions(self._eval_model.forward(batch.value)))
 
-    def _as_the_env_counts(self, output: dict[str, Any]) -> dict[str, Any]:
-        """Adds the least action of the space to the numbers that were chosen."""
-        if self._least is None:
+    def _env_actions(self, output: dict[str, Any]) -> dict[str, Any]:
+        """Converts the chosen indices to actions of the environment."""
+        if self._start is None:
             return output
-        return {**output, "action": output["action"] + self._least}
+        return {**output, "action": output["action"] + self._start}
 
     def _get_train_sample(self, trajectory: Batch) -> Batch:
-        """Turns a block [T, N, ...] into samples; with nstep = n, the last n - 1 steps only bridge.
-
-        The action, observation and reward of a sample belong to its first step.
-        """
+        """Converts a block [T, N, ...] to samples of its first T - (nstep - 1) steps."""
         if self._cfg.nstep == 1:
             return flatten_time(trajectory)
         return nstep_samples(trajectory, self._cfg.nstep, self._cfg.discount_factor)
 
     def _get_setting_collect(self, command_info: Mapping[str, Any]) -> dict[str, Any]:
-        """Anneals epsilon by `envstep`."""
+        """Computes epsilon at `envstep`."""
         eps = self._cfg.other.eps
         schedule = get_epsilon_greedy_fn(eps.start, eps.end, eps.decay, eps.type)
         return {"eps": schedule(command_info["envstep"])}
 
 
 def values_of(model: nn.Module, obs_shape: tuple[int, ...]) -> list[list[int]] | None:
-    """Returns the shape of each head's values for two observations; None where they are unknown.
+    """Returns the shape of the values per head for two observations; None if the model fails.
 
-    A network that cannot take zeros in float32 has its reasons, and says so itself when it acts.
+    A model need not accept float32 zeros; if it is broken, acting raises its own error.
     """
     training = model.training
     try:
@@ -268,14 +265,14 @@ def values_of(model: nn.Module, obs_shape: tuple[int, ...]) -> list[list[int]] |
 
 
 def _shapes(found: list[list[int]]) -> str:
-    return " and ".join(f"values {each}" if each else "no values" for each in found)
+    return " and ".join(f"values {shape}" if shape else "no values" for shape in found)
 
 
 def q_values(model: Any, obs: Any) -> Any:
-    """Computes Q by the model's own `q`, or by `forward` where it has none.
+    """Computes Q values by the method `q` of the model, or by `forward` if it has none.
 
     Returns:
-        [B, A], or a list of such, one per head.
+        [B, A], or a list with one per head.
     """
     q = getattr(model, "q", None)
     return as_outputs(model(obs))["logit"] if q is None else q(obs)
