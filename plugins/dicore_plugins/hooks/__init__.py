@@ -1,4 +1,4 @@
-"""What is done before and after a learner's run and iterations."""
+"""Learner hooks: they run before and after a learner's run and its iterations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hooks that load a checkpoint before the run and save checkpoints during it."""
+"""Hooks that load a checkpoint before a run and save checkpoints during it."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ Unit = Literal["iter", "env_step", "second"]
 
 
 class LoadCkptHook(LearnerHook):
-    """Loads policy and counters from a checkpoint before training; an empty path loads nothing.
+    """Loads policy and counters from a checkpoint before training; an empty path: no effect.
 
-    A resumed run has its own state by then, and nothing is loaded over it.
+    A resumed run keeps its own state.
 
     Args:
-        name: For people.
-        priority: Lower runs first.
-        position: When it runs.
-        load_path: A checkpoint folder; checked when the hook runs, before any training.
+        name: Name in logs and messages.
+        priority: Hooks with lower values run first.
+        position: When the hook runs: `before_run`, `before_iter`, `after_iter` or `after_run`.
+        load_path: Checkpoint folder; it is read when the hook runs, before any training.
     """
 
     def __init__(
@@ -41,24 +41,24 @@ class LoadCkptHook(LearnerHook):
 
     @classmethod
     def from_value(cls, value: str, position: str) -> Self | None:
-        """Makes the hook of the simple form; the value is the path.
+        """Creates the hook from the simple form; the value is the path.
 
         Raises:
-            TypeError: it is none.
+            TypeError: the value is not a path.
         """
         if value and not isinstance(value, str):
             raise TypeError("expected the path of a checkpoint")
         return cls(position=position, load_path=value) if value else None
 
     def resume(self, engine: Any) -> None:
-        """Leaves the learner as it is: it has been restored."""
+        """Loads nothing later: the learner has been restored."""
         self._resumed = True
 
     def __call__(self, engine: Any) -> None:
-        """Restores the learner.
+        """Loads the checkpoint into the learner.
 
         Raises:
-            CheckpointError: there is no valid checkpoint at the path.
+            CheckpointError: the path is not a valid checkpoint.
         """
         if self.load_path and not self._resumed:
             engine.load_state_dict(read_state(Path(self.load_path))["learner"])
@@ -66,18 +66,17 @@ class LoadCkptHook(LearnerHook):
 
 
 class SaveCkptHook(LearnerHook):
-    """Asks for a checkpoint `iteration_N` every so often, or after the run.
+    """Saves checkpoint `iteration_N` every `freq` updates, env steps or seconds, or after the run.
 
     Args:
-        name: For people.
-        priority: Lower runs first.
-        position: When it runs.
-        freq: Updates, env steps or seconds between checkpoints, where the position is an
-            iteration's.
-        unit: What `freq` counts.
+        name: Name in logs and messages.
+        priority: Hooks with lower values run first.
+        position: When the hook runs: `before_run`, `before_iter`, `after_iter` or `after_run`.
+        freq: Updates, env steps or seconds between checkpoints, at `before_iter` and `after_iter`.
+        unit: Unit of `freq`.
 
     Raises:
-        HookError: the interval is not positive, or its unit unknown.
+        HookError: the interval is not positive, or the unit is unknown.
     """
 
     def __init__(
@@ -93,8 +92,8 @@ class SaveCkptHook(LearnerHook):
         whole = isinstance(freq, int) and not isinstance(freq, bool)
         if not whole or freq < 1 or unit not in ("iter", "env_step", "second"):
             raise HookError(
-                f"save_ckpt: every {freq!r} {unit!r} is no interval",
-                hint="freq >= 1, unit one of iter, env_step, second",
+                f"save_ckpt: {freq!r} with unit {unit!r} is not an interval",
+                hint="set freq to an int >= 1 and unit to iter, env_step or second",
             )
         self._interval = Interval(freq) if position.endswith("iter") else None
         self._unit = unit
@@ -102,26 +101,28 @@ class SaveCkptHook(LearnerHook):
 
     @classmethod
     def from_value(cls, value: Any, position: str) -> Self | None:
-        """Makes the hook of the simple form.
+        """Creates the hook from the simple form.
 
         Args:
-            value: Updates between checkpoints; yes or no; or `{"freq": 300, "unit": "second"}`.
-            position: When it runs.
+            value: Updates between checkpoints; True for the default interval or False for no hook;
+                or `{"freq": 300, "unit": "second"}`.
+            position: When the hook runs.
 
         Raises:
-            HookError: the value is something else.
+            HookError: the value is none of these.
         """
         if not value:
             return None
         options = value if isinstance(value, Mapping) else {} if value is True else {"freq": value}
         if not {"freq", "unit"} >= set(options):
             raise HookError(
-                f"save_ckpt_{position}: {value!r} is no interval", hint="{'freq': …, 'unit': …}"
+                f"save_ckpt_{position}: {value!r} is not an interval",
+                hint="write {'freq': …, 'unit': …}",
             )
         return cls(f"save_ckpt_{position}", position=position, **options)
 
     def resume(self, engine: Any) -> None:
-        """Goes on from the learner's counters."""
+        """Continues from the learner's counters."""
         if self._interval is not None and self._unit != "second":
             self._interval.pass_over(max(self._count(engine), 0))
 

@@ -1,4 +1,4 @@
-"""Averages what several learners are about to show, so that one of them shows it for all."""
+"""Averages the monitored values of several learners, so that one of them logs for all."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ __all__ = ["LogReduceHook"]
 
 
 class LogReduceHook(LearnerHook):
-    """Replaces each monitored number by its mean over all learners, update by update.
+    """Averages each monitored value over all learners, update by update (all-reduce).
 
-    Every learner takes part: they make the same updates at the same time. It runs before
-    `log_show`, whose interval it shares; a number that is not finite for one learner is not finite
-    for all. A single learner is left as it is.
+    All learners take part and make the same updates. The hook runs before `log_show`, with the
+    same interval. A value that is not finite in one learner is not finite in the mean. With a
+    single learner, the hook has no effect.
 
     Args:
-        name: For people.
-        priority: Lower runs first; `log_show` has 20.
-        position: When it runs.
-        freq: Updates between exchanges, as of `log_show`.
+        name: Name in logs and messages.
+        priority: Hooks with lower values run first; `log_show` has 20.
+        position: When the hook runs: `before_run`, `before_iter`, `after_iter` or `after_run`.
+        freq: Updates between exchanges; use the `freq` of `log_show`.
 
     Raises:
         HookError: the interval is not positive.
@@ -45,43 +45,43 @@ class LogReduceHook(LearnerHook):
     ) -> None:
         super().__init__(name, position=position, priority=priority)
         if freq < 1:
-            raise HookError(f"log_reduce: every {freq} updates is no interval", hint="freq >= 1")
+            raise HookError(f"log_reduce: freq must be >= 1, got {freq}")
         self._interval = Interval(freq)
 
     @classmethod
     def from_value(cls, value: int, position: str) -> Self | None:
-        """Makes the hook of the simple form; the value is the interval."""
+        """Creates the hook from the simple form; the value is the interval."""
         return cls(f"log_reduce_{position}", position=position, freq=int(value)) if value else None
 
     def resume(self, engine: Any) -> None:
-        """Goes on from the learner's counter."""
+        """Continues from the learner's counter."""
         self._interval.pass_over(engine.last_iter)
 
     def __call__(self, engine: Any) -> None:
-        """Exchanges what is due.
+        """Exchanges the monitored values when due.
 
         Raises:
-            HookError: there are several learners but no process group, or they do not agree on
-                what they have to tell.
+            HookError: there are several learners but no process group, or their monitored values
+                differ in names or numbers.
         """
         if engine.world_size < 2 or not self._interval.due(engine.last_iter):
             return
         if not (distributed.is_available() and distributed.is_initialized()):
             raise HookError(
                 f"log_reduce: learner {engine.rank} of {engine.world_size} has no process group",
-                hint="torch.distributed.init_process_group comes before training",
+                hint="call torch.distributed.init_process_group before training",
             )
         engine.log_buffer.load_state_dict(mean_over_ranks(engine.log_buffer.columns()))
 
 
 def mean_over_ranks(columns: Mapping[str, npt.NDArray[Any]]) -> dict[str, npt.NDArray[np.float64]]:
-    """Averages columns of numbers over all processes of the default group, element by element.
+    """Averages columns over all processes of the default group, element by element.
 
     Args:
-        columns: By name, float [n]; names and lengths are the same in every process.
+        columns: float [n] by name; names and lengths must be equal in all processes.
 
     Returns:
-        The means, float64 [n], by the same names.
+        The means by name, float64 [n].
 
     Raises:
         HookError: names or lengths differ; every process raises it.
@@ -101,13 +101,13 @@ def mean_over_ranks(columns: Mapping[str, npt.NDArray[Any]]) -> dict[str, npt.ND
 
 def _check_alike(names: list[str], lengths: list[int], device: str) -> None:
     """Raises HookError unless all processes have columns of the same names and lengths."""
-    mark = zlib.crc32(repr((names, lengths)).encode())
-    marks = torch.tensor([mark, -mark], device=device)
-    distributed.all_reduce(marks, op=distributed.ReduceOp.MAX)
-    largest, smallest = int(marks[0]), -int(marks[1])
+    digest = zlib.crc32(repr((names, lengths)).encode())
+    digests = torch.tensor([digest, -digest], device=device)
+    distributed.all_reduce(digests, op=distributed.ReduceOp.MAX)
+    largest, smallest = int(digests[0]), -int(digests[1])
     if largest != smallest:
-        told = ", ".join(f"{name} [{n}]" for name, n in zip(names, lengths, strict=True)) or "none"
+        here = ", ".join(f"{name} [{n}]" for name, n in zip(names, lengths, strict=True)) or "none"
         raise HookError(
-            "log_reduce: learners monitor other variables, or have made other numbers of updates",
-            hint=f"learner {distributed.get_rank()} has {told}",
+            "log_reduce: learners monitor different variables or made different numbers of updates",
+            hint=f"learner {distributed.get_rank()} has {here}",
         )

@@ -1,4 +1,4 @@
-"""Shows the means of the monitored variables at intervals; ends a training that has gone wrong."""
+"""Logs metrics at intervals; ends a training whose loss or gradient stays non-finite."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from dicore_plugins.hooks.hook_config import Interval
 from dicore_plugins.policies.base import mode_attribute
 
 TOLERATED = 2
-"""Updates in a row that may be left out because their loss was not finite."""
-TABLE_EVERY = 1.0
-"""Seconds between tables; opening a file costs as much as an update of a small network."""
+"""Consecutive updates that may be skipped because the loss was not finite."""
+TABLE_EVERY_S = 1.0
+"""Shortest time between tables: writing one takes as long as an update of a small network."""
 _NONE = np.empty(0)
 _COUNTS = ("in_a_row", "skipped", "skipped_in_a_row", "seen")
 
 
-def _keep_batch(engine: Any) -> str | None:
-    """Writes what the learner learned from last into the run's folder, to be looked at."""
+def _save_batch(engine: Any) -> str | None:
+    """Saves the learner's last batch to the run folder, for inspection; returns its path."""
     data = getattr(engine, "latest_data", None)
     if engine.run is None or not isinstance(data, Batch):
         return None
@@ -33,22 +33,22 @@ def _keep_batch(engine: Any) -> str | None:
     try:
         write_state(path, tree_map(np.asarray, dict(data.items())))
     except (OSError, DicoreError) as error:
-        engine.logger.warning("the batch could not be kept: %s", error)
+        engine.logger.warning("cannot save the non-finite batch: %s", error)
         return None
     return str(path)
 
 
 class LogShowHook(LearnerHook):
-    """Logs the means since the last look, against updates and env steps.
+    """Logs metrics averaged since the previous log line.
 
-    Every learner takes its own look; the first of several shows what it found: as numbers, and for
-    people as a table in `log/learner/learner.txt` that gathers the looks of a second or more.
+    The values go to the loggers and, as a table, to `log/learner/learner.txt`; one table has the
+    lines of a second or more. Of several learners, only the first one logs.
 
     Args:
-        name: For people.
-        priority: Lower runs first.
-        position: When it runs.
-        freq: Updates between lines.
+        name: Name in logs and messages.
+        priority: Hooks with lower values run first.
+        position: When the hook runs: `before_run`, `before_iter`, `after_iter` or `after_run`.
+        freq: Updates between log lines.
     """
 
     def __init__(
@@ -64,21 +64,21 @@ class LogShowHook(LearnerHook):
         self._in_a_row = 0
         self._skipped = self._skipped_in_a_row = self._seen = 0
         self._lines: list[list[str]] = []
-        self._told = float("-inf")
+        self._table_time = float("-inf")
 
     @classmethod
     def from_value(cls, value: int, position: str) -> Self | None:
-        """Makes the hook of the simple form; the value is the interval."""
+        """Creates the hook from the simple form; the value is the interval."""
         return cls(f"log_show_{position}", position=position, freq=int(value)) if value else None
 
     def resume(self, engine: Any) -> None:
-        """Goes on from the learner's counter."""
+        """Continues from the learner's counter."""
         self._interval.pass_over(engine.last_iter)
         self._seen = engine.last_iter
         self._skipped = int(mode_attribute(engine.policy, "skipped_updates", 0))
 
     def state_dict(self) -> dict[str, int]:
-        """Returns what it has counted since its last look."""
+        """Returns the counters of non-finite and skipped updates."""
         return {name: getattr(self, f"_{name}") for name in _COUNTS}
 
     def load_state_dict(self, state: Mapping[str, int]) -> None:
@@ -87,20 +87,20 @@ class LogShowHook(LearnerHook):
             setattr(self, f"_{name}", int(state.get(name, 0)))
 
     def __call__(self, engine: Any) -> None:
-        """Logs what is due.
+        """Logs when due.
 
         Raises:
-            NonFiniteError: three updates in a row had a loss that is not finite, or all since the
-                last look (three or more) a gradient; the policy left them out.
+            NonFiniteError: three consecutive updates had a non-finite loss, or all since the last
+                line (three or more) a non-finite gradient; the policy skipped them.
         """
         if not self._interval.due(engine.last_iter):
             return
-        told, histograms = engine.log_buffer.columns(), engine.log_buffer.histograms
+        columns, histograms = engine.log_buffer.columns(), engine.log_buffer.histograms
         engine.log_buffer.clear()
         from dicore_plugins.learners.base.log_buffer import finite_mean  # imports torch
 
-        engine.monitor = {name: finite_mean(numbers) for name, numbers in told.items()}
-        self._check_losses(told.get("total_loss", _NONE), engine)
+        engine.monitor = {name: finite_mean(numbers) for name, numbers in columns.items()}
+        self._check_losses(columns.get("total_loss", _NONE), engine)
         self._check_skipped(engine)
         if engine.rank == 0:
             self._show(engine, histograms)
@@ -123,35 +123,37 @@ class LogShowHook(LearnerHook):
         engine.logger.debug("update %d: %s", engine.last_iter, engine.monitor)
 
     def _tabulate(self, engine: Any) -> None:
-        """Adds a line to the table, and hands the table on once a second has passed."""
+        """Adds a line to the table; writes the table once a second."""
         header = ["update", "env step", *engine.monitor]
         if self._lines and self._lines[0] != header:
-            self._hand_on(engine)
+            self._write_table(engine)
         means = (f"{value:.6g}" for value in engine.monitor.values())
         line = [str(engine.last_iter), str(max(engine.envstep, 0)), *means]
         self._lines += [line] if self._lines else [header, line]
-        if time.monotonic() - self._told >= TABLE_EVERY:
-            self._hand_on(engine)
+        if time.monotonic() - self._table_time >= TABLE_EVERY_S:
+            self._write_table(engine)
 
-    def _hand_on(self, engine: Any) -> None:
+    def _write_table(self, engine: Any) -> None:
         header, *lines = self._lines
         text = plain_table(header, lines, range(len(header)))
-        engine.run.log.log_text(f"means since the last look\n{text}", channel="learner")
+        engine.run.log.log_text(f"means since the previous line\n{text}", channel="learner")
         self._lines.clear()
-        self._told = time.monotonic()
+        self._table_time = time.monotonic()
 
     def _check_losses(self, losses: Any, engine: Any) -> None:
-        """Counts losses in a row that are not finite, across looks too."""
+        """Counts consecutive non-finite losses, across log lines too."""
         for bad in ~np.isfinite(losses):
             self._in_a_row = self._in_a_row + 1 if bad else 0
             if self._in_a_row > TOLERATED:
-                raise _gone_wrong(engine, f"the loss of {self._in_a_row} updates in a row", losses)
+                raise _non_finite(
+                    engine, f"the loss of {self._in_a_row} consecutive updates", losses
+                )
 
     def _check_skipped(self, engine: Any) -> None:
-        """Reports updates that the policy left out; a loss may be finite where its gradient is not.
+        """Reports updates that the policy skipped; the gradient of a finite loss may be infinite.
 
         Raises:
-            NonFiniteError: all updates since the last look were left out, three or more in a row.
+            NonFiniteError: all updates since the last line were skipped, three or more in a row.
         """
         skipped = int(mode_attribute(engine.policy, "skipped_updates", 0))
         fresh, made = skipped - self._skipped, engine.last_iter - self._seen
@@ -159,25 +161,27 @@ class LogShowHook(LearnerHook):
             engine.monitor["skipped_updates"] = float(skipped)
         if fresh > 0 and self._skipped == 0:
             engine.logger.warning(
-                "update %d: %d updates were left out, since a loss or a gradient was not finite;"
-                " further ones are counted as learner/skipped_updates",
+                "update %d: skipped %d updates with a non-finite loss or gradient; see the metric"
+                " learner/skipped_updates for further ones",
                 engine.last_iter,
                 fresh,
             )
         self._skipped_in_a_row = self._skipped_in_a_row + made if fresh >= made > 0 else 0
         self._skipped, self._seen = skipped, engine.last_iter
         if self._skipped_in_a_row > TOLERATED:
-            raise _gone_wrong(engine, f"the gradient of {self._skipped_in_a_row} updates in a row")
+            raise _non_finite(
+                engine, f"the gradient of {self._skipped_in_a_row} consecutive updates"
+            )
 
 
-def _gone_wrong(engine: Any, what: str, losses: Any = None) -> NonFiniteError:
-    """Makes the error that ends a training; keeps the last batch if it is one of the bad ones."""
+def _non_finite(engine: Any, what: str, losses: Any = None) -> NonFiniteError:
+    """Creates the error that ends a training; saves the last batch if it is non-finite."""
     last_is_bad = losses is None or not np.isfinite(losses[-1])
-    kept = _keep_batch(engine) if last_is_bad else None
-    where = f"; the last batch is in {kept}" if kept else ""
+    batch = _save_batch(engine) if last_is_bad else None
+    where = f"; the last batch is in {batch}" if batch else ""
     return NonFiniteError(
-        f"learner: {what} is not finite (seen at update {engine.last_iter}); none of them changed"
-        " the parameters",
-        hint=f"lower learning_rate, set max_grad_norm, and look at the rewards{where}",
-        context={"train_iter": engine.last_iter, "batch": kept},
+        f"learner: {what} is not finite (at update {engine.last_iter}); the updates were"
+        " skipped and the parameters are unchanged",
+        hint=f"lower learning_rate, set max_grad_norm, and check the rewards{where}",
+        context={"train_iter": engine.last_iter, "batch": batch},
     )

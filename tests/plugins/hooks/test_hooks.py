@@ -81,8 +81,8 @@ def test_both_forms_mix() -> None:
         ([{"type": "save_ckpt", "ext_args": 3}], "hook[0].ext_args: expected a dict of options"),
         ([{"type": "save_ckpt", "ext_args": {"frq": 3}}], "did you mean 'freq'"),
         ([{"type": "log_show", "ext_args": {"freq": "a"}}], "hook[0].ext_args.freq: expected int"),
-        ({"log_show_after_iter": "a"}, "hook.log_show_after_iter: 'a' is no value of hook"),
-        ({"save_ckpt_after_iter": "a"}, "save_ckpt: every 'a' 'iter' is no interval"),
+        ({"log_show_after_iter": "a"}, "hook.log_show_after_iter: 'a' is not a value of hook"),
+        ({"save_ckpt_after_iter": "a"}, "save_ckpt: 'a' with unit 'iter' is not an interval"),
         ({"load_ckpt_before_run": 3}, "expected the path of a checkpoint"),
     ],
 )
@@ -189,7 +189,7 @@ def test_a_resumed_interval_goes_on_where_it_was(unit: str) -> None:
     ],
 )
 def test_what_is_no_interval_is_refused(value: Any) -> None:
-    with pytest.raises(HookError, match="no interval"):
+    with pytest.raises(HookError, match="not an interval"):
         SaveCkptHook.from_value(value, "after_iter")
 
 
@@ -271,7 +271,7 @@ def test_log_show_gathers_its_looks_in_a_table(monkeypatch: pytest.MonkeyPatch) 
     engine.train([], envstep=7)
     for _ in range(3):
         engine.train([], envstep=9)
-    monkeypatch.setattr(log_show, "TABLE_EVERY", 0.0)
+    monkeypatch.setattr(log_show, "TABLE_EVERY_S", 0.0)
     engine.train([], envstep=11)
     assert [channel for channel, _ in told] == ["learner", "learner"]
     first, second = (text.splitlines()[1:] for _, text in told)
