@@ -1,22 +1,40 @@
-"""What steps many environments as one."""
+"""Env managers: they step many environments as one.
+
+`get_vec_env_setting` turns an env's config into the factories of a hand-written main.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 from dicore_plugins.lazy import lazy
 
 if TYPE_CHECKING:
     from dicore_plugins.env_managers.base.manager import BaseEnvManager
-    from dicore_plugins.env_managers.vector import build_env, get_vec_env_setting
 
 __all__ = ["BaseEnvManager", "build_env", "get_vec_env_setting"]
 
-__getattr__ = lazy(
-    __name__,
-    {
-        "BaseEnvManager": ".base.manager",
-        "build_env": ".vector",
-        "get_vec_env_setting": ".vector",
-    },
-)
+__getattr__ = lazy(__name__, {"BaseEnvManager": ".base.manager"})
+
+
+def get_vec_env_setting(cfg: Any) -> tuple[Callable[[Any], Any], list[Any], list[Any]]:
+    """Returns what a hand-written main needs to make its managers.
+
+    Args:
+        cfg: The env's section (`cfg.env`).
+
+    Returns:
+        A function from one environment's config to the environment, the configs of the collector
+        environments, and those of the evaluator environments.
+    """
+    from dicore.run.env_factory import env_sections
+
+    return build_env, env_sections(cfg, "collector"), env_sections(cfg, "evaluator")
+
+
+def build_env(cfg: Any) -> Any:
+    """Makes one environment with its wrappers, the innermost first."""
+    from dicore.run.env_factory import BuildContext, env_factory
+
+    return env_factory(cfg, BuildContext())()

@@ -6,7 +6,9 @@ Shapes: K environments.
 from __future__ import annotations
 
 import logging
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import islice
 from typing import Any, Protocol
 
 import numpy as np
@@ -16,11 +18,12 @@ from numpy import ndarray
 from dicore.data import EnvBatch
 from dicore.errors import ActionError, SchemaError
 
-__all__ = ["ActionCheck", "action_check_of", "actions_of", "batch_of", "draw_actions"]
+__all__ = ["ActionCheck", "ActionLog", "action_check_of", "actions_of", "batch_of", "draw_actions"]
 
 _LOG = logging.getLogger("dicore.env")
 
 _INT64 = np.dtype(np.int64)
+_ARRAYS = (np.ndarray, np.generic)
 
 
 class ActionCheck(Protocol):
@@ -269,3 +272,48 @@ def draw_actions(space: Any, count: int, rng: np.random.Generator) -> Any:
 
 def _kind(array: Any) -> str:
     return f"{array.dtype}{list(array.shape)}"
+
+
+class ActionLog:
+    """Keeps the actions of every environment since its reset.
+
+    A step is noted by appending to `steps` and counting it, which costs a hundredth of CartPole's
+    own step. Arrays of actions are kept as they are: who changes one later loses the way back, and
+    is told when the episode does not repeat itself.
+
+    Args:
+        env_num: How many environments there are.
+        longest: Steps kept; the actions of a longer episode are lost.
+
+    Attributes:
+        steps: For each step the environments and their actions.
+        count: Steps ever noted.
+    """
+
+    def __init__(self, env_num: int, longest: int = 20_000) -> None:
+        self.steps: deque[tuple[Sequence[int], Sequence[Any]]] = deque(maxlen=longest)
+        self.count = 0
+        self._began = [0] * env_num
+
+    def begin(self, env_id: int) -> None:
+        """Forgets what an environment did before this moment."""
+        self._began[env_id] = self.count
+
+    def add(self, env_ids: Sequence[int], actions: Sequence[Any]) -> None:
+        """Notes one step."""
+        self.steps.append((env_ids, actions))
+        self.count += 1
+
+    def actions(self, env_id: int) -> Sequence[Any] | None:
+        """Returns the actions of an environment's running episode, None where they are lost.
+
+        Arrays and numbers of one form become one array, which is kept and saved as such.
+        """
+        first = self._began[env_id] - (self.count - len(self.steps))
+        if first < 0:
+            return None
+        steps = islice(self.steps, first, None)
+        found = [actions[ids.index(env_id)] for ids, actions in steps if env_id in ids]
+        forms = {(each.dtype, each.shape) for each in found if isinstance(each, _ARRAYS)}
+        alike = len(forms) == 1 and all(isinstance(each, _ARRAYS) for each in found)
+        return np.stack(found) if alike else found

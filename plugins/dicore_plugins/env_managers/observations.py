@@ -5,6 +5,8 @@ Shapes: K environments, `...` one observation.
 
 from __future__ import annotations
 
+import logging
+from collections import deque
 from collections.abc import Sequence
 from math import isfinite
 from typing import Any, NamedTuple
@@ -15,11 +17,13 @@ from numpy import array, ndarray
 
 from dicore.errors import DicoreError, EnvSpaceError, NonFiniteError
 
-__all__ = ["Fault", "Leaf", "Nested", "storage_of"]
+__all__ = ["BoundsWarning", "Fault", "Leaf", "Nested", "ObsBuffers", "obs_buffers_of", "storage_of"]
+
+_LOG = logging.getLogger("dicore.env")
 
 Array = npt.NDArray[Any]
 
-_ROOMY = 4096
+_LARGE_BYTES = 4096
 """Bytes of one observation from which on memory is worth reusing."""
 
 
@@ -60,13 +64,13 @@ class Leaf:
         self._vector = len(shape) == 1
         self._bounds = None if low is None else _bounds(low, high, self.dtype)
         self._zero = self._zeros = np.zeros(int(np.prod(shape)), self.dtype)
-        self.roomy: bool = int(np.prod(shape)) * self.dtype.itemsize >= _ROOMY
+        self.large: bool = int(np.prod(shape)) * self.dtype.itemsize >= _LARGE_BYTES
 
     def empty(self, count: int) -> Array:
         """Makes room for `count` observations."""
         return np.empty((count, *self.shape), self.dtype)
 
-    def gather(self, obs: list[Any], room: Array | None = None) -> Array | None:
+    def stack(self, obs: list[Any], room: Array | None = None) -> Array | None:
         """Stacks K observations in the storage's dtype.
 
         Args:
@@ -76,7 +80,7 @@ class Leaf:
         Returns:
             [K, ...], or None where some observation does not fit or is not finite; see `fault`.
         """
-        if self.roomy:
+        if self.large:
             block = self._fill(obs, self.empty(len(obs)) if room is None else room)
             if block is not None:
                 return block if self.finite(block) else None
@@ -95,7 +99,10 @@ class Leaf:
         flat, zeros = block.ravel(), self._zeros
         if zeros.size != flat.size:
             zeros = self._zeros = np.zeros(flat.size, self.dtype)
-        return block if _finite(flat, zeros) else None
+        try:  # NaN and infinity times zero are NaN
+            return block if isfinite(flat.dot(zeros)) else None
+        except RuntimeWarning:  # of infinity, where warnings are errors
+            return None
 
     def _fill(self, obs: list[Any], block: Array) -> Array | None:
         """Copies observations that are exactly as declared; None where one is not."""
@@ -160,14 +167,17 @@ class Leaf:
         value, least, most = block[tuple(bad[0])], low[tuple(index)], high[tuple(index)]
         return {self.path: f"{self.name}{index or ''} is {value}, its space says {least} to {most}"}
 
-    def place(self, block: Array, row: int, obs: Any) -> bool:
+    def try_write(self, block: Array, row: int, obs: Any) -> bool:
         """Stores one observation that is exactly as declared and finite; says whether it was."""
         if obs.__class__ is not ndarray or obs.dtype is not self.dtype or obs.shape != self.shape:
             return False
         block[row] = obs
         if not self._floating:
             return True
-        return _finite(obs if self._vector else obs.ravel(), self._zero)
+        try:
+            return isfinite((obs if self._vector else obs.ravel()).dot(self._zero))
+        except RuntimeWarning:
+            return False
 
     def write(self, block: Array, row: int, obs: Any) -> None:
         """Stores one observation that has no fault."""
@@ -184,7 +194,7 @@ class Leaf:
         room[...] = source
         return room
 
-    def spoil(self, block: Array) -> None:
+    def overwrite(self, block: Array) -> None:
         """Overwrites [K, ...] by what nobody can take for an observation."""
         if self._floating:
             block.fill(np.nan)
@@ -206,7 +216,7 @@ class Nested:
         self._kind = kind
         self._name = f"observation {path}".rstrip()
         self.path = path
-        self.roomy: bool = any(part.roomy for part in parts.values())
+        self.large: bool = any(part.large for part in parts.values())
 
     def _join(self, values: dict[Any, Any]) -> Any:
         return values if self._kind is dict else tuple(values.values())
@@ -215,15 +225,15 @@ class Nested:
         """Makes room for `count` observations."""
         return self._join({key: part.empty(count) for key, part in self._parts.items()})
 
-    def gather(self, obs: list[Any], room: Any = None) -> Any:
-        """Stacks K observations; see `Leaf.gather`."""
+    def stack(self, obs: list[Any], room: Any = None) -> Any:
+        """Stacks K observations; see `Leaf.stack`."""
         size = len(self._parts)
         found: dict[Any, Any] = {}
         try:
             if any(len(each) != size for each in obs):
                 return None
             for key, part in self._parts.items():
-                column = part.gather(
+                column = part.stack(
                     [each[key] for each in obs], None if room is None else room[key]
                 )
                 if column is None:
@@ -258,12 +268,14 @@ class Nested:
             found |= part.outside(block[key])
         return found
 
-    def place(self, block: Any, row: int, obs: Any) -> bool:
-        """Stores one observation; see `Leaf.place`."""
+    def try_write(self, block: Any, row: int, obs: Any) -> bool:
+        """Stores one observation; see `Leaf.try_write`."""
         if obs.__class__ is not self._kind or len(obs) != len(self._parts):
             return False
         try:
-            return all(part.place(block[key], row, obs[key]) for key, part in self._parts.items())
+            return all(
+                part.try_write(block[key], row, obs[key]) for key, part in self._parts.items()
+            )
         except LookupError:
             return False
 
@@ -284,18 +296,10 @@ class Nested:
             for key, part in self._parts.items()
         })  # fmt: skip
 
-    def spoil(self, block: Any) -> None:
+    def overwrite(self, block: Any) -> None:
         """Overwrites all parts by what nobody can take for an observation."""
         for key, part in self._parts.items():
-            part.spoil(block[key])
-
-
-def _finite(flat: Array, zeros: Array) -> bool:
-    """Says whether [n] is free of NaN and infinity, which times zero are NaN."""
-    try:
-        return isfinite(flat.dot(zeros))
-    except RuntimeWarning:  # of infinity, where warnings are errors
-        return False
+            part.overwrite(block[key])
 
 
 def _bounds(low: Any, high: Any, dtype: np.dtype[Any]) -> tuple[Array, Array] | None:
@@ -337,3 +341,72 @@ def storage_of(space: Any, path: str = "") -> Leaf | Nested:
         )
     low, high = getattr(space, "low", None), getattr(space, "high", None)
     return Leaf(path, tuple(shape), dtype, low, high)
+
+
+class BoundsWarning:
+    """Warns, once per part of the observation, of values outside of the declared bounds."""
+
+    def __init__(self) -> None:
+        self._warned: set[str] = set()
+
+    def check(self, storage: Leaf | Nested, block: Any) -> None:
+        """Compares observations [K, ...] with the bounds of their space."""
+        for path, text in storage.outside(block).items():
+            if path not in self._warned:
+                self._warned.add(path)
+                _LOG.warning("%s", text)
+
+
+class ObsBuffers:
+    """Hands out blocks [N, ...] that are valid until the next but one turn.
+
+    Args:
+        storage: How the observations are stored.
+        env_num: N.
+        debug: Hand out fresh blocks, and overwrite each by NaN (integers: the largest) when its
+            time is over, so that a reader who comes too late fails loudly.
+    """
+
+    def __init__(self, storage: Any, env_num: int, *, debug: bool) -> None:
+        self._storage = storage
+        self._env_num = env_num
+        self._debug = debug
+        self._reuse = storage.large and not debug
+        self._blocks: list[Any] = [None] * 4
+        self._turn = 0
+        self._out: deque[list[Any]] = deque([[], []])
+
+    def turn(self) -> None:
+        """Begins a turn: what was handed out two turns ago is not valid any more."""
+        self._turn = 1 - self._turn
+        if self._debug:
+            for block in self._out.popleft():
+                self._storage.overwrite(block)
+            self._out.append([])
+
+    def room(self) -> Any | None:
+        """Returns memory for the observations of this turn, or None: make some."""
+        return self._block(self._turn) if self._reuse else None
+
+    def copy(self, block: Any) -> Any:
+        """Returns a copy of this turn's observations."""
+        room = self._block(2 + self._turn) if self._reuse else None
+        return self._storage.copy(block, room)
+
+    def hand_out(self, *blocks: Any) -> None:
+        """Takes notice of blocks that leave in this turn."""
+        if self._debug:
+            self._out[-1].extend(blocks)
+
+    def _block(self, index: int) -> Any:
+        if self._blocks[index] is None:
+            self._blocks[index] = self._storage.empty(self._env_num)
+        return self._blocks[index]
+
+
+def obs_buffers_of(storage: Any, env_num: int, *, debug: bool) -> ObsBuffers | None:
+    """Returns memory that is used again, or None for small observations.
+
+    Fresh memory costs them no more than copying them into old.
+    """
+    return ObsBuffers(storage, env_num, debug=debug) if storage.large or debug else None

@@ -1,4 +1,4 @@
-"""What the journal of running episodes keeps, and in what form."""
+"""What the log of running episodes keeps, and in what form."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dicore_plugins.env_managers.base.action_log import Journal
+from dicore_plugins.env_managers.actions import ActionLog
 
 
 def test_actions_since_the_reset_one_array_per_env() -> None:
-    journal = Journal(2)
-    journal.add([0, 1], np.array([1, 2]))
-    journal.begin(1)
-    journal.add([0], np.array([3]))
-    journal.add([1, 0], np.array([4, 5]))
-    first, second = journal.actions(0), journal.actions(1)
+    log = ActionLog(2)
+    log.add([0, 1], np.array([1, 2]))
+    log.begin(1)
+    log.add([0], np.array([3]))
+    log.add([1, 0], np.array([4, 5]))
+    first, second = log.actions(0), log.actions(1)
     assert isinstance(first, np.ndarray)
     assert isinstance(second, np.ndarray)
     assert (first.tolist(), second.tolist()) == ([1, 3, 5], [4])
@@ -34,18 +34,18 @@ def test_actions_since_the_reset_one_array_per_env() -> None:
     ],
 )
 def test_actions_of_several_forms_stay_what_they_are(actions: list[Any]) -> None:
-    journal = Journal(1)
+    log = ActionLog(1)
     for action in actions:
-        journal.add([0], [action])
-    kept = journal.actions(0)
+        log.add([0], [action])
+    kept = log.actions(0)
     assert isinstance(kept, list)
     assert all(one is other for one, other in zip(kept, actions, strict=True))
 
 
 def test_actions_of_an_episode_that_is_too_long_are_lost() -> None:
-    journal = Journal(1, longest=3)
+    log = ActionLog(1, longest=3)
     for action in range(4):
-        journal.add([0], np.array([action]))
-    assert journal.actions(0) is None
-    journal.begin(0)
-    assert journal.actions(0) == []
+        log.add([0], np.array([action]))
+    assert log.actions(0) is None
+    log.begin(0)
+    assert log.actions(0) == []

@@ -206,7 +206,7 @@ def test_boxes_clip_and_count(caplog: pytest.LogCaptureFixture) -> None:
         manager.close()
         manager.close()
     assert [each.message for each in caplog.records[1:]] == [
-        "3 actions lay outside of the action space and were clipped"
+        "3 actions were outside of the action space and were clipped"
     ]
     assert [env.actions[0].tolist() for env in envs] == [[0.25, -1], [1, -0.5], [-1, 0.5]]
     assert all(env.actions[0].dtype == np.float32 for env in envs)

@@ -12,8 +12,8 @@ from gymnasium import spaces
 
 from dicore.config import compile_config
 from dicore.errors import EnvCreateError, EnvSpaceError, UsageError
+from dicore_plugins.env_managers import get_vec_env_setting
 from dicore_plugins.env_managers.base.manager import BaseEnvManager
-from dicore_plugins.env_managers.vector import get_vec_env_setting
 
 from .toy_envs import CountEnv, manager_of, rollout
 

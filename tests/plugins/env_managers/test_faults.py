@@ -12,8 +12,8 @@ import pytest
 
 from dicore.errors import EnvCreateError, EnvError, EnvResetError, EnvStepError, NonFiniteError
 from dicore.interfaces.env_manager import EnvState
-from dicore_plugins.env_managers.base.lifecycle import say_no_effect
 from dicore_plugins.env_managers.base.manager import BaseEnvManager
+from dicore_plugins.env_managers.lifecycle import warn_no_effect
 
 from .toy_envs import BadReset, CountEnv, Faulty, Tired, column, manager_of, rollout
 
@@ -379,7 +379,7 @@ def test_what_is_no_environment_is_refused() -> None:
 
 
 def test_limits_that_one_process_cannot_keep_are_told(caplog: pytest.LogCaptureFixture) -> None:
-    say_no_effect.cache_clear()
+    warn_no_effect.cache_clear()
     with caplog.at_level(logging.WARNING, "dicore.env"):
         BaseEnvManager([lambda: CountEnv(0)])
         assert not caplog.records

@@ -203,8 +203,8 @@ def test_bad_observations_are_named(
 def test_finite_is_let_through_and_nothing_else(values: list[float]) -> None:
     obs = np.array(values, np.float32)
     leaf = storage_of(FREE)
-    block = leaf.gather([obs, np.zeros(4, np.float32)])
-    placed = leaf.place(leaf.empty(1), 0, obs)
+    block = leaf.stack([obs, np.zeros(4, np.float32)])
+    placed = leaf.try_write(leaf.empty(1), 0, obs)
     fine = bool(np.isfinite(obs).all())
     assert (block is not None, placed, leaf.fault(obs) is None) == (fine, fine, fine)
     if block is not None:

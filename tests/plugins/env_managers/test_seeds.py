@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from dicore.errors import CheckpointCorruptError, UsageError
 from dicore.run.random import episode_seed, seed_everything
 from dicore_plugins.env_managers.base.manager import BaseEnvManager
-from dicore_plugins.env_managers.seeds import EpisodeSeeds
+from dicore_plugins.env_managers.episodes import EpisodeSeeds
 
 from .toy_envs import CountEnv, Tired, column, manager_of, rollout
 
@@ -270,10 +270,10 @@ def test_layers_of_episodes_that_begin_anew_know_what_they_knew() -> None:
     twin = tired(launch=True)
     twin.load_state_dict(state)
     assert not twin.brought_back
-    assert twin._envs[0].env.steps == 6
+    assert twin._pool.envs[0].env.steps == 6
     twin = tired(launch=True, record_actions=False)
     twin.load_state_dict({**state, "running": None})
-    assert twin._envs[0].env.steps == 6
+    assert twin._pool.envs[0].env.steps == 6
     with pytest.raises(CheckpointCorruptError, match="of env 0: none"):
         pair(launch=True).load_state_dict(state)
 

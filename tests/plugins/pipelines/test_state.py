@@ -23,8 +23,8 @@ NO_STATE = {
     "addresses": r"pointer",
     "memory that is used again and again": r"_pools|_turn|_zeros|\._previous|_latest|\.grad|_good",
     "the ring by slot; its rows are compared as state": r"_ring\._(items|stores)|_schema",
-    "the journal by step; its episodes are compared as state": r"_journal\.(steps|count)",
-    "checks that grow lazier": r"_inspect",
+    "the action log by step; its episodes are compared as state": r"_action_log\.(steps|count)",
+    "checks that grow lazier": r"_bounds_checks",
     "waits to be shown, as other types": r"\._results",
     "counts since the last log line": r"_usage\._(pushed|drawn)",
     "shown, or read within the step": r"monitor|last_result|_lines|trajectory_end",
@@ -105,7 +105,13 @@ def test_everything_with_state_is_brought_back(
 ) -> None:
     saved, restored = saved_and_restored(monkeypatch, tmp_path / "x")
     assert lost(saved, restored) == []
-    for part in ("optimizer._mean", "collector_env']._envs[0]", "_journal", "_rng", "_times"):
+    for part in (
+        "optimizer._mean",
+        "collector_env']._pool.envs[0]",
+        "_action_log",
+        "_rng",
+        "_times",
+    ):
         assert any(part in path for path in saved), f"the walk does not come to {part}"
 
 

@@ -24,7 +24,7 @@ from dicore.interfaces.policy import check_mode
 from dicore_plugins.collectors.block import Block
 from dicore_plugins.collectors.sample.config import SampleCollectorConfig
 from dicore_plugins.collectors.statistics import EpisodeStatistics
-from dicore_plugins.env_managers.resets import reset_ended
+from dicore_plugins.env_managers.episodes import reset_ended
 from dicore_plugins.functional.samples import flatten_time
 from dicore_plugins.middleware.profiler import StepTimer
 from dicore_plugins.policies.base import mode_attribute

@@ -14,7 +14,7 @@ from dicore.data import EnvBatch, tree_row
 from dicore.errors import ClosedError
 from dicore.interfaces.evaluator import EvalResult
 from dicore.interfaces.policy import check_mode
-from dicore_plugins.env_managers.resets import reset_ended
+from dicore_plugins.env_managers.episodes import reset_ended
 from dicore_plugins.evaluators.interaction.config import InteractionEvaluatorConfig
 from dicore_plugins.evaluators.vector_eval_monitor import VectorEvalMonitor
 

@@ -1,0 +1,370 @@
+"""Launch, seeds, resets, close and saved state of an env manager.
+
+Shapes: N environments.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import optree
+
+from dicore.config.coerce import as_config
+from dicore.config.sections import ManagerConfig
+from dicore.data import tree_row
+from dicore.errors import ClosedError, DicoreError, EnvResetError, EnvStateError
+from dicore.interfaces.env_manager import EnvState
+from dicore_plugins.env_managers.actions import ActionLog, NestedActions, action_check_of
+from dicore_plugins.env_managers.env_pool import EnvPool
+from dicore_plugins.env_managers.episodes import RESET, RUN, Episodes, EpisodeSeeds
+from dicore_plugins.env_managers.faults import all_of, data_error
+from dicore_plugins.env_managers.observations import (
+    BoundsWarning,
+    ObsBuffers,
+    obs_buffers_of,
+    storage_of,
+)
+
+__all__ = ["ManagedEnvs"]
+
+_LOG = logging.getLogger("dicore.env")
+_BOUNDS_CHECKS = 100
+"""Steps after a launch in which observations are compared with the bounds of their space."""
+
+Resets = Sequence[int] | Mapping[int, Mapping[str, Any] | None] | None
+
+
+@cache
+def warn_no_effect(name: str) -> None:
+    """Warns of a time limit that this manager cannot enforce; once per process."""
+    _LOG.warning(
+        "env.manager.%s has no effect: environments run in this process and cannot be interrupted;"
+        " choose a manager that uses processes (dicore list env_manager)",
+        name,
+    )
+
+
+class ManagedEnvs:
+    """N environments and their episodes; `BaseEnvManager` steps them.
+
+    Args:
+        env_fn: One factory per environment.
+        cfg: Options, as a section, a dict, or None for the defaults.
+    """
+
+    config_class: ClassVar[type[ManagerConfig]]
+    capabilities = frozenset({"reset_one", "episode_seed", "manual_reset"})
+    brought_back: bool | None = None
+    """Whether the last loaded state restored every running episode; None: none was loaded."""
+
+    def __init__(
+        self,
+        env_fn: Sequence[Callable[[], Any]],
+        cfg: ManagerConfig | Mapping[str, Any] | None = None,
+    ) -> None:
+        self._closed = True
+        self._cfg: Any = as_config(cfg, self.config_class)
+        self._pool = EnvPool(env_fn, self._cfg)
+        for name in ("reset_timeout", "step_timeout"):
+            if self._cfg[name] is not None:
+                warn_no_effect(name)
+        self._id_list = list(range(self.env_num))
+        self._seeds = EpisodeSeeds(self.env_num)
+        self._params: list[dict[str, Any]] = [{} for _ in self._id_list]
+        self._episodes = self._new_episodes([float("inf")] * self.env_num)
+        self._obs_buffers: ObsBuffers | None = None
+        self._action_log: ActionLog | None = None
+        self._bounds = BoundsWarning()
+        self._loaded_layers: Sequence[Sequence[Any]] | None = None
+        self._loaded_counts: tuple[list[int], list[int]] | None = None
+        self._loaded_running: Sequence[Mapping[str, Any]] | None = None
+
+    def _new_episodes(self, limits: Sequence[float]) -> Episodes:
+        return Episodes(limits, self._cfg.episode_num, auto_reset=self._cfg.auto_reset)
+
+    @property
+    def env_num(self) -> int:
+        """N."""
+        return len(self._pool)
+
+    @property
+    def observation_space(self) -> Any:
+        """Of one environment; makes at most one."""
+        return self._pool.space("observation_space", "obs_space")
+
+    @property
+    def action_space(self) -> Any:
+        """Of one environment; makes at most one."""
+        return self._pool.space("action_space", "act_space")
+
+    @property
+    def closed(self) -> bool:
+        """Not launched yet, or closed."""
+        return self._closed
+
+    @property
+    def done(self) -> bool:
+        """Every environment has finished `episode_num` episodes."""
+        return self._episodes.done
+
+    @property
+    def active_env(self) -> list[int]:
+        """Ids of the environments that are launched and have not finished all their episodes."""
+        if self._closed:
+            return []
+        return [i for i in self._id_list if self._episodes.state[i] is not EnvState.DONE]
+
+    def env_state(self, env_id: int) -> EnvState:
+        """Returns the state of one environment."""
+        if self._closed:
+            return EnvState.VOID if self._pool.envs[env_id] is None else EnvState.INIT
+        return self._episodes.state[env_id]
+
+    # ---- launch, reset, close
+
+    def launch(self, reset_param: Resets = None) -> None:
+        """Makes all environments and begins an episode in each.
+
+        Raises:
+            EnvStateError: the manager is launched already.
+            EnvCreateError: an environment could not be made, or two are the same object.
+            EnvResetError: an environment could not be reset.
+        """
+        if not self._closed:
+            raise EnvStateError("the manager is launched already", hint="close() it first")
+        try:
+            limits = self._pool.launch()
+            self._storage = storage_of(self.observation_space)
+            self._obs_buffers = obs_buffers_of(self._storage, self.env_num, debug=self._cfg.debug)
+            check = action_check_of(self.action_space)
+            self._nested = isinstance(check, NestedActions)
+            self._check = check
+            self._legal: frozenset[int] = getattr(check, "legal", frozenset())
+            self._action_log = ActionLog(self.env_num) if self._cfg.record_actions else None
+            self._episodes = self._new_episodes(limits)
+            self._ready = self._storage.empty(self.env_num)
+            self._bounds_checks = _BOUNDS_CHECKS
+            self._closed = False
+            if isinstance(reset_param, Mapping):
+                self._remember(reset_param)
+            self._resume()
+        except BaseException:
+            self.close()
+            raise
+
+    def seed(
+        self,
+        seed: int | Sequence[int] | Mapping[int, int],
+        dynamic_seed: bool | None = None,
+        role: str = "collector",
+    ) -> None:
+        """Seeds the next episodes; see `IEnvManager.seed`."""
+        self._seeds.set(seed, dynamic_seed, role)
+
+    def restart_episodes(self) -> None:
+        """Restarts the sequence of episode seeds; takes effect at the next resets."""
+        self._seeds.rewind()
+
+    def reset(self, reset_param: Resets = None) -> None:
+        """Begins new episodes; see `IEnvManager.reset`.
+
+        Raises:
+            ClosedError: the manager is not launched.
+            EnvStateError: there is no environment with that id.
+            EnvResetError: an environment failed more often than `max_retry` allows; the other
+                environments have begun their episodes.
+        """
+        self._check_open("reset")
+        if reset_param is None:
+            chosen = self._id_list
+        else:
+            chosen = [int(env_id) for env_id in reset_param]
+            if isinstance(reset_param, Mapping):
+                self._remember(reset_param)
+        ready = self._storage.copy(self._ready)
+        self._episodes.reopen(chosen)
+        errors = self._begin_many(chosen, ready)
+        self._ready = ready
+        if errors:
+            raise all_of(errors)
+        self._bounds.check(self._storage, tree_row(ready, chosen))
+
+    def close(self) -> None:
+        """Closes all environments; harmless when repeated. Logs how many actions were clipped."""
+        clipped = 0 if self._closed else getattr(self._check, "clipped", 0)
+        if clipped:
+            _LOG.warning("%d actions were outside of the action space and were clipped", clipped)
+        self._closed = True
+        for env_id in self._id_list:
+            self._pool.discard(env_id)
+        self._episodes = self._new_episodes([float("inf")] * self.env_num)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        with contextlib.suppress(Exception):
+            self.close()
+
+    def __repr__(self) -> str:
+        state = "closed" if self._closed else "open"
+        return f"{type(self).__name__}({self.env_num} envs, {state})"
+
+    def _check_open(self, what: str) -> None:
+        if self._closed:
+            raise ClosedError(f"{what}: the manager is not launched", hint="launch() it first")
+
+    def _remember(self, params: Mapping[int, Mapping[str, Any] | None]) -> None:
+        for env_id, each in params.items():
+            self._episodes.check_known(int(env_id))
+            if each is not None:
+                self._params[int(env_id)] = dict(each)
+
+    def _begin_many(self, env_ids: Sequence[int], ready: Any) -> list[DicoreError]:
+        """Begins episodes and writes their first observations; returns the errors."""
+        errors: list[DicoreError] = []
+        for env_id in env_ids:
+            try:
+                self._begin(env_id, ready)
+            except DicoreError as error:
+                errors.append(error)
+        return errors
+
+    def _begin(self, env_id: int, ready: Any, seed: int | None = None) -> None:
+        """Begins one episode and writes its first observation; None: with the next seed.
+
+        Raises:
+            EnvResetError: every try failed, or reset returned something else.
+            EnvSpaceError: the observation does not match its space.
+            NonFiniteError: the observation has NaN or infinity.
+        """
+        episodes, storage = self._episodes, self._storage
+        seed = self._seeds.next(env_id) if seed is None else seed
+        episodes.state[env_id] = RESET
+        try:
+            obs = self._pool.reset(env_id, seed, self._params[env_id])
+        except EnvResetError:
+            episodes.stop(env_id, EnvState.ERROR)
+            raise
+        if not storage.try_write(ready, env_id, obs):
+            fault = storage.fault(obs)
+            if fault is not None:
+                episodes.stop(env_id, EnvState.ERROR)
+                raise data_error(env_id, f"the reset with seed {seed}", seed, fault)
+            storage.write(ready, env_id, obs)
+        episodes.begin(env_id, seed)
+        if self._action_log is not None:
+            self._action_log.begin(env_id)
+
+    # ---- state
+
+    def state_dict(self) -> dict[str, Any]:
+        """Returns seeds, counters, remembered reset parameters and the running episodes.
+
+        With `record_actions`, `running` holds for each running episode its seed, the actions since
+        its reset (None if there were too many), its return so far and the observation that waits
+        for an action, so that a deterministic environment can be replayed to the same step;
+        without, it is None. `layers` is the state of each environment's stateful layers.
+        """
+        running, layers = self._loaded_running, self._loaded_layers
+        if not self._closed:
+            if self._pool.layers.any:
+                layers = [self._pool.layers.now(i) for i in self._id_list]
+            if self._action_log is not None:
+                running = [self._running_episode(i, self._action_log) for i in self._id_list]
+        finished, restarts = self._loaded_counts or (
+            self._episodes.finished,
+            self._episodes.restarts,
+        )
+        return {
+            "seeds": self._seeds.state_dict(),
+            "finished": list(finished),
+            "restarts": list(restarts),
+            "params": [dict(params) for params in self._params],
+            "running": running,
+            **({} if layers is None else {"layers": layers}),
+        }
+
+    def _running_episode(self, env_id: int, action_log: ActionLog) -> dict[str, Any]:
+        episodes, layers = self._episodes, self._pool.layers
+        return {
+            "seed": episodes.seed[env_id],
+            "actions": action_log.actions(env_id) if episodes.state[env_id] is RUN else None,
+            "return": float(episodes.total[env_id]),
+            "obs": tree_row(self._ready, env_id),
+            **({"layers": layers.begun(env_id)} if layers.any else {}),
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restores what `state_dict` returned, now or at the launch; running episodes continue.
+
+        An episode that cannot be replayed (its actions are not known, or the environment is not
+        deterministic) starts again, with a warning; see `brought_back`.
+        """
+        self._seeds.load_state_dict(state["seeds"])
+        self._params = [dict(params) for params in state["params"]]
+        self._loaded_counts = list(state["finished"]), list(state["restarts"])
+        self.brought_back, self._loaded_running = False, state["running"]
+        self._loaded_layers = state.get("layers")
+        if not self._closed:
+            self._resume()
+
+    def _resume(self) -> None:
+        """Replays the running episodes of a loaded state; without one, begins new episodes."""
+        running, self._loaded_running = self._loaded_running, None
+        layers, self._loaded_layers = self._loaded_layers, None
+        for env_id, states in enumerate(layers or ()):
+            self._pool.layers.load(env_id, states)
+        if running is None:
+            self.reset()
+        else:
+            ready = self._storage.copy(self._ready)
+            replayed = [self._replay(i, each, ready) for i, each in enumerate(running)]
+            self.brought_back = all(replayed)
+            self._ready = ready
+        if self._loaded_counts is not None:
+            self._episodes.finished, self._episodes.restarts = self._loaded_counts
+            self._loaded_counts = None
+
+    def _replay(self, env_id: int, episode: Mapping[str, Any], ready: Any) -> bool:
+        """Repeats the actions of an episode; returns whether the last observation is the same."""
+        actions, layers = episode["actions"], self._pool.layers
+        if actions is None:
+            self._begin(env_id, ready)
+            return False
+        before = layers.now(env_id)
+        layers.load(env_id, episode.get("layers", before))
+        self._begin(env_id, ready, int(episode["seed"]))
+        step, obs, over = self._pool.steps[env_id], None, False
+        try:
+            for action in actions:
+                obs, _, terminated, truncated, _ = step(action)
+                over = bool(terminated or truncated)
+        except Exception as error:
+            _LOG.warning("env %d: its running episode cannot be replayed: %s", env_id, error)
+            over = True
+        if not over and len(actions) and not self._storage.try_write(ready, env_id, obs):
+            self._storage.write(ready, env_id, obs)
+        if over or not _same(tree_row(ready, env_id), episode["obs"]):
+            _LOG.warning("env %d does not repeat its episode; it begins a new one", env_id)
+            layers.load(env_id, before)
+            self._begin(env_id, ready)
+            return False
+        self._episodes.resume(env_id, len(actions), float(episode["return"]))
+        if self._action_log is not None:
+            for action in actions:
+                self._action_log.add([env_id], [action])
+        return True
+
+
+def _same(obs: Any, other: Any) -> bool:
+    leaves, others = optree.tree_leaves(obs), optree.tree_leaves(other)
+    return len(leaves) == len(others) and all(map(np.array_equal, leaves, others))
