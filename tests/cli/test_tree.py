@@ -69,8 +69,8 @@ def test_the_texts_say_what_the_numbers_say(run: Path) -> None:
     assert "samples/s drawn" in text("buffer")
     assert "total_loss" in text("learner")
     first, last = text("serial").splitlines()
-    assert "begins with 0 env steps, 0 updates" in first
-    assert "ended with 800 env steps" in last
+    assert "started at 0 env steps, 0 updates" in first
+    assert "ended after 800 env steps" in last
 
 
 def test_the_result_is_json_that_anybody_reads(run: Path) -> None:

@@ -171,7 +171,7 @@ def test_the_function_takes_several_seeds(monkeypatch: pytest.MonkeyPatch) -> No
     first, second, third = ([value.tolist() for value in state.values()] for state in states)
     assert second == third != first
     assert read(Path("both/summary.json"))["seeds"] == [5, 6]
-    with pytest.raises(UsageError, match="network of its own"):
+    with pytest.raises(UsageError, match="one model cannot be trained with several seeds"):
         serial_pipeline(CARTPOLE_DQN, seed=[5, 6], model=alone)
     monkeypatch.setattr("dicore_tools.multi_seed.series.launch", lambda request: 1 / 0)
     with pytest.raises(DicoreError, match="seed 6: ZeroDivisionError"):

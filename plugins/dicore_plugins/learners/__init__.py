@@ -1,4 +1,4 @@
-"""What feeds a policy's learn mode."""
+"""Learners: they call a policy's learn mode and run hooks."""
 
 from __future__ import annotations
 

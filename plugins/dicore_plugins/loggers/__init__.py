@@ -1,1 +1,1 @@
-"""Loggers: where the numbers of a run go besides `log/metrics.jsonl`."""
+"""Loggers: outputs for a run's metrics besides `log/metrics.jsonl`."""

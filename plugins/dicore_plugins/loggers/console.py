@@ -1,4 +1,4 @@
-"""Progress for people: a bar on a terminal, plain lines elsewhere."""
+"""Console progress: a bar on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from dicore.console import is_shared, is_terminal, number, say
 from dicore.errors import UsageError
 from dicore.interfaces.logger import LogTarget
 
-_BAR = 12
-"""Characters of a terminal's line that are left to the bar and its gaps."""
-_SHARED = 5
-"""How many times rarer lines come where several runs share the output."""
-_REDRAW = 0.1
-"""Shortest time in seconds between two drawings of the bar."""
+_BAR_WIDTH = 12
+"""Characters of a line that are reserved for the bar and its gaps."""
+_SHARED_FACTOR = 5
+"""Factor on the interval when several runs share the output."""
+_REDRAW_S = 0.1
+"""Shortest time between two drawings of the bar."""
 
 
 class ConsoleLogger:
-    """Shows how far the training is, the last and best return, the rate and the time left.
+    """Prints progress: steps, last and best return, rate and time left.
 
     Args:
-        interval: Seconds between plain lines, where stdout is no terminal.
-        return_tag: The number shown as return.
+        interval: Seconds between plain lines, when stdout is not a terminal.
+        return_tag: Metric to print as the return.
     """
 
     def __init__(self, *, interval: float = 2.0, return_tag: str = "evaluator/return_mean") -> None:
@@ -42,36 +42,36 @@ class ConsoleLogger:
         self._stale = False
 
     def open(self, target: LogTarget) -> None:
-        """Notes the budgets; nothing is drawn before the first number."""
+        """Stores the budgets; nothing is printed before the first metric."""
         self._target = target
         self._on_terminal = is_terminal()
         if is_shared():
-            self._interval *= _SHARED
+            self._interval *= _SHARED_FACTOR
         if target.resumed_at is not None:
             self._best = _best_before(target, self._return_tag)
         self._shown = time.monotonic()
 
     def log_scalars(self, scalars: Mapping[str, float], *, env_step: int, train_iter: int) -> None:
-        """Takes counters and the return, and shows them if enough time has passed."""
+        """Updates counters and return; prints them if enough time has passed."""
         self._done = max(self._done, env_step)
         self._updates = max(self._updates, train_iter)
-        if self._since is None:  # what came before was building
+        if self._since is None:  # the rate leaves out the time of building
             self._since = (time.monotonic(), self._progress[0])
         value = scalars.get(self._return_tag)
         if value is not None:
             self._last = value
             self._best = value if math.isnan(self._best) else max(self._best, value)
         self._stale = True
-        if time.monotonic() - self._shown >= (_REDRAW if self._on_terminal else self._interval):
+        if time.monotonic() - self._shown >= (_REDRAW_S if self._on_terminal else self._interval):
             self.flush()
 
     def log_text(self, text: str, *, channel: str = "run") -> None:
-        """Prints what the run itself has to say; what its parts say goes to files only."""
+        """Prints texts of the run itself; those of its parts are written to files only."""
         if channel == "run":
             say(text)
 
     def flush(self) -> None:
-        """Shows how things stand."""
+        """Prints the current state, if it changed."""
         if not self._stale:
             return
         self._stale = False
@@ -82,7 +82,7 @@ class ConsoleLogger:
             say(self._line())
 
     def close(self) -> None:
-        """Shows the last state and leaves the terminal as it was."""
+        """Prints the last state and removes the bar."""
         self.flush()
         if self._bar is not None:
             self._bar.stop()
@@ -91,14 +91,14 @@ class ConsoleLogger:
 
     @property
     def _progress(self) -> tuple[int, int | None, str]:
-        """Done, total and unit of the budget that is counted."""
+        """Done, total and unit of the relevant budget."""
         target = self._target
         if target.max_env_step is None and target.max_train_iter is not None:
             return self._updates, target.max_train_iter, "updates"
         return self._done, target.max_env_step, "env steps"
 
-    def _facts(self) -> tuple[float, float | None]:
-        """Rate of the counted unit per second, and seconds left; None where nobody knows."""
+    def _rate_and_time_left(self) -> tuple[float, float | None]:
+        """Returns units per second, and the seconds left; None if unknown."""
         done, total, _ = self._progress
         now = time.monotonic()
         began, before = self._since or (now, done)
@@ -107,7 +107,7 @@ class ConsoleLogger:
 
     def _line(self) -> str:
         done, total, unit = self._progress
-        rate, left = self._facts()
+        rate, left = self._rate_and_time_left()
         parts = [f"{done}/{total} {unit}" if total else f"{done} {unit}"]
         parts.append(f"{self._updates} updates")
         if not math.isnan(self._last):
@@ -120,7 +120,7 @@ class ConsoleLogger:
 
     def _draw(self) -> None:
         done, total, unit = self._progress
-        rate, left = self._facts()
+        rate, left = self._rate_and_time_left()
         if self._bar is None:
             self._bar = _make_bar()
         amount = f"{done}/{total} {unit}" if total else f"{done} {unit}"
@@ -135,9 +135,9 @@ class ConsoleLogger:
             ("best", best),
             ("title", self._target.title),
         ]
-        room = self._bar.console.width - _BAR
+        room = self._bar.console.width - _BAR_WIDTH
         fields = dict.fromkeys(("title", "amount", "returns", "best", "rate", "left"), "")
-        for name, text in texts:  # what matters most comes first; the rest is left out
+        for name, text in texts:  # by importance: what does not fit is left out
             room -= len(text) + 1 if text else 0
             fields[name] = text if room >= 0 else ""
         self._bar.update(self._bar.task_ids[0], completed=done, total=total, **fields)
@@ -145,14 +145,14 @@ class ConsoleLogger:
 
 
 def _make_bar() -> Any:
-    """Makes and starts a bar that is redrawn only when told to: no thread, no timer."""
+    """Creates and starts a bar without auto-refresh: no thread, no timer."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn
     from rich.table import Column
 
-    def text(name: str, look: str = "{}") -> TextColumn:
-        what = look.format(f"{{task.fields[{name}]}}")
-        return TextColumn(what, markup=name != "title", table_column=Column(no_wrap=True))
+    def text(name: str, style: str = "{}") -> TextColumn:
+        field = style.format(f"{{task.fields[{name}]}}")
+        return TextColumn(field, markup=name != "title", table_column=Column(no_wrap=True))
 
     bar = Progress(
         text("title"),
@@ -171,7 +171,7 @@ def _make_bar() -> Any:
 
 
 def _best_before(target: LogTarget, tag: str) -> float:
-    """Returns the best that a resumed run had reached where it goes on; NaN if nothing."""
+    """Returns the best return of a resumed run up to its checkpoint; NaN if there is none."""
     from dicore.run.log import read_metrics
 
     until = (target.resumed_at or (0, 0))[0]

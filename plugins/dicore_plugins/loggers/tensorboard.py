@@ -1,4 +1,4 @@
-"""Event files for TensorBoard, made of tensorboardX's messages."""
+"""TensorBoard event files, written with tensorboardX's messages."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
 
 class TensorBoardLogger:
-    """Curves and histograms for `tensorboard --logdir RUN`.
+    """Writes scalars and histograms for `tensorboard --logdir RUN`.
 
     Args:
-        axis: What curves are drawn against: env steps, updates, or both as two TensorBoard runs.
-        flush_secs: Longest time in seconds before what was logged is on disk.
+        axis: Step of the curves: env steps, updates, or both as two TensorBoard runs.
+        flush_secs: Longest time in seconds between flushes to disk.
     """
 
     def __init__(
@@ -41,11 +41,11 @@ class TensorBoardLogger:
         self._files: dict[str, _EventFile] = {}
 
     def open(self, target: LogTarget) -> None:
-        """Remembers the run; event files are made by the first number."""
+        """Stores the target; the first metric creates the event files."""
         self._target = target
 
     def log_scalars(self, scalars: Mapping[str, float], *, env_step: int, train_iter: int) -> None:
-        """Writes the numbers as one event for each axis."""
+        """Writes the scalars as one event per axis."""
         from tensorboardX.proto.summary_pb2 import Summary
 
         values = [Summary.Value(tag=tag, simple_value=value) for tag, value in scalars.items()]
@@ -54,10 +54,10 @@ class TensorBoardLogger:
     def log_histogram(
         self, tag: str, values: npt.NDArray[np.floating], *, env_step: int, train_iter: int
     ) -> None:
-        """Writes how finite values are distributed; nothing if there are none.
+        """Writes a histogram of the finite values, if there are any.
 
         Args:
-            tag: Name of the quantity.
+            tag: Name of the histogram.
             values: float [...].
             env_step: Env steps collected so far.
             train_iter: Updates made so far.
@@ -70,15 +70,15 @@ class TensorBoardLogger:
             self._write(histogram(tag, finite, "auto"), env_step, train_iter)
 
     def log_text(self, text: str, *, channel: str = "run") -> None:
-        """Leaves texts to the run's own text files."""
+        """Ignores texts: the run writes them to files."""
 
     def flush(self) -> None:
-        """Writes what waits to the files."""
+        """Flushes the event files."""
         for file in self._files.values():
             file.flush()
 
     def close(self) -> None:
-        """Writes the rest and closes the files; harmless when repeated."""
+        """Flushes and closes the event files; may be called twice."""
         for file in self._files.values():
             file.close()
         self._files.clear()
@@ -107,10 +107,10 @@ class TensorBoardLogger:
 
 
 class _EventFile:
-    """A file of events that is written by whoever adds them.
+    """An event file that is written in the calling thread.
 
-    tensorboardX's own writer hands events to a thread by a bounded queue: where the disk is full
-    the thread dies, and the next events wait for ever.
+    tensorboardX's own writer passes events to a thread by a bounded queue. If the disk is full, the
+    thread dies and the next events block forever.
     """
 
     def __init__(self, folder: Path, flush_secs: float) -> None:
@@ -142,7 +142,7 @@ class _EventFile:
 
 
 def _new_file(folder: Path) -> BinaryIO:
-    """Opens a file of its own, where runs of one second share a folder too."""
+    """Opens a new file, with a number if runs of the same second share the folder."""
     name = f"events.out.tfevents.{int(datetime.now().timestamp())}.{socket.gethostname()}"
     for number in count():
         with suppress(FileExistsError):
@@ -151,7 +151,7 @@ def _new_file(folder: Path) -> BinaryIO:
 
 
 def _restart(step: int) -> Any:
-    """Makes the event by which TensorBoard leaves out what was logged after `step` before."""
+    """Creates the event that makes TensorBoard discard earlier events after `step`."""
     from tensorboardX.proto.event_pb2 import Event, SessionLog
 
     return Event(step=step + 1, session_log=SessionLog(status=SessionLog.START))

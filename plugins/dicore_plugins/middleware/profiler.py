@@ -1,7 +1,7 @@
-"""Where a training's time goes: per middleware, and inside the parts of the run.
+"""Profiling: the time spent in each middleware and inside the parts of a run.
 
-Times are those of the calling thread: work that a GPU goes on with beside it is counted where the
-thread waits for it. Nothing is measured, and nothing costs anything, until somebody asks.
+Times are wall-clock times of the calling thread. Asynchronous GPU work is counted where the thread
+waits for it. Runs that are not profiled do not import this module.
 """
 
 from __future__ import annotations
@@ -40,18 +40,18 @@ _BY_ROLE: Final[tuple[tuple[type, dict[str, str]], ...]] = (
     (IEnvManager, {"step": "env step", "step_into": "env step", "reset": "env reset"}),
     (ISerialEvaluator, {"eval": "evaluate"}),
 )  # fmt: skip
-"""What of a part is timed by its role alone, and what the table calls it."""
+"""Methods that are timed for each role, and their names in the table."""
 
 _HEADER = ("what", "calls", "total s", "mean ms", "share")
 
 
 class TimeRow(NamedTuple):
-    """What was measured of one thing.
+    """The measured time of one function or block.
 
     Args:
-        path: Its name, after those of the things it ran in.
-        calls: How often it ran.
-        seconds: How long, in all, with everything that ran in it.
+        path: Its name, after the names of the callers that it ran in.
+        calls: Number of calls.
+        seconds: Total time, including everything that ran inside.
     """
 
     path: tuple[str, ...]
@@ -61,10 +61,10 @@ class TimeRow(NamedTuple):
 
 @runtime_checkable
 class SupportsProfile(Protocol):
-    """A part of a run that tells a timer what it consists of."""
+    """A part of a run whose inner functions can be timed."""
 
     def profile(self, timer: StepTimer, /) -> None:
-        """Puts the timer around its inner parts, by `timer.patch`; `timer.end` takes it away."""
+        """Times inner functions with `timer.patch`; `timer.end` restores them."""
 
 
 @dataclass(slots=True)
@@ -87,7 +87,7 @@ class StepTimer:
     """Times every middleware of a task: `task.use_wrapper(timer)`; then `print(timer.table())`.
 
     Args:
-        print_per_step: Print the table after each so many steps; None leaves that to the caller.
+        print_per_step: Steps between prints of the table; None: no automatic print.
 
     Raises:
         TaskError: `print_per_step` is not positive.
@@ -104,7 +104,7 @@ class StepTimer:
         self._thread = get_ident()
 
     def __call__(self, fn: Callable[[Any], Any]) -> Callable[[Any], Any]:
-        """Returns a middleware that does what `fn` does, both halves of it timed."""
+        """Wraps a middleware so that its part before and after the `yield` are timed."""
         name = base = name_of(fn)
         number = 1
         while name in self._names:
@@ -124,10 +124,10 @@ class StepTimer:
         return timed
 
     def around(self, name: str, fn: Callable[..., Any]) -> Callable[..., Any]:
-        """Returns a function that does what `fn` does, timed under a name.
+        """Wraps a function so that its calls are timed under a name.
 
-        A generator that it returns is timed as well, whenever it runs. What runs within it and is
-        timed stands below it in the table.
+        A generator that it returns is timed too. Timed functions that it calls are listed below it
+        in the table.
         """
 
         def timed(*args: Any, **kwargs: Any) -> Any:
@@ -143,30 +143,30 @@ class StepTimer:
         return timed
 
     def patch(self, owner: Any, attribute: str, name: str, rest: str = "") -> None:
-        """Puts the timer around a function of an object or class, until `end`.
+        """Times a function of an object or class, until `end`.
 
         Args:
-            owner: Whose function it is.
-            attribute: What `owner` calls it.
-            name: What the table calls it.
-            rest: What the table calls the time in it that nothing inside of it accounts for.
+            owner: Object or class that has the function.
+            attribute: Name of the function in `owner`.
+            name: Name in the table.
+            rest: Name in the table for the time that no inner function accounts for.
         """
         self.replace(owner, attribute, self.around(name, getattr(owner, attribute)))
         if rest:
             self.name_rest(name, rest)
 
     def name_rest(self, name: str, rest: str) -> None:
-        """Says what the table calls the time in `name` that nothing inside of it accounts for."""
+        """Names the time in `name` that no inner function accounts for."""
         self._rest[name] = rest
 
     def replace(self, owner: Any, attribute: str, value: Any) -> None:
-        """Sets an attribute of an object or class to something timed, until `end`."""
+        """Replaces an attribute of an object or class, until `end`."""
         own = attribute in getattr(owner, "__dict__", {})
         before = getattr(owner, attribute)
 
         def undo() -> None:
             if vars(owner).get(attribute) is not value:
-                return  # somebody has set it anew since
+                return  # replaced again in the meantime
             if own:
                 setattr(owner, attribute, before)
             else:
@@ -176,7 +176,7 @@ class StepTimer:
         setattr(owner, attribute, value)
 
     def at_end(self, callback: Callable[[], None]) -> None:
-        """Has `end` call something; what came last is undone first."""
+        """Registers a callback for `end`, which runs them in reverse order."""
         self._undo.append(callback)
 
     @contextmanager
@@ -192,20 +192,17 @@ class StepTimer:
             self._leave(outer, start, 1)
 
     def account_for(self, whole: float, name: str) -> None:
-        """Names the time that was not measured: of `whole` seconds, what is outside of all spans.
-
-        Shares are parts of `whole` from then on.
-        """
+        """Adds a row for the time outside all spans, so that the rows sum up to `whole` seconds."""
         inside = sum(span.seconds for span in self._root.inside.values())
         self._root.inside[name] = _Span(name, 1, max(whole - inside, 0.0))
 
     def end(self) -> None:
-        """Takes the timer away from what was patched; what was measured stays."""
+        """Restores everything that was patched; the measured times remain."""
         while self._undo:
             self._undo.pop()()
 
     def rows(self) -> list[TimeRow]:
-        """Returns what was measured, in the order of first use, inner things below outer ones."""
+        """Returns the measured times in the order of first use, inner rows below outer ones."""
         return [
             row
             for name, span in self._root.inside.items()
@@ -213,7 +210,7 @@ class StepTimer:
         ]
 
     def cells(self) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-        """Returns the header and the lines of the table as texts; shares are of the outer sum."""
+        """Returns the header and the cells of the table; shares refer to the sum of outer rows."""
         found = self.rows()
         whole = sum(row.seconds for row in found if len(row.path) == 1)
         lines: list[tuple[str, ...]] = [
@@ -260,7 +257,7 @@ class StepTimer:
         self._here = outer
 
     def _resumed(self, name: str, inner: Generator[Any, Any, Any]) -> Generator[Any, Any, Any]:
-        """Runs a generator with the timer on whenever it is not waiting."""
+        """Runs a generator, timed while it is running."""
         try:
             while True:
                 outer, start = self._enter(name), perf_counter()
@@ -277,13 +274,13 @@ class StepTimer:
 
 @contextmanager
 def profiled(run: Run) -> Iterator[StepTimer]:
-    """Times a run from its first step on; at the end `log/profile.json` and `.txt` are written.
+    """Times a run from its first step; writes `log/profile.json` and `.txt` at the end.
 
-    Parts that say more of themselves (`SupportsProfile`) are looked into. What is timed is left
-    as it was in the end.
+    Parts that implement `SupportsProfile` are timed in more detail. All patches are removed at the
+    end.
 
     Args:
-        run: A run that has not begun its first step.
+        run: A run before its first step.
     """
     timer = StepTimer()
     began: list[float] = []
@@ -292,7 +289,7 @@ def profiled(run: Run) -> Iterator[StepTimer]:
         if task.running:
             task.use_wrapper(timer)
         for part in run.parts.values():
-            _put_around(timer, part)
+            _patch_part(timer, part)
         began.append(perf_counter())
 
     run.at_first_step(begin)
@@ -305,8 +302,8 @@ def profiled(run: Run) -> Iterator[StepTimer]:
         _write(run, timer, whole)
 
 
-def _put_around(timer: StepTimer, part: Any) -> None:
-    """Times what a part does, as far as its role or the part itself tells."""
+def _patch_part(timer: StepTimer, part: Any) -> None:
+    """Times the methods of a part's role, and what the part itself adds."""
     for role, functions in _BY_ROLE:
         if isinstance(part, role):
             for function, name in functions.items():
@@ -333,4 +330,4 @@ def _write(run: Run, timer: StepTimer, whole: float) -> None:
         write_file(run.folder.log / "profile.json", f"{text}\n".encode())
         write_file(run.folder.log / "profile.txt", f"{timer.table()}\n".encode())
     except OSError as error:
-        _log.warning("the profile is not written: %s", error)
+        _log.warning("cannot write the profile: %s", error)

@@ -1,4 +1,4 @@
-"""Whole trainings, put together from middleware."""
+"""Pipelines: complete training loops composed of middleware."""
 
 from __future__ import annotations
 

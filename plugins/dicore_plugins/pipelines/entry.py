@@ -1,4 +1,4 @@
-"""The documents' entry function: a config in, a trained policy out."""
+"""`serial_pipeline`: trains a policy from a config (DI-engine's entry function)."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ def serial_pipeline(
 
     Args:
         input_cfg: `[main_config, create_config]`, one dict of both, or the path of a file.
-        seed: Seed of everything random; None takes the config's. Several seeds train one run each,
-            in folders of their own, with a `summary.json` (see `run_series`).
-        model: A network to use instead of the configured one, for one seed: a module from
-            observations [B, ...] to values [B, A], bare or as `{"logit": values}`.
-        max_train_iter: Most updates; None takes the config's.
-        max_env_step: Most env steps; None takes the config's.
-        exp_name: Folder of the run; None takes the config's.
-        overrides: More values, as on the command line: `policy.learn.batch_size=128`.
+        seed: Random seed; None: the config's. Several seeds train one run each, in separate
+            folders, with a `summary.json` (see `run_series`).
+        model: Network to use instead of the configured one, for a single seed: a module from
+            observations [B, ...] to values [B, A], returned as a tensor or `{"logit": values}`.
+        max_train_iter: Budget in updates; None: the config's.
+        max_env_step: Budget in env steps; None: the config's.
+        exp_name: Run folder; None: the config's.
+        overrides: Options as on the command line: `policy.learn.batch_size=128`.
 
     Returns:
-        The trained policy; for several seeds a list of them. Config, result, curves and
-        checkpoints are in the run's folder.
+        The trained policy, or a list of policies for several seeds. Config, result, metrics and
+        checkpoints are in the run folder.
 
     Raises:
-        ConfigError: the config is wrong; nothing was written.
-        UsageError: several seeds should train one network.
+        ConfigError: the config is invalid; nothing was written.
+        UsageError: `model` is given with several seeds.
     """
     several = tuple(seed) if isinstance(seed, Sequence) else None
     request = TrainRequest(
@@ -55,7 +55,7 @@ def serial_pipeline(
     if several is None:
         return launch(request, model=model).policy
     if model is not None:
-        raise UsageError("each seed needs a network of its own: leave out model")
+        raise UsageError("one model cannot be trained with several seeds", hint="remove model")
     return _each(request, several)
 
 

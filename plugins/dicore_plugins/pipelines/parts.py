@@ -1,4 +1,4 @@
-"""The parts of a run, made from its compiled config."""
+"""The parts of a run, created from its compiled config."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ _METHODS = {
     "learner": ("train", "register_hook", "call_hook", "close", *_STATE),
     "buffer": ("push", "count", "sample_batch", *_STATE),
 }
-"""Methods of each role that a training calls."""
+"""Methods of each role that training calls."""
 
 
 @dataclass
 class Parts:
-    """What an online training is put together from.
+    """The parts of an online training.
 
     Args:
         policy: The policy, with all its modes.
-        collector_env: Steps the environments that collect.
-        evaluator_env: Steps the environments that evaluate.
-        collector: Collects by the policy's collect mode.
+        collector_env: Env manager for collecting.
+        evaluator_env: Env manager for evaluation.
+        collector: Collects samples with the policy's collect mode.
         evaluator: Evaluates the policy's eval mode.
-        learner: Trains the policy's learn mode.
-        buffer: Keeps experience; None for on-policy training.
+        learner: Updates the policy's learn mode.
+        buffer: Replay buffer; None for on-policy training.
     """
 
     policy: Any
@@ -42,12 +42,12 @@ class Parts:
 
 
 def build_parts(cfg: Any, run: Any | None = None, *, model: Any | None = None) -> Parts:
-    """Makes the parts top-down: each gets its own section of the config.
+    """Creates the parts, each from its section of the config.
 
     Args:
         cfg: A bound config.
-        run: Takes logs, checkpoints and the state of every part; None: nowhere.
-        model: A network to use instead of the configured one.
+        run: Run for logs, checkpoints and the state of all parts; None: no run.
+        model: Network to use instead of the configured one.
 
     Raises:
         UsageError: a part lacks methods of its role.
@@ -64,7 +64,7 @@ def build_parts(cfg: Any, run: Any | None = None, *, model: Any | None = None) -
     if run is not None and run.device:
         import torch
 
-        torch.cuda.set_device(run.device)  # what `cuda` means from here on
+        torch.cuda.set_device(run.device)  # the device of plain `cuda`
     policy = cfg.policy.build(ctx, model=model)
     parts = Parts(
         policy=policy,
@@ -95,6 +95,6 @@ def _check_methods(role: str, part: Any, methods: tuple[str, ...]) -> None:
     missing = [name for name in methods if not callable(getattr(part, name, None))]
     if part is not None and missing:
         raise UsageError(
-            f"{type(part).__name__} is no {role}: it has no {', '.join(missing)}",
-            hint=f"dicore new plugin NAME --kind {role} writes one that is whole",
+            f"{type(part).__name__} is not a {role}: it lacks {', '.join(missing)}",
+            hint=f"create a complete {role} with dicore new plugin NAME --kind {role}",
         )

@@ -38,6 +38,6 @@ def test_a_part_without_the_methods_of_its_role_is_refused(role: str) -> None:
 
         compiled = compile_config(main, overrides=[f"{path}.type=odd"])
         compiled = bind(compiled, *spaces_of(compiled.env, compiled.seed))
-        with pytest.raises(UsageError, match=f"Odd is no {role}: it has no {missing}") as told:
+        with pytest.raises(UsageError, match=f"Odd is not a {role}: it lacks {missing}") as told:
             build_parts(compiled.cfg)
     assert f"--kind {role}" in told.value.hint

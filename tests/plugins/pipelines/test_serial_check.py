@@ -25,12 +25,12 @@ def check(main: Path | None, *overrides: str) -> None:
     [
         (
             ["env.evaluator_env_num=3", "env.n_evaluator_episode=2"],
-            "env.evaluator_env_num: 2 episodes (env.n_evaluator_episode) cannot be shared among 3"
-            " environments; give at most 2",
+            "env.evaluator_env_num: 3 environments exceed 2 episodes"
+            " (env.n_evaluator_episode); set at most 2",
         ),
         (
             ["policy.priority=true"],
-            "policy.priority: buffer 'naive' draws all rows alike; expected False",
+            "policy.priority: buffer 'naive' samples uniformly; expected False",
         ),
         (
             ["policy.priority_IS_weight=true"],
@@ -38,13 +38,14 @@ def check(main: Path | None, *overrides: str) -> None:
         ),
         (
             ["policy.on_policy=true"],
-            "policy.on_policy: 'dqn' learns from its own data only; the pipeline 'serial' trains"
-            " from a replay buffer",
+            "policy.on_policy: 'dqn' is on-policy; the pipeline 'serial' trains from a"
+            " replay buffer",
         ),
         (["policy=random"], "policy.type: 'random' does not learn"),
         (
             ["replay_buffer.agent.type=naive", "replay_buffer.demo.type=naive"],
-            "policy.other.replay_buffer: the pipeline 'serial' has one buffer, got agent, demo",
+            "policy.other.replay_buffer: the pipeline 'serial' needs a single buffer, got"
+            " agent, demo",
         ),
     ],
 )

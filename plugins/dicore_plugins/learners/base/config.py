@@ -17,41 +17,43 @@ _HOOKS: Final = {
 
 @frozen(kw_only=True)
 class DataloaderConfig(Section):
-    """How `start` gets its data."""
+    """How `start` loads batches."""
 
-    num_workers: int = option(0, "0: fetch in turn; 1: fetch ahead in a thread", ge=0, le=1)
-    prefetch: int = option(2, "batches fetched ahead", ge=1)
+    num_workers: int = option(
+        0, "0: load batches synchronously; 1: prefetch in a background thread", ge=0, le=1
+    )
+    prefetch: int = option(2, "batches to prefetch, with num_workers=1", ge=1)
 
 
 @frozen(kw_only=True)
 class BaseLearnerConfig(ComponentConfig):
-    """Calls the learn mode, counts updates, and runs hooks in order of priority."""
+    """Runs gradient updates by the policy's learn mode, and hooks before and after them."""
 
     train_iterations: int = option(
-        1_000_000_000, "updates after which `start` ends", ge=1, unit="updates"
+        1_000_000_000, "updates after which `start` returns", ge=1, unit="updates"
     )
     dataloader: DataloaderConfig = section(DataloaderConfig)
-    log_policy: bool = option(True, "write the policy's description to the log at the start")
+    log_policy: bool = option(True, "log the policy's description at the start")
     hook: dict[str, Any] | list[Any] = option(
         _HOOKS,
-        "simple form `<hook>_<position>: value`, or a list of"
+        "hooks: `<hook>_<position>: value`, or a list of"
         " {type, name, priority, position, ext_args}",
     )
 
     def check(self) -> Iterator[tuple[str, str]]:
-        """Finds hooks that do not exist or are described wrongly."""
+        """Yields the problems of the `hook` option."""
         from dicore_plugins.hooks.hook_config import hook_problems
 
         return hook_problems(self.hook, trusted=_HOOKS)
 
     def mentions(self) -> Iterator[tuple[str, str, str]]:
-        """Names the hooks, so that it is recorded who supplies them."""
+        """Yields the hooks, so that the packages they come from are recorded."""
         from dicore_plugins.hooks.hook_config import hook_types
 
         return ((path, "learner_hook", name) for path, name in hook_types(self.hook))
 
     def build(self, ctx: Any, **parts: Any) -> Any:
-        """Makes the learner; `parts` are `policy` (a learn mode) and `run`."""
+        """Creates the learner; `parts` are `policy` (a learn mode) and `run`."""
         from dicore_plugins.learners.base.learner import BaseLearner
 
         return BaseLearner(self, **parts)

@@ -1,4 +1,4 @@
-"""Batches for a learner that runs by itself: in turn, or fetched ahead by one thread."""
+"""Batches for `BaseLearner.start`: loaded on demand or prefetched in one thread."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-POLL = 0.05
-"""Seconds between looks at whether the loader was closed."""
+POLL_S = 0.05
+"""Interval of the check whether the loader was closed."""
 
 
 class Dataloader:
-    """Hands out what `source()` returns; None ends the stream.
+    """Returns the batches of `source()`, until it returns None.
 
-    The source runs in a thread of its own, so that one that blocks cannot block `close`.
+    The source runs in a separate thread, so that a blocking source cannot block `close`.
 
     Args:
-        source: Returns one batch, or None when there is no more.
-        ahead: Batches fetched before they are asked for; 0 fetches one at a time, on demand.
+        source: Returns one batch, or None at the end.
+        ahead: Batches to prefetch; 0: load each batch on demand.
     """
 
     def __init__(self, source: Callable[[], Any], ahead: int = 0) -> None:
@@ -32,7 +32,7 @@ class Dataloader:
 
     def _fetch(self) -> None:
         while not self._closed.is_set():
-            if not self._demand.acquire(timeout=POLL):
+            if not self._demand.acquire(timeout=POLL_S):
                 continue
             try:
                 batch = self._source()
@@ -44,15 +44,15 @@ class Dataloader:
                 return
 
     def next_batch(self) -> Any:
-        """Waits for a batch; None when the source has ended or the loader was closed.
+        """Returns the next batch; None if the source has ended or the loader was closed.
 
         Raises:
-            Exception: whatever the source raised, with its own traceback.
+            Exception: the source raised it; the traceback is the source's.
         """
         self._demand.release()
         while not self._closed.is_set():
             try:
-                batch, error = self._batches.get(timeout=POLL)
+                batch, error = self._batches.get(timeout=POLL_S)
             except queue.Empty:
                 continue
             if error is not None:
@@ -61,7 +61,7 @@ class Dataloader:
         return None
 
     def close(self) -> None:
-        """Ends the stream without waiting for the source; its thread ends when it returns."""
+        """Stops loading without waiting for the source; the thread ends when the source returns."""
         self._closed.set()
         if self._thread is not threading.current_thread():
-            self._thread.join(timeout=4 * POLL)
+            self._thread.join(timeout=4 * POLL_S)

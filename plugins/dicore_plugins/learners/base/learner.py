@@ -1,6 +1,6 @@
-"""The learner: one call of the learn mode per iteration, with hooks around it.
+"""The base learner: one call of the learn mode per iteration, with hooks before and after.
 
-Results stay tensors; only a hook that shows them fetches them from the device.
+Results stay tensors; only a hook that logs them copies them from the device.
 """
 
 from __future__ import annotations
@@ -28,26 +28,26 @@ if TYPE_CHECKING:
 
 
 class BaseLearner:
-    """Trains a policy's learn mode; the contract is `ILearner`.
+    """Runs gradient updates by a policy's learn mode; implements `ILearner`.
 
     Args:
         cfg: Options, as a section, a dict, or None for the defaults.
         policy: A learn mode.
-        tb_logger: Takes `add_scalar(name, value, step)`; where `log_show` writes without a run.
+        tb_logger: Object with `add_scalar(name, value, step)`; `log_show` uses it without a run.
         dist_info: `(rank, world_size)`; None for a single learner.
-        exp_name: Folder of checkpoints where there is no run.
-        instance_name: For logs.
-        run: The `dicore.run.Run` that checkpoints and logs go to.
+        exp_name: Folder for checkpoints without a run.
+        instance_name: Name in logs and messages.
+        run: The `dicore.run.Run` for checkpoints and logs.
 
     Attributes:
-        name: Of the instance, for logs.
-        rank: Which learner this is of several; `world_size` counts them.
-        logger: Where lines for people go.
+        name: Name of the instance in logs and messages.
+        rank: Index of this learner among `world_size` learners.
+        logger: Python logger of this learner.
         last_iter: Updates made so far.
-        envstep: Env steps collected when the last data came, or -1.
-        log_buffer: Monitored variables since they were last shown.
-        monitor: Their means when they were last shown.
-        tick_time: Seconds that the last iteration took.
+        envstep: Env steps collected at the last call of `train`, or -1.
+        log_buffer: Monitored variables since the last log line.
+        monitor: Means of the monitored variables at the last log line.
+        tick_time: Duration of the last iteration in seconds.
     """
 
     config_class = BaseLearnerConfig
@@ -119,9 +119,9 @@ class BaseLearner:
 
     @property
     def priority_info(self) -> dict[str, Any]:
-        """What a buffer's `update` needs to know of the last batch; may be empty."""
+        """Priorities of the last batch, as a buffer's `update` expects them; may be empty."""
         data, result = self._latest
-        if "priority" not in result or isinstance(data, Mapping):  # of several buffers, by name
+        if "priority" not in result or isinstance(data, Mapping):  # batches by buffer name
             return {}
         info = {"priority": result["priority"]}
         for key in ("replay_buffer_idx", "replay_unique_id"):
@@ -134,12 +134,12 @@ class BaseLearner:
 
     @property
     def latest_data(self) -> Any:
-        """What the latest update learned from; recycled memory, so look at it at once."""
+        """The batch of the last update; its memory is recycled, so copy what you keep."""
         return self._latest[0]
 
     @property
     def latest_result(self) -> Mapping[str, Any]:
-        """What the latest update returned, tensors as they came; empty before the first."""
+        """The result of the last update, with its tensors; empty before the first."""
         result: Mapping[str, Any] = self._latest[1]
         return result
 
@@ -157,21 +157,23 @@ class BaseLearner:
     def train(
         self, data: Any, envstep: int = -1, policy_kwargs: Mapping[str, Any] | None = None
     ) -> list[dict[str, Any]]:
-        """Makes one call of the learn mode, with the hooks of an iteration around it.
+        """Calls the learn mode once, with the iteration hooks before and after.
 
         Args:
-            data: What the learn mode takes: a Batch or a list of rows.
-            envstep: Env steps collected so far; -1 where unknown.
+            data: A Batch or a list of samples, as the learn mode expects.
+            envstep: Env steps collected so far; -1 if unknown.
             policy_kwargs: Passed to the learn mode's forward.
 
         Returns:
-            One dict of results per update made; the values stay tensors.
+            One dict of results per update; the values stay tensors.
 
         Raises:
-            UsageError: there is no policy, or it returned something else.
+            UsageError: there is no policy, or its result is not a dict or a list of dicts.
         """
         if self._policy is None:
-            raise UsageError(f"{self.name} has no policy", hint="learner.policy = a learn mode")
+            raise UsageError(
+                f"{self.name} has no policy", hint="set learner.policy to a learn mode"
+            )
         start = time.perf_counter()
         self.envstep = envstep
         self._run_hooks("before_iter")
@@ -191,13 +193,13 @@ class BaseLearner:
         return outputs
 
     def setup_dataloader(self) -> None:
-        """Prepares `start`: batches come from `self.get_data(batch_size)`.
+        """Creates the dataloader of `start`, which calls `self.get_data(batch_size)`.
 
         Raises:
-            UsageError: no source of data is set.
+            UsageError: `get_data` is not set.
         """
         if self.get_data is None:
-            raise UsageError("the learner has no source of data", hint="set learner.get_data first")
+            raise UsageError("the learner has no data source", hint="set learner.get_data first")
         from dicore_plugins.learners.base.dataloader import Dataloader
 
         batch_size = self._policy.get_attribute("batch_size")
@@ -207,7 +209,7 @@ class BaseLearner:
         )
 
     def start(self) -> None:
-        """Trains from the source of data until `train_iterations`, or until closed."""
+        """Trains on batches from the dataloader until `train_iterations`, or until closed."""
         if self._dataloader is None:
             self.setup_dataloader()
         assert self._dataloader is not None
@@ -229,8 +231,8 @@ class BaseLearner:
         """
         if hook.position not in self._hooks:
             raise HookError(
-                f"hook '{hook.name}': no position '{hook.position}'",
-                hint=f"one of {', '.join(POSITIONS)}",
+                f"hook '{hook.name}': unknown position '{hook.position}'",
+                hint=f"use one of {', '.join(POSITIONS)}",
             )
         bisect.insort_right(self._hooks[hook.position], hook, key=lambda each: each.priority)
 
@@ -238,10 +240,12 @@ class BaseLearner:
         """Runs all hooks of a position, lowest priority first.
 
         Raises:
-            HookError: there is no such position.
+            HookError: the position is unknown.
         """
         if position not in self._hooks:
-            raise HookError(f"no position '{position}'", hint=f"one of {', '.join(POSITIONS)}")
+            raise HookError(
+                f"unknown hook position '{position}'", hint=f"use one of {', '.join(POSITIONS)}"
+            )
         self._run_hooks(position)
 
     def _run_hooks(self, position: str) -> None:
@@ -255,16 +259,16 @@ class BaseLearner:
 
     @property
     def hooks(self) -> dict[str, list[ILearnerHook]]:
-        """The hooks by position, in the order they run."""
+        """The hooks by position, in the order in which they run."""
         return {position: list(hooks) for position, hooks in self._hooks.items()}
 
-    # ---- life
+    # ---- checkpoints, profiling and close
 
     def save_checkpoint(self, name: str | None = None) -> Path | None:
-        """Writes a checkpoint now; without a name it is `iteration_N`.
+        """Saves a checkpoint, called `iteration_N` by default.
 
         Returns:
-            Its folder; None where the disk refused and the run goes on.
+            The checkpoint's folder; None if writing failed and the run continues.
         """
         name = f"iteration_{self.last_iter}" if name is None else name
         if self.run is not None:
@@ -279,7 +283,7 @@ class BaseLearner:
         )
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns the learning state of the policy, the counters, and what hooks keep."""
+        """Returns the policy's learning state, the counters, and the state of hooks."""
         return {
             "policy": self._policy.state_dict(),
             "last_iter": self.last_iter,
@@ -293,26 +297,26 @@ class BaseLearner:
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restores what `state_dict` returned; hooks that count take the counters over."""
+        """Restores what `state_dict` returned; hooks with `resume` continue from the counters."""
         self._policy.load_state_dict(state["policy"])
         self.last_iter = int(state["last_iter"])
         self.envstep = int(state["last_step"])
         self.log_buffer.load_state_dict(state.get("log", {}))
-        kept = state.get("hooks", {})
+        hook_states = state.get("hooks", {})
         for place, hook in self._placed_hooks():
             if hasattr(hook, "resume"):
                 hook.resume(self)
-            if place in kept and hasattr(hook, "load_state_dict"):
-                hook.load_state_dict(kept[place])
+            if place in hook_states and hasattr(hook, "load_state_dict"):
+                hook.load_state_dict(hook_states[place])
 
     def _placed_hooks(self) -> Iterator[tuple[str, Any]]:
-        """Yields each hook with a name of its own: `after_iter.0.log_show`."""
+        """Yields each hook with a unique name: `after_iter.0.log_show`."""
         for position, hooks in self._hooks.items():
             for number, hook in enumerate(hooks):
                 yield f"{position}.{number}.{hook.name}", hook
 
     def profile(self, timer: StepTimer) -> None:
-        """Puts a timer around iterations, updates and hooks, until `timer.end`."""
+        """Times iterations, updates and hooks, until `timer.end`."""
         from dicore_plugins.learners.base.profile import time_hooks, time_updates
 
         timer.patch(self, "train", "learner")
@@ -320,7 +324,7 @@ class BaseLearner:
         timer.replace(self, "_hooks", time_hooks(timer, self._hooks))
 
     def close(self) -> None:
-        """Ends `start` at the next iteration and releases the source; harmless when repeated."""
+        """Ends `start` at the next iteration and closes the dataloader; may be called twice."""
         self._closed = True
         if self._dataloader is not None:
             self._dataloader.close()

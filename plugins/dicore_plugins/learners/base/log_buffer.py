@@ -1,4 +1,4 @@
-"""Monitored results of training, kept as they come until somebody wants to see them."""
+"""Monitored results of updates, stored without conversion until they are logged."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ _NUMBERS = torch.Tensor | float | int | np.ndarray | np.number | np.bool_
 
 
 class LogBuffer:
-    """Keeps the named results of the updates since the last look.
+    """Stores the monitored results of the updates since the last log line.
 
-    Results named `[scalars]x` are dicts of numbers, each a variable `x/key`; of those named
-    `[histogram]x` the values of the last update are kept.
+    A result `[scalars]x` is a dict of numbers, each stored as variable `x/key`. Of a result
+    `[histogram]x`, the values of the last update are stored.
 
     Args:
-        limit: Most updates kept; older ones go, so that nobody looking costs no memory.
+        limit: Number of updates to store; older ones are dropped, which bounds the memory.
 
     Attributes:
-        names: The variables kept besides those two forms.
-        histograms: Values by name.
+        names: Variables to store besides `[scalars]` and `[histogram]` results.
+        histograms: Values of the last update by name.
     """
 
     def __init__(self, limit: int = 10_000) -> None:
@@ -35,63 +35,60 @@ class LogBuffer:
         self._results: list[Mapping[str, Any]] = []
 
     def add(self, result: Mapping[str, Any]) -> None:
-        """Takes the results of one update; nothing is fetched from a device.
+        """Stores the results of one update; nothing is copied from a device.
 
         Raises:
-            SchemaError: what is named `[scalars]x` is no dict.
+            SchemaError: a result `[scalars]x` is not a dict.
         """
-        kept = {key: result[key] for key in self.names if key in result}
+        values = {key: result[key] for key in self.names if key in result}
         for key in result:
             if key.startswith("["):
-                self._add_form(key, result[key], kept)
-        self._results.append(kept)
+                self._add_form(key, result[key], values)
+        self._results.append(values)
         if len(self._results) >= 2 * self._limit:
             del self._results[: -self._limit]
 
-    def _add_form(self, key: str, value: Any, kept: dict[str, Any]) -> None:
-        kept.pop(key, None)
+    def _add_form(self, key: str, value: Any, values: dict[str, Any]) -> None:
+        values.pop(key, None)
         if key.startswith("[scalars]"):
             name = key.removeprefix("[scalars]")
             if not isinstance(value, Mapping):
                 raise SchemaError(
                     f"'{key}' is a {type(value).__name__}, not a dict of numbers",
-                    hint=f"call a single number '{name}', and name it in monitor_vars",
+                    hint=f"return a single number as '{name}' and add it to monitor_vars",
                 )
-            kept |= {f"{name}/{each}": number for each, number in value.items()}
+            values |= {f"{name}/{each}": number for each, number in value.items()}
         elif key.startswith("[histogram]"):
             self.histograms[key.removeprefix("[histogram]")] = value
 
-    def _told(self) -> dict[str, list[Any]]:
-        """Returns the values by variable: those of `names` first, then as they came."""
-        told: dict[str, list[Any]] = {name: [] for name in self.names}
+    def _by_variable(self) -> dict[str, list[Any]]:
+        """Returns the values by variable: those of `names` first."""
+        columns: dict[str, list[Any]] = {name: [] for name in self.names}
         for result in self._results:
             for name, value in result.items():
-                if value is not None:  # as of an actor that is not updated every time
-                    told.setdefault(name, []).append(value)
-        return {name: values for name, values in told.items() if values}
+                if value is not None:  # e.g. an actor loss of delayed policy updates
+                    columns.setdefault(name, []).append(value)
+        return {name: values for name, values in columns.items() if values}
 
     def columns(self) -> dict[str, npt.NDArray[Any]]:
-        """Returns each variable's numbers, one per update that told it, fetched at once.
+        """Returns each variable's numbers, one per update that has it: float64 [n].
 
-        A variable of several numbers per update counts as their mean; float64 [n].
+        Several numbers per update are averaged. Tensors are copied from their device together.
 
         Raises:
-            SchemaError: a variable is no number.
+            SchemaError: a variable is not a number.
         """
-        return {name: _array(name, values) for name, values in self._told().items()}
+        return {name: _array(name, values) for name, values in self._by_variable().items()}
 
     def means(self) -> dict[str, float]:
-        """Returns the mean of each variable over its finite values.
-
-        An update that was left out, its loss being NaN, does not hide what the others were like.
-        """
+        """Returns the mean of each variable over its finite values, without skipped updates."""
         return {name: finite_mean(numbers) for name, numbers in self.columns().items()}
 
     def state_dict(self) -> dict[str, npt.NDArray[Any]]:
-        """Returns the numbers and tensors that wait to be shown, as `columns` does."""
+        """Returns the numbers and tensors that are not logged yet, in the form of `columns`."""
         return {
             name: _array(name, values)
-            for name, values in self._told().items()
+            for name, values in self._by_variable().items()
             if all(isinstance(value, _NUMBERS) for value in values)
         }
 
@@ -104,7 +101,7 @@ class LogBuffer:
         ]
 
     def clear(self) -> None:
-        """Forgets the results."""
+        """Drops the results."""
         self._results.clear()
         self.histograms = {}
 
@@ -113,11 +110,11 @@ class LogBuffer:
 
 
 def _array(name: str, values: list[Any]) -> npt.NDArray[np.float64]:
-    """Returns one number per update; tensors are fetched from their device together."""
+    """Returns one number per update; tensors are copied from their device together."""
     tensors = [value for value in values if isinstance(value, torch.Tensor)]
     if len(tensors) == len(values):
         return _fetched(tensors)
-    if tensors:  # as after a resume: restored numbers, then tensors
+    if tensors:  # after a resume: restored numbers, then tensors
         fetched = iter(_fetched(tensors))
         return np.array([
             next(fetched) if isinstance(value, torch.Tensor) else _mean(name, value)
@@ -133,22 +130,22 @@ def _fetched(tensors: list[torch.Tensor]) -> npt.NDArray[np.float64]:
     first = tensors[0]
     if any(each.shape != first.shape or each.device != first.device for each in tensors):
         tensors = [each.float().mean().cpu() for each in tensors]
-    stacked = torch.stack(tensors).detach().cpu().double().numpy()  # numpy knows no bfloat16
+    stacked = torch.stack(tensors).detach().cpu().double().numpy()  # NumPy has no bfloat16
     return stacked.reshape(len(tensors), -1).mean(1)
 
 
 def _mean(name: str, value: Any) -> float:
-    """Returns a number, or the mean of several."""
+    """Returns a number as float, or the mean of several."""
     try:
         return float(np.mean(np.asarray(value, np.float64)))
     except (TypeError, ValueError) as error:
         raise SchemaError(
             f"the monitored variable '{name}' is a {type(value).__name__}, not a number",
-            hint="leave it out of monitor_vars",
+            hint="remove it from monitor_vars",
         ) from error
 
 
 def finite_mean(numbers: npt.NDArray[Any]) -> float:
-    """Returns the mean of the finite ones of some numbers; NaN if there are none."""
+    """Returns the mean of the finite numbers; NaN if there are none."""
     finite = numbers[np.isfinite(numbers)]
     return float(finite.mean()) if len(finite) else float("nan")

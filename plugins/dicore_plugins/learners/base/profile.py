@@ -1,6 +1,6 @@
-"""What a learner consists of, for a timer: the update with its backward pass and step, and hooks.
+"""Timing of a learner: update, backward pass, optimizer step and hooks.
 
-Nothing is waited for: with a GPU, the times are those of launching its work.
+There is no GPU synchronisation: with a GPU, the times are those of launching its kernels.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ __all__ = ["TimedHook", "time_hooks", "time_updates"]
 
 
 class TimedHook:
-    """A hook under the clock; all but the call is the hook's own.
+    """Wraps a hook; its call is timed, other attributes are the hook's.
 
     Args:
         hook: The hook.
-        call: Calls it, timed.
+        call: The timed call of the hook.
     """
 
     def __init__(self, hook: ILearnerHook, call: Callable[[Any], None]) -> None:
@@ -44,7 +44,7 @@ class TimedHook:
 def time_hooks(
     timer: StepTimer, hooks: dict[str, list[ILearnerHook]]
 ) -> dict[str, list[ILearnerHook]]:
-    """Returns hooks by position that do the same, each timed under its own name."""
+    """Returns the hooks by position, each wrapped and timed under its name."""
     return {
         position: [TimedHook(each, timer.around(f"hook {each.name}", each)) for each in listed]
         for position, listed in hooks.items()
@@ -52,18 +52,18 @@ def time_hooks(
 
 
 def time_updates(timer: StepTimer, mode: Any) -> Any:
-    """Returns a learn mode whose forward is timed, with the backward pass and the step in it."""
+    """Returns a learn mode whose forward, backward pass and optimizer step are timed."""
     timer.patch(torch.Tensor, "backward", "backward")
     timer.patch(FlatAdam, "step", "optimizer")
     _time_torch_optimizers(timer)
-    if not hasattr(mode, "_replace"):  # made by hand: it is timed as a whole, by `train`
+    if not hasattr(mode, "_replace"):  # not a named tuple: `train` times it as a whole
         return mode
     timer.name_rest("update", "forward and loss")
     return mode._replace(forward=timer.around("update", mode.forward))
 
 
 def _time_torch_optimizers(timer: StepTimer) -> None:
-    """Times the step of every optimizer of torch's own family."""
+    """Times the step of every `torch.optim` optimizer."""
     running: list[AbstractContextManager[None]] = []
 
     def begin(*_: Any) -> None:

@@ -10,15 +10,17 @@ from dicore.config.sections import PipelineConfig
 
 @frozen(kw_only=True)
 class SerialConfig(PipelineConfig):
-    """Off-policy training in one process: collect, push, learn, evaluate, in turn."""
+    """Trains off-policy in one process: evaluates, collects and learns in turn."""
 
     logger: tuple[Any, ...] = components(
-        "logger", default=("tensorboard", "console"), help="where numbers go besides metrics.jsonl"
+        "logger",
+        default=("tensorboard", "console"),
+        help="loggers for metrics, besides metrics.jsonl",
     )
-    final_eval: bool = option(True, "evaluate once more where a budget ends the training")
+    final_eval: bool = option(True, "evaluate once more when a budget ends the training")
 
     def build(self, ctx: Any, **parts: Any) -> Any:
-        """Makes the pipeline."""
+        """Creates the pipeline."""
         from dicore_plugins.pipelines.serial.pipeline import SerialPipeline
 
         return SerialPipeline(self)

@@ -1,4 +1,4 @@
-"""The serial off-policy pipeline: a list of middleware, and nothing else that loops."""
+"""The serial off-policy pipeline: a list of middleware that the task runs in a loop."""
 
 from __future__ import annotations
 
@@ -23,41 +23,40 @@ from dicore_plugins.pipelines.serial.config import SerialConfig
 
 
 class SerialPipeline:
-    """Collects, pushes, learns and evaluates in turn, in one process.
+    """Trains off-policy in one process: evaluates, collects and learns in turn.
 
     Args:
-        cfg: The pipeline's section.
+        cfg: The pipeline's section of the config.
     """
 
     def __init__(self, cfg: SerialConfig) -> None:
         self._cfg = cfg
 
     def check(self, compiled: Any) -> None:
-        """Refuses policies that do not learn, or not from a replay buffer, and parts at odds.
+        """Checks that the policy learns from a replay buffer and that the parts are compatible.
 
         Raises:
-            ConfigError: everything that does not fit.
-            TaskError: the task, which this pipeline runs, is running already.
+            ConfigError: options are incompatible; the error lists all of them.
+            TaskError: the global task, which this pipeline uses, is already running.
         """
         if task.running:
             raise TaskError(
-                "a training cannot begin inside 'with task.start(...)': it runs that task itself",
-                hint="leave the block first, or let it run a task of its own: dicore.task.Task()",
+                "cannot train inside 'with task.start(...)': the training uses the same task",
+                hint="leave the block first, or use a separate dicore.task.Task() in it",
             )
-        policy, told = compiled.cfg.policy, compiled.origin
-        problems = Problems(places={path: said for path, said in told.items() if is_place(said)})
+        policy, origin = compiled.cfg.policy, compiled.origin
+        problems = Problems(places={path: at for path, at in origin.items() if is_place(at)})
         if not policy.learns:
             problems.add("policy.type", f"'{policy.type}' does not learn")
             problems.hints.append("dicore list policy")
         elif policy.on_policy:
             problems.add(
                 "policy.on_policy",
-                f"'{policy.type}' learns from its own data only; the pipeline 'serial' trains from"
-                " a replay buffer",
+                f"'{policy.type}' is on-policy; the pipeline 'serial' trains from a replay buffer",
             )
             problems.hints.append("dicore list pipeline")
         else:
-            problems.extend(_at_odds(compiled.cfg))
+            problems.extend(_incompatibilities(compiled.cfg))
         problems.raise_if_any()
 
     def run(self, compiled: Any, run: Any, *, model: Any | None = None) -> Any:
@@ -69,9 +68,10 @@ class SerialPipeline:
         run.register("task", state)
         try:
             run.restore()
-            _tell(run, f"begins with {_progress(parts)}")
+            _log(run, f"started at {_progress(parts)}")
             with task.start(ctx=OnlineRLContext(**state.values)):
-                self._use(cfg, parts, run)
+                for each in self._middleware(cfg, parts, run):
+                    task.use(each)
                 run.deferring = True
                 run.first_step()
                 parts.learner.call_hook("before_run")
@@ -85,27 +85,24 @@ class SerialPipeline:
             parts.learner.close()
         return parts.policy
 
-    def _use(self, cfg: Any, parts: Parts, run: Any) -> None:
+    def _middleware(self, cfg: Any, parts: Parts, run: Any) -> list[Any]:
         policy, warm_up = parts.policy, cfg.policy.collect.get("random_collect_size", 0)
-        task.use(
+        return [
             interaction_evaluator(
                 cfg, policy.eval_mode, parts.evaluator_env, run=run, evaluator=parts.evaluator
-            )
-        )
-        if "eps" in cfg.policy.other:
-            task.use(eps_greedy_handler(cfg))
-        task.use(
+            ),
+            *([eps_greedy_handler(cfg)] if "eps" in cfg.policy.other else []),
             StepCollector(
                 cfg, policy.collect_mode, parts.collector_env, warm_up, collector=parts.collector
-            )
-        )
-        task.use(data_pusher(cfg, parts.buffer))
-        task.use(OffPolicyLearner(cfg, parts.learner, parts.buffer))
-        task.use(CkptSaver(cfg, policy, save_finish=False, run=run))
-        task.use(termination_checker(self._cfg.max_env_step, self._cfg.max_train_iter, run=run))
+            ),
+            data_pusher(cfg, parts.buffer),
+            OffPolicyLearner(cfg, parts.learner, parts.buffer),
+            CkptSaver(cfg, policy, save_finish=False, run=run),
+            termination_checker(self._cfg.max_env_step, self._cfg.max_train_iter, run=run),
+        ]
 
     def _finish(self, parts: Parts, run: Any) -> None:
-        """Measures what a budget cut short, stops the clock, and writes `final`."""
+        """Evaluates if a budget ended the training, stops the clock and saves `final`."""
         result = parts.evaluator.last_result
         learner, collector = parts.learner, parts.collector
         stopped = result is not None and result.stop
@@ -121,11 +118,12 @@ class SerialPipeline:
             best_return=parts.evaluator.best_return,
         )
         ending = "stop value reached" if stopped else "stopped" if run.stop_requested else "ended"
-        _tell(run, f"{ending} with {_progress(parts)}; best {parts.evaluator.best_return:.6g}")
+        best = f"{parts.evaluator.best_return:.6g}"
+        _log(run, f"{ending} after {_progress(parts)}; best mean return {best}")
         run.save_checkpoint("final")
 
 
-def _tell(run: Any, text: str) -> None:
+def _log(run: Any, text: str) -> None:
     run.log.log_text(text, channel="serial")
 
 
@@ -133,21 +131,21 @@ def _progress(parts: Parts) -> str:
     return f"{parts.collector.envstep} env steps, {parts.learner.train_iter} updates"
 
 
-def _at_odds(cfg: Any) -> Iterator[tuple[str, str]]:
-    """Yields what is right by itself and would train nothing, or not as it says."""
-    policy, buffer, evaluator = (
-        cfg.policy,
-        cfg.policy.other.replay_buffer,
-        cfg.policy.eval.evaluator,
-    )
+def _incompatibilities(cfg: Any) -> Iterator[tuple[str, str]]:
+    """Yields (path, problem) for values that are valid alone but not together."""
+    policy, evaluator = cfg.policy, cfg.policy.eval.evaluator
+    buffer = policy.other.replay_buffer
     if isinstance(buffer, NamedConfig):
         names = ", ".join(buffer)
-        yield "policy.other.replay_buffer", f"the pipeline 'serial' has one buffer, got {names}"
+        yield (
+            "policy.other.replay_buffer",
+            f"the pipeline 'serial' needs a single buffer, got {names}",
+        )
     elif policy.priority and not getattr(type(buffer), "keeps_priorities", True):
-        yield "policy.priority", f"buffer '{buffer.type}' draws all rows alike; expected False"
+        yield "policy.priority", f"buffer '{buffer.type}' samples uniformly; expected False"
     if policy.priority_IS_weight and not policy.priority:
         yield "policy.priority_IS_weight", "has no effect without policy.priority; expected False"
     episodes, envs = evaluator.get("n_episode"), cfg.env.evaluator_env_num
     if episodes is not None and episodes < envs:
-        said = f"{episodes} episodes (env.n_evaluator_episode) cannot be shared among {envs}"
-        yield "env.evaluator_env_num", f"{said} environments; give at most {episodes}"
+        limit = f"{episodes} episodes (env.n_evaluator_episode)"
+        yield "env.evaluator_env_num", f"{envs} environments exceed {limit}; set at most {episodes}"
