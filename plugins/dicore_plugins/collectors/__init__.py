@@ -1,4 +1,4 @@
-"""What turns steps of environments into training samples."""
+"""Collectors: they turn env steps into training samples."""
 
 from __future__ import annotations
 
@@ -9,13 +9,6 @@ from dicore_plugins.lazy import lazy
 if TYPE_CHECKING:
     from dicore_plugins.collectors.sample.collector import SampleCollector
 
-__all__ = [
-    "SampleCollector",
-]
+__all__ = ["SampleCollector"]
 
-__getattr__ = lazy(
-    __name__,
-    {
-        "SampleCollector": ".sample.collector",
-    },
-)
+__getattr__ = lazy(__name__, {"SampleCollector": ".sample.collector"})

@@ -1,4 +1,4 @@
-"""What measures a policy over whole episodes."""
+"""Evaluators: they run a policy over whole episodes."""
 
 from __future__ import annotations
 
@@ -10,20 +10,9 @@ if TYPE_CHECKING:
     from dicore_plugins.evaluators.interaction.evaluator import (
         BaseSerialEvaluator,
         InteractionEvaluator,
+        VectorEvalMonitor,
     )
-    from dicore_plugins.evaluators.vector_eval_monitor import VectorEvalMonitor
 
-__all__ = [
-    "BaseSerialEvaluator",
-    "InteractionEvaluator",
-    "VectorEvalMonitor",
-]
+__all__ = ["BaseSerialEvaluator", "InteractionEvaluator", "VectorEvalMonitor"]
 
-__getattr__ = lazy(
-    __name__,
-    {
-        "BaseSerialEvaluator": ".interaction.evaluator",
-        "InteractionEvaluator": ".interaction.evaluator",
-        "VectorEvalMonitor": ".vector_eval_monitor",
-    },
-)
+__getattr__ = lazy(__name__, dict.fromkeys(__all__, ".interaction.evaluator"))

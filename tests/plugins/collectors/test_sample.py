@@ -135,7 +135,7 @@ def test_most_of_it_dropped_is_told_once(caplog: pytest.LogCaptureFixture) -> No
     world = World(n_sample=1)
     assert [len(world.collector.collect()) for _ in range(3)] == [1, 1, 1]
     assert [record.getMessage()[:32] for record in caplog.records] == [
-        "2 of 3 samples collected are dro"
+        "2 of 3 collected samples are dro"
     ]
     caplog.clear()
     World(n_sample=N + 2).collect(None)
@@ -461,7 +461,7 @@ def test_a_number_of_samples_is_a_whole_one(count: Any) -> None:
     ("function", "answer", "says"),
     [
         ("forward", None, "values by environment, got a NoneType"),
-        ("forward", dict.fromkeys(range(N), 0), "'action' among them; got a ndarray"),
+        ("forward", dict.fromkeys(range(N), 0), "a dict of columns with 'action'; got a ndarray"),
         ("process_transition", None, "a dict of columns; got a NoneType"),
     ],
 )

@@ -42,7 +42,7 @@ def test_fewer_episodes_than_environments_are_refused() -> None:
 
 
 def test_no_environment_is_refused() -> None:
-    with pytest.raises(UsageError, match="without an environment"):
+    with pytest.raises(UsageError, match="env_num must be >= 1"):
         VectorEvalMonitor(0, 3)
 
 

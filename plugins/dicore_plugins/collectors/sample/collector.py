@@ -1,7 +1,7 @@
 """Collects training samples: step all environments, write columns, post-process by the policy.
 
-There are no transition objects: the policy's output and the environments' answers go by slice into
-a time-major block, and `get_train_sample` turns the block into samples.
+There are no transition objects: the policy's outputs and the timesteps are written into a
+time-major block, and the policy's `get_train_sample` turns the block into samples.
 
 Shapes: K ready environments (all N of them here), T steps, B samples.
 """
@@ -21,9 +21,8 @@ from dicore.config.coerce import as_config
 from dicore.data import Batch, EnvBatch, tree_paths
 from dicore.errors import ClosedError, EnvError, SchemaError, UsageError
 from dicore.interfaces.policy import check_mode
-from dicore_plugins.collectors.block import Block
+from dicore_plugins.collectors.rollout import Block, EpisodeStatistics
 from dicore_plugins.collectors.sample.config import SampleCollectorConfig
-from dicore_plugins.collectors.statistics import EpisodeStatistics
 from dicore_plugins.env_managers.episodes import reset_ended
 from dicore_plugins.functional.samples import flatten_time
 from dicore_plugins.middleware.profiler import StepTimer
@@ -33,13 +32,13 @@ _LOG = logging.getLogger("dicore.collector")
 
 
 class SampleCollector:
-    """A collector whose unit is the training sample; the contract is `ISerialCollector`.
+    """Collects a number of training samples; the contract is `ISerialCollector`.
 
     Args:
         cfg: Options, as a section, a dict, or None for the defaults.
-        env_manager: Steps the environments; launched here if it is not yet.
+        env_manager: Steps the environments; launched here if it is closed.
         policy: A collect mode.
-        log: Where statistics go (`log_scalars(scalars, env_step=…, train_iter=…)`); None: nowhere.
+        log: Receives statistics by `log_scalars(scalars, env_step=…, train_iter=…)`; None: no log.
     """
 
     config_class = SampleCollectorConfig
@@ -54,7 +53,7 @@ class SampleCollector:
     ) -> None:
         self._cfg = as_config(cfg, SampleCollectorConfig)
         self._log = log
-        self._closed = self._wasteful = False
+        self._closed = self._warned_of_waste = False
         self.statistics = EpisodeStatistics()
         self._policy: Any = None
         self._env: Any = None
@@ -75,10 +74,10 @@ class SampleCollector:
 
         return dict(default_config(cls.config_class))
 
-    # ---- what it is made of
+    # ---- env manager and policy
 
     def reset_env(self, env: Any | None = None) -> None:
-        """Resets the present manager's environments, or launches `env` and uses it from now on."""
+        """Resets the current environments, or launches a new manager and uses it from now on."""
         self._previous = None
         if env is None:
             self._env.reset()
@@ -94,8 +93,8 @@ class SampleCollector:
     def reset_policy(self, policy: Any | None = None) -> None:
         """Uses `policy` (a collect mode) from the next step on, and clears its per-env state.
 
-        The environments go on; unfinished samples of another policy are dropped, whose columns may
-        be others.
+        The environments are not reset. Unfinished samples of the previous policy are dropped, as
+        their columns may differ.
         """
         if policy is not None:
             check_mode(
@@ -157,18 +156,18 @@ class SampleCollector:
         """Collects training samples.
 
         Args:
-            n_sample: How many; None takes the configured number.
-            train_iter: Updates made so far; every sample carries it as `collect_iter`.
-            drop_extra: Return exactly `n_sample`; else all that the last step brought as well.
-            random_collect: These samples come from a warm-up policy.
-            record_random_collect: Count warm-up steps too.
-            policy_kwargs: Passed to the policy's forward (`eps` of epsilon-greedy, …).
+            n_sample: Number of samples; None: the configured number.
+            train_iter: Gradient updates so far; stored in every sample as `collect_iter`.
+            drop_extra: Return exactly `n_sample`; False: all samples of the last step as well.
+            random_collect: The policy is a warm-up policy.
+            record_random_collect: Count warm-up steps as well.
+            policy_kwargs: Keyword arguments of the policy's forward (`eps` of epsilon-greedy, …).
 
         Returns:
             B samples, ordered by step and then by environment.
 
         Raises:
-            UsageError: no number is given or configured, or it is not positive.
+            UsageError: no number of samples is given or configured, or it is not positive.
             ClosedError: the collector is closed.
         """
         wanted = self._wanted(n_sample)
@@ -189,7 +188,7 @@ class SampleCollector:
         if drop_extra and collected > wanted:
             data = data[:wanted]
             if wanted == self._n_sample and 2 * wanted <= collected:
-                self._tell_of_waste(wanted, collected)
+                self._warn_of_waste(wanted, collected)
         self.trajectory_end_idx = ends[0] if len(ends) == 1 else np.concatenate(ends)
         if len(self.trajectory_end_idx):
             self.trajectory_end_idx = self.trajectory_end_idx[self.trajectory_end_idx < len(data)]
@@ -202,43 +201,43 @@ class SampleCollector:
         return data
 
     def samples_within(self, env_steps: int) -> int:
-        """Returns how many samples so many more env steps complete; may be negative.
+        """Returns the number of samples that `env_steps` more steps complete; may be negative.
 
-        With nstep = n, the first n - 1 steps only bridge.
+        With nstep = n, the first n - 1 steps of an environment complete no sample.
         """
         carried = 0 if self._on_policy else self._carried
         return env_steps - (self._carry - carried) * self._num_envs
 
     @property
     def _carried(self) -> int:
-        """Steps at hand that the next samples begin with."""
+        """Steps kept of the previous block, with which the next samples begin."""
         return 0 if self._previous is None else min(self._carry, self._previous.steps)
 
     def profile(self, timer: StepTimer) -> None:
-        """Puts a timer around the steps of the environments, until `timer.end`."""
+        """Times the steps of the environments, until `timer.end`."""
         timer.patch(self, "_step", "env step")
 
     def _wanted(self, n_sample: int | None) -> int:
         if self._closed:
-            raise ClosedError("the collector is closed", hint="make a new one")
+            raise ClosedError("the collector is closed", hint="create a new collector")
         if self._env is None or self._policy is None:
-            lacking = "policy" if self._env is not None else "env"
-            raise UsageError(f"the collector has no {lacking}", hint=f"reset_{lacking}(…) first")
+            missing = "policy" if self._env is not None else "env"
+            raise UsageError(f"the collector has no {missing}", hint=f"reset_{missing}(…) first")
         wanted: Any = self._n_sample if n_sample is None else n_sample
         if not isinstance(wanted, Integral) or int(wanted) < 1:
             raise UsageError(
                 f"cannot collect {wanted!r} samples",
-                hint="give n_sample, an int >= 1, here or as policy.collect.n_sample",
+                hint="pass n_sample, an int >= 1, or set policy.collect.n_sample",
             )
         return int(wanted)
 
-    def _tell_of_waste(self, wanted: int, collected: int) -> None:
-        """Warns, once, that most of what is collected is dropped."""
-        if not self._wasteful:
-            self._wasteful = True
+    def _warn_of_waste(self, wanted: int, collected: int) -> None:
+        """Warns, once, that at least half of the collected samples are dropped."""
+        if not self._warned_of_waste:
+            self._warned_of_waste = True
             _LOG.warning(
-                "%d of %d samples collected are dropped, since %d environments are stepped"
-                " together; let n_sample be a multiple of env.collector_env_num",
+                "%d of %d collected samples are dropped because %d environments are stepped"
+                " together; set n_sample to a multiple of env.collector_env_num",
                 collected - wanted,
                 collected,
                 self._num_envs,
@@ -247,7 +246,7 @@ class SampleCollector:
     def _collect_block(
         self, steps: int, kwargs: dict[str, Any], *, count: bool
     ) -> tuple[Batch, npt.NDArray[np.int64]]:
-        """Steps all environments until `steps` more rows are complete."""
+        """Steps all environments until the first `steps` rows of the block are complete."""
         carried = self._carried
         block = Block(steps + self._carry, self._num_envs)
         if self._previous is not None:
@@ -259,16 +258,16 @@ class SampleCollector:
             output = EnvBatch.of(forward(obs, **kwargs))
             if output.value.__class__ is not dict and not isinstance(output.value, Mapping):
                 raise SchemaError(
-                    "the collect mode's forward must return columns by environment, 'action' among"
-                    f" them; got a {type(output.value).__name__}",
+                    "the collect mode's forward must return a dict of columns with 'action'; got a"
+                    f" {type(output.value).__name__}",
                     hint="{env_id: {'action': …}}",
                 )
             answer = step(output)
             timestep = answer.value
             if len(timestep) != self._num_envs:
                 raise EnvError(
-                    f"{len(timestep)} of {self._num_envs} environments answered; the sample"
-                    " collector steps all of them together",
+                    f"{len(timestep)} of {self._num_envs} environments returned a timestep; the"
+                    " sample collector steps all of them together",
                     hint="use a synchronous manager with auto_reset=True",
                 )
             block.write(t, process(obs.value, output.value, timestep))
@@ -286,7 +285,7 @@ class SampleCollector:
         return self._samples(block, steps)
 
     def _samples(self, block: Block, steps: int) -> tuple[Batch, npt.NDArray[np.int64]]:
-        """Post-processes a block and leaves out what abnormal episodes spoilt."""
+        """Post-processes a block; samples of abnormal episodes are left out."""
         trajectory = block.batch()
         samples = self._policy.get_train_sample(trajectory)
         if samples is trajectory:
@@ -302,7 +301,7 @@ class SampleCollector:
     def _drop_abnormal(
         self, block: Block, t: int, env_id: npt.NDArray[np.int64], timestep: Any
     ) -> None:
-        """Forgets the running episode of each environment whose step was abnormal."""
+        """Drops the running episode of each environment whose step was abnormal."""
         bad = np.flatnonzero(timestep.abnormal)
         for row in bad:
             block.drop(t, int(row))
@@ -330,7 +329,7 @@ class SampleCollector:
                 self.statistics.add(timestep.info[row])
 
     def _known_schema(self, data: Batch) -> tuple[Any, ...]:
-        """Returns the same object for batches of the same keys, dtypes and row shapes."""
+        """Returns the same object for batches with the same keys, dtypes and sample shapes."""
         columns = data.columns
         if any(isinstance(column, dict | list | tuple) for column in columns.values()):
             columns = tree_paths(columns)
@@ -342,7 +341,7 @@ class SampleCollector:
     # ---- reporting and state
 
     def _log_statistics(self, train_iter: int) -> None:
-        """Logs what the episodes since the last line were like."""
+        """Logs the statistics of the episodes since the last report."""
         if self._log is None or self.statistics.episode_count == 0:
             return
         last = self._last_log_iter
@@ -380,8 +379,8 @@ class SampleCollector:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restores what `state_dict` returned.
 
-        Unfinished samples are dropped where the manager, whose state is loaded before, could not
-        bring the running episodes back: they would go on in other episodes.
+        Unfinished samples are dropped if the manager, whose state is loaded first, could not
+        restore the running episodes: the samples would continue in other episodes.
         """
         self.envstep = int(state["envstep"])
         self.total_episode_count = int(state["total_episode_count"])
@@ -401,7 +400,7 @@ class SampleCollector:
 
 
 def _line(scalars: Mapping[str, float], train_iter: int, envstep: int) -> str:
-    """Says for people what the episodes since the last line were like."""
+    """Returns the statistics of the episodes since the last report as a log line."""
     return (
         f"update {train_iter}, env step {envstep}: {scalars['episode_count']:.0f} episodes, mean"
         f" return {scalars['reward_mean']:.6g} (std {scalars['reward_std']:.4g}),"
@@ -411,7 +410,7 @@ def _line(scalars: Mapping[str, float], train_iter: int, envstep: int) -> str:
 
 
 def _same_samples(policy: Any, other: Any) -> bool:
-    """Says whether two collect modes make samples of the same columns (a warm-up policy does)."""
+    """Returns whether the samples of two collect modes have the same columns (warm-up policies)."""
     return (
         policy is other
         or (other is not None and mode_attribute(policy, "like", None) is other)

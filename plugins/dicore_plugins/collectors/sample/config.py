@@ -9,18 +9,20 @@ from dicore.config.declare import ComponentConfig, frozen, option
 
 @frozen(kw_only=True)
 class SampleCollectorConfig(ComponentConfig):
-    """Collects a number of training samples per call, from all environments at once."""
+    """Collects a number of training samples per call, stepping all environments together."""
 
     n_sample: int | None = option(
-        None, "training samples per collect", ge=1, follows="policy.collect.n_sample"
+        None, "training samples per collect phase", ge=1, follows="policy.collect.n_sample"
     )
     unroll_len: int = option(
-        1, "steps in one training sample", ge=1, follows="policy.collect.unroll_len"
+        1, "env steps in one training sample", ge=1, follows="policy.collect.unroll_len"
     )
-    collect_print_freq: int = option(100, "updates between lines in the log", ge=1, unit="updates")
+    collect_print_freq: int = option(
+        100, "gradient updates between log lines", ge=1, unit="updates"
+    )
 
     def build(self, ctx: Any, **parts: Any) -> Any:
-        """Makes the collector; `parts` are `env_manager` and `policy` (a collect mode)."""
+        """Returns the collector; `parts` are `env_manager` and `policy` (a collect mode)."""
         from dicore_plugins.collectors.sample.collector import SampleCollector
 
         return SampleCollector(self, **parts)

@@ -9,23 +9,26 @@ from dicore.config.declare import ComponentConfig, frozen, option
 
 @frozen(kw_only=True)
 class InteractionEvaluatorConfig(ComponentConfig):
-    """Runs whole episodes in environments of its own and compares their mean with `stop_value`."""
+    """Runs whole episodes in separate environments; training stops when `stop_value` is reached."""
 
-    eval_freq: int = option(1000, "updates between evaluations", ge=1, unit="updates")
-    n_episode: int = option(
-        10, "episodes in one evaluation", ge=1, follows="env.n_evaluator_episode"
-    )
+    eval_freq: int = option(1000, "gradient updates between evaluations", ge=1, unit="updates")
+    n_episode: int = option(10, "episodes per evaluation", ge=1, follows="env.n_evaluator_episode")
     stop_value: float = option(
         float("inf"), "mean return at which training stops", follows="env.stop_value"
     )
-    consecutive: int = option(1, "evaluations in a row that must reach stop_value", ge=1)
+    consecutive: int = option(1, "consecutive evaluations that must reach stop_value", ge=1)
     max_episode_steps: int = option(
-        30_000, "an episode that does not end is cut here, with a warning", ge=1, unit="env steps"
+        30_000,
+        "limit for episodes that do not end: they are truncated here, with a warning",
+        ge=1,
+        unit="env steps",
     )
-    fixed_starts: bool = option(False, "the same starts at every evaluation")
+    fixed_starts: bool = option(
+        False, "reuse the same episode seeds in every evaluation, so results compare"
+    )
 
     def build(self, ctx: Any, **parts: Any) -> Any:
-        """Makes the evaluator; `parts` are `env_manager` and `policy` (an eval mode)."""
+        """Returns the evaluator; `parts` are `env_manager` and `policy` (an eval mode)."""
         from dicore_plugins.evaluators.interaction.evaluator import InteractionEvaluator
 
         return InteractionEvaluator(self, **parts)

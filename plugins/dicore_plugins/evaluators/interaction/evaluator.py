@@ -1,4 +1,4 @@
-"""Evaluates by interaction: whole episodes, greedy actions, environments of its own."""
+"""Evaluates a policy over whole episodes with greedy actions, in separate environments."""
 
 from __future__ import annotations
 
@@ -11,31 +11,30 @@ import numpy as np
 
 from dicore.config.coerce import as_config
 from dicore.data import EnvBatch, tree_row
-from dicore.errors import ClosedError
+from dicore.errors import ClosedError, UsageError
 from dicore.interfaces.evaluator import EvalResult
 from dicore.interfaces.policy import check_mode
 from dicore_plugins.env_managers.episodes import reset_ended
 from dicore_plugins.evaluators.interaction.config import InteractionEvaluatorConfig
-from dicore_plugins.evaluators.vector_eval_monitor import VectorEvalMonitor
 
 _LOG = logging.getLogger("dicore.evaluator")
 
 
 class InteractionEvaluator:
-    """Measures an eval mode over whole episodes; the contract is `ISerialEvaluator`.
+    """Evaluates a policy over whole episodes; the contract is `ISerialEvaluator`.
 
-    Training is left as it was: the environments, their seeds and the policy's per-env state are
-    the evaluator's own, and greedy acting draws no random number.
+    Evaluation does not affect training: the environments, their seeds and the policy's per-env
+    state are separate, and greedy actions draw no random numbers.
 
     Args:
         cfg: Options, as a section, a dict, or None for the defaults.
         env_manager: Steps the environments; launched at the first evaluation.
         policy: An eval mode.
-        log: Where statistics go (`log_scalars(scalars, env_step=…, train_iter=…)`); None: nowhere.
+        log: Receives statistics by `log_scalars(scalars, env_step=…, train_iter=…)`; None: no log.
 
     Attributes:
         best_return: Highest mean return so far; -inf before the first evaluation.
-        last_result: What the latest evaluation found, or None.
+        last_result: Result of the latest evaluation, or None.
     """
 
     config_class = InteractionEvaluatorConfig
@@ -58,7 +57,7 @@ class InteractionEvaluator:
             check_mode(policy, "eval", "forward")
         self._policy = policy
         self._starts: dict[str, Any] | None = None
-        self._forget()
+        self._clear_results()
 
     @classmethod
     def default_config(cls) -> dict[str, Any]:
@@ -67,20 +66,20 @@ class InteractionEvaluator:
 
         return dict(default_config(cls.config_class))
 
-    def _forget(self) -> None:
+    def _clear_results(self) -> None:
         self._last_eval_iter = -1
-        self._in_a_row = 0
+        self._consecutive = 0
         self.best_return = float("-inf")
         self.last_result: EvalResult | None = None
         self._measured: dict[str, Any] | None = None
 
-    # ---- what it is made of
+    # ---- env manager and policy
 
     def reset_env(self, env: Any | None = None) -> None:
-        """Uses `env` from now on, or resets the present environments."""
+        """Uses the manager `env` from now on, or resets the current environments."""
         if env is not None:
             self._env = env
-        self._starts = self._between() if hasattr(self._env, "state_dict") else None
+        self._starts = self._env_state() if hasattr(self._env, "state_dict") else None
         if self._env.closed:
             self._env.launch()
         else:
@@ -95,15 +94,15 @@ class InteractionEvaluator:
         self._policy.reset()
 
     def reset(self, policy: Any | None = None, env: Any | None = None) -> None:
-        """Resets both and forgets the results so far."""
+        """Resets environments and policy, and clears the results so far."""
         self.reset_env(env)
         self.reset_policy(policy)
-        self._forget()
+        self._clear_results()
 
     # ---- evaluating
 
     def should_eval(self, train_iter: int) -> bool:
-        """Says whether an evaluation is due: once at 0, then each `eval_freq`, never twice."""
+        """Returns whether an evaluation is due: at 0, then every `eval_freq` updates."""
         if train_iter == self._last_eval_iter:
             return False
         due = self._last_eval_iter < 0 or train_iter - self._last_eval_iter >= self._cfg.eval_freq
@@ -118,30 +117,30 @@ class InteractionEvaluator:
         envstep: int = -1,
         n_episode: int | None = None,
     ) -> EvalResult:
-        """Runs episodes and says whether training may stop.
+        """Runs episodes and returns whether training may stop.
 
         Args:
             save_ckpt_fn: Called with 'ckpt_best.pth.tar' when the mean return is a new maximum.
-            train_iter: Updates made so far; at 0 nothing stops. -1: unknown.
+            train_iter: Gradient updates so far; at 0 training does not stop. -1: unknown.
             envstep: Env steps collected so far. -1: unknown.
-            n_episode: How many episodes; None takes the configured number.
+            n_episode: Number of episodes; None: the configured number.
 
         Returns:
-            Unpacks as `stop, returns`; carries statistics and the episodes' infos.
+            The result, which unpacks as `stop, returns`.
 
         Raises:
             ClosedError: the evaluator is closed.
             UsageError: there are fewer episodes than environments.
         """
         if self._closed:
-            raise ClosedError("the evaluator is closed", hint="make a new one")
+            raise ClosedError("the evaluator is closed", hint="create a new evaluator")
         start = time.perf_counter()
         monitor = VectorEvalMonitor(self._env.env_num, n_episode or self._cfg.n_episode)
         steps = self._run_episodes(monitor)
         statistics = _statistics(monitor, steps, time.perf_counter() - start)
         mean = statistics["return_mean"]
         reached = mean >= self._cfg.stop_value and train_iter != 0
-        self._in_a_row = self._in_a_row + 1 if reached else 0
+        self._consecutive = self._consecutive + 1 if reached else 0
         self._measured = {"train_iter": train_iter, "return_mean": mean, "starts": self._starts}
         if mean > self.best_return:
             self.best_return = mean
@@ -156,7 +155,7 @@ class InteractionEvaluator:
             if hasattr(self._log, "log_text"):
                 self._log.log_text(_line(statistics, train_iter, envstep), channel="evaluator")
         self.last_result = EvalResult(
-            self._in_a_row >= self._cfg.consecutive,
+            self._consecutive >= self._cfg.consecutive,
             monitor.get_episode_reward(),
             statistics,
             monitor.get_episode_info(),
@@ -164,7 +163,7 @@ class InteractionEvaluator:
         return self.last_result
 
     def _run_episodes(self, monitor: VectorEvalMonitor) -> int:
-        """Steps each environment until it has given its episodes; returns the steps made."""
+        """Steps each environment until its episodes are complete; returns the env steps."""
         if not self._fresh or self._cfg.fixed_starts:
             if self._cfg.fixed_starts and hasattr(self._env, "restart_episodes"):
                 self._env.restart_episodes()
@@ -207,7 +206,7 @@ class InteractionEvaluator:
         total: Any,
         clock: int,
     ) -> None:
-        """Counts the episodes that ended in a step, the spoilt ones left out."""
+        """Records the episodes that ended in a step, except abnormal ones."""
         timestep = answer.value
         for row in np.flatnonzero(timestep.done):
             env_id, info = int(answer.env_id[row]), timestep.info[row]
@@ -224,7 +223,7 @@ class InteractionEvaluator:
     def _cut_endless(
         self, monitor: VectorEvalMonitor, running: Any, begun: Any, total: Any, clock: int
     ) -> None:
-        """Ends episodes that never do: their return so far counts."""
+        """Truncates episodes at `max_episode_steps` and records their return so far."""
         limit = self._cfg.max_episode_steps
         for env_id in np.flatnonzero(running & (clock - begun >= limit)).tolist():
             monitor.update_info(env_id, {"truncated_by": "max_episode_steps"})
@@ -236,25 +235,25 @@ class InteractionEvaluator:
         if not self._warned:
             self._warned = True
             _LOG.warning(
-                "an evaluation episode made %d steps without ending and was cut; give the"
+                "an evaluation episode did not end within %d steps and was truncated; give the"
                 " environment a time limit, or set policy.eval.evaluator.max_episode_steps",
                 limit,
             )
 
-    # ---- life
+    # ---- state
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns the results so far and the environments' counters; evaluations begin anew."""
+        """Returns the results so far and the environments' counters, without running episodes."""
         return {
             "last_eval_iter": self._last_eval_iter,
-            "in_a_row": self._in_a_row,
+            "in_a_row": self._consecutive,
             "best_return": self.best_return,
             "measured": self._measured,
-            "env": self._between(),
+            "env": self._env_state(),
         }
 
-    def _between(self) -> dict[str, Any]:
-        """Returns the environments' state without episodes, which each evaluation begins anew."""
+    def _env_state(self) -> dict[str, Any]:
+        """Returns the environments' state without the running episodes."""
         state = self._env.state_dict()
         finished = {"finished": [0] * len(state["finished"])} if "finished" in state else {}
         return {**state, **finished, "running": None}
@@ -262,7 +261,7 @@ class InteractionEvaluator:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restores what `state_dict` returned."""
         self._last_eval_iter = int(state["last_eval_iter"])
-        self._in_a_row = int(state["in_a_row"])
+        self._consecutive = int(state["in_a_row"])
         self.best_return = float(state["best_return"])
         self._measured = state.get("measured")
         self._env.load_state_dict(state["env"])
@@ -292,7 +291,7 @@ def _statistics(monitor: VectorEvalMonitor, steps: int, seconds: float) -> dict[
 
 
 def _line(statistics: Mapping[str, float], train_iter: int, envstep: int) -> str:
-    """Says for people what an evaluation found."""
+    """Returns the statistics of an evaluation as a log line."""
     mean, std, low, high = (statistics[f"return_{name}"] for name in ("mean", "std", "min", "max"))
     return (
         f"update {max(train_iter, 0)}, env step {max(envstep, 0)}: mean return {mean:.6g}"
@@ -302,4 +301,77 @@ def _line(statistics: Mapping[str, float], train_iter: int, envstep: int) -> str
 
 
 BaseSerialEvaluator = InteractionEvaluator
-"""The name that the documents use."""
+"""The documented name."""
+
+
+class VectorEvalMonitor:
+    """Counts the episodes of an evaluation: of n episodes, n // k per environment.
+
+    The first n % k environments have one more. The first episodes of each environment count, so
+    that environments with short episodes are not over-represented.
+
+    Args:
+        env_num: k.
+        n_episode: n.
+
+    Raises:
+        UsageError: there are fewer episodes than environments, or no environments.
+    """
+
+    def __init__(self, env_num: int, n_episode: int) -> None:
+        if env_num < 1:
+            raise UsageError("env_num must be >= 1")
+        if n_episode < env_num:
+            raise UsageError(
+                f"{n_episode} episodes cannot be shared among {env_num} environments",
+                hint="set env.evaluator_env_num to at most env.n_evaluator_episode",
+            )
+        share, rest = divmod(n_episode, env_num)
+        self._quota = {env_id: share + (env_id < rest) for env_id in range(env_num)}
+        self._returns: dict[int, list[float]] = {env_id: [] for env_id in range(env_num)}
+        self._infos: dict[int, list[dict[str, Any]]] = {env_id: [] for env_id in range(env_num)}
+
+    @property
+    def quota(self) -> dict[int, int]:
+        """Number of episodes required of each environment."""
+        return dict(self._quota)
+
+    def is_finished(self) -> bool:
+        """Returns whether the episodes of every environment are complete."""
+        return all(self.is_env_finished(env_id) for env_id in self._quota)
+
+    def is_env_finished(self, env_id: int) -> bool:
+        """Returns whether the episodes of one environment are complete."""
+        return len(self._returns[env_id]) >= self._quota[env_id]
+
+    def update_info(self, env_id: int, info: dict[str, Any]) -> None:
+        """Records the last info of an episode; beyond the quota it is ignored."""
+        if len(self._infos[env_id]) < self._quota[env_id]:
+            self._infos[env_id].append(info)
+
+    def update_reward(self, env_id: int, reward: Any) -> None:
+        """Records the return of an episode; beyond the quota it is ignored."""
+        if not self.is_env_finished(env_id):
+            self._returns[env_id].append(float(reward))
+
+    def get_episode_reward(self) -> list[float]:
+        """Returns all returns so far, ordered by environment."""
+        return [value for returns in self._returns.values() for value in returns]
+
+    def get_latest_reward(self, env_id: int) -> float:
+        """Returns the latest recorded return of an environment.
+
+        Raises:
+            UsageError: it has finished no episode.
+        """
+        if not self._returns[env_id]:
+            raise UsageError(f"environment {env_id} has finished no episode yet")
+        return self._returns[env_id][-1]
+
+    def get_current_episode(self) -> list[int]:
+        """Returns the number of recorded episodes per environment."""
+        return [len(returns) for returns in self._returns.values()]
+
+    def get_episode_info(self) -> list[dict[str, Any]]:
+        """Returns the last infos of all episodes so far, ordered by environment."""
+        return [info for infos in self._infos.values() for info in infos]

@@ -1,10 +1,12 @@
-"""A time-major block that transitions of N environments are written into, row by row.
+"""What a collector gathers: a time-major block of transitions, and statistics of its episodes.
 
 Shapes: T steps, N environments, `...` one item.
 """
 
 from __future__ import annotations
 
+import time
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -15,17 +17,19 @@ from dicore.data import Batch
 from dicore.data.tree import is_tensor
 from dicore.errors import SchemaError
 
+__all__ = ["Block", "EpisodeStatistics"]
+
 
 class Block:
-    """Columns [T, N, ...] of transitions, with `end` and `valid` beside them.
+    """Columns [T, N, ...] of transitions, with the masks `end` and `valid`.
 
     Args:
         steps: T.
         num_envs: N.
 
     Attributes:
-        end: bool [T, N]; the last step of an episode, however it ended.
-        valid: bool [T, N]; False where an abnormal episode's steps were dropped.
+        end: bool [T, N]; the last step of an episode, terminated or truncated.
+        valid: bool [T, N]; False for the dropped steps of abnormal episodes.
     """
 
     def __init__(self, steps: int, num_envs: int) -> None:
@@ -39,10 +43,10 @@ class Block:
         self._items: list[tuple[str, npt.NDArray[Any]]] | None = None
 
     def write(self, t: int, row: dict[str, Any]) -> None:
-        """Writes the columns [N, ...] of step `t`; the first row fixes keys, dtypes and shapes.
+        """Writes the columns [N, ...] of step `t`; the first call fixes keys, dtypes and shapes.
 
         Raises:
-            SchemaError: the columns differ from those of the first row.
+            SchemaError: the columns differ from those of the first call.
         """
         if self._spec is None:
             self._allocate(row)
@@ -53,11 +57,11 @@ class Block:
                 return
             leaves, spec = optree.tree_flatten(row)
             if spec != self._spec:
-                raise SchemaError(f"step {t}: a transition changed its keys to {sorted(row)}")
+                raise SchemaError(f"step {t}: the transition columns changed to {sorted(row)}")
             for column, leaf in zip(self._leaves, leaves, strict=True):
                 column[t] = leaf
         except (ValueError, KeyError) as error:
-            raise SchemaError(f"step {t}: a transition changed: {error!r}") from error
+            raise SchemaError(f"step {t}: the transition columns changed: {error!r}") from error
 
     def _allocate(self, row: dict[str, Any]) -> None:
         if not isinstance(row, dict):
@@ -89,7 +93,7 @@ class Block:
         return [(key, by_key[key]) for key in row]
 
     def carry(self, previous: Block, rows: int) -> None:
-        """Begins with the last `rows` rows of `previous`."""
+        """Copies the last `rows` rows of `previous` to the start of this block."""
         self._spec = previous._spec
         self._leaves = [
             np.empty((self.steps, *leaf.shape[1:]), leaf.dtype) for leaf in previous._leaves
@@ -97,16 +101,16 @@ class Block:
         if previous._items is not None:
             self._items = self._flat_columns(dict(previous._items))
         if rows:
-            for mine, theirs in zip(self._leaves, previous._leaves, strict=True):
-                mine[:rows] = theirs[-rows:]
+            for target, source in zip(self._leaves, previous._leaves, strict=True):
+                target[:rows] = source[-rows:]
             self.end[:rows] = previous.end[-rows:]
             self.valid[:rows] = previous.valid[-rows:]
             self.all_valid = bool(self.valid[:rows].all())
 
     def drop(self, t: int, env: int) -> None:
-        """Marks the present episode of an environment, up to step `t`, as not to be learned from.
+        """Marks the current episode of an environment, up to step `t`, as invalid.
 
-        The step itself becomes an end, so that nothing bridges it.
+        The step itself becomes an end, so that no n-step sample spans it.
         """
         ends = np.flatnonzero(self.end[:t, env])
         start = int(ends[-1]) + 1 if len(ends) else 0
@@ -126,7 +130,7 @@ class Block:
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> Block:
-        """Makes a block of the rows that `state_dict` returned."""
+        """Returns a block with the rows that `state_dict` returned."""
         end = np.asarray(state["end"])
         block = cls(*end.shape)
         leaves, block._spec = optree.tree_flatten(dict(state["columns"]))
@@ -135,3 +139,75 @@ class Block:
         block.end, block.valid = end.copy(), np.asarray(state["valid"]).copy()
         block.all_valid = bool(block.valid.all())
         return block
+
+
+class EpisodeStatistics:
+    """Returns and lengths of finished episodes, and the number of samples collected meanwhile.
+
+    Attributes:
+        train_sample_count: Samples in this window.
+    """
+
+    def __init__(self) -> None:
+        self.clear()
+
+    def clear(self) -> None:
+        """Starts a new window."""
+        self._returns: list[float] = []
+        self._lengths: list[int] = []
+        self.train_sample_count = 0
+        self._start = time.perf_counter()
+
+    @property
+    def episode_count(self) -> int:
+        """Episodes in this window."""
+        return len(self._returns)
+
+    def add(self, info: Mapping[str, Any]) -> None:
+        """Adds the last info of an episode.
+
+        Args:
+            info: `eval_episode_return` and `episode_length` of dicore's managers, or `episode`
+                with `r` and `l` of gymnasium's `RecordEpisodeStatistics`; an unknown length counts
+                as 0.
+        """
+        episode = info.get("episode")
+        recorded = episode if isinstance(episode, Mapping) else {}
+        self._returns.append(float(info.get("eval_episode_return", recorded.get("r", np.nan))))
+        self._lengths.append(int(info.get("episode_length", recorded.get("l", 0))))
+
+    def state_dict(self) -> dict[str, Any]:
+        """Returns the episodes and the number of samples in this window."""
+        return {
+            "returns": list(self._returns),
+            "lengths": [float(each) for each in self._lengths],
+            "train_sample_count": self.train_sample_count,
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restores what `state_dict` returned; the clock of the window starts now."""
+        self.clear()
+        self._returns = [float(each) for each in state["returns"]]
+        self._lengths = [int(each) for each in state["lengths"]]
+        self.train_sample_count = int(state.get("train_sample_count", 0))
+
+    def summary(self) -> dict[str, float]:
+        """Returns counts, rates per second, and mean, std, max and min of the returns."""
+        seconds = max(time.perf_counter() - self._start, 1e-9)
+        returns = np.asarray(self._returns)
+        steps, samples = sum(self._lengths), self.train_sample_count
+        return {
+            "episode_count": float(len(returns)),
+            "envstep_count": float(steps),
+            "train_sample_count": float(samples),
+            "avg_envstep_per_episode": steps / len(returns),
+            "avg_train_sample_per_episode": samples / len(returns),
+            "avg_envstep_per_sec": steps / seconds,
+            "avg_train_sample_per_sec": samples / seconds,
+            "avg_episode_per_sec": len(returns) / seconds,
+            "collect_time": seconds,
+            "reward_mean": float(returns.mean()),
+            "reward_std": float(returns.std()),
+            "reward_max": float(returns.max()),
+            "reward_min": float(returns.min()),
+        }
