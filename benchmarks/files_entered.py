@@ -1,8 +1,9 @@
-"""Source files that one value and one observation pass: how far the code is to follow.
+"""Counts the source files that a training enters: how many files a reader has to follow.
 
-`command_to_optimizer`: from `dicore train -e cartpole -p dqn` to its first optimizer step.
-`env_step_to_optimizer`: from the last env step before an update to the optimizer step of it.
-A file counts once code of a function or class of it runs in between; being imported is not enough.
+`files_command_to_optimizer`: from `dicore train -e cartpole -p dqn` to its first optimizer step.
+`files_env_step_to_optimizer`: from the last env step before an update to its optimizer step.
+A file counts if any function or class body of it runs in between, whatever values it handles. Only
+importing a file does not count. `docs/path.md` lists the files that single values pass.
 
     python -m benchmarks.files_entered [--list]
 """
@@ -61,7 +62,7 @@ main(["train", "-q", "-e", "cartpole", "-p", "dqn", "-s", "0", "--exp-name", sys
 
 
 def files_entered() -> tuple[list[str], list[str]]:
-    """Returns the files from the command on, and those from the last env step on, in order."""
+    """Returns the files entered from the command on, and those from the last env step on."""
     with tempfile.TemporaryDirectory() as folder:
         done = subprocess.run(
             [sys.executable, "-c", TRAIN, f"{folder}/run", " ".join(PACKAGES)],

@@ -1,6 +1,6 @@
-"""How figures are measured: contenders in turn within one run, medians, ratios round by round.
+"""Measures figures: contenders take turns in one run; medians, and ratios round by round.
 
-Every figure is one JSON line: name, value, unit, runs, min, max; a ratio also has its target.
+Every figure is one JSON line with name, value, unit, runs, min and max; a ratio also has a target.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def emit(name: str, values: list[float], unit: str, **facts: object) -> float:
 
 
 def at_most(name: str, values: list[float], unit: str, most: float) -> float:
-    """Prints a figure whose median should not exceed `most`, and returns it."""
+    """Prints a figure with the upper limit `most` and returns its median."""
     reached = statistics.median(values) <= most
     return emit(name, values, unit, target=most, reached=reached, better="less")
 
@@ -82,17 +82,17 @@ def contest(
     rounds: int = ROUNDS,
     round_s: float = ROUND_S,
 ) -> dict[str, list[float]]:
-    """Runs contenders A B C, A B C, … and prints each rate and the ratios of ours to the others.
+    """Runs contenders A B C, A B C, … and prints each rate and our ratio to each other contender.
 
     Args:
-        row: The row of the targets (`P6`).
-        contenders: What to call, by name; each call does `units` units of work.
+        row: Name of the target (`P6`).
+        contenders: Functions by name; each call does `units` units of work.
         units: Units of work in one call.
         unit: Name of the rate.
-        against: Smallest ratio wanted, by contender; those that are missing are left out.
-        ours: The contender that the ratios are of.
-        rounds: How often each is timed.
-        round_s: Seconds of each timing.
+        against: Minimum ratio by contender; missing contenders are skipped.
+        ours: The contender whose ratios are printed.
+        rounds: Number of timings per contender.
+        round_s: Seconds per timing.
     """
     counts = {name: _calls(fn, round_s) for name, fn in contenders.items()}
     rates: dict[str, list[float]] = {name: [] for name in contenders}
@@ -111,14 +111,14 @@ def contest(
 
 
 def compare(row: str, ours: list[float], theirs: list[float], name: str, target: float) -> float:
-    """Prints the ratio of two rates, round by round, and whether its median reaches the target."""
+    """Prints the ratio of two rates (median over the rounds) and whether it reaches the target."""
     ratios = [a / b for a, b in zip(ours, theirs, strict=True)]
     reached = statistics.median(ratios) >= target
     return emit(f"{row} dicore / {name}", ratios, "x", target=target, reached=reached)
 
 
 def _calls(fn: Callable[[], object], round_s: float) -> int:
-    """Finds how many calls fill a round, after warming up."""
+    """Returns the number of calls that fill a round, after a warm-up."""
     fn()
     count, spent = 1, 0.0
     while spent < round_s * 0.3:
@@ -132,5 +132,5 @@ def _calls(fn: Callable[[], object], round_s: float) -> int:
 
 
 def missing(row: str, peer: str) -> None:
-    """Says that a peer is not installed."""
-    print(f"{row}: {peer} is not installed (benchmarks/peers.txt)", file=sys.stderr)
+    """Prints that a peer is not installed."""
+    print(f"{row}: {peer} is not installed; install benchmarks/peers.txt", file=sys.stderr)

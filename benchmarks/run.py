@@ -1,7 +1,7 @@
-"""Runs all benchmarks and shows which targets are reached: `make bench`.
+"""Runs all benchmarks and prints which targets are reached: `make bench`.
 
 python benchmarks/run.py                 # everything
-python benchmarks/run.py buffer update   # these scripts only
+python benchmarks/run.py buffer update   # only these scripts
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ SCRIPTS = (
     "collector",
     "buffer",
     "update",
+    "files_entered",
     "startup",
     "config",
     "train_start",
@@ -34,7 +35,10 @@ def main() -> int:
     chosen = sys.argv[1:] or SCRIPTS
     unknown = set(chosen) - set(SCRIPTS)
     if unknown:
-        print(f"no benchmark {sorted(unknown)}; there are: {', '.join(SCRIPTS)}", file=sys.stderr)
+        print(
+            f"unknown benchmark {', '.join(sorted(unknown))}; choose from {', '.join(SCRIPTS)}",
+            file=sys.stderr,
+        )
         return 2
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
     judged, failed = [], []
