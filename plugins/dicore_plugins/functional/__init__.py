@@ -1,6 +1,6 @@
-"""Processing functions: pure, with no state and no mutated input, for collecting and for learning.
+"""Pure functions to process samples and to compute targets and losses.
 
-The names of the documents' table can be imported from here; each loads its module on first use.
+They have no state and do not change their inputs. Public names import their module on first use.
 """
 
 from __future__ import annotations

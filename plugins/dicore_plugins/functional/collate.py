@@ -1,6 +1,6 @@
-"""Stacking a list of samples into a batch of tensors, and taking it apart again.
+"""Stacking a list of samples to a batch of tensors, and splitting a batch into samples.
 
-This is the seam for rows of any nesting; columns (`dicore.data.Batch`) need neither.
+Use it for rows of any nesting; columns (`dicore.data.Batch`) need neither.
 
 Shapes: B samples, `...` one item.
 """
@@ -24,28 +24,28 @@ def default_collate(
     cat_1dim: bool = True,
     ignore_prefix: Sequence[str] = IGNORE_PREFIX,
 ) -> Any:
-    """Stacks B samples of equal structure into one structure of tensors [B, ...].
+    """Stacks B samples of equal structure to one structure of tensors [B, ...].
 
     Tensors and arrays keep their dtype; Python floats become float32, ints int64, bools bool;
-    strings stay a list. Dicts are joined by the keys of the first sample, named tuples by field,
+    strings stay a list. Dicts are stacked by the keys of the first sample, named tuples by field,
     sequences by position.
 
     Args:
         batch: The samples.
-        cat_1dim: Join items of shape (1,) to [B] instead of [B, 1].
-        ignore_prefix: Values of dict keys that begin so stay a list of B.
+        cat_1dim: Concatenate items of shape (1,) to [B] instead of [B, 1].
+        ignore_prefix: Values of dict keys with this prefix stay a list of B.
 
     Raises:
-        SchemaError: there is no sample, or one lacks a key, or lengths or shapes differ; the text
-            names the place.
-        TypeError: a value is of a type that has no rule.
+        SchemaError: there is no sample, a key is missing, or lengths or shapes differ; the message
+            names the path.
+        TypeError: the type of a value is not supported.
     """
     return _collate(list(batch), cat_1dim, tuple(ignore_prefix), "")
 
 
 def _collate(batch: list[Any], cat_1dim: bool, prefix: tuple[str, ...], path: str) -> Any:
     if not batch:
-        raise SchemaError("there is no sample to collate")
+        raise SchemaError("cannot collate an empty list")
     first = batch[0]
     if isinstance(first, torch.Tensor | np.ndarray | np.generic):
         return _stack(batch, cat_1dim, path)
@@ -126,32 +126,32 @@ def _at(path: str) -> str:
 
 
 def default_decollate(batch: Any, ignore: Sequence[str] = IGNORE) -> list[Any]:
-    """Takes a batch apart into B samples; `default_collate` puts them together again.
+    """Splits a batch into B samples; the inverse of `default_collate`.
 
-    Item i of a tensor [B, ...] goes to sample i as a view [...]. (Columns [B, 1] therefore need
-    `cat_1dim=False` on the way back.)
+    Sample i holds item i of a tensor [B, ...] as a view [...]. Columns [B, 1] therefore need
+    `cat_1dim=False` to be collated again.
 
     Args:
         batch: A structure of dicts, sequences and tensors or arrays [B, ...]; a list of strings is
-            one column. Distributions become None in every sample of the structure they stand in.
-        ignore: Dict keys whose value is a sequence of B entries that are handed on whole; keys
-            beginning with `collate_ignore` are treated the same.
+            one column. A distribution becomes None in every sample of its structure.
+        ignore: Dict keys whose value is a sequence of B entries that are not split further, like
+            keys with the prefix `collate_ignore`.
 
     Raises:
-        SchemaError: the columns do not agree about B.
-        TypeError: a value is of a type that has no rule.
+        SchemaError: the columns differ in B.
+        TypeError: the type of a value is not supported.
     """
     samples = _decollate(batch, frozenset(ignore), "")
     if samples is None:
-        raise TypeError("a distribution alone has no samples to take apart")
+        raise TypeError("cannot decollate a bare distribution")
     return samples
 
 
 def _decollate(batch: Any, ignore: frozenset[str], path: str) -> list[Any] | None:
-    """Returns the B samples, or None for a distribution, which has none."""
+    """Returns the B samples, or None for a distribution."""
     if isinstance(batch, torch.Tensor | np.ndarray):
         if batch.ndim == 0:
-            raise SchemaError(f"a scalar{_at(path)} has no samples to take apart")
+            raise SchemaError(f"cannot decollate a scalar{_at(path)}: it has no leading axis")
         return list(batch)
     if isinstance(batch, torch.distributions.Distribution):
         return None
@@ -193,5 +193,5 @@ def _sequence(batch: Sequence[Any], ignore: frozenset[str], path: str) -> list[A
 def _count(columns: Mapping[Any, Any], path: str) -> int:
     lengths = {str(key): len(column) for key, column in columns.items() if column is not None}
     if len(set(lengths.values())) != 1:
-        raise SchemaError(f"columns to take apart must agree in length{_at(path)}: {lengths}")
+        raise SchemaError(f"columns must have the same length{_at(path)}: {lengths}")
     return next(iter(lengths.values()))

@@ -1,7 +1,7 @@
 """Conversions of nested values: tensors, arrays, lists, devices, dtypes.
 
-Containers (dicts, lists, tuples, named tuples) keep their type; no input is changed. A result may
-share memory with its input wherever torch and numpy can share it.
+Containers (dicts, lists, tuples, named tuples) keep their type; inputs are not changed. A result
+may share memory with its input.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ def to_tensor(
     ignore_keys: Collection[str] = (),
     transform_scalar: bool = True,
 ) -> Any:
-    """Turns arrays, numbers and lists of numbers into tensors; doubles become float32.
+    """Converts arrays, numbers and lists of numbers to tensors; float64 becomes float32.
 
-    bool, str and None stay as they are, and so does an empty list.
+    bool, str, None and empty lists are returned unchanged.
 
     Args:
         item: A value or a nested structure.
-        dtype: Of every tensor; None keeps the input's (doubles excepted).
-        ignore_keys: Dict keys whose values stay as they are.
-        transform_scalar: Turn single numbers into tensors of shape () as well.
+        dtype: dtype of every tensor; None: that of the input, except for float64.
+        ignore_keys: Dict keys whose values are not converted.
+        transform_scalar: Convert single numbers to tensors of shape (), too.
 
     Raises:
-        TypeError: a value is of a type that has no rule.
+        TypeError: the type of a value is not supported.
     """
 
     def leaf(value: Any) -> Any:
@@ -66,12 +66,12 @@ def _array_to_tensor(array: npt.NDArray[Any], dtype: torch.dtype | None) -> torc
 
 
 def to_device(item: Any, device: str | torch.device, ignore_keys: Collection[str] = ()) -> Any:
-    """Moves tensors and modules to a device; None, strings, numbers and arrays stay.
+    """Moves tensors and modules to a device; None, strings, numbers and arrays are unchanged.
 
-    A module is moved in place, as torch does it, and returned.
+    A module is moved in place and returned.
 
     Raises:
-        TypeError: a value is of a type that has no rule.
+        TypeError: the type of a value is not supported.
     """
 
     def leaf(value: Any) -> Any:
@@ -85,10 +85,10 @@ def to_device(item: Any, device: str | torch.device, ignore_keys: Collection[str
 
 
 def to_ndarray(item: Any, dtype: npt.DTypeLike | None = None) -> Any:
-    """Turns tensors, numbers and lists of numbers into arrays; bool, str and None stay.
+    """Converts tensors, numbers and lists of numbers to arrays; bool, str and None are unchanged.
 
     Raises:
-        TypeError: a value is of a type that has no rule.
+        TypeError: the type of a value is not supported.
     """
 
     def leaf(value: Any) -> Any:
@@ -109,10 +109,10 @@ def to_ndarray(item: Any, dtype: npt.DTypeLike | None = None) -> Any:
 
 
 def to_list(item: Any) -> Any:
-    """Turns tensors and arrays into (nested) lists of Python numbers; all else stays.
+    """Converts tensors and arrays to (nested) lists of Python numbers; the rest is unchanged.
 
     Raises:
-        TypeError: a value is of a type that has no rule.
+        TypeError: the type of a value is not supported.
     """
 
     def leaf(value: Any) -> Any:
@@ -126,7 +126,7 @@ def to_list(item: Any) -> Any:
 
 
 def tensor_to_list(item: Any) -> Any:
-    """Turns tensors into (nested) lists of Python numbers; all else stays, arrays too."""
+    """Converts tensors to (nested) lists of Python numbers; the rest is unchanged, arrays too."""
 
     def leaf(value: Any) -> Any:
         return value.tolist() if isinstance(value, torch.Tensor) else value
@@ -135,14 +135,14 @@ def tensor_to_list(item: Any) -> Any:
 
 
 def to_item(item: Any, ignore_error: bool = True) -> Any:
-    """Turns tensors and arrays of one element into Python numbers; all else stays.
+    """Converts tensors and arrays of one element to Python numbers; the rest is unchanged.
 
     Args:
         item: A value or a nested structure.
-        ignore_error: Leave tensors and arrays of several elements as they are.
+        ignore_error: Return tensors and arrays of several elements unchanged.
 
     Raises:
-        SchemaError: one has several elements and `ignore_error` is not set.
+        SchemaError: a value has several elements and `ignore_error` is False.
     """
 
     def leaf(value: Any) -> Any:
@@ -158,7 +158,7 @@ def to_item(item: Any, ignore_error: bool = True) -> Any:
 
 
 def to_dtype(item: Any, dtype: torch.dtype) -> Any:
-    """Turns every tensor into `dtype`; all else stays."""
+    """Converts every tensor to `dtype`; the rest is unchanged."""
 
     def leaf(value: Any) -> Any:
         return value.to(dtype) if isinstance(value, torch.Tensor) else value
@@ -167,7 +167,7 @@ def to_dtype(item: Any, dtype: torch.dtype) -> Any:
 
 
 def same_shape(data: Sequence[Any]) -> bool:
-    """Says whether all tensors or arrays of a sequence have one shape; an empty one agrees."""
+    """Returns whether all tensors or arrays have the same shape; True for none."""
     return len({tuple(item.shape) for item in data}) <= 1
 
 
@@ -178,7 +178,7 @@ def _walk(
     ignore_keys: Collection[str] = (),
     numbers: Callable[[Sequence[Any]], Any] | None = None,
 ) -> Any:
-    """Applies `leaf` below dicts and sequences; `NotImplemented` from it means: no rule."""
+    """Applies `leaf` below dicts and sequences; it returns NotImplemented for unknown types."""
     if isinstance(item, Mapping):
         return {
             key: value if key in ignore_keys else _walk(value, leaf, name, ignore_keys, numbers)
@@ -193,5 +193,5 @@ def _walk(
         return type(item)(*parts) if hasattr(item, "_fields") else type(item)(parts)
     result = leaf(item)
     if result is NotImplemented:
-        raise TypeError(f"{name}: no rule for values of type {type(item).__name__}")
+        raise TypeError(f"{name} does not support values of type {type(item).__name__}")
     return result

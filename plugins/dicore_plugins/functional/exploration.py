@@ -1,8 +1,7 @@
-"""Exploration: schedules of epsilon, and choosing discrete actions from logits.
+"""Exploration: epsilon schedules, and selecting discrete actions from logits.
 
-Actions are chosen on arrays and on tensors alike. All randomness comes in as uniform numbers, so
-that drawing and choosing can be tested apart. Torch is used only for tensors and never imported
-here.
+The functions take arrays or tensors. Random numbers are arguments, so that sampling and selecting
+can be tested separately. Torch is used for tensors only and is not imported here.
 
 Shapes: K observations, A actions.
 """
@@ -19,39 +18,39 @@ from dicore.data.tree import is_tensor, loaded_torch
 from dicore.errors import ActionError, SchemaError, UsageError
 
 Array = Any
-"""An array or a tensor; what goes in decides what comes out."""
+"""An array or a tensor; a function returns the type that it is given."""
 
 
 def get_epsilon_greedy_fn(
     start: float, end: float, decay: float, type_: Literal["exp", "linear"] = "exp"
 ) -> Callable[[float], float]:
-    """Returns how the chance of a random action falls with the env steps x.
+    """Returns the schedule of epsilon, a function of the env steps x.
 
     exp:    eps(x) = end + (start - end) exp(-x / decay)
     linear: eps(x) = start + (end - start) min(x / decay, 1)
 
     Args:
-        start: Chance at x = 0, in [0, 1].
-        end: Chance in the end, in [0, 1].
-        decay: Time constant (exp) or length (linear) of the fall, in env steps, > 0.
-        type_: Shape of the fall.
+        start: Initial epsilon, in [0, 1].
+        end: Final epsilon, in [0, 1].
+        decay: Time constant (exp) or length (linear) of the decay in env steps, > 0.
+        type_: Exponential or linear decay.
 
     Raises:
-        UsageError: a number is out of its range or the shape is unknown.
+        UsageError: a number is out of range or `type_` is unknown.
     """
     if not (0 <= start <= 1 and 0 <= end <= 1):
-        raise UsageError(f"epsilon must lie in [0, 1], got start={start!r}, end={end!r}")
+        raise UsageError(f"epsilon must be in [0, 1], got start={start!r}, end={end!r}")
     if not decay > 0:
         raise UsageError(f"decay of epsilon must be > 0, got {decay!r}")
     if type_ == "exp":
         return lambda x: end + (start - end) * math.exp(-x / decay)
     if type_ == "linear":
         return lambda x: start + (end - start) * min(x / decay, 1.0)
-    raise UsageError(f"no schedule of epsilon is named '{type_}'", hint="one of exp, linear")
+    raise UsageError(f"unknown epsilon schedule '{type_}'; expected exp, linear")
 
 
 def uniform(rng: Any, shape: tuple[int, ...], like: Array) -> Array:
-    """Draws float64 in [0, 1) from a numpy or a torch generator, in the library of `like`."""
+    """Samples float64 in [0, 1) from a NumPy or torch generator; array or tensor like `like`."""
     if isinstance(rng, np.random.Generator):
         noise = rng.random(shape)
         return _torch().from_numpy(noise).to(like.device) if is_tensor(like) else noise
@@ -61,15 +60,15 @@ def uniform(rng: Any, shape: tuple[int, ...], like: Array) -> Array:
 
 
 def allowed(mask: Array, logit: Array) -> Array:
-    """Returns a mask as bool [K, A] in the library of `logit`.
+    """Returns a mask as bool [K, A], array or tensor like `logit`.
 
     Args:
-        mask: [K, A]; true or nonzero allows an action.
+        mask: [K, A]; nonzero: the action is allowed.
         logit: [K, A].
 
     Raises:
         SchemaError: the shapes differ.
-        ActionError: a row allows nothing.
+        ActionError: a row allows no action.
     """
     if is_tensor(logit):
         mask = _torch().as_tensor(mask, device=logit.device) != 0
@@ -77,7 +76,7 @@ def allowed(mask: Array, logit: Array) -> Array:
         mask = np.asarray(mask.cpu() if is_tensor(mask) else mask) != 0
     if mask.shape != logit.shape:
         raise SchemaError(
-            f"action_mask has shape {tuple(mask.shape)}, the logits have {tuple(logit.shape)}"
+            f"action_mask has shape {tuple(mask.shape)}, the logits have shape {tuple(logit.shape)}"
         )
     some = mask.any(-1)
     if not some.all():
@@ -86,11 +85,11 @@ def allowed(mask: Array, logit: Array) -> Array:
 
 
 def greedy(logit: Array, mask: Array | None = None) -> Array:
-    """Chooses the largest logit, of equal ones the first.
+    """Selects the largest logit, the first if several are equal.
 
     Args:
         logit: [K, A].
-        mask: bool [K, A] of `allowed`.
+        mask: bool [K, A], from `allowed`.
 
     Returns:
         int64 [K].
@@ -99,7 +98,7 @@ def greedy(logit: Array, mask: Array | None = None) -> Array:
 
 
 def softmax(logit: Array, alpha: float = 1.0, mask: Array | None = None) -> Array:
-    """Returns float64 [K, A] in proportion to exp(alpha * logit), at most 1; 0 where masked."""
+    """Returns float64 [K, A] proportional to exp(alpha * logit), at most 1; 0 where masked."""
     z = (logit.detach().double() if is_tensor(logit) else logit.astype(np.float64)) * alpha
     if mask is not None:
         z = _where(mask, z, -np.inf)
@@ -109,7 +108,7 @@ def softmax(logit: Array, alpha: float = 1.0, mask: Array | None = None) -> Arra
 
 
 def proportional(weight: Array, noise: Array) -> Array:
-    """Chooses action a with probability weight_a / sum of weights; never one of weight 0.
+    """Samples action a with probability weight_a / sum of weights; never one of weight 0.
 
     Args:
         weight: float64 [K, A], >= 0.
@@ -123,12 +122,12 @@ def proportional(weight: Array, noise: Array) -> Array:
 
 
 def any_of(logit: Array, noise: Array, mask: Array | None = None) -> Array:
-    """Chooses among the allowed actions, each with equal probability.
+    """Samples uniformly among the allowed actions.
 
     Args:
-        logit: [K, A]; only its shape and library count.
+        logit: [K, A]; only its shape and type are used.
         noise: float64 [K], uniform in [0, 1).
-        mask: bool [K, A] of `allowed`.
+        mask: bool [K, A], from `allowed`.
 
     Returns:
         int64 [K].
@@ -142,14 +141,14 @@ def any_of(logit: Array, noise: Array, mask: Array | None = None) -> Array:
 def eps_greedy(
     logit: Array, eps: Any, coin: Array, noise: Array, mask: Array | None = None
 ) -> Array:
-    """Chooses at random where the coin falls below eps, else the largest logit.
+    """Samples a random action where the coin is below eps, otherwise selects the largest logit.
 
     Args:
         logit: [K, A].
-        eps: Chance of a random action: a number, or one per observation [K].
-        coin: float64 [K], uniform in [0, 1): one coin for each observation.
-        noise: float64 [K], uniform in [0, 1), independent of the coins.
-        mask: bool [K, A] of `allowed`.
+        eps: Probability of a random action: a number, or one per observation [K].
+        coin: float64 [K], uniform in [0, 1).
+        noise: float64 [K], uniform in [0, 1), independent of `coin`.
+        mask: bool [K, A], from `allowed`.
 
     Returns:
         int64 [K].

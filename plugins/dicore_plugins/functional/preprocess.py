@@ -1,4 +1,4 @@
-"""What learning needs of drawn rows, in the form that losses written by hand take.
+"""Preprocessing of sampled rows for a hand-written loss.
 
 Shapes: B rows, n steps of reward.
 """
@@ -21,25 +21,25 @@ def default_preprocess_learn(
     use_nstep: bool = False,
     ignore_done: bool = False,
 ) -> dict[str, Any]:
-    """Collates rows; nothing given is changed.
+    """Collates rows to the columns of a loss; `data` is not changed.
 
     Args:
-        data: Rows, or a Batch of them.
-        use_priority_IS_weight: Take the importance-sampling weight `IS` as `weight`.
-        use_priority: The rows were drawn by priority; without it there is no such weight.
-        use_nstep: Turn rewards [B, n] into [n, B].
-        ignore_done: Bootstrap everywhere: `done` is zero.
+        data: Rows or a Batch.
+        use_priority_IS_weight: Return the importance-sampling weight `IS` as `weight`.
+        use_priority: The rows were sampled by priority; required for the weight.
+        use_nstep: Transpose rewards [B, n] to [n, B].
+        ignore_done: Set `done` to zero, so that every row bootstraps.
 
     Returns:
-        The columns as tensors: `done` float32 [B], `weight` float32 [B] or None, the others as they
-        were collated.
+        The columns as tensors: `done` float32 [B], `weight` float32 [B] or None, the others as
+        collated.
 
     Raises:
-        KeyError: the weight is asked for and the rows have no `IS`.
-        ValueError: a weight is asked for without priorities.
+        KeyError: the weight is requested and the rows have no `IS`.
+        ValueError: the weight is requested without `use_priority`.
     """
     if use_priority_IS_weight and not use_priority:
-        raise ValueError("use_priority_IS_weight needs use_priority: there is no weight without it")
+        raise ValueError("use_priority_IS_weight=True requires use_priority=True")
     columns = dict(data.to_torch().items()) if isinstance(data, Batch) else default_collate(data)
     done = columns["done"].float()
     columns["done"] = torch.zeros_like(done) if ignore_done else done

@@ -24,13 +24,13 @@ from dicore.data import Batch, Tree, tree_map
 from dicore.data.tree import is_tensor, loaded_torch
 from dicore.errors import SchemaError, UsageError
 
-_CALCULATED = ("reward", "done", "value_gamma", "weight", "IS")
+_FLOAT_COLUMNS = ("reward", "done", "value_gamma", "weight", "IS")
 
 
 def flatten_time(block: Batch) -> Batch:
-    """Turns columns [T, N, ...] into [T * N, ...], step by step; `end` is left out.
+    """Flattens columns [T, N, ...] to [T * N, ...], step by step, without `end`.
 
-    The columns are views of the block wherever numpy can make one; `done` becomes float32.
+    The columns are views of the block where NumPy allows it; `done` becomes float32.
     """
     columns = {key: column for key, column in block.items() if key != "end"}
     count = len(block) * block["end"].shape[1]
@@ -41,17 +41,17 @@ def flatten_time(block: Batch) -> Batch:
 
 
 def nstep_samples(block: Batch, nstep: int, gamma: float) -> Batch:
-    """Turns a block of T + nstep - 1 steps into n-step samples of its first T steps.
+    """Converts a block of T + nstep - 1 steps to n-step samples of its first T steps.
 
     Args:
         block: Columns [T + nstep - 1, N, ...] with `reward`, `next_obs`, `done` (termination) and
-            `end` (the last step of an episode, however it ended).
-        nstep: Steps of reward before bootstrapping.
+            `end` (the last step of an episode, terminated or truncated).
+        nstep: n of the n-step returns.
         gamma: Discount factor.
 
     Returns:
         T * N samples: `reward` is the discounted sum, `next_obs` and `done` are those of the last
-        step bridged, `value_gamma` float32 is gamma^k of the k steps bridged.
+        bridged step, `value_gamma` float32 is gamma^k of the k bridged steps.
     """
     bridged = nstep_columns(
         reward=block["reward"],
@@ -67,17 +67,17 @@ def nstep_samples(block: Batch, nstep: int, gamma: float) -> Batch:
 
 
 def to_batch(data: Batch | Sequence[Mapping[str, Any]], device: str = "cpu") -> Batch:
-    """Returns rows as a Batch of tensors on `device`; CPU memory is shared, not copied.
+    """Returns samples as a Batch of tensors on `device`; CPU memory is shared, not copied.
 
-    Columns that losses calculate with (`done`, rewards, weights) become float32 [B] whatever form
-    the rows give them: bools, ints, arrays of shape (1,).
+    Columns of the loss (`done`, rewards, weights) become float32 [B] from any form: bools, ints,
+    arrays of shape (1,).
     """
     batch = data if isinstance(data, Batch) else Batch.from_rows(data)
     batch = batch.to_torch() if device == "cpu" else batch.to(device, non_blocking=True)
     columns = batch.columns
     odd = {
         key: columns[key]
-        for key in _CALCULATED
+        for key in _FLOAT_COLUMNS
         if key in columns and (columns[key].dim() > 1 or not columns[key].is_floating_point())
     }
     if not odd:
@@ -87,7 +87,7 @@ def to_batch(data: Batch | Sequence[Mapping[str, Any]], device: str = "cpu") -> 
 
 
 class BridgedColumns(TypedDict):
-    """What `nstep_columns` returns; T' = T - (nstep - 1)."""
+    """Result of `nstep_columns`; T' = T - (nstep - 1)."""
 
     reward: npt.NDArray[np.float32]
     next_obs: Tree
@@ -105,23 +105,23 @@ def nstep_columns(
 ) -> BridgedColumns:
     """Computes n-step returns of the first T' = T - (nstep - 1) steps of N parallel streams.
 
-    The last nstep - 1 steps only serve to bridge: carried over to the next call, they make a stream
-    cut into small blocks equal to one large block, bit for bit.
+    The last nstep - 1 steps are bridged only. Carry them over to the next call: small blocks then
+    return the same numbers as one large block, bit for bit.
 
     Args:
         reward: float32 [T, N].
-        terminated: bool (or 0/1) [T, N]; the state reached is terminal.
+        terminated: bool (or 0/1) [T, N]; the next state is terminal.
         end: bool [T, N]; the episode's last step, terminated or truncated.
         next_obs: Arrays [T, N, ...]; the true observation after each step.
         nstep: n >= 1.
         gamma: Discount factor.
 
     Returns:
-        Columns [T', N, ...] of their own memory; `done` is 1 where the bridge ends in a terminal
-        state.
+        Columns [T', N, ...] in new memory; `done` is 1 where the bridge ends in a terminal state.
 
     Raises:
         SchemaError: there are fewer than nstep steps, or the columns differ in T or N.
+        UsageError: nstep is below 1.
     """
     if nstep < 1:
         raise UsageError(f"nstep must be >= 1, got {nstep}")
@@ -151,7 +151,7 @@ def nstep_columns(
 
 
 def _take(leaf: npt.NDArray[Any], index: npt.NDArray[np.intp]) -> npt.NDArray[Any]:
-    """Takes [T', N, ...] by positions in the flattened first two axes of [T, N, ...]."""
+    """Takes [T', N, ...] by indices into the flattened first two axes of [T, N, ...]."""
     steps, envs, *item = leaf.shape
     return leaf.reshape(steps * envs, *item).take(index, axis=0)
 
@@ -163,22 +163,22 @@ def get_nstep_return_data(
     correct_terminate_gamma: bool = True,
     gamma: float = 0.99,
 ) -> list[dict[str, Any]]:
-    """Turns the T transitions of one trajectory piece into n-step transitions.
+    """Converts the T transitions of a part of a trajectory to n-step transitions.
 
-    With nstep = 1 the rows come back as they are. A row with a true `done` (or `truncated`) ends
-    the bridge like the end of the list does.
+    With nstep = 1 the rows are returned unchanged. A row with a true `done` or `truncated` ends the
+    bridge, like the end of the list.
 
     Args:
-        data: T rows in order of time, with at least reward, next_obs and done.
+        data: T rows in time order with at least reward, next_obs and done.
         nstep: n >= 1.
-        cum_reward: Sum the discounted rewards; else `reward` is the vector of n rewards, zero past
-            the end of the bridge, tensor or float32 array like the rewards themselves.
-        correct_terminate_gamma: Add `value_gamma` = gamma^k of the k steps bridged; else the
-            learner takes gamma^n throughout.
+        cum_reward: Sum the discounted rewards; otherwise `reward` is the vector of n rewards, zero
+            past the end of the bridge, a tensor or a float32 array like the rewards.
+        correct_terminate_gamma: Add `value_gamma` = gamma^k of the k bridged steps; otherwise the
+            learner uses gamma^n everywhere.
         gamma: Discount factor.
 
     Returns:
-        T new rows; the rows of `data` and their values are left as they are.
+        T new rows; `data` is not changed.
 
     Raises:
         UsageError: nstep is below 1.
@@ -205,7 +205,7 @@ def get_nstep_return_data(
 
 
 def _bridge(window: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
-    """Cuts a window of rows behind the first that ends an episode."""
+    """Cuts a window of rows after the first that ends an episode."""
     for position, row in enumerate(window):
         if row["done"] or row.get("truncated", False):
             return window[: position + 1]

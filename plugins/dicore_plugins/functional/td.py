@@ -1,12 +1,12 @@
 """One-step and n-step temporal-difference errors of Q values, as pure functions.
 
 Target (Mnih et al. 2015, doi:10.1038/nature14236; the double form of van Hasselt et al. 2015,
-arXiv:1509.06461, takes the next action from the online network):
+arXiv:1509.06461, selects the next action by the online network):
 
     y = R + gamma_k (1 - done) Q'(s', a')
 
-where R is the discounted sum of the k rewards bridged and gamma_k = gamma^k; k = 1 is the one-step
-form. Nothing here waits for a device.
+where R is the discounted sum of the k bridged rewards and gamma_k = gamma^k; k = 1 is the one-step
+form. No function synchronises with the device.
 
 Shapes: B rows, A actions, H heads.
 """
@@ -30,7 +30,7 @@ def discounted_sum(reward: Tensor, gamma: float) -> Tensor:
     """Computes R: sum_j gamma^j r_j.
 
     Args:
-        reward: float32 [B, n]; rewards of n steps, or [B], sums already.
+        reward: float32 [B, n], rewards of n steps, or [B], already summed.
         gamma: Discount factor.
 
     Returns:
@@ -53,10 +53,10 @@ def q_nstep_target(
 
     Args:
         next_q: float32 [B, A]; values of the bootstrap state by the target network.
-        next_action: int64 [B]; the action whose value counts.
-        reward: float32 [B]; discounted sum of the rewards bridged.
+        next_action: int64 [B]; the bootstrap action.
+        reward: float32 [B]; discounted sum of the bridged rewards.
         done: float32 [B]; 1 where the bootstrap state is terminal. None bootstraps everywhere.
-        value_gamma: gamma^k, for all rows or float32 [B] for each.
+        value_gamma: gamma^k, one number or float32 [B].
 
     Returns:
         float32 [B].
@@ -102,17 +102,17 @@ def q_nstep_td_loss(
     weight: Tensor | None = None,
     criterion: Criterion = "huber",
 ) -> tuple[Tensor, Tensor]:
-    """Computes the loss of Q(s, a) against y; the target is taken as a constant.
+    """Computes the loss of Q(s, a) against y; no gradient flows through the target.
 
     Args:
         q: [B, A]; values of the first state, with their graph.
         action: int64 [B]; the actions taken.
         target: float32 [B]; y.
-        weight: float32 [B]; factors of the rows' losses (importance sampling).
+        weight: float32 [B]; factors of the losses of the rows (importance sampling).
         criterion: `huber` (quadratic within 1, linear beyond) or `mse` (the square, not halved).
 
     Returns:
-        The mean loss, a scalar with its graph, and |y - Q(s, a)|, float32 [B], without.
+        The mean loss, a scalar with its graph, and |y - Q(s, a)|, float32 [B], detached.
 
     Raises:
         UsageError: the criterion is unknown.
@@ -121,7 +121,7 @@ def q_nstep_td_loss(
     target = target.detach()
     td_error = (taken.detach() - target).abs_()
     if criterion not in _LOSSES:
-        raise UsageError(f"no criterion is named '{criterion}'", hint="one of huber, mse")
+        raise UsageError(f"unknown criterion '{criterion}'; expected huber, mse")
     loss_of = _LOSSES[criterion]
     if weight is None:
         return loss_of(taken, target), td_error
@@ -148,7 +148,7 @@ def nstep_td_error(
         The mean loss, a scalar with its graph, and the heads' mean |TD error|, float32 [B].
 
     Raises:
-        UsageError: the numbers of heads disagree, or the criterion is unknown.
+        UsageError: the numbers of heads differ, or the criterion is unknown.
     """
     if isinstance(q, Tensor):
         assert isinstance(target, Tensor)
@@ -157,7 +157,7 @@ def nstep_td_error(
         return q_nstep_td_loss(q, action, target, weight, criterion)
     if action.dim() != 2 or not len(q) == action.shape[1] == len(target):
         raise UsageError(
-            f"{len(q)} heads need as many targets and actions [B, {len(q)}]; got {len(target)}"
+            f"{len(q)} heads need {len(q)} targets and actions [B, {len(q)}]; got {len(target)}"
             f" targets and actions {list(action.shape)}"
         )
     results = [

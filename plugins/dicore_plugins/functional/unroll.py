@@ -1,4 +1,4 @@
-"""Splitting a trajectory into pieces of equal length, for training on sequences."""
+"""Splitting a trajectory into sequences of equal length."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ def get_train_sample(
     last_fn_type: Literal["last", "drop", "null_padding"] = "last",
     null_transition: Mapping[str, Any] | None = None,
 ) -> list[dict[str, Any]]:
-    """Splits T transitions into pieces of `unroll_len`; each becomes a dict of lists.
+    """Splits T transitions into sequences of `unroll_len` steps, each a dict of lists.
 
-    A rest shorter than `unroll_len` is dropped (`drop`), filled up in front with the steps before
-    it (`last`), or filled up behind with null transitions (`null_padding`; also `last`, where there
-    are no steps before it). Except with `drop`, each piece has a list `null` of bools: True for a
-    filler.
+    A remainder shorter than `unroll_len` is dropped (`drop`), extended at the front by the steps
+    before it (`last`), or padded at the end with null transitions (`null_padding`; also `last` if
+    there are no steps before it). Except with `drop`, each sequence has a list `null` of bools:
+    True for padding.
 
     Args:
-        data: T rows in order of time; nested dicts become nested dicts of lists.
-        unroll_len: Steps in a piece; 1 returns the rows as they are.
-        last_fn_type: What becomes of the rest.
-        null_transition: Values of the fillers, over those of the first step of the rest with
-            done=True, reward 0 and value_gamma 0.
+        data: T rows in time order; nested dicts become nested dicts of lists.
+        unroll_len: Steps of a sequence; 1 returns the rows unchanged.
+        last_fn_type: Treatment of the remainder.
+        null_transition: Values of the padding, which default to the first step of the remainder
+            with done=True, reward 0 and value_gamma 0.
 
     Returns:
-        The pieces in order of time.
+        The sequences in time order.
 
     Raises:
         UsageError: unroll_len is below 1 or `last_fn_type` is unknown.
@@ -41,8 +41,7 @@ def get_train_sample(
         raise UsageError(f"unroll_len must be >= 1, got {unroll_len}")
     if last_fn_type not in ("last", "drop", "null_padding"):
         raise UsageError(
-            f"no way to treat the rest is named '{last_fn_type}'",
-            hint="one of last, drop, null_padding",
+            f"unknown last_fn_type '{last_fn_type}'; expected last, drop, null_padding"
         )
     if unroll_len == 1:
         return [dict(row) for row in data]
@@ -50,20 +49,20 @@ def get_train_sample(
         rows = [dict(row) for row in data]
     else:
         rows = [{**row, "null": False} for row in data]
-    whole = len(rows) - len(rows) % unroll_len
-    pieces = [rows[start : start + unroll_len] for start in range(0, whole, unroll_len)]
-    rest = rows[whole:]
-    if rest and last_fn_type != "drop":
-        if last_fn_type == "last" and whole:
-            pieces.append(rows[-unroll_len:])
+    complete = len(rows) - len(rows) % unroll_len
+    sequences = [rows[start : start + unroll_len] for start in range(0, complete, unroll_len)]
+    remainder = rows[complete:]
+    if remainder and last_fn_type != "drop":
+        if last_fn_type == "last" and complete:
+            sequences.append(rows[-unroll_len:])
         else:
-            filler = _null(rest[0], null_transition)
-            pieces.append(rest + [filler] * (unroll_len - len(rest)))
-    return [_columns(piece) for piece in pieces]
+            padding = _null(remainder[0], null_transition)
+            sequences.append(remainder + [padding] * (unroll_len - len(remainder)))
+    return [_columns(sequence) for sequence in sequences]
 
 
 def _null(like: Mapping[str, Any], given: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Returns a transition that counts for nothing, with the shapes of `like`."""
+    """Returns a padding transition with the shapes of `like`."""
     row = {**like, "done": _full(like.get("done"), one=True)}
     row["reward"] = _full(like.get("reward", 0.0), one=False)
     if "value_gamma" in like:
@@ -81,7 +80,7 @@ def _full(like: Any, *, one: bool) -> Any:
 
 
 def _columns(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Turns a list of dicts into a dict of lists, nested dicts too."""
+    """Converts a list of (nested) dicts to a dict of lists."""
     return {
         key: _columns([row[key] for row in rows])
         if isinstance(value, Mapping)

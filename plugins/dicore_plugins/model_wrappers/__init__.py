@@ -1,4 +1,4 @@
-"""Layers around a shared model that give it another behaviour; nothing is copied."""
+"""Model wrappers: layers around a shared model that change its behaviour."""
 
 from dicore_plugins.model_wrappers.base import model_wrap, register_wrapper
 

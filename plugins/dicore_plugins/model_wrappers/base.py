@@ -1,4 +1,4 @@
-"""Wrapping models: the base of all wrappers, and finding a wrapper by its registered name."""
+"""Base class of model wrappers, and wrapping a model by the registered name of a wrapper."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 
 
 class BaseWrapper:
-    """Runs the model as it is; other wrappers derive from this.
+    """Runs the model unchanged; base class of the other wrappers.
 
-    Attributes and methods that a layer does not define (`parameters`, `state_dict`, the model's
-    own) are those of the model below, at any depth.
+    Attributes and methods that a wrapper does not define (such as `parameters` and `state_dict`)
+    are forwarded to the model below, at any depth.
 
     Args:
         model: A model, or another wrapper.
@@ -26,32 +26,32 @@ class BaseWrapper:
         self._model = model
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """Runs the model; derived layers add to its output and never change it in place."""
+        """Runs the model; subclasses return a new output and never change it in place."""
         return self._model(*args, **kwargs)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self.forward(*args, **kwargs)
 
     def reset(self, *args: Any, **kwargs: Any) -> None:
-        """Clears per-environment state of the layers and models below that have any."""
+        """Clears the per-environment state of the layers and the model below."""
         reset = getattr(self._model, "reset", None)
         if reset is not None:
             reset(*args, **kwargs)
 
     @property
     def layers(self) -> tuple[Any, ...]:
-        """All layers from the outermost inwards; the last is the model itself."""
+        """All layers from the outermost in; the last one is the model."""
         below = self._model
         return (self, *(below.layers if isinstance(below, BaseWrapper) else (below,)))
 
     def info(self, name: str) -> str:
-        """Says which layers have an attribute, from the outermost inwards.
+        """Returns which layers have an attribute, from the outermost in.
 
         Args:
-            name: Of an attribute or method.
+            name: Name of the attribute or method.
 
         Returns:
-            Class names such as `ArgmaxSample > BaseWrapper > DQN`; the first is the one used.
+            Class names such as `ArgmaxSample > BaseWrapper > DQN`; the first one is used.
 
         Raises:
             AttributeError: neither a layer nor the model has it.
@@ -69,8 +69,7 @@ class BaseWrapper:
         return " > ".join(owners)
 
     def __getattr__(self, name: str) -> Any:
-        # Only names found nowhere else arrive here. Copying and unpickling ask for special methods
-        # before there is a model.
+        # Copying and unpickling look up special methods before `_model` is set.
         if name == "_model" or (name.startswith("__") and name.endswith("__")):
             raise AttributeError(name)
         return getattr(self._model, name)
@@ -82,12 +81,12 @@ class BaseWrapper:
 
 
 def model_wrap(model: Any, wrapper_name: str, **kwargs: Any) -> Any:
-    """Puts a layer around a model; the model is shared, not copied.
+    """Wraps a model by a registered wrapper; the model is shared, not copied.
 
-    The innermost layer is always a `base`: `argmax_sample` around a bare model makes two.
+    The innermost layer is always `base`: `argmax_sample` around a bare model adds two layers.
 
     Args:
-        model: A network, or what an earlier call returned.
+        model: A network, or the result of an earlier call.
         wrapper_name: Registered name (`base`, `argmax_sample`, …), `dist/name` or an import path.
         **kwargs: Options of the wrapper.
 
@@ -95,18 +94,18 @@ def model_wrap(model: Any, wrapper_name: str, **kwargs: Any) -> Any:
         The outermost layer.
 
     Raises:
-        UsageError: `model` is no model, or the wrapper does not take an option.
-        UnknownComponentError: no wrapper has this name; the text lists those there are.
+        UsageError: `model` is not a model, or the wrapper does not accept an option.
+        UnknownComponentError: no wrapper has this name; the message lists the available ones.
     """
     if isinstance(model, FunctionType | type):
         raise UsageError(
             f"model_wrap needs a model, got {_kind(model)} '{model.__name__}'",
-            hint="write model_wrap(model, wrapper_name=...) with the network itself",
+            hint="pass the network itself: model_wrap(model, wrapper_name=...)",
         )
     if not callable(model):
         raise UsageError(
             f"model_wrap needs a model, got a {type(model).__name__}",
-            hint="a model is called with observations and returns a dict",
+            hint="pass a callable that maps observations to a dict",
         )
     wrapper = _find(wrapper_name)
     if not isinstance(model, BaseWrapper) and wrapper is not BaseWrapper:
@@ -116,16 +115,16 @@ def model_wrap(model: Any, wrapper_name: str, **kwargs: Any) -> Any:
 
 
 def register_wrapper(name: str, cls: type) -> None:
-    """Registers a wrapper class for this process; packages declare theirs as entry points.
+    """Registers a wrapper class in this process; packages declare entry points instead.
 
     Args:
-        name: What `model_wrap` finds it by.
-        cls: A class whose first argument is the model; deriving from `BaseWrapper` gives it the
-            pass-through of attributes.
+        name: Name for `model_wrap`.
+        cls: A class whose first argument is the model; subclasses of `BaseWrapper` forward
+            attributes to it.
 
     Raises:
         UsageError: `cls` is not a class.
-        PluginConflictError: something else has the name.
+        PluginConflictError: the name is taken.
     """
     from dicore_registry import register
 
@@ -141,14 +140,14 @@ def _find(name: str) -> Any:
 
 
 def _check_options(wrapper: Any, name: str, kwargs: dict[str, Any]) -> None:
-    """Refuses options that the wrapper does not take, before its constructor runs."""
+    """Checks the options of a wrapper before its constructor runs."""
     try:
         inspect.signature(wrapper).bind(None, **kwargs)
     except TypeError as error:
         options = list(inspect.signature(wrapper).parameters.values())[1:]
         raise UsageError(
             f"model wrapper '{name}': {error}",
-            hint=f"its options are {', '.join(map(str, options)) or 'none'}",
+            hint=f"valid options: {', '.join(map(str, options)) or 'none'}",
         ) from None
 
 

@@ -1,9 +1,9 @@
-"""Choosing actions from a model's output: greedily, in proportion, or greedily with exploration.
+"""Selecting actions from the logits of a model: greedy, multinomial or epsilon-greedy.
 
-The output's `logit` is [K, A], or one such per head; each layer adds `action`: int64 [K], or [K, H]
-for several heads. Arrays give arrays and tensors give tensors on their device. Where the output, or
-else the observation, has an `action_mask` (true or nonzero: allowed; one per head if there are
-several), no other action is ever chosen; the model's output is left as it is.
+The `logit` of the output is [K, A], or a list with one per head; each wrapper adds `action`: int64
+[K], or [K, H] for several heads. Arrays result in arrays, tensors in tensors on their device. If
+the output, or else the observation, has an `action_mask` (nonzero: allowed; a list if there are
+several heads), only allowed actions are selected. The output of the model is not changed.
 
 Shapes: K observations, A actions, H heads.
 """
@@ -36,21 +36,21 @@ if TYPE_CHECKING:
 
 
 class ArgmaxSample(BaseWrapper):
-    """Adds the greedy `action`: the largest logit, of equal ones the first."""
+    """Selects the greedy action: the index of the largest logit, the first if several are equal."""
 
     def forward(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
-        """Runs the model and chooses."""
+        """Runs the model and selects actions."""
         output = self._model(*args, **kwargs)
         return _with_action(output, output["logit"], args, greedy)
 
 
 class MultinomialSample(BaseWrapper):
-    """Adds an `action` drawn from softmax(alpha * logit), or from the output's own `prob`.
+    """Samples actions from softmax(alpha * logit), or from `prob` if the output has it.
 
     Args:
-        model: What gives the logits.
-        alpha: Sharpness; 0 draws uniformly, large values approach the greedy choice.
-        rng: Numpy or torch generator; None takes the stream `model_wrapper/multinomial_sample`.
+        model: Model that returns the logits.
+        alpha: Inverse temperature; 0 samples uniformly, large values approach the greedy action.
+        rng: NumPy or torch generator; None: the stream `model_wrapper/multinomial_sample`.
     """
 
     def __init__(
@@ -64,30 +64,30 @@ class MultinomialSample(BaseWrapper):
         self._rng = stream("model_wrapper/multinomial_sample") if rng is None else rng
 
     def forward(self, *args: Any, alpha: float | None = None, **kwargs: Any) -> dict[str, Any]:
-        """Runs the model and draws; `alpha` replaces the wrapper's own for this call."""
+        """Runs the model and samples actions; `alpha` overrides the option for this call."""
         output = self._model(*args, **kwargs)
         sharpness = self._alpha if alpha is None else alpha
         given = output.get("prob")
 
-        def choose(values: Array, mask: Array | None) -> Array:
+        def select(values: Array, mask: Array | None) -> Array:
             if given is None:
                 weight = softmax(values, sharpness, mask)
             else:
                 weight = values if mask is None else values * mask
             return proportional(weight, uniform(self._rng, values.shape[:-1], values))
 
-        return _with_action(output, output["logit"] if given is None else given, args, choose)
+        return _with_action(output, output["logit"] if given is None else given, args, select)
 
 
 class EpsGreedySample(BaseWrapper):
-    """Adds an `action` that is random with chance eps, else greedy.
+    """Selects a random action with probability eps, otherwise the greedy one.
 
-    Each observation, and each head, has a coin of its own.
+    Random numbers are independent for each observation and each head.
 
     Args:
-        model: What gives the logits.
-        eps: Chance of a random action where `forward` is given none.
-        rng: Numpy or torch generator; None takes the stream `model_wrapper/eps_greedy_sample`.
+        model: Model that returns the logits.
+        eps: Probability of a random action if `forward` gets none.
+        rng: NumPy or torch generator; None: the stream `model_wrapper/eps_greedy_sample`.
     """
 
     def __init__(
@@ -107,55 +107,55 @@ class EpsGreedySample(BaseWrapper):
         env_id: Sequence[int] | None = None,
         **kwargs: Any,
     ) -> dict[str, Any]:
-        """Runs the model and chooses.
+        """Runs the model and selects actions.
 
         Args:
-            *args: Of the model.
-            eps: One chance for all, or one per observation [K], or a dict by environment id.
-            env_id: The environment of each observation, for a dict; None: they are numbered.
-            **kwargs: Of the model.
+            *args: Arguments of the model.
+            eps: One probability, one per observation [K], or a dict by environment id.
+            env_id: Environment id of each observation, to look up `eps`; None: 0, 1, ….
+            **kwargs: Keyword arguments of the model.
 
         Raises:
-            UsageError: an eps is missing, or is not a probability.
+            UsageError: an eps is missing or is not in [0, 1].
         """
         output = self._model(*args, **kwargs)
         given = self._eps if eps is None else eps
 
-        def choose(logit: Array, mask: Array | None) -> Array:
+        def select(logit: Array, mask: Array | None) -> Array:
             noise = uniform(self._rng, (2, len(logit)), logit)
-            return eps_greedy(logit, _chances(given, env_id, logit), noise[0], noise[1], mask)
+            return eps_greedy(logit, _probabilities(given, env_id, logit), noise[0], noise[1], mask)
 
-        return _with_action(output, output["logit"], args, choose)
+        return _with_action(output, output["logit"], args, select)
 
 
 def _with_action(
     output: Mapping[str, Any],
     values: Any,
     args: tuple[Any, ...],
-    choose: Callable[[Array, Array | None], Array],
+    select: Callable[[Array, Array | None], Array],
 ) -> dict[str, Any]:
-    """Returns the output and, beside it, the action chosen, or those of all heads: [K, H].
+    """Returns the output with the selected actions: [K], or [K, H] for several heads.
 
     Raises:
-        UsageError: there are more or fewer masks than heads.
+        UsageError: the number of masks differs from the number of heads.
     """
     mask = output.get("action_mask")
     if mask is None and args and isinstance(args[0], Mapping):
         mask = args[0].get("action_mask")
     if not isinstance(values, list | tuple):
-        action = choose(values, None if mask is None else allowed(mask, values))
+        action = select(values, None if mask is None else allowed(mask, values))
         return {**output, "action": action}
     masks = [None] * len(values) if mask is None else mask
     if not isinstance(masks, list | tuple) or len(masks) != len(values):
-        raise UsageError(f"{len(values)} heads need a list of as many action masks")
+        raise UsageError(f"action_mask must be a list of {len(values)} masks, one per head")
     actions = [
-        choose(head, None if each is None else allowed(each, head))
+        select(head, None if each is None else allowed(each, head))
         for head, each in zip(values, masks, strict=True)
     ]
-    return {**output, "action": _side_by_side(actions)}
+    return {**output, "action": _stack(actions)}
 
 
-def _side_by_side(actions: list[Array]) -> Array:
+def _stack(actions: list[Array]) -> Array:
     if not is_tensor(actions[0]):
         return np.stack(actions, -1)
     torch = loaded_torch()
@@ -163,21 +163,21 @@ def _side_by_side(actions: list[Array]) -> Array:
     return torch.stack(actions, -1)
 
 
-def _chances(eps: Any, env_id: Sequence[int] | None, logit: Array) -> Any:
-    """Returns eps as a number, or as one per observation [K] in the library of `logit`."""
+def _probabilities(eps: Any, env_id: Sequence[int] | None, logit: Array) -> Any:
+    """Returns eps as a number, or as an array or tensor [K] like `logit`."""
     if isinstance(eps, float | int):
         if not 0 <= eps <= 1:
-            raise UsageError(f"eps must lie in [0, 1], got {eps!r}")
+            raise UsageError(f"eps must be in [0, 1], got {eps!r}")
         return eps
     if isinstance(eps, Mapping):
         ids = range(len(logit)) if env_id is None else [int(each) for each in env_id]
         missing = [each for each in ids if each not in eps]
         if missing:
-            raise UsageError(f"eps has no entry for environments {missing}, only {sorted(eps)}")
+            raise UsageError(f"eps has no entry for environments {missing}; it has {sorted(eps)}")
         eps = [eps[each] for each in ids]
     values = np.asarray(eps, np.float64)
     if values.shape not in ((), (len(logit),)) or not ((values >= 0) & (values <= 1)).all():
-        raise UsageError(f"eps must be {len(logit)} numbers in [0, 1], got {eps!r}")
+        raise UsageError(f"eps must be a number or {len(logit)} numbers in [0, 1], got {eps!r}")
     if not is_tensor(logit):
         return values
     torch = loaded_torch()

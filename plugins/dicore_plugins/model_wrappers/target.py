@@ -1,7 +1,7 @@
-"""A target network: a copy of a model that follows it at a distance.
+"""Target networks: frozen copies that are updated from the trained model.
 
-`assign` copies every n updates (Mnih et al. 2015, doi:10.1038/nature14236); `momentum` moves by a
-share theta each time (Lillicrap et al. 2016, arXiv:1509.02971): w <- w + theta (source - w).
+`assign` copies every n updates (Mnih et al. 2015, doi:10.1038/nature14236); `momentum` is a soft
+(Polyak) update each time (Lillicrap et al. 2016, arXiv:1509.02971): w <- w + theta (source - w).
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ if TYPE_CHECKING:
 
 
 class TargetNetwork(BaseWrapper):
-    """Holds a frozen copy of a model; the model itself is left alone.
+    """Wraps a frozen copy of the model as target network, with hard or soft updates.
 
     Args:
-        model: What to copy.
-        update_type: `assign` or `momentum`.
-        kw: The same as `freq` or `theta`, in the documents' form: `{"freq": 100}`.
+        model: Model to copy; it is not changed.
+        update_type: `assign` (hard copies) or `momentum` (soft updates).
+        kw: `freq` or `theta` as a dict, for example `{"freq": 100}`.
         freq: Updates between two copies (assign).
-        theta: Share of the way to the source in one update (momentum), in (0, 1].
+        theta: Soft-update coefficient in (0, 1] (momentum).
 
     Raises:
-        UsageError: the type is unknown or a number is out of its range.
+        UsageError: `update_type` is unknown or a number is out of range.
     """
 
     def __init__(
@@ -56,14 +56,14 @@ class TargetNetwork(BaseWrapper):
         self.update_count = 0
 
     def update(self, source: Flat | Mapping[str, Tensor], direct: bool = False) -> None:
-        """Follows the source by one update.
+        """Updates the copy from the source.
 
         Args:
-            source: The `Flat` of the model that learns (one operation), or its `state_dict()`.
-            direct: Copy at once, and count anew.
+            source: `Flat` of the trained model (one operation), or its `state_dict()`.
+            direct: Copy now and restart the counter.
 
         Raises:
-            SchemaError: the source is of other parameters.
+            SchemaError: the parameters of the source differ.
         """
         if direct:
             self.update_count = 0
@@ -83,7 +83,7 @@ class TargetNetwork(BaseWrapper):
             return
         if source.data.shape != self._flat.data.shape:
             raise SchemaError(
-                f"the target has {self._flat.data.numel()} parameters, the source"
+                f"the target has {self._flat.data.numel()} parameters, the source has"
                 f" {source.data.numel()}"
             )
         _follow(self._flat.data, source.data, theta)
@@ -95,12 +95,12 @@ class TargetNetwork(BaseWrapper):
         mine = self._network().state_dict()
         if mine.keys() != source.keys():
             odd = sorted(mine.keys() ^ source.keys())
-            raise SchemaError(f"source and target differ in their parameters: {odd}")
+            raise SchemaError(f"the parameters of source and target differ: {odd}")
         for name, value in mine.items():
             _follow(value, source[name], theta)
 
     def _network(self) -> Any:
-        """Returns the copied module itself, below any layers."""
+        """Returns the copied module, below any wrappers."""
         return self.layers[-1]
 
 
@@ -113,13 +113,13 @@ def _follow(mine: Tensor, theirs: Tensor, theta: float | None) -> None:
 
 def _check(update_type: str, options: Mapping[str, float]) -> None:
     if update_type not in ("assign", "momentum"):
-        raise UsageError(
-            f"no way to update a target is named '{update_type}'", hint="one of assign, momentum"
-        )
+        raise UsageError(f"unknown update_type '{update_type}'; expected assign, momentum")
     unknown = sorted(options.keys() - {"freq", "theta"})
     if unknown:
-        raise UsageError(f"a target takes freq (assign) or theta (momentum), not {unknown}")
+        raise UsageError(
+            f"unknown options {unknown}; a target takes freq (assign) or theta (momentum)"
+        )
     if options["freq"] < 1:
         raise UsageError(f"freq of a target must be >= 1, got {options['freq']!r}")
     if not 0 < options["theta"] <= 1:
-        raise UsageError(f"theta of a target must lie in (0, 1], got {options['theta']!r}")
+        raise UsageError(f"theta of a target must be in (0, 1], got {options['theta']!r}")

@@ -1,4 +1,4 @@
-"""Networks by name, and what is done with them; each name loads its module on first use."""
+"""Networks and helpers for them; each name imports its module on first use."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Making a model from its config, by registered name."""
+"""Building a model from its config, by registered name."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from dicore.run.env_factory import BuildContext
 
 
 def create_model(cfg: ComponentConfig | Mapping[str, Any] | str, ctx: Any = None) -> Any:
-    """Makes the model that a config asks for.
+    """Builds the model that a config describes.
 
     Args:
         cfg: A compiled section, or `{"type": name, **options}`, or a name alone.
-        ctx: What config cannot hold (`dicore.run.BuildContext`); a model that needs only its
-            options can do without.
+        ctx: Values that a config cannot hold (`dicore.run.BuildContext`); None for models that
+            need only their options.
 
     Returns:
         The network, a `torch.nn.Module` for the components of this package.
 
     Raises:
-        ConfigError: there is no `type`, an option is unknown or wrong, or a shape is missing.
-        UnknownComponentError: nothing installed provides a model of that name.
+        ConfigError: `type` is missing, an option is unknown or invalid, or a shape is missing.
+        UnknownComponentError: no installed package provides a model of that name.
     """
     if not isinstance(cfg, ComponentConfig):
         cfg = _compiled({"type": cfg} if isinstance(cfg, str) else dict(cfg))
@@ -36,7 +36,10 @@ def _compiled(options: dict[str, Any]) -> ComponentConfig:
 
     name = options.get("type")
     if not isinstance(name, str) or not name:
-        raise ConfigError("model.type: must be given: the registered name of a model", hint="dqn")
+        raise ConfigError(
+            "model.type: must be given: the registered name of a model",
+            hint="set model.type=dqn",
+        )
     return compile_section(config_class(_target(name), "model"), options)
 
 

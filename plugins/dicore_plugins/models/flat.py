@@ -1,13 +1,13 @@
-"""A module's parameters as views of one flat tensor, and their gradients of another.
+"""Flat parameters: one tensor for the parameters of a module, another for their gradients.
 
-The optimizer's step, the copy to a target network and the clipping of the gradient then are one
-operation each, whatever the number of layers.
+An optimizer step, a copy to a target network or clipping the gradient then is one operation each,
+independent of the number of layers.
 
-Views survive `state_dict`, `load_state_dict` and saving. They do not survive what gives a parameter
-other memory (`.to(device)`, `.double()`, `deepcopy`) or drops its gradient (`module.zero_grad()`):
-build a `Flat` last, after `.to(device)`; `intact()` tells, `rebind()` mends.
+Views survive `state_dict`, `load_state_dict` and saving. They do not survive an operation that
+moves a parameter (`.to(device)`, `.double()`, `deepcopy`) or drops its gradient (`zero_grad`):
+build a `Flat` last, after `.to(device)`; `intact()` checks the views, `rebind()` renews them.
 
-Shapes: P numbers in all parameters together.
+Shapes: P elements of all parameters.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ class Flat:
     """Binds a module's parameters to one tensor, in the order of `module.parameters()`.
 
     Args:
-        module: Its parameters are of one dtype and on one device, and either all of them or none
-            require a gradient; none: a frozen copy, such as a target network, without `grad`.
+        module: Its parameters share one dtype and device, and either all or none of them require
+            a gradient; none: a frozen copy such as a target network, which has no `grad`.
 
     Attributes:
         module: The module given.
         data: [P]; writing to it writes the parameters.
-        grad: [P]; backward adds to it, `zero_grad` clears it. Not there for a frozen module.
+        grad: [P]; backward adds to it, `zero_grad` clears it. A frozen module has none.
 
     Raises:
-        UsageError: the module has no parameters, or ones that cannot share a tensor.
+        UsageError: the module has no parameters, or they cannot share a tensor.
     """
 
     module: nn.Module
@@ -47,15 +47,15 @@ class Flat:
 
     @property
     def parameters(self) -> tuple[nn.Parameter, ...]:
-        """The parameters bound, in the order of their places in `data`."""
+        """The bound parameters, in their order in `data`."""
         return self._parameters
 
     def zero_grad(self) -> None:
-        """Sets the gradient to zero; `module.zero_grad()` would cut it off instead."""
+        """Sets the gradient to zero; `module.zero_grad()` would detach it instead."""
         self.grad.zero_()
 
     def intact(self) -> bool:
-        """Says whether every parameter and gradient still is a view of `data` and `grad`."""
+        """Returns whether all parameters and gradients are still views of `data` and `grad`."""
         for parameter, pointer in self._pointers:
             if parameter.data_ptr() != pointer:
                 return False
@@ -67,12 +67,12 @@ class Flat:
 
     @torch.no_grad()
     def rebind(self) -> None:
-        """Makes the module's present parameters views again; their values stay as they are.
+        """Makes the current parameters of the module views again, without changing their values.
 
-        `data` and `grad` are other tensors afterwards; gradients that were cut off begin at zero.
+        `data` and `grad` are new tensors afterwards; detached gradients start at zero.
 
         Raises:
-            UsageError: as on construction.
+            UsageError: see the constructor.
         """
         self._parameters = tuple(self.module.parameters())
         trainable = _check(self._parameters, type(self.module).__name__)
@@ -95,7 +95,7 @@ class Flat:
         self._grad_pointers = tuple(pointers)
 
     def split(self, flat: Tensor) -> list[Tensor]:
-        """Returns views of a tensor [P], such as the optimizer's, in the parameters' shapes."""
+        """Returns views of a tensor [P] in the shapes of the parameters."""
         sizes = [parameter.numel() for parameter in self._parameters]
         return [
             piece.view(parameter.shape)
@@ -104,7 +104,7 @@ class Flat:
 
 
 def _check(parameters: tuple[nn.Parameter, ...], name: str) -> bool:
-    """Says whether the parameters require gradients; all must agree.
+    """Returns whether the parameters require gradients; all must agree.
 
     Raises:
         UsageError: they cannot share a tensor.
@@ -116,12 +116,12 @@ def _check(parameters: tuple[nn.Parameter, ...], name: str) -> bool:
         if len(values) > 1:
             raise UsageError(
                 f"parameters of {name} differ in {what}: {', '.join(sorted(values))}",
-                hint="flat parameters are one tensor; move or convert the module first",
+                hint="move or convert the module to one dtype and device first",
             )
     required = {parameter.requires_grad for parameter in parameters}
     if len(required) > 1:
         raise UsageError(
             f"some parameters of {name} require a gradient and some do not",
-            hint="make a Flat of the part that learns",
+            hint="build a Flat of the trainable submodule",
         )
     return required.pop()

@@ -1,1 +1,1 @@
-"""Optimizers of flat parameters."""
+"""Optimizers for flat parameters."""

@@ -1,8 +1,8 @@
 """Adam (Kingma and Ba 2015, arXiv:1412.6980) on one flat tensor.
 
-The fused operation of torch is called directly: no parameter groups, no import of `torch._dynamo`
-(over a second), and one call however many layers there are. An update whose loss or gradient is not
-finite is left out on the device itself; the host never waits for the answer.
+It calls the fused operation of torch directly: one call for all layers, no parameter groups, and no
+import of `torch._dynamo` (over a second). An update with a non-finite loss or gradient is skipped
+on the device, without synchronisation.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ from torch.optim.adam import adam
 from dicore.errors import CheckpointError, UsageError
 from dicore_plugins.models.flat import Flat
 
-_SWEEP, _FADED, _FADED_SQUARE = 100, 1e-30, 1e-36
-"""Updates between sweeps, and the averages (of gradient and square) that a sweep takes away."""
+_SWEEP_EVERY, _MIN_MEAN, _MIN_SQUARE = 100, 1e-30, 1e-36
+"""Updates between sweeps, and the averages (of gradient and square) below which a sweep zeroes."""
 
 
 class FlatAdam:
-    """Adam over a `Flat`.
+    """Adam for the parameters of a `Flat`.
 
     Args:
         flat: Parameters and gradient.
-        learning_rate: Step size; a plain attribute, a schedule sets it before `step`.
-        betas: Decay of the averages of gradient and squared gradient, in [0, 1).
-        eps: Added to the root of the squared average.
+        learning_rate: Step size; a schedule may set the attribute before `step`.
+        betas: Decay rates of the averages of gradient and squared gradient, in [0, 1).
+        eps: Added to the root of the squared average for numerical stability.
         weight_decay: L2 penalty, added to the gradient.
-        max_grad_norm: Scale the gradient down to this norm where it is larger; None leaves it.
+        max_grad_norm: Largest norm of the gradient, clipped above; None: no clipping.
 
     Raises:
-        UsageError: a number is out of its range.
+        UsageError: a number is out of range.
     """
 
     def __init__(
@@ -68,10 +68,10 @@ class FlatAdam:
         self._flat.zero_grad()
 
     def step(self, loss: Tensor | None = None) -> None:
-        """Updates the parameters by the present gradient, unless it or the loss is not finite.
+        """Updates the parameters; skips the update if loss or gradient is not finite.
 
         Args:
-            loss: A scalar; a loss may be infinite although its (clipped) gradient is not.
+            loss: A scalar to check as well; it may be infinite although its gradient is finite.
         """
         flat = self._flat
         grad = flat.grad
@@ -80,30 +80,30 @@ class FlatAdam:
             grad.mul_(probe.rsqrt().mul_(self.max_grad_norm).clamp_(max=1.0))
         if loss is not None:
             probe = probe + loss.detach()
-        # 0 for a finite probe, else nan, which is not equal to itself. Comparing tensors costs a
-        # third of comparing with a number, which torch would wrap first.
+        # 0 for a finite probe, else nan, which is not equal to itself. Comparing two tensors takes
+        # a third of the time of comparing with a number, which torch would wrap first.
         odd = probe - probe
         torch.ne(odd, odd, out=self._bad)
         torch.eq(odd, odd, out=self._good)
         self._calls += 1
         self._steps.add_(self._good)
         self._update(flat.data, grad)
-        if self._calls % _SWEEP == 0:
+        if self._calls % _SWEEP_EVERY == 0:
             self._sweep()
 
     def _sweep(self) -> None:
-        """Sets averages that are too small to move a parameter to zero.
+        """Zeroes averages that are too small to change a parameter.
 
-        Where a gradient stays zero (a dead unit), its averages fade into subnormal numbers and stay
-        there; processors take ten times as long for those.
+        The averages of a gradient that stays zero (a dead unit) decay to subnormal numbers, on
+        which processors are ten times slower.
         """
         if self.eps > 0:
-            self._mean.copy_(F.hardshrink(self._mean, _FADED))
-            F.threshold_(self._square, _FADED_SQUARE, 0.0)
+            self._mean.copy_(F.hardshrink(self._mean, _MIN_MEAN))
+            F.threshold_(self._square, _MIN_SQUARE, 0.0)
 
     @property
     def skipped(self) -> int:
-        """Updates left out because loss or gradient was not finite; waits for the device."""
+        """Number of updates skipped for a non-finite loss or gradient; synchronises."""
         return self._calls - int(self._steps.item())
 
     def _fused(self, data: Tensor, grad: Tensor) -> None:
@@ -125,7 +125,7 @@ class FlatAdam:
         )
 
     def _unfused(self, data: Tensor, grad: Tensor) -> None:
-        """Does the same by torch's functional form, on copies that count only if all is finite."""
+        """Runs the functional Adam of torch on copies; keeps them if all is finite."""
         state = (data, self._mean, self._square)
         new = tuple(each.clone() for each in state)
         adam(
@@ -150,7 +150,7 @@ class FlatAdam:
             torch.where(bad, kept, changed, out=kept)
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns copies in the form of `torch.optim.Adam`, one entry per parameter."""
+        """Returns copies in the format of `torch.optim.Adam`, one entry per parameter."""
         means, squares = self._flat.split(self._mean), self._flat.split(self._square)
         state = {
             index: {
@@ -171,17 +171,17 @@ class FlatAdam:
         return {"state": state, "param_groups": [group], "skipped": self.skipped}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restores moments, step count and learning rate, of this class or of `torch.optim.Adam`.
+        """Restores moments, step count and learning rate from this class or `torch.optim.Adam`.
 
         Raises:
-            CheckpointError: the state is of other parameters.
+            CheckpointError: the state belongs to other parameters.
         """
         entries = {int(index): entry for index, entry in state["state"].items()}
         parameters = self._flat.parameters
         shapes = [tuple(parameter.shape) for parameter in parameters]
         found = [tuple(entries[index]["exp_avg"].shape) for index in sorted(entries)]
         if found and found != shapes:
-            raise CheckpointError(f"the optimizer's state is of parameters {found}, not {shapes}")
+            raise CheckpointError(f"the optimizer state has parameters {found}, expected {shapes}")
         pieces = zip(self._flat.split(self._mean), self._flat.split(self._square), strict=True)
         for index, (mean, square) in enumerate(pieces):
             if found:
@@ -197,7 +197,7 @@ class FlatAdam:
 
 
 def _fused_works(like: Tensor) -> bool:
-    """Tries the fused operation on one number of the same dtype and device."""
+    """Tries the fused operation on one element of the same dtype and device."""
     if not hasattr(torch, "_fused_adam_"):
         return False
     one = [like.new_zeros(1)]
@@ -229,4 +229,4 @@ def _check(
     }
     for condition, holds in wrong.items():
         if not holds:
-            raise UsageError(f"FlatAdam needs {condition}")
+            raise UsageError(f"FlatAdam requires {condition}")

@@ -59,7 +59,7 @@ def test_a_rule(samples: list[Any], options: dict[str, Any], want: Any) -> None:
 @pytest.mark.parametrize(
     ("samples", "error", "text"),
     [
-        ([], SchemaError, "no sample"),
+        ([], SchemaError, "cannot collate an empty list"),
         ([{"a": 1, "b": 2}, {"a": 1}], SchemaError, "sample 1 has no key 'b'"),
         ([{"o": {"a": 1}}, {"o": {}}], SchemaError, "sample 1 has no key 'a' at 'o'"),
         ([[1, 2], [3]], SchemaError, "sample 1 has 1 items; sample 0 has 2"),
@@ -151,7 +151,7 @@ def test_distributions_become_none_and_sequences_are_split() -> None:
         ({"a": torch.ones(2), "b": torch.ones(3)}, SchemaError, "length: {'a': 2, 'b': 3}"),
         ({"a": {"b": torch.tensor(1)}}, SchemaError, r"scalar at 'a\.b'"),
         ({"a": 1.0}, TypeError, "at 'a' values of type float"),
-        ({}, SchemaError, "agree in length"),
+        ({}, SchemaError, "must have the same length"),
     ],
     ids=str,
 )  # fmt: skip

@@ -93,7 +93,7 @@ def test_a_mask_must_fit_and_allow_something() -> None:
     logit = np.zeros((2, 3), np.float32)
     with pytest.raises(ActionError, match="row 1 of action_mask"):
         allowed(np.array([[1, 0, 0], [0, 0, 0]]), logit)
-    with pytest.raises(SchemaError, match=r"shape \(3,\), the logits have \(2, 3\)"):
+    with pytest.raises(SchemaError, match=r"shape \(3,\), the logits have shape \(2, 3\)"):
         allowed(np.ones(3), logit)
     assert allowed(torch.ones(2, 3), logit).dtype == np.bool_
     assert allowed(np.ones((2, 3), np.int8), torch.zeros(2, 3)).dtype == torch.bool

@@ -117,5 +117,5 @@ def test_wrong_calls_are_refused() -> None:
     b = batch(4, 3, 0)
     with pytest.raises(UsageError, match="'l1'"):
         q_nstep_td_loss(b["q"], b["action"], b["reward"], criterion="l1")  # type: ignore[arg-type]
-    with pytest.raises(UsageError, match="2 heads need as many targets"):
+    with pytest.raises(UsageError, match="2 heads need 2 targets"):
         nstep_td_error([b["q"], b["q"]], b["action"], [b["reward"]])

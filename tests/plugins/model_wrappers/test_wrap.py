@@ -181,7 +181,7 @@ def test_each_head_has_its_mask() -> None:
     mask = [np.array([[0, 1, 0], [0, 0, 1]]), np.array([[1, 0], [0, 1]])]
     wrap = model_wrap(Given(logit=logit, action_mask=mask), "eps_greedy_sample", eps=0.5)
     assert wrap()["action"].tolist() == [[1, 0], [2, 1]]
-    with pytest.raises(UsageError, match="2 heads need a list of as many action masks"):
+    with pytest.raises(UsageError, match="must be a list of 2 masks, one per head"):
         model_wrap(Given(logit=logit, action_mask=mask[0]), "argmax_sample")()
     nothing = [mask[0], np.zeros((2, 2))]
     with pytest.raises(ActionError, match="row 0"):
@@ -257,7 +257,7 @@ def test_eps_per_environment() -> None:
         (float("nan"), r"in \[0, 1\]"),
         ([0.1], "2 numbers"),
         ([0.1, -1], "2 numbers"),
-        ({0: 0.5}, r"no entry for environments \[1\], only \[0\]"),
+        ({0: 0.5}, r"no entry for environments \[1\]; it has \[0\]"),
     ],
 )
 def test_a_bad_eps_is_refused(eps: Any, text: str) -> None:

@@ -222,7 +222,7 @@ def test_an_empty_state_resets() -> None:
 
 def test_a_state_of_other_parameters_is_refused() -> None:
     state = make(nn.Linear(2, 2)).state_dict()
-    with pytest.raises(CheckpointError, match=r"of parameters \[\(2, 2\), \(2,\)\], not"):
+    with pytest.raises(CheckpointError, match=r"has parameters \[\(2, 2\), \(2,\)\], expected"):
         make(net()).load_state_dict(state)
 
 

@@ -1,1 +1,1 @@
-"""Q network of deep Q-learning."""
+"""Q network of DQN."""

@@ -1,6 +1,6 @@
-"""The network of deep Q-learning (Mnih et al. 2015, doi:10.1038/nature14236).
+"""The Q network of DQN (Mnih et al. 2015, doi:10.1038/nature14236).
 
-Shapes: B rows, K ready environments, A actions, `...` one observation.
+Shapes: B observations, K ready environments, F features, A actions, `...` one observation.
 """
 
 from __future__ import annotations
@@ -21,22 +21,21 @@ if TYPE_CHECKING:
     from dicore_plugins.models.encoders.nested import Nested
 
 NUMPY_LIMIT = 2**18
-"""Rows times weights of the widest layer up to which numpy is quicker than torch (measured)."""
+"""Batch size times weights of the largest layer up to which NumPy is faster than torch."""
 
 
 class DQN(nn.Module):
-    """Q values of discrete actions: an MLP for vectors, Nature convolutions for images.
+    """Q network for discrete actions: an MLP for vectors, the Nature CNN for images.
 
     Args:
-        obs_shape: An int or 1-tuple for vectors, (channels, height, width) for images; not looked
-            at where `obs_parts` say it.
-        action_shape: Number of actions, or a list of numbers: one head for each.
-        encoder_hidden_size_list: Units of the dense layers; of images, behind the convolutions.
-        head_hidden_size_list: Units of hidden layers in each head.
-        dueling: Split each head into value and advantage.
-        activation: Between dense layers.
-        obs_parts: The parts of a nested or categorical observation; None: it is one array of
-            numbers.
+        obs_shape: An int or 1-tuple for vectors, (channels, height, width) for images; unused if
+            `obs_parts` is given.
+        action_shape: Number of actions, or a list with one number per head.
+        encoder_hidden_size_list: Units of each hidden layer; for images after the convolutions.
+        head_hidden_size_list: Units of each hidden layer of a head.
+        dueling: Use dueling heads.
+        activation: Activation function of the hidden layers.
+        obs_parts: Leaves of a nested or categorical observation; None: one numeric array.
 
     Raises:
         ConfigError: a shape is unsupported or missing.
@@ -65,7 +64,7 @@ class DQN(nn.Module):
             for each in actions
         ]
         self.heads = nn.ModuleList(heads)
-        # Plain attributes are found at once; those of submodules cost 0.4 us each time.
+        # A plain attribute: looking up a submodule costs 0.4 us per access.
         self._parts: tuple[Nested | NatureConv | None, MLP, tuple[QHead, ...]] = (
             self.conv if self.vectorize is None else self.vectorize,
             self.encoder,
@@ -76,16 +75,16 @@ class DQN(nn.Module):
         """Computes Q values.
 
         Args:
-            obs: [B, ...]; vectors of any number type (or what flattens to them), images uint8 (0
-                to 255) or floats, categories as integers [B] or [B, C]; or a tree of such.
+            obs: [B, ...]; vectors of any numeric dtype (other shapes are flattened), images uint8
+                (0 to 255) or floats, categories as integers [B] or [B, C]; or a tree of these.
 
         Returns:
-            `logit`: float32 [B, A], or a list of such, one per head.
+            `logit`: float32 [B, A], or a list with one per head.
         """
         return {"logit": self.q(obs)}
 
     def q(self, obs: Tensor) -> Any:
-        """Computes the `logit` of `forward` alone; module hooks do not run."""
+        """Computes only the `logit` of `forward`; module hooks do not run."""
         first, encoder, heads = self._parts
         if first is not None:
             obs = first.forward(obs)
@@ -101,12 +100,12 @@ class DQN(nn.Module):
         return [head.forward(x) for head in heads] if self.multi_head else heads[0].forward(x)
 
     def act_numpy(self) -> Callable[[Any], Any] | None:
-        """Offers acting by numpy views of the parameters: no copy, nothing to refresh.
+        """Returns the NumPy forward pass, on views of the parameters.
 
         Returns:
-            A function from observations [K, ...] to `logit` as arrays of their own memory; it goes
-            by torch where K is too large to gain, and takes its views anew when the parameters
-            have moved. None where nothing is to be gained (images, wide layers, CUDA, gelu).
+            A function from observations [K, ...] to `logit` in new memory. It runs torch if K is
+            too large for NumPy to be faster, and renews its views after the parameters moved. None
+            if NumPy is not faster or not possible (images, large layers, CUDA, gelu).
         """
         _, encoder, heads = self._parts
         widest = max(encoder.widest, *(head.widest for head in heads))
@@ -161,7 +160,7 @@ def _vectorize(parts: Sequence[Part]) -> Nested:
 
 
 def _convolve(obs_shape: tuple[int, ...]) -> tuple[NatureConv, int]:
-    """Returns the convolutions of images, and the number of their features."""
+    """Returns the CNN and the number of its features."""
     from dicore_plugins.models.encoders.conv import NatureConv, output_size
 
     channels, *size = obs_shape
@@ -169,7 +168,7 @@ def _convolve(obs_shape: tuple[int, ...]) -> tuple[NatureConv, int]:
 
 
 class QHead(nn.Module):
-    """Q values of one discrete action.
+    """A head of a Q network: maps features to the values of one discrete action.
 
     The dueling form (Wang et al. 2016, arXiv:1511.06581, equation 9) is
     Q(s, a) = V(s) + A(s, a) - mean_a' A(s, a').
@@ -177,9 +176,9 @@ class QHead(nn.Module):
     Args:
         features: F.
         actions: A.
-        hidden: Units of hidden layers, in each stream of a dueling head.
+        hidden: Units of each hidden layer (dueling: of both streams).
         dueling: Use the dueling form.
-        activation: Of the hidden layers.
+        activation: Activation function of the hidden layers.
     """
 
     def __init__(
@@ -194,7 +193,7 @@ class QHead(nn.Module):
         super().__init__()
         self.advantage = MLP((features, *hidden, actions), activation)
         self.value = MLP((features, *hidden, 1), activation) if dueling else None
-        # Plain attributes are found at once; those of submodules cost 0.4 us each time.
+        # A plain attribute: looking up a submodule costs 0.4 us per access.
         self._streams: tuple[MLP, MLP | None] = (self.advantage, self.value)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -211,7 +210,7 @@ class QHead(nn.Module):
         return max(stream.widest for stream in self._streams if stream is not None)
 
     def by_numpy(self) -> Callable[[Array], Array] | None:
-        """Returns the forward on arrays; see `MLP.by_numpy`."""
+        """Returns the NumPy forward pass; see `MLP.by_numpy`."""
         advantage, value = self._streams
         a_of = advantage.by_numpy()
         v_of = value.by_numpy() if value is not None else None
@@ -230,10 +229,10 @@ class QHead(nn.Module):
 def _shapes(
     obs_shape: int | Sequence[int] | None, action_shape: int | Sequence[int] | None
 ) -> tuple[tuple[int, ...], tuple[int, ...], bool]:
-    """Returns both shapes as tuples, and whether there are several heads.
+    """Returns both shapes as tuples, and whether the network has several heads.
 
     Raises:
-        ConfigError: a shape is unsupported or missing; both are named.
+        ConfigError: a shape is unsupported or missing; the message names both.
     """
     problems = {
         "obs_shape": obs_shape_problem(obs_shape),

@@ -1,1 +1,1 @@
-"""Networks that turn observations into features; models put heads on them."""
+"""Encoders: networks that map observations to features, on which models build heads."""

@@ -1,6 +1,6 @@
-"""The convolutions of Nature DQN (Mnih et al. 2015, doi:10.1038/nature14236, extended table 1).
+"""The CNN of Nature DQN (Mnih et al. 2015, doi:10.1038/nature14236, extended table 1).
 
-Shapes: B rows, C channels, H x W pixels.
+Shapes: B images, F features, C channels, H x W pixels.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ LAYERS = (_Layer(32, 8, 4), _Layer(64, 4, 2), _Layer(64, 3, 1))
 
 
 def output_size(height: int, width: int) -> int:
-    """Returns how many features come out of an image; 0 or less if it is too small."""
+    """Returns the number of features F of an image; 0 if it is too small."""
     for layer in LAYERS:
         height = (height - layer.kernel) // layer.stride + 1
         width = (width - layer.kernel) // layer.stride + 1
@@ -34,10 +34,10 @@ def output_size(height: int, width: int) -> int:
 
 
 class NatureConv(nn.Module):
-    """Three convolutions with ReLU, flattened.
+    """Three convolutions with ReLU; the output is flattened.
 
     Args:
-        channels: C of the images; height and width are at least 36.
+        channels: C of the images, whose height and width are at least 36.
     """
 
     def __init__(self, channels: int) -> None:
@@ -53,7 +53,7 @@ class NatureConv(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Maps images [B, C, H, W] to features [B, F].
 
-        uint8 images (0 to 255) are scaled to [0, 1]; float images are taken as they are.
+        uint8 images (0 to 255) are scaled to [0, 1]; float images are not scaled.
         """
         if x.dtype == torch.uint8:
             x = x.to(next(self.parameters()).dtype).mul_(1.0 / 255.0)

@@ -1,6 +1,6 @@
-"""Observations of several parts as one vector: flattened, categories as ones, side by side.
+"""Encoders of nested and categorical observations: flattened, one-hot and concatenated.
 
-Shapes: B rows, V numbers of all parts together.
+Shapes: B observations, C categorical values in one observation, V width of the encoding.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from dicore_plugins.models.shapes import Part
 
 
 class Nested(nn.Module):
-    """Turns a tree of arrays [B, ...], or one such, into float32 [B, V]; it has no parameters.
+    """Encodes an array [B, ...] or a tree of arrays as float32 [B, V]; it has no parameters.
 
     Args:
-        parts: The leaves in the order in which they stand side by side.
+        parts: The leaves in the order of concatenation.
 
     Raises:
-        ConfigError: a part has not as many least values as categories.
+        ConfigError: a leaf has more or fewer category starts than category counts.
     """
 
     def __init__(self, parts: Sequence[Part]) -> None:
@@ -40,7 +40,7 @@ class Nested(nn.Module):
         """Encodes a tree of tensors.
 
         Raises:
-            EnvSpaceError: a category is not one of its values.
+            EnvSpaceError: a category is outside its range.
         """
         columns = [
             leaf.reshape(len(leaf), -1).float() if encoder is None else encoder.forward(leaf)
@@ -49,7 +49,7 @@ class Nested(nn.Module):
         return columns[0] if len(columns) == 1 else torch.cat(columns, 1)
 
     def by_numpy(self, obs: Any) -> npt.NDArray[np.float32]:
-        """Does the same with arrays."""
+        """Encodes arrays in the same way."""
         columns = [
             np.asarray(leaf, np.float32).reshape(len(leaf), -1)
             if encoder is None
@@ -63,14 +63,14 @@ class Nested(nn.Module):
 
 
 class OneHot(nn.Module):
-    """Turns integers [B] or [B, C] into float32 [B, V]; it has no parameters.
+    """Encodes integers [B] or [B, C] as one-hot float32 [B, V]; it has no parameters.
 
     Args:
-        sizes: How many values each of the C numbers takes.
-        start: The least value of each; None: 0.
+        sizes: Number of values of each of the C categories.
+        start: Lowest value of each; None: 0.
 
     Raises:
-        ConfigError: `start` is not one number for each of `sizes`.
+        ConfigError: `start` and `sizes` differ in length.
     """
 
     offset: Tensor
@@ -80,7 +80,7 @@ class OneHot(nn.Module):
         least = [0] * len(sizes) if start is None else list(start)
         if len(least) != len(sizes) or not sizes:
             raise ConfigError(
-                f"model.obs_parts: {len(least)} least values for {len(sizes)} categorical numbers"
+                f"model.obs_parts: {len(least)} category starts for {len(sizes)} category counts"
             )
         self.width = int(sum(sizes))
         self._least = np.asarray(least, np.int64)
@@ -93,8 +93,8 @@ class OneHot(nn.Module):
         """Encodes integers [B] or [B, C] as float32 [B, V].
 
         Raises:
-            EnvSpaceError: a number is not one of its values (on the CPU; elsewhere it is the
-                device's own error, where it is one).
+            EnvSpaceError: a category is outside its range (checked on the CPU only; on other
+                devices `scatter_` raises the error of the device).
         """
         if obs.device.type == "cpu":
             column = torch.from_numpy(self._number(obs.numpy()) + self._column)
@@ -103,20 +103,20 @@ class OneHot(nn.Module):
         return torch.zeros(len(obs), self.width, device=obs.device).scatter_(1, column, 1.0)
 
     def by_numpy(self, obs: Any) -> npt.NDArray[np.float32]:
-        """Does the same with arrays."""
+        """Encodes arrays in the same way."""
         encoded = np.zeros((len(obs), self.width), np.float32)
         np.put_along_axis(encoded, self._number(obs) + self._column, np.float32(1), 1)
         return encoded
 
     def _number(self, obs: Any) -> npt.NDArray[np.int64]:
-        """Counts each value from its least: int64 [B, C]."""
+        """Converts categories to indices from 0: int64 [B, C]."""
         number = np.asarray(obs, np.int64).reshape(len(obs), -1) - self._least
-        outside = number.view(np.uint64) >= self._sizes  # what is negative is large, unsigned
+        outside = number.view(np.uint64) >= self._sizes  # a negative number is large when unsigned
         if outside.any():
             row, place = map(int, np.argwhere(outside)[0])
             least, value = int(self._least[place]), int(number[row, place] + self._least[place])
             raise EnvSpaceError(
                 f"observation {value} is not in {least}..{least + int(self._sizes[place]) - 1}",
-                hint="the environment's observation space must hold what it returns",
+                hint="declare an observation space that contains every observation",
             )
         return number
