@@ -1,17 +1,22 @@
-"""`dicore train`: one training, from a config file or by names alone."""
+"""`dicore train`: trains from a config file, or from an environment and a policy by name."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from dicore.console import verbosity
+from dicore.console import is_quiet, number, own_process, say, verbosity
 from dicore.errors import UsageError
 
-__all__ = ["command"]
+if TYPE_CHECKING:
+    from dicore.config import Compiled
+    from dicore.run.request import TrainRequest
+    from dicore.run.run import Run
+
+__all__ = ["Announcer", "command"]
 
 _EPILOG = """\b
 Examples:
@@ -21,14 +26,14 @@ Examples:
   dicore train my_preset                 a preset by its own name
   dicore train -e cartpole -p dqn -s 0 -s 1 -s 2 --jobs 3
   dicore train panel.py --cpanel '{"lr": 0.001}'
-  dicore train --locked runs/x           anew, if the very same components are installed
+  dicore train --locked runs/x           again, with the same versions of all components
   dicore train --resume runs/x --max-env-step 100000
   dicore train -e cartpole -p dqn --max-env-step 2000 --profile
   dicore -m serial --env cartpole --policy dqn --train_iter 100000 -s 0
 
-The config is the preset <env>_<policy> if there is one, below the config file, below the command
-line. Training ends at the first of env.stop_value and the budgets. Exit code 0 either way, 130 or
-143 when a signal ended it after saving; a second signal stops at once.
+The command line overrides the config file, which overrides the preset <env>_<policy> if it exists.
+Training stops at env.stop_value or a budget, whichever is reached first. The exit code is 0 then,
+and 130 or 143 after SIGINT or SIGTERM, which save first; a second signal exits without saving.
 """
 
 
@@ -36,7 +41,7 @@ line. Training ends at the first of env.stop_value and the budgets. Exit code 0 
 @click.argument("words", nargs=-1, metavar="[FILE|RUN|PRESET] [a.b=c]...")
 @click.option("-m", "--mode", metavar="NAME", help="Pipeline (dicore list pipeline).")
 @click.option("-c", "--config", metavar="FILE", help="Config file: .py, .yaml, .toml or .json.")
-@click.option("-e", "--env", metavar="NAME", help="Environment, or a gymnasium id.")
+@click.option("-e", "--env", metavar="NAME", help="Environment, or a Gymnasium id.")
 @click.option("-p", "--policy", metavar="NAME", help="Algorithm (dicore list policy).")
 @click.option(
     "-s",
@@ -44,19 +49,19 @@ line. Training ends at the first of env.stop_value and the budgets. Exit code 0 
     "seeds",
     type=click.IntRange(0),
     multiple=True,
-    help="Seed of everything random; given several times: a run each, and a summary.",
+    help="Random seed. Repeat to train one run per seed and print a summary.",
 )
 @click.option(
     "--jobs",
     type=click.IntRange(1),
     default=1,
-    help="Runs of several seeds that train at a time, in processes of their own.  [default: 1]",
+    help="Number of seeds to train in parallel, one process each.  [default: 1]",
 )
 @click.option(
     "--exp-name",
     "--exp_name",
     metavar="DIR",
-    help="Folder of the run; an existing one gets a numbered sibling."
+    help="Run folder; if it exists, a number is appended (runs/a-1)."
     "  [default: runs/<env>_<policy>_s<seed>]",
 )
 @click.option(
@@ -66,7 +71,7 @@ line. Training ends at the first of env.stop_value and the budgets. Exit code 0 
     "--max_train_iter",
     "max_train_iter",
     type=click.IntRange(1),
-    help="Stop after so many updates.",
+    help="Stop after this number of gradient updates.",
 )
 @click.option(
     "--max-env-step",
@@ -75,26 +80,28 @@ line. Training ends at the first of env.stop_value and the budgets. Exit code 0 
     "--max_env_step",
     "max_env_step",
     type=click.IntRange(1),
-    help="Stop after so many env steps.",
+    help="Stop after this number of env steps.",
 )
-@click.option("--cpanel", metavar="JSON", help="Knobs of the file's control panel, as an object.")
+@click.option(
+    "--cpanel", metavar="JSON", help="Values of the config's control panel, as a JSON object."
+)
 @click.option(
     "--locked",
     is_flag=True,
-    help="Refuse components that are not those recorded in a run or its config.json.",
+    help="Fail if an installed component differs from the recorded one (in a run or config.json).",
 )
 @click.option(
     "--resume",
     metavar="RUN|auto",
-    help="Go on with a run from its latest whole checkpoint; a larger budget may be given. auto:"
-    " with the run of this very line, if there is one (--exist resume).",
+    help="Resume from the latest valid checkpoint; the budget may be raised. auto: resume this"
+    " command's run if it exists, else start it (--exist resume).",
 )
 @click.option(
     "--exist",
     type=click.Choice(["new", "resume", "overwrite", "error"]),
     default="new",
     show_default=True,
-    help="Where the folder exists: a numbered sibling, go on, empty it, or refuse.",
+    help="If the folder exists: add a number, resume, delete its contents, or fail.",
 )
 @click.option(
     "--trust",
@@ -104,8 +111,8 @@ line. Training ends at the first of env.stop_value and the budgets. Exit code 0 
 @click.option(
     "--profile",
     is_flag=True,
-    help="Time each middleware and the inside of the learner; a table at the end, kept in"
-    " RUN/log/profile.json and profile.txt.",
+    help="Time each middleware and the steps of the learner; prints a table at the end and writes"
+    " it to RUN/log/profile.json and profile.txt.",
 )
 @verbosity
 @click.pass_context
@@ -118,7 +125,7 @@ def command(
     jobs: int,
     **given: Any,
 ) -> None:
-    """Trains a policy in an environment and keeps the run in a folder."""
+    """Trains a policy; writes config, checkpoints and logs to a run folder."""
     from dicore.run.launch import TrainRequest, launch
 
     files = [word for word in words if "=" not in word]
@@ -126,8 +133,8 @@ def command(
         files.insert(0, config)
     if len(files) > 1:
         raise UsageError(
-            f"one config file at most, got {', '.join(files)}",
-            hint="an override is written a.b=c, without spaces",
+            f"expected at most one config file, got {', '.join(files)}",
+            hint="write overrides as a.b=c, without spaces",
         )
     request = TrainRequest(
         config=files[0] if files else None,
@@ -137,8 +144,57 @@ def command(
         seed=seeds[0] if seeds else None,
         **given,
     )
+    own_process()
     if len(seeds) > 1:
         from dicore import train_seeds
 
         ctx.exit(train_seeds(request, seeds, jobs))
-    ctx.exit(launch(request).exit_code)
+    ctx.exit(launch(request, observer=Announcer()).exit_code)
+
+
+class Announcer:
+    """Prints start and end of a training."""
+
+    def started(
+        self, run: Run, request: TrainRequest, compiled: Compiled, header: Sequence[str]
+    ) -> None:
+        """Prints what is trained, where, and the lines of plugins."""
+        from dicore.run.request import env_label
+
+        label = env_label(compiled, request.env)
+        say(f"training {compiled.policy.type} on {label}, seed {compiled.seed}, in {run.folder}")
+        if request.exist == "resume" and run.resumed_from is None:
+            say("no checkpoint to resume from: training starts from scratch")
+        if not run.limits.ends:
+            say("no budget and no env.stop_value: training runs until Ctrl-C, then saves")
+        for line in header:
+            say(line)
+
+    def ended(self, run: Run, profile: Any) -> None:
+        """Prints the profile, the result, and the files of the run."""
+        if profile is not None:
+            profile.show()
+        result = run.result
+        best = "none" if result.best_return is None else number(result.best_return)
+        ending = "stop value reached" if result.stop else "budget spent"
+        if run.stop_requested:
+            ending = "stopped"
+        place = f", in {run.folder}" if is_quiet() else ""
+        say(
+            f"{ending}: best mean return {best} after {result.env_step} env steps,"
+            f" {result.train_iter} updates, {result.wall_s:.1f} s{place}",
+            result=True,
+        )
+        if run.stop_requested:
+            self._print("resume", f"dicore train --resume {run.folder}")
+        self._print("curve", f"tensorboard --logdir {run.folder}   (numbers: {run.folder.metrics})")
+        self._print("config", run.folder.config)
+        self._print("checkpoint", run.folder.checkpoints / (run.store.best_or_latest() or ""))
+        self._print("folder", run.folder)
+
+    def nothing_to_do(self, run: Run, reason: str) -> None:
+        """Prints why there is nothing to resume."""
+        say(f"nothing to do in {run.folder}: {reason}")
+
+    def _print(self, name: str, value: object) -> None:
+        say(f"{name + ':':<12}{value}")

@@ -1,7 +1,7 @@
 """The logger role: shows or keeps the numbers of a run, besides `log/metrics.jsonl`.
 
 Loggers get plain floats: tensors are converted once, before any logger is called. A logger that
-raises is switched off with one warning; training never stops because of it.
+raises is disabled with one warning; training never stops because of it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Files and folders that appear whole or not at all, also when the machine stops half-way."""
+"""Atomic writes of files and folders, safe against crashes; fault-injection points for tests."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ _handler: Callable[[str], None] | None = None
 
 
 def reach(point: str) -> None:
-    """Tells the armed handler, if any, that execution is at `point`."""
+    """Calls the handler of `armed`, if any, with the name of a fault-injection point."""
     if _handler is not None:
         _handler(point)
 
 
 @contextmanager
 def armed(handler: Callable[[str], None]) -> Iterator[None]:
-    """Calls `handler` with the name of each point reached in the block; it may raise or kill."""
+    """Calls `handler` at each fault-injection point within the block; for crash tests."""
     global _handler  # noqa: PLW0603 - the handler concerns the whole process
     before, _handler = _handler, handler
     try:
@@ -47,25 +47,25 @@ def armed(handler: Callable[[str], None]) -> Iterator[None]:
         _handler = before
 
 
-_CHUNK = 16 << 20
-_WORTH_A_THREAD = 1 << 20
+_CHUNK_BYTES = 16 << 20
+_HASH_IN_THREAD_BYTES = 1 << 20
 
 
 def temporary(target: Path) -> Path:
-    """Returns the name under which this process prepares `target`, in the same folder."""
+    """Returns the path at which this process prepares `target`, in the same folder."""
     return target.with_name(f".tmp-{target.name}-{os.getpid()}")
 
 
 def backup_path(target: Path) -> Path:
-    """Returns the name that a folder bears for the moment in which a new one takes its place."""
+    """Returns the path of a folder while a new one replaces it."""
     return target.with_name(f".old-{target.name}")
 
 
 def write_file(target: Path, data: bytes) -> None:
-    """Writes a file so that readers see the old content or the new, never a part.
+    """Writes a file atomically: readers see the old content or the new.
 
     Raises:
-        OSError: writing failed; the old content stands.
+        OSError: writing failed; the old content is unchanged.
     """
     unfinished = temporary(target)
     try:
@@ -79,16 +79,16 @@ def write_file(target: Path, data: bytes) -> None:
 
 
 Stamp = tuple[int, ...]
-"""What changes when a file is written to or replaced."""
+"""Identity, size and times of a file, which change when it is written or replaced."""
 
 
 class Written(NamedTuple):
-    """A file that the disk has.
+    """A file that was written and synced.
 
     Args:
-        size: In bytes.
-        sha256: In hexadecimal digits.
-        stamp: As `stamp` returns it for as long as nobody writes to the file.
+        size: Size in bytes.
+        sha256: Hash of the content, hexadecimal.
+        stamp: See `stamp`.
     """
 
     size: int
@@ -97,23 +97,23 @@ class Written(NamedTuple):
 
 
 def write_synced(target: Path, parts: Iterable[bytes | memoryview[Any]]) -> Written:
-    """Writes a new file and waits until the disk has it.
+    """Writes a new file and syncs it to disk.
 
     Args:
         target: The file; it must not exist, so that no link is followed.
-        parts: Its content, piece by piece; memory views are of bytes.
+        parts: The pieces of its content; memory views are of bytes.
     """
     digest, size = sha256(), 0
     with ThreadPoolExecutor(1) as beside, target.open("xb", buffering=0) as file:
         for part in parts:
             view = memoryview(part)
-            if size + view.nbytes < _WORTH_A_THREAD:
+            if size + view.nbytes < _HASH_IN_THREAD_BYTES:
                 digest.update(view)
-            else:  # takes as long as the disk does, so the two work side by side
+            else:  # hashing takes as long as writing: do both at the same time
                 beside.submit(digest.update, view)
             while view:
                 reach("write")
-                written = file.write(view[:_CHUNK])
+                written = file.write(view[:_CHUNK_BYTES])
                 size += written
                 view = view[written:]
         reach("fsync file")
@@ -123,7 +123,7 @@ def write_synced(target: Path, parts: Iterable[bytes | memoryview[Any]]) -> Writ
 
 
 def stamp(file: Path) -> Stamp | None:
-    """Returns the stamp of a file; None where there is none."""
+    """Returns the stamp of a file; None if it does not exist."""
     try:
         return _stamp(file.lstat())
     except OSError:
@@ -135,7 +135,7 @@ def _stamp(status: os.stat_result) -> Stamp:
 
 
 def sync_folder(folder: Path) -> None:
-    """Waits until the disk has the names in `folder`; nothing where the system cannot do it."""
+    """Syncs the names in `folder` to disk; does nothing on systems that cannot."""
     if not hasattr(os, "O_DIRECTORY"):
         return
     reach("fsync folder")
@@ -147,10 +147,10 @@ def sync_folder(folder: Path) -> None:
 
 
 def replace_folder(prepared: Path, target: Path) -> None:
-    """Gives a prepared folder its name, in place of an existing one if there is one.
+    """Renames a prepared folder to `target`, which it replaces if it exists.
 
-    At every moment the old folder stands under `target` or `backup_path(target)`, or the new one
-    stands under `target`.
+    At every moment the old folder is at `target` or `backup_path(target)`, or the new one is at
+    `target`.
     """
     sync_folder(prepared)
     old = backup_path(target)
@@ -166,7 +166,7 @@ def replace_folder(prepared: Path, target: Path) -> None:
 
 
 def recover_one(target: Path) -> None:
-    """Gives a displaced folder its name back if nothing took its place."""
+    """Moves a backup back to `target` if the replacement was not finished."""
     old = backup_path(target)
     if target.exists():
         _remove(old)
@@ -175,7 +175,7 @@ def recover_one(target: Path) -> None:
 
 
 def recover(folder: Path) -> None:
-    """Finishes or undoes what a process that died inside `replace_folder` left in `folder`."""
+    """Finishes or undoes every `replace_folder` in `folder` that a crash interrupted."""
     for old in folder.glob(".old-*"):
         recover_one(folder / old.name.removeprefix(".old-"))
     for unfinished in folder.glob(".tmp-*"):

@@ -1,8 +1,8 @@
 """One checkpoint: a folder of `tensors.safetensors` and `manifest.json`; reading runs no code.
 
-The manifest holds the format's version, who wrote it, size and sha256 of the tensor file, and the
-skeleton of the state (`state_codec`). Its last member is the sha256 of all bytes before it, so a
-flipped bit anywhere is found.
+The manifest holds the format's version, the versions of the packages that wrote it, size and sha256
+of the tensor file, and the skeleton of the state (`state_codec`). Its last member is the sha256 of
+all bytes before it, which detects every flipped bit.
 """
 
 from __future__ import annotations
@@ -51,28 +51,28 @@ __all__ = [
 ]
 
 FORMAT_VERSION: Final = 1
-"""Raised when older versions of dicore could no longer read what this one writes."""
+"""Incremented when older versions of dicore cannot read what this version writes."""
 
 MANIFEST: Final = "manifest.json"
 TENSORS: Final = "tensors.safetensors"
 
-_MAX_MANIFEST = 64 << 20
-_MAX_HEADER = 64 << 20
-_ASK_MEMORY_FROM = 256 << 20
+_MAX_MANIFEST_BYTES = 64 << 20
+_MAX_HEADER_BYTES = 64 << 20
+_CHECK_MEMORY_BYTES = 256 << 20
 _SEAL = ',"sha256":"%s"}'
 _SEAL_LENGTH = len(_SEAL % ("0" * 64))
 
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """What a checkpoint says about itself.
+    """The manifest of a checkpoint.
 
     Args:
         format_version: See `FORMAT_VERSION`.
-        versions: Of dicore, python, numpy and torch, as they wrote it; None where not imported.
-        metadata: What the writer added: `train_iter`, `env_step`, `config_sha256`.
-        size: Bytes of the tensor file.
-        sha256: Of the tensor file, in hexadecimal digits.
+        versions: Versions of dicore, python, numpy and torch; None: was not imported.
+        metadata: Values that the writer added: `train_iter`, `env_step`, `config_sha256`.
+        size: Size of the tensor file in bytes.
+        sha256: Hash of the tensor file, hexadecimal.
         skeleton: The state without its arrays.
     """
 
@@ -87,19 +87,19 @@ class Manifest:
 def write_state(
     path: Path, state: Mapping[str, Any], metadata: Mapping[str, Any] | None = None
 ) -> list[Stamp | None]:
-    """Writes a state as a folder that appears whole or not at all, in place of an older one.
+    """Writes a state as a folder, atomically; an existing folder is replaced.
 
     Args:
         path: The folder to make.
-        state: See `state_codec.encode` for what it may hold.
+        state: See `state_codec.encode` for the supported types.
         metadata: Plain values to keep in the manifest.
 
     Returns:
-        The stamps of its files, as `stamps` returns them for as long as nobody writes to them.
+        The stamps of its files; `stamps` returns the same until a file is changed.
 
     Raises:
-        CheckpointWriteError: something in it cannot be stored, or the disk refuses; what stood
-            under `path` stands.
+        CheckpointWriteError: a value cannot be stored, or the disk fails; an existing folder is
+            unchanged.
     """
     skeleton, blocks = encode(dict(state))
     unfinished = temporary(path)
@@ -117,10 +117,10 @@ def write_state(
         with suppress(OSError):
             recover_one(path)
         if not isinstance(error, OSError | ValueError):
-            raise  # somebody wants to leave at once
+            raise
         raise CheckpointWriteError(
-            f"{path}: was not written: {getattr(error, 'strerror', None) or error}",
-            hint="what was there before is untouched",
+            f"{path}: not written: {getattr(error, 'strerror', None) or error}",
+            hint="an older checkpoint of this name is unchanged",
             context={"path": str(path), "errno": getattr(error, "errno", None)},
         ) from error
     return [tensors.stamp, written.stamp]
@@ -132,15 +132,15 @@ def stamps(path: Path) -> list[Stamp | None]:
 
 
 def read_state(path: str | Path) -> Any:
-    """Reads what `write_state` wrote; every byte is checked before it is used.
+    """Reads what `write_state` wrote; verifies every byte before it is used.
 
-    Tensors come back as tensors on the CPU if torch is imported, else as arrays.
+    Tensors are returned as tensors on the CPU if torch is imported, else as arrays.
 
     Raises:
-        CheckpointError: there is nothing there.
-        CheckpointCorruptError: the bytes are not those that were written.
-        CheckpointVersionError: a newer dicore wrote it.
-        CheckpointUnsafeError: it is no dicore checkpoint, or holds links or absurd sizes.
+        CheckpointError: it does not exist.
+        CheckpointCorruptError: a checksum does not match.
+        CheckpointVersionError: it was written by a newer dicore.
+        CheckpointUnsafeError: it is not a dicore checkpoint, or has links or excessive sizes.
     """
     folder = Path(path)
     manifest = read_manifest(folder)
@@ -148,7 +148,7 @@ def read_state(path: str | Path) -> Any:
 
 
 def verify(path: str | Path) -> Manifest:
-    """Checks every byte of a checkpoint without keeping its content; raises as `read_state`."""
+    """Verifies every byte of a checkpoint without loading it; raises like `read_state`."""
     folder = Path(path)
     manifest = read_manifest(folder)
     digest = sha256()
@@ -161,12 +161,14 @@ def verify(path: str | Path) -> Manifest:
 
 
 def read_manifest(path: str | Path) -> Manifest:
-    """Reads and checks the manifest alone; raises as `read_state`."""
+    """Reads and verifies only the manifest; raises like `read_state`."""
     folder = Path(path)
     _check_kind(folder)
     with _open(folder / MANIFEST) as file:
-        if os.fstat(file.fileno()).st_size > _MAX_MANIFEST:
-            raise CheckpointUnsafeError(f"{folder}: the manifest is over {_MAX_MANIFEST >> 20} MiB")
+        if os.fstat(file.fileno()).st_size > _MAX_MANIFEST_BYTES:
+            raise CheckpointUnsafeError(
+                f"{folder}: the manifest is over {_MAX_MANIFEST_BYTES >> 20} MiB"
+            )
         raw = file.read()
     body = _parse(folder, raw)
     version = body.get("format_version") if body.get("format") == "dicore-state" else None
@@ -177,7 +179,9 @@ def read_manifest(path: str | Path) -> Manifest:
             hint=f"install dicore {by} or later",
         )
     if raw[-_SEAL_LENGTH:] != (_SEAL % sha256(raw[:-_SEAL_LENGTH]).hexdigest()).encode():
-        raise CheckpointCorruptError(f"{folder}: {MANIFEST} is not as it was written")
+        raise CheckpointCorruptError(
+            f"{folder}: checksum mismatch: {MANIFEST} was changed or truncated"
+        )
     if version != FORMAT_VERSION:
         raise CheckpointUnsafeError(f"{folder}: not a dicore checkpoint")
     return _manifest(folder, body)
@@ -186,7 +190,7 @@ def read_manifest(path: str | Path) -> Manifest:
 def _manifest(folder: Path, body: dict[str, Any]) -> Manifest:
     files = body.get("files")
     if not isinstance(files, dict) or list(files) != [TENSORS]:
-        raise CheckpointUnsafeError(f"{folder}: the manifest names other files than {TENSORS}")
+        raise CheckpointUnsafeError(f"{folder}: the manifest lists files besides {TENSORS}")
     try:
         return Manifest(
             format_version=body["format_version"],
@@ -203,7 +207,7 @@ def _manifest(folder: Path, body: dict[str, Any]) -> Manifest:
 def _metadata(metadata: dict[str, Any]) -> dict[str, Any]:
     for name in ("train_iter", "env_step"):
         if type(metadata.get(name, 0)) is not int or metadata.get(name, 0) < 0:
-            raise ValueError(f"a count in {name}")
+            raise ValueError(f"a valid {name}")
     return metadata
 
 
@@ -223,16 +227,16 @@ def _sealed(skeleton: Any, metadata: dict[str, Any], files: dict[str, Any]) -> b
         "state": skeleton,
     }
     text = json.dumps(body, allow_nan=False, separators=(",", ":"))[:-1].encode("ascii")
-    if len(text) + _SEAL_LENGTH > _MAX_MANIFEST:  # nobody would read it
-        raise ValueError(f"its plain values take over {_MAX_MANIFEST >> 20} MiB: use arrays")
+    if len(text) + _SEAL_LENGTH > _MAX_MANIFEST_BYTES:
+        raise ValueError(f"plain values over {_MAX_MANIFEST_BYTES >> 20} MiB; use arrays")
     return text + (_SEAL % sha256(text).hexdigest()).encode("ascii")
 
 
 def _safetensors(blocks: Mapping[str, Block]) -> Iterator[bytes | memoryview[Any]]:
-    """Yields a file in the format of https://github.com/huggingface/safetensors, piece by piece."""
+    """Yields the pieces of a file in the format of https://github.com/huggingface/safetensors."""
     header: dict[str, Any] = {}
     end = 0
-    ordered = sorted(blocks.items(), key=lambda item: -item[1].item_size)  # keeps all aligned
+    ordered = sorted(blocks.items(), key=lambda item: -item[1].item_size)  # aligns all of them
     for name, block in ordered:
         begin, end = end, end + block.data.nbytes
         header[name] = {"dtype": block.code, "shape": block.shape, "data_offsets": [begin, end]}
@@ -253,8 +257,8 @@ def _read_blocks(folder: Path, manifest: Manifest) -> dict[str, tuple[str, bytea
         _check_memory(folder, size)
         raw = file.read()
     _check_digest(folder, manifest, sha256(raw).hexdigest())
-    if len(raw) < 8 or struct.unpack("<Q", raw[:8])[0] > _MAX_HEADER:
-        raise CheckpointUnsafeError(f"{folder}: the header of {TENSORS} has an absurd size")
+    if len(raw) < 8 or struct.unpack("<Q", raw[:8])[0] > _MAX_HEADER_BYTES:
+        raise CheckpointUnsafeError(f"{folder}: the header of {TENSORS} is too large")
     try:
         parsed = deserialize(raw)
     except safetensors.SafetensorError as error:
@@ -276,14 +280,14 @@ def _parse(folder: Path, raw: bytes) -> dict[str, Any]:
 
 def _check_kind(folder: Path) -> None:
     if folder.is_symlink():
-        raise CheckpointUnsafeError(f"{folder}: a link instead of a checkpoint")
+        raise CheckpointUnsafeError(f"{folder}: a symbolic link, not a checkpoint")
     if folder.is_file():
         raise CheckpointUnsafeError(
-            f"{folder}: a single file, which may hold pickled code; dicore never unpickles",
-            hint="a checkpoint is a folder with manifest.json in it",
+            f"{folder}: a single file, which may hold pickled code; dicore does not unpickle",
+            hint="pass the folder that holds manifest.json",
         )
     if not folder.is_dir():
-        raise CheckpointError(f"{folder}: no checkpoint there")
+        raise CheckpointError(f"{folder}: no such checkpoint")
 
 
 def _open(file: Path) -> Any:
@@ -293,11 +297,11 @@ def _open(file: Path) -> Any:
         raise CheckpointCorruptError(f"{file.parent}: {file.name} is missing") from None
     except OSError as error:
         if file.is_symlink():
-            raise CheckpointUnsafeError(f"{file}: a link inside a checkpoint") from None
+            raise CheckpointUnsafeError(f"{file}: a symbolic link inside a checkpoint") from None
         raise CheckpointError(f"{file}: cannot be read: {error.strerror}") from None
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
-        raise CheckpointUnsafeError(f"{file}: not a plain file")
+        raise CheckpointUnsafeError(f"{file}: not a regular file")
     return os.fdopen(descriptor, "rb")
 
 
@@ -307,24 +311,26 @@ _NONBLOCK = getattr(os, "O_NONBLOCK", 0)
 def _check_size(folder: Path, manifest: Manifest, size: int) -> None:
     if size != manifest.size:
         raise CheckpointCorruptError(
-            f"{folder}: {TENSORS} has {size} bytes, {manifest.size} were written"
+            f"{folder}: {TENSORS} has {size} bytes, expected {manifest.size}"
         )
 
 
 def _check_digest(folder: Path, manifest: Manifest, digest: str) -> None:
     if digest != manifest.sha256:
-        raise CheckpointCorruptError(f"{folder}: {TENSORS} is not as it was written (sha256)")
+        raise CheckpointCorruptError(
+            f"{folder}: checksum mismatch: {TENSORS} was changed or truncated"
+        )
 
 
 def _check_memory(folder: Path, size: int) -> None:
-    if size < _ASK_MEMORY_FROM:
+    if size < _CHECK_MEMORY_BYTES:
         return
     import psutil
 
     free = psutil.virtual_memory().available
     if 2 * size > free:
         raise CheckpointUnsafeError(
-            f"{folder}: reading it needs {2 * size >> 20} MiB, {free >> 20} MiB are free"
+            f"{folder}: reading it needs {2 * size >> 20} MiB of memory; {free >> 20} MiB are free"
         )
 
 

@@ -1,7 +1,7 @@
-"""The checkpoint store of a run: the only writer of `ckpt/`.
+"""The checkpoint store of a run: saves, finds and loads the folders `iteration_N`, `best`, `final`.
 
-Checkpoints are folders `iteration_N`, `best` and `final`; which one is the latest follows from
-their manifests, never from a pointer or from the clock.
+The store is the only writer of `ckpt/`. Which checkpoint is the latest follows from the manifests,
+not from a pointer or from file times.
 """
 
 from __future__ import annotations
@@ -15,7 +15,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from dicore.errors import CheckpointCorruptError, CheckpointError, CheckpointUnsafeError
+from dicore.errors import (
+    CheckpointCorruptError,
+    CheckpointError,
+    CheckpointUnsafeError,
+    CheckpointWriteError,
+)
 from dicore.run.atomic import Stamp, backup_path, recover, temporary
 from dicore.run.checkpoint_io import read_manifest, read_state, stamps, verify, write_state
 
@@ -25,8 +30,10 @@ _log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-_TRIES: Final = 5
-"""Readings of a checkpoint that is being replaced, before its error counts."""
+_MAX_FAILURES: Final = 3
+"""Failed saves in a row after which a run gives up."""
+_MAX_READS: Final = 5
+"""Attempts to read a checkpoint while a writer replaces it."""
 
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _SUFFIX: Final = ".pth.tar"
@@ -34,16 +41,16 @@ _PERIODIC: Final = re.compile(r"iteration_(\d+)")
 
 
 def checkpoint_name(name: str) -> str:
-    """Returns the folder's name for a checkpoint: `ckpt_best.pth.tar` is `best`.
+    """Returns the folder name of a checkpoint: `best` for `ckpt_best.pth.tar`.
 
     Raises:
-        CheckpointUnsafeError: the name could lead out of the folder, or is no plain name.
+        CheckpointUnsafeError: the name has characters that could lead out of the folder.
     """
     plain = name.removesuffix(_SUFFIX).removeprefix("ckpt_")
     if not _NAME.fullmatch(plain):
         raise CheckpointUnsafeError(
-            f"checkpoint name {name!r} is refused",
-            hint="letters, digits, '.', '_' and '-', beginning with a letter or digit",
+            f"invalid checkpoint name {name!r}",
+            hint="use letters, digits, '.', '_' and '-', beginning with a letter or digit",
         )
     return plain
 
@@ -53,9 +60,11 @@ class CheckpointStore:
 
     Args:
         folder: The run's `ckpt` folder; made by the first save.
-        keep: Number of periodic checkpoints (`iteration_N`) kept; `best`, `final` and other names
-            stay.
+        keep: Number of periodic checkpoints (`iteration_N`) to keep; others are never deleted.
         metadata: Plain values that every manifest repeats, such as `config_sha256`.
+
+    Attributes:
+        failures: Failed saves since the last successful one.
     """
 
     def __init__(
@@ -63,6 +72,7 @@ class CheckpointStore:
     ) -> None:
         self.folder = Path(folder)
         self.keep = max(keep, 1)
+        self.failures = 0
         self._metadata = dict(metadata or {})
         self._recovered = False
         self._written: dict[str, list[Stamp | None]] = {}
@@ -76,21 +86,21 @@ class CheckpointStore:
         env_step: int = 0,
         complete: bool = False,
     ) -> Path:
-        """Writes a checkpoint and then drops the periodic ones that are too many.
+        """Writes a checkpoint, then deletes the oldest periodic ones beyond `keep`.
 
         Args:
-            name: `iteration_N`, `best`, `final` or another; a suffix `.pth.tar` is dropped.
+            name: `iteration_N`, `best`, `final` or another name; a suffix `.pth.tar` is dropped.
             state: Nested dicts of arrays, tensors and plain values.
-            train_iter: Updates made so far; says which checkpoint is the latest.
+            train_iter: Gradient updates made so far; orders the checkpoints.
             env_step: Env steps collected so far.
-            complete: It holds all that a run needs to go on.
+            complete: The state holds everything that a run needs to resume.
 
         Returns:
             The checkpoint's folder.
 
         Raises:
-            CheckpointWriteError: nothing was written; older checkpoints stand.
-            CheckpointUnsafeError: the name is refused.
+            CheckpointWriteError: nothing was written; older checkpoints are unchanged.
+            CheckpointUnsafeError: the name is invalid.
         """
         path = self.folder / checkpoint_name(name)
         if not self._recovered and self.folder.is_dir():
@@ -99,105 +109,114 @@ class CheckpointStore:
         metadata = {**self._metadata, "train_iter": train_iter, "env_step": env_step}
         if complete:
             metadata["complete"] = True
-        self._written[path.name] = write_state(path, state, metadata)
+        try:
+            self._written[path.name] = write_state(path, state, metadata)
+        except CheckpointWriteError:
+            self.failures += 1
+            raise
+        self.failures = 0
         self._prune()
         return path
+
+    def may_retry(self, error: CheckpointWriteError) -> bool:
+        """Returns whether a later save may succeed after `error`, and too few have failed yet."""
+        return isinstance(error.__cause__, OSError) and self.failures < _MAX_FAILURES
 
     def load(self, name: str | Path) -> Any:
         """Reads a checkpoint by name, or by path if it has a separator or is a `Path`.
 
         Raises:
-            CheckpointError: there is none, or it cannot be used; see `read_state`.
+            CheckpointError: it does not exist or cannot be used; see `read_state`.
         """
         try:
-            return self._settled(name, read_state)
+            return self._read_stable(name, read_state)
         except CheckpointError as error:
             path = self._find(name)
             if path.exists() or path.is_symlink():
                 raise
             names = ", ".join(self.names()) or "none"
-            raise type(error)(f"{path}: no checkpoint there", hint=f"there are: {names}") from None
+            raise type(error)(f"{path}: no such checkpoint", hint=f"existing: {names}") from None
 
     def names(self) -> list[str]:
-        """Returns the checkpoints there are, oldest first, whole or not."""
-        found = {path.name: path for path in self._folders()}
-        return sorted(found, key=lambda name: _age(found[name]))
+        """Returns the names of all checkpoints, valid or not, oldest first."""
+        paths = {path.name: path for path in self._folders()}
+        return sorted(paths, key=lambda name: _age(paths[name]))
 
     @property
     def best(self) -> str | None:
-        """`best` if there is such a checkpoint and every byte of it is right."""
+        """`best` if this checkpoint exists and is valid."""
         return self._first_valid(lambda: [name for name in self.names() if name == "best"])
 
     def latest(self) -> str | None:
-        """Returns the name of the newest checkpoint whose every byte is right.
+        """Returns the name of the newest valid checkpoint.
 
-        Broken ones are passed over with a warning that names both.
+        Invalid ones are skipped with a warning that names both.
         """
         return self._first_valid(lambda: self.names()[::-1])
 
     def resumable(self) -> str | None:
-        """Returns the name of the newest whole checkpoint that a run can go on from.
+        """Returns the newest valid checkpoint that a run can resume from; None: there is none.
 
-        Broken ones are passed over with a warning that names both. None: there never was one.
+        Invalid ones are skipped with a warning that names both.
 
         Raises:
-            CheckpointCorruptError: there are some, and each is broken.
+            CheckpointCorruptError: there are some, and all are invalid.
         """
         broken: list[str] = []
         name = self._first_valid(
-            lambda: [name for name in self.names()[::-1] if self._may_go_on(name)], broken
+            lambda: [name for name in self.names()[::-1] if self._may_resume(name)], broken
         )
         if name is None and broken:
             raise CheckpointCorruptError(
-                f"{self.folder}: no checkpoint is whole: {'; '.join(broken)}",
-                hint="--exist new starts afresh in a sibling folder",
+                f"{self.folder}: all checkpoints are incomplete or corrupt: {'; '.join(broken)}",
+                hint="start from scratch in another folder with --exist new",
                 context={"broken": tuple(broken)},
             )
         return name
 
-    def _may_go_on(self, name: str) -> bool:
+    def _may_resume(self, name: str) -> bool:
         try:
-            return bool(self._settled(name, read_manifest).metadata.get("complete"))
+            return bool(self._read_stable(name, read_manifest).metadata.get("complete"))
         except CheckpointError:
-            return name != "best"  # it may have been complete, which `best` never is
+            return name != "best"  # another one may have been complete; `best` never is
 
     def metadata(self, name: str) -> Mapping[str, Any]:
-        """Returns what a checkpoint's manifest says of it; nothing where it cannot be read."""
+        """Returns the metadata in a checkpoint's manifest; empty if it cannot be read."""
         try:
-            return self._settled(name, read_manifest).metadata
+            return self._read_stable(name, read_manifest).metadata
         except CheckpointError:
             return {}
 
     def best_or_latest(self) -> str | None:
-        """Returns `best` if it is whole, else what `latest` returns."""
+        """Returns `best` if it is valid, else what `latest` returns."""
 
-        def listed() -> list[str]:
+        def candidates() -> list[str]:
             names = self.names()[::-1]
             return sorted(names, key=lambda name: name != "best")
 
-        return self._first_valid(listed)
+        return self._first_valid(candidates)
 
     def _first_valid(
-        self, listed: Callable[[], list[str]], broken: list[str] | None = None
+        self, candidates: Callable[[], list[str]], broken: list[str] | None = None
     ) -> str | None:
-        """Returns the first whole one; looks again where a writer dropped some in the meantime."""
-        names = listed()
-        for _ in range(_TRIES):
+        """Returns the first valid candidate; tries again if a writer deleted some meanwhile."""
+        names = candidates()
+        for _ in range(_MAX_READS):
             reasons: list[str] = []
-            name = self._first_whole(names, reasons)
-            before, names = names, listed() if name is None else names
+            name = self._first_readable(names, reasons)
+            before, names = names, candidates() if name is None else names
             if names == before:
                 break
         if broken is not None:
             broken += reasons
         elif name is None and reasons:
-            _log.warning("no checkpoint is whole: %s", "; ".join(reasons))
+            _log.warning("all checkpoints are incomplete or corrupt: %s", "; ".join(reasons))
         return name
 
-    def _first_whole(self, names: list[str], broken: list[str]) -> str | None:
+    def _first_readable(self, names: list[str], broken: list[str]) -> str | None:
         for name in names:
             try:
-                self._settled(name, verify)
+                self._read_stable(name, verify)
             except CheckpointError as error:
                 if self._find(name).exists():
                     broken.append(f"{name} ({error.message})")
@@ -207,9 +226,9 @@ class CheckpointStore:
             return name
         return None
 
-    def _settled(self, name: str | Path, read: Callable[[Path], T]) -> T:
-        """Reads a checkpoint; once more where a writer replaced it in the meantime."""
-        for _ in range(_TRIES):
+    def _read_stable(self, name: str | Path, read: Callable[[Path], T]) -> T:
+        """Reads a checkpoint, again if a writer replaced it meanwhile."""
+        for _ in range(_MAX_READS):
             path = self._find(name)
             before = _identity(path)
             try:
@@ -229,7 +248,7 @@ class CheckpointStore:
     def _folders(self) -> list[Path]:
         if not self.folder.is_dir():
             return []
-        with os.scandir(self.folder) as entries:  # one reading tells names and kinds of that moment
+        with os.scandir(self.folder) as entries:  # one pass, so that names and kinds agree
             folders = {entry.name for entry in entries if entry.is_dir(follow_symlinks=False)}
         plain = {name for name in folders if _NAME.fullmatch(name)}
         plain |= {name.removeprefix(".old-") for name in folders if name.startswith(".old-")}
@@ -241,19 +260,19 @@ class CheckpointStore:
             return
         newest = periodic[::-1]
         surplus = newest[self.keep :]
-        if not any(map(self._is_whole, newest[: self.keep])):
-            whole = next((name for name in surplus if self._is_whole(name)), None)
-            surplus = [name for name in surplus if name != whole]
+        if not any(map(self._is_valid, newest[: self.keep])):
+            valid = next((name for name in surplus if self._is_valid(name)), None)
+            surplus = [name for name in surplus if name != valid]
         for name in surplus:
             path = self.folder / name
-            unnamed = temporary(path)  # so that nobody meets half of it
+            unnamed = temporary(path)  # so that no reader finds a half-deleted folder
             with suppress(OSError):
                 path.rename(unnamed)
             shutil.rmtree(unnamed, ignore_errors=True)
             self._written.pop(name, None)
 
-    def _is_whole(self, name: str) -> bool:
-        """Says whether it can be read; what nobody wrote to since it was saved is not read."""
+    def _is_valid(self, name: str) -> bool:
+        """Verifies a checkpoint; skips reading files that are unchanged since they were saved."""
         path = self.folder / name
         if self._written.get(name) == stamps(path):
             return True
@@ -265,16 +284,16 @@ class CheckpointStore:
 
 
 def _identity(path: Path) -> tuple[str, int, int] | None:
-    """Tells a folder from the one that stood there before; a number alone may come back."""
+    """Identifies a folder; the change time is needed because inode numbers are reused."""
     try:
-        found = path.stat()
+        status = path.stat()
     except OSError:
         return None
-    return path.name, found.st_ino, found.st_ctime_ns
+    return path.name, status.st_ino, status.st_ctime_ns
 
 
 def _age(path: Path) -> tuple[int, int, str]:
-    """Orders checkpoints: by iteration, then `final` after `iteration_N` after `best`."""
+    """Orders checkpoints by iteration, then `best` < `iteration_N` < `final`."""
     match = _PERIODIC.fullmatch(path.name)
     if match is not None:
         return int(match[1]), 1, path.name

@@ -1,29 +1,35 @@
-"""From a config's env section to an env manager that is seeded for its role."""
+"""Build context of components, and env managers from a config's `env` section."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from dicore.run.run import Run
-    from dicore_tools.evaluation.video import Recorder
 
-__all__ = ["BuildContext", "env_factory", "env_sections", "make_env_manager", "spaces_of"]
+__all__ = [
+    "BuildContext",
+    "EnvRecorder",
+    "env_factory",
+    "env_sections",
+    "make_env_manager",
+    "spaces_of",
+]
 
 
 @dataclass(frozen=True, slots=True)
 class BuildContext:
-    """Handed to every config class's `build`.
+    """What a component needs to be built besides its config; passed to every `build`.
 
     Args:
-        observation_space: Of one environment; None before it is known.
-        action_space: Of one environment; None before it is known.
-        device: Where tensors live: `cpu`, `cuda`, `cuda:1`.
+        observation_space: Space of one environment; None before it is known.
+        action_space: Space of one environment; None before it is known.
+        device: Device of tensors: `cpu`, `cuda`, `cuda:1`.
         seed: Seed of the run.
-        run: The run that the component becomes part of; None for one built by hand.
-        logger: Where the component logs scalars and text; None: nowhere.
+        run: The run that the component becomes part of; None outside of a run.
+        logger: Logger for scalars and text; None: no logging.
     """
 
     observation_space: Any = None
@@ -34,16 +40,29 @@ class BuildContext:
     logger: Any = None
 
     def with_spaces(self, observation_space: Any, action_space: Any) -> BuildContext:
-        """Returns a copy that knows the spaces."""
+        """Returns a copy with the given spaces."""
         return replace(self, observation_space=observation_space, action_space=action_space)
 
 
+class EnvRecorder(Protocol):
+    """Records the episodes of an env manager, for instance as videos."""
+
+    def section(self, env: Any, /) -> Any:
+        """Returns the `env` section with which environments can be recorded."""
+
+    def check(self, env: Any, /) -> None:
+        """Raises an error if environments of this section cannot be recorded."""
+
+    def around(self, env_id: int, make: Callable[[], Any], /) -> Callable[[], Any]:
+        """Returns a factory whose environments are recorded."""
+
+
 def env_factory(env: Any, ctx: BuildContext) -> Callable[[], Any]:
-    """Returns what makes one environment, its wrappers around it, innermost first.
+    """Returns a factory of one environment with its wrappers, the first one innermost.
 
     Args:
         env: The compiled `env` section.
-        ctx: Handed to the config classes.
+        ctx: Passed to the config classes.
     """
 
     def make() -> Any:
@@ -56,11 +75,11 @@ def env_factory(env: Any, ctx: BuildContext) -> Callable[[], Any]:
 
 
 def env_sections(env: Any, role: str) -> list[Any]:
-    """Returns the section of each environment of a role: one for all, unless `env` makes them.
+    """Returns one section per environment of a role: copies of `env`, unless it makes its own.
 
     Args:
-        env: The compiled `env` section; it may have `create_collector_env_cfg` and
-            `create_evaluator_env_cfg`, which return a list of sections.
+        env: The compiled `env` section; its methods `create_collector_env_cfg` and
+            `create_evaluator_env_cfg`, if there are any, return a list of sections.
         role: `collector` or `evaluator`.
     """
     evaluates = role == "evaluator"
@@ -77,17 +96,17 @@ def make_env_manager(
     *,
     at_most: int | None = None,
     ctx: BuildContext | None = None,
-    recorder: Recorder | None = None,
+    recorder: EnvRecorder | None = None,
 ) -> Any:
-    """Makes the configured manager for one role; nothing is launched yet.
+    """Makes the configured env manager for one role; it is not launched yet.
 
     Args:
         env: The compiled `env` section.
-        role: `collector` or `evaluator`; roles of one run share no episode.
+        role: `collector` or `evaluator`; the roles of one run have different episode seeds.
         seed: Seed of the run.
-        at_most: Limit of the number of environments.
-        ctx: Handed to the config classes.
-        recorder: Records the episodes as videos.
+        at_most: Maximum number of environments.
+        ctx: Passed to the config classes.
+        recorder: Records the episodes.
     """
     context = BuildContext(seed=seed) if ctx is None else ctx
     sections = env_sections(env, role)[:at_most]
@@ -103,7 +122,7 @@ def make_env_manager(
 
 
 def spaces_of(env: Any, seed: int) -> tuple[Any, Any]:
-    """Returns observation and action space; makes one environment for it and closes it again."""
+    """Returns observation and action space of a temporary environment."""
     manager = make_env_manager(env, "collector", seed, at_most=1)
     try:
         return manager.observation_space, manager.action_space

@@ -1,11 +1,13 @@
-"""The folder of a run: where everything that a training leaves behind has its place.
+"""The folder of a run: `config.json run.json ckpt/ log/ video/`, and the lock of its writer.
 
-`config.json run.json ckpt/ log/ video/`; the folders inside appear with their first content.
+The lock is advisory and belongs to the process: it ends with the process. The folders inside are
+made when something is written to them.
 """
 
 from __future__ import annotations
 
 import json
+import logging
 import os
 import platform
 import re
@@ -19,11 +21,18 @@ from dicore.errors import RunLockedError, UsageError
 
 __all__ = ["EXIST", "Exist", "RunFolder", "RunLock", "default_name", "process_info"]
 
-_NAME = ".lock"
+_log = logging.getLogger(__name__)
+
+Exist = Literal["new", "resume", "overwrite", "error"]
+EXIST: Final[tuple[Exist, ...]] = ("new", "resume", "overwrite", "error")
+"""What to do if the folder of a new run exists."""
+
+_LOCK_FILE: Final = ".lock"
+_MIN_FREE_BYTES: Final = 64 << 20
 
 
 def process_info() -> dict[str, Any]:
-    """Returns what `run.json` tells of the process that runs: `pid` and `host`."""
+    """Returns `pid` and `host` of this process, as `run.json` holds them."""
     return {"pid": os.getpid(), "host": platform.node()}
 
 
@@ -34,14 +43,14 @@ class RunLock:
         folder: The run's folder.
 
     Raises:
-        RunLockedError: another process, or another run of this one, holds it.
+        RunLockedError: another process, or another run of this process, holds it.
         UsageError: the folder cannot be written.
     """
 
     def __init__(self, folder: Path) -> None:
         from filelock import FileLock, Timeout
 
-        self._file = folder / _NAME
+        self._file = folder / _LOCK_FILE
         self._lock = FileLock(self._file, is_singleton=False)
         try:
             self._lock.acquire(timeout=0)
@@ -51,68 +60,45 @@ class RunLock:
         except OSError as error:
             raise UsageError(f"{folder}: cannot be written: {error.strerror}") from None
 
-    def stands(self) -> bool:
-        """Says whether the folder is still the one that was locked, and nobody removed it."""
+    def is_valid(self) -> bool:
+        """Returns whether the lock file is still the one that was locked."""
         try:
             return self._lock.is_locked and _identity(self._file) == self._ours
         except OSError:
             return False
 
     def release(self) -> None:
-        """Lets go; harmless when repeated."""
-        if self.stands():
-            with suppress(OSError):  # first: once it is released the file may be another's
+        """Releases the lock; further calls do nothing."""
+        if self.is_valid():
+            with suppress(OSError):  # before the release: afterwards the file may be another's
                 self._file.unlink()
         self._lock.release()
 
 
-def _identity(file: Path) -> tuple[int, int]:
-    found = file.stat()
-    return found.st_dev, found.st_ino
-
-
-def _locked(folder: Path) -> RunLockedError:
-    try:
-        record = json.loads((folder / "run.json").read_text(encoding="utf-8"))
-        holder = f"process {record['pid']} on {record['host']}"
-    except (OSError, ValueError, KeyError, TypeError):
-        record, holder = {}, "another process"
-    return RunLockedError(
-        f"{folder}: {holder} is training there",
-        hint="wait for it, stop it, or choose another folder with --exp-name",
-        context={"folder": str(folder), "pid": record.get("pid"), "host": record.get("host")},
-    )
-
-
-Exist = Literal["new", "resume", "overwrite", "error"]
-EXIST: Final[tuple[Exist, ...]] = ("new", "resume", "overwrite", "error")
-"""What to do where the folder of a new run exists."""
-
-_LOW_SPACE = 64 << 20
-
-
 class RunFolder:
-    """The places inside a run's folder; makes nothing by itself.
+    """The paths inside a run's folder, and its lock; the constructor makes nothing on disk.
 
     Args:
         path: The folder.
     """
 
-    def __init__(self, path: str | Path) -> None:
+    def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
+        self._lock: RunLock | None = None
+        self._locked_config: bytes | None = None
 
     @classmethod
     def create(cls, path: str | Path) -> RunFolder:
-        """Makes the folder, or the first free of `path-1`, `path-2`, … where one stands already.
+        """Makes the folder, or the first of `path-1`, `path-2`, … that does not exist.
 
-        Several processes may ask for one path at a time: each gets a folder of its own.
+        Processes that ask for the same path at the same time get different folders.
 
         Raises:
             UsageError: the folder cannot be made, or its disk is full.
         """
         wanted = Path(path)
         if wanted.name in ("", ".."):
-            raise _refused(wanted, "it has no name of its own")
+            raise _not_made(wanted, "the path has no name")
         for number in count():
             folder = wanted if number == 0 else wanted.with_name(f"{wanted.name}-{number}")
             try:
@@ -120,10 +106,10 @@ class RunFolder:
                 folder.mkdir()
             except FileExistsError:
                 if not wanted.parent.is_dir():
-                    raise _refused(folder, f"{wanted.parent} is not a folder") from None
+                    raise _not_made(folder, f"{wanted.parent} is not a folder") from None
                 continue
-            except (OSError, ValueError) as error:  # a null byte is no name
-                raise _refused(folder, getattr(error, "strerror", None) or str(error)) from None
+            except (OSError, ValueError) as error:  # ValueError: the path has a null byte
+                raise _not_made(folder, getattr(error, "strerror", None) or str(error)) from None
             break
         try:
             cls(folder).check_space()
@@ -133,28 +119,28 @@ class RunFolder:
         return cls(folder)
 
     def check_space(self) -> None:
-        """Looks whether there is room for a run.
+        """Checks that the disk has room for a run.
 
         Raises:
-            UsageError: the disk is as good as full.
+            UsageError: less than 64 MiB are free.
         """
         free = shutil.disk_usage(self.path).free
-        if free < _LOW_SPACE:
-            raise _refused(self.path, f"only {free >> 20} MiB are free on its disk")
+        if free < _MIN_FREE_BYTES:
+            raise _not_made(self.path, f"only {free >> 20} MiB are free on its disk")
 
     @classmethod
     def prepare(cls, path: str | Path, exist: Exist = "new") -> RunFolder:
-        """Makes the folder of a new run, as `exist` says where one stands already.
+        """Makes the folder of a new run.
 
         Args:
             path: The folder.
-            exist: `new` takes a numbered sibling; `overwrite` empties the run that stands there;
-                `error` refuses. (`resume` makes no new run.)
+            exist: What to do if it exists. `new`: append a number; `overwrite`: delete the
+                contents of the run's folder; `error`: raise an error.
 
         Raises:
-            UsageError: it exists and `error` is said, or it is not the folder of a run and
-                `overwrite` is said, or it cannot be made.
-            RunLockedError: a process is training in the folder that should be overwritten.
+            UsageError: it exists and `exist` is `error`, or it is not a run folder and `exist` is
+                `overwrite`, or it cannot be made.
+            RunLockedError: a process is training in the folder to overwrite.
         """
         folder = cls(path)
         if exist == "new" or not folder.path.exists():
@@ -162,12 +148,12 @@ class RunFolder:
         if exist != "overwrite":
             raise UsageError(
                 f"{folder}: exists already",
-                hint="--exist new|resume|overwrite, or another --exp-name",
+                hint="use --exist new|resume|overwrite, or another --exp-name",
             )
         if not folder.config.is_file() and (not folder.path.is_dir() or any(folder.path.iterdir())):
             raise UsageError(
-                f"{folder}: is not the folder of a run and is left alone",
-                hint="choose another with --exp-name",
+                f"{folder}: not a run folder; nothing was deleted",
+                hint="choose another folder with --exp-name",
             )
         lock = RunLock(folder.path)
         try:
@@ -183,10 +169,10 @@ class RunFolder:
 
     @classmethod
     def open(cls, path: str | Path) -> RunFolder:
-        """Returns an existing run's folder and changes nothing.
+        """Returns the folder of an existing run and changes nothing.
 
         Raises:
-            UsageError: there is no such folder, or it is not that of a run.
+            UsageError: the folder does not exist, or is not a run folder.
         """
         folder = cls(path)
         if not folder.path.is_dir():
@@ -195,16 +181,71 @@ class RunFolder:
             inside = sorted(str(file.parent) for file in folder.path.glob("*/config.json"))
             names = ", ".join(inside[:3]) + (", …" if len(inside) > 3 else "")
             raise UsageError(
-                f"{folder.path}: not the folder of a run: it has no config.json",
-                hint=f"there are runs in it: {names}"
+                f"{folder.path}: not a run folder: it has no config.json",
+                hint=f"runs in this folder: {names}"
                 if inside
                 else "name the folder that 'dicore train' printed",
             )
         return folder
 
+    # ---- lock
+
+    def lock(self) -> None:
+        """Locks the folder for this process, until `unlock`; does nothing if it is locked.
+
+        Raises:
+            RunLockedError: another process, or another run of this process, holds the lock.
+            UsageError: the folder cannot be written.
+        """
+        if self._lock is None:
+            self._lock = RunLock(self.path)
+            self._locked_config = self.read_config()
+
+    def unlock(self) -> None:
+        """Releases the lock; does nothing if the folder is not locked."""
+        if self._lock is not None:
+            self._lock.release()
+            self._lock = None
+
+    def restore_if_removed(self) -> None:
+        """Makes a locked folder again, with its config, if it was removed during the run.
+
+        Raises:
+            RunLockedError: another run has taken its place.
+        """
+        if self._lock is None or self._lock.is_valid():
+            return
+        with suppress(OSError, UsageError):  # the next write raises the same error
+            self.path.mkdir(parents=True, exist_ok=True)
+            lock = RunLock(self.path)
+            if self.read_config() not in (None, self._locked_config):
+                lock.release()
+                raise RunLockedError(
+                    f"{self}: the folder was removed during training, and another run uses its"
+                    " path now",
+                    hint="do not move or delete the folder of a run that is training",
+                )
+            self._lock.release()
+            self._lock = lock
+            if self._locked_config is not None and not self.config.is_file():
+                from dicore.run.atomic import write_file
+
+                write_file(self.config, self._locked_config)
+                _log.warning(
+                    "%s was removed while training; it is made again, without the earlier logs and"
+                    " checkpoints",
+                    self,
+                )
+
+    # ---- paths
+
+    def read_config(self) -> bytes | None:
+        """Returns the content of `config.json`; None if it does not exist."""
+        return self.config.read_bytes() if self.config.is_file() else None
+
     @property
     def config(self) -> Path:
-        """The compiled config, exact."""
+        """`config.json`: the compiled config."""
         return self.path / "config.json"
 
     @property
@@ -219,12 +260,12 @@ class RunFolder:
 
     @property
     def log(self) -> Path:
-        """Folder of `metrics.jsonl`, the event files and the texts."""
+        """Folder of `metrics.jsonl`, the event files and the text logs."""
         return self.path / "log"
 
     @property
     def metrics(self) -> Path:
-        """`log/metrics.jsonl`, every logged number."""
+        """`log/metrics.jsonl`: every logged number."""
         return self.log / "metrics.jsonl"
 
     @property
@@ -243,18 +284,36 @@ class RunFolder:
 
 
 def default_name(env: str, policy: str, seed: int) -> str:
-    """Returns `runs/<env>_<policy>_s<seed>`, with what a file name should not hold replaced."""
-    return f"runs/{_plain(env)}_{_plain(policy)}_s{seed}"
+    """Returns `runs/<env>_<policy>_s<seed>`, with characters unsuited to file names replaced."""
+    return f"runs/{_file_name(env)}_{_file_name(policy)}_s{seed}"
 
 
-def _plain(name: str) -> str:
+def _file_name(name: str) -> str:
     last = name.rsplit("/", 1)[-1].rsplit(":", 1)[-1]
     return re.sub(r"[^\w.-]+", "_", last).strip("._")[:60] or "unnamed"
 
 
-def _refused(folder: Path, reason: str) -> UsageError:
+def _not_made(folder: Path, reason: str) -> UsageError:
     return UsageError(
         f"cannot make the run folder {folder}: {reason}",
-        hint="choose another with --exp-name",
+        hint="choose another folder with --exp-name",
         context={"folder": str(folder)},
+    )
+
+
+def _identity(file: Path) -> tuple[int, int]:
+    status = file.stat()
+    return status.st_dev, status.st_ino
+
+
+def _locked(folder: Path) -> RunLockedError:
+    try:
+        record = json.loads((folder / "run.json").read_text(encoding="utf-8"))
+        holder = f"process {record['pid']} on {record['host']}"
+    except (OSError, ValueError, KeyError, TypeError):
+        record, holder = {}, "another process"
+    return RunLockedError(
+        f"{folder}: {holder} is training in this folder",
+        hint="wait for it, stop it, or choose another folder with --exp-name",
+        context={"folder": str(folder), "pid": record.get("pid"), "host": record.get("host")},
     )

@@ -1,6 +1,6 @@
-"""One training from request to result: what `dicore train` and `serial_pipeline` both do.
+"""Launches one training, from request to result, for `dicore train` and `serial_pipeline`.
 
-Nothing is made on disk before the config is compiled and bound.
+Nothing is written to disk before the config is compiled and bound.
 """
 
 from __future__ import annotations
@@ -8,10 +8,10 @@ from __future__ import annotations
 import gc
 import os
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from dicore.config import Compiled, bind
 from dicore.errors import DicoreError, PluginLoadError, UsageError
@@ -22,7 +22,6 @@ from dicore.run.request import (
     TrainRequest,
     compile_request,
     compile_resumed,
-    env_label,
     folder_name,
     nothing_left,
     refuse_changes,
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
     from dicore.run.folder import RunFolder
     from dicore.run.run import Run
 
-__all__ = ["Outcome", "TrainRequest", "compile_request", "launch"]
+__all__ = ["LaunchObserver", "Outcome", "TrainRequest", "compile_request", "launch"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +40,7 @@ class Outcome:
     """How a training ended.
 
     Args:
-        policy: The trained policy; None where a second signal cut the training short.
+        policy: The trained policy; None if a second signal ended the training.
         run: Its folder, store and result.
         exit_code: 0, or 128 + signal.
     """
@@ -51,94 +50,139 @@ class Outcome:
     exit_code: int
 
 
-def launch(config: Any = None, *, model: Any | None = None, **wishes: Any) -> Outcome:
-    """Compiles, binds, makes the run folder, and trains.
+class LaunchObserver(Protocol):
+    """Receives start and end of a training, to print them."""
 
-    In the main thread SIGINT and SIGTERM end the training after the present iteration.
+    def started(
+        self, run: Run, request: TrainRequest, compiled: Compiled, header: Sequence[str], /
+    ) -> None:
+        """The run folder is made; `header` are the lines of `dicore_report_header`."""
+
+    def ended(self, run: Run, profile: Any, /) -> None:
+        """The training ended; `profile` is the timer of a profiled run, else None."""
+
+    def nothing_to_do(self, run: Run, reason: str, /) -> None:
+        """The run to resume has already ended."""
+
+
+def launch(
+    config: Any = None,
+    *,
+    model: Any | None = None,
+    observer: LaunchObserver | None = None,
+    **wishes: Any,
+) -> Outcome:
+    """Compiles and binds the config, makes the run folder, and trains.
+
+    In the main thread, SIGINT and SIGTERM end the training after the present iteration.
 
     Args:
-        config: What to train: a `TrainRequest`, or the `config` of one.
+        config: A `TrainRequest`, or the `config` of one.
         model: A network to use instead of the configured one.
+        observer: Receives start and end of the training.
         **wishes: The other fields of a `TrainRequest`.
 
     Raises:
         ConfigError: the config is wrong; no folder was made.
-        UsageError: another training is going on in this process; no folder was made.
-        DicoreError: the training failed; `run.json` says so.
+        UsageError: another training runs in this process; no folder was made.
+        DicoreError: the training failed; `run.json` holds the error.
     """
     ready = isinstance(config, TrainRequest) and not wishes
     request = config if ready else TrainRequest(config=config, **wishes)
-    with _alone():
-        if not request.own_process:
-            return _launch(request, model)
-        from dicore.console import own_process
-
-        own_process()
-        gc.disable()
-        try:
-            return _launch(request, model)
-        finally:
-            gc.enable()
+    with _only_training(), _gc_disabled() if request.own_process else nullcontext():
+        return _launch(request, model, observer)
 
 
 _LOCK = threading.Lock()
-_training_in = 0
-"""Id of the process that a training is going on in; a fork of it is another one."""
+_training_pid = 0
+"""The process that a training runs in; its forks have another id."""
 
 
 @contextmanager
-def _alone() -> Iterator[None]:
-    """Keeps a second training out of this process while the block runs."""
-    global _training_in  # noqa: PLW0603 - one process, one training
+def _only_training() -> Iterator[None]:
+    """Refuses a second training in this process while the block runs."""
+    global _training_pid  # noqa: PLW0603 - one process, one training
     with _LOCK:
-        if _training_in == os.getpid():
+        if _training_pid == os.getpid():
             raise UsageError(
-                "a training is going on in this process already, and the random streams are the"
-                " process's: neither could be repeated",
-                hint="train one after the other, or in a process each (multiprocessing)",
+                "another training runs in this process; they share random streams, so neither"
+                " would be reproducible",
+                hint="train one after the other, or each in its own process (multiprocessing)",
             )
-        _training_in = os.getpid()
+        _training_pid = os.getpid()
     try:
         yield
     finally:
-        _training_in = 0
+        _training_pid = 0
 
 
-def _launch(request: TrainRequest, model: Any | None) -> Outcome:
+@contextmanager
+def _gc_disabled() -> Iterator[None]:
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
+def _enable_gc() -> None:
+    """Enables garbage collection; objects that exist already are never searched."""
+    gc.freeze()
+    gc.enable()
+
+
+def _launch(request: TrainRequest, model: Any | None, observer: LaunchObserver | None) -> Outcome:
     plugins = load_plugins()
     folder = resumed_folder(request)
+    compiled = _compile(request, folder, plugins)
+    pipeline = _build_pipeline(compiled, plugins)
+    run = _prepare(compiled, request, folder, plugins)
+    if folder is not None and (reason := nothing_left(run)):
+        run.abandon()
+        if observer is not None:
+            observer.nothing_to_do(run, reason)
+        return Outcome(None, run, 0)
+    run.start()
+    plugins.call("dicore_run_started", run=run)
+    if request.own_process:
+        run.at_first_step(_enable_gc)
+    if observer is not None:
+        header = plugins.lines("dicore_report_header", run=run)
+        observer.started(run, request, compiled, header)
+    with _profiled(run, wanted=request.profile) as timer:
+        outcome = _train(pipeline, compiled, run, model, plugins)
+    if observer is not None:
+        observer.ended(run, timer)
+    return outcome
+
+
+def _compile(request: TrainRequest, folder: RunFolder | None, plugins: Plugins) -> Compiled:
+    """Compiles the config and binds it to the spaces of its environment."""
     if folder is not None and request.resume is not None:
         compiled = compile_resumed(request, folder)
     else:
         compiled = compile_request(request, plugins)
-    from dicore.run.env_factory import (
-        BuildContext,
-        spaces_of,  # what follows imports numpy and more
-    )
+    from dicore.run.env_factory import spaces_of  # building an environment imports numpy and more
 
     compiled = bind(compiled, *spaces_of(compiled.env, compiled.seed))
     if folder is not None:
         refuse_changes(compiled, folder, trust=request.trust)
+    return compiled
+
+
+def _build_pipeline(compiled: Compiled, plugins: Plugins) -> Any:
+    from dicore.run.env_factory import BuildContext
+
     pipeline = compiled.pipeline.build(BuildContext(seed=compiled.seed))
     if isinstance(pipeline, SupportsCheck):
         pipeline.check(compiled)
-    facts = {"cfg": compiled.cfg, "provenance": compiled.components, "compiled": compiled}
-    plugins.call("dicore_config_compiled", **facts)
-    run = _prepare(compiled, request, folder, plugins)
-    if folder is not None and (reason := nothing_left(run)):
-        return _nothing_to_do(run, reason, announce=request.own_process)
-    run.start()
-    plugins.call("dicore_run_started", run=run)
-    if request.own_process:
-        run.at_first_step(_collect_again)
-        _announce_start(run, request, compiled, plugins)
-    with _profiled(run, wanted=request.profile) as timer:
-        outcome = _train(pipeline, compiled, run, model, plugins)
-    if request.own_process:
-        if timer is not None:
-            timer.show()
-        _announce_end(run)
-    return outcome
+    plugins.call(
+        "dicore_config_compiled",
+        cfg=compiled.cfg,
+        provenance=compiled.components,
+        compiled=compiled,
+    )
+    return pipeline
 
 
 def _profiled(run: Run, *, wanted: bool) -> AbstractContextManager[Any]:
@@ -148,21 +192,6 @@ def _profiled(run: Run, *, wanted: bool) -> AbstractContextManager[Any]:
 
     timed: AbstractContextManager[Any] = profiled(run)
     return timed
-
-
-def _collect_again() -> None:
-    """Turns garbage collection on; what was made so far is never looked through again."""
-    gc.freeze()
-    gc.enable()
-
-
-def _nothing_to_do(run: Run, reason: str, *, announce: bool) -> Outcome:
-    run.abandon()
-    if announce:
-        from dicore.console import say
-
-        say(f"nothing to do in {run.folder}: {reason}")
-    return Outcome(None, run, 0)
 
 
 def _prepare(
@@ -188,17 +217,14 @@ def _prepare(
             write_config(compiled, folder.path)
         except OSError as error:
             raise UsageError(f"{folder}: cannot be written: {error.strerror}") from error
+    pipeline = compiled.pipeline
     run = Run(
         folder,
         seed_everything(compiled.seed),
         argv=request.argv,
         components=compiled.components,
         loggers=loggers,
-        limits=Limits(
-            compiled.pipeline.max_env_step,
-            compiled.pipeline.max_train_iter,
-            compiled.env.stop_value,
-        ),
+        limits=Limits(pipeline.max_env_step, pipeline.max_train_iter, compiled.env.stop_value),
         resume=resumed is not None,
     )
     run.learner_hooks = hooks
@@ -211,13 +237,15 @@ def _learner_hooks(compiled: Compiled, plugins: Plugins) -> list[Any]:
     """Returns the learner hooks that plugins add.
 
     Raises:
-        PluginLoadError: something else is among them.
+        PluginLoadError: a value is not a learner hook.
     """
     hooks = plugins.lines("dicore_default_learner_hooks", cfg=compiled.cfg)
     for hook in hooks:
         if not isinstance(hook, ILearnerHook):
-            said = f"dicore_default_learner_hooks of a plugin gave {hook!r}, no LearnerHook"
-            raise PluginLoadError(f"{said}; plugins: {', '.join(plugins.labels.values())}")
+            raise PluginLoadError(
+                f"dicore_default_learner_hooks of a plugin returned {hook!r}, not a LearnerHook;"
+                f" plugins: {', '.join(plugins.labels.values())}"
+            )
     return hooks
 
 
@@ -237,51 +265,8 @@ def _train(
         finish("interrupted", str(stop))
         return Outcome(None, run, 128 + stop.number)
     except BaseException as error:
-        finish("failed", _brief(error))
+        text = error.message if isinstance(error, DicoreError) else str(error)
+        finish("failed", f"{type(error).__name__}: {text}")
         raise
     finish("interrupted" if run.stop.signal is not None else "done")
     return Outcome(policy, run, run.stop.exit_code)
-
-
-def _brief(error: BaseException) -> str:
-    text = error.message if isinstance(error, DicoreError) else str(error)
-    return f"{type(error).__name__}: {text}"
-
-
-def _announce_start(run: Run, request: TrainRequest, compiled: Compiled, plugins: Plugins) -> None:
-    from dicore.console import say
-
-    label = env_label(compiled, request.env)
-    say(f"training {compiled.policy.type} on {label}, seed {compiled.seed}, in {run.folder}")
-    if request.exist == "resume" and run.resumed_from is None:
-        say("no checkpoint there to go on from: training begins")
-    if not run.limits.ends:
-        say("neither a budget nor env.stop_value is given: it trains until Ctrl-C, and saves then")
-    for line in plugins.lines("dicore_report_header", run=run):
-        say(line)
-
-
-def _announce_end(run: Run) -> None:
-    from dicore.console import is_quiet, number, say
-
-    result = run.result
-    best = "none" if result.best_return is None else number(result.best_return)
-    ending = {True: "stop value reached", False: "budget spent"}[result.stop]
-    if run.stop_requested:
-        ending = "stopped"
-    where = f", in {run.folder}" if is_quiet() else ""
-    say(
-        f"{ending}: best mean return {best} after {result.env_step} env steps,"
-        f" {result.train_iter} updates, {result.wall_s:.1f} s{where}",
-        result=True,
-    )
-    kept: Mapping[str, str] = {
-        "curve": f"tensorboard --logdir {run.folder}   (numbers: {run.folder.metrics})",
-        "config": str(run.folder.config),
-        "checkpoint": str(run.folder.checkpoints / (run.store.best_or_latest() or "")),
-        "folder": str(run.folder),
-    }
-    if run.stop_requested:
-        kept = {"go on": f"dicore train --resume {run.folder}", **kept}
-    for what, where in kept.items():
-        say(f"{what + ':':<12}{where}")

@@ -1,6 +1,12 @@
-"""The run's log: numbers and texts go in here and come out in every sink.
+"""The run's log: `log/metrics.jsonl`, text files, and the configured loggers.
 
-Values may be tensors until they arrive here; this is the one place that converts them.
+`metrics.jsonl` has one JSON object a line:
+
+    {"step": 4096, "train_iter": 3840, "time": 1.73, "evaluator/return_mean": 312.4}
+
+`step` is the env step, `time` counts seconds since the start of the run. JSON has no non-finite
+numbers: they are written as the strings "NaN", "Infinity" and "-Infinity", which Python's `float`
+and JavaScript's `Number` parse.
 """
 
 from __future__ import annotations
@@ -27,11 +33,13 @@ _log = logging.getLogger(__name__)
 
 
 class LogHub:
-    """Fans out to `metrics.jsonl`, the texts, and the configured loggers; itself an `ILogger`.
+    """Passes numbers and texts to the files of the run and to all loggers; itself an `ILogger`.
+
+    Tensors are converted here, and nowhere else.
 
     Args:
         target: The run, as loggers see it.
-        loggers: What is told besides; one that raises is switched off with one warning.
+        loggers: The configured loggers; a logger that raises is disabled with a warning.
     """
 
     def __init__(self, target: LogTarget, loggers: Iterable[ILogger] = ()) -> None:
@@ -44,18 +52,18 @@ class LogHub:
             self.add(each)
 
     def add(self, logger: ILogger) -> None:
-        """Tells one more logger from now on."""
+        """Adds a logger."""
         self._loggers.append(logger)
         self._call(logger, "open", self.target)
 
     def log_scalars(self, scalars: Mapping[str, Any], *, env_step: int, train_iter: int) -> None:
-        """Takes numbers by tag.
+        """Logs numbers by tag.
 
         Args:
-            scalars: Plain numbers, numpy scalars, or arrays and tensors of one element. What is
-                none of these is left out, with one warning for each tag; None is left out quietly.
+            scalars: Numbers, numpy scalars, or arrays and tensors of one element. Other values are
+                left out with one warning per tag; None is left out without a warning.
             env_step: Env steps collected so far.
-            train_iter: Updates made so far.
+            train_iter: Gradient updates made so far.
         """
         numbers = {tag: number for tag, value in scalars.items()
                    if (number := self._number(tag, value)) is not None}  # fmt: skip
@@ -66,12 +74,12 @@ class LogHub:
                 self._metrics.log_scalars(numbers, env_step=env_step, train_iter=train_iter)
             except OSError as error:
                 self._metrics = None
-                _log.warning("%s is not written any more: %s", self.target.folder, error)
+                _log.warning("metrics are no longer written to %s: %s", self.target.folder, error)
         for each in tuple(self._loggers):
             self._call(each, "log_scalars", numbers, env_step=env_step, train_iter=train_iter)
 
     def log_histogram(self, tag: str, values: Any, *, env_step: int, train_iter: int) -> None:
-        """Takes the values of one quantity; shown by the loggers that can."""
+        """Passes the values of one quantity to the loggers that support histograms."""
         able = [each for each in self._loggers if isinstance(each, SupportsHistograms)]
         if not able:
             return
@@ -81,32 +89,32 @@ class LogHub:
             self._call(each, "log_histogram", tag, array, env_step=env_step, train_iter=train_iter)
 
     def log_text(self, text: str, *, channel: str = "run") -> None:
-        """Takes a text; it is appended to `log/<channel>/<channel>.txt` with the time."""
+        """Appends a text, with the time, to `log/<channel>/<channel>.txt`."""
         if self._texts is not None:
             try:
                 self._append(self._texts, channel, text)
             except OSError as error:
                 self._close_texts()
-                _log.warning("texts are not written any more: %s", error)
+                _log.warning("texts are no longer written: %s", error)
         for each in tuple(self._loggers):
             self._call(each, "log_text", text, channel=channel)
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns how far the metrics file is."""
+        """Returns the position in the metrics file."""
         return {} if self._metrics is None else dict(self._metrics.position())
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Cuts off the numbers that were written after the state was taken."""
+        """Removes the numbers that were written after the state was saved."""
         if self._metrics is not None and state:
             self._metrics.rewind(state)
 
     def flush(self) -> None:
-        """Makes every logger hand on what it holds back."""
+        """Flushes every logger."""
         for each in tuple(self._loggers):
             self._call(each, "flush")
 
     def close(self) -> None:
-        """Closes every sink; harmless when repeated."""
+        """Closes all files and loggers; further calls do nothing."""
         for each in tuple(self._loggers):
             self._call(each, "close")
         self._loggers.clear()
@@ -128,7 +136,7 @@ class LogHub:
         self._texts = None
 
     def _call(self, logger: ILogger, method: str, *args: Any, **kwargs: Any) -> None:
-        try:  # whatever a logger does, training goes on
+        try:  # no failure of a logger may end a training
             getattr(logger, method)(*args, **kwargs)
         except Exception as error:
             if logger in self._loggers:
@@ -136,18 +144,18 @@ class LogHub:
                 with suppress(Exception):
                     logger.close()  # its files and threads
             name = type(logger).__name__
-            _log.warning("logger %s is switched off: %s: %s", name, type(error).__name__, error)
+            _log.warning("logger %s is disabled: %s: %s", name, type(error).__name__, error)
 
     def _number(self, tag: str, value: Any) -> float | None:
         if value is None:
             return None
         if tag in RESERVED:
-            self._warn(tag, "its name is reserved")
+            self._warn(tag, "the name is reserved")
             return None
         try:
             return float(value.item() if hasattr(value, "item") else value)
         except (TypeError, ValueError, RuntimeError) as error:
-            self._warn(tag, f"not one number: {error}")
+            self._warn(tag, f"not a single number: {error}")
             return None
 
     def _warn(self, tag: str, reason: str) -> None:
@@ -157,13 +165,13 @@ class LogHub:
 
 
 RESERVED: Final = ("step", "train_iter", "time")
-"""Members of every line; no tag may have one of these names."""
+"""Members of every line; tags must have other names."""
 
-_WORDS: Final = {"NaN", "Infinity", "-Infinity"}
+_NON_FINITE: Final = {"NaN", "Infinity", "-Infinity"}
 
 
 class MetricsFile:
-    """Appends lines to a metrics file; each is whole as soon as it is written.
+    """Appends lines to a metrics file, unbuffered.
 
     Args:
         path: The file; made, with its folder, by the first line.
@@ -178,7 +186,7 @@ class MetricsFile:
         """Writes one line.
 
         Raises:
-            OSError: the disk refuses.
+            OSError: the file cannot be written.
         """
         line: dict[str, Any] = {
             "step": env_step,
@@ -186,70 +194,70 @@ class MetricsFile:
             "time": round(time.monotonic() - self._began, 6),
         }
         for tag, value in scalars.items():
-            line[tag] = value if math.isfinite(value) else _word(value)
+            line[tag] = value if math.isfinite(value) else _non_finite(value)
         if self._file is None:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self._file = self.path.open("ab", buffering=0)
         self._file.write(json.dumps(line, ensure_ascii=False).encode("utf-8", "replace") + b"\n")
 
     def position(self) -> dict[str, float]:
-        """Returns the size of the file and the seconds it tells, to come back to by `rewind`.
+        """Returns size of the file and seconds since its start, for `rewind`.
 
-        The disk has the lines before it returns, so that a state never knows more than the file.
+        Syncs the file first, so that a checkpoint never refers to lines that a crash may lose.
         """
         if self._file is not None:
             os.fsync(self._file.fileno())
-            if not self.path.exists():  # somebody removed it; the next line makes another
+            if not self.path.exists():  # it was removed; the next line makes a new one
                 self.close()
         size = self.path.stat().st_size if self.path.is_file() else 0
         return {"size": size, "time": time.monotonic() - self._began}
 
     def rewind(self, position: Mapping[str, float]) -> None:
-        """Cuts off what was written after `position`; the time goes on from there.
+        """Removes what was written after `position` and sets the time back to it.
 
         Raises:
-            ValueError: there is no such position.
-            UsageError: the file is a link, which might lead anywhere.
-            OSError: the disk refuses.
+            ValueError: the position is invalid.
+            UsageError: the file is a symbolic link, which may lead anywhere.
+            OSError: the file cannot be written.
         """
         size, seconds = int(position["size"]), float(position["time"])
         if size < 0 or not math.isfinite(seconds):
-            raise ValueError(f"no position: {size} bytes, {seconds} s")
+            raise ValueError(f"invalid position: {size} bytes, {seconds} s")
         self.close()
         self._began = time.monotonic() - seconds
         if self.path.is_symlink():
-            raise UsageError(f"{self.path}: a link, which is not written to")
+            raise UsageError(f"{self.path}: a symbolic link; refusing to write to it")
         if self.path.is_file():
             with self.path.open("r+b") as file:
                 size = min(size, file.seek(0, os.SEEK_END))
                 file.truncate(_end_of_line(file, size))
 
     def close(self) -> None:
-        """Closes the file; harmless when repeated."""
+        """Closes the file; further calls do nothing."""
         if self._file is not None:
             self._file.close()
             self._file = None
 
 
 def read_metrics(path: str | Path) -> Iterator[dict[str, Any]]:
-    """Yields the lines of a metrics file with non-finite values as floats again.
+    """Yields the lines of a metrics file, with non-finite values as floats.
 
-    A last line that was cut off by a crash is left out.
+    A last line that a crash cut off is left out.
 
     Raises:
-        UsageError: another line is no JSON object.
+        UsageError: another line is not a JSON object.
     """
     raw = Path(path).read_bytes().split(b"\n")
     for number, line in enumerate(raw[:-1], start=1):
         try:
             values = json.loads(line)
         except ValueError as error:
-            raise UsageError(f"{path}, line {number}: no JSON object: {error}") from None
-        yield {tag: float(v) if v in _WORDS else v for tag, v in values.items()}
+            raise UsageError(f"{path}, line {number}: not a JSON object: {error}") from None
+        yield {tag: float(v) if v in _NON_FINITE else v for tag, v in values.items()}
 
 
 def _end_of_line(file: BinaryIO, size: int) -> int:
-    """Returns where the last whole line within the first `size` bytes ends."""
+    """Returns the end of the last complete line within the first `size` bytes."""
     while size > 0:
         begin = max(0, size - 4096)
         file.seek(begin)
@@ -260,7 +268,7 @@ def _end_of_line(file: BinaryIO, size: int) -> int:
     return 0
 
 
-def _word(value: float) -> str:
+def _non_finite(value: float) -> str:
     if math.isnan(value):
         return "NaN"
     return "Infinity" if value > 0 else "-Infinity"

@@ -1,7 +1,10 @@
-"""Named random streams: who draws is known by name, never by the order of creation.
+"""Named random streams and stateless seeds.
 
-Every generator is seeded by a stateless hash of (run seed, name), so adding a component that draws
-does not change what the others draw. Torch is touched only when something else has imported it.
+Every generator is seeded by a hash of (run seed, name), so adding a component that draws does not
+change what the others draw. Torch is seeded only if something else has imported it.
+
+The hash is SplitMix64's finalizer (Steele, Lea, Flood 2014, "Fast splittable pseudorandom number
+generators", OOPSLA), applied once per part, the number of parts first.
 """
 
 from __future__ import annotations
@@ -37,7 +40,7 @@ class Streams:
     """The random streams of one run.
 
     Args:
-        seed: Seed of the run; two sets of streams with one seed draw the same.
+        seed: Seed of the run; equal seeds give equal streams.
     """
 
     def __init__(self, seed: int) -> None:
@@ -48,7 +51,7 @@ class Streams:
         self._torch_seeded = False
 
     def stream(self, name: str) -> np.random.Generator:
-        """Returns the stream of that name: the same object each time."""
+        """Returns the stream of this name: the same object each time."""
         with self._lock:
             if name not in self._generators:
                 bits = np.random.PCG64(hash_seed(self.seed, "numpy", name))
@@ -57,10 +60,10 @@ class Streams:
 
     @contextmanager
     def torch_stream(self, name: str) -> Iterator[None]:
-        """Lets a block draw from torch by name; afterwards torch's own state is as before.
+        """Seeds torch by `name` within a block; afterwards its state is as before.
 
-        The same name gives the same numbers each time, so each use takes a name of its own
-        (`model`, `model/target`). Without torch in the process nothing happens.
+        The same name gives the same numbers each time, so use a different name for each purpose
+        (`model`, `model/target`). Does nothing if torch is not imported.
         """
         torch = loaded_torch()
         if torch is None:
@@ -78,14 +81,14 @@ class Streams:
             _restore_torch(torch, saved)
 
     def seed_globals(self) -> None:
-        """Seeds what code outside of dicore draws from: `random`, numpy's old state, and torch.
+        """Seeds the global generators of `random`, numpy and torch, for code outside of dicore.
 
-        Torch is seeded now if it is imported, else as soon as one of these streams meets it.
+        If torch is not imported yet, it is seeded when a method of this object is next called.
         """
         self._seeds_globals = True
         self._torch_seeded = False
         random.seed(hash_seed(self.seed, "python"))
-        np.random.seed(hash_seed(self.seed, "numpy_global") >> 32)  # noqa: NPY002 - others use it
+        np.random.seed(hash_seed(self.seed, "numpy_global") >> 32)  # noqa: NPY002 - other packages use it
         self._seed_torch()
 
     def state_dict(self) -> dict[str, Any]:
@@ -103,7 +106,7 @@ class Streams:
         return state
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restores what `state_dict` returned; streams handed out before go on from there."""
+        """Restores what `state_dict` returned, also in streams that were returned before."""
         self.seed = state["seed"]
         for name, bits in state["numpy"].items():
             self.stream(name).bit_generator.state = bits
@@ -139,17 +142,17 @@ def _restore_torch(torch: Any, state: Mapping[str, Any]) -> None:
 
 
 _ambient: Streams | None = None
-_of_block: ContextVar[Streams | None] = ContextVar("streams of a seeded block", default=None)
+_block_streams: ContextVar[Streams | None] = ContextVar("streams of a seeded block", default=None)
 
 
 def seed_everything(seed: int) -> Streams:
-    """Makes the process's ambient streams, seeded, and seeds the global generators.
+    """Seeds the ambient streams of the process and the global generators.
 
     Args:
         seed: Seed of the run, 0 or larger.
 
     Returns:
-        The streams that `stream` and `torch_stream` use from now on.
+        The streams that `stream` and `torch_stream` use afterwards.
     """
     global _ambient  # noqa: PLW0603 - one process, one set of ambient streams
     _ambient = Streams(seed)
@@ -159,9 +162,9 @@ def seed_everything(seed: int) -> Streams:
 
 @contextmanager
 def seeded(seed: int) -> Iterator[Streams]:
-    """Seeds everything for a block; afterwards all generators are as they were before.
+    """Seeds everything within a block; afterwards all generators are as before.
 
-    The named streams of the block are its thread's alone; the global generators are the process's.
+    Other threads keep their named streams, but share the global generators.
 
     Args:
         seed: Seed of the block, 0 or larger.
@@ -170,12 +173,12 @@ def seeded(seed: int) -> Iterator[Streams]:
     saved = None if torch is None else _torch_state(torch)
     python, old_numpy = random.getstate(), np.random.get_state(legacy=False)  # noqa: NPY002 - as above
     streams = Streams(seed)
-    token = _of_block.set(streams)
+    token = _block_streams.set(streams)
     try:
         streams.seed_globals()
         yield streams
     finally:
-        _of_block.reset(token)
+        _block_streams.reset(token)
         random.setstate(python)
         np.random.set_state(old_numpy)  # noqa: NPY002 - as above
         if saved is not None:
@@ -185,9 +188,9 @@ def seeded(seed: int) -> Iterator[Streams]:
 def ambient_streams() -> Streams:
     """Returns the streams of the `seeded` block, else of the process.
 
-    If nobody called `seed_everything`, those of the process are seeded by the system.
+    Without a call of `seed_everything`, the operating system seeds those of the process.
     """
-    streams = _of_block.get()
+    streams = _block_streams.get()
     if streams is not None:
         return streams
     global _ambient  # noqa: PLW0603 - as above
@@ -197,13 +200,13 @@ def ambient_streams() -> Streams:
 
 
 def stream(name: str) -> np.random.Generator:
-    """Returns the ambient stream of that name; see `Streams.stream`."""
+    """Returns the ambient stream of this name; see `Streams.stream`."""
     return ambient_streams().stream(name)
 
 
 @contextmanager
 def torch_stream(name: str) -> Iterator[None]:
-    """Lets a block draw from torch by name; see `Streams.torch_stream`."""
+    """Seeds torch by name within a block; see `Streams.torch_stream`."""
     with ambient_streams().torch_stream(name):
         yield
 
@@ -215,7 +218,7 @@ _MIX_2 = 0x94D0_49BB_1331_11EB
 
 
 def hash_seed(*parts: int | str) -> int:
-    """Returns a number that depends on every part, its type and its place.
+    """Returns a hash of the parts, their types and their order.
 
     Args:
         *parts: Integers, taken modulo 2**64, and strings.
@@ -234,16 +237,16 @@ def hash_seed(*parts: int | str) -> int:
 
 
 def episode_seed(run_seed: int, role: str, env_id: int, episode: int) -> int:
-    """Returns the seed of one episode: no state, so any manager computes the same one.
+    """Returns the seed of one episode, the same in every env manager.
 
     Args:
         run_seed: Seed of the run.
-        role: Who plays the episode: `collector`, `evaluator`, …
-        env_id: Number of the environment within its manager.
-        episode: Number of the episode within its environment.
+        role: `collector`, `evaluator`, …
+        env_id: Index of the environment in its manager.
+        episode: Index of the episode in its environment.
 
     Returns:
-        A number in [0, 2**31), which is what every environment's `reset(seed=…)` takes.
+        A number in [0, 2**31), the range of `reset(seed=…)`.
     """
     mixed = _prefix(run_seed, role) + env_id * _MIX_1 + episode * _GOLDEN & _MASK
     return _finish(mixed) >> 33

@@ -1,4 +1,4 @@
-"""What somebody wants trained, as one object, and the config that it comes to."""
+"""What to train or resume, as one object, and the config that it compiles to."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from dicore.config import Compiled, compile_config, is_config
 from dicore.errors import ConfigError, UnknownComponentError, UsageError
+from dicore.run.folder import EXIST, RunFolder, default_name
 from dicore.run.metadata import limits_of, result_of
 
 if TYPE_CHECKING:
     from dicore.hookspecs.manager import Plugins
-    from dicore.run.folder import Exist, RunFolder
+    from dicore.run.folder import Exist
     from dicore.run.run import Run
 
 __all__ = [
@@ -31,37 +32,48 @@ __all__ = [
     "resumed_folder",
 ]
 
-_SILENT: Final = {"env.n_evaluator_episode": 10, "env.stop_value": float("inf")}
-"""What is assumed where an env or a preset is asked for by name and all layers are silent."""
+_ASSUMED: Final = {"env.n_evaluator_episode": 10, "env.stop_value": float("inf")}
+"""Assumed if an env or a preset is requested by name and no layer sets them."""
+
+_CHANGEABLE: Final = ("pipeline.", "env.stop_value", "env.n_evaluator_episode")
+"""Options that may change when a run is resumed: its length and its output, not what it learns."""
+_FOLLOWS: Final = tuple(f"follows {path}" for path in _CHANGEABLE)
+
+_LIMITS: Final = {
+    "pipeline.max_env_step": "max_env_step",
+    "pipeline.max_train_iter": "max_train_iter",
+    "env.stop_value": "stop_value",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainRequest:
-    """What somebody wants trained; None leaves a value to the config.
+    """What to train; None leaves a value to the config.
 
     Args:
         config: A dict, `[main_config, create_config]`, the path of a file or run, the name of
             a preset, or a compiled config.
         mode: Name of a pipeline.
-        env: Name of an environment, or a gymnasium id.
+        env: Name of an environment, or a Gymnasium id.
         policy: Name of a policy.
-        seed: Seed of everything random.
-        exp_name: Folder of the run; one that exists gets a numbered sibling.
+        seed: Random seed.
+        exp_name: Run folder; if it exists, see `exist`.
         max_env_step: Budget in env steps.
-        max_train_iter: Budget in updates.
-        overrides: `a.b=c`, or dicts whose keys may be such paths; above everything else.
-        cpanel: Knobs of the config's control panel, turned: a dict, or a JSON object as text.
-        locked: Refuse components that are not those recorded in `config`, a run or its
-            `config.json`.
-        exist: What to do where the run's folder exists: `new` (a numbered sibling), `resume`,
-            `overwrite` or `error`.
-        resume: Folder of a run to go on with, from its latest complete checkpoint; `auto`: of this
-            very request, if there is one, which is `exist="resume"`.
+        max_train_iter: Budget in gradient updates.
+        overrides: `a.b=c`, or dicts whose keys may be such paths; they override everything else.
+        cpanel: Values of the config's control panel: a dict, or a JSON object as text.
+        locked: Fail if an installed component differs from the one recorded in `config`, a run or
+            its `config.json`.
+        exist: What to do if the run folder exists: `new` (append a number), `resume`, `overwrite`
+            or `error`.
+        resume: Folder of a run to resume from its latest complete checkpoint. `auto`: resume the
+            run of this request if it exists, else start it (`exist="resume"`).
         trust: Run code that the config of a resumed run names by path.
-        profile: Time the training; the table goes to `log/profile.json` and `log/profile.txt`.
-        argv: What `run.json` keeps as command line.
-        own_process: The process exists for this training: say on stdout where things are, and
-            put off garbage collection until the first step (a third of the time to start).
+        profile: Time the training; the table is written to `log/profile.json` and
+            `log/profile.txt`.
+        argv: The command line for `run.json`.
+        own_process: The process runs only this training: garbage collection is off until the first
+            step, which shortens the start by a third.
     """
 
     config: Any = None
@@ -89,32 +101,19 @@ class TrainRequest:
 
 
 def compile_request(request: TrainRequest, plugins: Plugins | None = None) -> Compiled:
-    """Compiles what a request asks for: preset < file < command line.
+    """Compiles the config of a request: preset < file < command line.
 
-    `env` and `policy` alone stand for the preset `<env>_<policy>` if there is one.
+    `env` and `policy` without a config select the preset `<env>_<policy>` if it exists.
 
     Args:
         request: What to train.
-        plugins: Who is told what the sources say before it is compiled.
+        plugins: Their hook `dicore_config_loaded` receives the merged sources.
 
     Raises:
-        UsageError: it names neither a config nor env and policy.
-        ConfigError: everything that is wrong.
+        UsageError: the request has neither a config nor env and policy.
+        ConfigError: the config is wrong; the error lists every problem.
     """
-    config, preset = request.config, None
-    if isinstance(config, str | PathLike) and not is_config(config):
-        if not _is_preset(str(config)):
-            raise UsageError(
-                f"{config}: no such config file, run or preset",
-                hint=f"looked in {Path.cwd()}; names are given by -e ENV and -p POLICY",
-            )
-        config, preset = None, str(config)
-    by_name = config is None and preset is None
-    if by_name and not request.overrides and (request.env is None or request.policy is None):
-        raise UsageError(
-            "what to train is missing",
-            hint="give env and policy (-e ENV -p POLICY; dicore list names them), or a file",
-        )
+    config, preset = _sources(request)
     flags = {
         "pipeline.type": request.mode,
         "env.type": request.env,
@@ -125,36 +124,58 @@ def compile_request(request: TrainRequest, plugins: Plugins | None = None) -> Co
     }
     given = {path: value for path, value in flags.items() if value is not None}
     overrides = [*([json.dumps(given)] if given else []), *request.overrides]
-    if by_name:
-        preset = _preset(request.env, request.policy)
 
-    def compiled(below: Sequence[str] = ()) -> Compiled:
-        said = [*below, *overrides]
+    def call_plugins(tree: dict[str, Any]) -> None:
+        if plugins:
+            plugins.call("dicore_config_loaded", cfg=tree)
+
+    def compile_with(*assumed: str) -> Compiled:
         return compile_config(
             config,
             preset=preset,
-            overrides=said,
+            overrides=[*assumed, *overrides],
             seed=request.seed,
             cpanel=request.cpanel,
             locked=request.locked,
-            loaded=None if below or not plugins else told,
+            loaded=call_plugins if plugins and not assumed else None,
         )
 
-    def told(tree: dict[str, Any]) -> None:
-        assert plugins is not None
-        plugins.call("dicore_config_loaded", cfg=tree)
-
     try:
-        return compiled()
+        return compile_with()
     except ConfigError as error:
-        silent = _silent(error) if request.env is not None or preset is not None else {}
-        if not silent:
+        by_name = request.env is not None or preset is not None
+        assumed = _missing_assumptions(error) if by_name else {}
+        if not assumed:
             raise
-    return compiled([json.dumps(silent)])
+    return compile_with(json.dumps(assumed))
+
+
+def _sources(request: TrainRequest) -> tuple[Any, str | None]:
+    """Returns config and name of the preset of a request.
+
+    Raises:
+        UsageError: the request has neither a config nor env and policy.
+    """
+    config = request.config
+    if isinstance(config, str | PathLike) and not is_config(config):
+        if not _is_preset(str(config)):
+            raise UsageError(
+                f"{config}: no such config file, run or preset",
+                hint=f"files are searched in {Path.cwd()}; or pass -e ENV -p POLICY",
+            )
+        return None, str(config)
+    if config is not None:
+        return config, None
+    if not request.overrides and (request.env is None or request.policy is None):
+        raise UsageError(
+            "nothing to train: no config, and no env and policy",
+            hint="pass -e ENV -p POLICY (see 'dicore list'), or a config file",
+        )
+    return None, _preset(request.env, request.policy)
 
 
 def _preset(env: str | None, policy: str | None) -> str | None:
-    """Returns the name of the preset for a pair of bare names, if one is installed."""
+    """Returns the name of the preset of an env and a policy, if it is installed."""
     if env is None or policy is None or any(sign in env + policy for sign in ":/."):
         return None
     name = f"{env}_{policy}"
@@ -171,51 +192,39 @@ def _is_preset(name: str) -> bool:
     return True
 
 
-def _silent(error: ConfigError) -> dict[str, Any]:
-    """Picks those of the missing keys that need not be given with an env named by itself."""
+def _missing_assumptions(error: ConfigError) -> dict[str, Any]:
+    """Returns the assumed values of the options that an error reports as missing."""
     missing = {problem.split(":", 1)[0] for problem in error.problems}
-    return {path: value for path, value in _SILENT.items() if path in missing}
+    return {path: value for path, value in _ASSUMED.items() if path in missing}
 
 
 def folder_name(compiled: Compiled, request: TrainRequest) -> str:
-    """Returns the folder that is asked for, or the usual one: `runs/<env>_<policy>_s<seed>`."""
-    from dicore.run.folder import default_name
-
+    """Returns the requested folder, or `runs/<env>_<policy>_s<seed>`."""
     return compiled.exp_name or default_name(
         env_label(compiled, request.env), compiled.policy.type, compiled.seed
     )
 
 
-def env_label(compiled: Compiled, asked: str | None) -> str:
-    """Returns what people call the environment: as they asked for it, its id, or its name."""
-    if asked is not None:
-        return asked
+def env_label(compiled: Compiled, requested: str | None) -> str:
+    """Returns the name of the environment for people: as requested, its env id, or its type."""
+    if requested is not None:
+        return requested
     env_id = compiled.env.get("env_id")
-    told = not str(compiled.origin.get("env.env_id", "class")).startswith("class")
-    return str(env_id) if env_id and told else compiled.env.type
+    is_set = not str(compiled.origin.get("env.env_id", "class")).startswith("class")
+    return str(env_id) if env_id and is_set else compiled.env.type
 
 
-_CHANGEABLE: Final = ("pipeline.", "env.stop_value", "env.n_evaluator_episode")
-"""What a resumed run may be told anew: how long it lasts and what it shows, not what it learns."""
-_FOLLOWS: Final = tuple(f"follows {path}" for path in _CHANGEABLE)
-
-_LIMITS: Final = {
-    "pipeline.max_env_step": "max_env_step",
-    "pipeline.max_train_iter": "max_train_iter",
-    "env.stop_value": "stop_value",
-}
+# ---- resuming
 
 
 def resumed_folder(request: TrainRequest) -> RunFolder | None:
-    """Returns the folder of the run to go on with; None for a new run.
+    """Returns the folder of the run to resume; None for a new run.
 
     Raises:
-        UsageError: there is no run in it, or more is asked than to go on.
+        UsageError: the folder is not a run folder, or the request also names another config.
     """
-    from dicore.run.folder import EXIST, RunFolder
-
     if request.exist not in EXIST:
-        raise UsageError(f"exist: no '{request.exist}'", hint=f"one of {', '.join(EXIST)}")
+        raise UsageError(f"exist: unknown value '{request.exist}'; expected {', '.join(EXIST)}")
     if request.resume is None:
         if request.exist != "resume":
             return None
@@ -225,48 +234,51 @@ def resumed_folder(request: TrainRequest) -> RunFolder | None:
     given = [name for name in names if getattr(request, name) is not None]
     if given:
         raise UsageError(
-            f"a resumed run keeps its own config; given beside it: {', '.join(given)}",
-            hint="to train something else with it, give RUN/config.json as a config file",
+            f"a resumed run keeps its config; remove {', '.join(given)}",
+            hint="to start a new run from its config, pass RUN/config.json as a config file",
         )
     return RunFolder.open(Path(request.resume))
 
 
 def compile_resumed(request: TrainRequest, folder: RunFolder) -> Compiled:
-    """Compiles the config that a run has written, with the limits that it was given last.
+    """Compiles the saved config of a run, with its latest limits and those of the request.
 
     Raises:
-        UsageError: something else than its limits should change.
-        ConfigError: it names components that are not installed, or code by path.
+        UsageError: an override changes something else than limits.
+        ConfigError: the config names components that are not installed, or code by path.
     """
-    said = [each if isinstance(each, str) else json.dumps(each) for each in request.overrides]
-    fixed = [text for text in said if not text.startswith(_CHANGEABLE)]
+    overrides = [each if isinstance(each, str) else json.dumps(each) for each in request.overrides]
+    fixed = [text for text in overrides if not text.startswith(_CHANGEABLE)]
     if fixed:
         raise UsageError(
-            f"a resumed run keeps its own config: {', '.join(fixed)} cannot change it",
-            hint=f"pipeline.* and env.stop_value can; start a new run from {folder.config} instead",
+            f"a resumed run keeps its config: cannot change {', '.join(fixed)}",
+            hint="change pipeline.* or env.stop_value only, or start a new run from"
+            f" {folder.config}",
         )
-    known = limits_of(folder.metadata)
-    before = {path: known[key] for path, key in _LIMITS.items() if key in known}
-    if before.get("env.stop_value", 0) is None:  # as a record writes what is not finite
-        before["env.stop_value"] = float("inf")
-    now = {path: getattr(request, key, None) for path, key in _LIMITS.items()}
-    limits = {**before, **{path: value for path, value in now.items() if value is not None}}
-    overrides = [*([json.dumps(limits)] if limits else []), *request.overrides]
+    saved = limits_of(folder.metadata)
+    limits = {path: saved[key] for path, key in _LIMITS.items() if key in saved}
+    if limits.get("env.stop_value", 0) is None:  # run.json has null for infinity
+        limits["env.stop_value"] = float("inf")
+    requested = {path: getattr(request, key, None) for path, key in _LIMITS.items()}
+    limits |= {path: value for path, value in requested.items() if value is not None}
     return compile_config(
-        str(folder.config), overrides=overrides, names_only=not request.trust, locked=request.locked
+        str(folder.config),
+        overrides=[*([json.dumps(limits)] if limits else []), *request.overrides],
+        names_only=not request.trust,
+        locked=request.locked,
     )
 
 
 def refuse_changes(compiled: Compiled, folder: RunFolder, *, trust: bool) -> None:
-    """Makes sure that a run goes on with the config that it has.
+    """Checks that a config differs from the saved config of a run in limits only.
 
     Raises:
-        UsageError: something else than its limits differs.
+        UsageError: another option differs.
     """
     from dicore.config import differences
 
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # all of it has been said of the first one
+        warnings.simplefilter("ignore")  # the first compilation has shown them
         before = compile_config(str(folder.config), names_only=not trust)
     changed = [
         path
@@ -277,21 +289,22 @@ def refuse_changes(compiled: Compiled, folder: RunFolder, *, trust: bool) -> Non
     ]
     if changed:
         raise UsageError(
-            f"{folder}: was trained with another config: {', '.join(changed[:5])}"
+            f"{folder}: trained with another config, which differs in {', '.join(changed[:5])}"
             + (f" and {len(changed) - 5} more" if len(changed) > 5 else ""),
-            hint="--exist new starts afresh in a sibling folder",
+            hint="start from scratch in another folder with --exist new",
         )
 
 
 def nothing_left(run: Run) -> str:
-    """Says why a run to be resumed is over already, or nothing."""
+    """Returns why a run to resume has already ended; "" if it has not."""
     limits, reached = run.limits, run.reached
-    for what, most in (("env_step", limits.max_env_step), ("train_iter", limits.max_train_iter)):
-        if most is not None and reached[what] >= most:
-            return f"{what} {reached[what]} of at most {most}: give more by --max-{what}".replace(
-                "_", "-"
-            )
+    for counter, most in (("env_step", limits.max_env_step), ("train_iter", limits.max_train_iter)):
+        if most is not None and reached[counter] >= most:
+            option = f"--max-{counter}".replace("_", "-")
+            name = counter.replace("_", "-")
+            return f"{name} {reached[counter]} of at most {most}: raise {option} to continue"
     before = result_of(run.folder.metadata)
     if before.get("stop") and (before.get("best_return") or 0.0) >= limits.stop_value:
-        return f"the stop value {limits.stop_value:g} was reached; env.stop_value=inf goes on"
+        value = f"{limits.stop_value:g}"
+        return f"stop value {value} already reached; set env.stop_value=inf to continue"
     return ""

@@ -1,43 +1,36 @@
-"""Run: what belongs to one training and to no single part of it."""
+"""Run: folder, checkpoints, random streams, log and result of one training."""
 
 from __future__ import annotations
 
 import logging
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import asdict, dataclass
 from hashlib import sha256
+from os import PathLike
 from pathlib import Path
 from typing import Any, Final, Protocol, runtime_checkable
 
-from dicore.errors import (
-    CheckpointCorruptError,
-    CheckpointWriteError,
-    DicoreError,
-    RunLockedError,
-    UsageError,
-)
+from dicore.errors import CheckpointCorruptError, CheckpointWriteError, DicoreError, UsageError
 from dicore.interfaces.logger import ILogger, LogTarget
-from dicore.run.atomic import write_file
 from dicore.run.checkpoint_store import CheckpointStore
-from dicore.run.folder import RunFolder, RunLock
+from dicore.run.folder import RunFolder
 from dicore.run.log import LogHub
 from dicore.run.metadata import RunMetadata, RunResult
 from dicore.run.random import Streams
 from dicore.run.signals import StopFlag
 
-__all__ = ["Limits", "Run", "Stateful"]
+__all__ = ["COUNTERS", "Limits", "Run", "Stateful", "StopWatch"]
 
 _log = logging.getLogger(__name__)
 
-_WRITE_FAILURES: Final = 3
-"""Failed saves in a row after which a run gives up."""
+COUNTERS: Final = ("train_iter", "env_step")
+"""What a run counts: gradient updates and env steps."""
 
 
 @runtime_checkable
 class Stateful(Protocol):
-    """What a run saves and restores."""
+    """A part of a run that checkpoints save and restore."""
 
     def state_dict(self) -> Mapping[str, Any]:
         """Returns the state: nested dicts of arrays, tensors and plain values."""
@@ -48,12 +41,12 @@ class Stateful(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """When a training ends: at whichever comes first.
+    """When a training ends: at whichever limit is reached first.
 
     Args:
-        max_env_step: Budget in env steps; None: none.
-        max_train_iter: Budget in updates; None: none.
-        stop_value: Mean return of an evaluation that is good enough.
+        max_env_step: Budget in env steps; None: no budget.
+        max_train_iter: Budget in gradient updates; None: no budget.
+        stop_value: Mean evaluation return at which training stops.
     """
 
     max_env_step: int | None = None
@@ -62,35 +55,118 @@ class Limits:
 
     @property
     def ends(self) -> bool:
-        """There is a limit at all."""
+        """There is at least one limit."""
         budget = self.max_env_step is not None or self.max_train_iter is not None
         return budget or self.stop_value < float("inf")
 
 
-class Run:
-    """Folder, store, streams, log, stop flag, clock and result of one training.
-
-    Args:
-        folder: The run's folder, made already.
-        streams: The run's random streams.
-        argv: The command line, or what called instead.
-        components: `{path: {type, dist, version, target}}` of every component.
-        loggers: Where numbers go besides `log/metrics.jsonl`.
-        limits: When training ends.
-        keep_checkpoints: Number of periodic checkpoints kept.
-        resume: It goes on from the folder's latest complete checkpoint; see `restore`.
+class StopWatch:
+    """Measures the seconds of a training, over resumptions.
 
     Attributes:
-        resumed_from: Name of the checkpoint that a resumed run goes on from, if there is one.
-        device: The CUDA device that a plugin picked (`cuda:1`); "" for the first.
+        earlier: Seconds measured before this process.
+    """
+
+    def __init__(self) -> None:
+        self.earlier = 0.0
+        self._started: float | None = None
+        self._stopped: float | None = None
+
+    def start(self) -> None:
+        """Starts the watch; further calls do nothing."""
+        if self._started is None:
+            self._started = time.perf_counter()
+
+    def stop(self) -> None:
+        """Stops the watch for good; does nothing if it is not running."""
+        if self._started is not None and self._stopped is None:
+            self._stopped = time.perf_counter()
+
+    @property
+    def seconds(self) -> float:
+        """Seconds from `start` to now, or to `stop`, and those before this process."""
+        if self._started is None:
+            return self.earlier
+        now = time.perf_counter() if self._stopped is None else self._stopped
+        return self.earlier + now - self._started
+
+
+class _Parts:
+    """The parts of a run by name, and the part that owns each counter."""
+
+    def __init__(self) -> None:
+        self.by_name: dict[str, Stateful] = {}
+        self._bulky: set[str] = set()
+        self._counters: dict[str, Callable[[], int]] = {}
+
+    def add(
+        self, name: str, part: Stateful, bulky: bool, counts: Mapping[str, Callable[[], int]]
+    ) -> None:
+        if not isinstance(part, Stateful):
+            raise UsageError(
+                f"{type(part).__name__} cannot be registered as '{name}'",
+                hint="add the methods state_dict() and load_state_dict(state)",
+            )
+        if self.by_name.get(name, part) is not part:
+            raise UsageError(f"another part of the run is registered as '{name}'")
+        if unknown := sorted(set(counts) - set(COUNTERS)):
+            raise UsageError(f"unknown counter '{unknown[0]}'; expected {', '.join(COUNTERS)}")
+        self.by_name[name] = part
+        self._counters.update(counts)
+        if bulky:
+            self._bulky.add(name)
+
+    def count(self, counter: str) -> int:
+        return int(self._counters[counter]()) if counter in self._counters else 0
+
+    def state_dict(self, *, bulky: bool = True) -> dict[str, Any]:
+        return {
+            name: dict(part.state_dict())
+            for name, part in self.by_name.items()
+            if bulky or name not in self._bulky
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        missing = sorted(set(self.by_name) - set(state))
+        if missing:
+            raise CheckpointCorruptError(f"the checkpoint lacks {', '.join(missing)}")
+        # The streams come last: restoring another part may draw from them.
+        for name in sorted(self.by_name, key=lambda name: name == "streams"):
+            try:
+                self.by_name[name].load_state_dict(state[name])
+            except (LookupError, TypeError, ValueError, AttributeError, RuntimeError) as error:
+                raise CheckpointCorruptError(
+                    f"'{name}' cannot load its state from the checkpoint: {error!r}",
+                    hint="it was written by another version of this part, or not by dicore",
+                    context={"part": name},
+                ) from error
+
+
+class Run:
+    """Folder, checkpoint store, streams, log, stop flag, clock and result of one training.
+
+    Args:
+        folder: The run's folder, which exists.
+        streams: The run's random streams.
+        argv: The command line.
+        components: `{path: {type, dist, version, target}}` of every component.
+        loggers: Loggers besides `log/metrics.jsonl`.
+        limits: When training ends.
+        keep_checkpoints: Number of periodic checkpoints to keep.
+        resume: Resume from the folder's latest complete checkpoint; see `restore`.
+
+    Attributes:
+        resumed_from: Name of the checkpoint to resume from; None: there is none.
+        device: The CUDA device that a plugin selected (`cuda:1`); "": the first.
         learner_hooks: Hooks that plugins add to every learner of the run.
-        deferring: Periodic checkpoints wait for the end of a step, where training can go on from;
-            set by pipelines that call `save_due`.
+        deferring: Periodic checkpoints are written by the next `save_due`, at the end of a step,
+            where training can resume; set by pipelines that call `save_due`.
+        clock: Measures the training from its first step to before the final save.
     """
 
     def __init__(
         self,
-        folder: RunFolder | str | Path,
+        folder: RunFolder | str | PathLike[str],
         streams: Streams,
         *,
         argv: Sequence[str] = (),
@@ -100,66 +176,65 @@ class Run:
         keep_checkpoints: int = 3,
         resume: bool = False,
     ) -> None:
-        self.folder = folder if isinstance(folder, RunFolder) else RunFolder(folder)
+        self.folder = RunFolder(folder)
         self._resume = resume
         self.streams = streams
         self.stop = StopFlag()
         self.result = RunResult()
         self.limits = limits or Limits()
-        self._config = _content(self.folder.config)
+        self.clock = StopWatch()
+        config = self.folder.read_config()
         self.store = CheckpointStore(
             self.folder.checkpoints,
             keep=keep_checkpoints,
-            metadata={"config_sha256": self._config and sha256(self._config).hexdigest()},
+            metadata={"config_sha256": config and sha256(config).hexdigest()},
         )
-        self._lock = RunLock(self.folder.path) if resume else None  # before looking inside
-        try:
-            self.resumed_from = self.store.resumable() if resume else None
-        except BaseException:
-            if self._lock is not None:
-                self._lock.release()
-            raise
-        found = self.store.metadata(self.resumed_from) if self.resumed_from else {}
-        self._reached = {key: int(found.get(key, 0)) for key in ("env_step", "train_iter")}
-        facts = asdict(self.limits)
+        self.resumed_from = self._find_checkpoint() if resume else None
+        saved = self.store.metadata(self.resumed_from) if self.resumed_from else {}
+        self._reached = {name: int(saved.get(name, 0)) for name in COUNTERS}
+        target: dict[str, Any] = asdict(self.limits)
         if resume:
-            facts["resumed_at"] = self._reached["env_step"], self._reached["train_iter"]
-        self.log = LogHub(LogTarget(self.folder.log, str(self.folder), **facts), loggers)
-        self._record = RunMetadata(
+            target["resumed_at"] = self._reached["env_step"], self._reached["train_iter"]
+        self.log = LogHub(LogTarget(self.folder.log, str(self.folder), **target), loggers)
+        self._metadata = RunMetadata(
             self.folder.metadata,
             seed=streams.seed,
             argv=argv,
             components=components or {},
             limits=asdict(self.limits),
         )
-        self._parts: dict[str, Stateful] = {"streams": streams, "run": _Progress(self)}
-        self._earlier = 0.0
+        self._parts = _Parts()
+        self.register("streams", streams)
+        self.register("run", _Progress(self))
         self.device = ""
         self.learner_hooks: list[Any] = []
         self.deferring = False
         self._due = False
-        self._bulky: set[str] = set()
         self._at_first_step: list[Callable[[], None]] = []
-        self._clock: float | None = None
-        self._stopped: float | None = None
-        self._failures = 0
         self._finished = False
 
-    # ---- life
+    def _find_checkpoint(self) -> str | None:
+        self.folder.lock()  # before looking inside
+        try:
+            return self.store.resumable()
+        except BaseException:
+            self.folder.unlock()
+            raise
+
+    # ---- start and end
 
     def start(self) -> None:
-        """Locks the folder and writes `run.json` for the first time; its result is null.
+        """Locks the folder and writes `run.json` with status `running`.
 
         Raises:
             RunLockedError: another process is training in the folder.
             UsageError: the folder cannot be written.
         """
-        if self._lock is None:
-            self._lock = RunLock(self.folder.path)
+        self.folder.lock()
         if self._resume:
-            self._record.go_on(self.resumed_from, **self._reached)
+            self._metadata.resume(self.resumed_from, **self._reached)
         try:
-            self._record.write("running")
+            self._metadata.write("running")
         except OSError as error:
             raise UsageError(
                 f"{self.folder}: cannot be written: {error.strerror or error}"
@@ -167,40 +242,33 @@ class Run:
 
     @property
     def reached(self) -> Mapping[str, int]:
-        """`env_step` and `train_iter` of the checkpoint that a resumed run goes on from."""
+        """`env_step` and `train_iter` of the checkpoint that a resumed run continues from."""
         return dict(self._reached)
 
     def abandon(self) -> None:
-        """Lets go of the folder and leaves everything in it as it was."""
+        """Unlocks the folder without writing anything to it."""
         self._finished = True
         self.log.close()
-        if self._lock is not None:
-            self._lock.release()
-            self._lock = None
+        self.folder.unlock()
 
     def at_first_step(self, callback: Callable[[], None]) -> None:
-        """Calls `callback` once, when everything is built and the first step is due."""
+        """Calls `callback` once, after everything is built and before the first step."""
         self._at_first_step.append(callback)
 
     def first_step(self) -> None:
-        """Starts the clock; later calls do nothing."""
-        if self._clock is None:
-            for callback in self._at_first_step:
-                callback()
-            self._clock = time.perf_counter()
+        """Calls the callbacks of `at_first_step` and starts the clock; later calls do nothing."""
+        while self._at_first_step:
+            self._at_first_step.pop(0)()
+        self.clock.start()
 
     def stop_clock(self) -> None:
         """Stops the clock, before the final save; later calls do nothing."""
-        if self._clock is not None and self._stopped is None:
-            self._stopped = time.perf_counter()
+        self.clock.stop()
 
     @property
     def wall_s(self) -> float:
-        """Seconds from the first env step to now, or to `stop_clock`."""
-        if self._clock is None:
-            return self._earlier
-        now = time.perf_counter() if self._stopped is None else self._stopped
-        return self._earlier + now - self._clock
+        """Seconds of training so far, see `StopWatch`."""
+        return self.clock.seconds
 
     @property
     def stop_requested(self) -> bool:
@@ -215,7 +283,7 @@ class Run:
         env_step: int | None = None,
         best_return: float | None = None,
     ) -> None:
-        """Says how the run ended, or stands; what is None stays as it was."""
+        """Sets fields of the result; None leaves a field as it is."""
         result = self.result
         result.stop = result.stop if stop is None else bool(stop)
         result.train_iter = result.train_iter if train_iter is None else int(train_iter)
@@ -223,163 +291,122 @@ class Run:
         result.best_return = result.best_return if best_return is None else float(best_return)
 
     def finish(self, status: str = "done", error: str = "") -> RunResult:
-        """Closes the log and writes `run.json` with the result; the first call counts.
+        """Closes the log, writes the result to `run.json` and unlocks the folder, once.
 
         Args:
             status: `done`, `interrupted` or `failed`.
-            error: What went wrong, if something did.
+            error: The error that ended the run.
         """
         if self._finished:
             return self.result
         self._finished = True
         self.stop_clock()
         self.result.wall_s = round(self.wall_s, 6)
-        counts = self._counts()  # who ends by an error, or at once, does not say them
+        counts = self._counts()  # a run that fails has not set them
         self.set_result(train_iter=counts["train_iter"], env_step=counts["env_step"])
         self.log.close()
         try:
-            self._stay()
-            self._record.write(status, self.result, error)
+            self.folder.restore_if_removed()
+            self._metadata.write(status, self.result, error)
         except (OSError, DicoreError) as problem:
             _log.warning("%s is not written: %s", self.folder.metadata, problem)
-        if self._lock is not None:
-            self._lock.release()
-            self._lock = None
+        self.folder.unlock()
         return self.result
 
     # ---- state
 
-    def register(self, name: str, part: Stateful, *, bulky: bool = False) -> None:
-        """Adds a part to what checkpoints hold.
+    def register(
+        self,
+        name: str,
+        part: Stateful,
+        *,
+        bulky: bool = False,
+        counts: Mapping[str, Callable[[], int]] | None = None,
+    ) -> None:
+        """Adds a part to the state that checkpoints save.
 
         Args:
             name: Its key in the checkpoint (`learner`, `collector`, `buffer`).
             part: Has `state_dict` and `load_state_dict`.
             bulky: Needed to resume but not to act (a buffer): left out of `best`.
+            counts: The counters that this part owns, by name (`train_iter`, `env_step`): functions
+                that return the present value.
 
         Raises:
-            UsageError: the name is taken by another part, or the part has no state methods.
+            UsageError: the name is taken by another part, the part has no state methods, or a
+                counter is unknown.
         """
-        if not isinstance(part, Stateful):
-            raise UsageError(
-                f"{type(part).__name__} cannot be registered as '{name}'",
-                hint="it needs state_dict() and load_state_dict(state)",
-            )
-        if self._parts.get(name, part) is not part:
-            raise UsageError(f"another part of the run is registered as '{name}'")
-        self._parts[name] = part
-        if bulky:
-            self._bulky.add(name)
+        self._parts.add(name, part, bulky, counts or {})
 
     @property
     def parts(self) -> Mapping[str, Stateful]:
         """The registered parts, by name."""
-        return dict(self._parts)
+        return dict(self._parts.by_name)
 
     def state_dict(self) -> dict[str, Any]:
         """Returns the state of every registered part."""
-        return {name: dict(part.state_dict()) for name, part in self._parts.items()}
+        return self._parts.state_dict()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restores every registered part.
 
         Raises:
-            CheckpointCorruptError: a part has no state in the checkpoint, or cannot take it.
+            CheckpointCorruptError: the checkpoint lacks a part, or a part cannot load its state.
         """
-        missing = sorted(set(self._parts) - set(state))
-        if missing:
-            raise CheckpointCorruptError(f"the checkpoint lacks {', '.join(missing)}")
-        for name in sorted(self._parts, key=lambda name: name == "streams"):  # others may draw
-            try:
-                self._parts[name].load_state_dict(state[name])
-            except (LookupError, TypeError, ValueError, AttributeError, RuntimeError) as error:
-                raise CheckpointCorruptError(
-                    f"'{name}' cannot take the state of the checkpoint: {error!r}",
-                    hint="it was written by another version of this part, or not by dicore",
-                    context={"part": name},
-                ) from error
+        self._parts.load_state_dict(state)
 
     def restore(self) -> str | None:
-        """Restores every registered part, once all are, if the run was made to resume.
+        """Restores all registered parts if the run was made with `resume`.
 
         Returns:
-            The checkpoint used; None where there is none: training begins at the beginning.
+            The name of the checkpoint; None: there is none, and training starts from scratch.
 
         Raises:
-            CheckpointCorruptError: it does not fit the parts.
+            CheckpointCorruptError: the checkpoint does not fit the parts.
         """
         if not self._resume:
             return None
-        name = self.resumed_from
-        if name is None:
+        if self.resumed_from is None:
             self.log.load_state_dict({"size": 0, "time": 0.0})
-            _log.warning("%s: no checkpoint to go on from; training begins anew", self.folder)
+            _log.warning(
+                "%s: no checkpoint to resume from; training starts from scratch", self.folder
+            )
             return None
-        self.load_state_dict(self.store.load(name))
-        return name
+        self.load_state_dict(self.store.load(self.resumed_from))
+        return self.resumed_from
 
     def save_checkpoint(self, name: str, state: Mapping[str, Any] | None = None) -> Path | None:
-        """Writes a checkpoint; training survives a disk that refuses now and then.
+        """Writes a checkpoint; up to two failing writes in a row are only logged.
 
         Args:
-            name: `iteration_N`, `best`, `final` or another.
+            name: `iteration_N`, `best`, `final` or another name.
             state: What to save; None: all registered parts.
 
         Returns:
-            Its folder; None if it could not be written.
+            Its folder; None if it was deferred or could not be written.
 
         Raises:
-            CheckpointWriteError: the third failure in a row, the failure to write `final`, or a
-                state that no disk could take.
-            RunLockedError: the folder was removed, and another run has taken its place.
+            CheckpointWriteError: the third failure in a row, a failure to write `final`, or a
+                state that cannot be stored.
+            RunLockedError: the folder was removed, and another run uses its path.
         """
         if state is None and self.deferring and name.startswith("iteration_"):
             self._due = True
             return None
         counts = self._counts()
-        self._stay()
+        self.folder.restore_if_removed()
         content = self.state_dict() if state is None else state
         try:
-            path = self.store.save(name, content, **counts, complete=state is None)
+            return self.store.save(name, content, **counts, complete=state is None)
         except CheckpointWriteError as error:
-            self._failures += 1
-            self.log.log_scalars({"run/failed_saves": self._failures}, **counts)
-            hopeless = not isinstance(error.__cause__, OSError)
-            if hopeless or self._failures >= _WRITE_FAILURES or name.startswith("final"):
+            self.log.log_scalars({"run/failed_saves": self.store.failures}, **counts)
+            if not self.store.may_retry(error) or name.startswith("final"):
                 raise
             _log.warning("%s", error)
             return None
-        self._failures = 0
-        return path
-
-    def _stay(self) -> None:
-        """Makes the folder again if somebody removed it while training.
-
-        Raises:
-            RunLockedError: another run has taken its place.
-        """
-        if self._lock is None or self._lock.stands():
-            return
-        with suppress(OSError, UsageError):  # who writes there next says what is wrong
-            self.folder.path.mkdir(parents=True, exist_ok=True)
-            lock = RunLock(self.folder.path)
-            if _content(self.folder.config) not in (None, self._config):
-                lock.release()
-                raise RunLockedError(
-                    f"{self.folder}: was removed, and another run has its place",
-                    hint="the folder of a run must stay while it trains",
-                )
-            self._lock.release()
-            self._lock = lock
-            if self._config is not None and not self.folder.config.is_file():
-                write_file(self.folder.config, self._config)
-                _log.warning(
-                    "%s was removed while training; it is made again, without what was logged",
-                    self.folder,
-                )
 
     def save_due(self, train_iter: int) -> None:
-        """Writes the periodic checkpoint that was asked for since the last call, if one was."""
+        """Writes the periodic checkpoint that was deferred since the last call, if any."""
         if self._due:
             self._due, self.deferring = False, False
             try:
@@ -388,39 +415,34 @@ class Run:
                 self.deferring = True
 
     def save_best(self, best_return: float) -> Path | None:
-        """Keeps a new best return, and saves `best`: every part but the bulky ones."""
+        """Records a new best return and saves `best`: all parts that are not bulky."""
         self.set_result(best_return=best_return)
-        small = {name: part for name, part in self._parts.items() if name not in self._bulky}
-        return self.save_checkpoint("best", {n: dict(p.state_dict()) for n, p in small.items()})
+        return self.save_checkpoint("best", self._parts.state_dict(bulky=False))
 
     def _counts(self) -> dict[str, int]:
-        """Reads the counters off the parts: a learner's `train_iter`, a collector's `envstep`."""
-        parts = self._parts.values()
-        updates = [int(getattr(part, "train_iter", 0)) for part in parts]
-        steps = [int(getattr(part, "envstep", 0)) for part in parts]
+        """Returns the counters; those of an earlier process or a set result are lower bounds."""
         return {
-            "train_iter": max(self.result.train_iter, self._reached["train_iter"], *updates),
-            "env_step": max(self.result.env_step, self._reached["env_step"], *steps),
+            name: max(getattr(self.result, name), self._reached[name], self._parts.count(name))
+            for name in COUNTERS
         }
 
 
 class _Progress:
-    """What a run itself keeps: its clock, its best return, and how far its log is."""
+    """The state of the run itself: its clock, its best return, and the position in its log."""
 
     def __init__(self, run: Run) -> None:
         self._run = run
 
     def state_dict(self) -> dict[str, Any]:
         run = self._run
-        best = run.result.best_return
-        return {"wall_s": run.wall_s, "best_return": best, "log": run.log.state_dict()}
+        return {
+            "wall_s": run.wall_s,
+            "best_return": run.result.best_return,
+            "log": run.log.state_dict(),
+        }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         run = self._run
-        run._earlier = float(state["wall_s"])  # noqa: SLF001 - one thing, two faces
+        run.clock.earlier = float(state["wall_s"])
         run.result.best_return = state["best_return"]
         run.log.load_state_dict(state["log"])
-
-
-def _content(file: Path) -> bytes | None:
-    return file.read_bytes() if file.is_file() else None

@@ -1,4 +1,4 @@
-"""Signals ask a run to stop; nothing but a flag is touched inside a handler."""
+"""Signals that stop a run: the handlers only set a flag."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 _PREEMPTION: Final = tuple(
     getattr(signal, name) for name in ("SIGUSR1", "SIGUSR2") if hasattr(signal, name)
 )
-"""By which a cluster says that it needs the machine; whoever handles them keeps them."""
+"""Preemption signals of clusters; existing handlers stay in place."""
 _HANGUP: Final = tuple(getattr(signal, name) for name in ("SIGHUP",) if hasattr(signal, name))
-"""The terminal was closed; `nohup` ignores it, and then so do we."""
-_RESUMABLE: Final = 75
-"""What schedulers take as: try again (EX_TEMPFAIL of sysexits.h)."""
+"""The terminal was closed; under `nohup` the signal stays ignored."""
+_EX_TEMPFAIL: Final = 75
+"""Exit code after which schedulers try again (EX_TEMPFAIL of sysexits.h)."""
 
 
 class StopNow(KeyboardInterrupt):
-    """A second signal came: leave without saving.
+    """A second signal: exit without saving.
 
     Args:
         number: The signal.
@@ -36,7 +36,7 @@ class StopNow(KeyboardInterrupt):
 
 
 class StopFlag:
-    """Whether a run has been asked to stop, and by which signal."""
+    """Whether a stop was requested, and by which signal."""
 
     def __init__(self) -> None:
         self.signal: int | None = None
@@ -46,7 +46,7 @@ class StopFlag:
         return self._requested
 
     def request(self, number: int | None = None) -> None:
-        """Asks to finish the present iteration, save and stop; the first asker is remembered."""
+        """Requests to finish the present iteration, save and stop; keeps the first signal."""
         if not self._requested:
             self.signal = number
         self._requested = True
@@ -55,20 +55,20 @@ class StopFlag:
     def exit_code(self) -> int:
         """130 after SIGINT, 143 after SIGTERM, 129 after SIGHUP, 75 if preempted, else 0."""
         if self.signal in _PREEMPTION:
-            return _RESUMABLE
+            return _EX_TEMPFAIL
         return 0 if self.signal is None else 128 + self.signal
 
 
 @contextmanager
 def stop_on_signals(flag: StopFlag) -> Iterator[StopFlag]:
-    """Lets SIGINT and SIGTERM set `flag` within the block; a second one raises `StopNow`.
+    """Within the block, SIGINT and SIGTERM set `flag`; a second signal raises `StopNow`.
 
-    A third one ends the process on the spot. SIGHUP, SIGUSR1 and SIGUSR2 set the flag, too, and are
-    not counted: the signal that follows a warning must not break the save. Outside of the main
-    thread no handler is installed and the flag works all the same.
+    A third one kills the process. SIGHUP, SIGUSR1 and SIGUSR2 also set the flag but are not
+    counted: a signal that follows a preemption warning must not interrupt the save. Outside of the
+    main thread no handlers are installed.
 
     Args:
-        flag: What the loop of the run looks at.
+        flag: The flag that the training loop checks.
     """
     if threading.current_thread() is not threading.main_thread():
         yield flag

@@ -88,7 +88,7 @@ def test_a_run_stopped_by_a_signal_goes_on(whole: Path, tmp_path: Path) -> None:
     assert process.wait(60) == 130
     again = [*RUN, "--max-env-step", str(BUDGET), "--exp-name", "run"]
     said = dicore(*again, "--exist", "resume", "policy.nstep=1", code=2, cwd=tmp_path)
-    assert "was trained with another config: policy.nstep" in said.stderr
+    assert "trained with another config, which differs in policy.nstep" in said.stderr
     said = dicore(*again, "--resume", "auto", cwd=tmp_path)
     assert "training begins" not in said.stdout
     assert_equal(tmp_path / "run", whole)
@@ -104,7 +104,7 @@ def test_a_solved_run_goes_on_where_no_stop_value_is_given(
     capfd.readouterr()
     assert main(["train", "--resume", "run"]) == 0
     said = capfd.readouterr().out
-    assert said.endswith("the stop value 5 was reached; env.stop_value=inf goes on\n")
+    assert said.endswith("stop value 5 already reached; set env.stop_value=inf to continue\n")
     assert main(["train", "--resume", "run", "env.stop_value=inf"]) == 0
     result = json.loads((tmp_path / "run" / "run.json").read_text())["result"]
     assert not result["stop"]

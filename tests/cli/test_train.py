@@ -167,8 +167,8 @@ def test_eval_falls_back_past_a_broken_best(trained: tuple[Path, str], tmp_path:
     [
         (["nowhere"], 2, "no such folder"),
         (["."], 2, "no config.json"),
-        (["runs"], 2, "there are runs in it: runs/x"),
-        (["runs/x", "--load-path", "iteration_7"], 4, "no checkpoint there"),
+        (["runs"], 2, "runs in this folder: runs/x"),
+        (["runs/x", "--load-path", "iteration_7"], 4, "no such checkpoint"),
         (["runs/x", "-n", "0"], 2, "range"),
         (["--json"], 2, "what to evaluate is missing"),
     ],
@@ -230,9 +230,9 @@ BAD = [
     (["-e", "cartpole", "-p", "dqn", "policy.learn.batch_size=32.7"], "expected int, got float"),
     (["-e", "pendulum", "-p", "dqn"], "'dqn' needs discrete actions"),
     (["missing.py"], "missing.py: no such config file"),
-    (["a.py", "-c", "b.py"], "one config file at most, got b.py, a.py"),
+    (["a.py", "-c", "b.py"], "expected at most one config file, got b.py, a.py"),
     (["-e", "cartpole", "-p", "dqn", "-m", "srial"], "did you mean 'serial'?"),
-    (["-e", "cartpole"], "what to train is missing"),
+    (["-e", "cartpole"], "nothing to train: no config"),
     (["--sed", "1"], "no such option '--sed'; did you mean '--seed'?"),
     (["-e", "cartpole", "-p", "dqn", "-s", "x"], "'x' is not a valid integer\n"),
     (["-e", "cartpole", "-p", "dqn", "--exp-name", "file/x"], "cannot make the run folder file/x"),
@@ -308,7 +308,7 @@ def test_a_signal_ends_a_training_after_saving(
     assert process.returncode == code, complaints
     assert complaints == ""
     assert said.splitlines()[-1] == "folder:     x"
-    assert "go on:      dicore train --resume x" in said.splitlines()
+    assert "resume:     dicore train --resume x" in said.splitlines()
     record = read(tmp_path / "x/run.json")
     assert record["status"] == "interrupted"
     assert record["result"]["env_step"] > 0

@@ -100,7 +100,7 @@ def test_what_is_refused(run: Path, here: Path, capfd: pytest.CaptureFixture[str
     with pytest.raises(CheckpointError, match="no samples"):
         load_demo_data(run / "ckpt/best")
     (here / "old.pkl").write_bytes(b"\x80\x04.")
-    with pytest.raises(CheckpointError, match="never unpickles"):
+    with pytest.raises(CheckpointError, match="does not unpickle"):
         load_demo_data("old.pkl")
     assert main(["collect", str(run), "--cuont", "3"]) == 2
     assert "did you mean '--count'" in capfd.readouterr().err

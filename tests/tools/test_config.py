@@ -187,7 +187,7 @@ class TestCheck:
             (["cartpole_dqn", "env.n_evaluator_episode=1"], "env.evaluator_env_num: 1 episodes"),
             (["cartpole_dqn", '{"policy.nstp": 1}'], "did you mean 'nstep'?"),
             (["-e", "", "-p", ""], "env.type: expected a name, got ''"),
-            (["-e", "cartpole"], "what to train is missing"),
+            (["-e", "cartpole"], "nothing to train: no config"),
             (["no_such"], "no_such: neither a file, a run nor a preset"),
             (["no.such.module"], "no.such.module: no such config file"),
             (["."], "a run is a folder with a config.json"),

@@ -209,7 +209,7 @@ def process(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 def test_wrong_options_have_a_near_match(run: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """K20."""
-    assert "cannot both" in said(capfd, "eval", str(run), "-q", "-v", code=2).err
+    assert "mutually exclusive" in said(capfd, "eval", str(run), "-q", "-v", code=2).err
     assert "did you mean '--load-path'" in said(capfd, "eval", "--laod-path", "x", code=2).err
     assert "one run at a time" in said(capfd, "eval", "x", "y", code=2).err
     assert said(capfd, "eval", "-q", str(run), "-n", "3", code=0).out, "as loud as before"

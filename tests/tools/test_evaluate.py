@@ -32,7 +32,7 @@ def test_evaluation_reads_the_best_and_writes_nothing() -> None:
 
 def test_evaluation_says_what_it_cannot_use() -> None:
     run = launch(config(exp_name="x")).run
-    with pytest.raises(CheckpointError, match="there are: best"):
+    with pytest.raises(CheckpointError, match="existing: best"):
         evaluate("x", load_path="iteration_3")
     run.store.save("odd", {"something": 1})
     with pytest.raises(CheckpointError, match="holds no policy"):
@@ -62,7 +62,7 @@ def test_a_checkpoint_that_the_run_drops_meanwhile_is_followed_by_the_next(
 
     monkeypatch.setattr(CheckpointStore, "load", load_late)
     assert evaluate("x").checkpoint == "iteration_3"
-    with pytest.raises(CheckpointError, match="there are: iteration_1, iteration_3"):
+    with pytest.raises(CheckpointError, match="existing: iteration_1, iteration_3"):
         evaluate("x", load_path="iteration_2")
 
 

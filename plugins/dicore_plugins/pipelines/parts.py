@@ -84,10 +84,14 @@ def build_parts(cfg: Any, run: Any | None = None, *, model: Any | None = None) -
     if run is not None:
         for hook in run.learner_hooks:
             parts.learner.register_hook(hook)
+        counts = {
+            "learner": {"train_iter": lambda: parts.learner.train_iter},
+            "collector": {"env_step": lambda: parts.collector.envstep},
+        }
         for name in ("learner", "collector_env", "collector", "evaluator", "buffer"):
             part = getattr(parts, name)
             if part is not None:
-                run.register(name, part, bulky=name == "buffer")
+                run.register(name, part, bulky=name == "buffer", counts=counts.get(name))
     return parts
 
 

@@ -176,7 +176,9 @@ class TestCalls:
         folder = tmp_path / "run"
         with (
             using(world.registry()),
-            pytest.raises(PluginLoadError, match=rf"gave {shown}, no LearnerHook.*bad-rl 1\.0"),
+            pytest.raises(
+                PluginLoadError, match=rf"returned {shown}, not a LearnerHook.*bad-rl 1\.0"
+            ),
         ):
             launch(env="cartpole", policy="dqn", exp_name=str(folder))
         assert not folder.exists()

@@ -103,7 +103,7 @@ class Pipeline:
         assert (run.folder.path / "config.json").is_file()
         assert json.loads(run.folder.metadata.read_text())["result"] is None
         assert rng.ambient_streams() is run.streams
-        run.register("learner", Counter())
+        run.register("learner", Counter(), counts={"train_iter": lambda: 7})
         run.first_step()
         assert gc.isenabled()
         if self._cfg.act == "fail":

@@ -114,7 +114,7 @@ def test_a_pickle_is_refused_and_never_opened(store: CheckpointStore, tmp_path: 
         (tmp_path / name).write_bytes(pickle.dumps(Touch(mark)))
     torch.save(Touch(mark), tmp_path / "torch.pth.tar")
     for path in ("bad", "bad.pth.tar", "torch.pth.tar"):
-        with pytest.raises(CheckpointUnsafeError, match="unpickles"):
+        with pytest.raises(CheckpointUnsafeError, match="not unpickle"):
             store.load(tmp_path / path)
     folder = store.save("best", state())
     (folder / "tensors.safetensors").write_bytes(pickle.dumps(Touch(mark)))
@@ -130,7 +130,7 @@ def test_a_pickle_is_refused_and_never_opened(store: CheckpointStore, tmp_path: 
 def test_a_manifest_cannot_name_other_files(tmp_path: Path, name: str) -> None:
     write_state(tmp_path / "s", state())
     reseal(tmp_path / "s", lambda body: body.update(files={name: {"size": 1, "sha256": "0"}}))
-    with pytest.raises(CheckpointUnsafeError, match="other files"):
+    with pytest.raises(CheckpointUnsafeError, match="files besides"):
         read_state(tmp_path / "s")
 
 
@@ -156,7 +156,7 @@ def test_a_pipe_in_place_of_a_file_does_not_hang(tmp_path: Path) -> None:
     write_state(tmp_path / "s", state())
     (tmp_path / "s" / "tensors.safetensors").unlink()
     os.mkfifo(tmp_path / "s" / "tensors.safetensors")
-    with pytest.raises(CheckpointUnsafeError, match="plain file"):
+    with pytest.raises(CheckpointUnsafeError, match="not a regular file"):
         read_state(tmp_path / "s")
 
 
@@ -226,9 +226,9 @@ def test_a_newer_format_says_what_to_install(tmp_path: Path) -> None:
 
 def test_something_else_is_no_checkpoint(store: CheckpointStore, tmp_path: Path) -> None:
     store.save("best", state())
-    with pytest.raises(CheckpointError, match="there are: best"):
+    with pytest.raises(CheckpointError, match="existing: best"):
         store.load("iteration_5")
-    with pytest.raises(CheckpointError, match="no checkpoint there"):
+    with pytest.raises(CheckpointError, match="no such checkpoint"):
         read_state(tmp_path / "nowhere")
     (tmp_path / "foreign").mkdir()
     (tmp_path / "foreign" / "manifest.json").write_text("{}")

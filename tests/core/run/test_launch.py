@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from dicore.cli.train import Announcer
 from dicore.console import number
 from dicore.errors import ConfigError, EnvCreateError, UsageError
 from dicore.run.launch import TrainRequest, compile_request, launch
@@ -87,8 +88,8 @@ def test_names_beside_a_file_replace_what_it_names() -> None:
 @pytest.mark.parametrize(
     ("request_", "text"),
     [
-        (TrainRequest(), "what to train is missing"),
-        (TrainRequest(env="launch_env"), "what to train is missing"),
+        (TrainRequest(), "nothing to train: no config"),
+        (TrainRequest(env="launch_env"), "nothing to train: no config"),
         (TrainRequest(config="missing.py"), r"missing\.py: no such config file, run or preset"),
     ],
 )
@@ -188,7 +189,7 @@ def test_a_second_training_at_the_same_time_is_refused(monkeypatch: pytest.Monke
     refused: list[str] = []
 
     def second(self: Any) -> None:
-        with pytest.raises(UsageError, match="going on in this process already") as told:
+        with pytest.raises(UsageError, match="another training runs in this process") as told:
             launch(config(exp_name="y"))
         refused.append(told.value.hint)
 
@@ -217,10 +218,10 @@ def test_a_failed_training_lets_the_next_one_begin() -> None:
 
 def test_to_resume_what_is_not_there_is_to_begin(capsys: pytest.CaptureFixture[str]) -> None:
     """R-C14: said in one line; a folder of that name is given as a path."""
-    launch(config(exp_name="x"), resume="auto", own_process=True)
+    launch(config(exp_name="x"), resume="auto", observer=Announcer())
     begun, said, *_ = capsys.readouterr().out.splitlines()
     assert begun.endswith(", in x")
-    assert said == "no checkpoint there to go on from: training begins"
+    assert said == "no checkpoint to resume from: training starts from scratch"
     with pytest.raises(UsageError, match="auto: no such folder"):
         launch(resume="./auto")
 
@@ -228,7 +229,12 @@ def test_to_resume_what_is_not_there_is_to_begin(capsys: pytest.CaptureFixture[s
 def test_a_process_of_its_own_says_where_things_are(capsys: pytest.CaptureFixture[str]) -> None:
     """The folder, a numbered sibling here, stands in the first line and in the last."""
     Path("x").mkdir()
-    launch(config(exp_name="x"), overrides=["pipeline.act=solve"], own_process=True)
+    launch(
+        config(exp_name="x"),
+        overrides=["pipeline.act=solve"],
+        own_process=True,
+        observer=Announcer(),
+    )
     first, *between, last = capsys.readouterr().out.splitlines()
     assert first == "training launch_policy on launch_env, seed 0, in x-1"
     assert last == "folder:     x-1"

@@ -104,7 +104,7 @@ def test_overwrite_empties_runs_and_nothing_else(tmp_path: Path) -> None:
     precious = tmp_path / "precious"
     precious.mkdir()
     (precious / "thesis.tex").write_text("x")
-    with pytest.raises(UsageError, match="is not the folder of a run"):
+    with pytest.raises(UsageError, match="not a run folder"):
         RunFolder.prepare(precious, "overwrite")
     assert (precious / "thesis.tex").is_file()
 

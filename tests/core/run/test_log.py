@@ -154,7 +154,7 @@ def test_a_failing_logger_is_switched_off_once(
             hub.flush()
         hub.close()
     assert len(caplog.records) == 1
-    assert "Recorder is switched off: RuntimeError: no route to host" in caplog.text
+    assert "Recorder is disabled: RuntimeError: no route to host" in caplog.text
     assert len(good.calls) == 11
     assert len(lines(tmp_path)) == 3
 

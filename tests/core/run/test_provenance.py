@@ -64,7 +64,7 @@ def test_a_patch_is_cut_and_holds_no_secret(
         "key=len)",
     ):  # fmt: skip
         assert kept in patch
-    monkeypatch.setattr("dicore.run.metadata._LONGEST", 100)
+    monkeypatch.setattr("dicore.run.metadata._MAX_PATCH_CHARS", 100)
     assert (changed_code(repository) or "").endswith(" more characters)\n")
 
 
@@ -74,7 +74,7 @@ def test_no_half_of_a_secret_is_left_where_a_patch_is_cut(
     (repository / "code.py").write_text("x = 2\ntoken = 'hush hush hush hush hush hush'\n")
     whole = changed_code(repository) or ""
     assert "+token = <redacted>" in whole
-    monkeypatch.setattr("dicore.run.metadata._LONGEST", whole.index("+token") + 15)
+    monkeypatch.setattr("dicore.run.metadata._MAX_PATCH_CHARS", whole.index("+token") + 15)
     assert "hush" not in (changed_code(repository) or "")
 
 
@@ -107,7 +107,7 @@ def test_a_run_that_goes_on_keeps_both_patches(
         (repository / "code.py").write_text(f"x = {number}\n")
         record = RunMetadata(repository / "run.json", seed=0, argv=[], components={})
         if number == 3:
-            record.go_on("iteration_1", 1, 1)
+            record.resume("iteration_1", 1, 1)
         record.write("running")
         record.write("done")
     assert "+x = 2\n" in (repository / "code.diff").read_text()

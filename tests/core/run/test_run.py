@@ -53,6 +53,11 @@ def run(tmp_path: Path) -> Iterator[Run]:
     made.finish()
 
 
+def register(run: Run, learner: Counter) -> None:
+    counts = {"train_iter": lambda: learner.train_iter, "env_step": lambda: learner.envstep}
+    run.register("learner", learner, counts=counts)
+
+
 def record(run: Run) -> dict[str, Any]:
     content: dict[str, Any] = json.loads(run.folder.metadata.read_text())
     return content
@@ -121,7 +126,7 @@ def test_a_lock_that_alone_was_removed_is_taken_again(run: Run) -> None:
 def test_a_run_that_fails_says_how_far_it_came(run: Run) -> None:
     learner = Counter(12)
     learner.envstep = 34
-    run.register("learner", learner)
+    register(run, learner)
     run.finish("failed", "boom")
     assert (record(run)["result"]["train_iter"], record(run)["result"]["env_step"]) == (12, 34)
 
@@ -280,7 +285,7 @@ def test_best_leaves_out_what_is_only_bulky(run: Run) -> None:
 
 def test_counters_of_the_parts_say_which_checkpoint_is_newer(run: Run) -> None:
     learner = Counter(7)
-    run.register("learner", learner)
+    register(run, learner)
     run.save_checkpoint("best")
     learner.train_iter = 3
     run.save_checkpoint("final")
@@ -292,6 +297,8 @@ def test_what_cannot_be_registered_is_refused(run: Run) -> None:
     run.register("learner", part)
     with pytest.raises(UsageError, match="another part"):
         run.register("learner", Counter())
+    with pytest.raises(UsageError, match="unknown counter 'epoch'"):
+        run.register("learner", part, counts={"epoch": int})
     with pytest.raises(UsageError, match="state_dict"):
         run.register("x", object())  # type: ignore[arg-type]
 

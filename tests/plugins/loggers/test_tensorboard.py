@@ -116,5 +116,5 @@ def test_a_full_disk_switches_it_off_and_training_goes_on(
     assert full.closed
     hub.close()
     assert [each.levelname for each in caplog.records] == ["WARNING"]
-    assert "TensorBoardLogger is switched off" in caplog.text
+    assert "TensorBoardLogger is disabled" in caplog.text
     assert len((tmp_path / "log" / "metrics.jsonl").read_text().splitlines()) == 100

@@ -347,7 +347,7 @@ def test_a_run_without_the_number_does_not_keep_the_others_from_being_shown(
     assert said.out.startswith("dqn on cartpole (1 run)\n")
     first, second = said.err.splitlines()
     assert first.startswith(f"warning: left out: {tmp_path / 'b'}: no 'evaluator/return_mean' in")
-    assert "no JSON object" in second
+    assert "not a JSON object" in second
 
 
 def test_what_cannot_be_plotted(

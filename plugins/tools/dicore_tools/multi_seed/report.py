@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from dicore.cli.train import Announcer
 from dicore.console import is_quiet, number, say, write_table
 from dicore.run.launch import Outcome, TrainRequest
 from dicore_tools.multi_seed.series import SeedRun, Series, run_series
@@ -28,7 +29,13 @@ def train_seeds(request: TrainRequest, seeds: Sequence[int], jobs: int) -> int:
     if jobs > 1:
         say(f"training {len(seeds)} seeds ({', '.join(map(str, seeds))}), {jobs} runs at a time")
     request = replace(request, own_process=aloud)
-    series = run_series(request, seeds, jobs=jobs, after=_tell if not aloud else _tell_failure)
+    series = run_series(
+        request,
+        seeds,
+        jobs=jobs,
+        after=_tell if not aloud else _tell_failure,
+        observer=Announcer() if aloud else None,
+    )
     if not is_quiet():
         say("")
         write_table(_HEADER, [*map(_row, series.runs), *_totals(series)], _NUMBERS)

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from dicore.errors import UsageError
 from dicore.run.atomic import write_file
-from dicore.run.launch import Outcome, TrainRequest, compile_request, launch
+from dicore.run.launch import LaunchObserver, Outcome, TrainRequest, compile_request, launch
 from dicore_tools.multi_seed.seed_run import SeedRun
 
 __all__ = ["SUMMARIZED", "SeedRun", "Series", "run_series"]
@@ -96,6 +96,7 @@ def run_series(
     *,
     jobs: int = 1,
     after: Callable[[SeedRun, Outcome | None], None] = lambda run, outcome: None,
+    observer: LaunchObserver | None = None,
 ) -> Series:
     """Trains once for each seed.
 
@@ -109,6 +110,7 @@ def run_series(
         seeds: The seeds, each once.
         jobs: Runs at a time; more than one take processes of their own.
         after: Called when a run has ended; the outcome is None for one in another process.
+        observer: Receives start and end of each run in this process.
 
     Raises:
         UsageError: a seed is given twice, or a run should be resumed.
@@ -122,7 +124,7 @@ def run_series(
         for seed in seeds
     ]
     ended: list[SeedRun] = []
-    for run, outcome in _in_turn(requests) if jobs == 1 else _at_a_time(requests, jobs):
+    for run, outcome in _in_turn(requests, observer) if jobs == 1 else _at_a_time(requests, jobs):
         ended.append(run)
         after(run, outcome)
     ended.sort(key=lambda run: seeds.index(run.seed))
@@ -145,11 +147,13 @@ def _check(request: TrainRequest, seeds: tuple[int, ...]) -> None:
         )
 
 
-def _in_turn(requests: Sequence[TrainRequest]) -> Iterator[tuple[SeedRun, Outcome | None]]:
+def _in_turn(
+    requests: Sequence[TrainRequest], observer: LaunchObserver | None
+) -> Iterator[tuple[SeedRun, Outcome | None]]:
     for request in requests:
         assert request.seed is not None
         try:
-            outcome = launch(request)
+            outcome = launch(request, observer=observer)
         except Exception as error:
             yield SeedRun.failed(request.seed, error), None
             continue
