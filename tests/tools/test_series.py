@@ -116,10 +116,10 @@ def test_wrong_seeds_begin_nothing(here: Path, capfd: pytest.CaptureFixture[str]
 def test_a_run_that_fails_leaves_the_others_alone(
     here: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    def failing(request: TrainRequest) -> Any:
+    def failing(request: TrainRequest, observer: Any) -> Any:
         if request.seed == 1:
             raise OSError("the disk is tired")
-        return launch(request)
+        return launch(request, observer=observer)
 
     monkeypatch.setattr("dicore_tools.multi_seed.series.launch", failing)
     words = ["train", *NAMES, "--max-env-step", "300", *SMALL, "env.stop_value=inf"]
@@ -134,7 +134,7 @@ def test_a_run_that_fails_leaves_the_others_alone(
 
 
 def test_a_summary_is_not_lost_to_the_next(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dicore_tools.multi_seed.series.launch", lambda request: 1 / 0)
+    monkeypatch.setattr("dicore_tools.multi_seed.series.launch", lambda request, **_: 1 / 0)
     first = TrainRequest(env="cartpole", policy="dqn", exp_name="x")
     files = [run_series(first, seeds).file for seeds in ([1], [2], [3])]
     names = ["summary.json", "summary-1.json", "summary-2.json"]
@@ -173,7 +173,7 @@ def test_the_function_takes_several_seeds(monkeypatch: pytest.MonkeyPatch) -> No
     assert read(Path("both/summary.json"))["seeds"] == [5, 6]
     with pytest.raises(UsageError, match="one model cannot be trained with several seeds"):
         serial_pipeline(CARTPOLE_DQN, seed=[5, 6], model=alone)
-    monkeypatch.setattr("dicore_tools.multi_seed.series.launch", lambda request: 1 / 0)
+    monkeypatch.setattr("dicore_tools.multi_seed.series.launch", lambda request, **_: 1 / 0)
     with pytest.raises(DicoreError, match="seed 6: ZeroDivisionError"):
         serial_pipeline(CARTPOLE_DQN, seed=[5, 6], exp_name="both", **given)
 

@@ -108,7 +108,7 @@ def test_an_agent_acts_before_it_has_learned() -> None:
 def test_mistakes_are_told_when_it_is_made(here: Path) -> None:
     with pytest.raises(ConfigError, match=r"policy\.learn\.batch_sise.*batch_size"):
         Agent("cartpole", policy="dqn", policy__learn__batch_sise=3)
-    with pytest.raises(UsageError, match="missing"):
+    with pytest.raises(UsageError, match="nothing to train"):
         Agent("cartpole")
     with pytest.raises(UsageError, match="mp4"):
         agent().deploy(video="x.gif")
