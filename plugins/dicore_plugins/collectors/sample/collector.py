@@ -12,7 +12,7 @@ import logging
 import math
 from collections.abc import Mapping
 from numbers import Integral
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -25,8 +25,10 @@ from dicore_plugins.collectors.rollout import Block, EpisodeStatistics
 from dicore_plugins.collectors.sample.config import SampleCollectorConfig
 from dicore_plugins.env_managers.episodes import reset_ended
 from dicore_plugins.functional.samples import flatten_time
-from dicore_plugins.middleware.profiler import StepTimer
 from dicore_plugins.policies.base import mode_attribute
+
+if TYPE_CHECKING:
+    from dicore_plugins.middleware.profiler import StepTimer
 
 _LOG = logging.getLogger("dicore.collector")
 
