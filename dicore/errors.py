@@ -1,4 +1,4 @@
-"""Every exception class of dicore. Each carries `.hint` (what to do) and `.context` (the facts)."""
+"""All exception classes of dicore; `.hint` says what to do, `.context` holds details."""
 
 from __future__ import annotations
 
@@ -56,13 +56,13 @@ __all__ = [
 
 
 class UsageError(DicoreError):
-    """A command or a call was put together wrongly."""
+    """The arguments of a command or call are wrong."""
 
     exit_code = 2
 
 
 class ConfigError(DicoreError):
-    """A config cannot be compiled; holds every mistake found, sorted by path.
+    """A config cannot be compiled; holds every problem, sorted by path.
 
     Args:
         problems: One line each: `path: what is wrong; did you mean ...`.
@@ -76,24 +76,24 @@ class ConfigError(DicoreError):
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """One line per mistake, each beginning with the key path."""
+        """One line per problem, each beginning with the key path."""
         return tuple(self.context["problems"])
 
 
 class ConfigWarning(UserWarning):
-    """A config says something that has no effect."""
+    """A config sets an option that has no effect."""
 
 
 class ModeError(DicoreError):
-    """A policy mode was used that this policy was built without."""
+    """A policy mode was used that the policy was built without."""
 
 
 class SchemaError(DicoreError, ValueError):
-    """Rows do not have the keys, dtypes or shapes that were declared or seen before."""
+    """Samples do not have the declared or earlier keys, dtypes or shapes."""
 
 
 class NonFiniteError(DicoreError):
-    """A NaN or an infinity reached a place where it would spoil the training."""
+    """A NaN or an infinity would corrupt the training."""
 
 
 class ActionError(DicoreError, ValueError):
@@ -121,19 +121,19 @@ class EnvSpaceError(EnvError):
 
 
 class EnvStateError(EnvError):
-    """A manager was asked for something that its state does not allow."""
+    """A method of an env manager was called in the wrong state."""
 
 
 class ClosedError(EnvStateError):
-    """Something was used after `close()` or before `launch()`."""
+    """An object was used after `close()` or before `launch()`."""
 
 
 class ReplayError(DicoreError):
-    """A buffer cannot do what it was asked."""
+    """An operation of a replay buffer failed."""
 
 
 class ReplayUnderflowError(ReplayError):
-    """More rows were asked for than are stored."""
+    """More samples were requested than are stored."""
 
 
 class ReplayPriorityError(ReplayError, ValueError):
@@ -141,7 +141,7 @@ class ReplayPriorityError(ReplayError, ValueError):
 
 
 class ReplayCapacityError(ReplayError):
-    """Something larger than the buffer was pushed."""
+    """More data was pushed than the buffer can hold."""
 
 
 class CheckpointError(DicoreError):
@@ -151,37 +151,37 @@ class CheckpointError(DicoreError):
 
 
 class CheckpointWriteError(CheckpointError):
-    """Writing a checkpoint failed; the previous one stands."""
+    """Writing a checkpoint failed; the previous one is unchanged."""
 
 
 class CheckpointCorruptError(CheckpointError):
-    """A checkpoint's bytes are not those that were written."""
+    """A checkpoint was changed or truncated."""
 
 
 class CheckpointVersionError(CheckpointError):
-    """A checkpoint has a format that this version does not know."""
+    """A checkpoint has a format that this version cannot read."""
 
 
 class CheckpointUnsafeError(CheckpointError):
-    """Something that could run code or leave its folder was offered as a checkpoint."""
+    """A checkpoint could run code or lead out of its folder."""
 
 
 class HookError(DicoreError):
-    """A learner hook was declared or registered wrongly."""
+    """A learner hook is declared or registered wrongly."""
 
     exit_code = 2
 
 
 class TaskError(DicoreError):
-    """A task was put together or driven wrongly."""
+    """A task was set up or used wrongly."""
 
 
 class ContextError(TaskError, AttributeError):
-    """A context has no such field; fields are declared by its class."""
+    """A context class does not declare the field."""
 
 
 class ContractError(DicoreError, AssertionError):
-    """A component does not do what its role promises; raised by the suites of `dicore.testing`."""
+    """A component violates the contract of its role; raised by the suites of `dicore.testing`."""
 
 
 class RunLockedError(DicoreError):

@@ -1,6 +1,4 @@
-"""Plugins that cut across packages: pluggy modules of the entry-point group `dicore.plugin`.
-
-A plugin is a module (or an object) with some of the hooks of `dicore.hookspecs.specs`:
+"""Plugins: pluggy modules that implement hooks of `dicore.hookspecs.specs`.
 
     from dicore.hookspecs import hookimpl
 
@@ -8,12 +6,12 @@ A plugin is a module (or an object) with some of the hooks of `dicore.hookspecs.
     def dicore_report_header(run):
         return [f"on {socket.gethostname()}"]
 
-declared in its package's metadata:
+A package declares them in its metadata:
 
     [project.entry-points."dicore.plugin"]
     hostname = "acme_rl.hostname"
 
-Components are no plugins in this sense: they are found by name, see `dicore_registry`.
+Components are not plugins in this sense: they are selected by name, see `dicore_registry`.
 """
 
 from __future__ import annotations

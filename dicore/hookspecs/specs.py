@@ -1,8 +1,8 @@
-"""The hooks that plugins can implement; arguments are passed by keyword and only ever added to.
+"""The hooks that plugins can implement.
 
-An implementation takes the arguments it needs, in any order. Unless a hook says otherwise all
-implementations are called, the last registered first; `hookimpl(tryfirst=True)` and
-`hookimpl(wrapper=True)` are pluggy's.
+An implementation declares the arguments that it needs, in any order; later versions of dicore only
+add arguments. Unless a hook says otherwise all implementations are called, the last registered
+first; `hookimpl(tryfirst=True)` and `hookimpl(wrapper=True)` are pluggy's.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = ["OBSERVERS", "PROJECT", "hookimpl", "hookspec"]
 PROJECT: Final = "dicore"
 hookspec = pluggy.HookspecMarker(PROJECT)
 hookimpl = pluggy.HookimplMarker(PROJECT)
-"""Marks a function of a plugin as an implementation of the hook of its name."""
+"""Marks a function of a plugin as an implementation of the hook with its name."""
 
 OBSERVERS: Final = frozenset(
     {
@@ -37,24 +37,25 @@ OBSERVERS: Final = frozenset(
         "dicore_run_started",
     }
 )
-"""Hooks that change no training: one that raises is a warning, and off after three times."""
+"""Hooks that do not affect training: errors are warnings; after three, the hook is disabled."""
 
 
 @hookspec
 def dicore_add_commands(group: click.Group) -> None:
-    """Adds commands that the metadata does not name; called when a word is no installed command.
+    """Adds commands that are not in the metadata; called for an unknown command.
 
-    A command whose name is known belongs into the group `dicore.command`, which is quicker.
+    Declare commands with a fixed name in the entry-point group `dicore.command`, which is faster.
     """
 
 
 @hookspec
 def dicore_config_loaded(cfg: Mapping[str, Any]) -> None:
-    """Looks at a config as it was said, before any component is looked up; raises to refuse it.
+    """Receives the merged sources of a config before components are resolved; raises to reject it.
+
+    Not called for resumed runs, which keep their config.
 
     Args:
-        cfg: Preset, file and command line as one tree, without the defaults of the components; a
-            copy. A run that is resumed has no such tree: what it was made with stands.
+        cfg: Preset, file and command line as one tree, without defaults; a copy.
     """
 
 
@@ -62,38 +63,38 @@ def dicore_config_loaded(cfg: Mapping[str, Any]) -> None:
 def dicore_config_compiled(
     cfg: RunConfig, provenance: Mapping[str, Mapping[str, Any]], compiled: Compiled
 ) -> None:
-    """Looks at a compiled and bound config before anything is made; raises to refuse it.
+    """Receives the compiled and bound config before the run starts; raises to reject it.
 
     Args:
         cfg: The frozen config.
-        provenance: Who supplied each component, by the path of its slot.
-        compiled: The same with the origin of every value.
+        provenance: The package that provides each component, by option path.
+        compiled: The config with the origin of every value.
     """
 
 
 @hookspec
 def dicore_default_learner_hooks(cfg: RunConfig) -> Iterable[Any] | None:
-    """Returns learner hooks that every learner of a run gets beside the configured ones."""
+    """Returns learner hooks to add to the configured ones, for every learner of a run."""
 
 
 @hookspec
 def dicore_run_started(run: Run) -> None:
-    """Called once the run's folder is made and before anything is built."""
+    """Called when the run folder is made, before the components are built."""
 
 
 @hookspec(firstresult=True)
 def dicore_run(run: Run, work: Callable[[], Any]) -> Any:
-    """The training itself; only `hookimpl(wrapper=True)` makes sense here: yield once, return it.
+    """Wraps the training: implement it with `hookimpl(wrapper=True)` and `return (yield)`.
 
     Args:
         run: The run.
-        work: Trains; dicore itself calls it.
+        work: The training; dicore calls it.
     """
 
 
 @hookspec
 def dicore_run_finished(run: Run, status: str) -> None:
-    """Called when a run has ended and its result is written.
+    """Called when a run has ended, after its result was written.
 
     Args:
         run: The run.
@@ -103,19 +104,19 @@ def dicore_run_finished(run: Run, status: str) -> None:
 
 @hookspec
 def dicore_report_header(run: Run) -> str | Iterable[str] | None:
-    """Returns lines that are shown when a training begins."""
+    """Returns lines to print when a training starts."""
 
 
 @hookspec
 def dicore_doctor(registry: Registry) -> Iterable[Diagnostic] | None:
-    """Returns what `dicore doctor` should report besides its own findings."""
+    """Returns diagnostics to add to those of `dicore doctor`."""
 
 
 @hookspec(firstresult=True)
 def dicore_make_logger(cfg: RunConfig) -> ILogger | None:
-    """Returns a logger that every run gets beside the configured ones; the first answer counts."""
+    """Returns a logger to add to the configured ones; the first one is used."""
 
 
 @hookspec(firstresult=True)
 def dicore_pick_device(cfg: RunConfig) -> str | None:
-    """Returns where tensors live (`cuda:1`), for a config that asks for CUDA; the first counts."""
+    """Returns a device (`cuda:1`) for configs with CUDA; the first one is used."""

@@ -135,7 +135,7 @@ class TestCalls:
         ("body", "said"),
         [
             ("return 7", "TypeError: 'int' object is not iterable"),
-            ("return ['a', 7]", "TypeError: it gave 7, no str"),
+            ("return ['a', 7]", "TypeError: expected str, got 7"),
             ("raise SystemExit(9)", "SystemExit: 9"),
             ("yield 'a'; raise OSError('late')", "OSError: late"),
         ],
@@ -194,7 +194,7 @@ class TestCalls:
                 assert plugins.lines("dicore_report_header", run=1) == ["good 1"]
             said.append([str(each.message) for each in caught])
         text = "plugin 'it' (bad-rl 1.0): dicore_report_header raised OSError: full"
-        assert said == [[text], [text], [f"{text}; it is not called any more"], [], []]
+        assert said == [[text], [text], [f"{text}; it is no longer called"], [], []]
 
     def test_a_hook_that_matters_raises_with_its_plugin_named(self, world: World) -> None:
         add(world, "bad-rl", HEAD + "def dicore_pick_device(cfg):\n    return {}['gpu']\n")
