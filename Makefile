@@ -1,9 +1,9 @@
-# make demo · make test · make learns · make lint · make bench · make docs: each sets up .venv by itself.
+# make demo, test, learns, lint, bench, docs: each target sets up .venv first.
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
-# torch's threads fight for few cores: one each, unless the caller says otherwise
+# One torch thread per process by default: more threads compete for few cores.
 export OMP_NUM_THREADS ?= 1
 
 .PHONY: demo test learns lint bench docs clean install
@@ -19,11 +19,11 @@ $(STAMP): pyproject.toml plugins/pyproject.toml plugins/tools/pyproject.toml con
 demo: $(STAMP)
 	@$(BIN)/python examples/demo.py
 
-# The slow marks run apart, so that both cores are busy with the rest.
+# Slow tests are excluded; `make learns` runs them.
 test: $(STAMP)
 	@$(BIN)/python -m pytest -n 2 --dist worksteal
 
-# Every preset on three seeds, the slow ones too; a quarter of an hour.
+# Trains every preset on three seeds, including slow ones; takes 15 minutes.
 learns: $(STAMP)
 	@$(BIN)/python -m pytest -n 2 -m "learns or slow" tests/learns
 
@@ -35,7 +35,7 @@ lint: $(STAMP)
 bench: $(STAMP)
 	@$(BIN)/python benchmarks/run.py
 
-# Warnings are errors. Whether the snippets run is looked at by `make test` (tests/docs).
+# Warnings are errors. `make test` runs the snippets (tests/docs).
 docs: $(STAMP)
 	@$(BIN)/python -m sphinx -W -n --keep-going -q -b html docs docs/_build/html
 	@echo "docs/_build/html/index.html"

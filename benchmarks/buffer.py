@@ -1,4 +1,4 @@
-"""P6 and P8: the uniform buffer beside cpprb, SB3, and the hand-written limit.
+"""P6 and P8: the uniform buffer compared with cpprb, SB3 and hand-written slice assignment.
 
 python benchmarks/buffer.py
 """

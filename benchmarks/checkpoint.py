@@ -1,4 +1,4 @@
-"""What keeping a run costs: a checkpoint beside the bare writing of its bytes, and the log.
+"""Cost of checkpoints and logging: a checkpoint compared with writing its bytes, and the log.
 
 The checkpoint holds a buffer of a million transitions with observations of 4 numbers. "Bytes with
 fsync" is the least that any safe save can do: its files written from memory, fsynced, one by one.
@@ -34,7 +34,7 @@ BUDGET = 4_000
 
 
 def full_buffer() -> NaiveReplayBuffer:
-    """Returns a buffer with a million rows of noise."""
+    """Returns a buffer with a million random samples."""
     rng = np.random.default_rng(0)
     buffer = NaiveReplayBuffer(NaiveConfig(replay_buffer_size=ROWS), rng=np.random.default_rng(0))
     for _ in range(ROWS // CHUNK):
@@ -50,7 +50,7 @@ def full_buffer() -> NaiveReplayBuffer:
 
 
 def write_bare(target: Path, content: list[bytes]) -> None:
-    """Writes each piece into a file and waits until the disk has it; then the folder's names."""
+    """Writes each piece to a file with fsync, then syncs the folder."""
     target.mkdir()
     for number, piece in enumerate(content):
         with (target / str(number)).open("xb", buffering=0) as file:
@@ -70,7 +70,7 @@ def seconds(work: Callable[[], object]) -> float:
 
 
 def saving(folder: Path) -> None:
-    """Prints how long both take, in turn, and the ratio round by round.
+    """Prints the times of both, measured in turn, and the ratio per round.
 
     Taking the state is part of a save; dropping the oldest checkpoint is timed by itself.
     """
@@ -103,7 +103,7 @@ def saving(folder: Path) -> None:
 
 
 def logged() -> None:
-    """Prints the share of a DQN training that is spent inside the log."""
+    """Prints the share of a DQN training that is spent in the log."""
     spent = 0.0
 
     def timed(method: Callable[..., Any]) -> Callable[..., Any]:
@@ -131,7 +131,7 @@ def logged() -> None:
                 max_env_step=BUDGET,
                 overrides=["env.stop_value=inf", "pipeline.logger=['tensorboard']"],
             )
-        if seed:  # the first run of a process warms torch up
+        if seed:  # warm-up: the first run of a process is slower
             shares.append(spent / outcome.run.result.wall_s)
     at_most("log / loop", shares, "share", LOG_TARGET)
 

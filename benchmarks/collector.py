@@ -1,4 +1,4 @@
-"""P5: the sample collector beside SB3's, 8 CartPole envs, net 128-128-64, eps 0.1.
+"""P5: the sample collector compared with SB3's; 8 CartPole envs, network 128-128-64, eps 0.1.
 
 python -m benchmarks.collector
 """

@@ -1,7 +1,7 @@
-"""What a config costs: compiling and binding a preset, and the report of 300 misspelt keys.
+"""Time to compile and bind a preset, and to report 300 misspelt options.
 
-The wrong keys are the preset's own, each misspelt in several ways, so that every one of them has to
-be compared with all others before its nearest name is found. Imports are done before.
+The wrong options are those of the preset with an additional letter, so that each must be compared
+with all others to find the nearest name. Imports are not included.
 
     python -m benchmarks.config
 """
@@ -23,7 +23,7 @@ REPORT_MS, COMPILE_MS = 50.0, 20.0
 
 
 def misspelt(number: int) -> list[str]:
-    """Returns as many overrides whose keys a letter too many has got into."""
+    """Returns `number` overrides of options with an additional letter."""
     paths = [path for path in flatten(compile_config(preset=PRESET).cfg) if "[" not in path]
     wrong: list[str] = []
     for turn in count():
@@ -33,11 +33,11 @@ def misspelt(number: int) -> list[str]:
             wrong.append(f"{above}{dot}{key[:at]}{'x' * (turn // len(key) + 1)}{key[at:]}=1")
             if len(wrong) == number:
                 return wrong
-    raise AssertionError("counts for ever")
+    raise AssertionError("unreachable")
 
 
 def report(wrong: list[str]) -> int:
-    """Compiles a wrong config and returns how many mistakes are told."""
+    """Compiles a wrong config and returns the number of reported errors."""
     try:
         compile_config(preset=PRESET, overrides=wrong)
     except ConfigError as error:
@@ -46,7 +46,7 @@ def report(wrong: list[str]) -> int:
 
 
 def times(act: Callable[[], object]) -> list[float]:
-    """Returns how many ms each call takes."""
+    """Returns the milliseconds of each call."""
     act()
     taken = []
     for _ in range(3 * ROUNDS):

@@ -1,4 +1,4 @@
-"""P1: the in-process manager beside a bare loop over the same kind of envs, and gymnasium's Sync.
+"""P1: the in-process env manager compared with a bare loop and Gymnasium's `SyncVectorEnv`.
 
 python benchmarks/env_manager.py
 """
@@ -39,7 +39,7 @@ def dicore_manager() -> Callable[[], object]:
 
 
 def bare_loop() -> Callable[[], object]:
-    """The same env objects, np.int64 actions, each episode reseeded; nothing is checked."""
+    """Loops over the same envs with np.int64 actions and reseeded episodes, without any checks."""
     envs = [make().unwrapped for _ in range(ENVS)]
     for env_id, env in enumerate(envs):
         env.reset(seed=episode_seed(0, "collector", env_id, 0))

@@ -1,4 +1,4 @@
-"""P17: the share of a DQN training that is not env step, forward, backward or optimizer.
+"""P17: share of a DQN training outside env step, forward, backward and optimizer.
 
 The loss is part of the forward pass. Run by `python -m benchmarks.share`.
 """
@@ -28,7 +28,7 @@ _CALLS = 0
 
 
 def timed(what: str, fn: Callable[..., Any]) -> Callable[..., Any]:
-    """Adds the time of each call to `what`."""
+    """Returns the function, wrapped to add the time of each call to `what`."""
 
     def call(*args: Any, **kwargs: Any) -> Any:
         global _CALLS  # noqa: PLW0603 - the one counter of this script
@@ -42,7 +42,7 @@ def timed(what: str, fn: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def timer_cost() -> float:
-    """Returns the seconds that one timed call takes beyond what it counts."""
+    """Returns the overhead of one timed call in seconds."""
     empty = timed("env", lambda: None)
     before, start = _SPENT["env"], time.perf_counter()
     for _ in range(100_000):
@@ -78,7 +78,7 @@ def main() -> None:
     torch.Tensor.backward = timed("backward", torch.Tensor.backward)
     FlatAdam.step = timed("optimizer", FlatAdam.step)
     FlatAdam.zero_grad = timed("optimizer", FlatAdam.zero_grad)
-    train(0)  # the first run of a process warms torch up
+    train(0)  # warm-up: the first run of a process is slower
     cost = timer_cost()
     shares = []
     for seed in range(1, 4):

@@ -1,7 +1,7 @@
-"""Start-up times with 50 foreign packages of 4 components each on the path (P13, P14).
+"""Start-up times with 50 third-party packages of 4 components each on the path (P13, P14).
 
-One JSON line per figure: the median of the wall times of whole processes, in milliseconds, the
-bare interpreter's start included; `bare_interpreter` is that start alone.
+One JSON line per figure: the median wall time of whole processes in milliseconds, including the
+start of the interpreter; `bare_interpreter` is that start alone.
 
     python -m benchmarks.startup [--runs 15]
 """
@@ -29,12 +29,12 @@ start = time.perf_counter()
 assert len(Registry().entries()) > 200
 print((time.perf_counter() - start) * 1e3)
 """
-"""Prints how many ms the first scan of a process takes, its imports done."""
+"""Prints the milliseconds of the first scan in a process, without imports."""
 FIND = """
 from dicore_registry import default
 assert default().find("policy", "foreign-07/part_7_0").version == "1.7"
 """
-"""What a fresh worker does to find one component by its name; the whole process counts."""
+"""Finds one component by its name in a new worker process; the whole process is timed."""
 MAIN = "import sys; from dicore.cli import main; sys.exit(main())"
 
 CONFIG = '''"""Configuration of package {number}."""
@@ -46,14 +46,14 @@ from dicore.config import ComponentConfig, frozen, option
 
 @frozen(kw_only=True)
 class Part{part}Config(ComponentConfig):
-    """Part {part} of package {number}, one line that says what it is good for."""
+    """Part {part} of package {number}, with a summary of one line."""
 
-    size: int = option(10, "how much of it", ge=1)
+    size: int = option(10, "size of the part", ge=1)
 '''
 
 
 def write_packages(folder: Path) -> None:
-    """Writes the packages as installed wheels leave them."""
+    """Writes packages in the form of installed wheels."""
     for number in range(PACKAGES):
         package = folder / f"foreign_{number:02d}"
         info = folder / f"foreign_{number:02d}-1.{number}.dist-info"
@@ -75,7 +75,7 @@ def write_packages(folder: Path) -> None:
 
 
 def wall(command: list[str], environ: dict[str, str]) -> float:
-    """Runs a process with its output piped; returns its wall time in ms, or what it measured."""
+    """Runs a process; returns its wall time in ms, or the time that it prints."""
     start = time.perf_counter()
     done = subprocess.run(command, env=environ, capture_output=True, check=False)
     took = (time.perf_counter() - start) * 1e3
@@ -85,7 +85,7 @@ def wall(command: list[str], environ: dict[str, str]) -> float:
 
 
 def measure(runs: int) -> list[dict[str, object]]:
-    """Measures each figure, the processes taking turns so that a busy moment hits them all."""
+    """Measures all figures; the processes take turns, so that other load affects all of them."""
     python = sys.executable
     commands = {
         "bare_interpreter": [python, "-c", "pass"],
@@ -101,7 +101,7 @@ def measure(runs: int) -> list[dict[str, object]]:
         write_packages(Path(folder))
         path = os.pathsep.join(filter(None, [folder, os.environ.get("PYTHONPATH", "")]))
         environ = {**os.environ, "PYTHONPATH": path, "PYTHONPYCACHEPREFIX": f"{folder}/.byte-code"}
-        environ.pop("PYTHONDONTWRITEBYTECODE", None)  # an installed package has its byte code
+        environ.pop("PYTHONDONTWRITEBYTECODE", None)  # installed packages have byte code
         for command in commands.values():
             wall(command, environ)  # fills byte code and file cache
         for _ in range(runs):

@@ -1,4 +1,4 @@
-"""P12: one double-DQN update with sampling, beside SB3 (plain DQN) and a bare loop.
+"""P12: one double-DQN update with sampling, compared with SB3 (plain DQN) and a bare loop.
 
 python benchmarks/update.py
 """
@@ -28,7 +28,7 @@ CAPACITY, BATCH, GAMMA = 20_000, 64, 0.97
 
 
 def dicore_update() -> Callable[[], object]:
-    """The parts of a run: buffer, learner (without hooks), policy."""
+    """Returns an update by buffer, learner (without hooks) and policy."""
     buffer = NaiveReplayBuffer(
         NaiveConfig(replay_buffer_size=CAPACITY), rng=np.random.default_rng(0)
     )
@@ -39,7 +39,7 @@ def dicore_update() -> Callable[[], object]:
 
 
 def bare_loop() -> Callable[[], object]:
-    """What anybody would write: torch modules, fused Adam, numpy columns, double DQN."""
+    """Returns a straightforward update: torch modules, fused Adam, NumPy columns, double DQN."""
     columns, rng = rows(CAPACITY), np.random.default_rng(0)
     q = nn.Sequential(
         nn.Linear(4, 128), nn.ReLU(), nn.Linear(128, 128), nn.ReLU(), nn.Linear(128, 64), nn.ReLU(),

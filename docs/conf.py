@@ -1,4 +1,4 @@
-"""How the documentation is built: `make docs`, without warnings."""
+"""Sphinx configuration; `make docs` treats warnings as errors."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent))
-os.environ["DICORE_NO_PLUGINS"] = "1"  # the pages show what dicore itself ships
+os.environ["DICORE_NO_PLUGINS"] = "1"  # the pages list first-party components only
 
 from docs import generate  # noqa: E402 - beside this file
 
@@ -39,7 +39,7 @@ napoleon_google_docstring = True
 napoleon_numpy_docstring = False
 python_maximum_signature_line_length = 88
 
-# Names of other projects cannot be looked up offline.
+# Names of other projects cannot be resolved offline.
 nitpicky = True
 nitpick_ignore_regex = [(r"py:.*", r"(?!dicore[._]).*")]
 
@@ -48,7 +48,7 @@ _INTRODUCED = re.compile(r"(?<![:\s]):$")
 
 
 def _mark_code(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
-    """Writes code of docstrings as Sphinx does: `x` as literal, an indented block as block."""
+    """Converts `x` in docstrings to literals and indented text to literal blocks."""
     lines[:] = _CODE.sub(r"``\1``", "\n".join(lines)).split("\n")
     for at in range(len(lines) - 2, 0, -1):
         block = _indent(lines[at + 1]) - _indent(lines[at - 1])
@@ -60,9 +60,9 @@ def _mark_code(app: Any, what: str, name: str, obj: Any, options: Any, lines: li
 
 
 def _resolve(app: Any, env: Any, node: Any, shown: Any) -> Any:
-    """Links a bare name (`EnvStateError`) where one object has it; leaves types without a page.
+    """Links a bare name (`EnvStateError`) if it is unique; leaves types without a page as text.
 
-    Only what a person wrote as a reference has to lead somewhere.
+    Only explicit references must have a target.
     """
     if node.get("refdomain") != "py":
         return None
@@ -80,7 +80,7 @@ def _indent(line: str) -> int:
 
 
 def setup(app: Any) -> None:
-    """Writes the generated pages, before Sphinx looks for pages."""
+    """Writes the generated pages before Sphinx reads the sources."""
     generate.write(HERE / "generated")
     app.connect("autodoc-process-docstring", _mark_code, priority=100)
     app.connect("missing-reference", _resolve)

@@ -1,11 +1,12 @@
-"""The pages that nobody writes by hand: they are read off the registry, the commands and the code.
+"""Generates the reference pages from the registry, the commands and the code.
 
-`pages()` returns them by path; `write()` puts them below `docs/generated/`, where the written
-pages and their tables of contents find them.
+`pages()` returns them by path; `write()` writes them to `docs/generated/`, where the handwritten
+pages and their tables of contents link to them.
 """
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 
 from docs.generate.api import api_pages
@@ -16,13 +17,14 @@ from docs.generate.contracts import contract_parts
 __all__ = ["pages", "version", "write"]
 
 
+@cache
 def pages() -> dict[str, str]:
     """Returns the text of every generated page (Markdown) by its path below `docs/generated`."""
     return {**component_pages(), **command_pages(), **contract_parts(), **api_pages()}
 
 
 def write(folder: Path) -> None:
-    """Writes the pages; one whose text is the same is left alone, so that little is built anew."""
+    """Writes changed pages only, so that Sphinx rebuilds little, and deletes stale ones."""
     wanted = {folder / name: text for name, text in pages().items()}
     for path, text in wanted.items():
         if not path.is_file() or path.read_text(encoding="utf-8") != text:

@@ -10,18 +10,21 @@ from types import ModuleType
 from typing import Any
 
 _PACKAGES = {
-    "interfaces": ("dicore.interfaces", "The roles: a Protocol each, and what goes with it."),
-    "config": ("dicore.config", "Options, how they are declared, and how a config is compiled."),
-    "data": ("dicore.data", "Columns that read like rows and dicts."),
-    "task": ("dicore.task", "The loop: middleware in order, a fresh context in every step."),
-    "run": ("dicore.run", "The run: folder, seeds, checkpoints, logs; training and evaluating."),
-    "agent": ("dicore_tools.agent", "Train, measure, watch and keep, in a few lines."),
+    "interfaces": ("dicore.interfaces", "Contracts of all roles: Protocols and their kinds."),
+    "config": ("dicore.config", "Declaration of options, compilation of configs."),
+    "data": ("dicore.data", "Batches of columns that also read like rows and dicts."),
+    "task": ("dicore.task", "The training loop: tasks, contexts and middleware."),
+    "run": ("dicore.run", "Runs: launch, folder, seeds, checkpoints, metrics."),
+    "agent": (
+        "dicore_tools.agent",
+        "The `Agent` class: train, evaluate, record, save.",
+    ),
     "report": ("dicore_tools.reports", "Learning curves of several runs and seeds."),
     "tools": ("dicore_tools", "Evaluation, demo data and several seeds."),
-    "testing": ("dicore.testing", "Conformance suites and the fakes that they use."),
-    "plugins": ("dicore.hookspecs", "Hooks across packages, by pluggy."),
-    "errors": ("dicore.errors", "Every exception of dicore, with its exit code."),
-    "registry": ("dicore_registry", "What is installed, found by name."),
+    "testing": ("dicore.testing", "Conformance suites and test doubles."),
+    "plugins": ("dicore.hookspecs", "Plugin hooks (pluggy)."),
+    "errors": ("dicore.errors", "All exception classes with their exit codes."),
+    "registry": ("dicore_registry", "Discovery and lookup of installed components."),
 }
 _MORE = {
     "dicore_tools": ("evaluation.evaluate", "demo_dataset", "multi_seed.series"),
@@ -30,7 +33,7 @@ _MORE = {
     "dicore.hookspecs": ("specs",),
     "dicore.testing": ("suite", "checks", "component", "env", "fakes"),
 }
-"""Modules whose public names belong on a package's page beside its own."""
+"""Modules whose public names are listed on the page of a package."""
 
 
 def api_pages() -> dict[str, str]:
@@ -40,8 +43,8 @@ def api_pages() -> dict[str, str]:
     )
     toctree = "\n".join(_PACKAGES)
     index = (
-        "# Python reference\n\nWhat is listed here is public; other modules may move.\n\n"
-        f"| Package | What is in it |\n| --- | --- |\n{rows}\n\n"
+        "# Python reference\n\nThese names are public; others may change without notice.\n\n"
+        f"| Package | Content |\n| --- | --- |\n{rows}\n\n"
         f"```{{toctree}}\n:hidden:\n\n{toctree}\n```\n"
     )
     seen: set[int] = set()
@@ -53,7 +56,7 @@ def api_pages() -> dict[str, str]:
 
 
 def _sections(package: str, seen: set[int]) -> Iterator[str]:
-    """Yields heading and directives of each module; an object is told at the first place only."""
+    """Yields heading and directives of each module; an object is listed only once."""
     for path in _modules(package):
         module = import_module(path)
         lines = [line for name in _public(module) for line in _directive(module, name, seen)]
@@ -89,10 +92,10 @@ def _directive(module: ModuleType, name: str, seen: set[int]) -> list[str]:
         return []
     path = f"{module.__name__}.{name}"
     home = getattr(value, "__module__", None) or ""
-    if callable(value) and not home.startswith("dicore"):  # another project's, under our name
+    if callable(value) and not home.startswith("dicore"):  # an alias of another project's class
         package = getattr(getattr(value, "func", value), "__module__", "").partition(".")[0]
-        told = "a plain dict" if value is dict else f"of the package ``{package}``"
-        return [f".. py:data:: {path}", "", f"   Another name: {told}.", ""]
+        target = "``dict``" if value is dict else f"a class of ``{package}``"
+        return [f".. py:data:: {path}", "", f"   Alias of {target}.", ""]
     if inspect.isclass(value):
         seen.add(id(value))
         return [f".. autoclass:: {path}", "   :members:", ""]

@@ -1,4 +1,4 @@
-"""What `dicore list --json` and `dicore show --json` say of dicore's own components."""
+"""Reads facts about dicore's own components from `dicore list --json` and `dicore show --json`."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ def ask(*words: str) -> Any:
 
 @cache
 def components() -> tuple[dict[str, Any], ...]:
-    """Returns the facts of each component of dicore's own, sorted by kind and name.
+    """Returns the facts of all first-party components, sorted by kind and name.
 
     Raises:
-        RuntimeError: one of them cannot be used here; its options would be missing.
+        RuntimeError: a component cannot be used; its options would be missing.
     """
     with using(Registry()):
         listed = [item for item in ask("list") if item["dist"] in OWN]
@@ -55,5 +55,5 @@ def command_of(name: str) -> click.Command:
     """Returns the click command of a name."""
     found = group.get_command(click.Context(group), name)
     if found is None:
-        raise RuntimeError(f"no command '{name}'")
+        raise RuntimeError(f"unknown command '{name}'")
     return found

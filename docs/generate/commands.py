@@ -1,4 +1,4 @@
-"""A page per command, from what `--help` is made of."""
+"""Generates a page per command from its click declaration."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def command_pages() -> dict[str, str]:
     index = [
         "# Command line",
         _help_of(group),
-        f"| Command | What it does |\n| --- | --- |\n{rows}",
-        "A line that begins with an option means `train`; `dicore -m eval …` means `eval`.",
+        f"| Command | Summary |\n| --- | --- |\n{rows}",
+        "If the first argument is an option, the command is `train`.",
         *_paragraphs(group.epilog or ""),
         _codes(),
         "```{toctree}\n:hidden:\n\n" + "\n".join(names) + "\n```",
@@ -71,7 +71,7 @@ def _help_of(command: click.Command) -> str:
 
 
 def _paragraphs(text: str) -> Iterator[str]:
-    """Yields the paragraphs of a help text; one that is not to be rewrapped is a block of code."""
+    """Yields the paragraphs of a help text; preformatted ones become code blocks."""
     for paragraph in re.split(r"\n\s*\n(?=\S)|\n(?=\x08)", text):
         if not paragraph.strip():
             continue
@@ -91,21 +91,21 @@ def _cell(text: str) -> str:
 
 
 def _argument(words: str) -> str:
-    """Returns what the words of a line mean; click has no help for them."""
+    """Returns the meaning of positional arguments, for which click has no help."""
     return " ".join(_ARGUMENTS[word.strip("[].")] for word in words.split())
 
 
 _ARGUMENTS = {
-    "A": "A run, a config file, or a preset.",
-    "B": "Another one.",
-    "DIST|KIND/NAME": "A package, or one component.",
-    "FILE|RUN|PRESET": "A config file, the folder of a run, or the name of a preset.",
-    "KIND": "Only of this kind.",
+    "A": "A run folder, a config file or a preset.",
+    "B": "The run folder, config file or preset to compare with.",
+    "DIST|KIND/NAME": "A package or a component.",
+    "FILE|RUN|PRESET": "A config file, a run folder or the name of a preset.",
+    "KIND": "List only this kind.",
     "KIND/NAME": "The component.",
-    "NAME": "Name of the package.",
-    "RUN": "Folders of runs, or folders with runs in them.",
-    "RUN|CKPT": "The folder of a run, or of one of its checkpoints.",
-    "a.b=c": "Options of the config, as in `policy.learn.batch_size=128`.",
+    "NAME": "Name of the new package.",
+    "RUN": "Run folders, or folders that contain runs.",
+    "RUN|CKPT": "A run folder or a checkpoint folder.",
+    "a.b=c": "Config options, for example `policy.learn.batch_size=128`.",
     "{bash|zsh|fish}": "The shell.",
 }
 
@@ -116,19 +116,19 @@ def _codes() -> str:
         error = getattr(errors, name)
         if issubclass(error, errors.DicoreError):
             by_code.setdefault(error.exit_code, []).append(name)
-    told = {
-        0: "All went well; also a training whose budget is spent.",
-        1: "A check found errors, or something failed on the way.",
-        2: "A mistake in what was asked, told in a few lines. Nothing was written.",
-        3: "A package cannot be used: broken, in conflict, for another dicore, without an extra.",
+    meanings = {
+        0: "Success; also if a training used its whole budget.",
+        1: "A check found errors, or the command failed while running.",
+        2: "Wrong usage or config. Nothing was written.",
+        3: "A package cannot be used: broken, conflicting, incompatible, or an extra is missing.",
         4: "A checkpoint cannot be read or written.",
-        75: "A cluster wants the machine (SIGUSR1, SIGUSR2). The training is saved; resume it.",
-        129: "The terminal of a training was closed; it has been saved.",
-        130: "Ctrl-C ended a training; it has been saved. A second Ctrl-C stops at once.",
-        143: "SIGTERM did.",
+        75: "The cluster preempted the job (SIGUSR1, SIGUSR2). The training was saved; resume it.",
+        129: "The terminal was closed (SIGHUP). The training was saved.",
+        130: "Ctrl-C stopped the training, which was saved. A second Ctrl-C stops immediately.",
+        143: "SIGTERM stopped the training, which was saved.",
     }
-    missing = sorted(by_code.keys() - told.keys())
+    missing = sorted(by_code.keys() - meanings.keys())
     if missing:
         raise AssertionError(f"exit codes without a meaning: {missing}")
-    rows = "\n".join(f"| {code} | {text} |" for code, text in sorted(told.items()))
+    rows = "\n".join(f"| {code} | {text} |" for code, text in sorted(meanings.items()))
     return f"## Exit codes\n\n| Code | Meaning |\n| --- | --- |\n{rows}"

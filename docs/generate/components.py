@@ -1,4 +1,4 @@
-"""A page per kind: every component with its options, their types, defaults, ranges and papers."""
+"""Generates a page per kind with its components, their options and papers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from docs.generate.ask import components, kinds
 from docs.generate.papers import papers_of
 
 _SHARED = 3
-"""From so many components on, options that all have are told once."""
+"""Kinds with at least this many components list common options once."""
 Facts = dict[str, Any]
 
 
@@ -20,10 +20,10 @@ def component_pages() -> dict[str, str]:
     by_kind = {name: [facts for facts in components() if facts["kind"] == name] for name in kinds()}
     index = [
         "# Components",
-        "Everything that a config can ask for by name. Each page is made from the registry:"
-        " what `dicore list` and `dicore show` say of an installation of dicore's own packages.",
+        "All components of dicore's own packages, by kind. The pages are generated from the output"
+        " of `dicore list` and `dicore show`.",
         _table(
-            ("Kind", "What it is", "Components", "When a config is silent"),
+            ("Kind", "Role", "Components", "Default"),
             [
                 (
                     f"[{name}]({name}.md)",
@@ -42,44 +42,44 @@ def component_pages() -> dict[str, str]:
 
 def _kind_page(name: str, found: Sequence[Facts]) -> str:
     kind = kinds()[name]
-    asked = f"A config asks for it at `{kind.section}`." if kind.section else ""
+    section = f"Its config section is `{kind.section}`." if kind.section else ""
     parts = [
         f"# {name}",
-        f"{_sentence(kind.summary)} {asked} What it has to do, and how to write one:"
-        f" [the {name} role](../../concepts/{name}.md).",
+        f"{_sentence(kind.summary)} {section} Contract and example:"
+        f" [{name}](../../concepts/{name}.md).",
     ]
     if not found:
-        parts.append("No component of this kind ships with dicore; packages can bring their own.")
+        parts.append("dicore contains no component of this kind; other packages can provide one.")
     shared = _shared(found)
     if shared:
-        parts += [f"## Options of every {name}", _options(shared)]
+        parts += ["## Common options", _options(shared)]
     for facts in found:
         parts += _component(facts, [option["name"] for option in shared])
     return _page(parts)
 
 
-def _component(facts: Facts, told: Sequence[str]) -> list[str]:
-    """Returns the section of one component; options told above are left out."""
+def _component(facts: Facts, common: Sequence[str]) -> list[str]:
+    """Returns the section of one component without the common options."""
     parts = [f"({_anchor(facts)})=\n## {facts['name']}", _doc(facts)]
     if facts["kind"] == "command":
         spelling = facts["name"].replace("_", "-")
-        parts.append(f"Its options: [dicore {spelling}](../cli/{facts['name']}.md).")
+        parts.append(f"Options: [dicore {spelling}](../cli/{facts['name']}.md).")
     papers = papers_of(facts)
     if papers:
         parts.append(f"Papers: {', '.join(papers)}.")
-    own = [option for option in facts["options"] if option["name"] not in told]
+    own = [option for option in facts["options"] if option["name"] not in common]
     if own:
         parts.append(_options(own))
     elif facts["options"]:
-        parts.append("No options of its own.")
+        parts.append("No further options.")
     if facts["tree"] is not None:
         parts.append(f"```{{code-block}} json\n{json.dumps(facts['tree'], indent=2)}\n```")
-    parts.append(f"*Brought by `{facts['dist']}`; its code: `{facts['target']}`.*")
+    parts.append(f"*Package: `{facts['dist']}`; code: `{facts['target']}`.*")
     return parts
 
 
 def _doc(facts: Facts) -> str:
-    """Returns the docstring without its list of arguments, which the table has."""
+    """Returns the docstring without its arguments, which are in the table."""
     kept = []
     for part in facts["doc"].split("\n\n"):
         if part.startswith(("Args:", "Returns:", "Raises:", "\b", "Examples:")):
@@ -89,7 +89,7 @@ def _doc(facts: Facts) -> str:
 
 
 def _shared(found: Sequence[Facts]) -> list[dict[str, Any]]:
-    """Returns the options that all components of a kind have, with the same default."""
+    """Returns the options that all components of a kind share with the same default."""
     if len(found) < _SHARED:
         return []
     first, *others = (facts["options"] for facts in found)

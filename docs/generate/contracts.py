@@ -1,4 +1,4 @@
-"""What each concept page ends with: the contract of its kind and the checks of its suite."""
+"""Generates the last part of each concept page: contract and checks of a kind."""
 
 from __future__ import annotations
 
@@ -12,29 +12,29 @@ from docs.generate.ask import kinds
 
 
 def contract_parts() -> dict[str, str]:
-    """Returns a part per kind, and one with the checks that every component is put to."""
+    """Returns a part per kind, and one with the checks of all components."""
     parts = {f"parts/{name}.md": _part(kind) for name, kind in kinds().items()}
     return {**parts, "parts/every_component.md": _checks(ComponentContract)}
 
 
 def _part(kind: Kind) -> str:
-    parts = [f"Installed ones: [every {kind.name}](../generated/components/{kind.name}.md)."]
+    parts = [f"Components of this kind: [{kind.name}](../generated/components/{kind.name}.md)."]
     if kind.contract.startswith("dicore."):
         path = kind.contract.replace(":", ".")
         parts += [
-            "## The contract",
+            "## Contract",
             f"```{{eval-rst}}\n.. autoclass:: {path}\n   :members:\n   :no-index:\n```",
         ]
-    parts.append("## Its conformance checks")
+    parts.append("## Conformance checks")
     suite = _suite(kind)
     if suite is None:
         parts.append(
-            f"There is no suite for this role; a {kind.name} is put to"
+            "This kind has no suite of its own. Its components are tested by"
             " [the checks of every component](../howto/test_a_component.md)."
         )
     else:
         parts += [
-            f"`{kind.suite.replace(':', '.')}`, beside"
+            f"`{kind.suite.replace(':', '.')}` contains these checks, in addition to"
             " [the checks of every component](../howto/test_a_component.md):",
             _checks(suite),
         ]
@@ -51,7 +51,7 @@ def _checks(suite: type[Suite]) -> str:
     rows = [
         f"| `{name}` | {_first_line(getattr(suite, f'test_{name}'))} |" for name in suite.checks()
     ]
-    return "\n".join(["| Check | What it states |", "| --- | --- |", *rows]) + "\n"
+    return "\n".join(["| Check | Requirement |", "| --- | --- |", *rows]) + "\n"
 
 
 def _first_line(check: object) -> str:

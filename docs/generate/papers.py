@@ -1,4 +1,4 @@
-"""Which papers a component cites: read off the docstrings of its code."""
+"""Collects the papers that a component cites in its docstrings."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _ADDRESS = {"doi": "https://doi.org/", "arXiv": "https://arxiv.org/abs/"}
 
 
 def papers_of(facts: dict[str, Any]) -> list[str]:
-    """Returns the papers as Markdown links, the first cited first.
+    """Returns the papers as Markdown links in the order of citation.
 
     Args:
-        facts: What `dicore show --json` says of the component.
+        facts: The component's output of `dicore show --json`.
     """
     found: dict[str, str] = {}
     for text in _texts(facts):
@@ -33,12 +33,12 @@ def papers_of(facts: dict[str, Any]) -> list[str]:
 
 
 def _texts(facts: dict[str, Any]) -> Iterator[str]:
-    """Yields its docstring, its options' help, and the docstrings of the folder that is its own."""
+    """Yields the component's docstring, option helps and the docstrings of its own folder."""
     yield facts["doc"]
     for option in facts["options"]:
         yield option["help"]
     file = Path(facts["file"])
-    if file.name == "config.py":  # a folder of its own: config.py and the code beside it
+    if file.name == "config.py":  # the component has its own folder
         for path in sorted(file.parent.glob("*.py")):
             tree = ast.parse(path.read_text(encoding="utf-8"))
             for node in ast.walk(tree):

@@ -1,12 +1,12 @@
-"""The snippets of a Markdown page, found and run.
+"""Finds and runs the snippets of a Markdown page.
 
-A page is run from top to bottom in one empty folder and one Python namespace:
+A page runs from top to bottom in one empty folder and one Python namespace:
 
-- `python` is executed; a block with a caption (`:caption: maze.py`) is a file and is written.
-- `console` holds lines `$ command`; what stands below one has to be what it prints. `…` stands for
-  anything, and a number for any number: machines differ. Long budgets are cut.
-- `yaml`, `toml`, `json`, `ini` are parsed, and written where they have a caption.
-- `text` is shown only. A comment `<!-- not run: why -->` before a block says why it is not run.
+- `python` is executed; a block with a caption (`:caption: maze.py`) is written to that file.
+- `console` contains lines `$ command`, each followed by its output. `…` matches anything, and a
+  number matches any number. Long budgets are reduced.
+- `yaml`, `toml`, `json`, `ini` are parsed, and written to a file if they have a caption.
+- `text` is ignored. A comment `<!-- not run: why -->` disables the next block.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ from dicore_registry import Registry, using
 _OPTION = re.compile(r":(?P<name>[\w-]+):[ \t]*(?P<value>.*)\n?")
 _NUMBER = re.compile(r"\d+(?:[,_]\d+)*(?:\.\d+)?(?:e-?\d+)?")
 _LONG = {"--max-env-step": 1_000, "--train_iter": 100}
-"""Budgets that a command of a page gets at most here."""
+"""Maximum budgets of commands in the tests."""
 _SHOWN = {"make", "pip", "tensorboard"}
-"""Programs that install, serve or test: what they are told is looked at, they are not run."""
+"""Programs that are not run; only their arguments are checked."""
 _PARSERS = {
     "yaml": yaml.safe_load,
     "toml": tomllib.loads,
@@ -52,7 +52,7 @@ LANGUAGES = {"python", "console", "text", *_PARSERS}
 
 @dataclass(frozen=True)
 class Snippet:
-    """A fenced block of code: its language, text, first line, caption, and why it is not run."""
+    """A fenced code block: language, text, first line, caption, and the reason not to run it."""
 
     language: str
     code: str
@@ -62,7 +62,7 @@ class Snippet:
 
 
 def snippets_of(text: str) -> Iterator[Snippet]:
-    """Yields the blocks of code of a page; other directives of MyST are no code."""
+    """Yields the code blocks of a page; other MyST directives are skipped."""
     skip = ""
     for token in MarkdownIt("commonmark").parse(text):
         if token.type == "html_block":
@@ -79,7 +79,7 @@ def snippets_of(text: str) -> Iterator[Snippet]:
 
 
 def _opened(info: str, content: str) -> tuple[str, dict[str, str], str, int]:
-    """Returns language ("" for a directive that is no code), options, code and lines of options."""
+    """Returns language ("": not a code block), options, code and number of option lines."""
     directive = re.fullmatch(r"\{(?P<name>[\w-]+)\}\s*(?P<argument>.*)", info)
     if directive is None:
         return info or "(none)", {}, content, 0
@@ -95,11 +95,11 @@ def _opened(info: str, content: str) -> tuple[str, dict[str, str], str, int]:
 
 
 class Page:
-    """Runs snippets in a folder, as a reader would from top to bottom.
+    """Runs the snippets of a page in a folder, from top to bottom.
 
     Args:
         path: The page, for messages.
-        folder: Where files are written and commands run.
+        folder: Working directory of files and commands.
     """
 
     def __init__(self, path: Path, folder: Path) -> None:
@@ -111,11 +111,11 @@ class Page:
         """Runs one snippet.
 
         Raises:
-            AssertionError: it does not do what the page says.
+            AssertionError: the snippet does not work as shown.
         """
         where = f"{self.path}:{snippet.line}"
         if snippet.language not in LANGUAGES:
-            raise AssertionError(f"{where}: no language that is run: {snippet.language}")
+            raise AssertionError(f"{where}: unsupported language: {snippet.language}")
         if snippet.not_run:
             return
         if snippet.language in _PARSERS:
@@ -137,18 +137,18 @@ class Page:
         if words[0] in _SHOWN:
             check_shown(words)
             return
-        code, said = self._said(cut(words))
+        code, output = self._output(cut(words))
         fails = re.search(r"^error:", wanted, re.MULTILINE) is not None
         if bool(code) != fails:
-            raise AssertionError(f"{where}: $ {command}\nended with {code}:\n{said}")
-        if wanted and not matches(wanted, said):
-            raise AssertionError(f"{where}: $ {command}\nsaid:\n{said}\nthe page says:\n{wanted}")
+            raise AssertionError(f"{where}: $ {command}\nexited with {code}:\n{output}")
+        if wanted and not matches(wanted, output):
+            raise AssertionError(f"{where}: $ {command}\nprinted:\n{output}\nexpected:\n{wanted}")
 
-    def _said(self, words: list[str]) -> tuple[int, str]:
-        """Returns exit code and what a command wrote, to either stream."""
+    def _output(self, words: list[str]) -> tuple[int, str]:
+        """Returns exit code and output (both streams) of a command."""
         if words[0] == "dicore":
             out = io.StringIO()
-            process = Registry(folder=self.folder)  # a process of its own would make one, too
+            process = Registry(folder=self.folder)  # as in a new process
             with (
                 self._inside(process),
                 contextlib.redirect_stdout(out),
@@ -163,7 +163,9 @@ class Page:
                 *words[1:],
             ]
         elif words[0] not in ("ls", "cat", "cp", "mkdir", "mv"):
-            raise AssertionError(f"{self.path}: {words[0]} is not run; use <!-- not run: why -->")
+            raise AssertionError(
+                f"{self.path}: {words[0]} cannot be run; use <!-- not run: why -->"
+            )
         path = os.environ.get("PYTHONPATH", "")
         done = subprocess.run(
             words, cwd=self.folder, capture_output=True, text=True, timeout=200, check=False,
@@ -173,14 +175,14 @@ class Page:
 
     @contextlib.contextmanager
     def _inside(self, registry: Registry) -> Iterator[None]:
-        """Stands in the folder, with its files importable, and puts everything back."""
+        """Changes to the folder, makes its files importable, and restores everything."""
         before, path, modules = Path.cwd(), list(sys.path), set(sys.modules)
         sys.modules[self.module.__name__] = self.module
         os.chdir(self.folder)
         sys.path.insert(0, str(self.folder))
         try:
             with using(registry), warnings.catch_warnings():
-                warnings.simplefilter("default", ConfigWarning)  # printed, as for anybody
+                warnings.simplefilter("default", ConfigWarning)  # shown, as on the command line
                 yield
         finally:
             os.chdir(before)
@@ -192,7 +194,7 @@ class Page:
 
 
 def cut(words: list[str]) -> list[str]:
-    """Returns a command with no budget longer than those of `_LONG`."""
+    """Returns a command with budgets limited to those of `_LONG`."""
     before = ["", *words]
     return [
         str(min(int(word), _LONG[option])) if option in _LONG else word
@@ -201,32 +203,32 @@ def cut(words: list[str]) -> list[str]:
 
 
 def check_shown(words: list[str]) -> None:
-    """Looks at a command that is not run.
+    """Checks the arguments of a command that is not run.
 
     Raises:
-        AssertionError: it names a target, file or folder that is not there.
+        AssertionError: it names a missing target, file or folder.
     """
     root = Path(__file__).parents[2]
     if words[0] == "make":
         targets = re.findall(r"^(\w+):", (root / "Makefile").read_text(), re.MULTILINE)
-        assert set(words[1:]) <= set(targets), f"make has no {words[1:]}"
+        assert set(words[1:]) <= set(targets), f"unknown make target: {words[1:]}"
     for option, word in itertools.pairwise(words):
         if option in ("-e", "-c", "-r"):
-            assert (root / word.partition("[")[0]).exists(), f"{words}: there is no {word}"
+            assert (root / word.partition("[")[0]).exists(), f"{words}: {word} does not exist"
 
 
 def commands_of(code: str) -> Iterator[tuple[str, str]]:
-    """Yields each command of a console block with what it is said to print."""
+    """Yields each command of a console block with its expected output."""
     for part in re.split(r"^\$ ", code, flags=re.MULTILINE)[1:]:
         command, _, wanted = part.replace("\\\n", " ").partition("\n")
         yield command, wanted.strip("\n")
 
 
-def matches(wanted: str, said: str) -> bool:
-    """Says whether a text is what a page shows: line for line, numbers and `…` left open."""
+def matches(wanted: str, output: str) -> bool:
+    """Returns whether an output matches a page line by line; numbers and `…` match anything."""
     lines = re.escape(_NUMBER.sub("0", _squeezed(wanted)))
     pattern = re.sub(r"(?:\\\n)?…(?:\\\n)?", lambda _: "(?s:.*?)", lines)
-    return re.search(pattern, _NUMBER.sub("0", _squeezed(said))) is not None
+    return re.search(pattern, _NUMBER.sub("0", _squeezed(output))) is not None
 
 
 def _squeezed(text: str) -> str:

@@ -1,4 +1,4 @@
-"""The site is built without a warning, and a page that is wrong fails the build."""
+"""The site builds without warnings, and a wrong page fails the build."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every kind, component, command and hook has a page, and a test that names it."""
+"""Every kind, component, command and hook has a page and a test."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import pytest
 
 import dicore
 from dicore.hookspecs import specs
+from docs.generate import pages
 from docs.generate.ask import components, kinds
-from tests.docs.generated import generated
 
 ROOT = Path(__file__).parents[2]
 HOOKS = [name for name in vars(specs) if name.startswith("dicore_")]
@@ -22,7 +22,7 @@ Facts = Mapping[str, Any]
 
 @cache
 def text_of_tests() -> str:
-    """Returns the text of all tests but those that run over everything that is registered."""
+    """Returns the text of all tests, without those that run over all components."""
     folder = ROOT / "tests"
     found = [
         path
@@ -33,21 +33,21 @@ def text_of_tests() -> str:
 
 
 def without_page(found: Iterable[Facts], written: Mapping[str, str]) -> list[str]:
-    """Returns the components that have no section on the page of their kind, with every option."""
+    """Returns the components without a section that lists every option."""
     bad = []
     for facts in found:
         page = written.get(f"components/{facts['kind']}.md", "")
         whole = f"## {facts['name']}\n" in page
-        told = all(f"`{option['path']}`" in page for option in facts["options"])
+        complete = all(f"`{option['path']}`" in page for option in facts["options"])
         if facts["kind"] == "command":
             whole = whole and f"cli/{facts['name']}.md" in written
-        if not (whole and told):
+        if not (whole and complete):
             bad.append(f"{facts['kind']}/{facts['name']}")
     return bad
 
 
 def without_test(found: Iterable[Facts], text: str) -> list[str]:
-    """Returns the components that no test names: by class, or by name in quotes."""
+    """Returns the components that no test names by class or by quoted name."""
     bad = []
     for facts in found:
         target = facts["target"].rpartition(":")[2]
@@ -61,14 +61,14 @@ def without_test(found: Iterable[Facts], text: str) -> list[str]:
 
 
 def without_concept(names: Iterable[str], written: Collection[str]) -> list[str]:
-    """Returns the kinds that nobody wrote a page about."""
+    """Returns the kinds without a concept page."""
     return [name for name in names if f"{name}.md" not in written]
 
 
 def test_every_kind_has_a_page_of_its_role_and_of_its_components() -> None:
     written = {path.name for path in (ROOT / "docs/concepts").glob("*.md")}
     assert without_concept(kinds(), written) == []
-    assert [name for name in kinds() if f"components/{name}.md" not in generated()] == []
+    assert [name for name in kinds() if f"components/{name}.md" not in pages()] == []
     index = (ROOT / "docs/concepts/index.md").read_text()
     assert [name for name in kinds() if f"]({name}.md)" not in index] == []
 
@@ -88,7 +88,7 @@ def test_an_example_of_a_role_is_short() -> None:
 
 
 def test_every_component_has_a_page_with_its_options() -> None:
-    assert without_page(components(), generated()) == []
+    assert without_page(components(), pages()) == []
 
 
 def test_every_component_has_a_test() -> None:
@@ -97,7 +97,7 @@ def test_every_component_has_a_test() -> None:
 
 @pytest.mark.parametrize("name", HOOKS)
 def test_every_hook_across_packages_has_a_page_and_a_test(name: str) -> None:
-    assert f"dicore.hookspecs.specs.{name}\n" in generated()["api/plugins.md"]
+    assert f"dicore.hookspecs.specs.{name}\n" in pages()["api/plugins.md"]
     assert re.search(rf"\b{name}\b", text_of_tests())
 
 
@@ -112,16 +112,19 @@ def test_the_architecture_names_every_folder() -> None:
 
 
 def test_what_dicore_itself_exports_is_in_the_python_reference() -> None:
-    told = "\n".join(text for name, text in generated().items() if name.startswith("api/"))
+    text = "\n".join(text for name, text in pages().items() if name.startswith("api/"))
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    added = ", ".join(re.findall(r"`from dicore import ([\w, ]+)`", readme)).split(", ")
     names = [name for name in dicore.__all__ if not name.startswith("_")]
-    assert [name for name in names if not re.search(rf"::.*\.{name}\b", told)] == []
+    assert len(added) >= 4
+    assert [name for name in names + added if not re.search(rf"::.*\.{name}\b", text)] == []
 
 
 def test_every_word_of_a_command_line_is_explained() -> None:
-    told = {name: text for name, text in generated().items() if name.startswith("cli/")}
-    silent = [name for name, text in told.items() if re.search(r"\|\s+\|$", text, re.MULTILINE)]
+    found = {name: text for name, text in pages().items() if name.startswith("cli/")}
+    silent = [name for name, text in found.items() if re.search(r"\|\s+\|$", text, re.MULTILINE)]
     assert silent == []
-    index = told["cli/index.md"]
+    index = found["cli/index.md"]
     for code in (0, 1, 2, 3, 4, 75, 129, 130, 143):
         assert f"| {code} | " in index
     for switch in ("--plugin", "--no-plugins", "--names-only", "--strict-plugins", "--debug"):
@@ -135,7 +138,7 @@ def test_a_component_without_page_or_test_is_found() -> None:
         "target": "acme.parts:ZebraConfig",
         "options": [{"path": "policy.other.replay_buffer.depth"}],
     }
-    assert without_page([zebra], generated()) == ["buffer/zebra"]
+    assert without_page([zebra], pages()) == ["buffer/zebra"]
     page = {"components/buffer.md": "## zebra\n\n| `policy.other.replay_buffer.depth` |"}
     assert without_page([zebra], page) == []
     assert without_page([zebra], {"components/buffer.md": "## zebra\n"}) == ["buffer/zebra"]

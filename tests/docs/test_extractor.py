@@ -1,4 +1,4 @@
-"""The extractor of snippets: it finds all blocks, and a snippet that lies fails."""
+"""The snippet runner finds all code blocks, and a wrong snippet fails."""
 
 from __future__ import annotations
 
@@ -56,23 +56,23 @@ def test_indented_code_is_refused() -> None:
 @pytest.mark.parametrize(
     ("snippet", "wrong"),
     [
-        (Snippet("python", "raise ValueError('told')", 7), "told"),
+        (Snippet("python", "raise ValueError('oops')", 7), "oops"),
         (Snippet("python", "assert 1 == 2, 'no'", 7), "no"),
         (Snippet("python", "import no_such_module", 7), "no_such_module"),
         (Snippet("yaml", "a: [1", 7), "expected"),
         (Snippet("toml", "a = ", 7), "Invalid"),
-        (Snippet("(none)", "dicore list", 7), "page.md:7: no language that is run"),
-        (Snippet("bash", "dicore list", 7), "page.md:7: no language that is run"),
-        (Snippet("console", "$ dicore lisst", 7), r"page.md:7: \$ dicore lisst\nended with 2"),
-        (Snippet("console", "$ dicore list buffer\nno such line", 7), "the page says:\nno such"),
-        (Snippet("console", "$ dicore list buffer\nerror: no buffers", 7), "ended with 0"),
-        (Snippet("console", "$ rm -rf /nowhere", 7), "rm is not run"),
-        (Snippet("console", "$ make sandwich", 7), "make has no"),
-        (Snippet("console", "$ python nowhere.py", 7), "ended with 2"),
+        (Snippet("(none)", "dicore list", 7), "page.md:7: unsupported language"),
+        (Snippet("bash", "dicore list", 7), "page.md:7: unsupported language"),
+        (Snippet("console", "$ dicore lisst", 7), r"page.md:7: \$ dicore lisst\nexited with 2"),
+        (Snippet("console", "$ dicore list buffer\nno such line", 7), "expected:\nno such"),
+        (Snippet("console", "$ dicore list buffer\nerror: no buffers", 7), "exited with 0"),
+        (Snippet("console", "$ rm -rf /nowhere", 7), "rm cannot be run"),
+        (Snippet("console", "$ make sandwich", 7), "unknown make target"),
+        (Snippet("console", "$ python nowhere.py", 7), "exited with 2"),
     ],
     ids=lambda case: case.code if isinstance(case, Snippet) else "",
 )
-def test_a_snippet_that_lies_fails(snippet: Snippet, wrong: str, tmp_path: Path) -> None:
+def test_a_wrong_snippet_fails(snippet: Snippet, wrong: str, tmp_path: Path) -> None:
     with pytest.raises(Exception, match=wrong):
         Page(Path("page.md"), tmp_path).run(snippet)
 
@@ -90,14 +90,14 @@ def test_files_and_names_stay_for_what_follows_on_the_page(tmp_path: Path) -> No
 
 
 def test_what_is_printed_is_compared_line_by_line_with_numbers_left_open() -> None:
-    said = "training dqn, seed 0, in runs/a\n1/2 steps\nreturn 12.5 (best 3.0)\nfolder: runs/a"
-    assert matches("training dqn, seed 0, in runs/a", said)
-    assert matches("return 99.25 (best 500.0)", said)
-    assert matches("training …\n…\nfolder:   runs/a", said)
-    assert matches("training dqn, seed 0, in runs/a\n…\n1/2 steps", said)
-    assert not matches("return of 12.5", said)
-    assert not matches("training …\nfolder: runs/b", said)
-    assert not matches("folder: runs/a\n…\ntraining", said)
+    output = "training dqn, seed 0, in runs/a\n1/2 steps\nreturn 12.5 (best 3.0)\nfolder: runs/a"
+    assert matches("training dqn, seed 0, in runs/a", output)
+    assert matches("return 99.25 (best 500.0)", output)
+    assert matches("training …\n…\nfolder:   runs/a", output)
+    assert matches("training dqn, seed 0, in runs/a\n…\n1/2 steps", output)
+    assert not matches("return of 12.5", output)
+    assert not matches("training …\nfolder: runs/b", output)
+    assert not matches("folder: runs/a\n…\ntraining", output)
 
 
 def test_commands_are_split_with_what_they_print() -> None:

@@ -1,4 +1,4 @@
-"""Links to files of the repository lead somewhere; those between pages Sphinx looks after, too."""
+"""Links to files of the repository have a target; Sphinx also checks links between pages."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from markdown_it import MarkdownIt
 
-from tests.docs.generated import generated
+from docs.generate import pages
 
 ROOT = Path(__file__).parents[2]
 WRITTEN = sorted(
@@ -20,7 +20,7 @@ WRITTEN = sorted(
 
 
 def links_of(text: str) -> Iterator[str]:
-    """Yields the targets of links and pictures."""
+    """Yields the targets of links and images."""
     for block in MarkdownIt("commonmark").enable("table").parse(text):
         for token in block.children or ():
             for name in ("href", "src"):
@@ -29,8 +29,8 @@ def links_of(text: str) -> Iterator[str]:
 
 
 def broken(path: Path, text: str, root: Path = ROOT) -> list[str]:
-    """Returns the links of a page whose file is neither there nor generated."""
-    made = {f"docs/generated/{name}" for name in generated()}
+    """Returns the links of a page whose target neither exists nor is generated."""
+    made = {f"docs/generated/{name}" for name in pages()}
     bad = []
     for target in links_of(text):
         if re.match(r"\w+:|#", target):
@@ -43,14 +43,14 @@ def broken(path: Path, text: str, root: Path = ROOT) -> list[str]:
 
 
 @pytest.mark.parametrize("path", WRITTEN, ids=str)
-def test_the_links_of_a_page_lead_somewhere(path: Path) -> None:
+def test_the_links_of_a_page_have_targets(path: Path) -> None:
     assert broken(path, (ROOT / path).read_text(encoding="utf-8")) == []
 
 
-@pytest.mark.parametrize("name", [name for name in generated() if not name.startswith("parts/")])
-def test_the_links_of_a_generated_page_lead_somewhere(name: str) -> None:
+@pytest.mark.parametrize("name", [name for name in pages() if not name.startswith("parts/")])
+def test_the_links_of_a_generated_page_have_targets(name: str) -> None:
     path = Path("docs/generated") / name
-    text = generated()[name].replace("](#", "](http:#")
+    text = pages()[name].replace("](#", "](http:#")
     assert broken(path, text) == []
 
 

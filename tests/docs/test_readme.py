@@ -1,4 +1,4 @@
-"""What the README says is true: its import lines, its commands, its snippets."""
+"""The README's import lines, commands and examples work."""
 
 from __future__ import annotations
 

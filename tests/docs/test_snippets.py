@@ -1,4 +1,4 @@
-"""Every snippet of the written pages and of the README does what the page says."""
+"""Every snippet of the handwritten pages and of the README works as shown."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TRAINED = "runs/cartpole_dqn_s0"
 
 @pytest.fixture(scope="session")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Returns a folder with a run that was cut short, for pages that only look at one."""
+    """Returns a folder with a short run for pages that need one."""
     folder = tmp_path_factory.mktemp("trained")
     page = Page(Path("trained"), folder)
     command = "dicore train -e cartpole -p dqn -s 0 --max-env-step 1000"
@@ -43,7 +43,7 @@ def test_the_snippets_of_a_page_run(path: Path, tmp_path: Path, trained: Path) -
 
 
 def prepare_readme(page: Page) -> None:
-    """Makes what the README speaks of and does not show: a config file, and parts for the task."""
+    """Creates what the README uses without showing it: a config file and the parts of a task."""
     from dicore.config import bind, compile_config
     from dicore.run.env_factory import make_env_manager, spaces_of
     from dicore_contrib_envs.presets import CARTPOLE_DQN
