@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from dicore.errors import ContractError
-from dicore.interfaces.comm import ICommander
+from dicore.interfaces.world_model import IWorldModel
 from dicore.testing import checks_of, isolated_registry
 from dicore.testing.role import RoleContract
 from dicore.testing.suite import failures
@@ -31,57 +31,40 @@ def registry() -> Iterator[Registry]:
         yield registry
 
 
-class SoloCommander:
-    """One learner and one collector, until the learner is done."""
+class MeanReward:
+    """A world model that predicts the mean reward and no change."""
 
     def __init__(self) -> None:
-        self.made = 0
+        self.mean = np.zeros((), np.float32)
 
-    def get_collector_task(self) -> dict[str, Any] | None:
-        self.made += 1
-        return {"task_id": f"collector_{self.made}"}
+    def should_train(self, env_step: int) -> bool:
+        return env_step > 0
 
-    def get_learner_task(self) -> dict[str, Any] | None:
-        self.made += 1
-        return {"task_id": f"learner_{self.made}"}
+    def train(self, data: Any) -> dict[str, float]:
+        self.mean = data["reward"].mean()
+        return {}
 
-    def finish_collector_task(self, task_id: str, finished_task: Any) -> bool:
-        return False
-
-    def finish_learner_task(self, task_id: str, finished_task: Any) -> bool:
-        return True
-
-    def notify_fail_collector_task(self, task: Any) -> None:
-        pass
-
-    def notify_fail_learner_task(self, task: Any) -> None:
-        pass
-
-    def update_learner_info(self, task_id: str, info: Any) -> None:
-        pass
+    def step(self, obs: Any, action: Any) -> tuple[Any, Any, Any]:
+        return obs, np.full(len(obs), self.mean), np.zeros(len(obs), np.bool_)
 
     def state_dict(self) -> dict[str, Any]:
-        return {"made": np.array(self.made)}
+        return {"mean": self.mean}
 
     def load_state_dict(self, state: Any) -> None:
-        self.made = int(state["made"])
+        self.mean = state["mean"]
 
 
-class Commander(RoleContract):
+class WorldModel(RoleContract):
     def make(self) -> Any:
-        return SoloCommander()
+        return MeanReward()
 
     def contract(self) -> type[Any]:
-        return ICommander
-
-
-def _deaf(self: Any, task_id: str) -> bool:
-    return False
+        return IWorldModel
 
 
 FAULTS: list[Fault] = [
-    ("has_what_the_contract_names", {"get_learner_task": property()}),
-    ("takes_what_the_contract_gives", {"finish_learner_task": _deaf}),
+    ("has_what_the_contract_names", {"should_train": property()}),
+    ("takes_what_the_contract_gives", {"step": lambda self, obs: obs}),
     ("state_round_trip", {
         "state_dict": lambda self: {"me": np.array(id(self))},
         "load_state_dict": lambda self, state: None,
@@ -91,12 +74,12 @@ PLANTED = {RoleContract: [check for check, _ in FAULTS]}
 
 
 def test_an_honest_one_passes() -> None:
-    assert failures(Commander) == {}
+    assert failures(WorldModel) == {}
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=names_of(FAULTS))
 def test_a_fault_is_caught_by_its_check(fault: Fault) -> None:
-    assert caught(Commander, lambda cls: lambda self: cls(), SoloCommander, fault) is not None
+    assert caught(WorldModel, lambda cls: lambda self: cls(), MeanReward, fault) is not None
 
 
 @pytest.mark.parametrize("kind", KINDS)
