@@ -1,7 +1,7 @@
 """dicore: a modular reinforcement-learning framework; every concrete part is a plugin.
 
-Importing this package imports neither numpy nor torch. Public names that other packages add are
-components of kind `api`: `from dicore import Agent` needs `dicore-tools`.
+Importing this package imports neither numpy nor torch. Other packages add public names by entry
+points of group `dicore.api`: `from dicore import Agent` requires `dicore-tools`.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -15,7 +15,7 @@ __version__ = "0.1.0"
 
 
 def __getattr__(name: str) -> Any:
-    """Imports a public name when it is first used: `register`, or a component of kind `api`."""
+    """Imports a public name on first use: `register`, or an entry of group `dicore.api`."""
     from dicore_registry import default, register
     from dicore_registry.errors import MissingPackageError, UnknownComponentError
     from dicore_registry.known import known
@@ -28,11 +28,11 @@ def __getattr__(name: str) -> Any:
     try:
         entry = default().find("api", name)
     except UnknownComponentError:
-        dist = known("api").get(name.lower())
+        dist = known("api").get(name)
         if dist is not None:
             raise MissingPackageError(f"'{name}' comes with {dist}: pip install {dist}") from None
         raise AttributeError(missing) from None
-    if entry.target.rpartition(":")[2] != name:
+    if entry.attr != name:  # names of entries are compared in lower case
         raise AttributeError(missing)
     return default().load(entry)
 
@@ -40,5 +40,5 @@ def __getattr__(name: str) -> Any:
 def __dir__() -> list[str]:
     from dicore_registry import default
 
-    added = (entry.target.rpartition(":")[2] for entry in default().entries("api"))
+    added = (entry.attr for entry in default().entries("api") if entry.status == "ok")
     return sorted({*globals(), *__all__, *added})

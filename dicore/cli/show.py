@@ -110,8 +110,7 @@ def _gather(registry: Registry, entry: Entry) -> _Facts:
 def _describe(registry: Registry, facts: _Facts, target: Any) -> None:
     kind = facts.entry.kind
     if isinstance(target, Renamed | Removed):
-        now = f"called '{target.to}'" if isinstance(target, Renamed) else f"gone: {target.text}"
-        facts.status, facts.reason = "deprecated", f"since {target.since} it is {now}"
+        facts.status, facts.reason = "deprecated", target.reason
     elif isinstance(target, click.Command):
         facts.doc = inspect.cleandoc(target.help or "")
     elif isinstance(target, Kind):

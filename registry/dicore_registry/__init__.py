@@ -1,4 +1,4 @@
-"""dicore_registry: components found by name in installed metadata, imported only when asked for."""
+"""dicore_registry: finds components by name in installed metadata; imports them on demand."""
 
 from dicore_registry.entry import (
     LOCAL,

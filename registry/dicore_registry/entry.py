@@ -1,4 +1,4 @@
-"""What the registry knows of a component before anything of it is imported."""
+"""What the registry knows about a component before importing it, and the kinds of components."""
 
 from __future__ import annotations
 
@@ -29,24 +29,25 @@ STATUSES: Final[tuple[Status, ...]] = (
     "broken",
 )
 LOCAL: Final = "local"
-"""Provider of what a decorator registered in this process."""
+"""Provider of components that a decorator registered in this process."""
 
+NAME_FORM: Final = "a letter, then letters, digits, '_'"
 _NAME: Final = re.compile(r"[a-z][a-z0-9_]*")
 _NUMBERED: Final = re.compile(r"(.+)_v(\d+)")
 
 
 def canonical(name: str) -> str:
-    """Returns the spelling that names are compared by: lower case, `-` read as `_`."""
+    """Returns a name as names are compared: in lower case, with `-` replaced by `_`."""
     return name.strip().lower().replace("-", "_")
 
 
 def is_name(name: str) -> bool:
-    """Says whether a canonical name is allowed."""
+    """Returns whether a canonical name is valid."""
     return _NAME.fullmatch(name) is not None
 
 
 def family(name: str) -> tuple[str, int | None]:
-    """Splits `noop_v3` into `noop` and 3; a name without a number has None."""
+    """Splits `noop_v3` into `noop` and 3; the number is None for a name without one."""
     match = _NUMBERED.fullmatch(name)
     return (match[1], int(match[2])) if match else (name, None)
 
@@ -55,14 +56,14 @@ class Entry(NamedTuple):
     """One component as its distribution declares it.
 
     Args:
-        kind: What it is; for a misspelt group, what stands there.
+        kind: Its kind; for a misspelt group, the text of the group.
         name: Its canonical name.
-        dist: The distribution, normalised; `local` for one registered in this process.
+        dist: The distribution, normalised; `local` if registered in this process.
         version: The distribution's version.
-        target: `module:attr`; for a default, the bare name of a component.
+        target: `module:attr`; for a default, the name of a component.
         extras: Extras of the distribution that it needs.
-        status: Whether it can be used, and why not.
-        reason: What the status rests on; "" for `ok`.
+        status: Whether it can be used.
+        reason: Why it has this status; "" for `ok`.
         file: `file:line` where a decorator registered it; "" otherwise.
     """
 
@@ -78,7 +79,7 @@ class Entry(NamedTuple):
 
     @property
     def qualified(self) -> str:
-        """The name that stays unambiguous whatever else is installed."""
+        """`dist/name`, which is unambiguous whatever else is installed."""
         return f"{self.dist}/{self.name}"
 
     @property
@@ -105,11 +106,11 @@ class Entry(NamedTuple):
 
 
 class Resolved(NamedTuple):
-    """A component found and imported, ready to be configured.
+    """An imported component.
 
     Args:
-        name: What to write into a compiled config so that the same component is found again: the
-            exact canonical name, `dist/name` where that was asked for, or the import path.
+        name: Its name in a compiled config, which finds the same component again: the canonical
+            name, `dist/name` where it was written so, or the import path.
         target: The registered object.
         entry: The declaration; None for an import path or a file.
         facts: Makes the provenance record.
@@ -122,7 +123,7 @@ class Resolved(NamedTuple):
 
     @property
     def provenance(self) -> dict[str, Any]:
-        """Who supplied it: type, dist, version, target, source (see `source_digest`), editable."""
+        """Its origin: type, dist, version, target, source (see `source_digest`), editable."""
         return self.facts()
 
 
@@ -131,9 +132,9 @@ class Kind(NamedTuple):
 
     Args:
         name: The kind's name; its components are the entries of group `dicore.<name>`.
-        summary: One line for people.
-        contract: `module:Class` of the Protocol that components of this kind satisfy once built.
-        section: Where a config asks for one (`policy.collect.collector`); "" if nowhere.
+        summary: One line, for listings.
+        contract: `module:Class` of the Protocol that built components of this kind satisfy.
+        section: Config path of such a component (`policy.collect.collector`); "" if none.
         suite: `module:Class` of the conformance suite in `dicore.testing`; "" if there is none.
     """
 
@@ -150,7 +151,7 @@ class Kind(NamedTuple):
 
 
 class Kinds(Mapping[str, Kind]):
-    """The kinds by name, each imported when it is looked at."""
+    """The kinds by name; each `Kind` is imported on access."""
 
     def __init__(self, entries: Iterable[Entry], load: Callable[[Entry], Any]) -> None:
         self._load = load
@@ -159,7 +160,7 @@ class Kinds(Mapping[str, Kind]):
     def __getitem__(self, name: str) -> Kind:
         kind = self._load(self._entries[name])
         if not isinstance(kind, Kind):
-            raise PluginLoadError(f"{self._entries[name].label} is no dicore_registry.Kind")
+            raise PluginLoadError(f"{self._entries[name].label} is not a dicore_registry.Kind")
         return kind
 
     def __iter__(self) -> Iterator[str]:
@@ -173,7 +174,7 @@ class Kinds(Mapping[str, Kind]):
 
 
 def depth(kinds: Mapping[str, Kind], kind: str) -> tuple[bool, int, str]:
-    """Sorts kinds by how deep in a config their section is; those without a section come last."""
+    """Sort key of kinds: by the depth of their config section; kinds without a section are last."""
     try:
         section = kinds[kind].section
     except RegistryError:
@@ -182,19 +183,24 @@ def depth(kinds: Mapping[str, Kind], kind: str) -> tuple[bool, int, str]:
 
 
 class Renamed(NamedTuple):
-    """Target of a retired name that still works.
+    """Target of a deprecated name that still works.
 
     Args:
-        to: The name that replaces it, of the same kind.
+        to: The new name, of the same kind.
         since: Version of the distribution that renamed it.
     """
 
     to: str
     since: str
 
+    @property
+    def reason(self) -> str:
+        """`renamed to 'sac' in 0.3`."""
+        return f"renamed to '{self.to}' in {self.since}"
+
 
 class Removed(NamedTuple):
-    """Target of a name that works no more.
+    """Target of a name that no longer works.
 
     Args:
         text: What to do instead.
@@ -204,12 +210,17 @@ class Removed(NamedTuple):
     text: str
     since: str
 
+    @property
+    def reason(self) -> str:
+        """`removed in 0.5: use sac`."""
+        return f"removed in {self.since}: {self.text}"
+
 
 def renamed(to: str, *, since: str) -> Renamed:
-    """Declares that a component goes by another name: it works and warns once."""
+    """Declares a renamed component: using its name works, but warns once."""
     return Renamed(to, since)
 
 
 def removed(text: str, *, since: str) -> Removed:
-    """Declares that a component is gone: asking for it is an error with this text."""
+    """Declares a removed component: using its name is an error with this text."""
     return Removed(text, since)

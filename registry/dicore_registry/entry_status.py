@@ -1,6 +1,6 @@
-"""From the lines of installed metadata to entries with a status; nothing is imported.
+"""Turns entry-point lines into entries with a status, and ranks entries of one name.
 
-The result depends on what is installed, never on the order in which it is found.
+Nothing is imported. The result does not depend on the order in which packages are found.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from collections.abc import Collection, Mapping
 from operator import attrgetter
 from typing import Final
 
-from dicore_registry.entry import LOCAL, Entry, Status, canonical, family, is_name
+from dicore_registry.entry import LOCAL, NAME_FORM, Entry, Status, canonical, family, is_name
 from dicore_registry.explain import nearest
 from dicore_registry.metadata import FIRST_PARTY, Dist, Line
 from dicore_registry.plugin_filter import Switches
 from dicore_registry.requirements import dist_name, fits
 
 RESERVED: Final = ("api", "default", "kind", "plugin")
-"""Groups that hold no components: defaults of kinds, the kinds, and pluggy modules."""
+"""Groups without components: public names of dicore, defaults of kinds, kinds, pluggy modules."""
 
 _TARGET: Final = re.compile(
     r"(?P<module>[^\W\d]\w*(?:\.[^\W\d]\w*)*)"
@@ -35,20 +35,20 @@ def judge(
 
     Args:
         dists: The installed distributions by normalised name.
-        switches: What the user turned off.
-        only: A known kind and how a name begins; no other entry is looked at, which is quicker.
+        switches: What the user disabled.
+        only: A known kind and a prefix of names; skips all other entries, which is faster.
     """
     declared = {dist.name: lines for dist in dists.values() if (lines := dist.lines)}
-    said = (line for lines in declared.values() for line in lines)
-    kinds = {canonical(line.name) for line in said if line.group == "dicore.kind"}
+    all_lines = (line for lines in declared.values() for line in lines)
+    kinds = {canonical(line.name) for line in all_lines if line.group == "dicore.kind"}
     if only is not None:
         group, start = f"dicore.{only[0]}", only[1]
         declared = {
-            name: kept
+            name: matches
             for name, lines in declared.items()
-            if (kept := [x for x in lines if x.group == group and _begins(x.name, start)])
+            if (matches := [x for x in lines if x.group == group and _begins(x.name, start)])
         }
-    found: dict[Entry, None] = {}  # a line that stands there twice counts once
+    found: dict[Entry, None] = {}  # removes repeated lines
     for name, lines in declared.items():
         misfit = _misfit(dists[name], dists.get("dicore"))
         for line in lines:
@@ -65,17 +65,17 @@ def _begins(name: str, start: str) -> bool:
 
 
 def _read(dist: Dist, line: Line, kinds: set[str]) -> tuple[Entry | None, str]:
-    """Returns what a line declares, if it is meant for us, and what is wrong with it."""
+    """Returns the entry that a line declares, if its group is one of dicore, and its problem."""
     problem = ""
     kind = line.group.removeprefix("dicore.")
     if kind == line.group or not (kind in kinds or kind in RESERVED):
         problem = _unknown_kind(line.group, kinds)
         if not problem:
-            return None, ""  # a group of somebody else that happens to begin like ours
+            return None, ""  # a group of another project with a similar name
     name = canonical(line.name)
     if not is_name(name):
         name = line.name
-        problem = problem or f"bad name {name!r}: a name is a letter, then letters, digits, '_'"
+        problem = problem or f"invalid name {name!r}: expected {NAME_FORM}"
     target = line.value
     extras: tuple[str, ...] = ()
     if kind == "default":
@@ -93,7 +93,7 @@ def _read(dist: Dist, line: Line, kinds: set[str]) -> tuple[Entry | None, str]:
 def _alone(
     entry: Entry, misfit: str, problem: str, dists: Mapping[str, Dist], switches: Switches
 ) -> tuple[Status, str]:
-    """Judges an entry as if no other package were installed."""
+    """Returns the status of an entry, regardless of entries with the same name."""
     dist = dists[entry.dist]
     off = switches.reason(dist.name, entry.kind, entry.name, first_party=dist.first_party)
     unknown = next((extra for extra in entry.extras if extra not in dist.extras), "")
@@ -112,18 +112,18 @@ def _alone(
 
 
 def _misfit(dist: Dist, host: Dist | None) -> str:
-    """Says which range of dicore a distribution was made for, if this one is outside."""
+    """Returns why a distribution does not fit the installed dicore; "" if it does."""
     if host is None or dist is host:
         return ""
     for wanted in dist.requirements:
         outside = wanted.name == "dicore" and not fits(host.version, wanted.specifier)
         if outside and wanted.applies():
-            return f"needs dicore{wanted.specifier}, this is {host.version}"
+            return f"needs dicore{wanted.specifier} (installed: {host.version})"
     return ""
 
 
 def _unknown_kind(group: str, kinds: set[str]) -> str:
-    """Says that a group names no kind; "" for a group that is none of ours."""
+    """Returns the problem of a group that names no kind; "" for a group of another project."""
     prefix, dot, kind = group.partition(".")
     if prefix != "dicore" or not dot:
         close = re.sub(r"[-_:/.]+", ".", group.lower(), count=1).removeprefix("dicore.")
@@ -144,7 +144,7 @@ def _bad_default(name: str, kinds: set[str]) -> str:
 
 
 def _settle(entries: list[Entry], prefer: Mapping[tuple[str, str], str]) -> list[Entry]:
-    """Settles entries of one name: whom the project prefers, else first-party, else nobody."""
+    """Ranks entries of one name: preferred by the project, then first-party; else a conflict."""
     groups: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
     owned: dict[tuple[str, str], str] = {}
     for index, entry in enumerate(entries):
@@ -167,32 +167,31 @@ def _settle(entries: list[Entry], prefer: Mapping[tuple[str, str], str]) -> list
 def _preferred(
     entries: list[Entry], indexes: list[int], dist: str
 ) -> dict[int, tuple[Status, str]]:
-    """Shadows everybody but the distribution that the project prefers, if that has the name."""
+    """Shadows all entries but the one that the project prefers, if it exists."""
     usable = [index for index in indexes if entries[index].status != "incompatible"]
     if len([index for index in usable if entries[index].dist == dist]) != 1:
         return {}
-    said = f"the project prefers '{dist}'; write "
+    reason = f"the project prefers '{dist}'; write "
     others = (index for index in usable if entries[index].dist != dist)
-    return {index: ("shadowed", f"{said}'{entries[index].qualified}'") for index in others}
+    return {index: ("shadowed", f"{reason}'{entries[index].qualified}'") for index in others}
 
 
 def _rivals(
     entries: list[Entry], indexes: list[int], owner: str | None
 ) -> dict[int, tuple[Status, str]]:
     verdicts: dict[int, tuple[Status, str]] = {}
-    first: dict[str, int] = {}  # by target: one object under two names of its package is no rival
+    first: dict[str, int] = {}  # by target: the same object in two packages is no conflict
     targets = {(entries[at].dist, entries[at].target) for at in indexes}
     count = Counter(dist for dist, _ in targets)
     for index in sorted(indexes, key=lambda at: (entries[at].dist not in FIRST_PARTY, at)):
         entry = entries[index]
         if entry.status == "incompatible":
             continue
-        if count[entry.dist] > 1:  # nobody knows which; the others have nothing to do with it
-            said = f"{entry.dist} declares '{entry.name}' more than once"
-            verdicts[index] = "broken", said
+        if count[entry.dist] > 1:  # ambiguous within its package; other packages are unaffected
+            verdicts[index] = "broken", f"{entry.dist} declares '{entry.name}' more than once"
             continue
         if owner is not None and entry.dist not in FIRST_PARTY:
-            verdicts[index] = "shadowed", f"{owner} keeps the name; write '{entry.qualified}'"
+            verdicts[index] = "shadowed", f"{owner} has priority; write '{entry.qualified}'"
         elif entry.target in first:
             other = entries[first[entry.target]]
             if other.dist != entry.dist:
@@ -211,10 +210,10 @@ def _conflict(entry: Entry, rivals: list[Entry]) -> tuple[Status, str]:
 
 
 def missing(dist: Dist, extras: Collection[str], dists: Mapping[str, Dist]) -> list[str]:
-    """Names what the extras of a distribution need and is not installed, with any version met.
+    """Returns the requirements of a distribution's extras that are not installed.
 
     Args:
-        dist: The distribution that declares the extras.
+        dist: The distribution that defines the extras.
         extras: Their names, normalised.
         dists: The installed distributions by normalised name.
     """
@@ -240,22 +239,22 @@ def missing(dist: Dist, extras: Collection[str], dists: Mapping[str, Dist]) -> l
 
 
 def lacking(entry: Entry, dists: Mapping[str, Dist]) -> str:
-    """Says what an entry's extras need and how to install it; "" if nothing is missing."""
+    """Returns what an entry's extras lack and how to install it; "" if nothing is missing."""
     lacks = missing(dists[entry.dist], entry.extras, dists) if entry.extras else []
     install = f"pip install '{entry.dist}[{','.join(entry.extras)}]'"
     return f"needs {', '.join(lacks)}: {install}" if lacks else ""
 
 
-def keepers(matches: list[Entry]) -> list[Entry]:
-    """Returns who may answer to a bare name: local, else dicore's own, else all not shadowed."""
+def candidates(matches: list[Entry]) -> list[Entry]:
+    """Returns the candidates for an unqualified name: local, else first-party, else unshadowed."""
     for owners in ({LOCAL}, FIRST_PARTY):
-        kept = [e for e in matches if e.dist in owners and e.status not in ("broken", "disabled")]
-        if kept:
-            return kept
+        owned = [e for e in matches if e.dist in owners and e.status not in ("broken", "disabled")]
+        if owned:
+            return owned
     return [entry for entry in matches if entry.status != "shadowed"] or matches
 
 
 def newest(entries: list[Entry], key: str) -> Entry:
-    """Returns the entry that a name means: itself, else the highest of its numbered versions."""
+    """Returns the entry with exactly this name, else the highest of its numbered versions."""
     exact = [entry for entry in entries if entry.name == key]
     return exact[0] if exact else max(entries, key=lambda entry: family(entry.name)[1] or 0)

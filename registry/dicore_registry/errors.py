@@ -1,6 +1,6 @@
-"""Errors of discovery and lookup, and the base class of every error of dicore.
+"""Errors of discovery and lookup, and the base class of all errors of dicore.
 
-Standard library only: this module is imported on the `dicore list` path.
+Uses the standard library only, because `dicore list` imports it.
 """
 
 from __future__ import annotations
@@ -11,15 +11,12 @@ from typing import Any
 
 
 class DicoreError(Exception):
-    """Base of every error that dicore raises on purpose.
-
-    The message is one finished text that says what happened and where; it survives pickling out of
-    a worker process.
+    """Base of all errors that dicore raises on purpose; can be pickled.
 
     Args:
         message: What happened and where (key path, env id, file).
-        hint: What to do instead; shown on a line of its own.
-        context: The facts behind the message, by name, for programs.
+        hint: What to do; shown on its own line.
+        context: The values in the message by name, for programs.
     """
 
     exit_code = 1
@@ -54,40 +51,40 @@ class RegistryError(DicoreError):
 
 
 class UnknownComponentError(RegistryError, LookupError):
-    """A config names a component that nothing installed provides."""
+    """A config names a component that no installed package provides."""
 
 
 class MissingPackageError(UnknownComponentError, ImportError):
-    """A command or a public name is asked for whose package is not installed."""
+    """A command or a public name of a package that is not installed."""
 
 
 class RetiredWarning(FutureWarning):
-    """A config uses a name that has been replaced by another."""
+    """A config uses a name that was renamed."""
 
 
 class PluginWarning(UserWarning):
-    """A plugin does not work and is left out; everything else goes on."""
+    """A plugin failed to load and is skipped."""
 
 
 class PluginConflictError(RegistryError):
-    """Two distributions provide one name and the config does not say which is meant."""
+    """Several distributions provide a name, and the config does not choose one."""
 
     exit_code = 3
 
 
 class PluginVersionError(RegistryError):
-    """A component was built for another version of dicore."""
+    """A component requires another version of dicore."""
 
     exit_code = 3
 
 
 class PluginLoadError(RegistryError):
-    """A known component failed to import."""
+    """An installed component failed to import."""
 
     exit_code = 3
 
 
 class MissingDependencyError(RegistryError):
-    """A known component needs a package that is not installed."""
+    """An installed component needs a package that is not installed."""
 
     exit_code = 3

@@ -1,4 +1,4 @@
-"""The texts of a failed lookup: misspelt, another kind, not installed, ambiguous, unusable."""
+"""Errors of a failed lookup: misspelt, of another kind, not installed, ambiguous, unusable."""
 
 from __future__ import annotations
 
@@ -17,54 +17,54 @@ from dicore_registry.known import known
 from dicore_registry.requirements import dist_name
 
 _SHOWN = 20
-"""Names printed before the rest is only counted."""
+"""Number of names printed; the rest is counted."""
 
 
 def at(where: str, text: str) -> str:
-    """Puts the config path before a text."""
+    """Prefixes a text with its config path."""
     return f"{where}: {text}" if where else text
 
 
 def absent(kind: str) -> str:
-    """Says that nothing of a kind is installed, and which package brings some."""
+    """States that no component of a kind is installed, and which package provides some."""
     dist = next(iter(known(kind).values()), "")
-    hint = f"; '{dist}' brings some: pip install {dist}" if dist else ""
+    hint = f"; '{dist}' provides some: pip install {dist}" if dist else ""
     return f"no {kind} is installed{hint}"
 
 
 def unknown_kind(kind: str, kinds: Iterable[str], where: str) -> UnknownComponentError:
-    """Says that there is no such kind."""
+    """Returns the error for an unknown kind."""
     kinds = sorted(kinds)
     close = nearest(kind, kinds)
-    hint = f"did you mean '{close}'?" if close else f"kinds: {', '.join(kinds)}"
+    hint = f"did you mean '{close}'?" if close else f"expected one of {', '.join(kinds)}"
     if not kinds:
         hint = "no installed package declares kinds: pip install dicore"
-    return UnknownComponentError(at(where, f"no kind '{kind}'; {hint}"))
+    return UnknownComponentError(at(where, f"unknown kind '{kind}'; {hint}"))
 
 
 def unknown(
-    kind: str, said: str, entries: Sequence[Entry], order: Sequence[str], where: str
+    kind: str, written: str, entries: Sequence[Entry], order: Sequence[str], where: str
 ) -> UnknownComponentError:
-    """Says that nothing of this kind has this name, and what was probably meant.
+    """Returns the error for an unknown name, with a suggestion.
 
     Args:
-        kind: The kind asked for.
-        said: The name as it was written, maybe `dist/name`.
-        entries: Everything declared.
-        order: Kinds in the order in which to name them.
-        where: Path of the key that asked.
+        kind: The requested kind.
+        written: The name as written, `name` or `dist/name`.
+        entries: All declared components.
+        order: Kinds in the order in which to list them.
+        where: Config path of the name.
     """
-    dist, slash, bare = said.rpartition("/")
+    dist, slash, bare = written.rpartition("/")
     name = f"{dist_name(dist)}{slash}{canonical(bare)}"
-    text = f"no {kind} named '{said}'; {_hint(kind, name, entries, order)}"
+    text = f"no {kind} named '{written}'; {_hint(kind, name, entries, order)}"
     return UnknownComponentError(at(where, text), context={"kind": kind, "name": name})
 
 
 def _hint(kind: str, name: str, entries: Sequence[Entry], order: Sequence[str]) -> str:
-    here = [entry for entry in entries if entry.kind == kind]
-    names = {entry.name for entry in here if entry.status != "broken"}
+    of_kind = [entry for entry in entries if entry.kind == kind]
+    names = {entry.name for entry in of_kind if entry.status != "broken"}
     if "/" in name:
-        return _qualified_hint(kind, name, here)
+        return _qualified_hint(kind, name, of_kind)
     return (
         _misplaced(kind, name, entries)
         or _not_installed(kind, name)
@@ -93,21 +93,21 @@ def _versions(name: str, names: Iterable[str]) -> str:
     if number is None:
         return ""
     numbered = sorted((family(known)[1] or 0, known) for known in names if family(known)[0] == stem)
-    return f"there is {', '.join(repr(known) for _, known in numbered)}" if numbered else ""
+    return f"available: {', '.join(repr(known) for _, known in numbered)}" if numbered else ""
 
 
 def _other_kinds(name: str, entries: Sequence[Entry], order: Sequence[str]) -> str:
     others = {entry.kind for entry in entries if entry.name == name}
-    found = [_article(other) for other in order if other in others]
+    found = [article(other) for other in order if other in others]
     return f"'{name}' is {' and '.join(found)}" if found else ""
 
 
 def _misspelt(kind: str, name: str, names: set[str]) -> str:
-    elsewhere = known(kind)
-    close = nearest(name, names | set(elsewhere))
+    providers = known(kind)
+    close = nearest(name, names | set(providers))
     if not close or close in names:
         return f"did you mean '{close}'?" if close else ""
-    dist = elsewhere[close]
+    dist = providers[close]
     return f"did you mean '{close}', provided by '{dist}': pip install {dist}?"
 
 
@@ -117,20 +117,21 @@ def _installed(kind: str, names: set[str]) -> str:
     return absent(kind)
 
 
-def _qualified_hint(kind: str, name: str, here: Sequence[Entry]) -> str:
+def _qualified_hint(kind: str, name: str, of_kind: Sequence[Entry]) -> str:
     dist, _, bare = name.rpartition("/")
     if not dist or "/" in dist or not bare:
-        return "a name is 'name' or 'package/name'"
-    same_dist = sorted(entry.qualified for entry in here if entry.dist == dist)
-    same_name = sorted(entry.qualified for entry in here if entry.name == bare)
+        return "expected 'name' or 'package/name'"
+    same_dist = sorted(entry.qualified for entry in of_kind if entry.dist == dist)
+    same_name = sorted(entry.qualified for entry in of_kind if entry.name == bare)
     if close := nearest(name, [*same_dist, *same_name]):
         return f"did you mean '{close}'?"
     if same_dist:
         return f"{dist} provides {_listed(same_dist)}"
-    return f"no installed package '{dist}' provides {_article(kind)}: pip install {dist}?"
+    return f"no installed package '{dist}' provides {article(kind)}: pip install {dist}?"
 
 
-def _article(kind: str) -> str:
+def article(kind: str) -> str:
+    """Returns the kind with its indefinite article."""
     return f"{'an' if kind[0] in 'aeiou' else 'a'} {kind}"
 
 
@@ -140,31 +141,33 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def preferred(kind: str, name: str, dist: str, where: str) -> UnknownComponentError:
-    """Says that the package which the project prefers does not provide the name."""
-    text = f"the project prefers '{dist}/{name}', and no installed package '{dist}' provides it"
+    """Returns the error for a preferred package that does not provide the name."""
+    text = f"the project prefers '{dist}/{name}', but no installed package '{dist}' provides it"
     return UnknownComponentError(
-        at(where, text), hint=f"pip install {dist}, or change tool.dicore.prefer in pyproject.toml"
+        at(where, text), hint=f"pip install {dist}, or edit tool.dicore.prefer in pyproject.toml"
     )
 
 
 def ambiguous(kind: str, name: str, rivals: Sequence[Entry], where: str) -> PluginConflictError:
-    """Says that several packages provide a name and how to write each."""
-    choices = ", ".join(f"'{entry.qualified}'" for entry in rivals)
+    """Returns the error for a name of several packages, with the spelling of each."""
+    if kind == "api":
+        spellings = [f"from {entry.module} import {entry.attr}" for entry in rivals]
+    else:
+        spellings = [entry.qualified for entry in rivals]
+    choices = ", ".join(f"'{spelling}'" for spelling in spellings)
     text = f"{kind} '{name}' is provided by {len(rivals)} packages; write one of: {choices}"
-    return PluginConflictError(
-        at(where, text), context={"choices": tuple(entry.qualified for entry in rivals)}
-    )
+    return PluginConflictError(at(where, text), context={"choices": tuple(spellings)})
 
 
 def default_conflict(kind: str, rivals: Sequence[Entry], where: str) -> PluginConflictError:
-    """Says that several packages set the default of a kind."""
+    """Returns the error for a kind whose default is set by several packages."""
     each = ", ".join(f"{entry.dist}: '{entry.target}'" for entry in rivals)
     text = f"{len(rivals)} packages set the default {kind} ({each}); name one in the config"
     return PluginConflictError(at(where, text))
 
 
 def unusable(entry: Entry, where: str) -> RegistryError:
-    """Says why a declared component cannot be used."""
+    """Returns the error for a declared component that cannot be used."""
     error: type[RegistryError] = {
         "broken": PluginLoadError,
         "incompatible": PluginVersionError,
@@ -175,22 +178,22 @@ def unusable(entry: Entry, where: str) -> RegistryError:
 
 
 def failed(label: str, module: str, error: BaseException, where: str) -> PluginLoadError:
-    """Says that importing a component's module failed, and with what."""
+    """Returns the error for a component whose import failed."""
     text = f"{label} failed to import {module}: {brief(error)}"
     return PluginLoadError(at(where, text), context={"module": module})
 
 
 def brief(error: BaseException) -> str:
-    """Returns the class and the first line of an error, even of one that cannot say it."""
+    """Returns the class and the first line of an error, even if its `__str__` raises."""
     try:
         lines = str(error).strip().splitlines() or [""]
-    except Exception:  # its own `__str__` is as broken as what it tells of
+    except Exception:
         lines = [""]
     return f"{type(error).__name__}: {lines[0]}".rstrip(": ")
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """Returns the known name that is closest to a misspelt one; "" if none is close."""
+    """Returns the known name closest to a misspelt one; "" if none is close."""
     from difflib import get_close_matches
 
     spellings = {word.lower(): word for word in sorted(known)}

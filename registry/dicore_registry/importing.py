@@ -1,4 +1,4 @@
-"""Imports what a target names; the only place of the registry that runs a component's code."""
+"""Imports targets; the only module of the registry that runs code of components."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _PRIVATE: Final = "_dicore_file_"
 
 
 def import_target(module: str, attr: str) -> Any:
-    """Imports a module and returns an attribute of it (dots reach inside); "" for the module."""
+    """Imports a module and returns its attribute `attr` (maybe dotted); the module if it is ""."""
     found: Any = importlib.import_module(module)
     for part in filter(None, attr.split(".")):
         found = getattr(found, part)
@@ -33,10 +33,10 @@ def import_target(module: str, attr: str) -> Any:
 
 
 def import_file(path: Path) -> ModuleType:
-    """Imports one file under a private module name; the same file again gives the same module.
+    """Imports one file under a private module name, once unless the file changes.
 
-    A file that changed since is imported anew. Its classes can be pickled: a process that has
-    imported `dicore_registry` finds the file by the module's name.
+    Its classes can be pickled: a process that has imported `dicore_registry` finds the file by the
+    module's name.
     """
     path = path.resolve()
     name = _private_name(path)
@@ -61,13 +61,13 @@ def import_file(path: Path) -> ModuleType:
 
 
 def _private_name(path: Path) -> str:
-    """Writes a path as the name of a module, which may hold anything but dots and colons."""
+    """Encodes a path as a module name, without dots and colons."""
     quoted = str(path).replace("%", "%25").replace(".", "%2E").replace(":", "%3A")
     return f"{_PRIVATE}{quoted}"
 
 
 class _Loader(SourceFileLoader):
-    """Marks a module before it is run: a decorator in it may ask for all files, this one too."""
+    """Sets the digest before the module runs: its decorators may import all files, itself too."""
 
     def exec_module(self, module: ModuleType) -> None:
         module.__dict__["__dicore_digest__"] = file_digest(self.path)
@@ -75,7 +75,7 @@ class _Loader(SourceFileLoader):
 
 
 class _Files:
-    """Finds the module of a single file by its name, as unpickling in another process needs."""
+    """Finds the module of a single file by its name, for unpickling in another process."""
 
     @staticmethod
     def find_spec(name: str, path: object = None, target: object = None) -> ModuleSpec | None:
@@ -102,10 +102,9 @@ def file_digest(path: str | Path) -> str:
 
 
 def source_digest(path: str) -> str:
-    """Returns the digest of a component's source, by the file that declares it.
+    """Returns the digest of a component's source, given the file that defines it.
 
-    A `config.py` or `__init__.py` stands for all Python files beside it: the component is what
-    they do.
+    For a `config.py` or `__init__.py`, the digest covers all Python files in its folder.
     """
     import hashlib
 
@@ -116,15 +115,15 @@ def source_digest(path: str) -> str:
         names = sorted(each for each in os.listdir(folder) if each.endswith(".py"))  # noqa: PTH208
     except OSError:
         return file_digest(path)
-    told = "\n".join(f"{each} {file_digest(f'{folder}{os.sep}{each}')}" for each in names)
-    return f"sha256:{hashlib.sha256(told.encode()).hexdigest()}"
+    digests = "\n".join(f"{each} {file_digest(f'{folder}{os.sep}{each}')}" for each in names)
+    return f"sha256:{hashlib.sha256(digests.encode()).hexdigest()}"
 
 
 def is_import_path(text: str) -> bool:
-    """Says whether a `type` names a module or file instead of a component.
+    """Returns whether a `type` names a module or file instead of a component.
 
-    `pkg.mod:Class` and `./file.py:Class` do; `gymnasium:CartPole-v1` does not, for what stands
-    before its first colon (a drive letter's apart) has neither a dot nor a path.
+    `pkg.mod:Class` and `./file.py:Class` do; `gymnasium:CartPole-v1` does not, because the text
+    before the first colon (except after a drive letter) has neither a dot nor a slash.
     """
     left = re.match(r"(?:[A-Za-z]:[\\/])?[^:]*(?=:)", text)
     return left is not None and any(sign in left[0] for sign in "./\\")
@@ -134,12 +133,12 @@ def resolve_path(kind: str, text: str, where: str) -> Resolved:
     """Imports what `pkg.mod:Class` or `./file.py:Class` names.
 
     Args:
-        kind: The kind that is asked for; only for messages.
+        kind: The requested kind; for messages only.
         text: The import path.
-        where: Path of the config key that asks.
+        where: Config path of the value.
 
     Raises:
-        UnknownComponentError: there is no such file, module or attribute.
+        UnknownComponentError: the file, module or attribute does not exist.
         PluginLoadError: importing it raised.
     """
     left, _, attr = text.rpartition(":")
@@ -151,8 +150,8 @@ def resolve_path(kind: str, text: str, where: str) -> Resolved:
     except AttributeError as error:
         close = nearest(attr, [name for name in vars(module) if not name.startswith("_")])
         hint = f"; did you mean '{close}'?" if close else ""
-        said = f"'{left}' has no '{attr}'{hint}"
-        raise UnknownComponentError(explain.at(where, said)) from error
+        message = f"'{left}' has no attribute '{attr}'{hint}"
+        raise UnknownComponentError(explain.at(where, message)) from error
     return Resolved(text, found, None, partial(_facts, text, module))
 
 

@@ -1,4 +1,4 @@
-"""Names that are known though nothing installed provides them: which distribution brings each."""
+"""Components and public names of first-party packages, to name the package that is missing."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _NAMES: Final[dict[str, dict[str, str]]] = {
     },
     "dicore-tools": {
         "api": (
-            "agent collect_demo_data evaluate load_demo_data probe_imports run_series train_seeds"
+            "Agent collect_demo_data evaluate load_demo_data probe_imports run_series train_seeds"
         ),
         "command": "catalogue check collect completion config doctor eval new plot",
     },
@@ -44,5 +44,5 @@ _NAMES: Final[dict[str, dict[str, str]]] = {
 
 
 def known(kind: str) -> dict[str, str]:
-    """Returns, for a kind, the distribution that brings each known name."""
+    """Returns the distribution that provides each known name of a kind."""
     return {name: dist for dist, kinds in _NAMES.items() for name in kinds.get(kind, "").split()}

@@ -1,4 +1,4 @@
-"""Components that a decorator registers in this process: notebooks, project code, single files."""
+"""Components registered by decorators in this process: notebooks, project code, single files."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import warnings
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dicore_registry import explain
-from dicore_registry.entry import LOCAL, Entry, canonical, is_name
+from dicore_registry.entry import LOCAL, NAME_FORM, Entry, canonical, is_name
 from dicore_registry.errors import (
     DicoreError,
     PluginConflictError,
@@ -22,24 +22,24 @@ if TYPE_CHECKING:
 
 
 class Local(NamedTuple):
-    """A registered object with its declaration."""
+    """A registered object and its declaration."""
 
     entry: Entry
     target: Any
 
     @property
     def place(self) -> Place:
-        """Where it was registered, with its own docstring (not that of its class)."""
+        """Where it was registered, and its own docstring (not that of its class)."""
         file, _, line = self.entry.file.rpartition(":")
         doc = self.target.__doc__ or ""
         own = isinstance(self.target, type) or doc != type(self.target).__doc__
-        from inspect import cleandoc  # late: it is half of what this package costs to import
+        from inspect import cleandoc  # late: it takes half of this package's import time
 
         return Place(file, int(line or 1), cleandoc(doc) if own else "")
 
 
 def declare(kind: str, name: str, target: Any, file: str) -> Local:
-    """Makes the declaration of an object.
+    """Returns an object with its declaration.
 
     Args:
         kind: A registered kind.
@@ -48,49 +48,44 @@ def declare(kind: str, name: str, target: Any, file: str) -> Local:
         file: `file:line` of the decorator.
 
     Raises:
-        RegistryError: the name is not allowed.
+        RegistryError: the name is invalid.
     """
     key = canonical(name)
     if not is_name(key):
-        raise RegistryError(
-            f"bad name {name!r} ({file}): a name is a letter, then letters, digits, '_'"
-        )
+        raise RegistryError(f"invalid name {name!r} ({file}): expected {NAME_FORM}")
     module = getattr(target, "__module__", "") or "__main__"
     attr = getattr(target, "__qualname__", "") or key
     return Local(Entry(kind, key, LOCAL, "", f"{module}:{attr}", file=file), target)
 
 
 def same(new: Local, old: Local) -> bool:
-    """Says whether this is what was registered before: itself, or its cell or module run again."""
+    """Returns whether both are one object, or one definition that ran twice (cell, module)."""
     if new.target is old.target:
         return True
-    nested = "<locals>" in new.entry.target  # a factory makes different objects of one name
+    nested = "<locals>" in new.entry.target  # a factory defines different objects of one name
     return new.entry.target == old.entry.target and not nested
 
 
 def taken(new: Local, other: str) -> PluginConflictError:
-    """Says that the name belongs to something else, naming both files."""
+    """Returns the error for a name in use, with both files."""
     entry = new.entry
     return PluginConflictError(
-        f"{entry.kind} '{entry.name}' ({entry.file}) is registered already: {other}",
-        hint="pass override=True to put this one in its place",
+        f"{entry.kind} '{entry.name}' ({entry.file}) is already registered: {other}",
+        hint="pass override=True to replace it",
         context={"file": entry.file, "other": other},
     )
 
 
 def caller(depth: int) -> str:
-    """Returns `file:line` of the code that called, `depth` frames up."""
+    """Returns `file:line` of the calling code, `depth` frames up."""
     frame = sys._getframe(depth + 1)  # noqa: SLF001 - `inspect` is slow to import
     return f"{frame.f_code.co_filename}:{frame.f_lineno}"
 
 
 def load_file(path: Path) -> Entry | None:
-    """Imports a file; returns None, or what is wrong with it, which is also a warning.
-
-    A file that fails stops nobody: whatever does not come from it can be used.
-    """
+    """Imports a file; returns None, or warns and returns a broken entry if the import fails."""
     if not path.is_file():
-        reason = "there is no such file"
+        reason = "file not found"
     else:
         try:
             import_file(path)

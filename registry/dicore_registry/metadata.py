@@ -1,7 +1,7 @@
-"""One pass over the installed distributions: what each says of itself, read when asked for.
+"""Finds the installed distributions; reads the metadata of each on demand.
 
-Folders on the path are looked through here: importing `importlib.metadata` costs more than that.
-It is asked for what else there is: zip files, eggs and finders of others.
+Folders on the path are listed here, because importing `importlib.metadata` takes longer. Zip
+files, eggs and custom finders are left to `importlib.metadata`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _DIGITS: Final = re.compile(r"([0-9]+)")
 
 
 class Line(NamedTuple):
-    """One line of `entry_points.txt` as it stands there."""
+    """One line of `entry_points.txt`, as written."""
 
     group: str
     name: str
@@ -34,10 +34,11 @@ class Line(NamedTuple):
 
 
 class Dist:
-    """One installed distribution; each metadata file is read once, when first asked for.
+    """One installed distribution; reads each metadata file once, on first use.
 
     Args:
-        source: The path of its `.dist-info` or `.egg-info`, or what `importlib.metadata` found.
+        source: The path of its `.dist-info` or `.egg-info`, or a distribution found by
+            `importlib.metadata`.
     """
 
     def __init__(self, source: str | Distribution) -> None:
@@ -48,30 +49,30 @@ class Dist:
 
     @cached_property
     def name(self) -> str:
-        """The normalised name; of a `.dist-info` folder its name says it without a read."""
+        """The normalised name, from the folder's name if it ends with `.dist-info`."""
         stem, ending = os.path.splitext(os.path.basename(self.place))  # noqa: PTH119, PTH122
-        said = "" if ending == ".dist-info" else (self._headers.get("name") or [""])[0]
-        return dist_name(said or stem.partition("-")[0])
+        header = "" if ending == ".dist-info" else (self._headers.get("name") or [""])[0]
+        return dist_name(header or stem.partition("-")[0])
 
     @cached_property
     def version(self) -> str:
-        """The version, as declared."""
+        """The version, as written."""
         return (self._headers.get("version") or [""])[0]
 
     @cached_property
     def requirements(self) -> tuple[Requirement, ...]:
-        """Every requirement that can be read, those of extras among them."""
+        """All valid requirements, including those of extras."""
         lines = self._headers.get("requires-dist", [])
         return tuple(found for found in map(Requirement.parse, lines) if found is not None)
 
     @cached_property
     def extras(self) -> frozenset[str]:
-        """The extras it defines, normalised."""
+        """The names of its extras, normalised."""
         return frozenset(dist_name(extra) for extra in self._headers.get("provides-extra", []))
 
     @cached_property
     def origin(self) -> dict[str, Any]:
-        """What `direct_url.json` tells: `editable`, and `commit` of an install from git."""
+        """From `direct_url.json`: `editable`, and `commit` if installed from git."""
         import json
 
         try:
@@ -85,7 +86,7 @@ class Dist:
 
     @property
     def first_party(self) -> bool:
-        """Whether dicore itself ships it; such a one keeps its names."""
+        """Whether it is part of dicore; its names have priority."""
         return self.name in FIRST_PARTY
 
     @property
@@ -95,14 +96,14 @@ class Dist:
 
     @property
     def fault(self) -> str:
-        """What is wrong with `entry_points.txt`, if it speaks of dicore; "" for nothing."""
+        """The problem with `entry_points.txt`, if the file concerns dicore; "" for none."""
         return self._declared[1]
 
     @cached_property
     def _declared(self) -> tuple[list[Line], str]:
         text = self.read("entry_points.txt")
         if not text and "entry_points.txt" in self._unread:
-            return [], f"its entry_points.txt cannot be read: {self._unread['entry_points.txt']}"
+            return [], f"entry_points.txt cannot be read: {self._unread['entry_points.txt']}"
         found: list[Line] = []
         fault = ""
         if "dicore" not in text.lower():
@@ -115,24 +116,24 @@ class Dist:
             if line.startswith("[") and line.endswith("]"):
                 group = line[1:-1].strip()
             elif line.startswith("[") or not group:
-                group = ""  # what follows belongs to nobody knows what
-                fault = fault or f"its entry_points.txt is damaged at {line[:80]!r}"
+                group = ""  # the group of the next lines is unknown
+                fault = fault or f"entry_points.txt is damaged at {line[:80]!r}"
             elif group.lower().startswith("dicore"):
                 name, _, value = line.partition("=")
                 found.append(Line(group, name.strip(), value.strip()))
         return found, fault
 
     def read(self, file: str) -> str:
-        """Returns the text of a metadata file; "" if there is none or it cannot be read.
+        """Returns the text of a metadata file; "" if it does not exist or cannot be read.
 
         Args:
-            file: Its name; "" for the whole of an old `.egg-info` that is a single file.
+            file: Its name; "" for an `.egg-info` that is a single file.
         """
         if self._source is not None and not self.place:
             return self._source.read_text(file) or ""
         try:
             path = f"{self.place}/{file}" if file else self.place
-            # A plain open: `Distribution.read_text` costs three times as much per file.
+            # `Distribution.read_text` takes three times as long.
             with open(path, encoding="utf-8", errors="replace") as stream:  # noqa: PTH123
                 return stream.read()
         except (FileNotFoundError, NotADirectoryError):
@@ -147,23 +148,23 @@ class Dist:
         text = self.read("METADATA") or self.read("PKG-INFO") or self.read("")
         for line in text.partition("\n\n")[0].splitlines():
             if line[:1].isspace():
-                continue  # the rest of a folded header, which none of those read here is
+                continue  # the rest of a folded header; no header read here is folded
             name, _, value = line.partition(":")
             headers.setdefault(name.strip().lower(), []).append(value.strip())
         return headers
 
 
 def _inside(facts: Any, table: str, key: str) -> Any:
-    """Returns `facts[table][key]`; None where it is not so."""
+    """Returns `facts[table][key]`; None if it does not exist."""
     inner = facts.get(table) if isinstance(facts, Mapping) else None
     return inner.get(key) if isinstance(inner, Mapping) else None
 
 
 def installed(sources: Iterable[Distribution] | None = None) -> dict[str, Dist]:
-    """Returns the distributions by normalised name; of two on the path the first counts.
+    """Returns the distributions by normalised name; the first on the path wins.
 
     Args:
-        sources: What to look at; None for everything that Python finds.
+        sources: The distributions; None for all that Python finds.
     """
     found: dict[str, Dist] = {}
     for dist in everywhere() if sources is None else map(Dist, sources):
@@ -173,20 +174,20 @@ def installed(sources: Iterable[Distribution] | None = None) -> dict[str, Dist]:
 
 
 def everywhere() -> Iterator[Dist]:
-    """Yields every distribution that Python finds, in the order of the path."""
+    """Yields all distributions that Python finds, in the order of the path."""
     for finder in sys.meta_path:
         if getattr(finder, "find_distributions", None) is None:
             continue
         if getattr(finder, "__module__", "") == "_frozen_importlib_external":
             for folder in dict.fromkeys(sys.path):
-                if isinstance(folder, str):  # Python imports from nothing else
+                if isinstance(folder, str):  # Python ignores other types
                     yield from _in_folder(folder or ".")
         else:
             yield from _of_finder(finder)
 
 
 def _in_folder(folder: str) -> Iterator[Dist]:
-    """Yields what stands in one folder of the path, or in an archive that is there instead."""
+    """Yields the distributions in a folder or an archive on the path."""
     try:
         names = os.listdir(folder)  # noqa: PTH208
     except NotADirectoryError:
@@ -197,28 +198,28 @@ def _in_folder(folder: str) -> Iterator[Dist]:
         yield from _of_finder(sys.modules["_frozen_importlib_external"].PathFinder, [folder])
         return
     ours = [name for name in names if name.lower().endswith(_ENDINGS) and not _is_leftover(name)]
-    # Sorted, since folders are read in no order; of two versions the later one counts.
+    # `listdir` has no order; of two versions the later one comes first and wins.
     for name in sorted(ours, key=_by_number, reverse=True):
         yield Dist(f"{folder}/{name}")
 
 
 def _is_leftover(name: str) -> bool:
-    """Says whether pip has renamed a folder that it could not delete."""
+    """Returns whether pip renamed a folder that it could not delete."""
     return name.startswith("~")
 
 
 def _by_number(name: str) -> list[str | int]:
-    """Sorts 0.9 before 0.10."""
+    """Sort key by which 0.9 precedes 0.10."""
     return [int(part) if part.isdecimal() else part for part in _DIGITS.split(name)]
 
 
 def _of_finder(finder: Any, path: list[str] | None = None) -> Iterator[Dist]:
-    """Yields what a finder finds; one that raises finds nothing more."""
+    """Yields the distributions of a finder, until it raises."""
     from importlib.metadata import DistributionFinder
 
     about = DistributionFinder.Context
     context = about() if path is None else about(path=path)
     try:
         yield from map(Dist, finder.find_distributions(context))
-    except Exception:  # a hook of somebody else, or an archive that is none
+    except Exception:  # a broken finder, or a file that is not an archive
         return

@@ -1,9 +1,18 @@
-"""Which installed packages and files may take part, and which code a config may name.
+"""Which installed packages and files are used, and which code a config may name.
 
 Read from the environment (`DICORE_NO_PLUGINS`, `DICORE_PLUGINS_ALLOW`, `DICORE_PLUGINS_DENY`,
-`DICORE_PLUGINS`, `DICORE_NAMES_ONLY`) and from `[tool.dicore]` of the project. They are for
-reproducibility, applied before anything is loaded; an installed package is trusted code all the
-same.
+`DICORE_PLUGINS`, `DICORE_NAMES_ONLY`) and from `pyproject.toml` in the working directory:
+
+[tool.dicore]
+plugins = ["my_policy.py"]          # files whose decorators register components
+allow = ["acme-rl"]                 # the only third-party packages to use
+deny = ["other-rl", "policy/sac"]   # packages and components not to use
+no-plugins = false                  # true: use first-party packages only
+
+[tool.dicore.prefer]
+"policy/sac" = "acme-rl"            # the package to use where several provide `sac`
+
+The filters are for reproducibility, not for security: installed packages are trusted.
 """
 
 from __future__ import annotations
@@ -24,21 +33,21 @@ _OFF: Final = frozenset({"", "0", "false", "no", "off"})
 
 
 def is_on(environ: Mapping[str, str], name: str) -> bool:
-    """Says whether a variable of the environment is set and not `0`, `false`, `no` or `off`."""
+    """Returns whether an environment variable is set and not `0`, `false`, `no` or `off`."""
     return environ.get(name, "").strip().lower() not in _OFF
 
 
 class Switches(NamedTuple):
-    """What the user turned off, and which files he added.
+    """What the user disabled, and which files the user added.
 
     Args:
-        no_plugins: Only what dicore itself ships takes part; who says so, "" for nobody.
-        allow: If given, of the others only these distributions and `kind/name` take part.
-        allow_by: Who says so.
-        deny: Distributions, `kind/name` or `dist/name` that do not take part, and who says so.
+        no_plugins: The setting that disables third-party packages; "" if none does.
+        allow: The only third-party distributions and `kind/name` to use; None: all.
+        allow_by: The setting of `allow`.
+        deny: Disabled distributions, `kind/name` or `dist/name`, each with its setting.
         files: Python files whose decorators register components.
-        names_only: A config chooses code by name alone, never by path.
-        prefer: The distribution that a bare name means, by kind and canonical name.
+        names_only: Configs choose code by name only, never by path.
+        prefer: The distribution that an unqualified name means, by kind and canonical name.
     """
 
     no_plugins: str = ""
@@ -51,18 +60,18 @@ class Switches(NamedTuple):
 
     @classmethod
     def read(cls, environ: Mapping[str, str], project: Project | None = None) -> Switches:
-        """Reads the environment and the project; where both name an allow-list, the former counts.
+        """Reads the environment and the project; an allow list of the environment takes precedence.
 
         Args:
-            environ: The environment of the process.
-            project: What the project in the working directory says.
+            environ: The environment variables.
+            project: The settings of the project in the working directory.
         """
         project = project or Project()
         table = f"[tool.dicore] of {project.file.name if project.file else ''}"
         off = table if project.no_plugins else ""
         allow, allow_by = project.allow, f"allow in {table}"
-        if said := environ.get("DICORE_PLUGINS_ALLOW", "").strip():
-            allow, allow_by = tuple(said.split(",")), "DICORE_PLUGINS_ALLOW"
+        if allowed := environ.get("DICORE_PLUGINS_ALLOW", "").strip():
+            allow, allow_by = tuple(allowed.split(",")), "DICORE_PLUGINS_ALLOW"
         denied = environ.get("DICORE_PLUGINS_DENY", "").split(",")
         deny = dict.fromkeys(_items(project.deny), f"deny in {table}")
         deny |= dict.fromkeys(_items(denied), "DICORE_PLUGINS_DENY")
@@ -80,7 +89,7 @@ class Switches(NamedTuple):
         )
 
     def reason(self, dist: str, kind: str, name: str, *, first_party: bool) -> str:
-        """Says which switch turns a component off; "" if none does."""
+        """Returns why a component is disabled; "" if it is not."""
         if not (self.no_plugins or self.deny or self.allow is not None):
             return ""
         spellings = {dist, f"{kind}/{name}", f"{dist}/{name}"}
@@ -99,13 +108,13 @@ class Switches(NamedTuple):
 def _paths(names: list[str]) -> list[Path]:
     if not names:
         return []
-    from pathlib import Path  # late: it takes its time
+    from pathlib import Path  # late: a slow import
 
     return [Path(name) for name in names]
 
 
-def _items(said: Iterable[str]) -> frozenset[str]:
-    return frozenset(_item(item.strip()) for item in said if item.strip())
+def _items(texts: Iterable[str]) -> frozenset[str]:
+    return frozenset(_item(item.strip()) for item in texts if item.strip())
 
 
 def _item(item: str) -> str:
@@ -121,16 +130,16 @@ _KEYS: Final = ("allow", "deny", "no-plugins", "plugins", "prefer")
 
 
 class Project(NamedTuple):
-    """The settings of one project; all empty where there is none.
+    """The settings of one project.
 
     Args:
-        file: The `pyproject.toml` that says so; None where there is none with `[tool.dicore]`.
-        no_plugins: Only what dicore itself ships takes part.
-        allow: If given, of foreign packages only these distributions and `kind/name` take part.
-        deny: Distributions, `kind/name` or `dist/name` that do not take part.
+        file: The `pyproject.toml`; None if there is none with `[tool.dicore]`.
+        no_plugins: Use first-party packages only.
+        allow: The only third-party distributions and `kind/name` to use; None: all.
+        deny: Distributions, `kind/name` or `dist/name` not to use.
         plugins: Files with decorators, as absolute paths.
-        prefer: The distribution that a bare name means, by kind and canonical name.
-        problems: What is wrong in it, one line each.
+        prefer: The distribution that an unqualified name means, by kind and canonical name.
+        problems: The invalid settings, one line each.
     """
 
     file: Path | None = None
@@ -143,7 +152,7 @@ class Project(NamedTuple):
 
     @classmethod
     def read(cls, folder: Path | str) -> Project:
-        """Reads the project of a folder (not of those above it); never raises."""
+        """Reads the project of a folder (parent folders are ignored); never raises."""
         place = f"{folder}/pyproject.toml"
         try:
             with open(place, encoding="utf-8") as stream:  # noqa: PTH123 - pathlib is slow here
@@ -151,8 +160,8 @@ class Project(NamedTuple):
         except (OSError, ValueError):
             return cls()
         if "tool.dicore" not in text and not ("[tool]" in text and "dicore" in text):
-            return cls()  # reading TOML takes longer than all the rest
-        import tomllib  # late: most folders have nothing to say to us
+            return cls()  # parsing TOML is slow
+        import tomllib  # late: few folders need it
         from pathlib import Path
 
         file = Path(place)
@@ -164,19 +173,19 @@ class Project(NamedTuple):
 
 
 class _Reader:
-    """Reads one table and collects what is wrong with it."""
+    """Reads one table and collects its problems."""
 
     def __init__(self, file: Path, table: Any) -> None:
         self._file = file
         self._problems: list[str] = []
         if not isinstance(table, dict):
             self._wrong("tool.dicore", "a table", table)
-        said: dict[str, Any] = table if isinstance(table, dict) else {}
-        self._table = {key.replace("_", "-"): value for key, value in said.items()}
+        items = table.items() if isinstance(table, dict) else ()
+        self._table: dict[str, Any] = {key.replace("_", "-"): value for key, value in items}
         for key in self._table.keys() - set(_KEYS):
             close = nearest(key, _KEYS)
-            hint = f"did you mean '{close}'?" if close else f"one of {', '.join(_KEYS)}"
-            self._problems.append(f"{file}: tool.dicore: no key '{key}'; {hint}")
+            hint = f"did you mean '{close}'?" if close else f"expected one of {', '.join(_KEYS)}"
+            self._problems.append(f"{file}: tool.dicore: unknown key '{key}'; {hint}")
 
     def project(self) -> Project:
         allow = self._texts("allow")
@@ -205,10 +214,10 @@ class _Reader:
     def _preferences(self) -> dict[tuple[str, str], str]:
         found: dict[tuple[str, str], str] = {}
         table = self._take("prefer", 'a table of "kind/name" = "distribution"', _is_table) or {}
-        for said, dist in table.items():
-            kind, _, name = said.partition("/")
+        for key, dist in table.items():
+            kind, _, name = key.partition("/")
             if not name or not isinstance(dist, str):
-                self._wrong(f'tool.dicore.prefer."{said}"', '"kind/name" = "distribution"', dist)
+                self._wrong(f'tool.dicore.prefer."{key}"', '"kind/name" = "distribution"', dist)
                 continue
             found[canonical(kind), canonical(name)] = dist_name(dist)
         return found

@@ -1,4 +1,4 @@
-"""The registry: what is declared, by whom, whether it can be used, and the object itself."""
+"""The registry: lists declared components, finds them by name and imports them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from dicore_registry.entry import (
     depth,
     family,
 )
-from dicore_registry.entry_status import RESERVED, judge, keepers, lacking, newest
+from dicore_registry.entry_status import RESERVED, candidates, judge, lacking, newest
 from dicore_registry.errors import (
     PluginLoadError,
     RegistryError,
@@ -42,18 +42,18 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_BEFORE_FILES = ("command", "kind", "default")
-"""Kinds that are looked up without importing the project's files: help has to stay quick."""
+_BEFORE_FILES = ("api", "command", "default", "kind")
+"""Kinds that are looked up without importing the project's files, to keep `--help` fast."""
 
 
 class Registry:
-    """Finds components by name; the metadata is read once, at the first question.
+    """Finds components by name; reads the metadata once, on first use.
 
     Args:
-        distributions: The distributions to look at; None for all that are installed.
-        environ: Where the switches stand (`DICORE_NO_PLUGINS` …); None for the process's own.
-        folder: Where the project is whose `pyproject.toml` counts; None for the working directory,
-            or for no project where `distributions` are given.
+        distributions: The distributions to search; None: all installed ones.
+        environ: The environment variables (`DICORE_NO_PLUGINS` …); None: those of the process.
+        folder: The folder of the project's `pyproject.toml`; None: the working directory, or no
+            project if `distributions` are given.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class Registry:
 
     @cached_property
     def project(self) -> Project:
-        """What the `pyproject.toml` of the working directory says."""
+        """The settings in the project's `pyproject.toml`."""
         if self._folder is None and self._given is not None:
             return Project()
         try:
@@ -93,16 +93,16 @@ class Registry:
 
     @cached_property
     def switches(self) -> Switches:
-        """What the user turned off and added, by environment and project."""
+        """What the user disabled and added, by environment and project."""
         return Switches.read(os.environ if self._environ is None else self._environ, self.project)
 
     @property
     def distributions(self) -> Mapping[str, Dist]:
-        """The distributions looked at, by normalised name."""
+        """The searched distributions, by normalised name."""
         return self._dists
 
     def rescan(self) -> None:
-        """Forgets what was read, after an installation; decorators stay registered."""
+        """Reads the metadata again, after an installation; keeps what decorators registered."""
         self._sources = Sources()
         self._forget()
         self._failed = None
@@ -110,15 +110,15 @@ class Registry:
             self.__dict__.pop(name, None)
 
     def kinds(self) -> Mapping[str, Kind]:
-        """Returns the kinds by name; a `Kind` object is imported when it is looked at."""
+        """Returns the kinds by name; each `Kind` is imported on access."""
         return Kinds(self.entries("kind"), self.load)
 
     def entries(self, kind: str | None = None) -> list[Entry]:
-        """Returns what is declared, sorted by kind, name and distribution.
+        """Returns the declared entries, sorted by kind, name and distribution.
 
         Args:
-            kind: Only of this kind (also `kind`, `default` or `plugin`); None for the components
-                of all kinds and everything that is broken.
+            kind: A kind, or `api`, `kind`, `default` or `plugin`; None: the components of all kinds
+                and all broken entries.
         """
         if kind is not None:
             kind = canonical(kind)
@@ -133,18 +133,18 @@ class Registry:
         ] + (self._failed or [])
 
     def find(self, kind: str, name: str, where: str = "") -> Entry:
-        """Returns the declaration of a component that can be used.
+        """Returns the entry of a component that can be used.
 
         Args:
             kind: The kind's name.
-            name: `name` or `dist/name`, case and `-`/`_` being one; a bare `name` also means the
+            name: `name` or `dist/name`, in any case and with `-` or `_`; `name` also finds the
                 highest of `name_v1`, `name_v2` …
-            where: Path of the config key that asks; begins every error.
+            where: Config path of the name, which begins every error message.
 
         Raises:
-            UnknownComponentError: nothing installed has this name.
-            PluginConflictError: several packages have it.
-            PluginVersionError: it was made for another version of dicore.
+            UnknownComponentError: no installed package declares this name.
+            PluginConflictError: several packages declare it.
+            PluginVersionError: it requires another version of dicore.
             MissingDependencyError: an extra that it needs is not installed.
             PluginLoadError: its declaration is broken.
         """
@@ -164,30 +164,30 @@ class Registry:
         return self._available(newest(usable, key), where)
 
     def _matches(self, kind: str, name: str, where: str) -> tuple[str, list[Entry]]:
-        """Returns the canonical bare name, and who may answer to a name as it was written."""
+        """Returns the canonical unqualified name, and the entries that a written name may mean."""
         provider, _, bare = name.strip().rpartition("/")
         key, provider = canonical(bare), dist_name(provider)
         found = [e for e in self._named(kind, key) if key in (e.name, family(e.name)[0])]
         wanted = provider or self.switches.prefer.get((kind, key), "")
         if not provider and (not wanted or any(entry.dist == LOCAL for entry in found)):
-            return key, keepers(found)
+            return key, candidates(found)
         found = [entry for entry in found if entry.dist == wanted]
         if not provider and not found:
             raise explain.preferred(kind, key, wanted, where)
         return key, found
 
-    def _unknown(self, kind: str, said: str, key: str, where: str) -> UnknownComponentError:
-        error = explain.unknown(kind, said, self.entries(), self._order(key), where)
+    def _unknown(self, kind: str, written: str, key: str, where: str) -> UnknownComponentError:
+        error = explain.unknown(kind, written, self.entries(), self._order(key), where)
         failed = [f"{entry.file}: {entry.reason}" for entry in self._failed or ()]
         if failed and not error.hint:
-            error.hint = f"it may be in a file that does not work: {'; '.join(failed)}"
+            error.hint = f"it may be in a file that failed to load: {'; '.join(failed)}"
         return error
 
     def load(self, entry: Entry, where: str = "") -> Any:
-        """Imports the object that an entry names; nothing else is touched when that fails.
+        """Imports the target of an entry.
 
         Raises:
-            PluginLoadError: the import raised, or the module has no such attribute; the text names
+            PluginLoadError: the import raised, or the module lacks the attribute; the message names
                 the package, its version and the exception, which is the cause.
         """
         if entry.status in ("incompatible", "disabled", "broken", "unavailable"):
@@ -198,30 +198,30 @@ class Registry:
             return import_target(entry.module, entry.attr)
         except KeyboardInterrupt:
             raise
-        except BaseException as error:  # also SystemExit, and what derives from neither
+        except BaseException as error:  # also SystemExit
             raise explain.failed(entry.label, entry.module, error, where) from error
 
     def resolve(self, kind: str, type_string: str, where: str = "") -> Resolved:
-        """Finds and imports what a config's `type` names.
+        """Finds and imports the component of a config's `type`.
 
         Args:
-            kind: The kind that the config asks for there.
+            kind: The kind of component at this place in the config.
             type_string: A name as for `find`, `pkg.mod:Class` or `./file.py:Class`.
-            where: Path of the config key that asks; begins every error.
+            where: Config path of the value, which begins every error message.
 
         Raises:
-            UnknownComponentError: there is no such component, module, file or attribute.
-            RegistryError: as `find` and `load` say.
+            UnknownComponentError: the component, module, file or attribute does not exist.
+            RegistryError: see `find` and `load`.
         """
         if is_import_path(type_string):
             if self.switches.names_only:
-                text = f"'{type_string}' runs code that nobody installed; only names here"
-                raise RegistryError(explain.at(where, text), hint="without --names-only it is run")
+                text = f"'{type_string}' is a code path, which --names-only forbids"
+                raise RegistryError(explain.at(where, text), hint="omit --names-only to allow it")
             return resolve_path(self._known_kind(kind, where), type_string, where)
         if ":" in type_string:
             raise UnknownComponentError(
-                explain.at(where, f"'{type_string}' is no {kind}"),
-                hint="an import path is 'pkg.mod:Class' or './file.py:Class'",
+                explain.at(where, f"'{type_string}' is not the name of {explain.article(kind)}"),
+                hint="write import paths as 'pkg.mod:Class' or './file.py:Class'",
             )
         qualified = "/" in type_string
         entry = self.find(kind, type_string, where)
@@ -236,40 +236,40 @@ class Registry:
         return Resolved(name, target, entry, partial(self.provenance, entry, name))
 
     def default(self, kind: str, where: str = "") -> str | None:
-        """Returns the name of the component that a kind uses when a config is silent, if any.
+        """Returns the name of a kind's default component, if there is one.
 
         Raises:
-            PluginConflictError: several packages say so, none of them dicore's own.
+            PluginConflictError: several third-party packages set it.
         """
-        said = [e for e in self.entries("default") if e.name == kind]
-        rivals = [entry for entry in said if entry.status == "conflict"]
+        found = [e for e in self.entries("default") if e.name == kind]
+        rivals = [entry for entry in found if entry.status == "conflict"]
         if rivals:
             raise explain.default_conflict(kind, rivals, where)
-        return next((entry.target for entry in said if entry.status == "ok"), None)
+        return next((entry.target for entry in found if entry.status == "ok"), None)
 
     def register(self, kind: str, name: str, *, override: bool = False) -> Callable[[T], T]:
-        """Registers the decorated object in this process, provider `local`.
+        """Registers the decorated object in this process, with provider `local`.
 
         Args:
             kind: The kind's name.
             name: The component's name.
-            override: Take the name even if something else has it.
+            override: Replace another component with this name.
 
         Raises:
-            PluginConflictError: something else has the name; the text names both files.
+            PluginConflictError: the name is in use; the message names both files.
         """
         return self.registering(kind, name, caller(1), override=override)
 
     def summary(self, entry: Entry) -> str:
-        """Returns the first docstring line of a target by text search; "" if there is none.
+        """Returns the first docstring line of a target, without importing it; "" if it has none.
 
-        Nothing is imported. Of a dict or another value it is the string right below it.
+        For a dict or another value, this is the string directly below it.
         """
         place = self.place(entry)
         return place.summary if place is not None else ""
 
     def place(self, entry: Entry) -> Place | None:
-        """Returns file, line and docstring of a target, by text search; None if not to be seen."""
+        """Returns file, line and docstring of a target, without importing it; None if not found."""
         if entry.dist == LOCAL:
             return self._local[entry.kind, entry.name].place
         if entry.kind == "default" or entry.status == "broken":
@@ -277,18 +277,18 @@ class Registry:
         return self._sources.place(entry.target)
 
     def judged(self, entry: Entry) -> Entry:
-        """Returns the entry as `deprecated` where its source says that the name is retired."""
+        """Returns the entry, as `deprecated` if its source defines it as renamed or removed."""
         place = self.place(entry) if entry.status in ("ok", "conflict", "shadowed") else None
         if place is None or not place.retired:
             return entry
         return entry._replace(status="deprecated", reason=place.retired)
 
     def provenance(self, entry: Entry, name: str = "") -> dict[str, Any]:
-        """Returns who supplies a component: type, dist, version, target, source, editable.
+        """Returns the origin of a component: type, dist, version, target, source, editable.
 
         Args:
             entry: The component.
-            name: What a config calls it; "" for its canonical name.
+            name: Its name in a config; "" for its canonical name.
         """
         place = self.place(entry)
         dist = self._dists.get(entry.dist)
@@ -302,15 +302,15 @@ class Registry:
         }
 
     def supplier(self, kind: str, type_string: str, where: str = "") -> dict[str, Any]:
-        """Returns the provenance of what a `type` names; only code named by its path is imported.
+        """Returns the provenance of a `type`; imports it only if it is an import path.
 
         Args:
-            kind: The kind that the config asks for there.
+            kind: The kind of component at this place in the config.
             type_string: As for `resolve`.
-            where: Path of the config key that asks; begins every error.
+            where: Config path of the value, which begins every error message.
 
         Raises:
-            RegistryError: as `resolve` and `find` say.
+            RegistryError: see `resolve` and `find`.
         """
         if is_import_path(type_string):
             return self.resolve(kind, type_string, where).provenance
@@ -323,7 +323,7 @@ class Registry:
         return self._index
 
     def _named(self, kind: str, start: str) -> list[Entry]:
-        """Returns the entries of a kind whose name begins so, without a look at all the others."""
+        """Returns the entries of a kind with this prefix, without reading all others."""
         if kind not in (*_BEFORE_FILES, "plugin"):
             self._load_files()
         if self._index:
@@ -335,7 +335,7 @@ class Registry:
         return found
 
     def _with_local(self, declared: list[Entry], kind: str | None, start: str) -> list[Entry]:
-        """Adds what decorators registered, of one kind or of all, and sorts."""
+        """Adds the components that decorators registered, of one kind or all, and sorts."""
         found = [self._overridden(entry) for entry in declared]
         found += [
             local.entry
@@ -349,9 +349,9 @@ class Registry:
         self._found = {}
 
     def _load_files(self) -> None:
-        """Imports the project's files, once; what they decorate is registered here."""
+        """Imports the project's files once; their decorators register components here."""
         if self._failed is None:
-            self._failed = []  # before the import: its decorators ask who has a name
+            self._failed = []  # before the import: decorators look names up
             if not self.switches.files:
                 return
             with using(self):
@@ -365,7 +365,7 @@ class Registry:
         return name
 
     def _order(self, name: str) -> list[str]:
-        """Orders the kinds that have a name: those nearest to the root of a config first."""
+        """Sorts the kinds of a name by the depth of their config section."""
         kinds = self.kinds()
         having = {e.kind for e in self.entries() if e.name == name} & set(kinds)
         return sorted(having, key=lambda kind: depth(kinds, kind))
@@ -383,24 +383,24 @@ class Registry:
             raise explain.unusable(entry, where)
         return entry
 
-    def _moved(self, entry: Entry, stone: Renamed | Removed, passed: set[str], where: str) -> Entry:
-        if isinstance(stone, Removed):
-            raise UnknownComponentError(
-                explain.at(where, f"{entry.label} was removed in {stone.since}: {stone.text}")
-            )
+    def _moved(
+        self, entry: Entry, retired: Renamed | Removed, passed: set[str], where: str
+    ) -> Entry:
+        text = f"{entry.label} was {retired.reason}"
+        if isinstance(retired, Removed):
+            raise UnknownComponentError(explain.at(where, text))
         if entry.name in passed:
-            raise PluginLoadError(explain.at(where, f"{entry.label} is renamed in a circle"))
+            raise PluginLoadError(explain.at(where, f"{entry.label} is part of a cycle of renames"))
         passed.add(entry.name)
-        text = f"{entry.label} is called '{stone.to}' since {stone.since}"
         if text not in self._warned:
             self._warned.add(text)
             warnings.warn(explain.at(where, text), RetiredWarning, stacklevel=4)
-        return self.find(entry.kind, f"{entry.dist}/{stone.to}", where)
+        return self.find(entry.kind, f"{entry.dist}/{retired.to}", where)
 
     def registering(
         self, kind: str, name: str, file: str, *, override: bool = False
     ) -> Callable[[T], T]:
-        """Does what `register` does, for a caller at `file` (`path:line`)."""
+        """Implements `register` for a caller at `file` (`path:line`)."""
         known = self._known_kind(kind, "")
 
         def put(target: T) -> T:
@@ -429,7 +429,7 @@ _registries: list[Registry] = []
 
 
 def default() -> Registry:
-    """Returns the registry of everything installed; one per process."""
+    """Returns the registry of all installed packages; one per process."""
     if not _registries:
         _registries.append(Registry())
     return _registries[-1]
@@ -437,7 +437,7 @@ def default() -> Registry:
 
 @contextmanager
 def using(registry: Registry) -> Iterator[Registry]:
-    """Makes `default()` return another registry for the time of a block, in all threads."""
+    """Makes `default()` return another registry during a block, in all threads."""
     _registries.append(registry)
     try:
         yield registry

@@ -1,4 +1,7 @@
-"""Requirements as distributions declare them (`Requires-Dist`, PEP 508)."""
+"""Requirements of distributions (`Requires-Dist`, PEP 508) and version ranges (PEP 440).
+
+`packaging` does this too, but importing it takes as long as `dicore list` may.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,7 @@ _MARKER_PART: Final = (
 
 
 def dist_name(name: str) -> str:
-    """Returns a distribution's name in the one spelling that the package index compares by."""
+    """Returns the normalised name of a distribution (PEP 503)."""
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
@@ -31,10 +34,10 @@ class Requirement(NamedTuple):
     """One line of `Requires-Dist`.
 
     Args:
-        name: The distribution wanted, normalised.
-        extras: The extras of it that are wanted.
-        specifier: The versions allowed; "" for all.
-        marker: When it applies; "" for always.
+        name: The required distribution, normalised.
+        extras: Its required extras.
+        specifier: The range of versions; "" for all.
+        marker: The condition; "" for always.
     """
 
     name: str
@@ -44,7 +47,7 @@ class Requirement(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> Requirement | None:
-        """Reads a line; None if it is not a requirement."""
+        """Parses a line; returns None if it is not a requirement."""
         match = _REQUIREMENT.fullmatch(text)
         if match is None:
             return None
@@ -53,7 +56,7 @@ class Requirement(NamedTuple):
         return cls(dist_name(match["name"]), extras, specifier, (match["marker"] or "").strip())
 
     def applies(self, extra: str = "") -> bool:
-        """Says whether the marker holds here when `extra` is asked for; unreadable ones do not."""
+        """Returns whether the marker holds for an extra; False if it is invalid."""
         if not self.marker:
             return True
         try:
@@ -62,12 +65,12 @@ class Requirement(NamedTuple):
             return False
 
     def only_for(self, extra: str) -> bool:
-        """Says whether this is wanted because of `extra` and not without it."""
+        """Returns whether this is required by `extra`, but not without it."""
         return "extra" in self.marker and self.applies(extra) and not self.applies()
 
 
 def fits(version: str, specifier: str) -> bool:
-    """Says whether a version lies in a range; what cannot be read is let through."""
+    """Returns whether a version lies in a range; True if either is invalid."""
     try:
         return satisfies(version, specifier)
     except ValueError:
@@ -95,7 +98,7 @@ class _Marker:
     def holds(self) -> bool:
         value = self._either()
         if self._tokens:
-            raise ValueError("something follows the marker")
+            raise ValueError("text after the end of the marker")
         return value
 
     def _either(self) -> bool:
@@ -114,7 +117,7 @@ class _Marker:
         if self._take("paren", "("):
             value = self._either()
             if not self._take("paren", ")"):
-                raise ValueError("a parenthesis is left open")
+                raise ValueError("unclosed parenthesis")
             return value
         left, left_name = self._operand()
         kind, sign = self._next()
@@ -141,7 +144,7 @@ class _Marker:
 
     def _next(self) -> tuple[str, str]:
         if not self._tokens:
-            raise ValueError("the marker ends too early")
+            raise ValueError("incomplete marker")
         return self._tokens.pop(0)
 
 
@@ -175,7 +178,7 @@ def _environment(name: str) -> str:
         "platform_version": platform.version(),
     }
     if name not in facts:
-        raise ValueError(f"no marker variable '{name}'")
+        raise ValueError(f"unknown marker variable '{name}'")
     return facts[name]
 
 
@@ -186,7 +189,7 @@ _PHASES: Final = {"alpha": "a", "beta": "b", "c": "rc", "pre": "rc", "preview": 
 
 @cache
 def _pattern() -> re.Pattern[str]:
-    """Compiled when a version is met that is more than numbers: it takes its time."""
+    """Compiles the full pattern, on the first version with more than numbers."""
     return re.compile(
         r"""v?(?:(?P<epoch>\d+)!)?(?P<release>\d+(?:\.\d+)*)
         (?:[-_.]?(?P<phase>alpha|a|beta|b|preview|pre|c|rc)[-_.]?(?P<pre>\d*))?
@@ -198,7 +201,7 @@ def _pattern() -> re.Pattern[str]:
 
 
 class Version:
-    """One version, ordered as PEP 440 says.
+    """One version, with the order of PEP 440.
 
     Raises:
         ValueError: the text is not a version.
@@ -217,7 +220,7 @@ class Version:
         self.release = tuple(int(number) for number in release.split("."))
 
     def _read(self, text: str) -> str:
-        """Reads everything but the release, which it returns."""
+        """Parses everything but the release, which it returns."""
         match = _pattern().fullmatch(text)
         if match is None:
             raise ValueError(f"not a version: {text!r}")
@@ -234,7 +237,7 @@ class Version:
 
     @property
     def base(self) -> tuple[int, tuple[int, ...]]:
-        """Epoch and release, trailing zeros cut."""
+        """Epoch and release, without trailing zeros."""
         release = self.release
         while len(release) > 1 and release[-1] == 0:
             release = release[:-1]
@@ -242,7 +245,7 @@ class Version:
 
     @property
     def public(self) -> tuple[object, ...]:
-        """What orders versions when their local parts do not count."""
+        """Sort key without the local part."""
         if self.pre is not None:
             phase = self.pre
         elif self.post is None and self.dev is not None:
@@ -255,15 +258,15 @@ class Version:
 
     @property
     def key(self) -> tuple[object, ...]:
-        """What orders versions in full."""
+        """Sort key with the local part."""
         return (*self.public, self.local)
 
 
 def satisfies(version: str, specifier: str) -> bool:
-    """Says whether a version lies in a range such as `>=0.1,<0.2`; pre-releases count.
+    """Returns whether a version lies in a range such as `>=0.1,<0.2`, pre-releases included.
 
     Raises:
-        ValueError: the version or the range cannot be read.
+        ValueError: the version or the range is invalid.
     """
     if _CLAUSE.sub("", specifier).strip(" ,"):
         raise ValueError(f"not a version range: {specifier!r}")
@@ -291,7 +294,7 @@ def _equal(version: Version, bound: Version) -> bool:
 
 def _below(version: Version, bound: Version) -> bool:
     if bound.pre is None and bound.dev is None:
-        bound.dev = 0  # 0.2rc1 comes before 0.2, and is not below it in the sense of a range
+        bound.dev = 0  # PEP 440: <0.2 excludes 0.2rc1
     return _less(version.public, bound.public)
 
 

@@ -1,7 +1,7 @@
-"""Reads what a target's file says of it by text search: nothing is imported, parents neither.
+"""Finds definition and docstring of a target by text search, without importing any module.
 
-`ast` would know more and cost more than the whole listing may; what the search cannot make out is
-left blank.
+Parsing with `ast` would take longer than `dicore list` may. What the search does not find stays
+blank.
 """
 
 from __future__ import annotations
@@ -11,15 +11,17 @@ import os
 import re
 from typing import Final, NamedTuple
 
+from dicore_registry.entry import Removed, Renamed
+
 _HOPS: Final = 4
-"""Re-exports followed before giving up."""
+"""Maximum number of re-exports to follow."""
 
 _DOC: Final = re.compile(r"[rRuUbB]{0,2}(\"\"\"|'''|\"|')(.*)", re.DOTALL)
 _DEFINITION: Final = re.compile(
     r"^(?:(?:class|(?:async[ \t]+)?def)[ \t]+(\w+)|(\w+)[ \t]*(?::[^=\n]+)?=(?!=))", re.MULTILINE
 )
-_TOMBSTONE: Final = re.compile(
-    r"^\w+[^=]*=\s*(?:\w+\.)*(?P<word>renamed|removed)\(\s*(?P<q>[\"'])(?P<said>.*?)(?P=q)"
+_RETIRED: Final = re.compile(
+    r"^\w+[^=]*=\s*(?:\w+\.)*(?P<word>renamed|removed)\(\s*(?P<q>[\"'])(?P<text>.*?)(?P=q)"
     r"\s*,\s*since\s*=\s*(?P<r>[\"'])(?P<since>.*?)(?P=r)"
 )
 _IMPORT: Final = r"^from[ \t]+(\.*)([\w.]*)[ \t]+import[ \t]+(\([^)]*\)|[^\n]*)"
@@ -32,8 +34,8 @@ class Place(NamedTuple):
     Args:
         file: The path of its file.
         line: The line of its definition, from 1; 1 for a whole module.
-        doc: Its docstring; "" if there is none to be seen.
-        retired: What is said of a name that stands there `renamed` or `removed`; "" otherwise.
+        doc: Its docstring; "" if none was found.
+        retired: Why the name is deprecated, if it is defined by `renamed` or `removed`; else "".
     """
 
     file: str
@@ -43,12 +45,12 @@ class Place(NamedTuple):
 
     @property
     def summary(self) -> str:
-        """The first line of the docstring that is not blank."""
+        """The first non-blank line of the docstring."""
         return next((line.strip() for line in self.doc.splitlines() if line.strip()), "")
 
 
 class Sources:
-    """Finds and reads the files of targets; remembers what it read."""
+    """Finds and reads the files of targets; caches their texts."""
 
     def __init__(self) -> None:
         self._files: dict[str, str] = {}
@@ -56,7 +58,7 @@ class Sources:
         self._roots: dict[str, list[str]] = {}
 
     def place(self, target: str) -> Place | None:
-        """Returns where `module:attr` (or a module) is defined; None if that is not to be seen."""
+        """Returns where `module:attr` (or a module) is defined; None if not found."""
         module, _, attr = target.partition(":")
         for _ in range(_HOPS):
             file = self.file(module)
@@ -74,7 +76,7 @@ class Sources:
         return None
 
     def file(self, module: str) -> str:
-        """Returns the path of a module's file; "" if no finder knows it."""
+        """Returns the path of a module's file; "" if no finder finds it."""
         if module not in self._files:
             self._files[module] = self._find(module)
         return self._files[module]
@@ -105,7 +107,7 @@ class Sources:
 
 
 def _root(name: str) -> list[str]:
-    """Returns the file of a top-level module and the folders that its submodules lie in."""
+    """Returns the file of a top-level module and the folders of its submodules."""
     try:
         spec = importlib.util.find_spec(name)
     except (ImportError, ValueError, AttributeError):
@@ -117,19 +119,18 @@ def _root(name: str) -> list[str]:
 
 
 def _definition(text: str, attr: str) -> int | None:
-    """Returns the index of the line where a top-level name is defined; the last one counts."""
+    """Returns the line index of the last definition of a top-level name."""
     starts = [hit.start() for hit in _DEFINITION.finditer(text) if attr in hit.groups()]
     return text.count("\n", 0, starts[-1]) if starts else None
 
 
 def _retired(lines: list[str], at: int) -> str:
-    """Says what became of a name whose definition is a tombstone."""
-    match = _TOMBSTONE.search("".join(lines[at : at + 4])) if "re" in lines[at] else None
+    """Returns why a name is deprecated, if its definition calls `renamed` or `removed`."""
+    match = _RETIRED.search("".join(lines[at : at + 4])) if "re" in lines[at] else None
     if match is None:
         return ""
-    word, said, since = match["word"], match["said"], match["since"]
-    now = f"called '{said}'" if word == "renamed" else f"gone: {said}"
-    return f"since {since} it is {now}"
+    retired = Renamed if match["word"] == "renamed" else Removed
+    return retired(match["text"], match["since"]).reason
 
 
 def _documentation(lines: list[str], at: int) -> str:
@@ -150,7 +151,7 @@ def _docstring(lines: list[str], at: int) -> str:
 
 
 def _attribute_doc(lines: list[str], at: int) -> str:
-    """Returns the string that stands directly below an assignment."""
+    """Returns the string directly below an assignment."""
     for index in range(at + 1, len(lines)):
         line = lines[index]
         if line.strip() and not line.startswith(_NOT_A_NEIGHBOUR):
@@ -159,7 +160,7 @@ def _attribute_doc(lines: list[str], at: int) -> str:
 
 
 def _literal(lines: list[str], start: int) -> str:
-    """Returns the string literal that begins at the first line that says something."""
+    """Returns the string literal that begins at the first line of code."""
     for index in range(start, len(lines)):
         line = lines[index].strip()
         if not line or line.startswith("#"):
@@ -184,7 +185,7 @@ def _dedent(doc: str) -> str:
 
 
 def _origin(text: str, module: str, attr: str, *, package: bool) -> tuple[str, str]:
-    """Returns where a re-exported name comes from; ("", "") if it is not imported by name."""
+    """Returns the origin of a re-exported name; ("", "") if it is not imported by name."""
     for match in re.finditer(_IMPORT, text, re.MULTILINE):
         dots, source, names = match.groups()
         for item in names.strip("()").replace("\n", ",").split(","):

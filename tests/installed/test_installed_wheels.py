@@ -79,7 +79,7 @@ class TestList:
             ),
             "policy/old-rl/old": (
                 "incompatible",
-                f"needs dicore<0.1, this is {found['policy/dicore-plugins/dqn']['version']}",
+                f"needs dicore<0.1 (installed: {found['policy/dicore-plugins/dqn']['version']})",
             ),
             "policy/acme-rl/sac": (
                 "conflict",
@@ -91,7 +91,7 @@ class TestList:
             ),
             "policy/dqn-rl/dqn": (
                 "shadowed",
-                "dicore-plugins keeps the name; write 'dqn-rl/dqn'",
+                "dicore-plugins has priority; write 'dqn-rl/dqn'",
             ),
         }
         assert bad["env/extra-rl/newer"][1].startswith("needs attrs>=9999 (installed: ")
@@ -151,7 +151,7 @@ class TestResolve:
         )
         assert old.startswith(
             "PluginVersionError: policy.type: policy 'old' (old-rl 1.0) is incompatible: "
-            "needs dicore<0.1, this is "
+            "needs dicore<0.1 (installed: "
         )
         assert pong == (
             "MissingDependencyError: env.type: env 'pong' (extra-rl 1.0) is unavailable: "
@@ -257,7 +257,7 @@ class TestCore:
 
     def test_it_lists_and_shows(self, installed: InstalledWheels, here: Path) -> None:
         done = installed.core.dicore("list", cwd=here)
-        assert "'dicore-plugins' brings some: pip install dicore-plugins" in done.stdout
+        assert "'dicore-plugins' provides some: pip install dicore-plugins" in done.stdout
         assert installed.core.dicore("show", "kind/env", cwd=here).returncode == 0
         done = installed.core.dicore("train", "-e", "cartpole", "-p", "dqn", cwd=here)
         assert done.returncode == 2

@@ -120,7 +120,7 @@ def test_conflicts_and_switches_show(foreign: World) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["polcy"], "no kind 'polcy'; did you mean 'policy'?"),
+        (["polcy"], "unknown kind 'polcy'; did you mean 'policy'?"),
         (
             ["--dist", "acme-lr"],
             "--dist: no installed package 'acme-lr' brings components; did you mean 'acme-rl'?",
@@ -151,14 +151,14 @@ class TestRootAlone:
     def test_it_says_which_package_brings_the_algorithms(self, bare: World) -> None:
         done = run_alone(bare, "list")
         assert done.splitlines()[-1] == (
-            "no policy is installed; 'dicore-plugins' brings some: pip install dicore-plugins"
+            "no policy is installed; 'dicore-plugins' provides some: pip install dicore-plugins"
         )
         assert "command  list" in done
 
     def test_so_does_an_empty_kind(self, bare: World) -> None:
         assert run_alone(bare, "list", "env") == (
             "no components, no problems\n"
-            "no env is installed; 'dicore-contrib-envs' brings some: "
+            "no env is installed; 'dicore-contrib-envs' provides some: "
             "pip install dicore-contrib-envs\n"
         )
 

@@ -222,7 +222,7 @@ class TestNames:
         ("name", "said"),
         [
             ("policy/mixx", "no policy named 'mixx'; did you mean 'mix'?"),
-            ("polcy/mix", "no kind 'polcy'; did you mean 'policy'?"),
+            ("polcy/mix", "unknown kind 'polcy'; did you mean 'policy'?"),
             ("countdwn", "no component named 'countdwn'; did you mean 'countdown'?"),
             ("qwertz", "no component named 'qwertz' (dicore list)"),
         ],
@@ -267,7 +267,7 @@ class TestProblems:
             },
         )
         facts = shown(acme, "policy/old")
-        assert (facts["status"], facts["reason"]) == ("deprecated", "since 2 it is called 'mix'")
+        assert (facts["status"], facts["reason"]) == ("deprecated", "renamed to 'mix' in 2")
 
 
 def test_what_an_import_prints_is_no_answer(world: World) -> None:

@@ -175,7 +175,7 @@ class TestFailures:
         kinds = world.registry().kinds()
         assert "odd" in kinds
         with pytest.raises(
-            PluginLoadError, match=r"kind 'odd' \(k-rl 1.0\) is no dicore_registry.Kind"
+            PluginLoadError, match=r"kind 'odd' \(k-rl 1.0\) is not a dicore_registry.Kind"
         ):
             kinds["odd"]
 
@@ -196,8 +196,8 @@ class TestImportPath:
 
     def test_what_has_neither_dot_nor_path_is_no_import_path(self, registry: Registry) -> None:
         assert str(failure(registry, "policy", "acme:SACConfig")) == (
-            "policy.type: 'acme:SACConfig' is no policy\n"
-            "  hint: an import path is 'pkg.mod:Class' or './file.py:Class'"
+            "policy.type: 'acme:SACConfig' is not the name of a policy\n"
+            "  hint: write import paths as 'pkg.mod:Class' or './file.py:Class'"
         )
 
     @pytest.mark.parametrize(
@@ -205,8 +205,11 @@ class TestImportPath:
         [
             ("acme_rl.sack:SACConfig", "no module 'acme_rl.sack'"),
             ("acne_rl.sac:SACConfig", "no module 'acne_rl'"),
-            ("acme_rl.sac:SACConfg", "'acme_rl.sac' has no 'SACConfg'; did you mean 'SACConfig'?"),
-            ("acme_rl.sac:zzz", "'acme_rl.sac' has no 'zzz'"),
+            (
+                "acme_rl.sac:SACConfg",
+                "'acme_rl.sac' has no attribute 'SACConfg'; did you mean 'SACConfig'?",
+            ),
+            ("acme_rl.sac:zzz", "'acme_rl.sac' has no attribute 'zzz'"),
         ],
     )
     def test_what_does_not_exist(self, registry: Registry, type_: str, said: str) -> None:
@@ -304,7 +307,7 @@ class TestRetiredNames:
         return world.registry()
 
     def test_a_renamed_one_works_and_warns_once(self, retired: Registry) -> None:
-        text = r"policy.type: policy 'old' \(ret-rl 1.0\) is called 'double' since 0.3"
+        text = r"policy.type: policy 'old' \(ret-rl 1.0\) was renamed to 'double' in 0.3"
         with pytest.warns(FutureWarning, match=text):
             resolved = retired.resolve("policy", "old", "policy.type")
         assert (resolved.name, resolved.target.__name__) == ("double", "Double")
@@ -313,7 +316,7 @@ class TestRetiredNames:
             retired.resolve("policy", "old", "policy.type")
 
     def test_renamed_twice(self, retired: Registry) -> None:
-        with pytest.warns(FutureWarning, match="called"):
+        with pytest.warns(FutureWarning, match="renamed"):
             assert retired.resolve("policy", "older").name == "double"
 
     def test_a_removed_one_says_what_to_use(self, retired: Registry) -> None:
@@ -323,4 +326,4 @@ class TestRetiredNames:
 
     @pytest.mark.filterwarnings("ignore::FutureWarning")
     def test_a_circle_ends(self, retired: Registry) -> None:
-        assert "is renamed in a circle" in str(failure(retired, "policy", "ring"))
+        assert "is part of a cycle of renames" in str(failure(retired, "policy", "ring"))

@@ -73,8 +73,8 @@ def test_two_local_objects_of_one_name_are_an_error_naming_both(registry: Regist
     with pytest.raises(PluginConflictError) as caught:
         registry.register("policy", "mine")(Second)
     assert str(caught.value) == (
-        f"policy 'mine' ({__file__}:{line + 2}) is registered already: {__file__}:{line}\n"
-        "  hint: pass override=True to put this one in its place"
+        f"policy 'mine' ({__file__}:{line + 2}) is already registered: {__file__}:{line}\n"
+        "  hint: pass override=True to replace it"
     )
     assert registry.resolve("policy", "mine").target is First
 
@@ -99,7 +99,7 @@ def test_an_installed_name_is_an_error_naming_both_files(registry: Registry, wor
     with pytest.raises(PluginConflictError) as caught:
         registry.register("policy", "sac")(Mine)
     assert caught.value.message == (
-        f"policy 'sac' ({__file__}:{line}) is registered already: "
+        f"policy 'sac' ({__file__}:{line}) is already registered: "
         f"{world.folder}/acme_rl.py:2 (acme-rl 1.0)"
     )
 
@@ -121,12 +121,14 @@ def test_functions_and_dicts_may_be_registered(registry: Registry) -> None:
 
 
 def test_an_unknown_kind(registry: Registry) -> None:
-    with pytest.raises(UnknownComponentError, match=r"no kind 'polcy'; did you mean 'policy'\?"):
+    with pytest.raises(
+        UnknownComponentError, match=r"unknown kind 'polcy'; did you mean 'policy'\?"
+    ):
         registry.register("polcy", "mine")
 
 
 def test_a_bad_name(registry: Registry) -> None:
-    with pytest.raises(RegistryError, match=r"bad name 'my dqn' \(.*test_local.py:\d+\)"):
+    with pytest.raises(RegistryError, match=r"invalid name 'my dqn' \(.*test_local.py:\d+\)"):
         registry.register("policy", "my dqn")(Mine)
 
 

@@ -63,7 +63,7 @@ class TestNumbered:
 
     def test_an_unknown_number_lists_the_existing_ones(self, registry: Registry) -> None:
         assert str(failure(registry, "buffer", "mix_v3")) == (
-            f"{WHERE}: no buffer named 'mix_v3'; there is 'mix_v1', 'mix_v2', 'mix_v10'"
+            f"{WHERE}: no buffer named 'mix_v3'; available: 'mix_v1', 'mix_v2', 'mix_v10'"
         )
 
     def test_a_name_without_number_comes_first(self, world: World) -> None:
@@ -133,7 +133,7 @@ class TestUnknown:
         )
         assert str(failure(registry, "policy", "zzz", "policy.type")) == (
             "policy.type: no policy named 'zzz'; no policy is installed; "
-            "'dicore-plugins' brings some: pip install dicore-plugins"
+            "'dicore-plugins' provides some: pip install dicore-plugins"
         )
 
     def test_in_a_misspelt_group(self, world: World) -> None:
@@ -153,7 +153,7 @@ class TestUnknown:
                 "mystery/qwertz",
                 "no installed package 'mystery' provides a policy: pip install mystery?",
             ),
-            *((name, "a name is 'name' or 'package/name'") for name in ("/", "a/b/c", "/x", "x/")),
+            *((name, "expected 'name' or 'package/name'") for name in ("/", "a/b/c", "/x", "x/")),
         ],
     )
     def test_qualified(self, world: World, name: str, hint: str) -> None:
@@ -164,17 +164,17 @@ class TestUnknown:
 
     def test_kind(self, world: World) -> None:
         assert str(failure(world.registry(), "polcy", "dqn", "")) == (
-            "no kind 'polcy'; did you mean 'policy'?"
+            "unknown kind 'polcy'; did you mean 'policy'?"
         )
 
     def test_where_dicore_itself_is_not_installed(self) -> None:
         assert str(failure(Registry([], environ={}), "policy", "dqn", "")) == (
-            "no kind 'policy'; no installed package declares kinds: pip install dicore"
+            "unknown kind 'policy'; no installed package declares kinds: pip install dicore"
         )
 
     def test_a_name_is_repeated_as_it_was_written(self, world: World) -> None:
         assert str(failure(world.registry(), "env", "CartPole-v1", "env.type")) == (
-            "env.type: no env named 'CartPole-v1'; there is 'cartpole'"
+            "env.type: no env named 'CartPole-v1'; available: 'cartpole'"
         )
 
     def test_without_a_path_nothing_is_put_before(self, world: World) -> None:
@@ -219,7 +219,7 @@ class TestUnusable:
         error = failure(world.registry(), "policy", "old", "policy.type")
         assert str(error) == (
             "policy.type: policy 'old' (old-rl 2.0) is incompatible: "
-            f"needs dicore<0.1, this is {VERSION}"
+            f"needs dicore<0.1 (installed: {VERSION})"
         )
         assert isinstance(error, PluginVersionError)
         assert error.exit_code == 3
@@ -273,6 +273,14 @@ def test_the_table_of_known_names_is_what_the_projects_declare(world: World) -> 
     from dicore_registry.known import known
 
     registry = world.registry()
-    kinds = set(registry.kinds()) - {"command"}
-    declared = {kind: {e.name: e.dist for e in registry.entries(kind)} for kind in kinds}
-    assert {kind: known(kind) for kind in kinds} == declared
+    groups = {*registry.kinds(), "api"}
+    declared = {
+        group: {
+            entry.attr if group == "api" else entry.name: entry.dist
+            for entry in registry.entries(group)
+            if entry.dist != "dicore"
+        }
+        for group in groups
+    }
+    assert {group: known(group) for group in groups} == declared
+    assert {*declared["api"].values(), *declared["command"].values()} >= {"dicore-tools"}

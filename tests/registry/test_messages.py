@@ -66,8 +66,8 @@ def said(registry: Registry, *changes: str) -> list[str]:
         ),
         (
             "policy.type=old",
-            f"policy.type: policy 'old' (old-rl 2.0) is incompatible: needs dicore<0.1, "
-            f"this is {VERSION}",
+            f"policy.type: policy 'old' (old-rl 2.0) is incompatible: needs dicore<0.1 "
+            f"(installed: {VERSION})",
         ),
         (
             "policy.other.replay_buffer.type=prio",

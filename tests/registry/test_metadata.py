@@ -130,10 +130,10 @@ def test_a_direct_url_that_says_nothing(world: World, text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "fault"),
     [
-        (b"[dicore.policy\nsac = a:B\n", "its entry_points.txt is damaged at '[dicore.policy'"),
-        (b"\xff\xfe[dicore.policy]\nsac = a:B\n", "its entry_points.txt is damaged at "),
-        (b"sac = a:B\n[dicore.env]\nx = a:C\n", "its entry_points.txt is damaged at 'sac = a:B'"),
-        (None, "its entry_points.txt cannot be read: Is a directory"),
+        (b"[dicore.policy\nsac = a:B\n", "entry_points.txt is damaged at '[dicore.policy'"),
+        (b"\xff\xfe[dicore.policy]\nsac = a:B\n", "entry_points.txt is damaged at "),
+        (b"sac = a:B\n[dicore.env]\nx = a:C\n", "entry_points.txt is damaged at 'sac = a:B'"),
+        (None, "entry_points.txt cannot be read: Is a directory"),
     ],
 )
 def test_damaged_metadata_is_skipped_and_told(world: World, text: bytes | None, fault: str) -> None:

@@ -121,7 +121,7 @@ class TestIncompatible:
         entry = only(world.registry(), "policy", "old")
         assert (entry.status, entry.reason) == (
             "incompatible",
-            f"needs dicore<0.1, this is {VERSION}",
+            f"needs dicore<0.1 (installed: {VERSION})",
         )
 
     def test_without_a_range_every_dicore_will_do(self, world: World) -> None:
@@ -159,7 +159,7 @@ class TestSameName:
         entry = only(registry, "policy", "dqn", "acme-rl")
         assert (entry.status, entry.reason) == (
             "shadowed",
-            "dicore-plugins keeps the name; write 'acme-rl/dqn'",
+            "dicore-plugins has priority; write 'acme-rl/dqn'",
         )
 
     def test_one_object_under_two_distributions_is_no_conflict(self, world: World) -> None:
@@ -242,7 +242,9 @@ class TestBroken:
         world.add("acme-rl", {"dicore.policy": {name: "acme_rl:PPO"}})
         entry = only(world.registry(), "policy", name)
         assert entry.status == "broken"
-        assert entry.reason == f"bad name {name!r}: a name is a letter, then letters, digits, '_'"
+        assert (
+            entry.reason == f"invalid name {name!r}: expected a letter, then letters, digits, '_'"
+        )
 
     def test_an_extra_that_nobody_defines(self, world: World) -> None:
         world.add("acme-rl", {"dicore.policy": {"ppo": "acme:P [fast]"}}, extras={"slow": []})

@@ -54,7 +54,7 @@ def test_a_page_has_every_option(world: World) -> None:
     assert "| `size` | `int` | `10` | `>= 1` | rows \\| kept [rows] |" in text
     assert "| `mode` | `str` | `'a'` | `'a' or 'b'` | how |" in text
     assert "A buffer for a page.\n\nMore | of it." in text
-    assert "**deprecated**: since 0.2 it is called 'page'" in text
+    assert "**deprecated**: renamed to 'page' in 0.2" in text
     assert "**broken**: buffer 'broken' (page-rl 1.0) failed to import page_rl" in text
     assert "**unavailable**: needs no-such-thing>=1: pip install 'page-rl[more]'" in text
     assert "| `env.type` | `'x'` |" in text
@@ -71,7 +71,7 @@ def test_the_command_writes_a_file(world: World) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["bufer"], "error: no kind 'bufer'; did you mean 'buffer'?\n"),
+        (["bufer"], "error: unknown kind 'bufer'; did you mean 'buffer'?\n"),
         (["--dist", "nobody"], "error: --dist: no installed package 'nobody' brings components; "),
         (["--out", "/nowhere/at/all"], "error: --out: /nowhere/at/all cannot be written: "),
     ],

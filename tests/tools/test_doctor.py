@@ -121,7 +121,7 @@ def test_what_the_project_says_wrongly(world: World) -> None:
     (world.folder / "pyproject.toml").write_text(text)
     found = findings(world, code=1)
     assert [(each["check"], each["text"].partition("pyproject.toml: ")[2]) for each in found] == [
-        ("project", "tool.dicore: no key 'plugin'; did you mean 'plugins'?"),
+        ("project", "tool.dicore: unknown key 'plugin'; did you mean 'plugins'?"),
         ("prefer", ""),
     ]
 

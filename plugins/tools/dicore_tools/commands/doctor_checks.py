@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -42,8 +43,8 @@ def check_statuses(registry: Registry) -> Iterator[Diagnostic]:
 
 
 def _reserved(registry: Registry) -> list[Entry]:
-    """Returns kinds, defaults and plugins that `entries` has not told already."""
-    found = [e for kind in ("kind", "default", "plugin") for e in registry.entries(kind)]
+    """Returns public names, kinds, defaults and plugins that `entries` does not list."""
+    found = [e for kind in ("api", "kind", "default", "plugin") for e in registry.entries(kind)]
     return [entry for entry in found if entry.status not in ("broken", "shadowed")]
 
 
@@ -156,8 +157,8 @@ def _twice(names: Iterable[str]) -> Iterator[Diagnostic]:
 def check_imports(registry: Registry) -> Iterator[Diagnostic]:
     """Imports every component that can be, in processes of its own, and tells what went wrong."""
     by_dist: dict[str, list[Entry]] = {}
-    groups = [*registry.entries(), *registry.entries("kind"), *registry.entries("plugin")]
-    for entry in groups:
+    groups = [registry.entries(kind) for kind in (None, "api", "kind", "plugin")]
+    for entry in itertools.chain.from_iterable(groups):
         if entry.status in ("ok", "conflict", "shadowed") and entry.dist != LOCAL:
             by_dist.setdefault(entry.dist, []).append(entry)
     for entries in by_dist.values():
