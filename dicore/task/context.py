@@ -1,7 +1,7 @@
-"""Context: the messenger between middleware, a fresh instance in every step.
+"""Context: what middleware exchange, a new instance in every step.
 
-Fields are declared by a dataclass; what `keep` names is carried over into the next step, everything
-else begins at its default again.
+A dataclass declares the fields. Fields named by `keep` are carried over to the next step, all
+others start at their defaults.
 
     @dataclasses.dataclass
     class MyContext(Context):
@@ -28,11 +28,11 @@ __all__ = ["Context", "OfflineRLContext", "OnlineRLContext"]
 _PLAIN = frozenset({int, float, bool, str, bytes, complex, type(None)})
 
 _NOTHING_KEPT: Mapping[str, bool] = {}
-"""Kept fields, and whether an unfit value was warned about; a run's contexts share one of these."""
+"""Kept fields, and whether a warning was given; shared by all contexts of a run."""
 
 
 class _Start(NamedTuple):
-    """What a fresh instance of a context class begins with."""
+    """The initial values of a context class."""
 
     values: dict[str, Any]
     factories: tuple[tuple[str, Callable[[], Any]], ...]
@@ -40,22 +40,21 @@ class _Start(NamedTuple):
 
 @dataclasses.dataclass
 class Context:
-    """Base of contexts; derive from it to declare fields of your own.
+    """Base class of contexts; subclass it to declare your own fields.
 
-    Reading or setting a field that no class declares raises `ContextError`, and so does item
-    access: what middleware exchange is written down in one place.
+    Accessing an undeclared field raises `ContextError`, and so does item access.
     """
 
     total_step: int = 0
-    """Steps of the task made before this one; always carried over."""
+    """Number of task steps before this one; always kept."""
 
     _kept = _NOTHING_KEPT
 
     def __post_init__(self) -> None:
-        """Runs after every construction and renewal; the place to call `keep`."""
+        """Called after every construction and renewal; call `keep` here."""
 
     def keep(self, *names: str) -> None:
-        """Carries fields over into all later steps; meant for plain numbers and strings.
+        """Carries fields over to all later steps; for plain numbers and strings.
 
         Raises:
             ContextError: the class declares no such field.
@@ -72,15 +71,15 @@ class Context:
             self._warn_if_unfit(name, self.__dict__.get(name))
 
     def keeps(self, name: str) -> bool:
-        """Says whether a field is carried over into the next step."""
+        """Returns whether a field is carried over to the next step."""
         return name == "total_step" or name in self._kept
 
     def has_attr(self, name: str) -> bool:
-        """Says whether the class declares a field of this name."""
+        """Returns whether the class declares a field of this name."""
         return name in type(self).__dataclass_fields__
 
     def renew(self) -> Self:
-        """Returns the context of the next step: kept values, `total_step` + 1, else defaults.
+        """Returns the context of the next step: kept values, `total_step` + 1, and defaults.
 
         Raises:
             ContextError: a field of the class has no default.
@@ -88,7 +87,7 @@ class Context:
         cls, old = type(self), self.__dict__
         values, factories = _STARTS.get(cls) or _start_of(cls)
         fresh = object.__new__(cls)
-        new = fresh.__dict__  # filled directly: `__setattr__` guards people, not this loop
+        new = fresh.__dict__  # bypasses the check of `__setattr__`
         new.update(values)
         for name, make in factories:
             new[name] = make()
@@ -103,17 +102,17 @@ class Context:
         return fresh
 
     def _warn_if_unfit(self, name: str, value: Any) -> None:
-        """Warns once for each kept field whose value is more than a plain number or string."""
+        """Warns once for each kept field whose value is not a plain number or string."""
         if _is_plain(value) or self._kept[name]:
             return
         self.__dict__["_kept"][name] = True
         warnings.warn(
             f"{type(self).__name__}.{name} is kept from step to step and holds a "
-            f"{type(value).__name__}; keep plain numbers, let what grows live in a middleware",
+            f"{type(value).__name__}; keep plain numbers, and store other data in a middleware",
             stacklevel=3,
         )
 
-    if not TYPE_CHECKING:  # a type checker would take these as leave to use any name
+    if not TYPE_CHECKING:  # type checkers would accept any name otherwise
 
         def __setattr__(self, name: str, value: Any) -> None:
             if name not in self.__dataclass_fields__:
@@ -132,33 +131,33 @@ class Context:
 
 @dataclasses.dataclass
 class OnlineRLContext(Context):
-    """What middleware of online training exchange; N environments."""
+    """Context of online training."""
 
     env_step: int = 0
     """Env steps collected so far."""
     env_episode: int = 0
     """Episodes finished while collecting so far."""
     train_iter: int = 0
-    """Updates made so far."""
+    """Gradient updates made so far."""
     train_data: Batch | list[Any] | dict[str, Any] | None = None
-    """What the next update learns from."""
+    """The batch of the next gradient update."""
     train_output: list[dict[str, Any]] | dict[str, Any] | None = None
-    """Results of the updates of this step; the values stay tensors."""
+    """Results of this step's updates; values are tensors."""
 
     collect_kwargs: dict[str, Any] = dataclasses.field(default_factory=dict)
-    """Keyword arguments of `collect_mode.forward` in this step, `eps` for instance."""
+    """Keyword arguments of `collect_mode.forward` in this step, such as `eps`."""
     obs: EnvBatch[Any] | None = None
-    """Observations that the policy was shown."""
+    """Observations that the policy received, by env id."""
     action: EnvBatch[Any] | None = None
-    """Actions that it chose, by env id."""
+    """Actions of the policy, by env id."""
     inference_output: EnvBatch[Any] | None = None
-    """All that it returned, by env id."""
+    """Complete output of the policy, by env id."""
     trajectories: Batch | list[Row] | None = None
     """Training samples collected in this step."""
     episodes: list[Any] | None = None
     """Whole episodes collected in this step."""
     trajectory_end_idx: list[int] = dataclasses.field(default_factory=list)
-    """Rows of `trajectories` at which a piece of trajectory ends."""
+    """Indices in `trajectories` at which a trajectory segment ends."""
 
     eval_value: float = float("-inf")
     """Mean return of this step's evaluation."""
@@ -167,11 +166,7 @@ class OnlineRLContext(Context):
     last_eval_value: float = float("-inf")
     """Mean return of the last evaluation."""
     eval_output: Any = None
-    """All that this step's evaluation found."""
-    info_for_logging: dict[str, Any] = dataclasses.field(default_factory=dict)
-    """Numbers of this step that loggers should show, by name."""
-    wandb_url: str = ""
-    """Address of the run on a tracking server."""
+    """Complete result of this step's evaluation."""
 
     def __post_init__(self) -> None:
         self.keep(*_ONLINE_KEPT)
@@ -179,18 +174,16 @@ class OnlineRLContext(Context):
 
 @dataclasses.dataclass
 class OfflineRLContext(Context):
-    """What middleware of training on a data set exchange."""
+    """Context of training on a dataset."""
 
     train_epoch: int = 0
-    """Passes over the data set begun so far."""
+    """Epochs started so far."""
     train_iter: int = 0
-    """Updates made so far."""
-    trained_env_step: int = 0
-    """Env steps worth of data learned from so far."""
+    """Gradient updates made so far."""
     train_data: Batch | list[Any] | dict[str, Any] | None = None
-    """What the next update learns from."""
+    """The batch of the next gradient update."""
     train_output: list[dict[str, Any]] | dict[str, Any] | None = None
-    """Results of the updates of this step; the values stay tensors."""
+    """Results of this step's updates; values are tensors."""
 
     eval_value: float = float("-inf")
     """Mean return (or metric) of this step's evaluation."""
@@ -199,41 +192,23 @@ class OfflineRLContext(Context):
     last_eval_value: float = float("-inf")
     """Mean return (or metric) of the last evaluation."""
     eval_output: Any = None
-    """All that this step's evaluation found."""
-    info_for_logging: dict[str, Any] = dataclasses.field(default_factory=dict)
-    """Numbers of this step that loggers should show, by name."""
-    wandb_url: str = ""
-    """Address of the run on a tracking server."""
+    """Complete result of this step's evaluation."""
 
     def __post_init__(self) -> None:
         self.keep(*_OFFLINE_KEPT)
 
 
-_ONLINE_KEPT = (
-    "env_step",
-    "env_episode",
-    "train_iter",
-    "last_eval_iter",
-    "last_eval_value",
-    "wandb_url",
-)
-_OFFLINE_KEPT = (
-    "train_epoch",
-    "train_iter",
-    "trained_env_step",
-    "last_eval_iter",
-    "last_eval_value",
-    "wandb_url",
-)
+_ONLINE_KEPT = ("env_step", "env_episode", "train_iter", "last_eval_iter", "last_eval_value")
+_OFFLINE_KEPT = ("train_epoch", "train_iter", "last_eval_iter", "last_eval_value")
 
 _STARTS: dict[type[Context], _Start] = {}
 
 
 def _start_of(cls: type[Context]) -> _Start:
-    """Reads the defaults of a context class, once for each class."""
+    """Reads the defaults of a context class, once per class."""
     if any(vars(base).get("__slots__") for base in cls.__mro__):
         raise ContextError(
-            f"{cls.__name__} has slots, which contexts cannot renew", hint="drop slots=True"
+            f"{cls.__name__} has slots, which contexts do not support", hint="remove slots=True"
         )
     values: dict[str, Any] = {}
     factories: list[tuple[str, Callable[[], Any]]] = []
@@ -244,14 +219,14 @@ def _start_of(cls: type[Context]) -> _Start:
             values[field.name] = field.default
         else:
             raise ContextError(
-                f"{cls.__name__}.{field.name} has no default, so no next step can begin with it",
+                f"{cls.__name__}.{field.name} has no default, which every next step needs",
                 hint=f"write '{field.name}: ... = <default>' in {cls.__name__}",
             )
     return _STARTS.setdefault(cls, _Start(values, tuple(factories)))
 
 
 def _is_plain(value: Any) -> bool:
-    """Says whether a value is a number or a string, numpy's scalars among them."""
+    """Returns whether a value is a number or a string, including numpy scalars."""
     if type(value) in _PLAIN or isinstance(value, int | float | str):
         return True
     return type(value).__module__ == "numpy" and hasattr(value, "item") and value.size == 1
@@ -261,7 +236,7 @@ def _undeclared(ctx: Context, name: str) -> ContextError:
     cls = type(ctx).__name__
     if name in type(ctx).__annotations__:
         return ContextError(
-            f"{cls}.{name} is annotated, but {cls} is no dataclass",
+            f"{cls}.{name} is annotated, but {cls} is not a dataclass",
             hint=f"write @dataclasses.dataclass above 'class {cls}'",
         )
     return ContextError(
@@ -272,6 +247,6 @@ def _undeclared(ctx: Context, name: str) -> ContextError:
 
 def _no_items(ctx: Context, name: object) -> ContextError:
     return ContextError(
-        f"a context has no items: {type(ctx).__name__}[{name!r}]",
-        hint=f"write ctx.{name}; a subclass of {type(ctx).__name__} declares new fields",
+        f"a context does not support item access: {type(ctx).__name__}[{name!r}]",
+        hint=f"write ctx.{name}; declare new fields in a subclass of {type(ctx).__name__}",
     )

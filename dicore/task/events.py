@@ -1,4 +1,4 @@
-"""Events of a task: named moments that others listen to, delivered at once and in order."""
+"""Events of a task: listeners are called immediately and in order."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ class _Listener:
 
 
 class Events:
-    """What a task knows of events; a listener's exception surfaces from the `emit` that called it.
+    """The events of a task; an exception of a listener propagates from `emit`.
 
-    So far a task is one process; `only_remote` and `only_local` are there for more than one.
+    A task is one process so far; `only_remote` and `only_local` are for several.
     """
 
     def __init__(self) -> None:
@@ -39,11 +39,11 @@ class Events:
         self._listen(event, _Listener(fn, once=False))
 
     def once(self, event: str, fn: Callable[..., Any]) -> None:
-        """Calls `fn` with the arguments of the next `emit` alone; else as `on`."""
+        """Calls `fn` with the arguments of the next `emit` only; else like `on`."""
         self._listen(event, _Listener(fn, once=True))
 
     def off(self, event: str, fn: Callable[..., Any] | None = None) -> None:
-        """Forgets a listener of an event, or all of them; forgetting what is not there is quiet."""
+        """Removes a listener of an event, or all; does nothing if there is none."""
         self._check_running("off")
         with self._changing:
             kept = [each for each in self._listeners.get(event, ()) if fn and each.fn != fn]
@@ -57,18 +57,18 @@ class Events:
         only_local: bool = False,
         **kwargs: Any,
     ) -> None:
-        """Calls the listeners of an event, in the order they came; returns when all were called.
+        """Calls the listeners of an event in the order of registration; returns after the last.
 
         Args:
             event: Its name.
-            *args: What listeners are called with.
-            only_remote: Do not tell listeners of this process.
-            only_local: Do not tell other processes.
-            **kwargs: What listeners are called with.
+            *args: Arguments of the listeners.
+            only_remote: Skip listeners of this process.
+            only_local: Skip other processes.
+            **kwargs: Keyword arguments of the listeners.
 
         Raises:
-            Exception: the first that a listener raised, noted with its name; the listeners after
-                it are not called.
+            Exception: the first exception of a listener, with a note that names it; later
+                listeners are not called.
             TaskError: both flags are set, or the task is not running.
         """
         self._check_running("emit")
@@ -94,16 +94,15 @@ class Events:
 
         Args:
             event: Its name.
-            timeout: Longest wait in seconds; None waits for ever.
-            ignore_timeout_exception: Return None when time is up.
+            timeout: Timeout in seconds; None: no timeout.
+            ignore_timeout_exception: Return None after the timeout.
 
         Returns:
-            The argument that it was emitted with; a tuple where there were several, None where
-            there was none.
+            The argument of `emit`; a tuple of several, None without arguments.
 
         Raises:
-            TimeoutError: time is up, and `ignore_timeout_exception` is false.
-            TaskError: the task ended meanwhile, or is not running.
+            TimeoutError: the timeout expired, and `ignore_timeout_exception` is false.
+            TaskError: the task ended while waiting, or is not running.
         """
         happened = threading.Event()
         arrived: list[tuple[Any, ...]] = []
@@ -129,12 +128,12 @@ class Events:
     def _listen(self, event: str, listener: _Listener) -> None:
         self._check_running("on")
         if not callable(listener.fn):
-            raise TaskError(f"a listener of event '{event}' is a callable, got {listener.fn!r}")
+            raise TaskError(f"a listener of event '{event}' must be callable, got {listener.fn!r}")
         with self._changing:
             self._listeners.setdefault(event, []).append(listener)
 
     def _end_events(self) -> None:
-        """Forgets all listeners and wakes all who wait; what they wait for will not come."""
+        """Removes all listeners and wakes the threads in `wait_for`."""
         self._listeners.clear()
         for happened in tuple(self._waiting):
             happened.set()

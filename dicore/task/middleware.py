@@ -1,4 +1,4 @@
-"""What a middleware says about itself: the context fields it reads and writes."""
+"""Declaring and inspecting middleware, and checking their order before a run."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ class Fields(NamedTuple):
     """Names of context fields.
 
     Args:
-        reads: Those a middleware cannot do without before its `yield`.
-        writes: Those it sets before its `yield`.
-        optional: Those it looks at where they are set, or only after its `yield`.
-        either: Those of which it needs one before its `yield`.
+        reads: Required before the `yield` of the middleware.
+        writes: Set before the `yield`.
+        optional: Read if set, or only after the `yield`.
+        either: At least one of them is required before the `yield`.
     """
 
     reads: tuple[str, ...] = ()
@@ -43,10 +43,10 @@ def middleware(
     optional: Iterable[str] = (),
     either: Iterable[str] = (),
 ) -> Callable[[F], F]:
-    """Marks a middleware with the context fields it reads and writes.
+    """Declares the context fields that a middleware reads and writes.
 
-    The task reports a wrong order from these before its first step. It goes on the function that
-    takes the context (inside a factory), or on a class whose instances do:
+    From these the task detects a wrong order of middleware before its first step. Decorate the
+    function that takes the context (inside a factory), or a class whose instances do:
 
         def eps_greedy_handler(cfg):
             @middleware(reads=["env_step"], writes=["collect_kwargs"])
@@ -55,14 +55,14 @@ def middleware(
             return set_eps
 
     Args:
-        reads: Fields it cannot do without before its `yield`.
-        writes: Fields it sets before its `yield`.
-        optional: Fields it looks at where they are set, or only after its `yield`.
-        either: Fields of which it needs one before its `yield`: a middleware that writes one must
-            not come after it while none comes before.
+        reads: Fields required before its `yield`.
+        writes: Fields set before its `yield`.
+        optional: Fields read if set, or only after its `yield`.
+        either: Fields of which at least one is required before its `yield`, if any middleware of
+            the task writes one.
 
     Returns:
-        A decorator that sets the four names and returns the same object.
+        A decorator that sets the four attributes and returns the same object.
     """
 
     def mark(fn: F) -> F:
@@ -77,7 +77,7 @@ def middleware(
 
 
 def fields_of(fn: Any) -> Fields:
-    """Returns what a middleware declares; undeclared means no field.
+    """Returns the declared fields of a middleware; none if nothing is declared.
 
     Raises:
         TaskError: a declaration is not a collection of names.
@@ -89,7 +89,7 @@ def _names(fn: Any, part: str, names: Any) -> tuple[str, ...]:
     found = (names,) if isinstance(names, str) or not isinstance(names, Iterable) else tuple(names)
     if isinstance(names, str) or not all(isinstance(name, str) for name in found):
         raise TaskError(
-            f"{fn!r}: '{part}' holds names of context fields, got {names!r}",
+            f"{fn!r}: '{part}' must be a collection of field names, got {names!r}",
             hint=f"write {part}=('train_data', ...)",
         )
     return found
@@ -100,15 +100,15 @@ Lock = AbstractContextManager[Any]
 
 @dataclass(frozen=True, slots=True)
 class MiddlewareSpec:
-    """A middleware, inspected once.
+    """A middleware with the result of its inspection.
 
     Args:
-        call: The middleware itself, or itself under its lock.
-        yields: Calling it makes a generator, always.
-        name: What messages call it.
-        fields: The context fields it declares.
-        members: The parts of a combined middleware, in order.
-        together: The members of a combined middleware may run at the same time.
+        call: The middleware, or a wrapper that holds its lock.
+        yields: It is a generator function.
+        name: Its name in messages.
+        fields: The context fields that it declares.
+        members: The members of a combined middleware, in order.
+        together: The members of a combined middleware may run concurrently.
     """
 
     call: Callable[[Any], Any]
@@ -120,7 +120,7 @@ class MiddlewareSpec:
 
 
 class Combined:
-    """Several middleware as one, made by `Task.serial` and `Task.parallel`."""
+    """Several middleware combined into one by `Task.serial` or `Task.parallel`."""
 
     def __init__(
         self,
@@ -142,8 +142,8 @@ def inspect_middleware(fn: Any, lock: bool | Lock = False) -> MiddlewareSpec:
     """Inspects a middleware.
 
     Args:
-        fn: A callable of the context.
-        lock: True: runs of it exclude each other; a lock: they exclude whatever else holds it.
+        fn: A callable that takes the context.
+        lock: True: its calls exclude each other; a lock: they also exclude its other users.
 
     Raises:
         TaskError: `fn` cannot be called with a context alone.
@@ -159,24 +159,25 @@ def inspect_middleware(fn: Any, lock: bool | Lock = False) -> MiddlewareSpec:
 
 
 def wrapped(part: MiddlewareSpec, wrapper: Callable[[Any], Any]) -> MiddlewareSpec:
-    """Applies a wrapper of middleware; name, fields and members stay those of what is inside.
+    """Applies a wrapper to a middleware; name, fields and members are unchanged.
 
     Raises:
-        TaskError: it does not return a middleware.
+        TaskError: the wrapper does not return a middleware.
     """
     call = wrapper(part.call)
     try:
         _refuse_unfit(call)
     except TaskError as error:
         raise TaskError(
-            f"wrapper '{name_of(wrapper)}' makes no middleware of '{part.name}': {error.message}",
-            hint="it takes a middleware and returns one",
+            f"wrapper '{name_of(wrapper)}' does not return a middleware for '{part.name}':"
+            f" {error.message}",
+            hint="return a function that takes the context",
         ) from None
     return replace(part, call=call, yields=_is_generator_function(call))
 
 
 def name_of(fn: Any) -> str:
-    """Returns what a person calls a callable: `make.inner`, `Collector`, `<lambda> (f.py:3)`."""
+    """Returns the name of a callable for people: `make.inner`, `Collector`, `<lambda> (f.py:3)`."""
     if isinstance(fn, partial):
         return name_of(fn.func)
     name = getattr(fn, "__qualname__", None) or type(fn).__qualname__
@@ -188,17 +189,17 @@ def name_of(fn: Any) -> str:
 
 
 def suspended_in(result: Any, name: str) -> Suspended:
-    """Returns the generator that a middleware without `yield` returned, as a wrapper of one does.
+    """Returns the generator that a plain function returned, as wrappers of middleware do.
 
     Raises:
-        TaskError: it returned something else.
+        TaskError: the middleware returned another object.
     """
     if isinstance(result, GeneratorType):
-        result.__qualname__ = name  # whoever wrapped it left its own name here
+        result.__qualname__ = name  # the name of the wrapped function
         return result
-    hint = "a middleware writes to the context and returns nothing"
+    hint = "write results to the context and return None"
     if callable(result):
-        hint = f"is it a factory? then call it first: task.use({name}(...))"
+        hint = f"is it a factory? Then call it: task.use({name}(...))"
     raise TaskError(f"middleware '{name}' returned a {type(result).__name__}", hint=hint)
 
 
@@ -207,16 +208,16 @@ def _refuse_unfit(fn: Any) -> None:
         name = name_of(fn)
         raise TaskError(
             f"{name} is a class, not a middleware",
-            hint=f"make one first: task.use({name}(...))",
+            hint=f"pass an instance: task.use({name}(...))",
         )
     if isinstance(fn, GeneratorType):
         name = name_of(fn)
         raise TaskError(
-            f"'{name}' was called already; a middleware is the function itself",
+            f"'{name}' was called already; pass the function itself",
             hint=f"task.use({name})",
         )
     if not callable(fn):
-        raise TaskError(f"a middleware is a callable of the context, got {fn!r}")
+        raise TaskError(f"a middleware must be a callable that takes the context, got {fn!r}")
     if any(map(inspect.iscoroutinefunction, (fn, _call_of(fn)))) or any(
         map(inspect.isasyncgenfunction, (fn, _call_of(fn)))
     ):
@@ -225,14 +226,14 @@ def _refuse_unfit(fn: Any) -> None:
         )
     try:
         signature = inspect.signature(fn)
-    except (TypeError, ValueError):  # some C functions have none
+    except (TypeError, ValueError):  # some C functions have no signature
         return
     try:
         signature.bind(None)
     except TypeError:
         raise TaskError(
-            f"{name_of(fn)}{signature} cannot be called with a context alone",
-            hint=f"is it a factory? then call it first: task.use({name_of(fn)}(...))",
+            f"{name_of(fn)}{signature} cannot be called with only a context",
+            hint=f"is it a factory? Then call it: task.use({name_of(fn)}(...))",
         ) from None
 
 
@@ -247,7 +248,7 @@ def _is_generator_function(fn: Any) -> bool:
 
 
 def _locked(fn: Callable[[Any], Any], lock: Lock) -> Callable[[Any], Any]:
-    """Runs each half of a middleware under a lock, never the time between them."""
+    """Holds a lock during each half of a middleware, but not between the halves."""
 
     def call(ctx: Any) -> Any:
         with lock:
@@ -261,7 +262,7 @@ def _locked(fn: Callable[[Any], Any], lock: Lock) -> Callable[[Any], Any]:
                     return
             yield
             with lock:
-                yield from suspended  # a second yield is passed on for the task to refuse
+                yield from suspended  # the task raises an error for a second yield
         finally:
             suspended.close()
 
@@ -272,11 +273,11 @@ _ENDED = object()
 
 
 def check_order(parts: Sequence[MiddlewareSpec], ctx: Context) -> None:
-    """Checks that every field read is kept from step to step or written by something earlier.
+    """Checks that every field read is kept from step to step or written by an earlier middleware.
 
     Raises:
-        TaskError: a middleware reads a field before it is written, or names one that the context
-            does not declare; the text holds every such case.
+        TaskError: a middleware reads a field before it is written, or declares one that the context
+            lacks; the message lists all cases.
     """
     problems: list[str] = []
     _walk(parts, ctx, frozenset(), tuple(_leaves(parts)), problems)
@@ -297,7 +298,7 @@ def _walk(
     *,
     together: bool = False,
 ) -> frozenset[str]:
-    """Returns the fields written once `parts` have run."""
+    """Returns the fields written after `parts` have run."""
     after = written
     for part in parts:
         before = written if together else after
@@ -316,7 +317,7 @@ def _walk(
 
 
 def _unknown(part: MiddlewareSpec, ctx: Context) -> Iterable[str]:
-    """A field that no context class declares; what is optional may be absent."""
+    """Yields the required fields that the context class does not declare."""
     for name in dict.fromkeys((*part.fields.reads, *part.fields.writes)):
         if not ctx.has_attr(name):
             yield f"'{part.name}' needs a field '{name}', which {type(ctx).__name__} lacks"
@@ -326,21 +327,21 @@ def _remedy(problems: Sequence[str], ctx: Context) -> str:
     cls = type(ctx).__name__
     if all(text.endswith(f"which {cls} lacks") for text in problems):
         return f"start the task with a context that has them: a subclass of {cls}" + (
-            ", as OnlineRLContext is" if type(ctx) is Context else ""
+            ", such as OnlineRLContext" if type(ctx) is Context else ""
         )
-    return "a middleware comes after the one that writes what it reads"
+    return "use each middleware after the one that writes what it reads"
 
 
 def _too_early(part: MiddlewareSpec, name: str, everything: Sequence[MiddlewareSpec]) -> str:
     writers = [each.name for each in everything if name in each.fields.writes and each is not part]
-    says = f"'{part.name}' reads ctx.{name}, which nothing before it writes"
-    return f"{says}; {', '.join(map(repr, writers))} does" if writers else says
+    text = f"'{part.name}' reads ctx.{name}, which no earlier middleware writes"
+    return f"{text}; {', '.join(map(repr, writers))} does" if writers else text
 
 
 def _none_yet(
     part: MiddlewareSpec, before: frozenset[str], everything: Sequence[MiddlewareSpec]
 ) -> Iterable[str]:
-    """Of several fields one is needed, and all that write one come later."""
+    """Yields a problem if all middleware that write one of the `either` fields come later."""
     either = frozenset(part.fields.either)
     later = [each for each in everything if either & frozenset(each.fields.writes)]
     if later and not either & before:

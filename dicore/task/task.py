@@ -1,4 +1,4 @@
-"""Task: runs middleware over a context, step after step; the one loop of dicore."""
+"""Task: the training loop, which runs middleware over a context, step by step."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ __all__ = ["Task", "TaskState", "task"]
 
 
 class Task(Events):
-    """Holds all that one training needs while it runs: middleware, context, listeners.
+    """Middleware, context and listeners of one training.
 
         with task.start(ctx=OnlineRLContext()):
             task.use(StepCollector(cfg, policy.collect_mode, env))
             task.use(OffPolicyLearner(cfg, policy.learn_mode, buffer))
             task.run(max_step=1000)
 
-    In a step every middleware runs in order up to its `yield`, then those that yielded run on, last
-    in first out; the next step has a context of its own. Leaving the block ends whatever is still
-    suspended and forgets everything.
+    In each step, all middleware run in order up to their `yield`; then those that yielded continue
+    in reverse order. Every step has a new context. Leaving the block closes suspended middleware
+    and resets the task.
     """
 
     def __init__(self) -> None:
@@ -50,9 +50,9 @@ class Task(Events):
         self._suspended: list[Suspended] = []
         self._ctx = Context()
         self._looping = False
-        self._spent = False  # this context has had its step
+        self._spent = False  # the context was used by a step
         self._finish = False
-        self._last = False  # the step that `max_step` allows last has begun
+        self._last = False  # the last step of `max_step` has started
         self.labels: frozenset[str] = frozenset()
 
     def start(
@@ -62,26 +62,28 @@ class Task(Events):
         ctx: Context | None = None,
         labels: Collection[str] | None = None,
     ) -> Self:
-        """Begins afresh; used as `with task.start(...):`, or ended by `stop`.
+        """Starts the task: `with task.start(...):`, or end it with `stop`.
 
         Args:
-            async_mode: Let middleware overlap; not available yet.
-            n_async_workers: How many may run at a time in async mode.
-            ctx: The first context; a plain `Context` if None.
-            labels: What this process is for.
+            async_mode: Run middleware concurrently; not available yet.
+            n_async_workers: Number of workers in async mode.
+            ctx: The first context; None: a plain `Context`.
+            labels: Roles of this process.
 
         Raises:
-            TaskError: this task is running already, async mode is asked for, or `ctx` is none.
+            TaskError: this task is running already, `async_mode` is set, or `ctx` is not a context.
         """
         if self._running:
             raise TaskError(
-                "this task is running already; it cannot be started inside itself",
-                hint="leave its block (or call task.stop()) first, or make a Task() of your own",
+                "this task is running already",
+                hint="leave its block (or call task.stop()) first, or use a separate Task()",
             )
         if async_mode:
-            raise TaskError("async mode is not available yet", hint="task.start(async_mode=False)")
+            raise TaskError(
+                "async mode is not available yet", hint="call task.start(async_mode=False)"
+            )
         if ctx is not None and not isinstance(ctx, Context):
-            raise TaskError(f"ctx is an instance of a Context class, got {ctx!r}")
+            raise TaskError(f"ctx must be an instance of Context, got {ctx!r}")
         if n_async_workers < 1:
             raise TaskError(f"n_async_workers must be >= 1, got {n_async_workers}")
         self._reset()
@@ -103,7 +105,7 @@ class Task(Events):
         self._end(error)
 
     def stop(self) -> None:
-        """Ends the task: from inside a step after that step, else at once. Harmless when over."""
+        """Ends the task: immediately, or after the present step if called within one."""
         if self._looping:
             self.finish = True
         else:
@@ -118,7 +120,7 @@ class Task(Events):
     def finish(self) -> bool:
         """The present step is the last one; set it to end the run after this step.
 
-        In the last step of `max_step` it is true from the beginning.
+        It is also true in the last step of `max_step`.
         """
         return self._finish or self._last
 
@@ -140,67 +142,68 @@ class Task(Events):
     # Middleware -----------------------------------------------------------------------------------
 
     def use(self, fn: Callable[[Any], Any], lock: bool | Lock = False) -> Self:
-        """Adds a middleware at the end; during a run it joins from the next step on.
+        """Appends a middleware; during a run it takes effect in the next step.
+
+        A middleware with a method `join_task` receives the task, to listen to its events.
 
         Args:
-            fn: A callable of the context; it may be a generator function with one `yield`.
-            lock: True keeps its own runs from overlapping; a lock shares that among several.
-                What has a method `join_task` is told which task it joins, to listen to its events.
+            fn: A callable that takes the context; may be a generator function with one `yield`.
+            lock: True: its calls do not overlap; a lock: nor do those of others that use the lock.
 
         Raises:
             TaskError: the task has not been started, or `fn` cannot be called with a context.
         """
         self._check_running("use")
         self._parts = (*self._parts, reduce(wrapped, self._wrappers, inspect_middleware(fn, lock)))
-        self._tell(fn)
+        self._join(fn)
         return self
 
-    def _tell(self, member: Any) -> None:
-        """Tells a middleware, and those combined in it, which task they join."""
+    def _join(self, member: Any) -> None:
+        """Passes the task to a middleware and its members."""
         for part in member.members if isinstance(member, Combined) else ():
-            self._tell(part.call)
+            self._join(part.call)
         if isinstance(member, SupportsJoin):
             member.join_task(self)
 
     def use_wrapper(self, wrapper: Callable[[Callable[[Any], Any]], Callable[[Any], Any]]) -> Self:
-        """Puts a wrapper around every middleware that is, and that will be, in use.
+        """Wraps every middleware, including those added later.
 
             timer = StepTimer()
             task.use_wrapper(timer)
 
         Args:
-            wrapper: A function of a middleware that returns a middleware. A combined one counts as
-                one. The wrapper used last is the outermost.
+            wrapper: Takes and returns a middleware; a combined one is wrapped as a whole. The last
+                wrapper is the outermost.
 
         Raises:
-            TaskError: the task has not been started, or the wrapper returns no middleware.
+            TaskError: the task has not been started, or the wrapper does not return a middleware.
         """
         self._check_running("use_wrapper")
         if not callable(wrapper) or isinstance(wrapper, type):
             raise TaskError(
-                f"a wrapper is a function of a middleware, got {wrapper!r}",
-                hint="task.use_wrapper(StepTimer())",
+                f"a wrapper must be a function that takes a middleware, got {wrapper!r}",
+                hint="for instance task.use_wrapper(StepTimer())",
             )
         self._parts = tuple(wrapped(part, wrapper) for part in self._parts)
         self._wrappers = (*self._wrappers, wrapper)
         return self
 
     def serial(self, *fns: Callable[[Any], Any]) -> Combined:
-        """Combines middleware into one that runs them in order."""
+        """Combines middleware into one, which runs them in order."""
         return Combined("serial", tuple(map(inspect_middleware, fns)), self._run_part)
 
     def parallel(self, *fns: Callable[[Any], Any]) -> Combined:
-        """Combines middleware that do not need each other into one; synchronously, in order."""
+        """Combines independent middleware into one; runs them in order so far."""
         return Combined("parallel", tuple(map(inspect_middleware, fns)), self._run_part)
 
     def wrap(
         self, fn: Callable[[Any], Any], lock: bool | Lock = False
     ) -> Callable[[Any], Callable[[], None]]:
-        """Makes a middleware callable by hand, inside another one or a loop of one's own.
+        """Makes a middleware callable inside another middleware or your own loop.
 
         Returns:
-            A function of the context that runs the forward part and returns a function that runs
-            the backward part; left alone, that part runs in `backward`.
+            A function that takes the context, runs the forward part, and returns a function for the
+            backward part. If that is not called, the backward part runs in `backward`.
         """
         part = inspect_middleware(fn, lock)
 
@@ -217,20 +220,22 @@ class Task(Events):
         """Runs steps until `finish` is set.
 
         Args:
-            max_step: Most steps to run in this call; None sets no limit.
+            max_step: Maximum number of steps of this call; None: no limit.
 
         Raises:
-            TaskError: the task has not been started, is looping already, has no middleware, or its
-                middleware stand in a wrong order.
+            TaskError: the task has not been started, is running already, has no middleware, or its
+                middleware are in a wrong order.
         """
         self._check_running("run")
         if self._looping:
-            raise TaskError("task.run was called by a middleware of the task", hint="task.use(fn)")
+            raise TaskError(
+                "task.run was called by a middleware of the task", hint="add it by task.use(fn)"
+            )
         given: Any = max_step
         if given is not None and (not isinstance(given, Integral) or int(given) < 0):
             raise TaskError(f"max_step must be an int >= 0, got {given!r}")
         if not self._parts:
-            raise TaskError("there is no middleware to run", hint="task.use(fn) comes before run")
+            raise TaskError("there is no middleware to run", hint="call task.use(fn) first")
         check_order(self._parts, self._ctx)
         self._last = False
         self._looping = True
@@ -274,26 +279,26 @@ class Task(Events):
             raise
 
     def forward(self, fn: Callable[[Any], Any], ctx: Context | None = None) -> Suspended | None:
-        """Runs a middleware up to its `yield`, by hand.
+        """Runs a middleware up to its `yield`.
 
         Args:
             fn: The middleware.
-            ctx: A context; the task's own if None.
+            ctx: A context; None: the context of the task.
 
         Returns:
-            The generator, where it yielded; its other half runs in `backward`.
+            The generator if it yielded, which `backward` continues; else None.
         """
         self._check_running("forward")
         return self._run_part(inspect_middleware(fn), self._ctx if ctx is None else ctx)
 
     def backward(self) -> None:
-        """Runs the other halves of all middleware that yielded, last in first out."""
+        """Continues all middleware that yielded, in reverse order."""
         self._check_running("backward")
         while self._suspended:
             self._resume(self._suspended[-1])
 
     def renew(self) -> Self:
-        """Ends the present step (`sync`, `backward`) and goes on to the next context.
+        """Ends the present step (`sync`, `backward`) and makes the next context.
 
         Raises:
             TaskError: a middleware calls it during `run`, which renews by itself.
@@ -307,12 +312,12 @@ class Task(Events):
         return self
 
     def sync(self) -> Self:
-        """Waits until no middleware is running; synchronously none is."""
+        """Waits until no middleware is running; returns immediately without async mode."""
         self._check_running("sync")
         return self
 
     def _run_part(self, part: MiddlewareSpec, ctx: Any) -> Suspended | None:
-        """Runs one middleware up to its `yield`; returns what is suspended."""
+        """Runs one middleware up to its `yield`; returns the suspended generator."""
         self._check_running("forward")
         try:
             result = part.call(ctx)
@@ -328,7 +333,7 @@ class Task(Events):
         return None
 
     def _resume(self, suspended: Suspended | None) -> None:
-        """Runs the other half of one middleware; once is enough."""
+        """Continues one suspended middleware, once."""
         if suspended is None or suspended not in self._suspended:
             return
         self._suspended.remove(suspended)
@@ -344,8 +349,8 @@ class Task(Events):
     def _check_running(self, what: str) -> None:
         if not self._running:
             raise TaskError(
-                f"task.{what} was used outside of a running task",
-                hint="with task.start(ctx=OnlineRLContext()): ...",
+                f"task.{what} needs a running task",
+                hint="use it inside 'with task.start(ctx=OnlineRLContext()):'",
             )
 
     def _end(self, error: BaseException | None) -> None:
@@ -357,9 +362,9 @@ class Task(Events):
             self._reset()
 
     def _abandon(self, error: BaseException | None) -> None:
-        """Closes all that is suspended, last first; every one is closed whatever the others do.
+        """Closes all suspended middleware, in reverse order, even if some fail to close.
 
-        A failure to close becomes a note of `error` where there is one; else the first surfaces.
+        Failures to close become notes of `error`; without an error, the first failure is raised.
         """
         suspended, self._suspended = self._suspended, []
         first = error
@@ -371,13 +376,13 @@ class Task(Events):
                     first = failure
                     _note(failure, generator, self._ctx)
                 else:
-                    first.add_note(f"ending '{name_of(generator)}' failed too: {failure!r}")
+                    first.add_note(f"closing '{name_of(generator)}' failed too: {failure!r}")
         if error is None and first is not None:
             raise first
 
 
 def _note(error: Exception, where: MiddlewareSpec | Suspended | None, ctx: Any) -> None:
-    """Says on an exception which middleware it comes from."""
+    """Adds a note to an exception that names the middleware."""
     if where is not None:
         name = where.name if isinstance(where, MiddlewareSpec) else name_of(where)
         step = getattr(ctx, "total_step", None)
@@ -388,22 +393,25 @@ def _refuse_second_yield(suspended: Suspended) -> NoReturn:
     suspended.close()
     raise TaskError(
         f"middleware '{name_of(suspended)}' yields more than once",
-        hint="one yield parts the forward pass from the backward pass",
+        hint="use one yield, between the forward and the backward part",
     )
 
 
 task: Final = Task()
-"""The task of this process."""
+"""The default task of the process."""
+
+_REMOVED_FIELDS: Final = ("trained_env_step", "wandb_url")
+"""Kept fields of earlier versions, which their checkpoints hold."""
 
 
 class TaskState:
-    """Reads the counters off a task's present context, and keeps those that were loaded.
+    """The kept context fields of a task as a part of a run, with which a resumed task starts.
 
     Args:
         task: The task.
 
     Attributes:
-        values: The fields of the next step's context, by name; empty if no state was loaded.
+        values: The loaded fields for the next context, by name; empty if no state was loaded.
     """
 
     def __init__(self, task: Task) -> None:
@@ -411,7 +419,7 @@ class TaskState:
         self.values: dict[str, Any] = {}
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns the fields that the next step's context will have."""
+        """Returns the kept fields of the next context."""
         if not self._task.running:
             return dict(self.values)
         ctx = self._task.ctx
@@ -420,5 +428,5 @@ class TaskState:
         return {**fields, "total_step": ctx.total_step + 1}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Takes the fields over."""
-        self.values = dict(state)
+        """Sets `values`."""
+        self.values = {name: state[name] for name in state if name not in _REMOVED_FIELDS}

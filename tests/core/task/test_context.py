@@ -180,18 +180,15 @@ def test_a_copy_and_a_pickle_know_what_is_kept() -> None:
 
 ONLINE_KEPT = {
     "total_step", "env_step", "env_episode", "train_iter", "last_eval_iter", "last_eval_value",
-    "wandb_url",
 }  # fmt: skip
 ONLINE_RENEWED = {
     "train_data", "train_output", "collect_kwargs", "obs", "action", "inference_output",
     "trajectories", "episodes", "trajectory_end_idx", "eval_value", "eval_output",
-    "info_for_logging",
 }  # fmt: skip
 OFFLINE_KEPT = {
-    "total_step", "train_epoch", "train_iter", "trained_env_step", "last_eval_iter",
-    "last_eval_value", "wandb_url",
+    "total_step", "train_epoch", "train_iter", "last_eval_iter", "last_eval_value",
 }  # fmt: skip
-OFFLINE_RENEWED = {"train_data", "train_output", "eval_value", "eval_output", "info_for_logging"}
+OFFLINE_RENEWED = {"train_data", "train_output", "eval_value", "eval_output"}
 
 
 @pytest.mark.parametrize(

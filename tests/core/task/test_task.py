@@ -142,10 +142,10 @@ def test_a_second_yield_is_an_error_with_the_name() -> None:
     ("fn", "says"),
     [
         (Collector, r"Collector is a class.*task\.use\(Collector\(\.\.\.\)\)"),
-        (3, "a callable of the context, got 3"),
+        (3, "a callable that takes the context, got 3"),
         (says([], "a")(Context()), r"'says\.fn' was called already.*task\.use\(says\.fn\)"),
-        (lambda cfg, policy: None, r"cannot be called with a context alone.*factory"),
-        (lambda: None, "cannot be called with a context alone"),
+        (lambda cfg, policy: None, r"cannot be called with only a context.*factory"),
+        (lambda: None, "cannot be called with only a context"),
     ],
 )
 def test_use_refuses_what_cannot_run(fn: Any, says: str) -> None:
@@ -372,11 +372,11 @@ def test_async_mode_is_refused_not_imitated() -> None:
 )
 def test_outside_of_a_block_there_is_no_task(call: Callable[[Task], Any]) -> None:
     task = Task()
-    with pytest.raises(TaskError, match=r"(?s)outside of a running task.*with task\.start"):
+    with pytest.raises(TaskError, match=r"(?s)needs a running task.*with task\.start"):
         call(task)
     with task.start():
         pass
-    with pytest.raises(TaskError, match="outside of a running task"):
+    with pytest.raises(TaskError, match="needs a running task"):
         call(task)
 
 
@@ -390,7 +390,7 @@ def test_run_refuses_what_makes_no_sense() -> None:
                 task.run(max_step=wrong)  # type: ignore[arg-type]
         task.run(max_step=0)
         assert task.ctx.total_step == 0
-    with pytest.raises(TaskError, match="ctx is an instance"):
+    with pytest.raises(TaskError, match="ctx must be an instance"):
         Task().start(ctx={"total_step": 0})  # type: ignore[arg-type]
     with pytest.raises(TaskError, match="n_async_workers"):
         Task().start(n_async_workers=0)

@@ -60,7 +60,7 @@ def test_a_trainer_before_its_fetcher_is_reported_before_running() -> None:
     with pytest.raises(TaskError) as raised:
         run(collect, Trainer(), fetch)
     assert raised.value.message == (
-        "'Trainer' reads ctx.train_data, which nothing before it writes; 'fetch' does"
+        "'Trainer' reads ctx.train_data, which no earlier middleware writes; 'fetch' does"
     )
     assert ran == []
 
@@ -69,8 +69,8 @@ def test_every_wrong_place_is_reported_at_once() -> None:
     with pytest.raises(TaskError) as raised:
         run(push, Trainer())
     assert raised.value.context["problems"] == (
-        "'push' reads ctx.trajectories, which nothing before it writes",
-        "'Trainer' reads ctx.train_data, which nothing before it writes",
+        "'push' reads ctx.trajectories, which no earlier middleware writes",
+        "'Trainer' reads ctx.train_data, which no earlier middleware writes",
     )
 
 
@@ -79,7 +79,7 @@ def test_its_own_write_comes_too_late_for_a_reader() -> None:
     def enhance(ctx: OnlineRLContext) -> None:
         ran.append("enhance")
 
-    with pytest.raises(TaskError, match=r"nothing before it writes\n"):
+    with pytest.raises(TaskError, match=r"no earlier middleware writes\n"):
         run(enhance)
     run(fetch, enhance)
 
@@ -112,13 +112,15 @@ def test_members_of_a_serial_count_in_order_and_of_a_parallel_together() -> None
 
 
 def test_a_declaration_is_a_collection_of_names() -> None:
-    with pytest.raises(TaskError, match="'reads' holds names of context fields, got 'train_data'"):
+    with pytest.raises(
+        TaskError, match="'reads' must be a collection of field names, got 'train_data'"
+    ):
         middleware(reads="train_data")(lambda ctx: None)
 
     class Wrong(Trainer):
         writes = (1,)  # type: ignore[assignment]
 
-    with pytest.raises(TaskError, match="'writes' holds names"):
+    with pytest.raises(TaskError, match="'writes' must be a collection"):
         run(Wrong())
 
 
@@ -132,7 +134,9 @@ def test_of_several_fields_one_has_to_come_before() -> None:
     task = Task().start(ctx=OnlineRLContext())
     task.use(push_either)
     task.use(collect)
-    said = r"'push_either' reads ctx\.trajectories, which nothing before it writes; 'collect' does"
+    said = (
+        r"'push_either' reads ctx\.trajectories, which no earlier middleware writes; 'collect' does"
+    )
     with pytest.raises(TaskError, match=said):
         task.run(max_step=1)
     assert not ran
@@ -153,4 +157,4 @@ def test_a_context_that_lacks_fields_is_what_is_to_be_changed() -> None:
     task.use(Trainer())
     with pytest.raises(TaskError, match="which Context lacks") as caught:
         task.run(max_step=1)
-    assert "as OnlineRLContext is" in str(caught.value.hint)
+    assert "such as OnlineRLContext" in str(caught.value.hint)

@@ -67,10 +67,13 @@ def test_what_is_wrapped_keeps_its_name_and_its_fields() -> None:
 @pytest.mark.parametrize(
     ("wrapper", "said"),
     [
-        (lambda fn: None, "makes no middleware of 'quick': .* got None"),
-        (lambda fn: lambda: None, "makes no middleware of 'quick': .* with a context alone"),
-        (StepTimer, "a wrapper is a function of a middleware, got <class"),
-        (3, "a wrapper is a function of a middleware, got 3"),
+        (lambda fn: None, "does not return a middleware for 'quick': .* got None"),
+        (
+            lambda fn: lambda: None,
+            "does not return a middleware for 'quick': .* with only a context",
+        ),
+        (StepTimer, "a wrapper must be a function that takes a middleware, got <class"),
+        (3, "a wrapper must be a function that takes a middleware, got 3"),
     ],
 )
 def test_a_wrapper_returns_a_middleware(wrapper: Any, said: str) -> None:
