@@ -1,6 +1,6 @@
-"""Batch: columns that share a leading axis and read like a sequence of rows.
+"""Batch: samples stored as columns.
 
-Shapes: B rows, `...` the shape of one row's item.
+Shapes: B samples, `...` the shape of one sample's item.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ Row = dict[str, Any]
 
 
 class Batch:
-    """Columns (arrays or tensors [B, ...], nested dicts allowed) that share a leading axis.
+    """Samples as columns: arrays or tensors [B, ...], or nested dicts of them.
 
-    `len(batch)` counts rows, `batch[3]` is a row of views, `batch[2:5]` a Batch, `batch["obs"]` a
-    column, and iteration yields rows.
+    `len(batch)` is B, `batch[3]` a row (a dict of views), `batch[2:5]` a Batch, `batch["obs"]` a
+    column; iteration yields rows.
 
     Args:
-        columns: The columns by name; kept as they are, not copied.
-        length: B where the caller knows it; without it the columns are checked.
-        schema: Any object that a producer gives to all its batches of the same keys, dtypes and
-            row shapes; who has checked one of them need not check the next.
+        columns: The columns by name; not copied.
+        length: B if the caller knows it; None: read off the columns, which are checked.
+        schema: Any object that a producer shares among its batches of equal keys, dtypes and row
+            shapes; consumers need to check only one of them.
 
     Raises:
         SchemaError: the columns do not share a leading axis.
@@ -43,34 +43,34 @@ class Batch:
 
     @classmethod
     def from_rows(cls, rows: Sequence[Mapping[str, Any]]) -> Self:
-        """Stacks rows into columns: doubles become float32, everything else keeps its dtype.
+        """Stacks rows into columns; float64 becomes float32, other dtypes are kept.
 
         Raises:
-            SchemaError: there is no row, or a row differs from the first in keys or shapes.
+            SchemaError: there are no rows, or a row differs from the first in keys or shapes.
         """
         return cls(tree_stack([dict(row) for row in rows]) if rows else {})
 
     @classmethod
     def concat(cls, batches: Sequence[Batch]) -> Self:
-        """Joins batches of equal columns row after row; one batch is returned as it is.
+        """Concatenates batches of equal columns; a single batch is returned as it is.
 
         Raises:
-            SchemaError: there is no batch, or they differ in columns or shapes.
+            SchemaError: there are no batches, or they differ in columns or shapes.
         """
         if len(batches) == 1 and isinstance(batches[0], cls):
             return batches[0]
         if not batches:
-            raise SchemaError("there is no batch to join")
+            raise SchemaError("no batches to concatenate")
         first, *rest = (batch.columns for batch in batches)
         try:
             columns = tree_map(lambda *leaves: _join(leaves), first, *rest)
         except ValueError as error:
-            raise SchemaError(f"batches cannot be joined: {error}") from error
+            raise SchemaError(f"cannot concatenate batches: {error}") from error
         return cls(columns, sum(len(batch) for batch in batches))
 
     @property
     def columns(self) -> dict[str, Tree]:
-        """The columns by name; the batch's own dict."""
+        """The columns by name; the dict of the batch itself."""
         return self._columns
 
     def keys(self) -> KeysView[str]:
@@ -83,7 +83,7 @@ class Batch:
         return self._columns.get(key, default)
 
     def rows(self) -> list[Row]:
-        """Returns every row as a dict of views, in order."""
+        """Returns all rows as dicts of views, in order."""
         columns = self._columns
         if any(isinstance(column, dict | list | tuple) for column in columns.values()):
             return [tree_row(columns, index) for index in range(self._length)]
@@ -93,11 +93,11 @@ class Batch:
         ]
 
     def map(self, fn: Callable[[Any], Any]) -> Batch:
-        """Applies `fn` to every column (leaf by leaf); `fn` must keep the leading axis."""
+        """Applies `fn` to every leaf of every column; `fn` must keep the leading axis."""
         return Batch(tree_map(fn, self._columns), self._length)
 
     def to_torch(self) -> Batch:
-        """Returns the same rows as tensors; memory is shared on the CPU.
+        """Returns the batch as tensors; memory is shared on the CPU.
 
         Raises:
             UsageError: torch has not been imported.
@@ -105,11 +105,11 @@ class Batch:
         return self.map(to_tensor)
 
     def to(self, device: Any, *, non_blocking: bool = False) -> Batch:
-        """Returns the rows as tensors on `device`."""
+        """Returns the batch as tensors on `device`."""
         return self.map(lambda leaf: to_tensor(leaf).to(device, non_blocking=non_blocking))
 
     def copy(self) -> Batch:
-        """Returns a batch of its own memory."""
+        """Returns a copy with memory of its own."""
         return self.map(lambda leaf: leaf.clone() if hasattr(leaf, "clone") else leaf.copy())
 
     def __len__(self) -> int:
@@ -156,5 +156,5 @@ def _join(leaves: Sequence[Any]) -> Any:
     from dicore.data.tree import loaded_torch
 
     torch = loaded_torch()
-    assert torch is not None, "a column that is no array is a tensor"
+    assert torch is not None, "columns are arrays or tensors"
     return torch.cat(tuple(leaves))

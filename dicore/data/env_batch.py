@@ -1,6 +1,6 @@
-"""EnvBatch: `{env_id: value}` over stacked arrays; the seed's dict and the fast form in one object.
+"""EnvBatch: values of several environments as stacked arrays; Timestep: the result of a step.
 
-Shapes: K environments.
+Shapes: K environments, `...` the shape of one observation.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ import numpy.typing as npt
 from dicore.data.tree import Tree, tree_row, tree_stack
 from dicore.errors import SchemaError
 
+V = TypeVar("V")
+
 
 class _Fields(NamedTuple):
     obs: Any
@@ -26,11 +28,11 @@ class Timestep(_Fields):
     """A tuple `(obs, reward, done, info)` of length 4; `done = terminated | truncated`.
 
     Args:
-        obs: The true observation after the step, at an episode's end too.
-        reward: In the environment's own units.
-        done: The episode ended, for whatever reason.
-        info: The environment's facts about the step.
-        truncated: The episode was cut (a time limit); its last state is not terminal.
+        obs: The observation after the step, also at the end of an episode.
+        reward: The unscaled reward.
+        done: The episode ended.
+        info: The info dict of the environment.
+        truncated: A time limit ended the episode; its last state is not terminal.
     """
 
     truncated: bool
@@ -65,12 +67,12 @@ class TimestepBatch:
     """The timesteps of K environments as arrays.
 
     Args:
-        obs: The true observations after the step, [K, ...] (or a dict of such).
+        obs: Observations after the step, [K, ...] or a dict of arrays.
         reward: float32 [K].
-        terminated: bool [K]; the state reached is terminal.
-        truncated: bool [K]; the episode was cut, its last state still has a value.
+        terminated: bool [K]: the new state is terminal.
+        truncated: bool [K]: a time limit ended the episode; bootstrap from its last state.
         info: One dict per environment.
-        abnormal: bool [K] of steps not to learn from, or None when there is none (the usual case).
+        abnormal: bool [K]: steps to exclude from training; None: no such steps.
     """
 
     __slots__ = ("abnormal", "info", "obs", "reward", "terminated", "truncated")
@@ -93,7 +95,7 @@ class TimestepBatch:
 
     @classmethod
     def stack(cls, steps: list[Timestep]) -> Self:
-        """Stacks single timesteps; the way in for managers that hold rows."""
+        """Stacks single timesteps, for managers that step one environment at a time."""
         abnormal = np.array([bool(step.info.get("abnormal")) for step in steps])
         return cls(
             tree_stack([step.obs for step in steps]),
@@ -110,7 +112,7 @@ class TimestepBatch:
         return self.terminated | self.truncated
 
     def row(self, index: Any) -> Timestep:
-        """Returns one environment's timestep; the observation is a view."""
+        """Returns the timestep of one environment; the observation is a view."""
         terminated, truncated = bool(self.terminated[index]), bool(self.truncated[index])
         return Timestep(
             tree_row(self.obs, index),
@@ -128,16 +130,13 @@ class TimestepBatch:
         yield from (self.obs, self.reward, self.done, self.info)
 
 
-V = TypeVar("V")
-
-
 class EnvBatch(Mapping[int, Any], Generic[V]):
-    """A mapping from environment id to value whose values are rows of stacked arrays.
+    """A mapping from env id to value, stored as stacked arrays.
 
     Args:
-        env_id: int64 [K], each id once.
-        value: A tree of arrays [K, ...], or a `TimestepBatch` of K.
-        position: `{env_id: row}` where the maker has it; else made on first need.
+        env_id: int64 [K], unique.
+        value: A tree of arrays [K, ...], or a `TimestepBatch`.
+        position: `{env_id: row}` if the caller has it; None: made when it is first needed.
     """
 
     __slots__ = ("_position", "env_id", "value")
@@ -154,10 +153,10 @@ class EnvBatch(Mapping[int, Any], Generic[V]):
 
     @classmethod
     def of(cls, mapping: Mapping[int, Any]) -> EnvBatch[Any]:
-        """Returns an EnvBatch as it is and stacks a plain dict, in the order of its keys.
+        """Returns an EnvBatch unchanged; stacks the values of another mapping, in its order.
 
         Raises:
-            SchemaError: it is no mapping, or the values of a plain dict cannot be stacked.
+            SchemaError: it is not a mapping, or its values cannot be stacked.
         """
         return mapping if isinstance(mapping, EnvBatch) else cls.stack(mapping)
 
@@ -166,12 +165,12 @@ class EnvBatch(Mapping[int, Any], Generic[V]):
         """Stacks the values of a mapping; timesteps become a `TimestepBatch`.
 
         Raises:
-            SchemaError: it is no mapping, or its values cannot be stacked.
+            SchemaError: it is not a mapping, or its values cannot be stacked.
         """
         if mapping.__class__ is not dict and not isinstance(mapping, Mapping):
             raise SchemaError(
-                f"expected values by environment, got a {type(mapping).__name__}",
-                hint="{env_id: value}, or an EnvBatch",
+                f"expected a mapping from env id to value, got a {type(mapping).__name__}",
+                hint="pass {env_id: value} or an EnvBatch",
             )
         ids = np.fromiter(mapping.keys(), np.int64, len(mapping))
         values = list(mapping.values())
@@ -180,7 +179,7 @@ class EnvBatch(Mapping[int, Any], Generic[V]):
         return EnvBatch(ids, tree_stack(values) if values else {})
 
     def with_value(self, value: Any) -> EnvBatch[Any]:
-        """Returns other values [K, ...] for the same environments, in the same order."""
+        """Returns a batch of other values [K, ...] for the same environments."""
         return EnvBatch(self.env_id, value, self._position)
 
     @property

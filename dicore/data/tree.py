@@ -1,4 +1,7 @@
-"""Operations on columns that may be nested: plain dicts take a fast path, the rest is optree's."""
+"""Operations on nested columns (flat dicts are fast, optree does the rest) and their tensors.
+
+The core never imports torch; it uses torch if something else has imported it.
+"""
 
 from __future__ import annotations
 
@@ -13,45 +16,45 @@ from dicore.errors import NonFiniteError, SchemaError, UsageError
 
 
 def loaded_torch() -> Any | None:
-    """Returns the torch module if this process has imported it already, else None."""
+    """Returns the torch module if it is imported, else None."""
     return sys.modules.get("torch")
 
 
 def is_tensor(value: object) -> bool:
-    """Says whether `value` is a torch tensor, without importing torch."""
+    """Returns whether `value` is a torch tensor, without importing torch."""
     torch = loaded_torch()
     return torch is not None and isinstance(value, torch.Tensor)
 
 
 def to_tensor(column: Any) -> Any:
-    """Turns one column into a tensor that shares its memory on the CPU; tensors pass through.
+    """Converts a column to a tensor that shares its memory on the CPU; tensors are unchanged.
 
     Raises:
-        UsageError: torch has not been imported by the caller.
+        UsageError: torch has not been imported.
     """
     torch = loaded_torch()
     if torch is None:
-        raise UsageError("torch is not imported", hint="write 'import torch' before to_torch()")
+        raise UsageError("torch is not imported", hint="import torch before calling to_torch()")
     return column if isinstance(column, torch.Tensor) else torch.from_numpy(np.asarray(column))
 
 
 def stack(values: list[Any]) -> Any:
-    """Stacks equal leaves on a new first axis: tensors to a tensor, all else to an array.
+    """Stacks leaves along a new first axis: tensors to a tensor, others to an array.
 
-    Python and numpy floats of double precision become float32, as every column of dicore does.
+    Floats of double precision become float32, as in all columns of dicore.
 
     Raises:
-        NonFiniteError: a number is finite but too large for float32.
+        NonFiniteError: a finite number is too large for float32.
     """
     if is_tensor(values[0]):
         torch = loaded_torch()
         assert torch is not None
         return torch.stack(values)
     out = np.stack([np.asarray(value) for value in values])
-    return _single(out) if out.dtype == np.float64 else out
+    return _to_float32(out) if out.dtype == np.float64 else out
 
 
-def _single(array: np.ndarray[Any, np.dtype[np.float64]]) -> Any:
+def _to_float32(array: np.ndarray[Any, np.dtype[np.float64]]) -> Any:
     try:
         with np.errstate(over="raise"):
             return array.astype(np.float32)
@@ -68,11 +71,11 @@ _NODES = (dict, tuple, list)
 
 
 def tree_map(fn: Callable[..., Any], tree: Tree, *rest: Tree) -> Tree:
-    """Applies `fn` to every leaf; a bare array is its own leaf."""
+    """Applies `fn` to every leaf of a tree; an array is a leaf."""
     if not rest:
         if isinstance(tree, np.ndarray):
             return fn(tree)
-        if type(tree) is dict:  # twice as quick for the columns of a batch
+        if type(tree) is dict:  # twice as fast as optree
             return {
                 key: fn(leaf) if type(leaf) is np.ndarray else tree_map(fn, leaf)
                 for key, leaf in tree.items()
@@ -81,7 +84,7 @@ def tree_map(fn: Callable[..., Any], tree: Tree, *rest: Tree) -> Tree:
 
 
 def tree_row(tree: Tree, index: Any) -> Tree:
-    """Takes row (or rows) `index` of every leaf; a row is a view where numpy gives one."""
+    """Indexes the first axis of every leaf; returns views where numpy does."""
     if isinstance(tree, np.ndarray):
         return tree[index]
     if type(tree) is dict:
@@ -95,10 +98,10 @@ def tree_row(tree: Tree, index: Any) -> Tree:
 
 
 def tree_stack(trees: list[Tree]) -> Tree:
-    """Stacks equal trees leaf by leaf on a new first axis.
+    """Stacks equal trees, leaf by leaf, along a new first axis.
 
     Raises:
-        SchemaError: the trees differ in keys or shapes; the text names the first difference.
+        SchemaError: the trees differ in keys or shapes; the message names the first difference.
     """
     first = trees[0]
     try:
@@ -109,16 +112,16 @@ def tree_stack(trees: list[Tree]) -> Tree:
         return optree.tree_map(lambda *leaves: stack(list(leaves)), first, *trees[1:])
     except KeyError as error:
         where = next(i for i, tree in enumerate(trees) if error.args[0] not in tree)
-        raise SchemaError(f"row {where} has no key {error.args[0]!r}; row 0 has") from None
+        raise SchemaError(f"row {where} lacks the key {error.args[0]!r} of row 0") from None
     except ValueError as error:
-        raise SchemaError(f"rows cannot be stacked: {error}") from error
+        raise SchemaError(f"cannot stack rows: {error}") from error
 
 
 def tree_len(tree: Tree) -> int:
-    """Returns the length of the leading axis that all leaves share.
+    """Returns the length of the leading axis of all leaves.
 
     Raises:
-        SchemaError: there is no leaf, a leaf has no axis, or the leaves disagree.
+        SchemaError: there are no leaves, a leaf is a scalar, or the lengths differ.
     """
     paths, leaves, _ = optree.tree_flatten_with_path(tree)
     if not leaves:
@@ -135,7 +138,7 @@ def tree_len(tree: Tree) -> int:
 
 
 def tree_paths(tree: Tree) -> dict[str, Any]:
-    """Returns the leaves by dotted path, in the order of flattening."""
+    """Returns the leaves by dotted path, in optree's order."""
     paths, leaves, _ = optree.tree_flatten_with_path(tree)
     return {_dotted(path): leaf for path, leaf in zip(paths, leaves, strict=True)}
 

@@ -123,12 +123,12 @@ def test_columns_that_share_no_axis_are_refused(columns: dict[str, Any], text: s
 
 
 def test_a_row_with_a_missing_key_is_named() -> None:
-    with pytest.raises(SchemaError, match=r"row 1 has no key 'b'"):
+    with pytest.raises(SchemaError, match=r"row 1 lacks the key 'b'"):
         Batch.from_rows([{"a": 1, "b": 2}, {"a": 1}])
 
 
 def test_rows_of_other_shapes_are_refused() -> None:
-    with pytest.raises(SchemaError, match="cannot be stacked"):
+    with pytest.raises(SchemaError, match="cannot stack rows"):
         Batch.from_rows([{"a": np.zeros(2)}, {"a": np.zeros(3)}])
 
 

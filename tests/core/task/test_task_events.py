@@ -112,7 +112,7 @@ def test_a_listeners_error_keeps_its_traceback_and_its_step(half: str) -> None:
 
 
 def test_a_listener_is_a_callable() -> None:
-    with Task().start() as task, pytest.raises(TaskError, match="event 'x' must be callable, got 3"):
+    with Task().start() as task, pytest.raises(TaskError, match="'x' must be callable, got 3"):
         task.on("x", 3)  # type: ignore[arg-type]
 
 

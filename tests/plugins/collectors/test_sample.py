@@ -460,7 +460,7 @@ def test_a_number_of_samples_is_a_whole_one(count: Any) -> None:
 @pytest.mark.parametrize(
     ("function", "answer", "says"),
     [
-        ("forward", None, "values by environment, got a NoneType"),
+        ("forward", None, "from env id to value, got a NoneType"),
         ("forward", dict.fromkeys(range(N), 0), "a dict of columns with 'action'; got a ndarray"),
         ("process_transition", None, "a dict of columns; got a NoneType"),
     ],
