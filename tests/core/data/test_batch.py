@@ -152,5 +152,5 @@ def test_a_column_that_is_not_there_is_told() -> None:
 )
 def test_batches_that_cannot_be_joined_are_refused(others: list[dict[str, Any]]) -> None:
     first = [Batch({"a": np.zeros(2)})] if others else []
-    with pytest.raises(SchemaError, match="join"):
+    with pytest.raises(SchemaError, match="concatenate"):
         Batch.concat([*first, *map(Batch, others)])
