@@ -24,6 +24,7 @@ __all__ = [
     "number",
     "own_process",
     "plain_table",
+    "plural",
     "say",
     "verbosity",
     "write_table",
@@ -68,6 +69,16 @@ def say(text: str, *, result: bool = False) -> None:
 def number(value: float) -> str:
     """Formats a return with one decimal, with two if it is small: 500.0, 12.3, 0.85."""
     return f"{value:.{1 if abs(value) >= 10 or value == round(value, 1) else 2}f}"
+
+
+def plural(count: int, noun: str) -> str:
+    """Returns `1 run`, `2 runs` or `no runs`."""
+    return f"{count or 'no'} {noun}{'' if count == 1 else 's'}"
+
+
+def plural(count: int, noun: str) -> str:
+    """Returns `1 run`, `2 runs` or `no runs`."""
+    return f"{count or 'no'} {noun}{'' if count == 1 else 's'}"
 
 
 def write_table(

@@ -1,7 +1,7 @@
-"""The command line: `dicore COMMAND …`; a leading option means `train`, with `-m eval` `eval`.
+"""The command line: `dicore COMMAND …`; a leading option means `train`, or `eval` with `-m eval`.
 
-An error that dicore raises on purpose is printed as `error: …`, a line per problem, and ends the
-process with the exit code of its class; a traceback is shown with `--debug` or `DICORE_DEBUG=1`.
+Errors raised by dicore are printed as `error: …`, one line per problem; the exit code is that of
+the exception class. `--debug` or `DICORE_DEBUG=1` shows the traceback.
 """
 
 from __future__ import annotations
@@ -10,48 +10,53 @@ import os
 import sys
 import warnings
 from collections.abc import Sequence
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
-__all__ = ["main"]
+if TYPE_CHECKING:
+    import click
 
-_OWN = frozenset({"-h", "--help", "--version"})
+    from dicore.errors import DicoreError
+
+__all__ = ["main", "report"]
+
+_GROUP_OPTIONS = frozenset({"-h", "--help", "--version"})
 _SWITCHES = {
     "--debug": "DICORE_DEBUG",
     "--names-only": "DICORE_NAMES_ONLY",
     "--no-plugins": "DICORE_NO_PLUGINS",
     "--strict-plugins": "DICORE_STRICT_PLUGINS",
 }
-_FILE = "--plugin"
+_PLUGIN_OPTION = "--plugin"
 _FAILED = 1
 _INTERRUPTED = 130
-_READER_GONE = 141
+_BROKEN_PIPE = 141
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command and returns the exit code.
 
     Args:
-        argv: The words after `dicore`; None for those of the process.
+        argv: The words after `dicore`; None takes those of the process.
     """
     words = sys.argv[1:] if argv is None else argv
-    arguments, said = _arguments([*words])  # here `list` is the module of a command
-    if said.get("DICORE_PLUGINS", "").endswith(_FILE):
-        sys.stderr.write(f"error: {_FILE} needs a file\n")
+    arguments, variables = _arguments([*words])  # `list` is the module of a command here
+    if variables.get("DICORE_PLUGINS", "").endswith(_PLUGIN_OPTION):
+        sys.stderr.write(f"error: {_PLUGIN_OPTION} needs a file\n")
         return 2
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
-        if stream is None:  # the caller has closed it: what is said goes nowhere
+        if stream is None:  # closed by the caller: discard the output
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: PTH123, SIM115
         elif hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")
-    if warnings.showwarning.__module__ == "warnings":  # nobody else collects them
+    if warnings.showwarning.__module__ == "warnings":  # not replaced by the caller
         warnings.showwarning = _show_warning
     before = dict(os.environ)
-    os.environ.update(said)
+    os.environ.update(variables)
     try:
         return _main(arguments)
     finally:
-        for name in said:
+        for name in variables:
             os.environ.pop(name)
             os.environ.update({name: before[name]} if name in before else {})
 
@@ -62,52 +67,51 @@ def _main(arguments: list[str]) -> int:
         code = _run(arguments, debug=debug)
         sys.stdout.flush()
     except BrokenPipeError:
-        if not _reader_is_gone():
+        if not _stdout_is_closed():
             raise
-        # Python flushes once more at exit; what is left in the buffer goes nowhere.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return _READER_GONE
+        _discard_stdout()
+        return _BROKEN_PIPE
     except OSError as error:
-        if not _output_is_lost():
+        if not _stdout_fails():
             raise
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.stderr.write(f"error: standard output cannot be written: {error.strerror}\n")
+        _discard_stdout()
+        sys.stderr.write(f"error: cannot write to standard output: {error.strerror}\n")
         return _FAILED
     return code
 
 
 def _arguments(words: list[str]) -> tuple[list[str], dict[str, str]]:
-    """Takes out what holds for every command, and puts the command where there is none.
+    """Splits off the options of every command, and adds the command if it is missing.
 
     Returns:
-        The words left, and the variables of the environment that the others stand for.
+        The other words, and the environment variables that the options set.
     """
     end = words.index("--") if "--" in words else len(words)
-    kept: list[str] = []
-    said: dict[str, str] = {}
+    others: list[str] = []
+    variables: dict[str, str] = {}
     files: list[str] = []
-    todo = iter(words[:end])
-    for word in todo:
+    rest = iter(words[:end])
+    for word in rest:
         if word in _SWITCHES:
-            said[_SWITCHES[word]] = "1"
-        elif word == _FILE or word.startswith(f"{_FILE}="):
-            file = word.removeprefix(f"{_FILE}=") if "=" in word else next(todo, "")
-            files.append(os.path.abspath(file) if file else _FILE)  # noqa: PTH100 - pathlib is slow here
+            variables[_SWITCHES[word]] = "1"
+        elif word == _PLUGIN_OPTION or word.startswith(f"{_PLUGIN_OPTION}="):
+            file = word.removeprefix(f"{_PLUGIN_OPTION}=") if "=" in word else next(rest, "")
+            files.append(os.path.abspath(file) if file else _PLUGIN_OPTION)  # noqa: PTH100 - pathlib is slow here
         else:
-            kept.append(word)
+            others.append(word)
     if files:
-        held = os.environ.get("DICORE_PLUGINS", "")
-        said["DICORE_PLUGINS"] = os.pathsep.join([*filter(None, [held]), *files])
-    kept += words[end:]
-    if not kept:
-        return ["--help"], said
-    if kept[0].startswith("-") and kept[0] not in _OWN:
-        return _mode(kept), said
-    return kept, said
+        before = os.environ.get("DICORE_PLUGINS", "")
+        variables["DICORE_PLUGINS"] = os.pathsep.join([*filter(None, [before]), *files])
+    others += words[end:]
+    if not others:
+        return ["--help"], variables
+    if others[0].startswith("-") and others[0] not in _GROUP_OPTIONS:
+        return _add_command(others), variables
+    return others, variables
 
 
-def _mode(words: list[str]) -> list[str]:
-    """Puts the command before the documents' form: `-m eval …` evaluates, all else trains."""
+def _add_command(words: list[str]) -> list[str]:
+    """Adds the command to DI-engine's form: `-m eval …` means `eval`, everything else `train`."""
     for at, word in enumerate(words):
         if word in ("-m", "--mode") and words[at + 1 : at + 2] == ["eval"]:
             return ["eval", *words[:at], *words[at + 2 :]]
@@ -124,7 +128,7 @@ def _show_warning(
     file: TextIO | None = None,
     line: str | None = None,
 ) -> None:
-    """Writes a warning of ours as a line for people, any other as Python does."""
+    """Prints warnings of dicore as `warning: …`, others in Python's format."""
     text = f"warning: {message}\n"
     if not category.__module__.startswith("dicore"):
         text = warnings.formatwarning(message, category, filename, lineno, line)
@@ -135,7 +139,6 @@ def _run(arguments: list[str], *, debug: bool) -> int:
     import click
 
     from dicore.cli.group import group
-    from dicore.cli.report import report, report_usage
     from dicore_registry.errors import DicoreError
 
     try:
@@ -146,24 +149,72 @@ def _run(arguments: list[str], *, debug: bool) -> int:
     except DicoreError as error:
         return report(error, debug=debug)
     except click.ClickException as error:
-        return report_usage(error, debug=debug)
+        return _report_usage(error, debug=debug)
     except (KeyboardInterrupt, click.Abort):
         return _INTERRUPTED
     return 0
 
 
-def _output_is_lost() -> bool:
-    """Says whether standard output takes nothing any more: a full disk below `> file`."""
+def report(error: DicoreError, *, debug: bool) -> int:
+    """Prints an error, one line per problem, and returns its exit code.
+
+    Args:
+        error: The error.
+        debug: Also print the traceback.
+    """
+    if debug:
+        _print_traceback(error)
+    for problem in getattr(error, "problems", (error.message,)):
+        sys.stderr.write(f"error: {problem}\n")
+    if error.hint:
+        sys.stderr.write(f"  hint: {error.hint}\n")
+    return error.exit_code
+
+
+def _report_usage(error: click.ClickException, *, debug: bool) -> int:
+    if debug:
+        _print_traceback(error)
+    sys.stderr.write(f"error: {_usage_message(error)}\n")
+    context = getattr(error, "ctx", None)
+    if context is not None:
+        sys.stderr.write(f"  hint: {context.command_path} --help\n")
+    return error.exit_code
+
+
+def _usage_message(error: click.ClickException) -> str:
+    option = getattr(error, "option_name", None)
+    if option is not None and hasattr(error, "possibilities"):
+        close = next(iter(error.possibilities or ()), "")
+        hint = f"; did you mean '{close}'?" if close else ""
+        return f"no such option '{option}'{hint}"
+    text = error.format_message().rstrip(".")
+    text = text.replace("valid integer range", "valid integer")
+    return text[:1].lower() + text[1:]
+
+
+def _print_traceback(error: Exception) -> None:
+    import traceback
+
+    traceback.print_exception(error)
+
+
+def _discard_stdout() -> None:
+    """Points stdout to the null device, since Python flushes its buffer once more at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _stdout_fails() -> bool:
+    """Returns whether standard output cannot be written, for example because the disk is full."""
     try:
         sys.stdout.flush()
-        os.write(sys.stdout.fileno(), b"\n")  # what was refused is not tried again by a flush
+        os.write(sys.stdout.fileno(), b"\n")  # flush does not retry what was refused
     except (OSError, ValueError):
         return True
     return False
 
 
-def _reader_is_gone() -> bool:
-    """Says whether it was standard output that broke, and not a pipe of the program's own."""
+def _stdout_is_closed() -> bool:
+    """Returns whether the reader of standard output is gone, rather than that of another pipe."""
     try:
         import select
 

@@ -1,7 +1,7 @@
-"""The commands, found in the metadata of installed packages (group `dicore.command`).
+"""The command group; its commands are entry points of installed packages (`dicore.command`).
 
-A command's module is imported when it is invoked; for `dicore --help` its first docstring line is
-read off its file.
+A command's module is imported when the command runs; for `dicore --help`, the first docstring line
+is read from its source file.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ Examples:
   dicore train -e cartpole -p dqn -s 0 policy.learn.batch_size=128
   dicore -m serial -e cartpole -p dqn -s 0      (a leading option means train)
 \b
-Anywhere on the line:
-  --plugin FILE      import FILE first: its decorators register components
-  --no-plugins       only what dicore itself ships
-  --names-only       a config may name code by name alone, not by path
-  --strict-plugins   a plugin that does not work is an error, not a warning
+Options of every command:
+  --plugin FILE      import FILE first; it may register components
+  --no-plugins       ignore third-party packages
+  --names-only       reject configs that refer to code by path instead of by name
+  --strict-plugins   treat warnings about plugins as errors
   --debug            show the traceback of an error
 """
 
@@ -43,9 +43,9 @@ class Commands(click.Group):
         try:
             resolved = dicore_registry.default().resolve("command", cmd_name)
         except UnknownComponentError:
-            added = _added_by_plugins(cmd_name)
-            if added is not None:
-                return added
+            command = _command_of_plugins(cmd_name)
+            if command is not None:
+                return command
             dist = known("command").get(cmd_name.lower())
             if dist is None:
                 raise
@@ -54,7 +54,7 @@ class Commands(click.Group):
             ) from None
         if not isinstance(resolved.target, click.Command):
             label = resolved.entry.label if resolved.entry else cmd_name
-            raise PluginLoadError(f"{label} is no click command")
+            raise PluginLoadError(f"{label} is not a click command")
         return resolved.target
 
     def resolve_command(
@@ -67,16 +67,16 @@ class Commands(click.Group):
         entries = [entry for entry in registry.entries("command") if entry.status == "ok"]
         with formatter.section("Commands"):
             formatter.write_dl([(_spelling(entry), registry.summary(entry)) for entry in entries])
-        gc.freeze()  # the process ends here: searching it for cycles would take its time
+        gc.freeze()  # the process ends soon: skip the garbage collection
 
 
-def _added_by_plugins(cmd_name: str) -> click.Command | None:
-    """Asks the plugins for a command that no package declares."""
+def _command_of_plugins(cmd_name: str) -> click.Command | None:
+    """Returns a command that a plugin adds by the hook `dicore_add_commands`."""
     from dicore.hookspecs.manager import load_plugins
 
-    added = click.Group()
-    load_plugins().call("dicore_add_commands", group=added)
-    return added.commands.get(cmd_name)
+    group = click.Group()
+    load_plugins().call("dicore_add_commands", group=group)
+    return group.commands.get(cmd_name)
 
 
 def _spelling(entry: dicore_registry.Entry) -> str:
@@ -91,4 +91,4 @@ def _spelling(entry: dicore_registry.Entry) -> str:
 )
 @click.version_option(dicore.__version__, message="dicore %(version)s")
 def group() -> None:
-    """Reinforcement learning assembled by name."""
+    """A modular reinforcement-learning framework: choose every component by name."""

@@ -1,4 +1,4 @@
-"""`dicore list`: everything installed, from metadata alone; no component is imported."""
+"""`dicore list`: installed components, read from metadata without importing them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import click
 
 import dicore_registry
-from dicore.console import write_table
+from dicore.console import plural, write_table
 from dicore.errors import UsageError
 from dicore_registry import LOCAL, STATUSES, Entry, Registry, explain, nearest
 
@@ -19,21 +19,23 @@ _PROBLEMS = frozenset({"unavailable", "incompatible", "conflict", "broken"})
 _HEADER = ("KIND", "NAME", "STATUS", "DIST", "VERSION", "SUMMARY")
 _EPILOG = """\b
 Examples:
-  dicore list                      everything
-  dicore list policy --json        the policies, for programs
-  dicore list --status broken      what does not work, and why
-  dicore list --dist acme-rl       what one package brings
+  dicore list                      all components
+  dicore list policy --json        all policies, as JSON
+  dicore list --status broken      broken components and the reasons
+  dicore list --dist acme-rl       components of one package
   dicore list env --match '^lunar'
 """
 
 
 @click.command(name="list", epilog=_EPILOG)
 @click.argument("kind", required=False)
-@click.option("--status", type=click.Choice(STATUSES), help="Only of this status.")
-@click.option("--dist", help="Only what this distribution brings.")
-@click.option("--match", metavar="RE", help="Only where NAME, KIND/NAME or DIST/NAME matches.")
-@click.option("--load", is_flag=True, help="Import each one, to find those that break.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON alone.")
+@click.option("--status", type=click.Choice(STATUSES), help="Only components with this status.")
+@click.option("--dist", metavar="NAME", help="Only components of this package.")
+@click.option(
+    "--match", metavar="RE", help="Only components that match: NAME, KIND/NAME or DIST/NAME."
+)
+@click.option("--load", is_flag=True, help="Import the components to find broken ones.")
+@click.option("--json", "as_json", is_flag=True, help="Print only JSON.")
 def command(
     kind: str | None,
     status: str | None,
@@ -42,10 +44,10 @@ def command(
     load: bool,
     as_json: bool,
 ) -> None:
-    """Lists what is installed, whether it can be used, and who brings it."""
+    """Lists installed components with status and providing package."""
     registry = dicore_registry.default()
     pattern = None if match is None else _pattern(match)
-    with contextlib.redirect_stdout(sys.stderr):  # what a file of the project prints is no answer
+    with contextlib.redirect_stdout(sys.stderr):  # files of the project may print
         entries = _entries(registry, kind)
         if dist is not None:
             dist = known_dist(registry, dist)
@@ -64,7 +66,7 @@ def command(
         _write_json(rows)
     else:
         _write_table(registry, rows, kind)
-    gc.freeze()  # the process ends here: searching it for cycles would take its time
+    gc.freeze()  # the process ends soon: skip the garbage collection
 
 
 def _entries(registry: Registry, kind: str | None) -> list[Entry]:
@@ -77,10 +79,10 @@ def _entries(registry: Registry, kind: str | None) -> list[Entry]:
 
 
 def known_dist(registry: Registry, dist: str) -> str:
-    """Returns the normalised name of an installed distribution that brings components.
+    """Returns the normalised name of an installed package that provides components.
 
     Raises:
-        UsageError: there is none of that name.
+        UsageError: there is no such package.
     """
     name = dicore_registry.dist_name(dist)
     known = {entry.dist for entry in registry.entries()}
@@ -88,46 +90,42 @@ def known_dist(registry: Registry, dist: str) -> str:
         return name
     close = nearest(name, known)
     hint = f"did you mean '{close}'?" if close else f"packages: {', '.join(sorted(known))}"
-    raise UsageError(f"--dist: no installed package '{dist}' brings components; {hint}")
+    raise UsageError(f"no installed package '{dist}' provides components; {hint}")
 
 
 def _pattern(match: str) -> re.Pattern[str]:
     try:
         return re.compile(match, re.IGNORECASE)
     except re.error as error:
-        raise UsageError(f"--match: {match!r} is no regular expression: {error}") from error
+        raise UsageError(f"--match: {match!r} is not a regular expression: {error}") from error
 
 
-def _matches(wanted: re.Pattern[str], entry: Entry) -> bool:
+def _matches(pattern: re.Pattern[str], entry: Entry) -> bool:
     names = (entry.name, f"{entry.kind}/{entry.name}", entry.qualified)
-    return any(wanted.search(name) for name in names)
+    return any(pattern.search(name) for name in names)
 
 
 def _loaded(entries: Sequence[Entry]) -> list[Entry]:
-    """Imports them in processes of their own: what one prints, or ends, is not this listing."""
+    """Imports components in a separate process and marks those that fail as broken."""
     from dicore import probe_imports
 
-    asked = {
+    tested = {
         entry
         for entry in entries
         if entry.status in ("ok", "conflict", "shadowed")
         and entry.kind != "default"
         and entry.dist != LOCAL
     }
-    outcomes = probe_imports([entry.target for entry in entries if entry in asked], torch=True)
+    outcomes = probe_imports([entry.target for entry in entries if entry in tested], torch=True)
     return [
         entry._replace(
             status="broken",
             reason=f"{entry.label} failed to import {entry.module}: {outcomes[entry.target].error}",
         )
-        if entry in asked and outcomes[entry.target].error
+        if entry in tested and outcomes[entry.target].error
         else entry
         for entry in entries
     ]
-
-
-def _row(entry: Entry, summary: str) -> tuple[str, ...]:
-    return (entry.kind, entry.name, entry.status, entry.dist, entry.version, summary)
 
 
 def _write_json(rows: Sequence[tuple[Entry, str]]) -> None:
@@ -152,21 +150,17 @@ def _write_json(rows: Sequence[tuple[Entry, str]]) -> None:
 
 def _write_table(registry: Registry, rows: Sequence[tuple[Entry, str]], kind: str | None) -> None:
     if rows:
-        write_table(_HEADER, [_row(entry, summary) for entry, summary in rows])
+        cells = [(e.kind, e.name, e.status, e.dist, e.version, summary) for e, summary in rows]
+        write_table(_HEADER, cells)
     entries = [entry for entry, _ in rows]
     problems = [entry for entry in entries if entry.status in _PROBLEMS]
     more = " (dicore doctor)" if problems else ""
-    lines = [f"{_count(len(entries), 'component')}, {_count(len(problems), 'problem')}{more}"]
+    lines = [f"{plural(len(entries), 'component')}, {plural(len(problems), 'problem')}{more}"]
     for entry in problems:
         at = f"{entry.kind}/{entry.name} ({entry.provider})"
         lines.append(f"{at}: {entry.status}: {entry.reason}")
     dists = registry.distributions.values()
     lines += [f"{dist.name}: skipped: {dist.fault}" for dist in dists if dist.fault]
-    bare = kind or "policy"
-    if not registry.entries(bare):
-        lines.append(explain.absent(bare))
+    if not registry.entries(kind or "policy"):
+        lines.append(explain.absent(kind or "policy"))
     sys.stdout.write(("\n" if entries else "") + "\n".join(lines) + "\n")
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number or 'no'} {noun}{'' if number == 1 else 's'}"

@@ -1,4 +1,4 @@
-"""What a component takes: its options with path, type, default, range, unit and help."""
+"""Options of a component: path, type, default, range, unit and help."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dicore.config.fields import Field, fields_of
 from dicore.config.sections import RunConfig
 from dicore_registry import Registry
 
-__all__ = ["Option", "jsonable", "options_of", "section_prefix"]
+__all__ = ["Option", "jsonable", "leaves", "options_of", "section_prefix"]
 
 _SIGNS = {"ge": ">=", "gt": ">", "le": "<=", "lt": "<"}
 _MODULES = re.compile(r"\b(?:typing|collections\.abc)\.")
@@ -26,14 +26,14 @@ class Option:
     """One option of a component.
 
     Args:
-        name: Its path below the component's section.
-        type: Its type in words; for a slot, the kind that fills it.
-        default: The default value; None where `required`.
-        required: Somebody has to give it: preset, env or user.
-        range: Its bounds (`>= 1`), or the option it follows; "" for none.
-        choices: All values allowed; empty for no such limit.
-        unit: Of the value.
-        help: What it means.
+        name: Path below the component's section.
+        type: Type as text; for a slot, the component kind.
+        default: Default value; None if `required`.
+        required: Has no default; a preset, the env or the user must set it.
+        range: Bounds (`>= 1`), or the option it follows; "" without.
+        choices: Allowed values; empty without such a limit.
+        unit: Unit of the value.
+        help: Help text.
     """
 
     name: str
@@ -46,7 +46,7 @@ class Option:
     help: str
 
     def as_json(self, prefix: str) -> dict[str, Any]:
-        """Returns it in JSON's types, `path` being its path in a whole config."""
+        """Returns the option as JSON types; `path` is its path in a complete config."""
         return {
             "path": prefix + self.name,
             "name": self.name,
@@ -61,11 +61,11 @@ class Option:
 
 
 def options_of(config_class: type[Section], registry: Registry) -> list[Option]:
-    """Returns the options of a config class, those of its sections among them.
+    """Returns the options of a config class, including those of its sections.
 
     Args:
-        config_class: The class, maybe made from a signature.
-        registry: Says what fills a slot that the class leaves open.
+        config_class: The class.
+        registry: Provides the default components of slots.
     """
     return list(_walk(config_class, "", registry))
 
@@ -81,23 +81,23 @@ def _walk(cls: type[Section], path: str, registry: Registry) -> Iterator[Option]
 
 def _option(field: Field, name: str, registry: Registry) -> Option:
     facts = field.metadata
-    words, default = _words(field.hint), field.default()
+    text, default = _type_text(field.hint), field.default()
     if kind := facts.get("component"):
-        words, default = kind, facts["component_default"]
+        text, default = kind, facts["component_default"]
         if default is None and not facts.get("optional"):
             default = registry.default(kind) or REQUIRED
     elif kind := facts.get("components"):
-        words, default = f"list of {kind}", facts["component_default"]
+        text, default = f"list of {kind}", facts["component_default"]
     choices = tuple(facts.get("choices") or ())
     if get_origin(field.hint) is Literal:
         choices = get_args(field.hint)
-        words = " | ".join(dict.fromkeys(type(choice).__name__ for choice in choices))
+        text = " | ".join(dict.fromkeys(type(choice).__name__ for choice in choices))
     bounds = [f"{_SIGNS[sign]} {bound:g}" for sign, bound in facts.get("bounds", {}).items()]
     if field.follows:
         bounds.append(f"follows {field.follows}")
     return Option(
         name=name,
-        type=words,
+        type=text,
         default=None if default is REQUIRED else default,
         required=default is REQUIRED,
         range=", ".join(bounds),
@@ -107,19 +107,19 @@ def _option(field: Field, name: str, registry: Registry) -> Option:
     )
 
 
-def _words(hint: Any) -> str:
-    """Writes a type as people do: `int`, `float | None`, `tuple[int, ...]`."""
+def _type_text(hint: Any) -> str:
+    """Formats a type: `int`, `float | None`, `tuple[int, ...]`."""
     if get_origin(hint) in (Union, types.UnionType):
-        return " | ".join(_words(each) for each in get_args(hint))
+        return " | ".join(_type_text(each) for each in get_args(hint))
     return "None" if hint is type(None) else _MODULES.sub("", inspect.formatannotation(hint))
 
 
 def section_prefix(section: str) -> str:
-    """Returns what comes before an option's name on the command line, with its dot.
+    """Returns the path prefix of options on the command line, with a trailing dot.
 
     Args:
-        section: Where a config asks for the kind; "" gives "", and so does a list of components,
-            for its items have no path of their own.
+        section: Path of the component in a config. Items of a list of components have no path, so
+            their prefix is "".
     """
     cls: Any = RunConfig
     facts: Mapping[str, Any] = {}
@@ -133,7 +133,7 @@ def section_prefix(section: str) -> str:
 
 
 def jsonable(value: Any) -> Any:
-    """Writes a value in JSON's types; what has no place there becomes text."""
+    """Converts a value to JSON types; other values become text."""
     if isinstance(value, Mapping):
         return {str(key): jsonable(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -143,3 +143,12 @@ def jsonable(value: Any) -> Any:
     if isinstance(value, float):
         return value if math.isfinite(value) else str(value)
     return repr(value)
+
+
+def leaves(tree: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    """Yields path and value of each leaf of nested dicts."""
+    if not isinstance(tree, Mapping) or not tree:
+        yield path, tree
+        return
+    for key, value in tree.items():
+        yield from leaves(value, f"{path}.{key}" if path else str(key))

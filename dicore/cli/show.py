@@ -1,11 +1,11 @@
-"""`dicore show`: one component: what it is, what it takes, who brings it, where its code stands."""
+"""`dicore show`: one component with its options, package and source file."""
 
 from __future__ import annotations
 
 import contextlib
 import inspect
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
 _EPILOG = """\b
 Examples:
   dicore show policy/dqn
-  dicore show policy/dicore-plugins/dqn     from this package, whatever else is installed
-  dicore show preset/cartpole_dqn           the config that it stands for
+  dicore show policy/dicore-plugins/dqn     the component of this package
+  dicore show preset/cartpole_dqn           the config of a preset
   dicore show buffer/naive --json
 """
 
 
 @dataclass
 class _Facts:
-    """What is known of a component once it was looked at."""
+    """What `dicore show` prints of a component."""
 
     entry: Entry
     status: str
@@ -45,11 +45,11 @@ class _Facts:
 
 @click.command(name="show", epilog=_EPILOG)
 @click.argument("component", metavar="KIND/NAME")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON alone.")
+@click.option("--json", "as_json", is_flag=True, help="Print only JSON.")
 def command(component: str, as_json: bool) -> None:
-    """Shows one component: its options with types and defaults, its package, its file."""
+    """Shows one component: options with types and defaults, package and source file."""
     registry = dicore_registry.default()
-    with contextlib.redirect_stdout(sys.stderr):  # what an import prints is no answer
+    with contextlib.redirect_stdout(sys.stderr):  # imports may print
         facts = _gather(registry, _entry(registry, component))
     if as_json:
         _write_json(registry, facts)
@@ -58,7 +58,7 @@ def command(component: str, as_json: bool) -> None:
 
 
 def _entry(registry: Registry, component: str) -> Entry:
-    """Finds what is meant by `kind/name`, `kind/dist/name`, or a name that only one kind has."""
+    """Finds a component by `kind/name`, `kind/dist/name`, or a name that only one kind has."""
     kind, slash, name = component.partition("/")
     if not slash:
         kind, name = _only_kind(registry, kind), kind
@@ -69,13 +69,13 @@ def _entry(registry: Registry, component: str) -> Entry:
     except RegistryError:
         provider, _, bare = name.rpartition("/")
         key = dicore_registry.canonical(bare)
-        found = [entry for entry in registry.entries(kind) if entry.name == key]
+        matches = [entry for entry in registry.entries(kind) if entry.name == key]
         if provider:
             dist = dicore_registry.dist_name(provider)
-            found = [entry for entry in found if entry.dist == dist]
-        if not found:
+            matches = [entry for entry in matches if entry.dist == dist]
+        if not matches:
             raise
-        return found[0]  # it cannot be used; `show` says why
+        return matches[0]  # it cannot be used; the output has the reason
 
 
 def _only_kind(registry: Registry, name: str) -> str:
@@ -86,7 +86,7 @@ def _only_kind(registry: Registry, name: str) -> str:
         return kinds[0]
     if kinds:
         choices = ", ".join(f"'{kind}/{key}'" for kind in kinds)
-        raise UnknownComponentError(f"'{name}' is of {len(kinds)} kinds; write one of: {choices}")
+        raise UnknownComponentError(f"'{name}' exists in {len(kinds)} kinds; use one of: {choices}")
     close = nearest(key, {entry.name for entry in entries})
     hint = f"; did you mean '{close}'?" if close else " (dicore list)"
     raise UnknownComponentError(f"no component named '{name}'{hint}")
@@ -180,7 +180,9 @@ def _write_text(facts: _Facts) -> None:
         _write_options(facts.options, facts.prefix)
     if facts.tree is not None:
         sys.stdout.write("\n")
-        for path, value in _leaves(facts.tree, ""):
+        from dicore.cli.options import leaves
+
+        for path, value in leaves(facts.tree):
             sys.stdout.write(f"{path} = {value!r}\n")
 
 
@@ -204,15 +206,7 @@ def _write_options(options: Sequence[Option], prefix: str) -> None:
 
 
 def _brief(value: Any) -> str:
-    """Writes a default; a component that is given by its name alone, as that name."""
+    """Formats a default; a component without options as its name."""
     if isinstance(value, Mapping) and set(value) == {"type"}:
         return str(value["type"])
     return value if isinstance(value, str) and value else repr(value)
-
-
-def _leaves(tree: Any, path: str) -> Iterator[tuple[str, Any]]:
-    if not isinstance(tree, Mapping) or not tree:
-        yield path, tree
-        return
-    for key, value in tree.items():
-        yield from _leaves(value, f"{path}.{key}" if path else str(key))

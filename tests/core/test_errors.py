@@ -11,7 +11,7 @@ import pytest
 import dicore
 import dicore_registry
 from dicore import errors
-from dicore.cli.report import report
+from dicore.cli import report
 from dicore.errors import ConfigError, DicoreError
 from dicore.run.folder import RunFolder
 

@@ -41,9 +41,9 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def policy_of(run: Path) -> Any:
     from dicore.run.env_factory import BuildContext, spaces_of
-    from dicore_tools.evaluation.policy_loader import find_trained
+    from dicore_tools.evaluation.policy_loader import find_policy
 
-    trained = find_trained(run)
+    trained = find_policy(run)
     spaces = spaces_of(trained.compiled.env, 0)
     return trained.build(BuildContext().with_spaces(*spaces))[0]
 

@@ -12,7 +12,7 @@ import pytest
 from dicore.cli import main
 from dicore.config import compile_config, to_dict
 from dicore_registry import default
-from dicore_tools.commands.schema import schema
+from dicore_tools.commands.config_schema import config_schema
 from tests.core.hookspecs.test_manager import world
 from tests.registry.world import World
 
@@ -26,7 +26,7 @@ CONFIG: dict[str, Any] = {
 
 @pytest.fixture(scope="module")
 def validator() -> Any:
-    written = json.loads(json.dumps(schema(default()), allow_nan=False))
+    written = json.loads(json.dumps(config_schema(default()), allow_nan=False))
     jsonschema.Draft202012Validator.check_schema(written)
     return jsonschema.Draft202012Validator(written)
 
@@ -106,7 +106,7 @@ def test_what_cannot_be_loaded_is_known_by_name(world: World) -> None:
     world.add("far-rl", groups, extras={"remote": ["no-such-dist"]})
     registry = world.registry()
     assert registry.entries("buffer")[1].status == "unavailable"
-    written = schema(registry)["$defs"]
+    written = config_schema(registry)["$defs"]
     assert {"far", "broken", "naive"} <= set(written["kind.buffer"]["anyOf"][0]["anyOf"][0]["enum"])
     assert "buffer.dicore-plugins.naive" in written
     assert not {"buffer.far-rl.far", "buffer.far-rl.broken"} & set(written)

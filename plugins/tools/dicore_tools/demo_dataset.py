@@ -1,20 +1,18 @@
-"""Data of a trained policy at work: for imitation, for offline training, for looking at."""
+"""Samples of a trained policy, for imitation or offline RL."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from dicore.config import bind
-from dicore.config.plain import replace as replaced
+from dicore.config.plain import replace
 from dicore.data import Batch
 from dicore.errors import CheckpointCorruptError, UsageError
 from dicore.run.checkpoint_io import read_state
 from dicore.run.env_factory import BuildContext
-from dicore_tools.evaluation.policy_loader import Trained, find_trained, load_trained
+from dicore_tools.evaluation.policy_loader import TrainedPolicy, find_policy, load_policy
 
 __all__ = ["collect", "collect_demo_data", "load_demo_data", "save_demo_data"]
 
@@ -27,44 +25,46 @@ def collect_demo_data(
     state_dict_path: str | Path | None = None,
     overrides: Sequence[str] = (),
 ) -> Batch:
-    """Collects training samples with a trained policy and writes them into a folder.
+    """Collects samples with a trained policy and writes them to a folder.
 
-    The folder holds no code: `load_demo_data` reads it, and so does `load_data` of a buffer of the
-    kind that the config names.
+    `load_demo_data` reads the folder, and so does `load_data` of the config's buffer. Loading it
+    never runs code.
 
     Args:
         input_cfg: Folder of a run or of one of its checkpoints; or, with `state_dict_path`,
             `[main_config, create_config]`, one dict of both, or the path of a file.
-        seed: Seed of the episodes; None takes the config's. They are others than those of training.
-        collect_count: How many samples.
-        expert_data_path: The folder; data in it is replaced.
+        seed: Seed of the episodes; None takes the config's. The episodes differ from those of
+            training.
+        collect_count: Number of samples.
+        expert_data_path: The folder; existing data in it is replaced.
         state_dict_path: Name or path of a checkpoint; None takes the run's best.
-        overrides: `a.b=c`, above the config.
+        overrides: `a.b=c`, on top of the config.
 
     Returns:
-        The samples, as the policy's `get_train_sample` makes them.
+        The samples, as returned by the policy's `get_train_sample`.
 
     Raises:
-        UsageError: the folder holds something else.
-        ConfigError: the config is wrong.
-        CheckpointError: there is no checkpoint, or it cannot be used.
+        UsageError: the folder exists and contains something else.
+        ConfigError: the config is invalid.
+        CheckpointError: there is no valid checkpoint.
     """
     target = _target(expert_data_path)
     if isinstance(input_cfg, str | Path) and Path(input_cfg).is_dir():
-        trained = find_trained(input_cfg, state_dict_path, seed=seed, overrides=overrides)
+        trained = find_policy(input_cfg, state_dict_path, seed=seed, overrides=overrides)
     else:
-        trained = _by_config(input_cfg, seed, state_dict_path, overrides)
+        checkpoint = _required(input_cfg, state_dict_path)
+        trained = load_policy(input_cfg, checkpoint, seed=seed, overrides=overrides)
     data = collect(trained, collect_count)
     save_demo_data(trained, data, target)
     return data
 
 
-def collect(trained: Trained, count: int) -> Batch:
-    """Collects samples with a policy, without random exploration where it has an epsilon.
+def collect(trained: TrainedPolicy, count: int) -> Batch:
+    """Collects samples with a policy; a policy with epsilon-greedy exploration acts greedily.
 
     Args:
         trained: The policy.
-        count: How many samples.
+        count: Number of samples.
     """
     from dicore.run.env_factory import make_env_manager
     from dicore.run.random import seeded
@@ -73,10 +73,12 @@ def collect(trained: Trained, count: int) -> Batch:
     with seeded(compiled.seed):
         manager = make_env_manager(compiled.env, "demo", compiled.seed, at_most=count)
         try:
-            context = _context(trained, manager)
-            policy, content = trained.build(context)
-            if content.policy is not None:
-                policy.collect_mode.load_state_dict(content.policy)
+            context = BuildContext(seed=compiled.seed).with_spaces(
+                manager.observation_space, manager.action_space
+            )
+            policy, state = trained.build(context)
+            if state.policy is not None:
+                policy.collect_mode.load_state_dict(state.policy)
             section = compiled.policy.collect.collector
             collector = section.build(context, env_manager=manager, policy=policy.collect_mode)
             kwargs = {"eps": 0.0} if "eps" in compiled.policy.other else {}
@@ -87,21 +89,21 @@ def collect(trained: Trained, count: int) -> Batch:
             manager.close()
 
 
-def save_demo_data(trained: Trained, data: Batch, path: str | Path) -> None:
-    """Writes samples as the buffer of a config keeps them, atomically.
+def save_demo_data(trained: TrainedPolicy, data: Batch, path: str | Path) -> None:
+    """Writes samples atomically, in the format of the config's buffer.
 
     Args:
-        trained: Whose config names the buffer.
+        trained: The policy; its config names the buffer.
         data: The samples.
-        path: The folder; data in it is replaced.
+        path: The folder; existing data in it is replaced.
 
     Raises:
-        UsageError: the folder holds something else.
+        UsageError: the folder exists and contains something else.
     """
     target = _target(path)
     section = trained.compiled.policy.other.replay_buffer
     if len(data) > (section.get("replay_buffer_size") or len(data)):
-        section = replaced(section, ("replay_buffer_size",), len(data))
+        section = replace(section, ("replay_buffer_size",), len(data))
     buffer = section.build(BuildContext(seed=trained.compiled.seed))
     buffer.push(data)
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -109,64 +111,47 @@ def save_demo_data(trained: Trained, data: Batch, path: str | Path) -> None:
 
 
 def load_demo_data(path: str | Path) -> Batch:
-    """Reads the samples that were written into a folder.
+    """Reads the samples that `collect_demo_data` wrote to a folder.
 
     Args:
         path: The folder.
 
     Raises:
-        CheckpointError: there are none, or they are not as they were written.
+        CheckpointError: the folder contains no samples, or they are corrupt.
     """
     state = read_state(path)
     columns = state.get("columns") if isinstance(state, dict) else None
     if not isinstance(columns, dict) or not columns:
         raise CheckpointCorruptError(
-            f"{path}: there are no samples in it", hint="collect_demo_data writes such folders"
+            f"{path}: no samples found", hint="name a folder that collect_demo_data wrote"
         )
     return Batch(columns)
 
 
-def _by_config(
-    config: Any, seed: int | None, checkpoint: str | Path | None, overrides: Sequence[str]
-) -> Trained:
-    from dicore.run.env_factory import spaces_of
-    from dicore.run.request import TrainRequest, compile_request
-
-    if checkpoint is None and isinstance(config, str | Path) and not Path(config).exists():
-        raise UsageError(f"{config}: no such folder", hint="name the folder of a run")
-    if checkpoint is None:
-        raise UsageError(
-            "whose data to collect is missing", hint="name a checkpoint with state_dict_path"
-        )
-    request = config if isinstance(config, TrainRequest) else TrainRequest(config=config)
-    given = [*request.overrides, *overrides]
-    compiled = compile_request(
-        replace(request, overrides=given, seed=request.seed if seed is None else seed)
-    )
-    return load_trained(bind(compiled, *spaces_of(compiled.env, compiled.seed)), checkpoint)
-
-
-def _context(trained: Trained, manager: Any) -> BuildContext:
-    seed = trained.compiled.seed
-    return BuildContext(seed=seed).with_spaces(manager.observation_space, manager.action_space)
+def _required(config: Any, checkpoint: str | Path | None) -> str | Path:
+    if checkpoint is not None:
+        return checkpoint
+    if isinstance(config, str | Path) and not Path(config).exists():
+        raise UsageError(f"{config}: no such folder", hint="name a run folder")
+    raise UsageError("no checkpoint given", hint="pass state_dict_path=CKPT")
 
 
 def _target(path: str | Path) -> Path:
-    """Returns where data may be written: a free place, or one that holds such data already.
+    """Returns the folder to write to, which is new or contains demo data.
 
     Raises:
-        UsageError: something else is there, or nothing can be written there.
+        UsageError: it contains something else, or is not writable.
     """
     target = Path(path)
     above = next(each for each in target.absolute().parents if each.exists())
     if not above.is_dir() or not os.access(above, os.W_OK | os.X_OK):
-        why = "Permission denied" if above.is_dir() else f"{above} is not a folder"
-        raise UsageError(f"{target}: cannot be written: {why}", hint="name another folder")
+        reason = "Permission denied" if above.is_dir() else f"{above} is not a folder"
+        raise UsageError(f"cannot write {target}: {reason}", hint="name another folder")
     if target.exists():
         try:
             load_demo_data(target)
         except Exception as error:
             raise UsageError(
-                f"{target} exists and holds no data of this kind", hint="name another folder"
+                f"{target} exists and contains other data", hint="name another folder"
             ) from error
     return target

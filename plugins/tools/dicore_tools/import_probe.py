@@ -1,8 +1,8 @@
-"""Imports targets in a process of its own and tells how each went.
+"""Imports components in a separate process and reports the outcome of each.
 
-For `dicore doctor --import` and `dicore list --load`. Reads
+Used by `dicore doctor --import` and `dicore list --load`. The process reads
 `{"path": sys.path, "targets": […], "torch": bool}` from standard input and writes one line of JSON
-per target. Without `torch` the import of torch fails, and who asked for it is told.
+per target. Without `torch`, importing torch fails and the importing line is reported.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ from typing import Any
 
 __all__ = ["Outcome", "probe_imports"]
 
-_PATIENCE = 120.0
-"""Seconds that all imports of one process may take."""
+_TIMEOUT_S = 120.0
+"""Time limit for all imports of one process."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How the import of one target went.
+    """Outcome of importing one target.
 
     Args:
         target: `module:attr`, or a module.
-        error: What it raised; "" for nothing.
-        seconds: How long it took; what was imported before costs nothing.
-        torch: Where it asked for torch (`file:line`), if that was kept away.
-        is_config: It is a config class.
+        error: The exception; "" on success.
+        seconds: Duration, without modules that were already imported.
+        torch: `file:line` that imports torch, if torch was blocked.
+        is_config: Whether the target is a config class.
     """
 
     target: str
@@ -47,17 +47,17 @@ class Outcome:
 
 
 def probe_imports(targets: Sequence[str], *, torch: bool) -> dict[str, Outcome]:
-    """Imports targets one after the other; one that ends the process does not end the others.
+    """Imports targets one after another; if one ends the process, a new one imports the rest.
 
     Args:
-        targets: What to import.
-        torch: Let them import torch; otherwise that fails, and who asked for it is told.
+        targets: `module:attr`, or modules.
+        torch: Allow importing torch; otherwise it fails, and the importing line is reported.
     """
     found: dict[str, Outcome] = {}
     todo = list(dict.fromkeys(targets))
     while todo:
         order = json.dumps({"path": sys.path, "targets": todo, "torch": torch})
-        lines, ending = _ask(order)
+        lines, ending = _run(order)
         outcomes = [Outcome(**json.loads(line)) for line in lines if line[:1] == "{"]
         found |= {each.target: each for each in outcomes}
         todo = [target for target in todo if target not in found]
@@ -67,49 +67,49 @@ def probe_imports(targets: Sequence[str], *, torch: bool) -> dict[str, Outcome]:
     return found
 
 
-def _ask(order: str) -> tuple[list[str], str]:
-    """Lets a process do the imports; returns the lines it wrote, and how it ended.
+def _run(order: str) -> tuple[list[str], str]:
+    """Runs the process; returns the lines it wrote and how it ended.
 
-    It writes to files, since whatever an import starts might keep a pipe open for good; all that
-    is still there at the end goes with it.
+    It writes to files, because processes started by an import could keep a pipe open. They are
+    killed at the end.
     """
-    with tempfile.TemporaryFile("w+") as said, tempfile.TemporaryFile("w+") as errors:
+    with tempfile.TemporaryFile("w+") as output, tempfile.TemporaryFile("w+") as errors:
         process = subprocess.Popen(
             [sys.executable, "-m", "dicore_tools.import_probe"],
-            stdin=subprocess.PIPE, stdout=said, stderr=errors, text=True, start_new_session=True,
+            stdin=subprocess.PIPE, stdout=output, stderr=errors, text=True, start_new_session=True,
         )  # fmt: skip
         try:
-            process.communicate(order, timeout=_PATIENCE)
+            process.communicate(order, timeout=_TIMEOUT_S)
             errors.seek(0)
             last = (errors.read().strip().splitlines() or [""])[-1]
             ending = f"ended the process with {process.returncode}: {last}".rstrip(": ")
         except subprocess.TimeoutExpired:
-            ending = f"did not end within {_PATIENCE:g} s"
+            ending = f"did not end within {_TIMEOUT_S:g} s"
         finally:
-            _end(process)
-        said.seek(0)
-        return said.read().splitlines(), ending
+            _kill(process)
+        output.seek(0)
+        return output.read().splitlines(), ending
 
 
-def _end(process: subprocess.Popen[str]) -> None:
-    """Ends a process and everything that it started."""
+def _kill(process: subprocess.Popen[str]) -> None:
+    """Kills a process and its children."""
     try:
         os.killpg(process.pid, signal.SIGKILL)
     except (AttributeError, ProcessLookupError, PermissionError):
-        process.kill()  # no groups here, or nobody left in it
+        process.kill()  # no process groups on this system, or the group is empty
     process.wait()
 
 
-class _NoTorch:
-    """Keeps torch away and remembers who asked for it."""
+class _TorchBlocker:
+    """Import hook that blocks torch and records the importing line."""
 
-    asked = ""
+    importer = ""
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> None:
         if name == "torch":
             stack = [each for each in traceback.extract_stack() if "importlib" not in each.filename]
-            _NoTorch.asked = f"{stack[-2].filename}:{stack[-2].lineno}"
-            raise ModuleNotFoundError("torch is kept away by dicore doctor", name="torch")
+            _TorchBlocker.importer = f"{stack[-2].filename}:{stack[-2].lineno}"
+            raise ModuleNotFoundError("torch is blocked by dicore doctor", name="torch")
 
 
 def _import(target: str) -> Outcome:
@@ -118,7 +118,7 @@ def _import(target: str) -> Outcome:
 
     module, _, attr = target.partition(":")
     before = set(sys.modules)
-    _NoTorch.asked = error = ""
+    _TorchBlocker.importer = error = ""
     found: Any = None
     start = time.perf_counter()
     try:
@@ -128,31 +128,31 @@ def _import(target: str) -> Outcome:
     except BaseException as wrong:
         error = explain.brief(wrong)
     seconds = time.perf_counter() - start
-    if _NoTorch.asked:  # what is half imported would hide that the next one asks, too
+    if _TorchBlocker.importer:  # partly imported modules would hide further imports of torch
         for name in set(sys.modules) - before:
             sys.modules.pop(name)
     is_config = isinstance(found, type) and issubclass(found, ComponentConfig)
-    return Outcome(target, error, round(seconds, 4), _NoTorch.asked, is_config)
+    return Outcome(target, error, round(seconds, 4), _TorchBlocker.importer, is_config)
 
 
 def _main() -> None:
     order = json.load(sys.stdin)
     sys.path[:] = order["path"]
     if not order["torch"]:
-        finder: Any = _NoTorch()
+        finder: Any = _TorchBlocker()
         sys.meta_path.insert(0, finder)
-    import dicore.config  # its own import is nobody's fault
+    import dicore.config  # so that its import time is not attributed to a target
 
     assert isinstance(dicore.config, ModuleType)
     sys.stdout = sys.stderr
     out = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)  # what a module prints, or writes by itself, is no answer
+    os.dup2(2, 1)  # modules may print
     for target in order["targets"]:
         outcome = _import(target)
         facts = {name: getattr(outcome, name) for name in Outcome.__slots__}
         out.write(json.dumps(facts) + "\n")
         out.flush()
-    os._exit(0)  # threads that an import left running would keep the process
+    os._exit(0)  # threads started by an import would keep the process running
 
 
 if __name__ == "__main__":

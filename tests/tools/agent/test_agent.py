@@ -30,7 +30,7 @@ from dicore.run.random import seed_everything, stream
 from dicore.task import Context, task
 from dicore_plugins.models import create_model
 from dicore_registry import Registry, using
-from dicore_tools.agent.observation import observation
+from dicore_tools.agent.inference import to_observation
 from dicore_tools.evaluation.evaluate import evaluate
 
 SMALL: dict[str, Any] = {
@@ -290,14 +290,14 @@ def test_parts_of_an_observation_are_told_by_name() -> None:
     space = spaces.Dict(
         eyes=spaces.Box(0, 1, (2,)), parts=spaces.Tuple((spaces.Discrete(3), spaces.Discrete(2)))
     )
-    seen = observation(space, {"parts": [1, 0], "eyes": [0.5, 1.0]})
+    seen = to_observation(space, {"parts": [1, 0], "eyes": [0.5, 1.0]})
     assert space.contains({**seen, "parts": tuple(map(int, seen["parts"]))})
     with pytest.raises(UsageError, match=r"expected the keys \['eyes', 'parts'\], got \['eye'\]"):
-        observation(space, {"eye": 1})
+        to_observation(space, {"eye": 1})
     with pytest.raises(UsageError, match=r"observation parts: expected 2 parts"):
-        observation(space, {"eyes": [0.5, 1.0], "parts": [1]})
+        to_observation(space, {"eyes": [0.5, 1.0], "parts": [1]})
     with pytest.raises(UsageError, match=r"observation eyes: expected one of shape \[2\]"):
-        observation(space, {"eyes": [0.5], "parts": [1, 0]})
+        to_observation(space, {"eyes": [0.5], "parts": [1, 0]})
 
 
 def test_measuring_leaves_the_random_generators_alone() -> None:

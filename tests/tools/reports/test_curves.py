@@ -331,7 +331,7 @@ def test_curves_in_the_terminal(
     assert "0.0 to 70.0, best 70.0, at 1000 env steps" in line
     plot(tmp_path, "--text", "--x", "wall")
     assert capsys.readouterr().out.endswith("best 70.0, at 10.0 s\n")
-    monkeypatch.setattr("dicore_tools.reports.text.knows_blocks", lambda: False)
+    monkeypatch.setattr("dicore_tools.reports.text.supports_blocks", lambda: False)
     plot(tmp_path, "--text")
     assert capsys.readouterr().out.isascii()
 

@@ -1,4 +1,4 @@
-"""Training in five lines: an agent is an environment, an algorithm, and what it has learned.
+"""Training in a few lines: an agent combines an environment, an algorithm and learned parameters.
 
     from dicore import Agent
 
@@ -6,7 +6,7 @@
     print(agent.train(step=20_000).stop)
     agent.deploy(video="cartpole.mp4")
 
-For each policy there is a class of its name: `from dicore_tools.agent import DQNAgent`.
+Each policy has a class named after it: `from dicore_tools.agent import DQNAgent`.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from dicore_tools.agent.agent import Agent, TrainResult
 
 __all__ = ["Agent", "TrainResult"]
 
-_ENDING = "Agent"
+_SUFFIX = "Agent"
 
 
 @cache
 def __getattr__(name: str) -> type[Agent]:
-    """Makes the class of a policy's agents: `DQNAgent` is `Agent` with `policy="dqn"`."""
+    """Creates the agent class of a policy: `DQNAgent` is `Agent` with `policy="dqn"`."""
     from dicore_registry import default
 
-    asked = name.removesuffix(_ENDING)
-    if name.endswith(_ENDING) and not name.startswith("_"):
+    policy = name.removesuffix(_SUFFIX)
+    if name.endswith(_SUFFIX) and not name.startswith("_"):
         for entry in default().entries("policy"):
-            if entry.name.replace("_", "").casefold() == asked.casefold():
-                doc = f"An agent that learns by the policy '{entry.name}'."
+            if entry.name.replace("_", "").casefold() == policy.casefold():
+                doc = f"An agent that uses the policy '{entry.name}'."
                 return type(name, (Agent,), {"algorithm": entry.name, "__doc__": doc})
     raise AttributeError(f"module '{__name__}' has no attribute '{name}' (dicore list policy)")

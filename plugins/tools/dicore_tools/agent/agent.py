@@ -1,4 +1,4 @@
-"""The agent interface: train, evaluate, watch, collect, keep."""
+"""The agent interface: train, evaluate, record videos, collect data, save."""
 
 from __future__ import annotations
 
@@ -12,33 +12,34 @@ from numbers import Integral
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
-from dicore.config import Compiled, bind
+from dicore.config import Compiled, bind, config_class
+from dicore.config.fields import fields_of
 from dicore.config.plain import replace
+from dicore.config.slots import type_of
 from dicore.data import Batch
-from dicore.errors import UsageError
+from dicore.errors import DicoreError, UsageError
 from dicore.run.checkpoint_store import CheckpointStore
 from dicore.run.folder import RunFolder
 from dicore.run.launch import TrainRequest, compile_request, launch
-from dicore_tools.agent.named import named
-from dicore_tools.agent.player import player
-from dicore_tools.agent.tuned import tuned_env
-from dicore_tools.evaluation.evaluate import Evaluation, measure
-from dicore_tools.evaluation.policy_loader import Trained, find_trained
+from dicore_registry import default, register
+from dicore_tools.agent.inference import make_act
+from dicore_tools.evaluation.evaluate import Evaluation, run_episodes
+from dicore_tools.evaluation.policy_loader import TrainedPolicy, find_policy
 
 __all__ = ["Agent", "TrainResult"]
 
 
 @dataclass(frozen=True, slots=True)
 class TrainResult:
-    """What a training came to.
+    """Result of a training.
 
     Args:
-        stop: The stop value was reached.
-        train_iter: Updates made, all in all.
-        env_step: Env steps made, all in all.
+        stop: Whether the stop value was reached.
+        train_iter: Gradient updates in total.
+        env_step: Env steps in total.
         best_return: Best mean return of an evaluation; None before the first.
-        wall_s: Seconds of training.
-        folder: The run's folder.
+        wall_s: Training time in seconds.
+        folder: The run folder.
     """
 
     stop: bool
@@ -50,27 +51,27 @@ class TrainResult:
 
 
 class Agent:
-    """An environment, an algorithm, and what has been learned.
+    """An environment, an algorithm and the learned parameters.
+
+    A class that is not registered yet is registered in this process under its lowercase name.
 
     Args:
-        env: Name of an environment, a gymnasium id, or a class; where a preset is for this id and
-            the algorithm, the preset is taken.
+        env: Name of an environment, a Gymnasium id, or a class. If a preset exists for this id
+            and algorithm, the preset is used.
         policy: Name of an algorithm (`dicore list policy`), or a class.
-        exp_name: Folder of the run; None: `runs/<env>_<policy>_s<seed>`.
-        seed: Seed of everything random.
-        cfg: A config in any form (`[main_config, create_config]`, a dict, a file), instead of or
-            below the names.
+        exp_name: Run folder; None: `runs/<env>_<policy>_s<seed>`.
+        seed: Random seed.
+        cfg: A config in any form (`[main_config, create_config]`, a dict, a file), instead of the
+            names or overridden by them.
         **overrides: More options; `__` stands for a dot: `policy__learn__batch_size=128`.
 
-    A class that has no name yet is registered in this process, by its own name in small letters.
-
     Raises:
-        UsageError: it is not said what to train, or an object is given where a class is meant.
-        ConfigError: everything that is wrong with the config.
+        UsageError: no environment or policy is given, or an instance is given instead of a class.
+        ConfigError: the config is invalid; the error lists all problems.
     """
 
     algorithm: ClassVar[str | None] = None
-    """Policy of the agents of this class, where nobody says another."""
+    """Default policy of this class."""
 
     def __init__(
         self,
@@ -82,11 +83,11 @@ class Agent:
         cfg: Any = None,
         **overrides: Any,
     ) -> None:
-        env_name = named("env", env)
-        policy_name = named("policy", policy) or self.algorithm
+        env_name = component_name("env", env)
+        policy_name = component_name("policy", policy) or self.algorithm
         self._request = TrainRequest(
             config=cfg,
-            env=tuned_env(env_name, policy_name) if cfg is None else env_name,
+            env=preset_env(env_name, policy_name) if cfg is None else env_name,
             policy=policy_name,
             seed=seed,
             exp_name=None if exp_name is None else str(exp_name),
@@ -96,9 +97,9 @@ class Agent:
         self._folder: Path | None = None
         self._checkpoint: str | None = None
         self._trust = True
-        self._player: Callable[[Any], Any] | None = None
+        self._act: Callable[[Any], Any] | None = None
 
-    # ---- what it is
+    # ---- state
 
     @property
     def config(self) -> Compiled:
@@ -107,7 +108,7 @@ class Agent:
 
     @property
     def folder(self) -> Path | None:
-        """Folder of its run; None before any training."""
+        """The run folder; None before training."""
         return self._folder
 
     @property
@@ -115,49 +116,50 @@ class Agent:
         """An agent with the parameters of the best evaluation so far.
 
         Raises:
-            UsageError: there was none.
+            UsageError: there is no best checkpoint.
         """
         return self._with("best", "no best checkpoint")
 
     def __repr__(self) -> str:
         label = self._checkpoint or "untrained"
         where = f" in {self._folder}" if self._folder is not None else ""
-        return f"{type(self).__name__}({_what(self.config)}, {label}{where})"
+        return f"{type(self).__name__}({_label(self.config)}, {label}{where})"
 
-    # ---- learning
+    # ---- training
 
     def train(self, step: int | None = None, *, n_iter: int | None = None) -> TrainResult:
-        """Trains, or goes on with the training, and keeps what was learned.
+        """Trains, or resumes the training.
 
-        A training that has reached its stop value is left as it is. Ctrl-C ends the training after
-        saving, and is passed on.
+        A training that has reached its stop value is not resumed. Ctrl-C saves a checkpoint and
+        then raises KeyboardInterrupt.
 
         Args:
-            step: Env steps, counted from here; None: as the config says.
-            n_iter: Updates, counted from here; None: as the config says.
+            step: Additional env steps; None: the budget of the config.
+            n_iter: Additional gradient updates; None: the budget of the config.
 
         Raises:
-            UsageError: a number is not positive, or the parameters are not those of a run's end.
-            DicoreError: the training failed; `run.json` says so.
+            UsageError: a number is not positive, or the loaded checkpoint is not the last one.
+            DicoreError: the training failed; `run.json` has the error.
         """
         step, n_iter = _count("step", step), _count("n_iter", n_iter)
         if self._checkpoint not in (None, "final"):
             raise UsageError(
-                f"training goes on from the end of a run, not from '{self._checkpoint}'",
-                hint="load() the folder of the run, or train a new agent",
+                f"cannot resume from checkpoint '{self._checkpoint}': training resumes from the end"
+                " of a run",
+                hint="load() the run folder, or train a new agent",
             )
-        self._player = None
+        self._act = None
         outcome = launch(self._next(step, n_iter))
         run = outcome.run
         self._folder, self._compiled = Path(run.folder), None
         store = CheckpointStore(run.folder.checkpoints)
         self._checkpoint = "final" if "final" in store.names() else store.latest()
         if outcome.exit_code:
-            raise KeyboardInterrupt(f"stopped by a signal; {run.folder} has what was learned")
+            raise KeyboardInterrupt(f"stopped by a signal; the checkpoint is in {run.folder}")
         return _result(run.folder)
 
     def _next(self, step: int | None, n_iter: int | None) -> TrainRequest:
-        """Returns the request for a first training, or for going on."""
+        """Returns the request for a first training, or for resuming."""
         from dataclasses import replace as changed
 
         if self._folder is None:
@@ -171,47 +173,49 @@ class Agent:
         )
 
     def load(self, path: str | Path, *, trust: bool = False) -> Self:
-        """Takes over what a run has learned.
+        """Loads the parameters of a run.
 
         Args:
-            path: Folder of a run, whose training can go on, or of one of its checkpoints.
+            path: A run folder, whose training can be resumed, or the folder of a checkpoint.
             trust: Run code that the run's config names by path.
 
         Raises:
-            UsageError: the folder is not that of a run, or the run is of something else.
-            CheckpointError: there is no checkpoint that is whole.
+            UsageError: the folder is not a run folder, or the run has another policy or env.
+            CheckpointError: there is no valid checkpoint.
         """
         place = Path(path)
-        trained = find_trained(place, trust=trust)
-        theirs, ours = _what(trained.compiled), _what(self.config)
+        trained = find_policy(place, trust=trust)
+        theirs, ours = _label(trained.compiled), _label(self.config)
         if theirs != ours:
             raise UsageError(
                 f"{path} is a run of {theirs}; this agent is {ours}",
-                hint="make the agent with the environment and the policy of the run",
+                hint="create the agent with the environment and the policy of the run",
             )
         checkpoint = (place / "manifest.json").is_file()
         self._folder = place.absolute().parent.parent if checkpoint else place
         self._checkpoint = place.name if checkpoint else self._end(trained.name)
-        self._compiled, self._trust, self._player = None, trust, None
+        self._compiled, self._trust, self._act = None, trust, None
         return self
 
     def save(self, path: str | Path) -> Path:
-        """Copies the run, with all of its checkpoints, to another folder; `load` reads it.
+        """Copies the run with all checkpoints to another folder, for `load`.
 
         Args:
-            path: A folder that there is not yet.
+            path: The new folder.
 
         Returns:
-            The folder.
+            The new folder.
 
         Raises:
-            UsageError: nothing was trained, or the folder exists.
+            UsageError: the agent is untrained, or the folder exists.
         """
         if self._folder is None:
             raise UsageError(f"{self!r} has nothing to save", hint="train it first")
         target = Path(path)
         if target.exists():
-            raise UsageError(f"{target} exists already", hint="name a folder that there is not yet")
+            raise UsageError(
+                f"{target} exists already", hint="name a folder that does not exist yet"
+            )
         shutil.copytree(self._folder, target)
         return target
 
@@ -220,10 +224,10 @@ class Agent:
         store = CheckpointStore(RunFolder(self._folder).checkpoints)
         return "final" if "final" in store.names() else otherwise
 
-    # ---- acting
+    # ---- inference
 
     def evaluate(self, n_episode: int | None = None, *, seed: int | None = None) -> Evaluation:
-        """Measures the policy as it is; see `dicore_tools.evaluation.evaluate.evaluate`.
+        """Evaluates the policy; see `dicore_tools.evaluation.evaluate.evaluate`.
 
         Args:
             n_episode: Number of episodes; None takes the config's.
@@ -231,56 +235,56 @@ class Agent:
         """
         n_episode = _count("n_episode", n_episode)
         same = n_episode is None and seed is None
-        return measure(self._trained(seed), n_episode=n_episode, same_starts=same)
+        return run_episodes(self._trained(seed), n_episode=n_episode, same_starts=same)
 
     def batch_evaluate(
         self, env_num: int = 4, n_episode: int | None = None, *, seed: int | None = None
     ) -> Evaluation:
-        """Measures the policy in so many environments at a time.
+        """Evaluates the policy in several environments in parallel.
 
         Args:
             env_num: Number of environments.
-            n_episode: Number of episodes; None: one for each environment.
+            n_episode: Number of episodes; None: one per environment.
             seed: Seed of the episodes; None takes the run's.
         """
         env_num, n_episode = _count("env_num", env_num), _count("n_episode", n_episode)
         trained = self._trained(seed, evaluator_env_num=env_num)
-        return measure(trained, n_episode=env_num if n_episode is None else n_episode)
+        return run_episodes(trained, n_episode=env_num if n_episode is None else n_episode)
 
     def deploy(self, video: str | Path | None = None, *, seed: int | None = None) -> float:
-        """Plays one episode and returns its return.
+        """Runs one episode and returns its return.
 
         Args:
-            video: File (`.mp4`) of a video of it; None: no video.
+            video: `.mp4` file to record; None: no video.
             seed: Seed of the episode; None takes the run's.
 
         Raises:
-            UsageError: no video can be recorded.
+            UsageError: the video cannot be recorded.
         """
         if video is None:
-            return measure(self._trained(seed), n_episode=1).returns[0]
+            return run_episodes(self._trained(seed), n_episode=1).returns[0]
         target = Path(video)
         if target.suffix != ".mp4":
             raise UsageError(
-                f"{target}: a video is a file that ends in .mp4",
+                f"{target}: a video file must end in .mp4",
                 hint="dicore eval RUN --replay-path DIR records several episodes into a folder",
             )
         target.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=".video-", dir=target.parent) as folder:
-            found = measure(self._trained(seed), n_episode=1, replay_path=folder)
+            found = run_episodes(self._trained(seed), n_episode=1, replay_path=folder)
             if not found.videos:
-                raise UsageError(f"{target}: nothing was recorded")
+                raise UsageError(f"{target}: no frames were recorded")
             found.videos[0].replace(target)
         return found.returns[0]
 
     def collect_data(
         self, n_sample: int = 1000, path: str | Path | None = None, *, seed: int | None = None
     ) -> Batch:
-        """Collects training samples with the policy as it is.
+        """Collects samples with the policy, without exploration.
 
         Args:
-            n_sample: How many.
-            path: Folder that they are written into (`load_demo_data` reads it); None: none.
+            n_sample: Number of samples.
+            path: Folder to write them to, for `load_demo_data`; None: do not write them.
             seed: Seed of the episodes; None takes the run's.
         """
         from dicore_tools.demo_dataset import collect, save_demo_data
@@ -293,50 +297,50 @@ class Agent:
         return data
 
     def act(self, obs: Any) -> Any:
-        """Chooses the action for one observation, without exploration: for a loop of your own.
+        """Returns the action for one observation, without exploration.
 
         Args:
-            obs: Of one environment, as that gives it: array, list, number, dict or tuple.
+            obs: One observation of the environment: array, list, number, dict or tuple.
 
         Returns:
-            The action, as the environment takes it.
+            The action to pass to the env's `step`.
 
         Raises:
-            UsageError: it does not fit the environment's observation space.
+            UsageError: the observation does not fit the observation space.
         """
-        if self._player is None:
-            self._player = player(self._trained())
-        return self._player(obs)
+        if self._act is None:
+            self._act = make_act(self._trained())
+        return self._act(obs)
 
-    # ---- parts of the above
+    # ---- helpers
 
-    def _trained(self, seed: int | None = None, **env: Any) -> Trained:
-        """Returns config and parameters, with another seed and other options of the env."""
+    def _trained(self, seed: int | None = None, **env: Any) -> TrainedPolicy:
+        """Returns config and parameters, optionally with another seed and other env options."""
         if self._folder is None:
             from dicore.run.env_factory import spaces_of
 
             assert self._compiled is not None
             compiled = bind(self._compiled, *spaces_of(self._compiled.env, self._compiled.seed))
-            trained = Trained(compiled)
+            trained = TrainedPolicy(compiled)
         else:
-            trained = find_trained(self._folder, self._checkpoint, trust=self._trust)
+            trained = find_policy(self._folder, self._checkpoint, trust=self._trust)
         cfg = trained.compiled.cfg
         if seed is not None:
             cfg = replace(cfg, ("seed",), _whole("seed", seed, least=0))
         for name, value in env.items():
             cfg = replace(cfg, ("env", name), value)
         compiled = Compiled(cfg, trained.compiled.origin, trained.compiled.components)
-        return Trained(compiled, trained.name, trained.read)
+        return TrainedPolicy(compiled, trained.name, trained.read)
 
     def _with(self, checkpoint: str, otherwise: str) -> Agent:
         if self._folder is None or checkpoint not in _names(self._folder):
             raise UsageError(f"{self!r} has {otherwise}", hint="train it first")
         other = copy.copy(self)
-        other._checkpoint, other._player = checkpoint, None  # noqa: SLF001 - the same class
+        other._checkpoint, other._act = checkpoint, None  # noqa: SLF001 - the same class
         return other
 
 
-def _what(compiled: Compiled) -> str:
+def _label(compiled: Compiled) -> str:
     return f"{compiled.policy.type} on {compiled.env.get('env_id') or compiled.env.type}"
 
 
@@ -345,27 +349,22 @@ def _names(folder: Path) -> list[str]:
 
 
 def _result(folder: RunFolder) -> TrainResult:
-    """Reads how a run stands off its `run.json`."""
+    """Reads the result from `run.json`."""
     try:
-        told = json.loads(folder.metadata.read_bytes()).get("result") or {}
+        result = json.loads(folder.metadata.read_bytes()).get("result") or {}
     except (OSError, ValueError) as error:
-        raise UsageError(f"{folder.metadata}: cannot be read: {error}") from None
+        raise UsageError(f"cannot read {folder.metadata}: {error}") from None
     return TrainResult(
-        stop=bool(told.get("stop")),
-        train_iter=int(told.get("train_iter", 0)),
-        env_step=int(told.get("env_step", 0)),
-        best_return=told.get("best_return"),
-        wall_s=float(told.get("wall_s", 0.0)),
+        stop=bool(result.get("stop")),
+        train_iter=int(result.get("train_iter", 0)),
+        env_step=int(result.get("env_step", 0)),
+        best_return=result.get("best_return"),
+        wall_s=float(result.get("wall_s", 0.0)),
         folder=folder.path,
     )
 
 
 def _count(name: str, value: Any) -> Any:
-    """Returns a number that has to be a whole one above zero; None stays None.
-
-    Raises:
-        UsageError: it is not.
-    """
     return None if value is None else _whole(name, value, least=1)
 
 
@@ -377,6 +376,62 @@ def _whole(name: str, value: Any, *, least: int) -> int:
 
 
 def _overrides(given: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Writes keyword arguments as overrides: `policy__learn__batch_size` is a path."""
     tree = {name.replace("__", "."): value for name, value in given.items()}
     return [tree] if tree else []
+
+
+def component_name(kind: str, component: Any) -> str | None:
+    """Returns the registered name of a component given by name or class.
+
+    A class of a script or notebook that is not registered is registered in this process.
+
+    Args:
+        kind: Component kind.
+        component: A name, a class, or None, which is returned as it is.
+
+    Raises:
+        UsageError: `component` is neither a name nor a class.
+        PluginConflictError: the name of the class is already registered.
+    """
+    if component is None or isinstance(component, str):
+        return component
+    if not isinstance(component, type):
+        hint = f"pass the class or its name (dicore list {kind})"
+        if kind == "env":
+            hint = "each worker creates its own env: pass the class or a Gymnasium id"
+            if callable(component):
+                hint += "; register a factory function: register('env', 'mine')(make)"
+        got = type(component).__name__
+        got = "a function" if got in ("function", "method") else f"an object of class {got}"
+        raise UsageError(f"{kind}={component!r}: expected a name or a class, got {got}", hint=hint)
+    name = type_of(kind, component, default())
+    if name is None:
+        name = component.__name__.lower()
+        register(kind, name)(component)
+    return name
+
+
+def preset_env(env: str | None, policy: str | None) -> str | None:
+    """Returns the name of the environment whose preset matches a Gymnasium id and a policy.
+
+    `CartPole-v1` and `dqn` give `cartpole`, since the preset `cartpole_dqn` uses this id. Without
+    such a preset, `env` is returned unchanged.
+
+    Args:
+        env: Name of an environment, or a Gymnasium id.
+        policy: Name of a policy.
+    """
+    if env is None or policy is None:
+        return env
+    registry = default()
+    for preset in registry.entries("preset"):
+        name = preset.name.removesuffix(f"_{policy}")
+        if name in (preset.name, env):
+            continue
+        try:
+            options = fields_of(config_class(registry.resolve("env", name).target, "env"))
+        except DicoreError:
+            continue  # an env that cannot be used is no error: nobody asked for it
+        if "env_id" in options and options["env_id"].default() == env:
+            return name
+    return env

@@ -1,4 +1,4 @@
-"""`dicore catalogue`: everything installed as a page of Markdown, with every option."""
+"""`dicore catalogue`: a Markdown page of the installed components with their options."""
 
 from __future__ import annotations
 
@@ -6,15 +6,17 @@ import contextlib
 import inspect
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import click
 
 import dicore_registry
 from dicore.cli.list import known_dist
-from dicore.errors import ConfigError, RegistryError, UsageError
+from dicore.cli.options import leaves, options_of
+from dicore.config import config_class
+from dicore.errors import ConfigError, RegistryError
 from dicore_registry import Entry, Registry, Removed, Renamed, explain
+from dicore_tools.commands.output import write_output
 
 __all__ = ["command", "page"]
 
@@ -28,10 +30,10 @@ Examples:
 
 @click.command(name="catalogue", epilog=_EPILOG)
 @click.argument("kinds", nargs=-1, metavar="[KIND]...")
-@click.option("--dist", help="Only what this distribution brings.")
-@click.option("--out", metavar="FILE", help="Where to write it.  [default: standard output]")
+@click.option("--dist", metavar="NAME", help="Only components of this package.")
+@click.option("--out", metavar="FILE", help="Output file.  [default: standard output]")
 def command(kinds: Sequence[str], dist: str | None, out: str | None) -> None:
-    """Writes a page about the installed components: what they are and what they take."""
+    """Writes a Markdown reference of the installed components and their options."""
     registry = dicore_registry.default()
     chosen = [dicore_registry.canonical(kind) for kind in kinds] or sorted(registry.kinds())
     for kind in chosen:
@@ -39,25 +41,18 @@ def command(kinds: Sequence[str], dist: str | None, out: str | None) -> None:
             raise explain.unknown_kind(kind, registry.kinds(), "")
     if dist is not None:
         dist = known_dist(registry, dist)
-    with contextlib.redirect_stdout(sys.stderr):  # what an import prints is no part of the page
+    with contextlib.redirect_stdout(sys.stderr):  # imports may print
         text = page(registry, chosen, dist)
-    if out is None:
-        sys.stdout.write(text)
-        return
-    try:
-        Path(out).write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"--out: {out} cannot be written: {error.strerror}") from error
-    sys.stdout.write(f"{out}: {text.count(chr(10) + '### ')} components\n")
+    write_output(text, out, f": {text.count(chr(10) + '### ')} components")
 
 
 def page(registry: Registry, kinds: Sequence[str], dist: str | None = None) -> str:
-    """Returns the page: a chapter per kind, a section per component with a table of its options.
+    """Returns the page: a chapter per kind, a section with a table of options per component.
 
     Args:
-        registry: What to describe; its components are imported.
+        registry: The components; they are imported.
         kinds: Names of kinds, in the order of the chapters.
-        dist: Only components of this distribution; None: all.
+        dist: Only components of this package; None: all.
     """
     wanted = None if dist is None else dicore_registry.dist_name(dist)
     lines = ["# Components", ""]
@@ -67,8 +62,8 @@ def page(registry: Registry, kinds: Sequence[str], dist: str | None = None) -> s
             continue
         facts = registry.kinds()[kind]
         lines += [f"## {kind}", "", f"{facts.summary[:1].upper()}{facts.summary[1:]}."]
-        where = [("Section", facts.section), ("Contract", facts.contract), ("Suite", facts.suite)]
-        lines += ["", *(f"- {word}: `{value}`" for word, value in where if value), ""]
+        items = [("Section", facts.section), ("Contract", facts.contract), ("Suite", facts.suite)]
+        lines += ["", *(f"- {title}: `{value}`" for title, value in items if value), ""]
         for entry in entries:
             lines += _section(registry, entry)
     return "\n".join(lines).rstrip() + "\n"
@@ -100,12 +95,11 @@ def _described(registry: Registry, entry: Entry, target: Any) -> Iterator[str]:
         return
     if isinstance(target, Mapping):
         yield from (registry.summary(entry), "")
-        yield from _table(("key", "value"), _leaves(target, ""), (0, 1))
+        yield from _table(
+            ("key", "value"), [(key, repr(value)) for key, value in leaves(target)], (0, 1)
+        )
         return
     yield from (inspect.getdoc(target) or registry.summary(entry), "")
-    from dicore.cli.options import options_of
-    from dicore.config.signature import config_class
-
     try:
         options = options_of(config_class(target, entry.kind), registry)
     except (ConfigError, TypeError) as error:
@@ -128,19 +122,9 @@ def _flags(command: click.Command) -> list[tuple[str, ...]]:
     rows: list[tuple[str, ...]] = []
     for each in command.params:
         if isinstance(each, click.Option):
-            shown = "" if each.default in (None, False) else str(each.default)
-            rows.append((", ".join(each.opts), shown, each.help or ""))
+            default = "" if each.default in (None, False) else str(each.default)
+            rows.append((", ".join(each.opts), default, each.help or ""))
     return rows
-
-
-def _leaves(tree: Any, path: str) -> list[tuple[str, ...]]:
-    if not isinstance(tree, Mapping) or not tree:
-        return [(path, repr(tree))]
-    return [
-        row
-        for key, value in tree.items()
-        for row in _leaves(value, f"{path}.{key}" if path else str(key))
-    ]
 
 
 def _table(

@@ -1,4 +1,4 @@
-"""`dicore collect`: samples of a trained policy, as data for imitation or offline training."""
+"""`dicore collect`: saves samples of a trained policy."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ Examples:
   dicore collect runs/cartpole_dqn_s0 -n 10000 -o demo/cartpole
   dicore collect runs/cartpole_dqn_s0/ckpt/best -s 7
 
-The folder holds arrays (safetensors) and a manifest with their checksum. In Python
-load_demo_data(DIR) gives them as a Batch, and buffer.load_data(DIR) fills a replay buffer.
+The samples are saved as safetensors with a checksum, for imitation or offline RL. In Python,
+load_demo_data(DIR) returns them as a Batch, and buffer.load_data(DIR) fills a replay buffer.
 """
 
 
@@ -26,27 +26,35 @@ load_demo_data(DIR) gives them as a Batch, and buffer.load_data(DIR) fills a rep
 @click.argument("run", metavar="RUN|CKPT")
 @click.argument("overrides", nargs=-1, metavar="[a.b=c]...")
 @click.option(
-    "-n", "--count", type=click.IntRange(1), default=1000, show_default=True, help="Samples."
+    "-n",
+    "--count",
+    type=click.IntRange(1),
+    default=1000,
+    show_default=True,
+    help="Number of samples.",
 )
 @click.option(
-    "-o", "--out", metavar="DIR", default="demo_data", show_default=True, help="Where they go."
+    "-o", "--out", metavar="DIR", default="demo_data", show_default=True, help="Output folder."
 )
 @click.option(
-    "-s", "--seed", type=click.IntRange(0), help="Seed of the episodes.  [default: the run's]"
+    "-s",
+    "--seed",
+    type=click.IntRange(0),
+    help="Seed of the episodes.  [default: the run's]",
 )
 @click.option(
     "--load-path",
     "--load_path",
     metavar="CKPT",
-    help="Name or path of a checkpoint.  [default: best, else the latest that is whole]",
+    help="Name or path of a checkpoint.  [default: best, else the latest valid one]",
 )
 @verbosity
 def command(run: str, *, load_path: str | None, out: str, count: int, **given: Any) -> None:
-    """Collects samples of a trained policy into a folder."""
+    """Collects samples with a trained policy and saves them to a folder."""
     from dicore.console import say
     from dicore_tools.demo_dataset import collect_demo_data
 
-    with contextlib.redirect_stdout(sys.stderr):  # what environments print is not the answer
+    with contextlib.redirect_stdout(sys.stderr):  # environments may print
         data = collect_demo_data(
             run,
             collect_count=count,

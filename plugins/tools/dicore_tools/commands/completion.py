@@ -1,4 +1,4 @@
-"""`dicore completion`: a script for the shell, which completes components and options too."""
+"""`dicore completion`: shell completion of commands, components and options."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _WHAT = """\
 
 _BASH = (
     """\
-# bash completion of dicore; words come from `dicore completion __names WHAT -- PREFIX LINE`
+# bash completion for dicore; calls `dicore completion __names WHAT -- PREFIX LINE`
 _dicore() {
     local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]} first=${COMP_WORDS[1]}
     local what
@@ -66,7 +66,7 @@ complete -F _dicore dicore
 _ZSH = (
     """\
 #compdef dicore
-# zsh completion of dicore; words come from `dicore completion __names WHAT -- PREFIX LINE`
+# zsh completion for dicore; calls `dicore completion __names WHAT -- PREFIX LINE`
 _dicore() {
     local word=${words[CURRENT]} before=${words[CURRENT-1]} first=${words[2]} what
     if compset -P '--*='; then before=${word%%=*} word=${word#*=}; fi
@@ -87,7 +87,7 @@ if [[ $funcstack[1] == _dicore ]]; then _dicore "$@"; else compdef _dicore dicor
 )
 
 _FISH = """\
-# fish completion of dicore; words come from `dicore completion __names WHAT -- PREFIX LINE`
+# fish completion for dicore; calls `dicore completion __names WHAT -- PREFIX LINE`
 function __dicore_names
     set -l word (commandline -ct | string replace -r '^--[^=]*=' '')
     dicore completion __names $argv[1] -- $word 2>/dev/null
@@ -117,7 +117,7 @@ _SCRIPTS = {"bash": _BASH, "zsh": _ZSH, "fish": _FISH}
 
 
 class _Completion(click.Command):
-    """Prints a script; `completion __names …` is what the scripts ask for words."""
+    """Prints a script; the scripts call `completion __names …` for the candidates."""
 
     def make_context(
         self,
@@ -134,7 +134,7 @@ class _Completion(click.Command):
 @click.command(cls=_Completion, name="completion", epilog=_EPILOG)
 @click.argument("shell", type=click.Choice(list(_SCRIPTS)))
 def command(shell: str) -> None:
-    """Prints a completion script for a shell; it completes components and options too."""
+    """Prints a shell completion script for commands, components and options."""
     sys.stdout.write(_SCRIPTS[shell])
 
 
@@ -144,14 +144,14 @@ def command(shell: str) -> None:
 @click.argument("line", nargs=-1, type=click.UNPROCESSED)
 @click.pass_context
 def names(ctx: click.Context, what: str, prefix: str, line: Sequence[str]) -> None:
-    """Prints the words that begin with PREFIX, one a line; nothing where there are none.
+    """Prints the candidates that start with PREFIX, one per line.
 
-    LINE is what stands before it; options of a config depend on that.
+    LINE contains the words before it; config options depend on them.
     """
     if what == "option":
-        from dicore_tools.commands.option_words import option_words
+        from dicore_tools.commands.completion_words import config_words
 
-        for word in option_words(prefix, line, ctx.find_root()):
+        for word in config_words(prefix, line, ctx.find_root()):
             sys.stdout.write(f"{word}\n")
         return
     for word in sorted(set(_words(what, ctx))):
@@ -181,7 +181,7 @@ def _words(what: str, ctx: click.Context) -> list[str]:
 
 
 def _options(command_name: str, root: click.Context) -> list[str]:
-    """Returns the options of a command, which is imported for it."""
+    """Imports a command and returns its options."""
     assert isinstance(root.command, click.Group)
     name = "train" if command_name.startswith("-") else command_name
     try:

@@ -1,4 +1,4 @@
-"""`dicore config`: what a config comes to, whether it is right, and how two differ."""
+"""`dicore config`: shows, checks and compares configs."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 import click
 
+from dicore.console import plural, write_table
 from dicore.errors import ConfigError, DicoreError, UsageError
 
 __all__ = ["command"]
@@ -31,7 +32,7 @@ Examples:
 """
 
 _EPILOG_SCHEMA = """\b
-At the top of a config, for the editor:
+Put this at the top of a config file:
   # yaml-language-server: $schema=dicore.json      (YAML)
   #:schema ./dicore.json                           (TOML, by taplo)
 """
@@ -39,17 +40,17 @@ At the top of a config, for the editor:
 
 @click.group(name="config", epilog=_EPILOG)
 def command() -> None:
-    """Shows, checks and compares configs: files, runs, presets and names."""
+    """Shows, checks and compares configs of files, runs and presets."""
 
 
 def _sources(function: F) -> F:
-    """Adds the options that say what a config is made from."""
+    """Adds the options that select the config sources."""
     for option in reversed(
         (
-            click.option("-e", "--env", metavar="NAME", help="Environment, or a gymnasium id."),
+            click.option("-e", "--env", metavar="NAME", help="Environment, or a Gymnasium id."),
             click.option("-p", "--policy", metavar="NAME", help="Algorithm."),
-            click.option("-s", "--seed", type=click.IntRange(0), help="Seed of everything random."),
-            click.option("--cpanel", metavar="JSON", help="Knobs of the file's control panel."),
+            click.option("-s", "--seed", type=click.IntRange(0), help="Random seed."),
+            click.option("--cpanel", metavar="JSON", help="Parameters of the file's cpanel."),
         )
     ):
         function = option(function)
@@ -59,90 +60,90 @@ def _sources(function: F) -> F:
 @command.command(name="show")
 @click.argument("words", nargs=-1, metavar="[FILE|RUN|PRESET] [a.b=c]...")
 @_sources
-@click.option("--origin", is_flag=True, help="Say where each value comes from.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON: a config file again.")
-@click.option("--yaml", "as_yaml_", is_flag=True, help="Print YAML: a config file again.")
+@click.option("--origin", is_flag=True, help="Print the origin of each value.")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON config file.")
+@click.option("--yaml", "as_yaml_", is_flag=True, help="Print a YAML config file.")
 def show(
     *, words: Sequence[str], origin: bool, as_json: bool, as_yaml_: bool, **given: Any
 ) -> None:
-    """Prints every value of a config.
+    """Prints all values of a config.
 
-    They are what is trained: class defaults < preset < file < command line. Of a run it is what
-    was trained. JSON and YAML are config files again. Secrets are left out.
+    These are the values used for training: class defaults < preset < file < command line. For a
+    run, they are the recorded ones. The output of --json and --yaml is a valid config file.
+    Secrets are redacted.
     """
     from dicore.config.exact import dumps, encode
     from dicore.config.yaml_form import yaml_source
-    from dicore_tools.commands.settings import find_settings, flat, in_words, origin_of
+    from dicore_tools.commands.config_view import flat, format_value, origin_of, view_config
 
     files, overrides = _split(words)
     if len(files) > 1:
-        raise UsageError(f"one config at most, got {', '.join(files)}")
-    with contextlib.redirect_stdout(sys.stderr):  # what an import prints is no answer
-        found = find_settings(files[0] if files else None, _request(overrides, **given))
+        raise UsageError(f"expected one config, got {', '.join(files)}")
+    with contextlib.redirect_stdout(sys.stderr):  # imports may print
+        view = view_config(files[0] if files else None, _request(overrides, **given))
     if as_yaml_:
-        sys.stdout.write(yaml_source(found.tree, found.origin, comments=origin))
+        sys.stdout.write(yaml_source(view.tree, view.origin, comments=origin))
         return
     if as_json and not origin:
-        sys.stdout.write(dumps(found.tree) + "\n")
+        sys.stdout.write(dumps(view.tree) + "\n")
         return
-    rows = [(path, value, origin_of(path, found.origin)) for path, value in flat(found.tree)]
+    rows = [(path, value, origin_of(path, view.origin)) for path, value in flat(view.tree)]
     if as_json:
-        told = {path: {"value": encode(value), "origin": from_} for path, value, from_ in rows}
-        sys.stdout.write(json.dumps(told, indent=2) + "\n")
+        items = {path: {"value": encode(value), "origin": source} for path, value, source in rows}
+        sys.stdout.write(json.dumps(items, indent=2) + "\n")
         return
-    from dicore.console import write_table
-
     width = 3 if origin else 2
     header = ("option", "value", "origin")[:width]
-    write_table(header, [(path, in_words(value), said)[:width] for path, value, said in rows])
+    write_table(
+        header, [(path, format_value(value), source)[:width] for path, value, source in rows]
+    )
 
 
 @command.command(name="check")
 @click.argument("words", nargs=-1, metavar="[FILE|RUN|PRESET]... [a.b=c]...")
 @_sources
 @click.option(
-    "--locked", is_flag=True, help="Refuse components that are not those recorded in the run."
+    "--locked", is_flag=True, help="Fail if an installed component differs from the recorded one."
 )
-@click.option("--quick", is_flag=True, help="Without making the environment to see its spaces.")
+@click.option("--quick", is_flag=True, help="Do not create the environment to check its spaces.")
 @click.pass_context
 def check(ctx: click.Context, /, *, words: Sequence[str], quick: bool, **given: Any) -> None:
-    """Says what is wrong with configs.
+    """Reports all errors in configs, with file and line.
 
-    Every mistake with its file and line; exit code 2 if there is any. A config that is right can
-    be trained: its components are installed, its values make sense, and the policy fits the
-    environment.
+    A config without errors can be trained: its components are installed, its values are valid and
+    the policy fits the environment. Exit code 2 if there are errors.
     """
-    from dicore.cli.report import report
+    from dicore.cli import report
 
     files, overrides = _split(words)
     request = _request(overrides, **given)
-    wrong = 0
+    exit_code = 0
     names: list[str | None] = [*files] or [None]
     for name in names:
         try:
-            sys.stdout.write(_fine(name, request, quick=quick) + "\n")
+            sys.stdout.write(_check(name, request, quick=quick) + "\n")
         except DicoreError as error:
-            wrong = wrong or error.exit_code
+            exit_code = exit_code or error.exit_code
             if len(files) > 1:
                 count = len(error.problems) if isinstance(error, ConfigError) else 1
-                sys.stderr.write(f"{name}: {count} mistake{'s' if count != 1 else ''}\n")
+                sys.stderr.write(f"{name}: {plural(count, 'error')}\n")
             report(error, debug=False)
-    ctx.exit(wrong)
+    ctx.exit(exit_code)
 
 
-def _fine(name: str | None, request: Any, *, quick: bool) -> str:
-    """Checks one config and returns the line that says that it is right.
+def _check(name: str | None, request: Any, *, quick: bool) -> str:
+    """Checks one config and returns a line about it.
 
     Raises:
-        DicoreError: it is not.
+        DicoreError: the config is invalid.
     """
     from dicore.config import bind
     from dicore.config.secrets import fingerprint
     from dicore.hookspecs.manager import load_plugins
-    from dicore_tools.commands.settings import compiled_of
+    from dicore_tools.commands.config_view import compile_source
 
     plugins = load_plugins()
-    compiled = compiled_of(name, request, plugins)
+    compiled = compile_source(name, request, plugins)
     if not quick:
         from dicore.interfaces.pipeline import SupportsCheck
         from dicore.run.env_factory import BuildContext, spaces_of
@@ -155,47 +156,45 @@ def _fine(name: str | None, request: Any, *, quick: bool) -> str:
         plugins.call("dicore_config_compiled", **facts)
     env = compiled.env.get("env_id") or compiled.env.type
     parts = f"{compiled.policy.type} on {env}, {compiled.pipeline.type}"
-    return f"{name or 'config'}: fine ({parts}, {fingerprint(compiled)[:_SHORT]})"
+    return f"{name or 'config'}: valid ({parts}, {fingerprint(compiled)[:_SHORT]})"
 
 
 @command.command(name="diff")
 @click.argument("one", metavar="A")
 @click.argument("other", metavar="B")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON alone.")
+@click.option("--json", "as_json", is_flag=True, help="Print only JSON.")
 def diff(*, one: str, other: str, as_json: bool) -> None:
     """Compares two configs.
 
-    A and B are runs, files or presets. Told are the values that differ, and the components: their
-    distributions, versions and sources.
+    A and B are runs, files or presets. Lists the values and components that differ; components
+    differ in package, version or source code.
     """
     from dicore.config.bind import SPACES
     from dicore.config.differ import MISSING, tree_differences
     from dicore.config.exact import encode
     from dicore.config.locked import component_differences
-    from dicore_tools.commands.settings import find_settings, in_words
+    from dicore_tools.commands.config_view import format_value, view_config
 
     request = _request(())
     with contextlib.redirect_stdout(sys.stderr):
-        left, right = find_settings(one, request), find_settings(other, request)
+        left, right = view_config(one, request), view_config(other, request)
     values = tree_differences(left.tree, right.tree)
-    if left.recorded != right.recorded:  # only a run has asked its environment
+    if left.recorded != right.recorded:  # only a run has recorded the spaces
         recorded = left if left.recorded else right
         values = {
             path: both for path, both in values.items() if recorded.origin.get(path) != SPACES
         }
     parts = component_differences(left.components, right.components)
     if as_json:
-        told = {"values": {path: encode(list(both)) for path, both in values.items()}}
-        told["components"] = {path: list(both) for path, both in parts.items()}
-        sys.stdout.write(json.dumps(told, indent=2) + "\n")
+        items = {"values": {path: encode(list(both)) for path, both in values.items()}}
+        items["components"] = {path: list(both) for path, both in parts.items()}
+        sys.stdout.write(json.dumps(items, indent=2) + "\n")
         return
     if not values and not parts:
         sys.stdout.write("no difference\n")
         return
-    from dicore.console import write_table
-
     rows = [
-        (path, *(value if value is MISSING else in_words(value) for value in both))
+        (path, *(value if value is MISSING else format_value(value) for value in both))
         for path, both in values.items()
     ]
     if rows:
@@ -206,17 +205,24 @@ def diff(*, one: str, other: str, as_json: bool) -> None:
 
 
 @command.command(name="schema", epilog=_EPILOG_SCHEMA)
-@click.option("--out", metavar="FILE", help="Where to write it.  [default: standard output]")
+@click.option("--out", metavar="FILE", help="Output file.  [default: standard output]")
 def schema(out: str | None) -> None:
-    """Writes a JSON Schema of configs, for editors: all options of all installed components."""
-    from dicore_tools.commands.schema import write
+    """Writes a JSON Schema of configs with the options of all installed components.
 
-    write(out)
+    Editors use it to validate and complete config files.
+    """
+    import dicore_registry
+    from dicore_tools.commands.config_schema import config_schema
+    from dicore_tools.commands.output import write_output
+
+    with contextlib.redirect_stdout(sys.stderr):  # imports may print
+        text = json.dumps(config_schema(dicore_registry.default()), indent=1) + "\n"
+    write_output(text, out)
 
 
 def _split(words: Sequence[str]) -> tuple[list[str], list[str]]:
-    said = [word for word in words if "=" in word or word.startswith("{")]
-    return [word for word in words if word not in said], said
+    overrides = [word for word in words if "=" in word or word.startswith("{")]
+    return [word for word in words if word not in overrides], overrides
 
 
 def _request(overrides: Sequence[str], **given: Any) -> Any:

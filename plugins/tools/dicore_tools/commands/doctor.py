@@ -1,4 +1,4 @@
-"""`dicore doctor`: what is wrong with what is installed, and what to do about it."""
+"""`dicore doctor`: finds problems of the installed packages and suggests fixes."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from dataclasses import asdict
 import click
 
 import dicore_registry
+from dicore.console import plural
 from dicore.hookspecs.manager import Diagnostic
 from dicore_registry import Registry
 from dicore_registry.errors import PluginWarning
@@ -18,22 +19,22 @@ from dicore_registry.errors import PluginWarning
 _EPILOG = """\b
 Examples:
   dicore doctor
-  dicore doctor --import           import every component too, each package by itself
-  dicore doctor --strict --json    for CI: warnings count as errors
+  dicore doctor --import           also import every component
+  dicore doctor --strict --json    for CI: treat warnings as errors
 
 Exit code 1 if there are errors.
 """
 
 
 @click.command(name="doctor", epilog=_EPILOG)
-@click.option("--json", "as_json", is_flag=True, help="Print JSON alone.")
-@click.option("--strict", is_flag=True, help="Warnings count as errors.")
-@click.option("--import", "imports", is_flag=True, help="Import every component, in processes.")
+@click.option("--json", "as_json", is_flag=True, help="Print only JSON.")
+@click.option("--strict", is_flag=True, help="Treat warnings as errors.")
+@click.option("--import", "imports", is_flag=True, help="Also import every component.")
 @click.pass_context
 def command(ctx: click.Context, *, as_json: bool, strict: bool, imports: bool) -> None:
-    """Finds what is broken, missing or surprising among the installed packages."""
+    """Finds broken, missing and conflicting components of the installed packages."""
     registry = dicore_registry.default()
-    with contextlib.redirect_stdout(sys.stderr):  # what an import prints is no finding
+    with contextlib.redirect_stdout(sys.stderr):  # imports may print
         found = examine(registry, imports=imports)
     errors = sum(each.level == "error" or strict for each in found)
     if as_json:
@@ -44,23 +45,23 @@ def command(ctx: click.Context, *, as_json: bool, strict: bool, imports: bool) -
 
 
 def examine(registry: Registry, *, imports: bool = False) -> list[Diagnostic]:
-    """Returns everything found, errors first.
+    """Returns all problems found, errors first.
 
     Args:
-        registry: What to look at.
-        imports: Import every component too.
+        registry: The registry to check.
+        imports: Also import every component.
     """
     from dicore.hookspecs.manager import load_plugins
     from dicore_tools.commands.doctor_checks import check_imports, check_metadata, check_statuses
 
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", PluginWarning)  # it is told here
+        warnings.simplefilter("ignore", PluginWarning)  # reported below
         found = [*check_statuses(registry), *check_metadata(registry)]
         plugins = load_plugins(registry, strict=False)
-    with warnings.catch_warnings(record=True) as told:
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         found += plugins.lines("dicore_doctor", registry=registry)
-    problems = [*plugins.problems, *(str(warning.message) for warning in told)]
+    problems = [*plugins.problems, *(str(warning.message) for warning in caught)]
     found += [Diagnostic("error", "", text, check="plugin") for text in problems]
     if imports:
         found += check_imports(registry)
@@ -83,11 +84,6 @@ def _write_text(registry: Registry, found: Sequence[Diagnostic]) -> None:
             sys.stdout.write(f"  hint: {each.hint}\n")
     errors = sum(each.level == "error" for each in found)
     dists = {entry.dist for entry in registry.entries()}
-    packages = f"{len(dists)} package{'' if len(dists) == 1 else 's'}"
-    looked = f"{len(registry.entries())} components of {packages}"
-    counts = f"{_count(errors, 'error')}, {_count(len(found) - errors, 'warning')}"
-    sys.stdout.write(f"{looked}: {counts}\n")
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number or 'no'} {noun}{'' if number == 1 else 's'}"
+    checked = f"{len(registry.entries())} components of {plural(len(dists), 'package')}"
+    counts = f"{plural(errors, 'error')}, {plural(len(found) - errors, 'warning')}"
+    sys.stdout.write(f"{checked}: {counts}\n")

@@ -23,17 +23,17 @@ _LEVELS: Final[dict[str, Level]] = {
     "unavailable": "warning",
     "shadowed": "warning",
 }
-_SLOW: Final = 0.2
-"""Seconds that the module of a config class may take to import."""
+_SLOW_IMPORT_S: Final = 0.2
+"""Importing the module of a config class should take less."""
 
 
 def check_statuses(registry: Registry) -> Iterator[Diagnostic]:
-    """Tells every entry that cannot be used by its name, and what the project says wrongly."""
+    """Yields entries that cannot be used by name, and errors in the project's settings."""
     for text in registry.project.problems:
         yield Diagnostic("error", "", text, check="project")
     for (kind, name), dist in registry.switches.prefer.items():
         if not any(e.dist == dist and e.name == name for e in registry.entries(kind)):
-            text = f"the project prefers '{dist}/{name}', which nothing installed provides"
+            text = f"the project prefers '{dist}/{name}', which is not installed"
             yield Diagnostic("error", f"{kind}/{name}", text, f"pip install {dist}", "prefer")
     for entry in [*registry.entries(), *_reserved(registry)]:
         level = _LEVELS.get(entry.status)
@@ -53,41 +53,39 @@ def _about(entry: Entry) -> str:
 
 
 def check_metadata(registry: Registry) -> Iterator[Diagnostic]:
-    """Tells what the metadata of the packages lacks, or says that is no longer so."""
+    """Yields missing or outdated metadata of the packages."""
     for dist in registry.distributions.values():
         if dist.fault:
-            yield Diagnostic("warning", dist.name, dist.fault, "install it anew", "meta")
-    yield from _switched(registry)
-    concerned = {entry.dist for entry in registry.entries()} - {LOCAL}
-    for name in sorted(concerned):
+            yield Diagnostic("warning", dist.name, dist.fault, "reinstall it", "meta")
+    yield from _check_filters(registry)
+    names = {entry.dist for entry in registry.entries()} - {LOCAL}
+    for name in sorted(names):
         dist = registry.distributions[name]
         if not any(wanted.name == "dicore" for wanted in dist.requirements) and name != "dicore":
-            text = "does not say for which versions of dicore it is made"
+            text = "does not declare which versions of dicore it supports"
             hint = 'add a range to its dependencies: "dicore>=0.1,<0.2"'
             yield Diagnostic("warning", name, text, hint, "host-range")
         if not dist.version:
-            yield Diagnostic(
-                "error", name, "its metadata names no version", "install it anew", "meta"
-            )
-        yield from _stale(dist)
-    yield from _twice(concerned)
+            yield Diagnostic("error", name, "its metadata has no version", "reinstall it", "meta")
+        yield from _check_editable(dist)
+    yield from _check_duplicates(names)
 
 
-def _switched(registry: Registry) -> Iterator[Diagnostic]:
-    """Tells what a switch names and nothing installed is called: misspelt, it does nothing."""
+def _check_filters(registry: Registry) -> Iterator[Diagnostic]:
+    """Yields names in the allow and deny lists that match nothing installed."""
     switches = registry.switches
-    said = [*switches.deny.items(), *((name, switches.allow_by) for name in switches.allow or ())]
+    listed = [*switches.deny.items(), *((name, switches.allow_by) for name in switches.allow or ())]
     entries = registry.entries()
     known = {name for e in entries for name in (e.dist, f"{e.kind}/{e.name}", e.qualified)}
-    for name, by in said:
+    for name, by in listed:
         if name not in known and name not in registry.distributions:
             close = nearest(name, known)
             hint = f"did you mean '{close}'?" if close else ""
-            yield Diagnostic("warning", by, f"nothing installed is called '{name}'", hint, "switch")
+            yield Diagnostic("warning", by, f"'{name}' matches nothing installed", hint, "switch")
 
 
-def _stale(dist: Dist) -> Iterator[Diagnostic]:
-    """Compares what an editable package declares now with what its installation wrote down."""
+def _check_editable(dist: Dist) -> Iterator[Diagnostic]:
+    """Compares the entry points in the pyproject.toml of an editable package to the installed."""
     project = _project(dist)
     if project is None:
         return
@@ -97,20 +95,20 @@ def _stale(dist: Dist) -> Iterator[Diagnostic]:
         if group.startswith("dicore")
         for name, value in entries.items()
     }
-    held = {(line.group, line.name, line.value) for line in dist.lines}
-    hint = f"install it anew: pip install -e {_folder(dist)}"
-    for group, name, _ in sorted({each for each in wanted if each not in held}):
-        text = f"its pyproject.toml declares {group}: {name}, its installation does not"
+    installed = {(line.group, line.name, line.value) for line in dist.lines}
+    hint = f"reinstall it: pip install -e {_folder(dist)}"
+    for group, name, _ in sorted(wanted - installed):
+        text = f"{group}: {name} is declared in its pyproject.toml, but not installed"
         yield Diagnostic("error", dist.name, text, hint, "stale")
     names = {(group, name) for group, name, _ in wanted}
-    for group, name, _ in sorted(held):
+    for group, name, _ in sorted(installed):
         if (group, name) not in names:
-            text = f"its installation declares {group}: {name}, its pyproject.toml no longer does"
+            text = f"{group}: {name} is installed, but no longer declared in its pyproject.toml"
             yield Diagnostic("error", dist.name, text, hint, "stale")
 
 
 def _folder(dist: Dist) -> Path | None:
-    """Returns the folder that an editable package is installed from."""
+    """Returns the source folder of an editable package."""
     import json
 
     try:
@@ -136,12 +134,12 @@ def _declared(project: dict[str, Any]) -> dict[str, dict[str, str]]:
     """Returns the entry points that a pyproject.toml declares, by group."""
     standard = project.get("project", {}).get("entry-points")
     poetry = project.get("tool", {}).get("poetry", {}).get("plugins")
-    found = standard if standard is not None else poetry
-    return found if isinstance(found, dict) else {}
+    groups = standard if standard is not None else poetry
+    return groups if isinstance(groups, dict) else {}
 
 
-def _twice(names: Iterable[str]) -> Iterator[Diagnostic]:
-    """Tells packages of ours that stand on the path more than once in different versions."""
+def _check_duplicates(names: Iterable[str]) -> Iterator[Diagnostic]:
+    """Yields packages that are on the path more than once."""
     found: dict[str, dict[str, str]] = {}
     for dist in everywhere():
         if dist.name in names:
@@ -149,13 +147,13 @@ def _twice(names: Iterable[str]) -> Iterator[Diagnostic]:
             found.setdefault(dist.name, {})[place] = dist.version
     for name, places in sorted(found.items()):
         if len(places) > 1:
-            each = ", ".join(f"{version} in {place}" for place, version in places.items())
-            text = f"is on the path {len(places)} times, the first counts: {each}"
+            copies = ", ".join(f"{version} in {place}" for place, version in places.items())
+            text = f"is on the path {len(places)} times, the first is used: {copies}"
             yield Diagnostic("warning", name, text, "remove all but one", "twice")
 
 
 def check_imports(registry: Registry) -> Iterator[Diagnostic]:
-    """Imports every component that can be, in processes of its own, and tells what went wrong."""
+    """Imports the components in separate processes and yields the problems."""
     by_dist: dict[str, list[Entry]] = {}
     groups = [registry.entries(kind) for kind in (None, "api", "kind", "plugin")]
     for entry in itertools.chain.from_iterable(groups):
@@ -173,9 +171,9 @@ def check_imports(registry: Registry) -> Iterator[Diagnostic]:
                 yield Diagnostic("error", _about(entry), text, check="import")
             elif outcome.is_config and asked:
                 text = f"its config class imports torch ({asked})"
-                hint = "import it inside of build(): options are listed without it"
+                hint = "import torch inside build(), so that listing options stays fast"
                 yield Diagnostic("error", _about(entry), text, hint, "torch")
-            elif outcome.is_config and outcome.seconds > _SLOW:
+            elif outcome.is_config and outcome.seconds > _SLOW_IMPORT_S:
                 text = f"its config class takes {outcome.seconds * 1e3:.0f} ms to import"
-                hint = "import what is slow inside of build()"
+                hint = "import slow modules inside build()"
                 yield Diagnostic("warning", _about(entry), text, hint, "slow")

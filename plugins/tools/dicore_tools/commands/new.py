@@ -1,4 +1,4 @@
-"""`dicore new`: a package to begin with, whose own tests pass as it is."""
+"""`dicore new`: creates plugin packages from templates."""
 
 from __future__ import annotations
 
@@ -67,21 +67,21 @@ _USAGE: Final = {
     "policy": "dicore train -e cartpole -p $name",
     "preset": "dicore train $name",
 }
-"""How a component is used from the command line, once it is installed."""
+"""Command that uses the installed component."""
 _BY_HAND: Final = {
-    "middleware": "A task of your own uses it: `task.use($name())` (`examples/task_form.py`).",
-    "model_wrapper": 'A policy wraps its network in it: `model_wrap(model, wrapper_name="$name")`.',
+    "middleware": "Add it to a task: `task.use($name())` (see `examples/task_form.py`).",
+    "model_wrapper": 'Wrap a model in it: `model_wrap(model, wrapper_name="$name")`.',
 }
-"""How one is used that no option of the standard parts takes."""
+"""Usage of components that no command line option selects."""
 _SLOT: Final = (
-    'A config class asks for one in a slot, `$kind: Any = component("$kind")`; there it is\n'
-    "called `$name`."
+    'Declare a slot in a config class, `$kind: Any = component("$kind")`, and select `$name`\n'
+    "there."
 )
 
 
 @dataclass(frozen=True, slots=True)
 class _Parts:
-    """A template: what the package depends on, what is registered, and its files."""
+    """A template: dependencies, entry point target and files."""
 
     needs: list[str] = field(default_factory=list)
     target: str = ""
@@ -89,9 +89,9 @@ class _Parts:
 
 
 def kinds() -> list[str]:
-    """Returns the kinds that there is a template for."""
-    found = (Path(str(each)).stem for each in files(_TEMPLATES).iterdir() if each.is_file())
-    return sorted(set(found) - {"project", "__init__"})
+    """Returns the kinds that have a template."""
+    names = (Path(str(each)).stem for each in files(_TEMPLATES).iterdir() if each.is_file())
+    return sorted(set(names) - {"project", "__init__"})
 
 
 _TEMPLATES: Final = "dicore_tools.templates"
@@ -99,22 +99,26 @@ _TEMPLATES: Final = "dicore_tools.templates"
 
 @click.group(name="new", epilog=_EPILOG)
 def command() -> None:
-    """Begins something: a package with a component of your own."""
+    """Creates a plugin package from a template."""
 
 
 @command.command(name="plugin", epilog=_EPILOG)
 @click.argument("dist", metavar="NAME")
-@click.option("--kind", required=True, metavar="KIND", help="What it is (dicore list kind).")
-@click.option("--name", help="Name of the component.  [default: the package's]")
+@click.option(
+    "--kind", required=True, metavar="KIND", help="Component kind (see: dicore list kind)."
+)
+@click.option("--name", help="Name of the component.  [default: the package name]")
 @click.option(
     "--backend", type=click.Choice(list(_BACKENDS)), default="hatchling", show_default=True,
-    help="What builds the wheel.",
+    help="Build backend.",
 )  # fmt: skip
-@click.option("--folder", metavar="DIR", help="Where to make it.  [default: ./NAME]")
+@click.option("--folder", metavar="DIR", help="Output folder.  [default: ./NAME]")
 def plugin(dist: str, kind: str, name: str | None, backend: str, folder: str | None) -> None:
-    """Makes a package with one component of a kind, and tests that pass."""
+    """Creates a package with one working component of a kind, and its tests."""
     place = write_plugin(dist, kind, name=name, backend=backend, folder=folder)
-    sys.stdout.write(f"made {place}; next:\n  cd {place}\n  pip install -e '.[test]'\n  pytest\n")
+    sys.stdout.write(
+        f"created {place}; next:\n  cd {place}\n  pip install -e '.[test]'\n  pytest\n"
+    )
     sys.stdout.write(f"  dicore check {dicore_registry.dist_name(dist)}\n")
 
 
@@ -129,25 +133,25 @@ def write_plugin(
     """Writes a package and returns its folder.
 
     Args:
-        dist: Name of the distribution.
-        kind: What its component is.
-        name: The component's name; None takes the distribution's.
-        backend: What builds it, one of `hatchling setuptools flit pdm poetry uv`.
-        folder: Where to write it; None: a folder of that name below the working directory.
+        dist: Name of the package (distribution).
+        kind: Component kind.
+        name: Name of the component; None takes the name of the package.
+        backend: Build backend, one of `hatchling setuptools flit pdm poetry uv`.
+        folder: Output folder; None: `dist` in the working directory.
 
     Raises:
-        UsageError: a name is not allowed or taken, the kind has no template, the folder
-            exists or cannot be written.
+        UsageError: a name is invalid or taken, the kind has no template, or the folder exists or
+            cannot be written.
     """
-    kind = _known(kind)
+    kind = _canonical_kind(kind)
     dist = dist.strip()
     package = re.sub(r"[-.]+", "_", dist).lower()
     component = dicore_registry.canonical(package if name is None else name)
-    _refuse_names(dist, package, kind, component)
+    _check_names(dist, package, kind, component)
     place = Path(dist if folder is None else folder)
     if place.exists() and any(place.iterdir() if place.is_dir() else [place]):
-        raise UsageError(f"{place} exists already", hint="another name, or --folder DIR")
-    own, shared = _read(kind), _read("project")
+        raise UsageError(f"{place} already exists", hint="use another name, or --folder DIR")
+    own, shared = _read_template(kind), _read_template("project")
     requires, builder, options = _BACKENDS[backend]
     words = {
         "dist": dicore_registry.dist_name(dist),
@@ -173,17 +177,17 @@ def write_plugin(
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(body, encoding="utf-8")
         except OSError as error:
-            raise UsageError(f"{path} cannot be written: {error.strerror}") from error
+            raise UsageError(f"cannot write {path}: {error.strerror}") from error
     return place
 
 
 def _usage(kind: str) -> str:
     if kind in _USAGE:
-        return f"Then, after `pip install .`:\n\n```\n{_USAGE[kind]}\n```"
+        return f"Use it after `pip install .`:\n\n```\n{_USAGE[kind]}\n```"
     return _BY_HAND.get(kind, _SLOT)
 
 
-def _known(kind: str) -> str:
+def _canonical_kind(kind: str) -> str:
     kind = dicore_registry.canonical(kind)
     short = {"hook": "learner_hook", "wrapper": "env_wrapper"}
     kind = short.get(kind, kind)
@@ -194,30 +198,30 @@ def _known(kind: str) -> str:
     return kind
 
 
-def _refuse_names(dist: str, package: str, kind: str, component: str) -> None:
-    """Refuses names that cannot be, or that something else has.
+def _check_names(dist: str, package: str, kind: str, component: str) -> None:
+    """Checks that the names are valid and not taken.
 
     Raises:
-        UsageError: such a one.
+        UsageError: one of them is not.
     """
     from importlib.util import find_spec
 
     if not re.fullmatch(r"[A-Za-z]([A-Za-z0-9._-]*[A-Za-z0-9])?", dist):
-        raise UsageError(f"'{dist}' is no name for a package", hint="letters, digits and '-'")
+        raise UsageError(f"invalid package name '{dist}'", hint="use letters, digits and '-'")
     if not package.isidentifier() or keyword.iskeyword(package):
-        raise UsageError(f"'{package}' is no name for a Python package", hint="another name")
+        raise UsageError(f"invalid Python package name '{package}'", hint="use another name")
     if not re.fullmatch(r"[a-z][a-z0-9_]*", component):
         raise UsageError(
-            f"--name: '{component}' is no name for a component", hint="letters, digits and '_'"
+            f"--name: invalid component name '{component}'", hint="use letters, digits and '_'"
         )
     if package in sys.stdlib_module_names or find_spec(package) is not None:
-        raise UsageError(f"there is a Python package '{package}' already", hint="another name")
+        raise UsageError(f"Python package '{package}' already exists", hint="use another name")
     registry = dicore_registry.default()
     owner = next((e for e in registry.entries(kind) if e.name == component), None)
     if owner is not None:
         raise UsageError(
-            f"there is {_article(kind)} '{component}' already, of {owner.dist}",
-            hint="another --name: two packages with one name are a conflict",
+            f"{kind} '{component}' already exists in {owner.dist}",
+            hint="use another --name: the same name in two packages is a conflict",
         )
 
 
@@ -225,13 +229,13 @@ def _article(kind: str) -> str:
     return f"{'an' if kind[0] in 'aeiou' else 'a'} {kind}"
 
 
-def _read(template: str) -> _Parts:
-    """Reads a template: lines `needs:` and `target:`, then files, each below `--- path`."""
+def _read_template(template: str) -> _Parts:
+    """Reads a template: lines `needs:` and `target:`, then files, each after `--- path`."""
     text = files(_TEMPLATES).joinpath(f"{template}.tmpl").read_text(encoding="utf-8")
     head, *sections = re.split(r"^--- (.*)$", text, flags=re.MULTILINE)
-    said = [line.partition(": ") for line in head.splitlines() if line.strip()]
+    fields = [line.partition(": ") for line in head.splitlines() if line.strip()]
     return _Parts(
-        needs=[value for key, _, value in said if key == "needs"],
-        target=next((value for key, _, value in said if key == "target"), ""),
+        needs=[value for key, _, value in fields if key == "needs"],
+        target=next((value for key, _, value in fields if key == "target"), ""),
         files=dict(zip(sections[::2], sections[1::2], strict=True)),
     )

@@ -1,4 +1,4 @@
-"""`dicore plot`: the learning curves of runs, with mean and band over seeds."""
+"""`dicore plot`: learning curves of runs, with mean and band over seeds."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dicore.console import verbosity
+from dicore.console import plural, verbosity
 from dicore.errors import UsageError
 
 if TYPE_CHECKING:
@@ -16,20 +16,20 @@ if TYPE_CHECKING:
 
 __all__ = ["command"]
 
-_NAMED = 8
-"""Groups that are told by name; of more, the picture alone tells."""
+_MAX_NAMED = 8
+"""With more groups, only their number is printed."""
 _EPILOG = """\b
 Examples:
   dicore plot runs/cartpole_dqn_s*                  one group: mean and band over seeds
-  dicore plot runs -o curves.svg                    all runs below a folder
+  dicore plot runs -o curves.svg                    all runs in a folder
   dicore plot a b --group policy.learn.batch_size   a curve for each value of an option
-  dicore plot runs/x --text                         in the terminal, without a picture
+  dicore plot runs/x --text                         in the terminal
   dicore plot runs/x -y learner/total_loss --x train_iter --smooth 10
 
-Runs of one config make a group, whatever their seeds and budgets; what differs between groups is
-in the legend. A run that reached its stop value goes on with its last value. Where other runs of a
-group have ended, the mean of those that go on is dashed. Running and killed runs are shown as far
-as they are; those that have logged nothing of it are left out.
+Runs of the same config form a group, whatever their seeds and budgets; the legend shows the options
+that differ between groups. The curve of a run that reached its stop value is extended with its last
+value. The mean is dashed where some runs of the group have already ended. Unfinished runs are
+included; runs without the metric are skipped.
 """
 
 
@@ -41,7 +41,7 @@ as they are; those that have logged nothing of it are left out.
     type=click.Path(path_type=Path),
     default=Path("curves.png"),
     show_default=True,
-    help="The picture: .png, .svg or .pdf.",
+    help="Output file: .png, .svg or .pdf.",
 )
 @click.option(
     "--x",
@@ -49,7 +49,7 @@ as they are; those that have logged nothing of it are left out.
     type=click.Choice(["env_step", "train_iter", "wall"]),
     default="env_step",
     show_default=True,
-    help="What the curves are drawn against.",
+    help="Quantity on the x axis.",
 )
 @click.option(
     "-y",
@@ -58,28 +58,30 @@ as they are; those that have logged nothing of it are left out.
     metavar="TAG",
     default="evaluator/return_mean",
     show_default=True,
-    help="Which number of log/metrics.jsonl.",
+    help="Metric of log/metrics.jsonl on the y axis.",
 )
 @click.option(
     "--group",
     metavar="PATH|run",
-    help="Group runs by an option of their config, or not at all.  [default: their configs]",
+    help="Group runs by the value of a config option; run: no groups.  [default: by config]",
 )
 @click.option(
     "--band",
     type=click.Choice(["std", "minmax", "none"]),
     default="std",
     show_default=True,
-    help="Around the mean: standard deviation over runs, or lowest to highest.",
+    help="Band around the mean: standard deviation, or minimum to maximum, over runs.",
 )
 @click.option(
     "--smooth",
     type=click.IntRange(1),
     default=1,
-    help="Show means of the last so many points of each run.",
+    show_default=True,
+    metavar="N",
+    help="Smooth each curve by a moving average over N points.",
 )
-@click.option("--title", help="Above the picture.")
-@click.option("--text", is_flag=True, help="Draw in the terminal instead.")
+@click.option("--title", help="Title of the plot.")
+@click.option("--text", is_flag=True, help="Draw in the terminal instead of a file.")
 @verbosity
 def command(
     places: Sequence[str],
@@ -92,28 +94,28 @@ def command(
     text: bool,
     **look: Any,
 ) -> None:
-    """Draws the learning curves of several runs and seeds, with mean and band."""
+    """Plots learning curves of runs, with mean and band over seeds."""
     from dicore.console import say
     from dicore_tools.reports.curves import group_runs
 
     groups = group_runs([each.smooth(smooth) for each in _curves(places, tag, axis)], group)
     if text:
-        from dicore_tools.reports.text import knows_blocks, sparklines
+        from dicore_tools.reports.text import sparklines, supports_blocks
 
-        for line in sparklines(groups, axis=axis, ascii_only=not knows_blocks()):
+        for line in sparklines(groups, axis=axis, ascii_only=not supports_blocks()):
             say(line, result=True)
         return
     from dicore_tools.reports.picture import draw, save
 
     save(draw(groups, axis=axis, tag=tag, **look), out)
-    say(f"{out}: {_what(groups)}", result=True)
+    say(f"{out}: {_describe(groups)}", result=True)
 
 
 def _curves(places: Sequence[str], tag: str, axis: Axis) -> list[Curve]:
-    """Reads what there is; runs that have logged nothing of it are named and left out.
+    """Reads the curves; skips runs without the metric, with a warning.
 
     Raises:
-        UsageError: no run has it.
+        UsageError: no run has the metric.
     """
     from dicore_tools.reports.curves import find_runs, read_curve
 
@@ -127,20 +129,17 @@ def _curves(places: Sequence[str], tag: str, axis: Axis) -> list[Curve]:
     if not curves:
         raise failed[0]
     for each in failed:
-        click.echo(f"warning: left out: {each.message}", err=True)
+        click.echo(f"warning: skipped {each.message}", err=True)
     return curves
 
 
-def _what(groups: Sequence[Group]) -> str:
+def _describe(groups: Sequence[Group]) -> str:
     from dicore_tools.reports.curves import common_label
 
     curves = [curve for group in groups for curve in group.curves]
     common = common_label(curves)
-    if len(groups) > _NAMED:
+    if len(groups) > _MAX_NAMED:
         return f"{len(curves)} runs in {len(groups)} groups"
-    told = []
-    for group in groups:
-        count = len(group.curves)
-        told.append(f"{group.label}, {count} run{'' if count == 1 else 's'}")
+    parts = [f"{group.label}, {plural(len(group.curves), 'run')}" for group in groups]
     head = f"{common}: " if common is not None and common != groups[0].label else ""
-    return head + "; ".join(told)
+    return head + "; ".join(parts)

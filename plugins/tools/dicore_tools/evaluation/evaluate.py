@@ -1,4 +1,4 @@
-"""Measures the policy of a finished (or running) run, and writes nothing into its folder."""
+"""Evaluates the policy of a finished or running run, without writing to its folder."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from dicore.config import bind
-from dicore_tools.evaluation.policy_loader import Trained, find_trained, load_trained
+from dicore.errors import UsageError
+from dicore_tools.evaluation.policy_loader import TrainedPolicy, find_policy, load_policy
 
-__all__ = ["Evaluation", "eval", "evaluate", "measure"]
+__all__ = ["Evaluation", "eval", "evaluate", "run_episodes"]
 
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """What an evaluation of a run found.
+    """Result of an evaluation.
 
     Args:
         returns: Undiscounted return of each episode.
-        checkpoint: What was loaded: a name in the run, or a path.
+        checkpoint: Name or path of the checkpoint.
         seed: Seed of the episodes.
-        starts: `training`: the episodes that the training's log has for this checkpoint, once
-            more; `fresh`: others.
-        videos: Files that were recorded.
+        starts: `training`: the same episodes as in the training's evaluation of this checkpoint;
+            `fresh`: new episodes.
+        videos: Recorded files.
     """
 
     returns: list[float]
@@ -35,13 +35,13 @@ class Evaluation:
 
     def __str__(self) -> str:
         """`mean return 487.20 (std 19.40, …) over 10 episodes, seed 1, checkpoint best`."""
-        chosen = {"training": "the training's own episodes", "fresh": f"seed {self.seed}"}
+        episodes = {"training": "same episodes as in training", "fresh": f"seed {self.seed}"}
         count = len(self.returns)
         return (
             f"mean return {self.mean_return:.2f} (std {self.std:.2f},"
             f" min {min(self.returns):.2f}, max {max(self.returns):.2f})"
             f" over {count} episode{'' if count == 1 else 's'},"
-            f" {chosen[self.starts]}, checkpoint {self.checkpoint}"
+            f" {episodes[self.starts]}, checkpoint {self.checkpoint}"
         )
 
     @property
@@ -66,29 +66,29 @@ def evaluate(
     overrides: Sequence[str] = (),
     trust: bool = False,
 ) -> Evaluation:
-    """Runs episodes with the policy of a run.
+    """Evaluates the policy of a run.
 
-    With neither `n_episode` nor `seed` nor `overrides`, a checkpoint that the training evaluated
-    is measured on the very same episodes: the number is the log's. `best` was chosen by that
-    number, which flatters it; a seed of your own gives an unbiased one.
+    Without `n_episode`, `seed` and `overrides`, the training's evaluation episodes of the
+    checkpoint are reused, so the result equals the logged one. `best` was selected by that result,
+    which is therefore biased upwards; another seed gives an unbiased estimate.
 
     Args:
-        run: The run's folder, whose `config.json` says what to build, or one of its checkpoints.
+        run: The run folder, or the folder of one of its checkpoints.
         n_episode: Number of episodes; None takes the config's.
         seed: Seed of the episodes; None takes the run's.
-        load_path: Name or path of a checkpoint; None takes `best`, else the latest that is whole.
+        load_path: Name or path of a checkpoint; None takes `best`, else the latest valid one.
         replay_path: Folder for a video of each episode; None: no videos.
-        overrides: `a.b=c`, above the run's config.
-        trust: Run code that `config.json` names by a path instead of a registered name.
+        overrides: `a.b=c`, on top of the run's config.
+        trust: Run code that `config.json` names by path instead of a registered name.
 
     Raises:
-        UsageError: the folder is not that of a run, or videos cannot be recorded.
-        ConfigError: `config.json` names components that are not installed, or by a path.
-        CheckpointError: there is no checkpoint, or it cannot be used.
+        UsageError: the folder is not a run folder, or videos cannot be recorded.
+        ConfigError: `config.json` names components that are not installed, or code by path.
+        CheckpointError: there is no valid checkpoint.
     """
-    trained = find_trained(run, load_path, seed=seed, overrides=overrides, trust=trust)
+    trained = find_policy(run, load_path, seed=seed, overrides=overrides, trust=trust)
     same = n_episode is None and seed is None and not overrides
-    return measure(trained, n_episode=n_episode, replay_path=replay_path, same_starts=same)
+    return run_episodes(trained, n_episode=n_episode, replay_path=replay_path, same_starts=same)
 
 
 def eval(  # noqa: A001 - the documents' name
@@ -98,53 +98,45 @@ def eval(  # noqa: A001 - the documents' name
     replay_path: str | Path | None = None,
     n_episode: int | None = None,
 ) -> Evaluation:
-    """Measures a checkpoint by a config: the documents' form of `evaluate`.
+    """Evaluates a checkpoint with a given config (DI-engine's form of `evaluate`).
 
     Args:
-        input_cfg: `[main_config, create_config]`, one dict of both, the path of a file, the folder
-            of a run, or a `TrainRequest`.
+        input_cfg: `[main_config, create_config]`, one dict of both, the path of a file, a run
+            folder, or a `TrainRequest`.
         seed: Seed of the episodes; None takes the config's.
-        load_path: The checkpoint's folder; None is possible for the folder of a run alone.
+        load_path: Folder of the checkpoint; may be None only for a run folder.
         replay_path: Folder for a video of each episode; None: no videos.
         n_episode: Number of episodes; None takes the config's.
 
     Raises:
-        UsageError: there is no checkpoint to load, or videos cannot be recorded.
-        ConfigError: the config is wrong.
-        CheckpointError: the checkpoint cannot be used.
+        UsageError: no checkpoint is given, or videos cannot be recorded.
+        ConfigError: the config is invalid.
+        CheckpointError: the checkpoint is invalid.
     """
-    from dicore.errors import UsageError
-    from dicore.run.env_factory import spaces_of
-    from dicore.run.request import TrainRequest, compile_request
-
     if isinstance(input_cfg, str | Path) and Path(input_cfg).is_dir():
         return evaluate(
             input_cfg, n_episode=n_episode, seed=seed, load_path=load_path, replay_path=replay_path
         )
-    ready = isinstance(input_cfg, TrainRequest)
-    request = input_cfg if ready else TrainRequest(config=input_cfg, seed=seed)
     if load_path is None:
-        raise UsageError("what to evaluate is missing", hint="name a checkpoint with load_path")
-    compiled = compile_request(request)
-    compiled = bind(compiled, *spaces_of(compiled.env, compiled.seed))
-    trained = load_trained(compiled, load_path)
-    return measure(trained, n_episode=n_episode, replay_path=replay_path)
+        raise UsageError("no checkpoint given", hint="pass load_path=CKPT")
+    trained = load_policy(input_cfg, load_path, seed=seed)
+    return run_episodes(trained, n_episode=n_episode, replay_path=replay_path)
 
 
-def measure(
-    trained: Trained,
+def run_episodes(
+    trained: TrainedPolicy,
     *,
     n_episode: int | None = None,
     replay_path: str | Path | None = None,
     same_starts: bool = False,
 ) -> Evaluation:
-    """Runs episodes with a policy; the random generators of the process are as before afterwards.
+    """Runs evaluation episodes; the process's random generators are restored afterwards.
 
     Args:
         trained: The policy.
         n_episode: Number of episodes; None takes the config's.
         replay_path: Folder for a video of each episode; None: no videos.
-        same_starts: Play the episodes that the training measured these parameters by, if it did.
+        same_starts: Reuse the episodes of the training's evaluation of these parameters, if any.
 
     Raises:
         UsageError: videos cannot be recorded.
@@ -163,8 +155,8 @@ def measure(
             context = BuildContext(seed=compiled.seed).with_spaces(
                 manager.observation_space, manager.action_space
             )
-            policy, content = trained.build(context)
-            starts = content.starts if same_starts else None
+            policy, state = trained.build(context)
+            starts = state.starts if same_starts else None
             if starts is not None:
                 manager.load_state_dict(starts)
             section = compiled.policy.eval.evaluator
@@ -177,7 +169,7 @@ def measure(
             manager.close()
     return Evaluation(
         returns,
-        content.name or trained.name,
+        state.name or trained.name,
         compiled.seed,
         "fresh" if starts is None else "training",
         sorted(_videos(folder) - before),

@@ -1,20 +1,22 @@
-"""What a training left behind: the config of a run and the parameters of one of its checkpoints."""
+"""Loads trained policies: a config and the parameters of a checkpoint."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from dataclasses import replace as changed
 from pathlib import Path
 from typing import Any
 
-from dicore.config import Compiled, compile_config
+from dicore.config import Compiled, bind, compile_config
 from dicore.errors import CheckpointCorruptError, CheckpointError, ConfigError
 from dicore.run.checkpoint_io import read_manifest, read_state
 from dicore.run.checkpoint_store import CheckpointStore
 from dicore.run.folder import RunFolder
+from dicore.run.request import TrainRequest, compile_request
 
-__all__ = ["Content", "Trained", "find_trained", "load_trained"]
+__all__ = ["PolicyState", "TrainedPolicy", "find_policy", "load_policy"]
 
 _MANIFEST = "manifest.json"
 
@@ -22,14 +24,14 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Content:
-    """What playing needs of a checkpoint.
+class PolicyState:
+    """What a checkpoint stores of a policy.
 
     Args:
-        policy: State of the policy's modes.
-        starts: State of the environments before the evaluation that measured these very
-            parameters; None where there was none.
-        name: Of the checkpoint that was read; None: as it was chosen.
+        policy: State dict of the policy's modes; None: untrained.
+        starts: State of the env manager before the evaluation of these parameters; None if they
+            were not evaluated.
+        name: Name of the checkpoint that was read, if it is not the requested one.
     """
 
     policy: Any
@@ -38,64 +40,63 @@ class Content:
 
 
 @dataclass(frozen=True, slots=True)
-class Trained:
-    """A policy that can be built again.
+class TrainedPolicy:
+    """A config and the parameters to load into its policy.
 
     Args:
         compiled: The config.
-        name: Of its parameters: a checkpoint's name in the run, or a path.
-        read: Reads them, once the policy is there and with it what knows its tensors; None: they
-            are as before any training.
+        name: Name or path of the checkpoint.
+        read: Reads the checkpoint, once the policy is built; None: untrained.
     """
 
     compiled: Compiled
     name: str = "untrained"
-    read: Callable[[], Content] | None = None
+    read: Callable[[], PolicyState] | None = None
 
-    def build(self, context: Any) -> tuple[Any, Content]:
-        """Makes the policy and loads its parameters.
+    def build(self, context: Any) -> tuple[Any, PolicyState]:
+        """Builds the policy and loads its parameters.
 
         Args:
-            context: A `BuildContext` that knows the spaces.
+            context: A `BuildContext` with the spaces.
 
         Raises:
-            CheckpointError: there are none, or they are not of such a policy.
+            CheckpointError: the checkpoint is missing, or its parameters do not fit the policy.
         """
         policy = self.compiled.policy.build(context)
         if self.read is None:
-            return policy, Content(None)
-        content = self.read()
+            return policy, PolicyState(None)
+        state = self.read()
         try:
-            policy.eval_mode.load_state_dict(content.policy)
+            policy.eval_mode.load_state_dict(state.policy)
         except (KeyError, RuntimeError, TypeError, ValueError) as error:
             raise CheckpointError(
                 f"checkpoint {self.name} does not fit this config: {_first_line(error)}",
-                hint="evaluate it with the config of its run, or give the options of its model",
+                hint="use the config of its run, or set the same model options",
             ) from error
-        return policy, content
+        return policy, state
 
 
-def find_trained(
+def find_policy(
     where: str | Path,
     load_path: str | Path | None = None,
     *,
     seed: int | None = None,
     overrides: Sequence[str] = (),
     trust: bool = False,
-) -> Trained:
-    """Reads a run's config and one of its checkpoints.
+) -> TrainedPolicy:
+    """Returns the policy of a run.
 
     Args:
-        where: Folder of a run, or of one of its checkpoints.
-        load_path: Name or path of a checkpoint; None takes `best`, else the latest that is whole.
-        seed: Another seed than the run's.
-        overrides: `a.b=c`, above the run's config.
-        trust: Run code that `config.json` names by a path instead of a registered name.
+        where: A run folder, or the folder of one of its checkpoints.
+        load_path: Name or path of a checkpoint; None takes `best`, else the latest valid one.
+        seed: Random seed; None takes the run's.
+        overrides: `a.b=c`, on top of the run's config.
+        trust: Run code that `config.json` names by path instead of a registered name.
 
     Raises:
-        UsageError: the folder is not that of a run.
-        ConfigError: `config.json` names components that are not installed, or by a path.
-        CheckpointError: there is no checkpoint, or it cannot be used.
+        UsageError: the folder is not a run folder.
+        ConfigError: `config.json` names components that are not installed, or code by path.
+        CheckpointError: there is no valid checkpoint.
     """
     path = Path(where)
     if load_path is None and (path / _MANIFEST).is_file():
@@ -105,63 +106,84 @@ def find_trained(
     name = store.best_or_latest() if load_path is None else load_path
     if name is None:
         raise CheckpointError(
-            f"{folder}: no checkpoint that is whole",
+            f"{folder}: no valid checkpoint",
             hint="name one with --load-path (load_path= in Python)",
         )
     compiled = _compile(folder.config, seed, overrides, trust=trust)
     key = str(name.absolute()) if isinstance(name, Path) else name
 
-    def read() -> Content:
+    def read() -> PolicyState:
         if load_path is None:
             return _read_chosen(store, key)
-        return _content(store.load(key), store.metadata(key), key)
+        return _policy_state(store.load(key), store.metadata(key), key)
 
-    return Trained(compiled, str(name), read)
+    return TrainedPolicy(compiled, str(name), read)
 
 
-def _read_chosen(store: CheckpointStore, name: str) -> Content:
-    """Reads what `best_or_latest` chose; where the run dropped it since, what it chooses now."""
+def load_policy(
+    config: Any,
+    checkpoint: str | Path,
+    *,
+    seed: int | None = None,
+    overrides: Sequence[str] = (),
+) -> TrainedPolicy:
+    """Returns the policy of a config, with the parameters of a checkpoint.
+
+    Args:
+        config: A config in any form, or a `TrainRequest`.
+        checkpoint: Folder of the checkpoint; a suffix `.pth.tar` is dropped.
+        seed: Random seed; None takes the config's.
+        overrides: `a.b=c`, on top of the config.
+
+    Raises:
+        ConfigError: the config is invalid.
+        CheckpointError: there is no checkpoint, or it is invalid.
+    """
+    from dicore.run.env_factory import spaces_of
+
+    request = config if isinstance(config, TrainRequest) else TrainRequest(config=config)
+    request = changed(
+        request,
+        overrides=[*request.overrides, *overrides],
+        seed=request.seed if seed is None else seed,
+    )
+    compiled = compile_request(request)
+    compiled = bind(compiled, *spaces_of(compiled.env, compiled.seed))
+    path = Path(checkpoint)
+    if not path.exists():
+        path = path.with_name(path.name.removesuffix(".pth.tar"))
+    facts = read_manifest(path).metadata
+    return TrainedPolicy(
+        compiled, str(checkpoint), lambda: _policy_state(read_state(path), facts, str(path))
+    )
+
+
+def _read_chosen(store: CheckpointStore, name: str) -> PolicyState:
+    """Reads the checkpoint that `best_or_latest` chose, or its successor if it was deleted."""
     while True:
         facts = store.metadata(name)
         try:
             state = store.load(name)
         except CheckpointError:
-            now = store.best_or_latest()
-            if now in (None, name):
+            successor = store.best_or_latest()
+            if successor in (None, name):
                 raise
-            _log.info("checkpoint %s is gone: %s is used", name, now)
-            name = now
+            _log.info("checkpoint %s was deleted: loading %s", name, successor)
+            name = successor
         else:
-            return replace(_content(state, facts, name), name=name)
+            return changed(_policy_state(state, facts, name), name=name)
 
 
-def load_trained(compiled: Compiled, checkpoint: str | Path) -> Trained:
-    """Returns the parameters of a checkpoint under a config that was had elsewhere.
-
-    Args:
-        compiled: The config, bound to the spaces.
-        checkpoint: The checkpoint's folder; a suffix `.pth.tar` is dropped.
-
-    Raises:
-        CheckpointError: there is none, or it cannot be used.
-    """
-    path = Path(checkpoint)
-    if not path.exists():
-        path = path.with_name(path.name.removesuffix(".pth.tar"))
-    facts = read_manifest(path).metadata
-    return Trained(compiled, str(checkpoint), lambda: _content(read_state(path), facts, str(path)))
-
-
-def _content(state: Any, facts: Mapping[str, Any], name: str) -> Content:
+def _policy_state(state: Any, facts: Mapping[str, Any], name: str) -> PolicyState:
     try:
         policy = state["learner"]["policy"]
     except (KeyError, TypeError):
         raise CheckpointCorruptError(
-            f"checkpoint {name} holds no policy", hint="it was not written by a training run"
+            f"checkpoint {name} contains no policy", hint="use a checkpoint of a training run"
         ) from None
     measured = (state.get("evaluator") or {}).get("measured") or {}
     same = measured.get("train_iter") == facts.get("train_iter")
-    return Content(policy, measured.get("starts") if same else None)
+    return PolicyState(policy, measured.get("starts") if same else None)
 
 
 def _first_line(error: Exception) -> str:
@@ -170,11 +192,11 @@ def _first_line(error: Exception) -> str:
 
 
 def _compile(file: Path, seed: int | None, overrides: Sequence[str], *, trust: bool) -> Compiled:
-    """Compiles the config of a run, which may come from anywhere: only names may choose code."""
+    """Compiles the config of a run; unless it is trusted, only names may refer to code."""
     try:
         return compile_config(str(file), seed=seed, overrides=overrides, names_only=not trust)
     except ConfigError as error:
-        if "only names here" in error.message:
-            hint = "a run that names code by path is evaluated with --trust, if you trust it"
+        if "only names here" in error.message or "names-only" in error.message:
+            hint = "--trust allows a run that names code by path; use it if you trust the code"
             raise ConfigError(error.problems, hint=hint) from error
         raise

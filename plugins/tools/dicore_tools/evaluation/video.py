@@ -1,4 +1,4 @@
-"""Episodes as mp4 files: an environment's pictures, streamed to ffmpeg while they are played."""
+"""Videos of episodes: streams rendered frames to ffmpeg while the episodes run."""
 
 from __future__ import annotations
 
@@ -20,34 +20,34 @@ from dicore.run.env_factory import BuildContext
 __all__ = ["Recorder"]
 
 _LOG = logging.getLogger(__name__)
-_DRAWING = "let render() return uint8 [height, width, 3]; an option render_mode is set to rgb_array"
-_FPS = 30
-"""Pictures per second where an environment does not say (`metadata["render_fps"]`)."""
+_HINT = "render() must return uint8 [height, width, 3]; an option render_mode is set to rgb_array"
+_DEFAULT_FPS = 30
+"""Used if the environment has no `metadata["render_fps"]`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Recorder:
-    """Records whole episodes into a folder, `env_<id>_episode_<n>_return_<r>.mp4` each.
+    """Records each complete episode as `env_<id>_episode_<n>_return_<r>.mp4`.
 
-    A file appears when its episode has ended and is complete; what still runs at the close leaves
-    none. Playing is not changed by it. Environments that record by themselves
-    (`enable_save_replay`) are left to do so.
+    A file appears when its episode has ended; an episode that is still running at close is
+    discarded. Recording does not change the episodes. Environments with their own recorder
+    (`enable_save_replay`) use that.
 
     Args:
-        folder: Where the files go; made by the first one.
+        folder: Folder for the files; created if necessary.
     """
 
     folder: Path
 
     def check(self, env: Any) -> None:
-        """Makes one environment and looks at its picture, so that nothing fails half-way.
+        """Renders one frame of a new environment, so that problems are found before the episodes.
 
         Args:
-            env: The compiled section of an environment, as `section` returned it.
+            env: The compiled section of an environment, as returned by `section`.
 
         Raises:
-            UsageError: a package is missing, the environment draws no pictures, or the folder
-                cannot be made.
+            UsageError: a package is missing, the environment cannot render, or the folder cannot
+                be created.
         """
         if find_spec("imageio_ffmpeg") is None:
             raise UsageError(
@@ -60,24 +60,24 @@ class Recorder:
         try:
             if not isinstance(probe, SupportsReplay):
                 probe.reset()
-                _picture(probe)
+                _frame(probe)
         finally:
             getattr(probe, "close", lambda: None)()
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise UsageError(
-                f"{self.folder}: no videos can be written there: {error.strerror or error}"
+                f"cannot write videos to {self.folder}: {error.strerror or error}"
             ) from error
 
     def section(self, env: Any) -> Any:
-        """Returns an environment's section with drawing switched on.
+        """Returns an environment's section with rendering enabled.
 
-        A section that knows how (`with_pictures()`) is asked; an option `render_mode` is set.
+        Calls the section's `with_pictures()` if there is one, else sets an option `render_mode`.
         """
-        draws = getattr(env, "with_pictures", None)
-        if draws is not None:
-            return draws()
+        with_pictures = getattr(env, "with_pictures", None)
+        if with_pictures is not None:
+            return with_pictures()
         if "render_mode" in env:
             from dicore.config.plain import replace
 
@@ -85,11 +85,11 @@ class Recorder:
         return env
 
     def around(self, env_id: int, make: Callable[[], Any]) -> Callable[[], Any]:
-        """Returns a factory of an environment that is recorded.
+        """Returns a factory of a recorded environment.
 
         Args:
-            env_id: Its number, for the names of the files.
-            make: Makes the environment.
+            env_id: Number of the environment, for the file names.
+            make: Creates the environment.
         """
 
         def recorded() -> Any:
@@ -97,16 +97,16 @@ class Recorder:
             if isinstance(env, SupportsReplay):
                 env.enable_save_replay(str(self.folder))
                 return env
-            return _recorded(env, Film(self.folder, env_id))
+            return _recorded(env, VideoWriter(self.folder, env_id))
 
         return recorded
 
 
-class Film:
-    """The pictures of one environment's episodes.
+class VideoWriter:
+    """Writes the frames of one environment's episodes.
 
     Args:
-        folder: Where the files go.
+        folder: Folder for the files.
         env_id: Number of the environment.
     """
 
@@ -117,7 +117,7 @@ class Film:
         self._pending: Any = None
         self._writer: Any = None
         self._total = 0.0
-        self._broken = False
+        self._failed = False
 
     @property
     def _unfinished(self) -> Path:
@@ -125,17 +125,17 @@ class Film:
         return temporary(self._folder / name).with_suffix(".mp4")
 
     def begin(self, env: Any) -> None:
-        """Takes the first picture of an episode; one that still ran was cut here, and is kept."""
+        """Adds the first frame of an episode; completes the video of a truncated one."""
         if self._writer is not None:
             self._guarded(self._complete)
-        if not self._broken:
+        if not self._failed:
             self._episode += 1
             self._total = 0.0
-            self._pending = _picture(env)
+            self._pending = _frame(env)
 
     def step(self, env: Any, reward: Any, *, over: bool) -> None:
-        """Takes the picture after a step; the last one completes the file."""
-        if self._broken or self._pending is None:
+        """Adds the frame after a step; completes the video at the end of the episode."""
+        if self._failed or self._pending is None:
             return
         self._total += float(reward)
         self._guarded(lambda: self._write(env))
@@ -143,33 +143,33 @@ class Film:
             self._guarded(self._complete)
 
     def _guarded(self, write: Callable[[], None]) -> None:
-        """Writes; when the disk or ffmpeg refuses, playing goes on without a video."""
+        """Calls `write`; if the disk or ffmpeg fails, the episodes continue without videos."""
         try:
             write()
         except (OSError, ValueError) as error:
-            self._broken = True
+            self._failed = True
             self.drop()
-            _LOG.warning("videos of env %d are not written any more: %s", self._env_id, error)
+            _LOG.warning("recording of env %d stopped: %s", self._env_id, error)
 
     def _write(self, env: Any) -> None:
         if self._writer is None:
-            self._writer = self._opened(env, self._pending)
+            self._writer = self._open(env, self._pending)
             self._writer.send(None)
             self._writer.send(self._pending)
-        self._writer.send(_picture(env))
+        self._writer.send(_frame(env))
 
     def drop(self) -> None:
-        """Forgets the running episode and what was written of it."""
+        """Discards the running episode and its unfinished file."""
         writer, self._writer, self._pending = self._writer, None, None
         if writer is not None:
             writer.close()
             self._unfinished.unlink(missing_ok=True)
 
-    def _opened(self, env: Any, picture: Any) -> Any:
+    def _open(self, env: Any, frame: Any) -> Any:
         from imageio_ffmpeg import write_frames
 
-        height, width = picture.shape[:2]
-        fps = (getattr(env, "metadata", None) or {}).get("render_fps") or _FPS
+        height, width = frame.shape[:2]
+        fps = (getattr(env, "metadata", None) or {}).get("render_fps") or _DEFAULT_FPS
         self._folder.mkdir(parents=True, exist_ok=True)
         return write_frames(
             str(self._unfinished),
@@ -188,43 +188,44 @@ class Film:
             raise OSError(f"ffmpeg wrote nothing to {unfinished}")
         stem = f"env_{self._env_id}_episode_{self._episode}_return_{self._total:.1f}"
         target, number = self._folder / f"{stem}.mp4", 0
-        while target.exists():  # of an earlier evaluation
+        while target.exists():  # from an earlier evaluation
             number += 1
             target = self._folder / f"{stem}-{number}.mp4"
         unfinished.replace(target)
 
 
-def _picture(env: Any) -> Any:
-    """Returns what an environment draws now: uint8 [height, width, 3].
+def _frame(env: Any) -> Any:
+    """Renders one frame: uint8 [height, width, 3].
 
     Raises:
-        UsageError: it draws nothing of that kind.
+        UsageError: the environment cannot render such a frame.
     """
     inner = getattr(env, "unwrapped", env)
     name = str(getattr(getattr(env, "spec", None), "id", None) or type(inner).__name__)
     try:
-        picture = env.render()
+        frame = env.render()
     except NotImplementedError as error:
         raise UsageError(
-            f"environment {name} draws no pictures: it has no render()", hint=_DRAWING
+            f"environment {name} cannot render: it has no render()", hint=_HINT
         ) from error
     except Exception as error:
         raise UsageError(
-            f"environment {name} cannot draw: {type(error).__name__}: {error}",
-            hint="install what its package needs for drawing, often an extra of its own",
+            f"environment {name} cannot render: {type(error).__name__}: {error}",
+            hint="install the rendering dependencies of its package, often an extra",
         ) from error
-    drawn = isinstance(picture, np.ndarray) and picture.dtype == np.uint8 and picture.ndim == 3
-    if not drawn or picture.shape[2] != 3:
-        raise UsageError(
-            f"environment {name} draws no pictures that a video could show", hint=_DRAWING
-        )
-    return np.ascontiguousarray(picture)
+    if not (isinstance(frame, np.ndarray) and frame.dtype == np.uint8 and frame.ndim == 3):
+        got = f"{frame.dtype} {[*frame.shape]}" if isinstance(frame, np.ndarray) else repr(frame)
+        raise UsageError(f"environment {name}: render() returned {got}", hint=_HINT)
+    if frame.shape[2] != 3:
+        raise UsageError(f"environment {name}: render() returned {[*frame.shape]}", hint=_HINT)
+    return np.ascontiguousarray(frame)
 
 
-def _recorded(env: Any, film: Film) -> Any:
-    """Returns an environment whose episodes go onto a film.
+def _recorded(env: Any, video: VideoWriter) -> Any:
+    """Returns an environment that records its episodes.
 
-    Gymnasium's get a wrapper, so that nobody steps past it; others are changed in place.
+    A Gymnasium env gets a wrapper, so that its own wrappers cannot bypass the recording; other
+    envs are changed in place.
     """
     import gymnasium
 
@@ -234,19 +235,19 @@ def _recorded(env: Any, film: Film) -> Any:
     @wraps(reset)
     def begin(*args: Any, **kwargs: Any) -> Any:
         result = reset(*args, **kwargs)
-        film.begin(env)
+        video.begin(env)
         return result
 
     @wraps(step)
     def go(action: Any) -> Any:
         result = step(action)
         over = result[2] if len(result) == 4 else result[2] or result[3]
-        film.step(env, result[1], over=bool(over))
+        video.step(env, result[1], over=bool(over))
         return result
 
     @wraps(close)
     def end() -> Any:
-        film.drop()
+        video.drop()
         return close()
 
     layer.reset, layer.step, layer.close = begin, go, end

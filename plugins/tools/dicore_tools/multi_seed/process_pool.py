@@ -1,42 +1,86 @@
-"""Trainings in processes of their own, which end with the one that started them."""
+"""Trainings in separate processes, which end when their parent ends."""
 
 from __future__ import annotations
 
+import logging
 import multiprocessing
 import os
 import signal
 import sys
 import threading
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import asdict, dataclass, field, replace
 from multiprocessing.connection import Connection, wait
 from typing import Any, Self
 
 from dicore.console import chatter, is_quiet
-from dicore.run.launch import TrainRequest, launch
+from dicore.errors import DicoreError
+from dicore.run.launch import Outcome, TrainRequest, launch
 from dicore.run.signals import StopFlag, StopNow, stop_on_signals
-from dicore_tools.multi_seed.seed_run import SeedRun
 
-__all__ = ["Jobs"]
+__all__ = ["ProcessPool", "SeedRun"]
 
-_LOOK = 0.2
-"""Seconds between two looks at the stop flag."""
-_PATIENCE = 10.0
-"""Seconds that a process may take to end after it was told to stop at once."""
+_POLL_S = 0.2
+"""Interval between two checks of the stop flag."""
+_TIMEOUT_S = 10.0
+"""A process that does not end within this time after SIGTERM is killed."""
+
+_log = logging.getLogger(__name__)
 
 
-class Jobs:
-    """Runs trainings in processes, a few at a time.
-
-    SIGINT or SIGTERM, sent to this process, ends all of them after saving; a second one ends them
-    at once. Should this process be killed, they save and end as well.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeedRun:
+    """Result of the run of one seed.
 
     Args:
-        at_a_time: Most processes at a time.
+        seed: The seed.
+        folder: The run folder; None if the run failed.
+        status: `done`, `interrupted` or `failed`.
+        error: Error message; "" without an error.
+        exit_code: Exit code that `dicore train` would have.
+        result: `stop`, `train_iter`, `env_step`, `best_return`, `wall_s`.
     """
 
-    def __init__(self, at_a_time: int) -> None:
-        self._at_a_time = at_a_time
+    seed: int
+    folder: str | None = None
+    status: str = "failed"
+    error: str = ""
+    exit_code: int = 0
+    result: dict[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, seed: int, outcome: Outcome) -> SeedRun:
+        """Returns the result of a finished or interrupted training."""
+        code = outcome.exit_code
+        return cls(
+            seed=seed,
+            folder=str(outcome.run.folder),
+            status="interrupted" if code else "done",
+            exit_code=code,
+            result=asdict(outcome.run.result),
+        )
+
+    @classmethod
+    def failed(cls, seed: int, error: BaseException) -> SeedRun:
+        """Returns the result of a failed training and logs the traceback."""
+        _log.debug("seed %d failed", seed, exc_info=error)
+        text = error.message if isinstance(error, DicoreError) else str(error)
+        code = error.exit_code if isinstance(error, DicoreError) else 1
+        return cls(seed=seed, error=f"{type(error).__name__}: {text}", exit_code=code)
+
+
+class ProcessPool:
+    """Runs trainings in processes, at most `jobs` at a time.
+
+    The first SIGINT or SIGTERM makes all of them save and stop; the second one stops them at once.
+    If this process is killed, they save and stop as well.
+
+    Args:
+        jobs: Maximum number of processes.
+    """
+
+    def __init__(self, jobs: int) -> None:
+        self._jobs = jobs
         self._spawn = multiprocessing.get_context("spawn")
         self._running: dict[Connection, tuple[Any, int]] = {}
 
@@ -44,11 +88,11 @@ class Jobs:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Ends what still runs."""
+        """Terminates the running processes."""
         for process, _seed in self._running.values():
             process.terminate()
         for connection, (process, _seed) in self._running.items():
-            process.join(_PATIENCE)
+            process.join(_TIMEOUT_S)
             if process.is_alive():
                 process.kill()
                 process.join()
@@ -57,28 +101,28 @@ class Jobs:
         self._running.clear()
 
     def run(self, requests: Sequence[TrainRequest]) -> Iterator[SeedRun]:
-        """Yields each run when it has ended, in the order of their ends.
+        """Yields the result of each training as soon as it ends.
 
         Args:
-            requests: What to train, each with a seed. A config must be picklable.
+            requests: One request per run, each with a seed. Configs must be picklable.
 
         Raises:
-            StopNow: a second signal came; the processes are told, and ended by `__exit__`.
+            StopNow: a second signal arrived; `__exit__` ends the processes.
         """
         waiting = list(requests)
         flag = StopFlag()
-        told = False
+        stopping = False
         with stop_on_signals(flag):
             while self._running or (waiting and not flag):
-                while waiting and not flag and len(self._running) < self._at_a_time:
+                while waiting and not flag and len(self._running) < self._jobs:
                     self._start(waiting.pop(0))
-                if flag and not told:
-                    told = True
+                if flag and not stopping:
+                    stopping = True
                     for process, _seed in self._running.values():
                         process.terminate()
-                for connection in wait(list(self._running), _LOOK):
+                for connection in wait(list(self._running), _POLL_S):
                     assert isinstance(connection, Connection)
-                    run = self._ended(connection)
+                    run = self._finish(connection)
                     if run.status == "interrupted" and flag:
                         run = replace(run, exit_code=flag.exit_code)
                     yield run
@@ -93,7 +137,7 @@ class Jobs:
         theirs.close()
         self._running[ours] = process, request.seed
 
-    def _ended(self, connection: Connection) -> SeedRun:
+    def _finish(self, connection: Connection) -> SeedRun:
         process, seed = self._running[connection]
         try:
             run: SeedRun = connection.recv()
@@ -111,14 +155,14 @@ class Jobs:
 
 
 def _train(connection: Connection, request: TrainRequest, quiet: bool) -> None:
-    """Trains in a new process, and tells what came of it; what it says begins with its seed.
+    """Trains in a child process and sends the result; output lines are prefixed with the seed.
 
-    The process has a group of its own, so that Ctrl-C in a terminal reaches it once: through its
-    parent.
+    The process has its own process group, so that Ctrl-C in a terminal reaches it only once:
+    through its parent.
     """
     if hasattr(os, "setpgid"):
         os.setpgid(0, 0)
-    threading.Thread(target=_follow_parent, daemon=True).start()
+    threading.Thread(target=_stop_with_parent, daemon=True).start()
     assert request.seed is not None
     run = SeedRun(seed=request.seed)
     with chatter("quiet" if quiet else "normal", f"seed {request.seed}: "):
@@ -132,8 +176,8 @@ def _train(connection: Connection, request: TrainRequest, quiet: bool) -> None:
     connection.close()
 
 
-def _follow_parent() -> None:
-    """Asks for a stop when the parent is gone."""
+def _stop_with_parent() -> None:
+    """Sends SIGTERM to this process when the parent has ended."""
     parent = multiprocessing.parent_process()
     if parent is not None and sys.platform != "win32":
         wait([parent.sentinel])

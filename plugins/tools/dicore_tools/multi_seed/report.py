@@ -1,4 +1,4 @@
-"""What `dicore train -s 0 -s 1 -s 2` says: a line for each run, and a summary."""
+"""Output of `dicore train -s 0 -s 1 -s 2`: a line per run and a summary table."""
 
 from __future__ import annotations
 
@@ -9,32 +9,32 @@ from typing import Any
 from dicore.cli.train import Announcer
 from dicore.console import is_quiet, number, say, write_table
 from dicore.run.launch import Outcome, TrainRequest
-from dicore_tools.multi_seed.series import SeedRun, Series, run_series
+from dicore_tools.multi_seed.process_pool import SeedRun
+from dicore_tools.multi_seed.series import Series, run_series
 
 __all__ = ["train_seeds"]
 
-_HEADER = ("SEED", "BEST RETURN", "ENV STEPS", "UPDATES", "WALL", "ENDED", "FOLDER")
+_HEADER = ("SEED", "BEST RETURN", "ENV STEPS", "UPDATES", "WALL", "STATUS", "FOLDER")
 _NUMBERS = range(5)
 
 
 def train_seeds(request: TrainRequest, seeds: Sequence[int], jobs: int) -> int:
-    """Trains once for each seed, says what came of it, and returns the exit code.
+    """Trains one run per seed, prints the results and returns the exit code.
 
     Args:
         request: What to train.
         seeds: The seeds.
-        jobs: Runs at a time.
+        jobs: Number of seeds to train in parallel.
     """
-    aloud = jobs == 1 and not is_quiet()
+    announced = jobs == 1 and not is_quiet()  # the runs print their own results
     if jobs > 1:
-        say(f"training {len(seeds)} seeds ({', '.join(map(str, seeds))}), {jobs} runs at a time")
-    request = replace(request, own_process=aloud)
+        say(f"training {len(seeds)} seeds ({', '.join(map(str, seeds))}), {jobs} in parallel")
     series = run_series(
-        request,
+        replace(request, own_process=announced),
         seeds,
         jobs=jobs,
-        after=_tell if not aloud else _tell_failure,
-        observer=Announcer() if aloud else None,
+        after=_say_error if announced else _say_result,
+        observer=Announcer() if announced else None,
     )
     if not is_quiet():
         say("")
@@ -43,23 +43,23 @@ def train_seeds(request: TrainRequest, seeds: Sequence[int], jobs: int) -> int:
     return series.exit_code
 
 
-def _tell(run: SeedRun, outcome: Outcome | None) -> None:
+def _say_result(run: SeedRun, outcome: Outcome | None) -> None:
     if run.status == "failed":
-        _tell_failure(run, outcome)
+        _say_error(run, outcome)
     else:
-        say(f"seed {run.seed}: {_ended(run)}, best mean return {_cells(run.result)[0]}")
+        say(f"seed {run.seed}: {_status(run)}, best mean return {_cells(run.result)[0]}")
 
 
-def _tell_failure(run: SeedRun, outcome: Outcome | None) -> None:
+def _say_error(run: SeedRun, outcome: Outcome | None) -> None:
     if run.error:
         say(f"seed {run.seed}: {run.error}", result=True)
 
 
 def _row(run: SeedRun) -> tuple[str, ...]:
-    return (str(run.seed), *_cells(run.result), _ended(run), run.folder or "")
+    return (str(run.seed), *_cells(run.result), _status(run), run.folder or "")
 
 
-def _ended(run: SeedRun) -> str:
+def _status(run: SeedRun) -> str:
     if run.status != "done":
         return run.status
     return "solved" if run.result["stop"] else "budget spent"
@@ -75,7 +75,7 @@ def _totals(series: Series) -> list[tuple[str, ...]]:
 
 
 def _cells(result: dict[str, Any]) -> tuple[str, str, str, str]:
-    """Writes return, env steps, updates and seconds; "" for what is not known."""
+    """Formats best return, env steps, updates and seconds; "" for missing values."""
     formats = {"best_return": number, "env_step": "{:.0f}".format,
                "train_iter": "{:.0f}".format, "wall_s": "{:.1f}".format}  # fmt: skip
     cells = ["" if result.get(name) is None else how(result[name]) for name, how in formats.items()]
@@ -85,11 +85,11 @@ def _cells(result: dict[str, Any]) -> tuple[str, str, str, str]:
 
 def _last_line(series: Series) -> str:
     best = series.summary().get("best_return")
-    told = "no returns"
+    returns = "no returns"
     if best is not None:
         median, mean, std = (number(best[name]) for name in ("median", "mean", "std"))
-        told = f"median {median}, mean {mean} ± {std}"
+        returns = f"median {median}, mean {mean} ± {std}"
     return (
-        f"best mean return of {len(series.runs)} seed{'s' * (len(series.runs) != 1)}: {told};"
+        f"best mean return of {len(series.runs)} seed{'s' * (len(series.runs) != 1)}: {returns};"
         f" solved {series.solved} of {len(series.seeds)}; {series.file}"
     )

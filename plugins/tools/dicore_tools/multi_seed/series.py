@@ -1,7 +1,7 @@
-"""Several seeds of one training: a run each in a folder of its own, and what they come to.
+"""Trains with several seeds, one run folder per seed, and summarises the results.
 
-One run says little: five seeds of one algorithm can differ by more than two algorithms do
-(Henderson et al. 2018, arXiv:1709.06560).
+A single run is not representative: seeds can differ more than algorithms (Henderson et al. 2018,
+arXiv:1709.06560).
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from pathlib import Path
 from dicore.errors import UsageError
 from dicore.run.atomic import write_file
 from dicore.run.launch import LaunchObserver, Outcome, TrainRequest, compile_request, launch
-from dicore_tools.multi_seed.seed_run import SeedRun
+from dicore_tools.multi_seed.process_pool import ProcessPool, SeedRun
 
 __all__ = ["SUMMARIZED", "SeedRun", "Series", "run_series"]
 
 SUMMARIZED = ("best_return", "env_step", "train_iter", "wall_s")
-"""Numbers of a run's result that a summary tells median, mean and spread of."""
+"""Values of a run's result that the summary aggregates."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,9 +30,9 @@ class Series:
     """The runs of several seeds.
 
     Args:
-        runs: One for each seed that was begun, in the order of the seeds.
-        seeds: All seeds asked for.
-        file: The summary, as JSON.
+        runs: One per started seed, in the order of the seeds.
+        seeds: All requested seeds.
+        file: The summary file (JSON).
     """
 
     runs: list[SeedRun]
@@ -41,38 +41,38 @@ class Series:
 
     @property
     def solved(self) -> int:
-        """Runs that reached the stop value."""
+        """Number of runs that reached the stop value."""
         return sum(bool(run.result.get("stop")) for run in self.runs)
 
     @property
     def exit_code(self) -> int:
-        """That of the first run that did not end as it should; 130 where some did not begin."""
-        cut = 130 if len(self.runs) < len(self.seeds) else 0
-        return next((run.exit_code for run in self.runs if run.exit_code), cut)
+        """Exit code of the first run that failed or was interrupted; 130 if some did not start."""
+        otherwise = 130 if len(self.runs) < len(self.seeds) else 0
+        return next((run.exit_code for run in self.runs if run.exit_code), otherwise)
 
     def summary(self) -> dict[str, dict[str, float]]:
-        """Returns `median mean std min max` of each number, over the runs that have it.
+        """Returns `median mean std min max` of each value, over the runs that have it.
 
-        `std` is that of a sample (n - 1); 0 for one run.
+        `std` is the sample standard deviation (n - 1); 0 for one run.
         """
-        found = {}
+        summary = {}
         for name in SUMMARIZED:
             values = [run.result[name] for run in self.runs if run.result.get(name) is not None]
             if values:
-                found[name] = {
+                summary[name] = {
                     "median": float(statistics.median(values)),
                     "mean": float(statistics.fmean(values)),
                     "std": float(statistics.stdev(values)) if len(values) > 1 else 0.0,
                     "min": float(min(values)),
                     "max": float(max(values)),
                 }
-        return found
+        return summary
 
     def write(self) -> None:
-        """Writes the summary.
+        """Writes the summary file.
 
         Raises:
-            UsageError: the disk refuses.
+            UsageError: the file cannot be written.
         """
         content = {
             "seeds": list(self.seeds),
@@ -85,9 +85,7 @@ class Series:
             self.file.parent.mkdir(parents=True, exist_ok=True)
             write_file(self.file, text.encode("utf-8", "replace") + b"\n")
         except OSError as error:
-            raise UsageError(
-                f"{self.file}: cannot be written: {error.strerror or error}"
-            ) from error
+            raise UsageError(f"cannot write {self.file}: {error.strerror or error}") from error
 
 
 def run_series(
@@ -98,23 +96,23 @@ def run_series(
     after: Callable[[SeedRun, Outcome | None], None] = lambda run, outcome: None,
     observer: LaunchObserver | None = None,
 ) -> Series:
-    """Trains once for each seed.
+    """Trains one run per seed.
 
-    With `exp_name` DIR, the runs are `DIR/seed_0`, …, and the summary is `DIR/summary.json`; else
-    the runs have their usual folders and the summary stands beside them. As with folders, one that
-    stands there gets a numbered sibling, unless its runs were resumed or overwritten. A run that
-    fails leaves the others alone; a signal ends all of them, each after saving.
+    With `exp_name` DIR, the run folders are `DIR/seed_0`, …, and the summary is
+    `DIR/summary.json`; otherwise the summary is next to the run folders. If the summary file
+    exists, a number is appended to its name, unless the runs were resumed or overwritten. If a run
+    fails, the other seeds still train; a signal makes all runs save and stop.
 
     Args:
         request: What to train.
-        seeds: The seeds, each once.
-        jobs: Runs at a time; more than one take processes of their own.
-        after: Called when a run has ended; the outcome is None for one in another process.
+        seeds: The seeds, without duplicates.
+        jobs: Number of seeds to train in parallel, one process each; 1: in this process.
+        after: Called after each run; the outcome is None if the run had its own process.
         observer: Receives start and end of each run in this process.
 
     Raises:
-        UsageError: a seed is given twice, or a run should be resumed.
-        ConfigError: the config is wrong; nothing was begun.
+        UsageError: a seed is given twice, or `request` resumes a run.
+        ConfigError: the config is invalid; no run was started.
     """
     seeds = tuple(seeds)
     _check(request, seeds)
@@ -124,26 +122,28 @@ def run_series(
         for seed in seeds
     ]
     ended: list[SeedRun] = []
-    for run, outcome in _in_turn(requests, observer) if jobs == 1 else _at_a_time(requests, jobs):
+    runs = _in_turn(requests, observer) if jobs == 1 else _in_parallel(requests, jobs)
+    for run, outcome in runs:
         ended.append(run)
         after(run, outcome)
     ended.sort(key=lambda run: seeds.index(run.seed))
     file = _summary_file(base, ended)
-    again = request.exist in ("resume", "overwrite")
-    series = Series(ended, seeds, file if again else _free(file))
+    reuse = request.exist in ("resume", "overwrite")
+    series = Series(ended, seeds, file if reuse else _unused(file))
     series.write()
     return series
 
 
 def _check(request: TrainRequest, seeds: tuple[int, ...]) -> None:
-    twice = sorted({seed for seed in seeds if seeds.count(seed) > 1})
-    if twice:
-        raise UsageError(f"seed {twice[0]} is given twice: it would be the same run")
+    repeated = sorted({seed for seed in seeds if seeds.count(seed) > 1})
+    if repeated:
+        raise UsageError(f"seed {repeated[0]} is given twice", hint="give each seed once")
     if not seeds:
-        raise UsageError("a series needs at least one seed")
+        raise UsageError("no seeds given", hint="give at least one seed")
     if request.resume is not None:
         raise UsageError(
-            "a resumed run has its seed", hint="resume one at a time, or say --exist resume"
+            "cannot resume a run with several seeds",
+            hint="resume one run at a time, or use --exist resume",
         )
 
 
@@ -162,14 +162,10 @@ def _in_turn(
             return
 
 
-def _at_a_time(
+def _in_parallel(
     requests: Sequence[TrainRequest], jobs: int
 ) -> Iterator[tuple[SeedRun, Outcome | None]]:
-    from dicore_tools.multi_seed.process_pool import (
-        Jobs,  # late: multiprocessing is needed for this alone
-    )
-
-    with Jobs(jobs) as pool:
+    with ProcessPool(jobs) as pool:
         for run in pool.run(requests):
             yield run, None
 
@@ -184,7 +180,7 @@ def _summary_file(base: str | None, runs: Sequence[SeedRun]) -> Path:
     return folder.with_name(f"{stem}_summary.json")
 
 
-def _free(file: Path) -> Path:
-    """Returns the first of `x.json`, `x-1.json`, `x-2.json`, … that is not there."""
+def _unused(file: Path) -> Path:
+    """Returns the first of `x.json`, `x-1.json`, `x-2.json`, … that does not exist."""
     siblings = (file.with_name(f"{file.stem}-{number}{file.suffix}") for number in count(1))
     return next(path for path in chain([file], siblings) if not path.exists())

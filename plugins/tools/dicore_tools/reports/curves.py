@@ -1,6 +1,6 @@
-"""Learning curves out of run folders: one for each run, one for each group of runs.
+"""Reads learning curves from run folders and groups them.
 
-Shapes: R runs of a group, P points of one run, G points of the grid.
+Shapes: P points of a run, G points of the grid of a group.
 """
 
 from __future__ import annotations
@@ -44,28 +44,27 @@ AXES: Final[Mapping[Axis, tuple[str, str]]] = {
     "train_iter": ("train_iter", "updates"),
     "wall": ("time", "wall time in s"),
 }
-"""For each axis its member of a line of metrics, and its title."""
-_GRID = 200
-_TOLD = 3
-"""Options that a label names at most."""
-_NO_DIFFERENCE = frozenset(
+"""For each axis: key in log/metrics.jsonl, and title."""
+_GRID_POINTS = 200
+_MAX_LABEL_OPTIONS = 3
+_IGNORED = frozenset(
     {"exp_name", "seed", "stop_value", "max_env_step", "max_train_iter", "train_iterations",
      "logger", "hook", "num_threads",
      "eval_freq", "final_eval"}
 )  # fmt: skip
-"""Options that say when a run ends, is measured and what it tells, not how it learns."""
+"""Options that set budget, evaluation or logging of a run, but not how it learns."""
 
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """One run's numbers.
+    """The curve of one run.
 
     Args:
-        folder: The run's folder.
-        x: float64 [P], rising.
+        folder: The run folder.
+        x: float64 [P], increasing.
         y: float64 [P], finite.
-        config: The run's config, as plain dicts.
-        solved: The run ended by its stop value; its last value stands for all that would follow.
+        config: Config of the run as plain dicts.
+        solved: Whether the run reached its stop value.
     """
 
     folder: Path
@@ -75,7 +74,7 @@ class Curve:
     solved: bool = False
 
     def smooth(self, window: int) -> Curve:
-        """Returns the same curve with each value the mean of the last `window`.
+        """Returns the moving average of the curve.
 
         Args:
             window: Number of points; fewer at the beginning.
@@ -88,14 +87,14 @@ class Curve:
 
 
 class Middle(NamedTuple):
-    """The mean of a group of runs, and the band around it.
+    """Mean and band of a group of runs.
 
     Args:
-        grid: float64 [G], rising.
+        grid: float64 [G], increasing.
         mean: float64 [G].
         low: float64 [G], lower edge of the band.
         high: float64 [G], upper edge of the band.
-        runs: int64 [G], how many runs go as far as that.
+        runs: int64 [G], number of runs that have values there.
     """
 
     grid: Floats
@@ -107,29 +106,29 @@ class Middle(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Runs that differ in nothing but chance.
+    """Runs with the same config and different seeds.
 
     Args:
-        label: For the legend.
-        curves: One for each run.
+        label: Label in the legend.
+        curves: One per run.
     """
 
     label: str
     curves: list[Curve]
 
     def middle(self, band: Band = "std") -> Middle:
-        """Returns the mean over runs, at equal x, linearly interpolated.
+        """Returns the mean over runs at each x, linearly interpolated.
 
-        The grid goes as far as two runs do, or one if there is no other; a run that reached its
-        stop value goes on with its last one.
+        The grid ends where fewer than two runs have values. The curve of a run that reached its
+        stop value is extended with its last value.
         """
         count = len(self.curves)
         first = max(curve.x[0] for curve in self.curves)
         longest = max(curve.x[-1] for curve in self.curves)
         ends = sorted(longest if each.solved else each.x[-1] for each in self.curves)
         last = max(first, ends[-min(2, count)])
-        inside = [end for end in ends if first < end < last]  # where the mean may jump
-        grid = np.union1d(np.linspace(first, last, _GRID), inside)
+        inside = [end for end in ends if first < end < last]  # the mean may jump there
+        grid = np.union1d(np.linspace(first, last, _GRID_POINTS), inside)
         values = np.stack([np.interp(grid, curve.x, curve.y) for curve in self.curves])
         for row, curve in zip(values, self.curves, strict=True):
             if not curve.solved:
@@ -144,13 +143,13 @@ class Group:
 
 
 def find_runs(places: Sequence[str | Path]) -> list[RunFolder]:
-    """Returns the runs at or below some folders, sorted below each, none twice.
+    """Returns the runs in folders, without duplicates.
 
     Args:
-        places: Folders, or summaries of several seeds, which stand for their runs.
+        places: Folders, which are searched recursively, or summary files of several seeds.
 
     Raises:
-        UsageError: there is none in one of them.
+        UsageError: a folder contains no run.
     """
     found: dict[Path, RunFolder] = {}
     for place in map(Path, places):
@@ -160,34 +159,34 @@ def find_runs(places: Sequence[str | Path]) -> list[RunFolder]:
             folders = [file.parent for file in sorted(place.rglob("config.json"))]
             runs = [RunFolder(folder) for folder in folders if RunFolder(folder).metadata.is_file()]
         else:
-            raise UsageError(f"{place}: no such folder", hint="name folders of runs")
+            raise UsageError(f"{place}: no such folder", hint="name run folders")
         if not runs:
-            raise UsageError(f"{place}: there is no run in it", hint="dicore train makes runs")
+            raise UsageError(f"{place}: no runs found", hint="name run folders")
         found |= {run.path.resolve(): run for run in runs}
     return list(found.values())
 
 
 def read_curve(run: RunFolder, *, tag: str = TAG, axis: Axis = "env_step") -> Curve:
-    """Reads one curve; a run that still runs, or was killed, has what it has.
+    """Reads the curve of a run, which may be unfinished.
 
     Args:
         run: The run.
-        tag: The number to show.
-        axis: What it is shown against.
+        tag: The metric.
+        axis: Quantity on the x axis.
 
     Raises:
-        UsageError: the run's files cannot be read, or it has no such number.
+        UsageError: the run's files cannot be read, or it has no such metric.
     """
-    member = AXES[axis][0]
+    key = AXES[axis][0]
     points: list[tuple[float, float]] = []
     tags: set[str] = set()
     if run.metrics.is_file():
         for line in read_metrics(run.metrics):
             tags |= line.keys()
             if tag in line and math.isfinite(line[tag]):
-                points.append((float(line[member]), float(line[tag])))
+                points.append((float(line[key]), float(line[tag])))
     if not points:
-        raise UsageError(f"{run}: no '{tag}' in {run.metrics}", hint=_near(tag, tags))
+        raise UsageError(f"{run}: no '{tag}' in {run.metrics}", hint=_tag_hint(tag, tags))
     points.sort(key=lambda point: point[0])
     x, y = np.array(points).T
     record = _json(run.metadata)
@@ -196,40 +195,40 @@ def read_curve(run: RunFolder, *, tag: str = TAG, axis: Axis = "env_step") -> Cu
 
 
 def group_runs(curves: Sequence[Curve], by: str | None = None) -> list[Group]:
-    """Puts curves together whose runs are alike.
+    """Groups curves.
 
     Args:
         curves: The curves.
-        by: `run` for one group each, or the path of an option (`policy.learn.batch_size`); None
-            for runs of one config, whatever their seeds and budgets.
+        by: Path of an option (`policy.learn.batch_size`), or `run` for one group per run; None:
+            runs of the same config, whatever their seeds and budgets.
 
     Raises:
-        UsageError: no run has such an option, or it is a section of options.
+        UsageError: no run has this option, or it is a section.
     """
     if by is None:
-        return _alike(curves)
+        return _group_by_config(curves)
     groups: dict[str, list[Curve]] = {}
     for curve in curves:
         groups.setdefault(_label(curve, by), []).append(curve)
     if by != "run" and set(groups) == {f"{by} unknown"}:
-        raise UsageError(f"no run has an option '{by}'", hint="dicore show lists options")
+        raise UsageError(f"no run has an option '{by}'", hint="see dicore config show RUN")
     return [Group(label, members) for label, members in groups.items()]
 
 
 def common_label(curves: Sequence[Curve]) -> str | None:
-    """Returns `dqn on CartPole-v1` if all runs are of that algorithm and environment."""
+    """Returns `dqn on CartPole-v1` if all runs have this algorithm and environment."""
     labels = {_algorithm(curve) for curve in curves}
     return labels.pop() if len(labels) == 1 else None
 
 
 def goal_of(curve: Curve) -> float | None:
-    """Returns the mean return that ends the run of a curve; None where none does."""
+    """Returns the stop value of a run; None if it is not finite."""
     goal = _value(curve.config, "env.stop_value")
     return goal if isinstance(goal, int | float) and math.isfinite(goal) else None
 
 
-def _alike(curves: Sequence[Curve]) -> list[Group]:
-    """Groups runs of one algorithm, environment and config; says what differs between groups."""
+def _group_by_config(curves: Sequence[Curve]) -> list[Group]:
+    """Groups runs by algorithm, environment and config; labels show the options that differ."""
     families: dict[str, list[Curve]] = {}
     for curve in curves:
         families.setdefault(_algorithm(curve), []).append(curve)
@@ -241,10 +240,11 @@ def _alike(curves: Sequence[Curve]) -> list[Group]:
         for curve, own in zip(members, options, strict=True):
             values = tuple(own.get(path, "unset") for path in differing)
             if values not in labels:
-                told = [f"{name} = {value}" for name, value in zip(
+                parts = [f"{name} = {value}" for name, value in zip(
                     differing.values(), values, strict=True)]  # fmt: skip
-                more = f" and {len(told) - _TOLD} more" if len(told) > _TOLD else ""
-                label = ", ".join(told[:_TOLD]) + more
+                hidden = len(parts) - _MAX_LABEL_OPTIONS
+                more = f" and {hidden} more" if hidden > 0 else ""
+                label = ", ".join(parts[:_MAX_LABEL_OPTIONS]) + more
                 if len(families) > 1 or not label:
                     label = f"{family}, {label}" if label else family
                 labels[values] = label if label not in labels.values() else str(curve.folder)
@@ -253,10 +253,10 @@ def _alike(curves: Sequence[Curve]) -> list[Group]:
 
 
 def _options(tree: Mapping[str, Any], path: str = "") -> dict[str, str]:
-    """Returns the options that say how a run learns, as `a.b.c` and text."""
+    """Returns the options that affect learning, by path, as text."""
     found: dict[str, str] = {}
     for key, value in tree.items():
-        if key in _NO_DIFFERENCE:
+        if key in _IGNORED:
             continue
         if isinstance(value, Mapping) and value:
             found |= _options(value, f"{path}{key}.")
@@ -266,9 +266,10 @@ def _options(tree: Mapping[str, Any], path: str = "") -> dict[str, str]:
 
 
 def _differing(options: Sequence[Mapping[str, str]]) -> dict[str, str]:
-    """Returns what is not the same everywhere, and its short name; followers are left out.
+    """Returns the paths of options that differ, with short names.
 
-    What only some runs have, because their parts or versions are others, comes last.
+    Of several options with the same name and values, only the first is returned. Options that only
+    some runs have come last.
     """
     paths = {path: None for each in options for path in each}
     paths = dict.fromkeys(sorted(paths, key=lambda path: any(path not in each for each in options)))
@@ -299,15 +300,15 @@ def _label(curve: Curve, by: str) -> str:
 
 
 def _summarized(file: Path) -> list[RunFolder]:
-    """Returns the runs that a summary of several seeds tells of, wherever they were moved with it.
+    """Returns the runs of a summary file; they may have been moved together with it.
 
     Raises:
-        UsageError: the file is no such summary.
+        UsageError: the file is not a summary.
     """
-    told = _json(file).get("runs") if file.suffix == ".json" else None
-    if not isinstance(told, list):
-        raise UsageError(f"{file}: no summary of runs", hint="name folders of runs")
-    folders = [Path(run["folder"]) for run in told if isinstance(run, dict) and run.get("folder")]
+    items = _json(file).get("runs") if file.suffix == ".json" else None
+    if not isinstance(items, list):
+        raise UsageError(f"{file}: not a summary of runs", hint="name run folders")
+    folders = [Path(run["folder"]) for run in items if isinstance(run, dict) and run.get("folder")]
     beside = [file.with_name(folder.name) for folder in folders]
     pairs = zip(folders, beside, strict=True)
     runs = [RunFolder(near if near.is_dir() else far) for far, near in pairs]
@@ -324,14 +325,14 @@ def _json(file: Path) -> dict[str, Any]:
     try:
         content = loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise UsageError(f"{file}: cannot be read: {error}") from None
+        raise UsageError(f"cannot read {file}: {error}") from None
     return content if isinstance(content, dict) else {}
 
 
-def _near(tag: str, tags: set[str]) -> str:
+def _tag_hint(tag: str, tags: set[str]) -> str:
     from dicore_registry import nearest
 
     close = nearest(tag, tags - {*RESERVED})
     if close:
         return f"did you mean '{close}'?"
-    return "log/metrics.jsonl has the names" if tags else "nothing has been logged yet"
+    return "log/metrics.jsonl has the names" if tags else "the run has logged nothing yet"

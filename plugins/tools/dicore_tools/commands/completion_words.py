@@ -1,6 +1,6 @@
-"""What may be typed next where a command takes a config and `a.b=c`; for the shells' completion.
+"""Candidates for shell completion of config options, `a.b=c`.
 
-Nothing is said where that cannot be known without running somebody's file.
+There are no candidates if finding them would run code of a config file.
 """
 
 from __future__ import annotations
@@ -20,61 +20,56 @@ from dicore.config.declare import Section
 from dicore.config.fields import Field, fields_of
 from dicore.errors import DicoreError
 from dicore.run.request import TrainRequest
-from dicore_tools.commands.settings import compiled_of
+from dicore_tools.commands.config_view import compile_source
 
-__all__ = ["option_words"]
+__all__ = ["config_words"]
 
-_TAKES = "a.b=c"
+_METAVAR = "a.b=c"
 
 
-def option_words(prefix: str, line: Sequence[str], root: click.Context) -> list[str]:
-    """Returns the words that may stand at the end of a line.
+def config_words(prefix: str, line: Sequence[str], root: click.Context) -> list[str]:
+    """Returns the candidates for the last word of a command line.
 
     Args:
-        prefix: What is typed of the last word, `policy.le`.
-        line: The words before it, without the program's name. A shell may have split words at `=`.
-        root: Of the program's group of commands.
+        prefix: The typed part of the last word, `policy.le`.
+        line: The words before it, without the program's name. A shell may split words at `=`.
+        root: Context of the program's command group.
     """
     line = [*line, prefix] if prefix != "=" else [*line, "=", ""]
-    words = _joined(line)
-    done = _value_at(words[-1]) if words[-1] != line[-1] else 0
-    found = _found(words[-1], words[:-1], root)
-    return [word[done:] for word in found if word.startswith(words[-1])]
+    words = _join(line)
+    start = words[-1].index("=") + 1 if words[-1] != line[-1] else 0
+    candidates = _candidates(words[-1], words[:-1], root)
+    return [word[start:] for word in candidates if word.startswith(words[-1])]
 
 
-def _value_at(word: str) -> int:
-    """Returns where the value of `a.b=value` begins."""
-    return word.index("=") + 1
-
-
-def _joined(line: Sequence[str]) -> list[str]:
-    """Puts together what was split: `a.b`, `=`, `c` are one word."""
+def _join(line: Sequence[str]) -> list[str]:
+    """Joins words that the shell split: `a.b`, `=`, `c` become one word."""
     words: list[str] = []
-    glue = False
+    join_next = False
     for word in line:
-        if words and (word == "=" or glue):
+        if words and (word == "=" or join_next):
             words[-1] += word
         else:
             words.append(word)
-        glue = word == "="
+        join_next = word == "="
     return words
 
 
-def _found(prefix: str, line: Sequence[str], root: click.Context) -> list[str]:
-    asked = _asked(line, root)
-    if asked is None:
+def _candidates(prefix: str, line: Sequence[str], root: click.Context) -> list[str]:
+    parsed = _parse(line, root)
+    if parsed is None:
         return []
-    request, metavar = asked
-    found = []
+    request, metavar = parsed
+    presets = []
     if "PRESET" in metavar and not (request.config or request.env or request.policy):
         entries = dicore_registry.default().entries("preset")
-        found = [entry.name for entry in entries if entry.status == "ok"]
-    compiled = _compiled(request)
-    return found if compiled is None else [*found, *_options(prefix, compiled)]
+        presets = [entry.name for entry in entries if entry.status == "ok"]
+    compiled = _compile(request)
+    return presets if compiled is None else [*presets, *_options(prefix, compiled)]
 
 
-def _asked(line: Sequence[str], root: click.Context) -> tuple[TrainRequest, str] | None:
-    """Reads a line as far as it goes; None where no options of a config can stand at its end."""
+def _parse(line: Sequence[str], root: click.Context) -> tuple[TrainRequest, str] | None:
+    """Parses an incomplete command line; None if the command takes no config options."""
     words = ["train", *line] if line and line[0].startswith("-") else list(line)
     context, command = root, root.command
     while isinstance(command, click.Group):
@@ -88,37 +83,37 @@ def _asked(line: Sequence[str], root: click.Context) -> tuple[TrainRequest, str]
             words[0], words[1:], parent=context, resilient_parsing=True, allow_extra_args=True
         )
         command, words = chosen, words[1:]
-    taking = [each for each in command.params if _TAKES in str(each.metavar)]
-    if not taking:
+    arguments = [each for each in command.params if _METAVAR in str(each.metavar)]
+    if not arguments:
         return None
-    given, metavar = context.params, str(taking[0].metavar)
-    said = [word for word in given.get(str(taking[0].name)) or () if isinstance(word, str)]
-    files = [word for word in said if "=" not in word]
+    given, metavar = context.params, str(arguments[0].metavar)
+    typed = [word for word in given.get(str(arguments[0].name)) or () if isinstance(word, str)]
+    files = [word for word in typed if "=" not in word]
     request = TrainRequest(
         config=given.get("config") or (files[0] if files else None),
         mode=given.get("mode"),
         env=given.get("env"),
         policy=given.get("policy"),
-        overrides=[word for word in said if "=" in word],
+        overrides=[word for word in typed if "=" in word],
         argv=(),
     )
     return request, metavar
 
 
-def _compiled(request: TrainRequest) -> Compiled | None:
+def _compile(request: TrainRequest) -> Compiled | None:
     file = request.config
-    if file is not None and Path(str(file)).suffix == ".py":  # to read it is to run it
+    if file is not None and Path(str(file)).suffix == ".py":  # reading it would run it
         return None
-    os.environ["DICORE_NAMES_ONLY"] = "1"  # this process does nothing but answer
+    os.environ["DICORE_NAMES_ONLY"] = "1"  # this process only prints candidates
     for each in (request, TrainRequest(env=request.env, policy=request.policy, argv=())):
         with contextlib.suppress(DicoreError), contextlib.redirect_stdout(sys.stderr):
-            return compiled_of(file, each)
+            return compile_source(file, each)
     return None
 
 
 def _options(prefix: str, compiled: Compiled) -> Iterator[str]:
-    """Yields options one step further: `policy.` and then `policy.learn.` or `policy.nstep=`."""
-    path, value_asked, _ = prefix.partition("=")
+    """Yields options level by level: `policy.`, then `policy.learn.` or `policy.nstep=`."""
+    path, has_value, _ = prefix.partition("=")
     *above, name = path.split(".")
     node: Any = compiled.cfg
     kind = None
@@ -129,7 +124,7 @@ def _options(prefix: str, compiled: Compiled) -> Iterator[str]:
             return
         kind = field.metadata.get("component")
     fields = fields_of(type(node))
-    if not value_asked:
+    if not has_value:
         for key in fields:
             end = "." if isinstance(getattr(node, key), Section) else "="
             yield ".".join((*above, key)) + end

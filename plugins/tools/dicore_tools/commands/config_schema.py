@@ -1,31 +1,26 @@
-"""`dicore config schema`: a JSON Schema of whole configs, with every installed component's options.
+"""JSON Schema of configs, with the options of all installed components.
 
-Editors check and complete config files by it (`# yaml-language-server: $schema=dicore.json`, or
-taplo's `#:schema ./dicore.json`). It is looser than compile: sums of options, ranges that depend on
-others and numbers written as text are compile's to judge.
+It is less strict than compiling a config: constraints between options are not part of it, and
+numbers written as text are accepted only by the compiler.
 """
 
 from __future__ import annotations
 
 import collections.abc
-import contextlib
 import json
 import math
-import sys
 import types
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, Final, Literal, Union, get_args, get_origin
 
-import dicore_registry
 from dicore.config.declare import REQUIRED, ComponentConfig, Section
 from dicore.config.fields import Field, fields_of
 from dicore.config.sections import RunConfig
 from dicore.config.signature import config_class
-from dicore.errors import ConfigError, RegistryError, UsageError
+from dicore.errors import ConfigError, RegistryError
 from dicore_registry import Registry, Removed, Renamed
 
-__all__ = ["schema", "write"]
+__all__ = ["config_schema"]
 
 _DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 _BOUNDS: Final = {
@@ -43,29 +38,11 @@ _PLAIN: Final[dict[Any, dict[str, Any]]] = {
 }
 
 
-def write(out: str | None) -> None:
-    """Writes the schema of everything installed to a file; None: to standard output.
-
-    Raises:
-        UsageError: the file cannot be written.
-    """
-    with contextlib.redirect_stdout(sys.stderr):  # what an import prints is no part of it
-        text = json.dumps(schema(dicore_registry.default()), indent=1) + "\n"
-    if out is None:
-        sys.stdout.write(text)
-        return
-    try:
-        Path(out).write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"--out: {out} cannot be written: {error.strerror}") from error
-    sys.stdout.write(f"{out}\n")
-
-
-def schema(registry: Registry) -> dict[str, Any]:
-    """Returns the schema of a whole config.
+def config_schema(registry: Registry) -> dict[str, Any]:
+    """Returns the schema of a complete config.
 
     Args:
-        registry: Its components are imported; those that cannot be are known by name alone.
+        registry: Its components are imported; if that fails, the schema has only their names.
     """
     writer = _Writer(registry)
     root = writer.section(RunConfig)
@@ -78,7 +55,7 @@ def schema(registry: Registry) -> dict[str, Any]:
 
 
 class _Writer:
-    """Writes sections; each kind and each component once, under `$defs`."""
+    """Builds schemas of sections; each kind and component is defined once, under `$defs`."""
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
@@ -96,24 +73,24 @@ class _Writer:
     def _option(self, field: Field) -> dict[str, Any]:
         facts = field.metadata
         if "section" in facts:
-            said = self.section(facts["section"])
+            schema = self.section(facts["section"])
         elif "component" in facts:
-            said = {"anyOf": [self._slot(facts["component"])]}
-            said["anyOf"] += [{"type": "null"}] if facts.get("optional") else []
+            schema = {"anyOf": [self._slot(facts["component"])]}
+            schema["anyOf"] += [{"type": "null"}] if facts.get("optional") else []
         elif "components" in facts:
-            said = {"type": "array", "items": self._slot(facts["components"])}
+            schema = {"type": "array", "items": self._slot(facts["components"])}
         else:
-            said = _leaf(field)
+            schema = _leaf(field)
         if text := facts.get("help"):
             unit = facts.get("unit")
-            said = {**said, "description": f"{text} [{unit}]" if unit else text}
-        return said
+            schema = {**schema, "description": f"{text} [{unit}]" if unit else text}
+        return schema
 
     def _slot(self, kind: str) -> dict[str, Any]:
-        """Returns a reference to what fills a slot: a name, or a node with `type` and options."""
+        """Returns a reference to the schema of a slot: a name, or `type` and options."""
         key = f"kind.{kind}"
         if key not in self.definitions:
-            self.definitions[key] = {}  # a component of the kind may have a slot for one
+            self.definitions[key] = {}  # a component may have a slot of its own kind
             self.definitions[key] = self._kind(kind)
         return {"$ref": f"#/$defs/{key}"}
 
@@ -123,13 +100,13 @@ class _Writer:
         for entry in self._registry.entries(kind):
             if entry.status in ("broken", "disabled", "incompatible"):
                 continue
-            written = [entry.qualified]
+            spellings = [entry.qualified]
             if entry.status not in ("conflict", "shadowed"):
-                written.insert(0, entry.name)
-            names += written
+                spellings.insert(0, entry.name)
+            names += spellings
             if self._define(f"{kind}.{entry.dist}.{entry.name}", entry):
                 choices.append({
-                    "if": {"properties": {"type": {"enum": written}}, "required": ["type"]},
+                    "if": {"properties": {"type": {"enum": spellings}}, "required": ["type"]},
                     "then": {"$ref": f"#/$defs/{kind}.{entry.dist}.{entry.name}"},
                 })  # fmt: skip
         name = {"anyOf": [{"enum": names}, {"type": "string", "pattern": self._other_names(kind)}]}
@@ -137,7 +114,7 @@ class _Writer:
         return {"anyOf": [name, node]}
 
     def _other_names(self, kind: str) -> str:
-        """Returns what a type looks like that is no name: an import path, or ids of a provider."""
+        """Returns the pattern of other types: import paths, or the ids of a provider."""
         try:
             provider = self._registry.default(kind)
             target = self._registry.resolve(kind, provider).target if provider else None
@@ -150,47 +127,47 @@ class _Writer:
             target = self._registry.load(entry)
             if isinstance(target, Renamed | Removed):
                 return False
-            said = self.section(config_class(target, entry.kind))
+            schema = self.section(config_class(target, entry.kind))
         except (RegistryError, ConfigError, TypeError):
             return False
-        said["properties"] |= {"type": {"type": "string"}, "import_names": {}, "cfg_type": {}}
+        schema["properties"] |= {"type": {"type": "string"}, "import_names": {}, "cfg_type": {}}
         if summary := self._registry.summary(entry):
-            said["description"] = summary
-        self.definitions[key] = said
+            schema["description"] = summary
+        self.definitions[key] = schema
         return True
 
 
 def _leaf(field: Field) -> dict[str, Any]:
     facts = field.metadata
-    said = _typed(field.hint)
+    schema = _typed(field.hint)
     bounds = {
         _BOUNDS[sign]: bound
         for sign, bound in facts.get("bounds", {}).items()
         if math.isfinite(bound)
     }
     if facts.get("choices"):
-        said = {"enum": list(facts["choices"])}
+        schema = {"enum": list(facts["choices"])}
     elif bounds:
-        said = _bounded(said, bounds)
+        schema = _bounded(schema, bounds)
     default = field.default()
     if default is not REQUIRED and _is_json(default):
-        said = {**said, "default": list(default) if isinstance(default, tuple) else default}
-    return said
+        schema = {**schema, "default": list(default) if isinstance(default, tuple) else default}
+    return schema
 
 
-def _bounded(said: dict[str, Any], bounds: Mapping[str, Any]) -> dict[str, Any]:
-    """Puts bounds where the numbers are."""
-    if said.get("type") in ("integer", "number"):
-        return {**said, **bounds}
-    if "anyOf" in said:
-        return {**said, "anyOf": [_bounded(each, bounds) for each in said["anyOf"]]}
-    if "items" in said:
-        return {**said, "items": _bounded(said["items"], bounds)}
-    return said
+def _bounded(schema: dict[str, Any], bounds: Mapping[str, Any]) -> dict[str, Any]:
+    """Adds bounds to the number types of a schema."""
+    if schema.get("type") in ("integer", "number"):
+        return {**schema, **bounds}
+    if "anyOf" in schema:
+        return {**schema, "anyOf": [_bounded(each, bounds) for each in schema["anyOf"]]}
+    if "items" in schema:
+        return {**schema, "items": _bounded(schema["items"], bounds)}
+    return schema
 
 
 def _typed(hint: Any) -> dict[str, Any]:
-    """Writes a type; what JSON Schema has no word for allows everything."""
+    """Returns the schema of a type; types unknown to JSON Schema allow any value."""
     if hint in _PLAIN:
         return dict(_PLAIN[hint])
     origin, inner = get_origin(hint), get_args(hint)

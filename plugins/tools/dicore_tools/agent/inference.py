@@ -1,0 +1,87 @@
+"""Actions of a trained policy for single observations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from dicore.config import bind
+from dicore.errors import UsageError
+from dicore_tools.evaluation.policy_loader import TrainedPolicy
+
+__all__ = ["make_act", "to_observation"]
+
+
+def make_act(trained: TrainedPolicy) -> Callable[[Any], Any]:
+    """Builds the policy and returns a function from one observation to one action.
+
+    The function acts without exploration. It raises UsageError if an observation does not fit the
+    observation space.
+
+    Args:
+        trained: The policy to build.
+    """
+    from dicore.run.env_factory import BuildContext, spaces_of
+    from dicore.run.random import seeded
+
+    spaces = spaces_of(trained.compiled.env, trained.compiled.seed)
+    compiled = bind(trained.compiled, *spaces)
+    context = BuildContext(seed=compiled.seed).with_spaces(*spaces)
+    with seeded(compiled.seed):  # an untrained network is initialised as in `evaluate`
+        policy, _ = TrainedPolicy(compiled, trained.name, trained.read).build(context)
+    forward, space = policy.eval_mode.forward, spaces[0]
+
+    def act(obs: Any) -> Any:
+        return forward({0: to_observation(space, obs)})[0]["action"]
+
+    return act
+
+
+def to_observation(space: Any, value: Any, path: str = "") -> Any:
+    """Converts lists and tensors in an observation to arrays of the space's dtype.
+
+    Args:
+        space: A Gymnasium space; Dict and Tuple spaces are converted recursively.
+        value: The observation.
+        path: Position inside a nested observation, for the error message.
+
+    Raises:
+        UsageError: shape or keys differ from those of the space.
+    """
+    spaces = getattr(space, "spaces", None)
+    if isinstance(spaces, Mapping):
+        if not isinstance(value, Mapping) or set(value) != set(spaces):
+            got = sorted(value, key=str) if isinstance(value, Mapping) else type(value).__name__
+            raise _misfit(path, f"expected the keys {[*spaces]}, got {got}")
+        return {key: to_observation(part, value[key], f"{path}.{key}")
+                for key, part in spaces.items()}  # fmt: skip
+    if spaces is not None:
+        if not isinstance(value, list | tuple) or len(value) != len(spaces):
+            raise _misfit(path, f"expected {len(spaces)} items, got {value!r}")
+        pairs = enumerate(zip(spaces, value, strict=True))
+        return tuple(to_observation(part, item, f"{path}.{i}") for i, (part, item) in pairs)
+    return _to_array(space, value, path)
+
+
+def _to_array(space: Any, value: Any, path: str) -> Any:
+    import numpy as np
+
+    shape = getattr(space, "shape", None)
+    if shape is None:
+        return value
+    detach = getattr(value, "detach", None)
+    try:
+        array = np.asarray(value if detach is None else detach().cpu(), space.dtype)
+    except (TypeError, ValueError) as error:
+        text = f"cannot convert {value!r} to an array of {space.dtype}: {error}"
+        raise _misfit(path, text) from None
+    if array.shape != shape:
+        raise _misfit(path, f"expected shape {[*shape]}, got {[*array.shape]}")
+    return array
+
+
+def _misfit(path: str, text: str) -> UsageError:
+    return UsageError(
+        f"observation{' ' if path else ''}{path.lstrip('.')}: {text}",
+        hint="pass one observation as returned by the env's reset() and step()",
+    )

@@ -1,0 +1,31 @@
+"""Writes what a command generates to a file or to standard output."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from dicore.errors import UsageError
+
+__all__ = ["write_output"]
+
+
+def write_output(text: str, out: str | None, note: str = "") -> None:
+    """Writes a text to a file and prints its name; without a file, prints the text.
+
+    Args:
+        text: The text.
+        out: The file; None: standard output.
+        note: Added to the name of the file in the printed line.
+
+    Raises:
+        UsageError: the file cannot be written.
+    """
+    if out is None:
+        sys.stdout.write(text)
+        return
+    try:
+        Path(out).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"--out: cannot write {out}: {error.strerror}") from error
+    sys.stdout.write(f"{out}{note}\n")
