@@ -76,11 +76,6 @@ def plural(count: int, noun: str) -> str:
     return f"{count or 'no'} {noun}{'' if count == 1 else 's'}"
 
 
-def plural(count: int, noun: str) -> str:
-    """Returns `1 run`, `2 runs` or `no runs`."""
-    return f"{count or 'no'} {noun}{'' if count == 1 else 's'}"
-
-
 def write_table(
     header: Sequence[str], rows: Sequence[Sequence[str]], numbers: Collection[int] = ()
 ) -> None:

@@ -72,8 +72,8 @@ def test_the_command_writes_a_file(world: World) -> None:
     ("words", "said"),
     [
         (["bufer"], "error: unknown kind 'bufer'; did you mean 'buffer'?\n"),
-        (["--dist", "nobody"], "error: --dist: no installed package 'nobody' brings components; "),
-        (["--out", "/nowhere/at/all"], "error: --out: /nowhere/at/all cannot be written: "),
+        (["--dist", "nobody"], "error: no installed package 'nobody' provides components; "),
+        (["--out", "/nowhere/at/all"], "error: --out: cannot write /nowhere/at/all: "),
     ],
 )
 def test_mistakes_end_with_2(world: World, words: list[str], said: str) -> None:

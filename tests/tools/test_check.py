@@ -93,7 +93,7 @@ def test_json(world: World) -> None:
     [
         (
             "acne-rl",
-            "error: no installed package 'acne-rl' brings components; did you mean 'acme-rl'?\n",
+            "error: no installed package 'acne-rl' provides components; did you mean 'acme-rl'?\n",
         ),
         ("env/gooood", "error: no env named 'gooood'; did you mean 'good'?\n"),
     ],

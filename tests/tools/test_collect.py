@@ -93,7 +93,7 @@ def test_what_is_refused(run: Path, here: Path, capfd: pytest.CaptureFixture[str
     (here / "mine").mkdir()
     (here / "mine/letter.txt").write_text("dear")
     assert main(["collect", str(run), "-n", "5", "-o", "mine"]) == 2
-    assert "mine exists and holds no data of this kind" in capfd.readouterr().err
+    assert "mine exists and contains other data" in capfd.readouterr().err
     assert (here / "mine/letter.txt").read_text() == "dear"
     with pytest.raises(UsageError, match="state_dict_path"):
         collect_demo_data(str(run / "config.json"), 0, 5, "demo")
@@ -111,10 +111,10 @@ def test_what_cannot_be_read_or_written_is_told_before_anything_is_collected(
 ) -> None:
     assert main(["collect", "runs/none"]) == 2
     assert capfd.readouterr().err == (
-        "error: runs/none: no such folder\n  hint: name the folder of a run\n"
+        "error: runs/none: no such folder\n  hint: name a run folder\n"
     )
     (here / "file").touch()
     for out in ("file/x", "file/x/y"):
         assert main(["collect", str(run), "-n", "5", "-o", out]) == 2
         said = capfd.readouterr().err
-        assert said.startswith(f"error: {out}: cannot be written: {here / 'file'} is not a folder")
+        assert said.startswith(f"error: cannot write {out}: {here / 'file'} is not a folder")

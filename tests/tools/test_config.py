@@ -154,7 +154,7 @@ class TestShow:
 class TestCheck:
     def test_what_is_right_is_said_in_a_line(self, here: Path, run: Path, capfd: Any) -> None:
         out = said(capfd, "check", "a.yaml", "cartpole_dqn", str(run)).out
-        names = [line.partition(": fine (dqn on CartPole-v1, serial, sha256:")[0] for line in
+        names = [line.partition(": valid (dqn on CartPole-v1, serial, sha256:")[0] for line in
                  out.splitlines()]  # fmt: skip
         assert names == ["a.yaml", "cartpole_dqn", str(run)]
 
@@ -165,9 +165,9 @@ class TestCheck:
         )
         (here / "bad.toml").write_text("[env]\ntype='cartpole'\n[policy]\ntype='dqn'\nnstep=1.5\n")
         done = said(capfd, "check", "bad.yaml", "a.yaml", "bad.toml", code=2)
-        assert done.out.startswith("a.yaml: fine")
+        assert done.out.startswith("a.yaml: valid")
         assert done.err.splitlines() == [
-            "bad.yaml: 5 mistakes",
+            "bad.yaml: 5 errors",
             "error: env.stop_value: expected float, got str 'high' (bad.yaml:3)",
             "error: pipelin: the config has no option 'pipelin'; did you mean 'pipeline'?"
             " (bad.yaml:8)",
@@ -175,7 +175,7 @@ class TestCheck:
             " you mean 'learning_rate'? (bad.yaml:7)",
             "error: policy.nstep: must be >= 1, got 0 (bad.yaml:6)",
             "error: policy.type: no policy named 'dqnn'; did you mean 'dqn'? (bad.yaml:5)",
-            "bad.toml: 1 mistake",
+            "bad.toml: 1 error",
             "error: policy.nstep: expected int, got float 1.5 (bad.toml:5)",
         ]
 
@@ -184,13 +184,16 @@ class TestCheck:
         [
             (["-e", "pendulum", "-p", "dqn"], "policy.type: 'dqn' needs discrete actions"),
             (["cartpole_dqn", "policy.model.obs_shape=9"], "policy.model.obs_shape: expected 4,"),
-            (["cartpole_dqn", "env.n_evaluator_episode=1"], "env.evaluator_env_num: 1 episodes"),
+            (
+                ["cartpole_dqn", "env.n_evaluator_episode=1"],
+                "env.evaluator_env_num: 10 environments exceed 1",
+            ),
             (["cartpole_dqn", '{"policy.nstp": 1}'], "did you mean 'nstep'?"),
             (["-e", "", "-p", ""], "env.type: expected a name, got ''"),
             (["-e", "cartpole"], "nothing to train: no config"),
-            (["no_such"], "no_such: neither a file, a run nor a preset"),
+            (["no_such"], "no_such: not a file, run or preset"),
             (["no.such.module"], "no.such.module: no such config file"),
-            (["."], "a run is a folder with a config.json"),
+            (["."], "a run folder contains config.json"),
             (["--locked", "a.yaml"], "--locked: the config has no record of its components"),
         ],
     )
@@ -253,7 +256,7 @@ class TestDiff:
         assert not any("shape" in path for path in rows)
 
     def test_what_is_no_config(self, here: Path, capfd: Any) -> None:
-        assert "nope: neither a file" in said(capfd, "diff", "a.yaml", "nope", code=2).err
+        assert "nope: not a file" in said(capfd, "diff", "a.yaml", "nope", code=2).err
 
 
 class TestControlPanel:

@@ -182,9 +182,9 @@ def test_an_environment_without_pictures_is_told_what_it_lacks(tmp_path: Path) -
     section = compile_section(
         config_class(Unseen, "env"), {"stop_value": 1.0, "n_evaluator_episode": 1}
     )
-    with pytest.raises(UsageError, match="environment Unseen draws no pictures") as caught:
+    with pytest.raises(UsageError, match="environment Unseen cannot render") as caught:
         Recorder(tmp_path / "v").check(section)
-    assert "render() return uint8" in caught.value.hint
+    assert "render() must return uint8" in caught.value.hint
     assert not (tmp_path / "v").exists()
 
 
@@ -211,5 +211,5 @@ def test_wrong_options_have_a_near_match(run: Path, capfd: pytest.CaptureFixture
     """K20."""
     assert "mutually exclusive" in said(capfd, "eval", str(run), "-q", "-v", code=2).err
     assert "did you mean '--load-path'" in said(capfd, "eval", "--laod-path", "x", code=2).err
-    assert "one run at a time" in said(capfd, "eval", "x", "y", code=2).err
+    assert "expected one run" in said(capfd, "eval", "x", "y", code=2).err
     assert said(capfd, "eval", "-q", str(run), "-n", "3", code=0).out, "as loud as before"

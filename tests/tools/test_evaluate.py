@@ -35,11 +35,11 @@ def test_evaluation_says_what_it_cannot_use() -> None:
     with pytest.raises(CheckpointError, match="existing: best"):
         evaluate("x", load_path="iteration_3")
     run.store.save("odd", {"something": 1})
-    with pytest.raises(CheckpointError, match="holds no policy"):
+    with pytest.raises(CheckpointError, match="contains no policy"):
         evaluate("x", load_path="odd")
     for name in ("best", "odd"):
         (Path("x/ckpt") / name / "manifest.json").write_text("{}")
-    with pytest.raises(CheckpointError, match="no checkpoint that is whole"):
+    with pytest.raises(CheckpointError, match="no valid checkpoint"):
         evaluate("x")
 
 

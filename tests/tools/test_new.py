@@ -58,12 +58,12 @@ def test_short_names_of_kinds(short: str, kind: str) -> None:
     ("words", "said"),
     [
         (("mazes", "enw"), "--kind: no template for 'enw'; did you mean 'env'?"),
-        (("a b", "env"), "'a b' is no name for a package"),
-        (("class", "env"), "'class' is no name for a Python package"),
-        (("json", "env"), "there is a Python package 'json' already"),
-        (("dqn", "policy"), "there is a policy 'dqn' already, of dicore-plugins"),
-        (("cartpole", "env"), "there is an env 'cartpole' already, of dicore-contrib-envs"),
-        (("full", "env"), "full exists already"),
+        (("a b", "env"), "invalid package name 'a b'"),
+        (("class", "env"), "invalid Python package name 'class'"),
+        (("json", "env"), "Python package 'json' already exists"),
+        (("dqn", "policy"), "policy 'dqn' already exists in dicore-plugins"),
+        (("cartpole", "env"), "env 'cartpole' already exists in dicore-contrib-envs"),
+        (("full", "env"), "full already exists"),
     ],
 )
 def test_what_cannot_be_is_refused(here: Path, words: tuple[str, str], said: str) -> None:
@@ -77,12 +77,12 @@ def test_what_cannot_be_is_refused(here: Path, words: tuple[str, str], said: str
 
 def test_where_nothing_can_be_written(here: Path) -> None:
     (here / "file").touch()
-    with pytest.raises(UsageError, match=r"file/mine/pyproject.toml cannot be written: Not a dir"):
+    with pytest.raises(UsageError, match=r"cannot write .*file/mine/pyproject.toml: Not a dir"):
         write_plugin("mine", "env", folder=here / "file" / "mine")
 
 
 def test_a_bad_name_of_a_component() -> None:
-    with pytest.raises(UsageError, match="'2fast' is no name for a component"):
+    with pytest.raises(UsageError, match="invalid component name '2fast'"):
         write_plugin("mine", "env", name="2fast")
 
 

@@ -97,7 +97,7 @@ def test_editors_get_meaning_and_default(validator: Any) -> None:
     assert buffer["description"] == "First-in first-out ring, sampled uniformly."
     size = buffer["properties"]["replay_buffer_size"]
     assert (size["type"], size["minimum"], size["default"]) == ("integer", 1, 10_000)
-    assert size["description"].startswith("rows kept")
+    assert size["description"].startswith("capacity in samples")
     assert validator.schema["properties"]["seed"]["default"] == 0
 
 
@@ -118,4 +118,4 @@ def test_the_command_writes_it(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert capsys.readouterr().out == f"{out}\n"
     assert json.loads(out.read_text())["title"] == "dicore config"
     assert main(["config", "schema", "--out", str(tmp_path)]) == 2
-    assert "cannot be written" in capsys.readouterr().err
+    assert "cannot write" in capsys.readouterr().err

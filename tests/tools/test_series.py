@@ -106,9 +106,9 @@ def test_wrong_seeds_begin_nothing(here: Path, capfd: pytest.CaptureFixture[str]
     assert main(["train", *NAMES, "-s", "1", "-s", "1"]) == 2
     assert main(["train", *NAMES, "-s", "1", "-s", "2", "policy.lern.x=1"]) == 2
     assert "policy.lern" in capfd.readouterr().err
-    with pytest.raises(UsageError, match="has its seed"):
+    with pytest.raises(UsageError, match="cannot resume"):
         run_series(TrainRequest(resume="x"), [1, 2])
-    with pytest.raises(UsageError, match="at least one"):
+    with pytest.raises(UsageError, match="no seeds"):
         run_series(TrainRequest(env="cartpole", policy="dqn"), [])
     assert not list(here.iterdir())
 
@@ -155,7 +155,7 @@ def test_failures_in_processes_are_told(here: Path, capfd: pytest.CaptureFixture
     assert [run["status"] for run in runs] == ["done", "failed"]
     assert "seed_1" in runs[1]["error"]
     said = capfd.readouterr().out.splitlines()
-    assert said[0] == "training 2 seeds (0, 1), 2 runs at a time"
+    assert said[0] == "training 2 seeds (0, 1), 2 in parallel"
     steps = runs[0]["result"]["env_step"]
     assert any(line.startswith(f"seed 0: {steps}/300 env steps") for line in said)
 

@@ -315,7 +315,7 @@ def test_a_summary_of_seeds_stands_for_its_runs(
     assert [run.path.name for run in find_runs([moved / "x_summary.json"])] == names
     for other in (moved / "x_s0/run.json", moved / "x_s0/log/metrics.jsonl"):
         plot(other, code=2)
-        assert "no summary of runs" in capsys.readouterr().err
+        assert "not a summary of runs" in capsys.readouterr().err
 
 
 def test_curves_in_the_terminal(
@@ -346,7 +346,7 @@ def test_a_run_without_the_number_does_not_keep_the_others_from_being_shown(
     said = capsys.readouterr()
     assert said.out.startswith("dqn on cartpole (1 run)\n")
     first, second = said.err.splitlines()
-    assert first.startswith(f"warning: left out: {tmp_path / 'b'}: no 'evaluator/return_mean' in")
+    assert first.startswith(f"warning: skipped {tmp_path / 'b'}: no 'evaluator/return_mean' in")
     assert "not a JSON object" in second
 
 
@@ -359,7 +359,7 @@ def test_what_cannot_be_plotted(
     plot(run, "-y", "evaluator/return_maen", *out, code=2)
     assert "did you mean 'evaluator/return_mean'?" in capfd.readouterr().err
     plot(bare, *out, code=2)
-    assert "nothing has been logged yet" in capfd.readouterr().err
+    assert "the run has logged nothing yet" in capfd.readouterr().err
     plot(run, "-o", tmp_path / "x.gif", code=2)
     assert ".png, .svg, .pdf" in capfd.readouterr().err
     plot(run, "--smoth", "3", code=2)

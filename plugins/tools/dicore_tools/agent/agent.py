@@ -214,7 +214,7 @@ class Agent:
         target = Path(path)
         if target.exists():
             raise UsageError(
-                f"{target} exists already", hint="name a folder that does not exist yet"
+                f"{target} already exists", hint="name a folder that does not exist yet"
             )
         shutil.copytree(self._folder, target)
         return target
