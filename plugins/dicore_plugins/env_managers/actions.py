@@ -1,4 +1,4 @@
-"""Actions on their way to environments: legal or refused, before any environment moves.
+"""Actions of environments: checked before any environment is stepped, and recorded for resume.
 
 Shapes: K environments.
 """
@@ -30,10 +30,10 @@ class ActionCheck(Protocol):
     """Checks the actions of K environments."""
 
     def __call__(self, actions: Any, env_ids: Sequence[int]) -> Iterable[Any]:
-        """Returns the actions one by one; none shares memory with what was given.
+        """Returns the actions one by one; none shares memory with `actions`.
 
         Raises:
-            ActionError: one is not in the space.
+            ActionError: an action is not in the space.
         """
 
     def draw(self, count: int, rng: np.random.Generator) -> Any:
@@ -44,7 +44,7 @@ class DiscreteActions:
     """Checks actions of a Discrete space.
 
     Attributes:
-        legal: The actions; the first 65 536 of more.
+        legal: The legal actions, at most the first 65 536.
     """
 
     def __init__(self, space: Any) -> None:
@@ -61,15 +61,15 @@ class DiscreteActions:
             self._convert(array, env_ids)
         if not self.legal.issuperset(values):
             self._refuse(array, env_ids)
-        iterable: Iterable[Any] = array  # of np.int64: gymnasium takes them quicker than ints
+        iterable: Iterable[Any] = array  # of np.int64: gymnasium checks them faster than ints
         return iterable
 
     def _convert(self, array: Any, env_ids: Sequence[int]) -> Any:
         if array.dtype.kind in "iu" and array.shape in ((len(env_ids),), (len(env_ids), 1)):
             return array.reshape(-1)
         raise ActionError(
-            f"actions {_kind(array)} for {len(env_ids)} environments with discrete actions;"
-            f" wanted int64[{len(env_ids)}]",
+            f"actions {_form(array)} for {len(env_ids)} environments with discrete actions;"
+            f" expected int64[{len(env_ids)}]",
             context={"env_ids": list(env_ids)},
         )
 
@@ -87,10 +87,10 @@ class DiscreteActions:
 
 
 class ArrayActions:
-    """Checks actions that are arrays; those outside of a Box are clipped and counted.
+    """Checks actions that are arrays; actions outside of a Box are clipped and counted.
 
     Attributes:
-        clipped: Actions so far that lay outside of their box.
+        clipped: Number of clipped actions so far.
     """
 
     def __init__(self, space: Any) -> None:
@@ -111,10 +111,10 @@ class ArrayActions:
         array = np.asarray(actions)
         kinds = "fiu" if self._dtype.kind == "f" else "iub"
         if array.shape != (len(env_ids), *self._shape) or array.dtype.kind not in kinds:
-            wanted = ", ".join(str(length) for length in (len(env_ids), *self._shape))
+            expected = ", ".join(str(length) for length in (len(env_ids), *self._shape))
             raise ActionError(
-                f"actions {_kind(array)} for {len(env_ids)} environments;"
-                f" wanted {self._dtype}[{wanted}]",
+                f"actions {_form(array)} for {len(env_ids)} environments;"
+                f" expected {self._dtype}[{expected}]",
                 context={"env_ids": list(env_ids)},
             )
         finite = np.isfinite(array)
@@ -128,7 +128,7 @@ class ArrayActions:
             if self.clipped == 0:
                 first = env_ids[int(np.argmax(rows))]
                 _LOG.warning(
-                    "actions outside of the action space are clipped, first in env %d", first
+                    "actions outside of the action space are clipped (first in env %d)", first
                 )
             self.clipped += int(rows.sum())
             array = np.clip(array, self._low, self._high)
@@ -155,9 +155,9 @@ class ArrayActions:
         if self._dtype.kind != "f":
             shape = (count, *self._shape)
             return rng.integers(self._low, self._high, shape, self._dtype, endpoint=True)
-        known_low, known_high = np.isfinite(self._low), np.isfinite(self._high)
-        low = np.where(known_low, self._low, np.where(known_high, self._high - 2.0, -1.0))
-        high = np.where(known_high, self._high, low + 2.0)
+        has_low, has_high = np.isfinite(self._low), np.isfinite(self._high)
+        low = np.where(has_low, self._low, np.where(has_high, self._high - 2.0, -1.0))
+        high = np.where(has_high, self._high, low + 2.0)
         return rng.uniform(low, high, (count, *self._shape)).astype(self._dtype)
 
 
@@ -174,7 +174,8 @@ class NestedActions:
             columns = [part(actions[key], env_ids) for key, part in self._parts.items()]
         except (KeyError, IndexError, TypeError) as error:
             raise ActionError(
-                f"actions lack {error} of {list(self._parts)}", context={"env_ids": list(env_ids)}
+                f"actions have no {error}; expected {list(self._parts)}",
+                context={"env_ids": list(env_ids)},
             ) from error
         rows = zip(*columns, strict=True)
         if self._dict:
@@ -186,12 +187,12 @@ class NestedActions:
         return sum(getattr(part, "clipped", 0) for part in self._parts.values())
 
     def draw(self, count: int, rng: np.random.Generator) -> Any:
-        found = {key: part.draw(count, rng) for key, part in self._parts.items()}
-        return found if self._dict else tuple(found.values())
+        actions = {key: part.draw(count, rng) for key, part in self._parts.items()}
+        return actions if self._dict else tuple(actions.values())
 
 
 class OtherActions:
-    """Asks the space itself; for spaces that are neither arrays nor made of them."""
+    """Checks actions by the space itself; for spaces that are neither arrays nor nested arrays."""
 
     def __init__(self, space: Any) -> None:
         self._space = space
@@ -212,7 +213,7 @@ class OtherActions:
 
 
 def action_check_of(space: Any) -> ActionCheck:
-    """Returns the check of a space's actions; spaces are known by their class's name."""
+    """Returns the check for a space's actions; a space is recognised by its class name."""
     return _CHECKS.get(type(space).__name__, OtherActions)(space)
 
 
@@ -230,12 +231,12 @@ def batch_of(action: Mapping[int, Any]) -> EnvBatch[Any]:
     """Stacks the actions of a plain dict.
 
     Raises:
-        ActionError: they differ in form, or are no dict.
+        ActionError: the actions differ in form, or `action` is not a dict.
     """
     if not isinstance(action, Mapping):
         raise ActionError(
-            f"actions come by environment, got a {type(action).__name__}",
-            hint="step({env_id: action})",
+            f"expected a dict of actions by env id, got a {type(action).__name__}",
+            hint="call step({env_id: action})",
         )
     try:
         return EnvBatch.of(action)
@@ -247,14 +248,14 @@ def batch_of(action: Mapping[int, Any]) -> EnvBatch[Any]:
 
 
 def actions_of(value: Any, *, nested: bool = False) -> Any:
-    """Takes the actions out of what a policy returned (`{'action': …}`), or returns them as is.
+    """Returns the actions in a policy's outputs (`{'action': …}`); plain actions as they are.
 
     Args:
         value: Stacked outputs or actions.
         nested: The actions themselves are dicts.
 
     Raises:
-        ActionError: there are none.
+        ActionError: the outputs have no actions.
     """
     if value.__class__ is not dict and not isinstance(value, Mapping):
         return value
@@ -262,7 +263,9 @@ def actions_of(value: Any, *, nested: bool = False) -> Any:
         return value["action"]
     if nested:
         return value
-    raise ActionError(f"no 'action' among {sorted(value)}", hint="{env_id: {'action': …}}")
+    raise ActionError(
+        f"no 'action' in the outputs {sorted(value)}", hint="pass {env_id: {'action': …}}"
+    )
 
 
 def draw_actions(space: Any, count: int, rng: np.random.Generator) -> Any:
@@ -270,24 +273,23 @@ def draw_actions(space: Any, count: int, rng: np.random.Generator) -> Any:
     return action_check_of(space).draw(count, rng)
 
 
-def _kind(array: Any) -> str:
+def _form(array: Any) -> str:
     return f"{array.dtype}{list(array.shape)}"
 
 
 class ActionLog:
-    """Keeps the actions of every environment since its reset.
+    """The actions of every environment since its reset, from which an episode can be replayed.
 
-    A step is noted by appending to `steps` and counting it, which costs a hundredth of CartPole's
-    own step. Arrays of actions are kept as they are: who changes one later loses the way back, and
-    is told when the episode does not repeat itself.
+    Arrays of actions are not copied: if one is changed later, the replayed episode differs, which
+    resume detects.
 
     Args:
-        env_num: How many environments there are.
+        env_num: Number of environments.
         longest: Steps kept; the actions of a longer episode are lost.
 
     Attributes:
-        steps: For each step the environments and their actions.
-        count: Steps ever noted.
+        steps: For each step the env ids and their actions.
+        count: Steps recorded so far.
     """
 
     def __init__(self, env_num: int, longest: int = 20_000) -> None:
@@ -296,24 +298,24 @@ class ActionLog:
         self._began = [0] * env_num
 
     def begin(self, env_id: int) -> None:
-        """Forgets what an environment did before this moment."""
+        """Begins an episode of an environment; its earlier actions are not returned any more."""
         self._began[env_id] = self.count
 
     def add(self, env_ids: Sequence[int], actions: Sequence[Any]) -> None:
-        """Notes one step."""
+        """Records one step."""
         self.steps.append((env_ids, actions))
         self.count += 1
 
     def actions(self, env_id: int) -> Sequence[Any] | None:
-        """Returns the actions of an environment's running episode, None where they are lost.
+        """Returns the actions of an environment's running episode, or None if they are lost.
 
-        Arrays and numbers of one form become one array, which is kept and saved as such.
+        Arrays of the same dtype and shape are stacked to one array.
         """
         first = self._began[env_id] - (self.count - len(self.steps))
         if first < 0:
             return None
         steps = islice(self.steps, first, None)
-        found = [actions[ids.index(env_id)] for ids, actions in steps if env_id in ids]
-        forms = {(each.dtype, each.shape) for each in found if isinstance(each, _ARRAYS)}
-        alike = len(forms) == 1 and all(isinstance(each, _ARRAYS) for each in found)
-        return np.stack(found) if alike else found
+        taken = [actions[ids.index(env_id)] for ids, actions in steps if env_id in ids]
+        forms = {(each.dtype, each.shape) for each in taken if isinstance(each, _ARRAYS)}
+        alike = len(forms) == 1 and all(isinstance(each, _ARRAYS) for each in taken)
+        return np.stack(taken) if alike else taken

@@ -1,7 +1,7 @@
-"""One shape for every environment: gymnasium's, whatever generation it comes from.
+"""Adapts one environment to the Gymnasium API, and finds its stateful layers.
 
-Other forms are recognised by what they do, with or without the package `gym` installed: a `reset`
-that returns the observation alone, a `step` of four results, seeds given by `seed()`.
+Older APIs are recognised by their methods, with or without the package `gym` installed: a `reset`
+that returns only the observation, a `step` with four results, a `seed()` method.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ _PEELED = ("TimeLimit", "OrderEnforcing", "PassiveEnvChecker")
 
 
 class Adapted(NamedTuple):
-    """An environment as a manager steps it.
+    """An environment with the functions that a manager calls.
 
     Args:
-        env: The environment that was made, wrappers included.
-        core: What is stepped: `env`, or what is in it without gymnasium's standard wrappers.
+        env: The environment with its wrappers.
+        core: What is stepped: `env`, or `env` without gymnasium's standard wrappers.
         step: Returns observation, reward, terminated, truncated, info.
         reset: Takes seed and keyword arguments; returns observation and info.
-        time_limit: Steps after which the manager truncates; inf where the env does it itself.
+        time_limit: Steps after which the manager truncates; inf: the env truncates itself.
     """
 
     env: Any
@@ -40,22 +40,22 @@ class Adapted(NamedTuple):
 
 
 def adapt(env: Any) -> Adapted:
-    """Returns an environment in gymnasium's shape.
+    """Returns an environment with the Gymnasium API.
 
-    The wrappers that `gymnasium.make` puts around every env are peeled off where they are the only
-    ones (a manager does their work, at 6 % of a step of CartPole); others are never touched.
+    If the only wrappers are those that `gymnasium.make` adds to every env, they are removed: the
+    manager does their work faster (they cost 6 % of a CartPole step). Others are never removed.
 
     Raises:
-        EnvError: the object has no `reset` and `step`, or is several environments.
+        EnvError: the object has no `reset` and `step`, or is a vector env.
     """
     if _derives(env, "VectorEnv"):
         raise EnvError(
-            f"{type(env).__name__} is {env.num_envs} environments; a manager takes single ones",
-            hint="gymnasium.make instead of make_vec; env.collector_env_num says how many",
+            f"{type(env).__name__} is a vector env of {env.num_envs} envs; expected a single env",
+            hint="use gymnasium.make, not make_vec; set env.collector_env_num for more envs",
         )
     if not callable(getattr(env, "step", None)) or not callable(getattr(env, "reset", None)):
         raise EnvError(
-            f"{env!r} is no environment: it needs reset(seed=…) and step(action)",
+            f"{env!r} is not an environment: it needs reset(seed=…) and step(action)",
             hint="derive from gymnasium.Env",
         )
     if not (_is_gymnasium(env) and "seed" in _parameters(env.reset)):
@@ -70,7 +70,7 @@ def _is_gymnasium(env: Any) -> bool:
 
 
 def _derives(env: Any, name: str) -> bool:
-    """Says whether an environment is of a class of gymnasium, without importing that."""
+    """Returns whether an env's class derives from a class of gymnasium, without importing it."""
     return any(
         base.__name__ == name and base.__module__.partition(".")[0] == "gymnasium"
         for base in type(env).__mro__
@@ -78,7 +78,7 @@ def _derives(env: Any, name: str) -> bool:
 
 
 def _parameters(function: Callable[..., Any]) -> set[str]:
-    """Returns the names of a function's parameters; `seed` is among them if it takes any."""
+    """Returns the names of a function's parameters, with `seed` if it has `**kwargs`."""
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):
@@ -88,24 +88,24 @@ def _parameters(function: Callable[..., Any]) -> set[str]:
 
 
 def _peel(env: Any) -> tuple[Any, float]:
-    """Takes off gymnasium's standard wrappers; returns the core and the time limit."""
+    """Removes gymnasium's standard wrappers; returns the core and the time limit."""
     limit, layer = float("inf"), env
     while layer is not env.unwrapped:
         wrapper = type(layer)
         if wrapper.__name__ not in _PEELED or not wrapper.__module__.startswith("gymnasium."):
             return env, float("inf")
         if wrapper.__name__ == "TimeLimit":
-            limit = min(limit, layer._max_episode_steps)  # noqa: SLF001 - it has no public name
+            limit = min(limit, layer._max_episode_steps)  # noqa: SLF001 - not public anywhere
         layer = layer.env
     return layer, limit
 
 
 class OtherForm:
-    """An environment of an older generation, of the documents' own form, or of no known class.
+    """Adapts an env with an older API, DI-engine's API, or a class that is not gymnasium's.
 
     Args:
-        env: Has `reset`, which returns an observation, with or without info, and `step`, which
-            returns four or five results; may have `seed`.
+        env: Its `reset` returns an observation, with or without info; its `step` returns four or
+            five results; it may have `seed`.
     """
 
     def __init__(self, env: Any) -> None:
@@ -117,7 +117,7 @@ class OtherForm:
         self._static = {"dynamic_seed": False} if static else {}
 
     def reset(self, *, seed: int | None = None, **kwargs: Any) -> tuple[Any, dict[str, Any]]:
-        """Seeds, if asked to, and begins an episode."""
+        """Begins an episode, with a seed if one is given."""
         if seed is not None and self._takes_seed:
             kwargs["seed"] = seed
         elif seed is not None and self._seed is not None:
@@ -131,7 +131,7 @@ class OtherForm:
         """Steps; an old time limit (`TimeLimit.truncated` in info) counts as truncation.
 
         Raises:
-            EnvError: the results are neither four nor five.
+            EnvError: there are neither four nor five results.
         """
         result = self._env.step(action)
         if not isinstance(result, tuple | list) or len(result) not in (4, 5):
@@ -142,7 +142,7 @@ class OtherForm:
         if len(result) == 5:
             obs, reward, terminated, truncated, info = result
             return obs, reward, terminated, truncated, info
-        _tell(type(self._env).__name__)
+        _log_adapted(type(self._env).__name__)
         obs, reward, done, info = result
         truncated = bool(
             getattr(result, "truncated", False) or info.get("TimeLimit.truncated", False)
@@ -152,65 +152,70 @@ class OtherForm:
 
 
 @cache
-def _tell(name: str) -> None:
-    """Says once for each class that it is adapted."""
-    _LOG.info("%s has the older step of four results: adapted to gymnasium's", name)
+def _log_adapted(name: str) -> None:
+    """Logs, once per class, that it is adapted."""
+    _LOG.info("%s.step returns four results (older API): adapted to gymnasium's five", name)
 
 
 States = Sequence[Any]
 
 
 class StatefulLayers:
-    """Keeps what such layers knew before each running episode, by which it can be played again.
+    """State of layers (wrappers or envs) with `state_dict` and `load_state_dict`, for replay.
+
+    Such a layer has state beyond an episode: a normaliser, a curriculum.
 
     Args:
         envs: All environments of a manager, by id.
+
+    Attributes:
+        any: At least one environment has such a layer.
     """
 
     def __init__(self, envs: Iterable[Any] = ()) -> None:
-        self._found = [_stateful(env) for env in envs]
-        self.any = any(self._found)
-        self._begun: list[States] = [[] for _ in self._found]
+        self._layers = [_stateful(env) for env in envs]
+        self.any = any(self._layers)
+        self._begun: list[States] = [[] for _ in self._layers]
 
     def begin(self, env_id: int) -> None:
-        """Notes what is known before an episode begins."""
+        """Stores the state before an episode begins."""
         self._begun[env_id] = self.now(env_id)
 
     def begun(self, env_id: int) -> States:
-        """Returns what was known before the running episode."""
+        """Returns the state before the running episode."""
         return self._begun[env_id]
 
     def now(self, env_id: int) -> States:
-        """Returns what is known, as copies."""
-        return [copy.deepcopy(layer.state_dict()) for layer in self._found[env_id]]
+        """Returns copies of the current state."""
+        return [copy.deepcopy(layer.state_dict()) for layer in self._layers[env_id]]
 
     def load(self, env_id: int, states: States) -> None:
         """Restores what `now` or `begun` returned.
 
         Raises:
-            CheckpointCorruptError: it is of another environment.
+            CheckpointCorruptError: the state is of another environment.
         """
-        layers = self._found[env_id]
+        layers = self._layers[env_id]
         if len(states) != len(layers):
             names = ", ".join(type(layer).__name__ for layer in layers) or "none"
             raise CheckpointCorruptError(
-                f"{len(states)} states for the layers with state of env {env_id}: {names}"
+                f"{len(states)} states for the stateful layers of env {env_id}: {names}"
             )
         for layer, state in zip(layers, states, strict=True):
             layer.load_state_dict(state)
 
     def replace(self, env_id: int, env: Any) -> None:
-        """Hands what one environment knows on to the one that takes its place."""
-        states, self._found[env_id] = self.now(env_id), _stateful(env)
+        """Copies the state of an environment to the one that replaces it."""
+        states, self._layers[env_id] = self.now(env_id), _stateful(env)
         self.load(env_id, states)
 
 
 def _stateful(env: Any) -> list[Any]:
-    """Returns the layers of an environment that have state, the outermost first."""
-    found, layer = [], env
+    """Returns the stateful layers of an environment, the outermost first."""
+    layers, layer = [], env
     while layer is not None:
-        kind = type(layer)  # an older wrapper answers for what is below it
+        kind = type(layer)  # an older wrapper forwards attributes of the env below it
         if callable(getattr(kind, "state_dict", None)) and hasattr(kind, "load_state_dict"):
-            found.append(layer)
+            layers.append(layer)
         layer = vars(layer).get("env") if hasattr(layer, "__dict__") else None
-    return found
+    return layers

@@ -17,19 +17,19 @@ from dicore.run.random import ambient_streams, episode_seed
 
 __all__ = ["EpisodeSeeds", "Episodes", "reset_ended"]
 
-_OWN_RETURN = frozenset({"eval_episode_return", "final_eval_reward"})
-"""Names under which an environment may tell the return of the episode itself."""
-_NOTHING: dict[str, Any] = {}
+_REPORTED_RETURN = frozenset({"eval_episode_return", "final_eval_reward"})
+"""Keys of info under which an environment may report the episode return itself."""
+_EMPTY: dict[str, Any] = {}
 
 
-RUN, RESET = EnvState.RUN, EnvState.RESET  # an enum's own look-up costs a fifth of an episode's end
+RUN, RESET = EnvState.RUN, EnvState.RESET  # looking them up in the enum is slow
 
 
 class Episodes:
     """States, lengths, returns and seeds of the running episodes.
 
-    One clock counts steps for all environments, so that a step costs the same however many there
-    are; what an environment missed is added to its start.
+    One clock counts the steps of all environments, so that the cost of a step does not depend on
+    their number; for an environment that is not stepped, the start of its episode moves instead.
 
     Args:
         limits: Steps after which an environment's episode is truncated, [N]; inf: never.
@@ -37,14 +37,14 @@ class Episodes:
         auto_reset: Whether the next episode begins by itself.
 
     Attributes:
-        clock: Steps made since the launch.
-        deadline: Clock at which an episode may meet its time limit.
-        state: Where each environment stands.
-        all_run: Every one waits for an action.
+        clock: Steps since the launch.
+        deadline: Clock at which an episode may reach its time limit.
+        state: State of each environment.
+        all_run: Every environment waits for an action.
         total: Undiscounted return so far, float64 [N].
         seed: Seed of each running episode.
-        finished: Episodes finished, without those cut by a fault.
-        restarts: Episodes that were cut by a fault and begun anew.
+        finished: Episodes finished, without failed ones.
+        restarts: Failed episodes that were discarded.
     """
 
     def __init__(self, limits: Sequence[float], episode_num: float, *, auto_reset: bool) -> None:
@@ -63,7 +63,7 @@ class Episodes:
         self.restarts = [0] * count
 
     def begin(self, env_id: int, seed: int) -> None:
-        """Opens an episode; the first observation is there."""
+        """Begins an episode; its first observation is written."""
         self._start[env_id] = self.clock
         self.deadline = min(self.deadline, self.clock + self._limits[env_id])
         self.total[env_id] = 0.0
@@ -73,18 +73,18 @@ class Episodes:
             self.all_run = all(each is RUN for each in self.state)
 
     def resume(self, env_id: int, length: int, total: float) -> None:
-        """Says that an episode just begun is `length` steps old and has earned `total`."""
+        """Sets the length and the return so far of an episode that was replayed."""
         self._start[env_id] = self.clock - length
         self.deadline = min(self.deadline, self._start[env_id] + self._limits[env_id])
         self.total[env_id] = total
 
     def stop(self, env_id: int, state: EnvState) -> None:
-        """Moves an environment to a state in which it cannot be stepped."""
+        """Sets a state in which the environment cannot be stepped."""
         self.state[env_id] = state
         self.all_run = False
 
     def length(self, env_id: int) -> int:
-        """Returns the steps made in the running episode of an environment."""
+        """Returns the number of steps in the running episode of an environment."""
         return self.clock - self._start[env_id]
 
     def where(self, env_id: int) -> str:
@@ -92,15 +92,15 @@ class Episodes:
         return f"step {self.length(env_id)} of the episode with seed {self.seed[env_id]}"
 
     def check_known(self, env_id: int) -> None:
-        """Raises EnvStateError if there is no such environment."""
+        """Raises EnvStateError for an unknown environment id."""
         if not 0 <= env_id < len(self.state):
             raise EnvStateError(
-                f"there is no env {env_id}", hint=f"there are 0..{len(self.state) - 1}",
+                f"unknown env id {env_id}", hint=f"expected 0..{len(self.state) - 1}",
                 context={"env_id": env_id},
             )  # fmt: skip
 
     def check_running(self, env_ids: Sequence[int]) -> None:
-        """Raises EnvStateError if an environment named does not wait for an action."""
+        """Raises EnvStateError if an environment does not wait for an action."""
         for env_id in env_ids:
             self.check_known(env_id)
             state = self.state[env_id]
@@ -111,10 +111,10 @@ class Episodes:
                     context={"env_id": env_id, "state": state.name},
                 )
         if len(set(env_ids)) < len(env_ids):
-            raise EnvStateError(f"environments {list(env_ids)}: one is named twice")
+            raise EnvStateError(f"duplicate env ids in {list(env_ids)}")
 
     def reopen(self, env_ids: Sequence[int]) -> None:
-        """Lets environments that are done, or all, play their number of episodes again."""
+        """Resets the episode count of environments that are done, or of all when all are named."""
         everyone = len(env_ids) == len(self.state)
         for env_id in env_ids:
             self.check_known(env_id)
@@ -122,11 +122,11 @@ class Episodes:
                 self.finished[env_id] = 0
 
     def tick(self, env_ids: Sequence[int], ended: dict[int, tuple[bool, bool]]) -> None:
-        """Accounts for a step in which some were left out, or a deadline is met.
+        """Accounts for a step of only some environments, or at a deadline.
 
         Args:
-            env_ids: The environments that made the step, row by row.
-            ended: (terminated, truncated) by row; those that met their time limit are added.
+            env_ids: The environments that were stepped, by row.
+            ended: (terminated, truncated) by row; rows that reached their time limit are added.
         """
         if len(env_ids) < len(self.state):
             for env_id in set(range(len(self.state))).difference(env_ids):
@@ -139,24 +139,24 @@ class Episodes:
                 ended[row] = (terminated, True)
 
     def end(self, env_id: int, info: Mapping[str, Any] | None) -> dict[str, Any]:
-        """Closes an episode; returns its last info with the return and length of all of it."""
-        facts = {
-            **(info or _NOTHING),
+        """Ends an episode; returns its last info with the episode's return and length."""
+        final_info = {
+            **(info or _EMPTY),
             "eval_episode_return": self.total.item(env_id),
             "episode_length": self.clock - self._start[env_id],
         }
-        if info and not _OWN_RETURN.isdisjoint(info):
-            own = info.get("eval_episode_return", info.get("final_eval_reward"))
-            facts["eval_episode_return"] = float(np.asarray(own).item())
+        if info and not _REPORTED_RETURN.isdisjoint(info):
+            reported = info.get("eval_episode_return", info.get("final_eval_reward"))
+            final_info["eval_episode_return"] = float(np.asarray(reported).item())
         self.finished[env_id] += 1
         if self.finished[env_id] >= self._episode_num:
             self.stop(env_id, EnvState.DONE)
         elif not self._auto_reset:
             self.stop(env_id, EnvState.NEED_RESET)
-        return facts
+        return final_info
 
     def cut(self, env_id: int) -> None:
-        """Closes an episode that a fault spoilt; it is not counted."""
+        """Ends a failed episode, which is not counted."""
         self.restarts[env_id] += 1
         if not self._auto_reset:
             self.stop(env_id, EnvState.NEED_RESET)
@@ -168,10 +168,10 @@ class Episodes:
 
 
 class EpisodeSeeds:
-    """Hands out the seeds of episodes and counts them.
+    """Seeds of episodes: a pure function of run seed, role, env id and episode number.
 
     Args:
-        env_num: How many environments there are.
+        env_num: Number of environments.
     """
 
     def __init__(self, env_num: int) -> None:
@@ -189,11 +189,11 @@ class EpisodeSeeds:
         dynamic_seed: bool | None,
         role: str,
     ) -> None:
-        """Sets how seeds are made from now on; see `IEnvManager.seed`.
+        """Sets how seeds are computed from now on; see `IEnvManager.seed`.
 
         Raises:
-            UsageError: a list has another length than there are environments, or a dict names an
-                environment that there is not.
+            UsageError: a list does not have one seed per environment, or a dict has an unknown
+                env id.
         """
         dynamic = True if dynamic_seed is None else dynamic_seed
         if isinstance(seed, Integral):
@@ -201,30 +201,29 @@ class EpisodeSeeds:
             self._literal = {} if dynamic else dict.fromkeys(range(self._env_num), seed)
             self.episodes = [0] * self._env_num
         else:
-            self._literal = self._listed(seed)
+            self._literal = self._by_env(seed)
             self._since = {env_id: self.episodes[env_id] for env_id in self._literal}
         self._role, self._dynamic = role, dynamic
 
-    def _listed(self, seed: Sequence[int] | Mapping[int, int]) -> dict[int, int]:
-        """Returns given seeds by environment.
-
-        Raises:
-            UsageError: they are no seeds, too few or too many, or for environments that there are
-                not.
-        """
+    def _by_env(self, seed: Sequence[int] | Mapping[int, int]) -> dict[int, int]:
+        """Returns literal seeds by env id; raises UsageError as `set` does."""
         if isinstance(seed, Mapping):
             unknown = sorted(set(seed) - set(range(self._env_num)))
             if unknown:
-                raise UsageError(f"seeds for environments {unknown}; there are {self._env_num}")
+                raise UsageError(
+                    f"seeds for unknown env ids {unknown}; there are {self._env_num} envs"
+                )
             return {int(env_id): int(value) for env_id, value in seed.items()}
         if isinstance(seed, str) or not hasattr(seed, "__len__"):
-            raise UsageError(f"{seed!r} is no seed", hint="an int, a list of ints, or a dict")
+            raise UsageError(
+                f"{seed!r} is not a seed", hint="pass an int, a list of ints, or a dict"
+            )
         if len(seed) != self._env_num:
             raise UsageError(f"{len(seed)} seeds for {self._env_num} environments")
         return {env_id: int(value) for env_id, value in enumerate(seed)}
 
     def next(self, env_id: int) -> int:
-        """Returns the seed of the next episode of an environment and counts it."""
+        """Returns the seed of the next episode of an environment and counts the episode."""
         episode = self.episodes[env_id]
         self.episodes[env_id] = episode + 1
         if env_id in self._literal:
@@ -237,7 +236,7 @@ class EpisodeSeeds:
         return episode_seed(self._run_seed, self._role, env_id, episode)
 
     def rewind(self) -> None:
-        """Begins the sequence of episodes again."""
+        """Restarts the sequence of episodes."""
         self.episodes = [0] * self._env_num
         self._since = dict.fromkeys(self._since, 0)
 
@@ -262,7 +261,7 @@ class EpisodeSeeds:
 
 
 def reset_ended(manager: Any, env_ids: Iterable[int]) -> None:
-    """Resets those environments whose episode ended and that wait for it (`auto_reset=False`)."""
+    """Resets the environments whose episode ended and that need a reset (`auto_reset=False`)."""
     state_of = getattr(manager, "env_state", None)
     if state_of is None:
         return

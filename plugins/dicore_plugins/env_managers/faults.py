@@ -1,4 +1,4 @@
-"""What is said of an environment that failed: which, where, and by whose line."""
+"""Errors of environments that failed: which environment, at which step, and from which line."""
 
 from __future__ import annotations
 
@@ -17,55 +17,55 @@ _LARGEST = float(np.finfo(np.float32).max)
 
 
 def step_error(env_id: int, where: str, seed: int, action: Any, error: Exception) -> EnvStepError:
-    """Returns the error of a step that raised; the caller chains the cause.
+    """Returns the error for a step that raised; the caller chains the cause.
 
     Args:
-        env_id: Which environment.
+        env_id: The environment.
         where: `step 3 of the episode with seed 17`.
         seed: Of the episode.
-        action: What it was given.
-        error: What it raised.
+        action: The action of the step.
+        error: The exception of the step.
     """
     frames = traceback.extract_tb(error.__traceback__)
     context = {"env_id": env_id, "action": action, "seed": seed}
-    if len(frames) == 1 and isinstance(error, ValueError | TypeError):  # not in the env itself
+    if len(frames) == 1 and isinstance(error, ValueError | TypeError):  # unpacking failed
         return EnvStepError(
-            f"env {env_id}: {where} returned what cannot be used: {error}",
+            f"env {env_id}: {where} returned an invalid result: {error}",
             hint="step(action) returns obs, reward, terminated, truncated, info (gymnasium's API)",
             context=context,
         )
     return EnvStepError(
-        f"env {env_id}: {where} failed on action {action}: {_told(error, frames)}",
-        hint="the cause is chained; reset({env_id: None}) begins a new episode",
+        f"env {env_id}: {where} failed on action {action}: {_described(error, frames)}",
+        hint="see the exception above; call reset({env_id: None}) to start a new episode",
         context=context,
     )
 
 
 def reset_error(env_id: int, seed: int, tries: int, error: Exception) -> EnvResetError:
-    """Returns the error of a reset that failed at every try; the caller chains the cause."""
+    """Returns the error for a reset of which every attempt failed; the caller chains the cause."""
     frames = traceback.extract_tb(error.__traceback__)
     times = f"{tries} times" if tries > 1 else "once"
     return EnvResetError(
-        f"env {env_id}: reset failed {times} (seed {seed}): {_told(error, frames)}",
-        hint=getattr(error, "hint", "") or "the cause is chained",
+        f"env {env_id}: reset failed {times} (seed {seed}): {_described(error, frames)}",
+        hint=getattr(error, "hint", "") or "see the exception above",
         context={"env_id": env_id, "seed": seed, "tries": tries},
     )
 
 
 def data_error(env_id: int, where: str, seed: int, fault: Fault) -> DicoreError:
-    """Returns the error of an observation or a reward that cannot be learned from."""
+    """Returns the error for an invalid observation or reward."""
     return fault.error(
         f"env {env_id}: {fault.text}, at {where}",
-        hint="the env, or a wrapper of it, computes it; see dicore.testing.env",
+        hint="fix the env or the wrapper that computes it; test it with dicore.testing.env",
         context={"env_id": env_id, "seed": seed, **fault.context},
     )
 
 
 def reward_fault(reward: Any) -> tuple[float, Fault | None]:
-    """Reads a reward of whatever form, be it a bool, of shape (1,) or a torch scalar.
+    """Converts a reward of any form: a bool, an array of shape (1,), a torch scalar.
 
     Returns:
-        The number, and what is wrong with it.
+        The number, and its fault or None.
     """
     try:
         value = float(np.asarray(reward).item())
@@ -78,7 +78,7 @@ def reward_fault(reward: Any) -> tuple[float, Fault | None]:
 
 
 def all_of(errors: Sequence[DicoreError]) -> DicoreError:
-    """Returns one error for all that failed in one step; it names each."""
+    """Returns one error that has the messages of all."""
     first = errors[0]
     if len(errors) == 1:
         return first
@@ -91,9 +91,9 @@ def all_of(errors: Sequence[DicoreError]) -> DicoreError:
     return joined
 
 
-def _told(error: Exception, frames: traceback.StackSummary) -> str:
-    text = getattr(error, "message", None) or str(error)
-    told = f"{type(error).__name__}: {text}"
+def _described(error: Exception, frames: traceback.StackSummary) -> str:
+    message = getattr(error, "message", None) or str(error)
+    text = f"{type(error).__name__}: {message}"
     if not frames:
-        return told
-    return f"{told} ({frames[-1].filename}:{frames[-1].lineno}, in {frames[-1].name})"
+        return text
+    return f"{text} ({frames[-1].filename}:{frames[-1].lineno}, in {frames[-1].name})"

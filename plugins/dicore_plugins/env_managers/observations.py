@@ -1,4 +1,4 @@
-"""How observations are stored: one array, or one for each leaf of a nested space.
+"""Storage of observations: one array, or one per leaf of a nested space; recycled buffers.
 
 Shapes: K environments, `...` one observation.
 """
@@ -24,16 +24,16 @@ _LOG = logging.getLogger("dicore.env")
 Array = npt.NDArray[Any]
 
 _LARGE_BYTES = 4096
-"""Bytes of one observation from which on memory is worth reusing."""
+"""Size of one observation from which on buffers are recycled."""
 
 
 class Fault(NamedTuple):
-    """What is wrong with one observation.
+    """Why an observation or reward is invalid.
 
     Args:
-        error: The class to raise.
-        text: Begins with where it is: `observation camera.rgb …`.
-        context: The facts: `path`, `index`.
+        error: The error class to raise.
+        text: The message, which begins with the path: `observation camera.rgb …`.
+        context: Context of the error: `path`, `index`.
     """
 
     error: type[DicoreError]
@@ -45,11 +45,11 @@ class Leaf:
     """Stores an observation, or a part of one, that is one array.
 
     Args:
-        path: Where it is in the observation, for messages; '' if it is all of it.
+        path: Path in the observation, for messages; '' for the whole observation.
         shape: Of one observation.
-        dtype: As declared by the space; doubles are stored as float32.
-        low: Smallest value declared, or None.
-        high: Largest value declared, or None.
+        dtype: Of the space; float64 is stored as float32.
+        low: Lower bound of the space, or None.
+        high: Upper bound of the space, or None.
     """
 
     def __init__(
@@ -64,21 +64,23 @@ class Leaf:
         self._vector = len(shape) == 1
         self._bounds = None if low is None else _bounds(low, high, self.dtype)
         self._zero = self._zeros = np.zeros(int(np.prod(shape)), self.dtype)
+        self._zeros_shape: tuple[int, ...] | None = None
         self.large: bool = int(np.prod(shape)) * self.dtype.itemsize >= _LARGE_BYTES
 
     def empty(self, count: int) -> Array:
-        """Makes room for `count` observations."""
+        """Returns an uninitialised array for `count` observations."""
         return np.empty((count, *self.shape), self.dtype)
 
     def stack(self, obs: list[Any], room: Array | None = None) -> Array | None:
         """Stacks K observations in the storage's dtype.
 
         Args:
-            obs: One observation per environment, as the environments gave them.
-            room: Memory [K, ...] that may be used for it.
+            obs: One observation per environment, as returned by the environments.
+            room: An array [K, ...] that may be overwritten.
 
         Returns:
-            [K, ...], or None where some observation does not fit or is not finite; see `fault`.
+            [K, ...], or None if an observation does not match the space or is not finite; see
+            `fault`.
         """
         if self.large:
             block = self._fill(obs, self.empty(len(obs)) if room is None else room)
@@ -88,24 +90,23 @@ class Leaf:
             block = array(obs)
         except (ValueError, TypeError, RuntimeError):
             return None
-        if block.shape[1:] != self.shape:
-            return None
+        if block.shape != self._zeros_shape:  # of another K than the last one
+            if block.shape[1:] != self.shape:
+                return None
+            self._zeros, self._zeros_shape = np.zeros(block.size, self.dtype), block.shape
         if block.dtype is not self.dtype:
             block = self._cast(block)
             if block is None:
                 return None
         if not self._floating:
             return block
-        flat, zeros = block.ravel(), self._zeros
-        if zeros.size != flat.size:
-            zeros = self._zeros = np.zeros(flat.size, self.dtype)
         try:  # NaN and infinity times zero are NaN
-            return block if isfinite(flat.dot(zeros)) else None
+            return block if isfinite(block.ravel().dot(self._zeros)) else None
         except RuntimeWarning:  # of infinity, where warnings are errors
             return None
 
     def _fill(self, obs: list[Any], block: Array) -> Array | None:
-        """Copies observations that are exactly as declared; None where one is not."""
+        """Copies observations that match dtype and shape exactly; None if one does not."""
         for row, each in enumerate(obs):
             if each.__class__ is not ndarray or each.dtype != self.dtype:
                 return None
@@ -115,7 +116,7 @@ class Leaf:
         return block
 
     def _cast(self, given: Array) -> Array | None:
-        """Casts to the storage's dtype; None where that would lose more than precision."""
+        """Casts to the storage's dtype; None if the cast would lose more than precision."""
         kind, wanted = given.dtype.kind, self.dtype.kind
         if given.dtype == self.dtype:
             return given
@@ -128,21 +129,21 @@ class Leaf:
         return None
 
     def finite(self, block: Array) -> bool:
-        """Says whether an array is free of NaN and infinity."""
+        """Returns whether an array has no NaN and no infinity."""
         return not self._floating or bool(np.isfinite(block).all())
 
     def fault(self, obs: Any) -> Fault | None:
-        """Says what is wrong with one observation, or None."""
+        """Returns why one observation is invalid, or None."""
         try:
-            found = np.asarray(obs)
+            value = np.asarray(obs)
         except (ValueError, TypeError, RuntimeError):
-            found = np.empty((), object)
-        cast = None if found.shape != self.shape else self._cast(found)
+            value = np.empty((), object)
+        cast = None if value.shape != self.shape else self._cast(value)
         if cast is None:
-            told = f"{found.dtype}{list(found.shape)}" if found.dtype != object else repr(obs)
+            form = f"{value.dtype}{list(value.shape)}" if value.dtype != object else repr(obs)
             return Fault(
                 EnvSpaceError,
-                f"{self.name} is {told}, its space says {self.dtype}{list(self.shape)}",
+                f"{self.name} is {form}, but its space is {self.dtype}{list(self.shape)}",
                 {"path": self.path},
             )
         if not self._floating or np.isfinite(cast).all():
@@ -151,12 +152,12 @@ class Leaf:
         index = tuple(bad[0].tolist())
         return Fault(
             NonFiniteError,
-            f"{self.name}{list(index) or ''} is {found[index]}",
+            f"{self.name}{list(index) or ''} is {value[index]}",
             {"path": self.path, "index": index},
         )
 
     def outside(self, block: Array) -> dict[str, str]:
-        """Says which value of [K, ...] is outside of the declared bounds: text by path."""
+        """Returns a message by path if a value of [K, ...] is outside of the bounds."""
         if self._bounds is None:
             return {}
         low, high = self._bounds
@@ -165,10 +166,10 @@ class Leaf:
             return {}
         _, *index = bad[0].tolist()
         value, least, most = block[tuple(bad[0])], low[tuple(index)], high[tuple(index)]
-        return {self.path: f"{self.name}{index or ''} is {value}, its space says {least} to {most}"}
+        return {self.path: f"{self.name}{index or ''} is {value}, out of bounds {least} to {most}"}
 
     def try_write(self, block: Array, row: int, obs: Any) -> bool:
-        """Stores one observation that is exactly as declared and finite; says whether it was."""
+        """Stores one observation; returns whether it is valid (else use `fault` and `write`)."""
         if obs.__class__ is not ndarray or obs.dtype is not self.dtype or obs.shape != self.shape:
             return False
         block[row] = obs
@@ -180,7 +181,7 @@ class Leaf:
             return False
 
     def write(self, block: Array, row: int, obs: Any) -> None:
-        """Stores one observation that has no fault."""
+        """Stores one observation that `fault` found valid, with a cast."""
         block[row] = self._cast(np.asarray(obs))
 
     def put(self, block: Array, rows: Sequence[int], source: Array) -> None:
@@ -188,14 +189,14 @@ class Leaf:
         block[rows] = source
 
     def copy(self, source: Array, room: Array | None = None) -> Array:
-        """Copies [K, ...], into `room` where that is given."""
+        """Copies [K, ...], into `room` if given."""
         if room is None:
             return source.copy()
         room[...] = source
         return room
 
     def overwrite(self, block: Array) -> None:
-        """Overwrites [K, ...] by what nobody can take for an observation."""
+        """Overwrites [K, ...] with values that are no valid observation."""
         if self._floating:
             block.fill(np.nan)
         else:
@@ -208,7 +209,7 @@ class Nested:
     Args:
         parts: Storage by key; by position, for tuples.
         kind: dict or tuple.
-        path: Where it is in the observation, for messages.
+        path: Path in the observation, for messages.
     """
 
     def __init__(self, parts: dict[Any, Leaf | Nested], kind: type, path: str) -> None:
@@ -222,7 +223,7 @@ class Nested:
         return values if self._kind is dict else tuple(values.values())
 
     def empty(self, count: int) -> Any:
-        """Makes room for `count` observations."""
+        """Returns an uninitialised array for `count` observations."""
         return self._join({key: part.empty(count) for key, part in self._parts.items()})
 
     def stack(self, obs: list[Any], room: Any = None) -> Any:
@@ -244,25 +245,28 @@ class Nested:
         return self._join(found)
 
     def fault(self, obs: Any) -> Fault | None:
-        """Says what is wrong with one observation, or None."""
+        """Returns why one observation is invalid, or None."""
         if self._kind is dict:
             keys = set(obs) if hasattr(obs, "keys") else None
         else:
             keys = set(range(len(obs))) if isinstance(obs, list | tuple) else None
         if keys is None:
-            text = f"{self._name} is a {type(obs).__name__}, its space says {self._kind.__name__}"
+            text = (
+                f"{self._name} is a {type(obs).__name__}, but its space is a {self._kind.__name__}"
+            )
             return Fault(EnvSpaceError, text, {"path": self.path})
         wanted = set(self._parts)
         if keys != wanted:
-            lacks, more = (sorted(each, key=str) for each in (wanted - keys, keys - wanted))
-            told = [f"lacks {lacks} of its space"] * bool(lacks)
-            told += [f"has {more}, which its space has not"] * bool(more)
-            return Fault(EnvSpaceError, f"{self._name} {' and '.join(told)}", {"path": self.path})
+            missing, extra = (sorted(each, key=str) for each in (wanted - keys, keys - wanted))
+            texts = [f"missing {missing}"] * bool(missing)
+            texts += [f"unexpected {extra}"] * bool(extra)
+            text = f"{self._name} does not match its space: {', '.join(texts)}"
+            return Fault(EnvSpaceError, text, {"path": self.path})
         faults = (part.fault(obs[key]) for key, part in self._parts.items())
         return next((fault for fault in faults if fault is not None), None)
 
     def outside(self, block: Any) -> dict[str, str]:
-        """Says which values are outside of the declared bounds: text by path."""
+        """Returns messages by path for values outside of the bounds."""
         found: dict[str, str] = {}
         for key, part in self._parts.items():
             found |= part.outside(block[key])
@@ -280,7 +284,7 @@ class Nested:
             return False
 
     def write(self, block: Any, row: int, obs: Any) -> None:
-        """Stores one observation that has no fault."""
+        """Stores one observation that `fault` found valid, with a cast."""
         for key, part in self._parts.items():
             part.write(block[key], row, obs[key])
 
@@ -290,20 +294,20 @@ class Nested:
             part.put(block[key], rows, source[key])
 
     def copy(self, source: Any, room: Any = None) -> Any:
-        """Copies observations, into `room` where that is given."""
+        """Copies observations, into `room` if given."""
         return self._join({
             key: part.copy(source[key], None if room is None else room[key])
             for key, part in self._parts.items()
         })  # fmt: skip
 
     def overwrite(self, block: Any) -> None:
-        """Overwrites all parts by what nobody can take for an observation."""
+        """Overwrites all parts; see `Leaf.overwrite`."""
         for key, part in self._parts.items():
             part.overwrite(block[key])
 
 
 def _bounds(low: Any, high: Any, dtype: np.dtype[Any]) -> tuple[Array, Array] | None:
-    """Returns bounds in the storage's dtype, or None where every number is allowed."""
+    """Returns bounds in the storage's dtype, or None if every number is allowed."""
     with np.errstate(over="ignore"):
         least, most = np.asarray(low).astype(dtype), np.asarray(high).astype(dtype)
     if dtype.kind == "f":
@@ -317,10 +321,10 @@ def _bounds(low: Any, high: Any, dtype: np.dtype[Any]) -> tuple[Array, Array] | 
 
 
 def storage_of(space: Any, path: str = "") -> Leaf | Nested:
-    """Returns how observations of a space are stored; spaces are known by their class's name.
+    """Returns the storage for observations of a space; a space is recognised by its class name.
 
     Raises:
-        EnvSpaceError: some part of the space is not an array of numbers.
+        EnvSpaceError: a part of the space is not an array of numbers.
     """
     name = type(space).__name__
     if name in ("Dict", "Tuple"):
@@ -335,8 +339,8 @@ def storage_of(space: Any, path: str = "") -> Leaf | Nested:
     if dtype is None or shape is None or np.dtype(dtype).kind not in "biuf":
         where = f"observation {path}".rstrip()
         raise EnvSpaceError(
-            f"{where}: {space} is no space of arrays of numbers",
-            hint="wrap the env so that it shows arrays",
+            f"{where}: {space} is not a space of numeric arrays",
+            hint="wrap the env so that it returns arrays",
             context={"path": path},
         )
     low, high = getattr(space, "low", None), getattr(space, "high", None)
@@ -358,13 +362,13 @@ class BoundsWarning:
 
 
 class ObsBuffers:
-    """Hands out blocks [N, ...] that are valid until the next but one turn.
+    """Recycled blocks [N, ...] of observations, each valid until the next but one turn.
 
     Args:
-        storage: How the observations are stored.
+        storage: Storage of the observations.
         env_num: N.
-        debug: Hand out fresh blocks, and overwrite each by NaN (integers: the largest) when its
-            time is over, so that a reader who comes too late fails loudly.
+        debug: Return new blocks, and overwrite each with NaN (integers: the maximum) once it is no
+            longer valid, so that code still holding it fails visibly.
     """
 
     def __init__(self, storage: Any, env_num: int, *, debug: bool) -> None:
@@ -377,7 +381,7 @@ class ObsBuffers:
         self._out: deque[list[Any]] = deque([[], []])
 
     def turn(self) -> None:
-        """Begins a turn: what was handed out two turns ago is not valid any more."""
+        """Begins a turn: blocks of two turns ago are no longer valid."""
         self._turn = 1 - self._turn
         if self._debug:
             for block in self._out.popleft():
@@ -385,7 +389,7 @@ class ObsBuffers:
             self._out.append([])
 
     def room(self) -> Any | None:
-        """Returns memory for the observations of this turn, or None: make some."""
+        """Returns a block for the observations of this turn, or None: allocate one."""
         return self._block(self._turn) if self._reuse else None
 
     def copy(self, block: Any) -> Any:
@@ -394,7 +398,7 @@ class ObsBuffers:
         return self._storage.copy(block, room)
 
     def hand_out(self, *blocks: Any) -> None:
-        """Takes notice of blocks that leave in this turn."""
+        """Registers blocks that are returned to the caller in this turn."""
         if self._debug:
             self._out[-1].extend(blocks)
 
@@ -405,8 +409,8 @@ class ObsBuffers:
 
 
 def obs_buffers_of(storage: Any, env_num: int, *, debug: bool) -> ObsBuffers | None:
-    """Returns memory that is used again, or None for small observations.
+    """Returns recycled buffers, or None for small observations.
 
-    Fresh memory costs them no more than copying them into old.
+    Allocating a small block costs no more than copying it into an existing one.
     """
     return ObsBuffers(storage, env_num, debug=debug) if storage.large or debug else None

@@ -122,30 +122,30 @@ DISCRETE, BOX = spaces.Discrete(3, start=1), spaces.Box(-1, 1, (2,), np.float32)
 REFUSED: dict[str, tuple[Any, Any, str]] = {
     "too_large": (DISCRETE, 4, r"env 1: action 4 is not in 1\.\.3"),
     "too_small": (DISCRETE, 0, r"env 1: action 0 is not in 1\.\.3"),
-    "float": (DISCRETE, 1.0, "wanted int64"),
-    "nan_for_discrete": (DISCRETE, float("nan"), "wanted int64"),
-    "bool": (DISCRETE, True, "wanted int64"),
-    "pair_for_discrete": (DISCRETE, np.array([1, 2]), "wanted int64"),
-    "text": (DISCRETE, "left", "wanted int64"),
-    "none": (DISCRETE, None, "wanted int64"),
+    "float": (DISCRETE, 1.0, "expected int64"),
+    "nan_for_discrete": (DISCRETE, float("nan"), "expected int64"),
+    "bool": (DISCRETE, True, "expected int64"),
+    "pair_for_discrete": (DISCRETE, np.array([1, 2]), "expected int64"),
+    "text": (DISCRETE, "left", "expected int64"),
+    "none": (DISCRETE, None, "expected int64"),
     "beyond_65536": (SPACES["large"], 100_007, r"is not in 7\.\.100006"),
     "nan": (BOX, np.array([0, np.nan]), r"env 1: action \[0\.0, nan\] is not finite"),
     "infinite": (BOX, np.array([np.inf, 0]), "is not finite"),
     "infinite_unbounded": (BOXES["unbounded"], np.array([1, INF, 1]), "is not finite"),
-    "too_short": (BOX, np.zeros(1), r"wanted float32\[3, 2\]"),
-    "too_long": (BOX, np.zeros(3), r"wanted float32\[3, 2\]"),
-    "scalar": (BOX, 0.5, r"wanted float32\[3, 2\]"),
-    "matrix": (BOX, np.zeros((1, 2)), r"wanted float32\[3, 2\]"),
-    "text_for_box": (BOX, np.array(["a", "b"]), "wanted float32"),
-    "float_for_whole_box": (BOXES["whole"], np.array([0.5, 1.0]), "wanted int64"),
+    "too_short": (BOX, np.zeros(1), r"expected float32\[3, 2\]"),
+    "too_long": (BOX, np.zeros(3), r"expected float32\[3, 2\]"),
+    "scalar": (BOX, 0.5, r"expected float32\[3, 2\]"),
+    "matrix": (BOX, np.zeros((1, 2)), r"expected float32\[3, 2\]"),
+    "text_for_box": (BOX, np.array(["a", "b"]), "expected float32"),
+    "float_for_whole_box": (BOXES["whole"], np.array([0.5, 1.0]), "expected int64"),
     "multi_discrete": (SPACES["multi_discrete"], np.array([2, 5]), r"\[2, 5\] is not in"),
     "multi_discrete_negative": (SPACES["multi_discrete"], np.array([-1, 0]), "is not in"),
-    "multi_discrete_float": (SPACES["multi_discrete"], np.array([1.0, 0]), "wanted int64"),
+    "multi_discrete_float": (SPACES["multi_discrete"], np.array([1.0, 0]), "expected int64"),
     "multi_binary": (spaces.MultiBinary(2), np.array([0, 2]), "is not in"),
     "dict_lacks": (SPACES["dict"], {"turn": 1}, "push"),
     "dict_part": (SPACES["dict"], {"turn": 0, "push": np.zeros((2, 2))}, "action 0 is not in"),
     "dict_for_box": (BOX, {"push": np.zeros(2)}, "no 'action'"),
-    "tuple_lacks": (SPACES["tuple"], (np.zeros(2, int),), "lack"),
+    "tuple_lacks": (SPACES["tuple"], (np.zeros(2, int),), "have no"),
     "text_too_long": (SPACES["text"], "abcde", "is not in"),
 }
 
@@ -188,7 +188,7 @@ def test_an_action_too_large_for_the_space_is_refused() -> None:
 
 def test_an_env_named_twice_is_refused() -> None:
     env = CountEnv(0)
-    with pytest.raises(DicoreError, match="named twice"):
+    with pytest.raises(DicoreError, match="duplicate env ids"):
         manager_of(env, CountEnv(1)).step(EnvBatch(np.array([0, 0]), np.array([1, 1])))
     assert env.actions == []
 
@@ -201,7 +201,7 @@ def test_boxes_clip_and_count(caplog: pytest.LogCaptureFixture) -> None:
         manager.step({0: legal, 1: outside, 2: -outside})
         manager.step({0: outside})
         assert [each.message for each in caplog.records] == [
-            "actions outside of the action space are clipped, first in env 1"
+            "actions outside of the action space are clipped (first in env 1)"
         ]
         manager.close()
         manager.close()

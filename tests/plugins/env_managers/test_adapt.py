@@ -184,7 +184,7 @@ def test_it_is_said_once_for_each_class(caplog: pytest.LogCaptureFixture) -> Non
         rollout(manager_of(First(), First()), 4)
         rollout(manager_of(CountEnv(0)), 2)
     assert [r.getMessage() for r in caplog.records] == [
-        "First has the older step of four results: adapted to gymnasium's"
+        "First.step returns four results (older API): adapted to gymnasium's five"
     ]
 
 
@@ -244,7 +244,7 @@ def test_a_wrapper_that_changes_the_reset_is_seeded() -> None:
 
 def test_several_environments_in_one_are_refused() -> None:
     vector = gymnasium.make_vec("CartPole-v1", num_envs=2, vectorization_mode="sync")
-    with pytest.raises(EnvError, match="SyncVectorEnv is 2 environments") as told:
+    with pytest.raises(EnvError, match="SyncVectorEnv is a vector env of 2 envs") as told:
         adapt(vector)
     assert "collector_env_num" in told.value.hint
     vector.close()

@@ -137,7 +137,7 @@ def test_a_step_of_the_wrong_form_is_told_as_such() -> None:
     with pytest.raises(EnvStepError) as caught:
         rollout(manager, 1)
     assert "obs, reward, terminated, truncated, info" in caught.value.hint
-    assert "returned what cannot be used: not enough values to unpack" in caught.value.message
+    assert "returned an invalid result: not enough values to unpack" in caught.value.message
     assert "manager.py" not in caught.value.message
 
 
@@ -373,7 +373,7 @@ def test_failed_constructions_say_what_to_do(error: Exception, hint: str) -> Non
 
 
 def test_what_is_no_environment_is_refused() -> None:
-    with pytest.raises(EnvError, match="is no environment") as caught:
+    with pytest.raises(EnvError, match="is not an environment") as caught:
         BaseEnvManager([lambda: CountEnv(0), object]).launch()
     assert caught.value.context["env_id"] == 1
 

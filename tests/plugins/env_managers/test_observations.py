@@ -126,32 +126,32 @@ ROOMY = spaces.Box(-np.inf, np.inf, (2000,), np.float32)
 NAN = np.float32([0, 0, np.nan, 0])
 BAD: dict[str, tuple[Any, Any, type[Exception], str]] = {
     "shape_1": (FREE, np.zeros(1, np.float32), EnvSpaceError,
-                "is float32[1], its space says float32[4]"),
+                "is float32[1], but its space is float32[4]"),
     "shape_5": (FREE, np.zeros(5, np.float32), EnvSpaceError,
-                "is float32[5], its space says float32[4]"),
-    "shape_0d": (FREE, np.float32(0), EnvSpaceError, "is float32[], its space says float32[4]"),
+                "is float32[5], but its space is float32[4]"),
+    "shape_0d": (FREE, np.float32(0), EnvSpaceError, "is float32[], but its space is float32[4]"),
     "shape_1_4": (FREE, np.zeros((1, 4)), EnvSpaceError, "is float64[1, 4]"),
     "none": (FREE, None, EnvSpaceError, "is None"),
-    "text": (FREE, "abcd", EnvSpaceError, "its space says float32[4]"),
-    "texts": (FREE, np.array(list("abcd")), EnvSpaceError, "its space says float32[4]"),
-    "ragged": (FREE, [[1, 2], [3]], EnvSpaceError, "its space says float32[4]"),
+    "text": (FREE, "abcd", EnvSpaceError, "its space is float32[4]"),
+    "texts": (FREE, np.array(list("abcd")), EnvSpaceError, "its space is float32[4]"),
+    "ragged": (FREE, [[1, 2], [3]], EnvSpaceError, "its space is float32[4]"),
     "complex": (FREE, np.zeros(4, complex), EnvSpaceError, "is complex128[4]"),
-    "object": (FREE, np.array([None] * 4), EnvSpaceError, "its space says float32[4]"),
-    "a_dict": (FREE, {"obs": np.zeros(4)}, EnvSpaceError, "its space says float32[4]"),
+    "object": (FREE, np.array([None] * 4), EnvSpaceError, "its space is float32[4]"),
+    "a_dict": (FREE, {"obs": np.zeros(4)}, EnvSpaceError, "its space is float32[4]"),
     "float_for_uint8": (DICT, GOOD | {"rgb": np.zeros(2)}, EnvSpaceError,
-                        "observation rgb is float64[2], its space says uint8[2]"),
+                        "observation rgb is float64[2], but its space is uint8[2]"),
     "wraps_around": (DICT, GOOD | {"rgb": np.array([0, 256])}, EnvSpaceError, "observation rgb"),
     "negative": (DICT, GOOD | {"rgb": np.array([0, -1])}, EnvSpaceError, "observation rgb"),
-    "missing": (DICT, {"rgb": np.zeros(2, np.uint8)}, EnvSpaceError, "lacks ['pose']"),
-    "extra": (DICT, GOOD | {"odd": 1}, EnvSpaceError, "has ['odd'], which its space has not"),
+    "missing": (DICT, {"rgb": np.zeros(2, np.uint8)}, EnvSpaceError, "missing ['pose']"),
+    "extra": (DICT, GOOD | {"odd": 1}, EnvSpaceError, "its space: unexpected ['odd']"),
     "other_key": (DICT, {"rgb": GOOD["rgb"], "poes": GOOD["pose"]}, EnvSpaceError,
-                  "lacks ['pose'] of its space and has ['poes'], which its space has not"),
-    "array_for_dict": (DICT, np.zeros(2), EnvSpaceError, "is a ndarray, its space says dict"),
-    "list_for_dict": (DICT, [GOOD["rgb"], GOOD["pose"]], EnvSpaceError, "says dict"),
+                  "does not match its space: missing ['pose'], unexpected ['poes']"),
+    "array_for_dict": (DICT, np.zeros(2), EnvSpaceError, "is a ndarray, but its space is a dict"),
+    "list_for_dict": (DICT, [GOOD["rgb"], GOOD["pose"]], EnvSpaceError, "space is a dict"),
     "nan_in_dict": (DICT, GOOD | {"pose": NAN}, NonFiniteError, "observation pose[2] is nan"),
-    "short_tuple": (PAIR, (np.zeros(4),), EnvSpaceError, "lacks [1]"),
-    "long_tuple": (PAIR, (np.zeros(4), 1, 2), EnvSpaceError, "has [2], which its space"),
-    "dict_for_tuple": (PAIR, {"a": np.zeros(4), "b": 1}, EnvSpaceError, "says tuple"),
+    "short_tuple": (PAIR, (np.zeros(4),), EnvSpaceError, "missing [1]"),
+    "long_tuple": (PAIR, (np.zeros(4), 1, 2), EnvSpaceError, "unexpected [2]"),
+    "dict_for_tuple": (PAIR, {"a": np.zeros(4), "b": 1}, EnvSpaceError, "space is a tuple"),
     "float_for_discrete": (PAIR, (np.zeros(4), 1.0), EnvSpaceError, "observation 1 is float64[]"),
     "nan": (FREE, NAN, NonFiniteError, "observation[2] is nan"),
     "inf": (FREE, np.float32([np.inf, 0, 0, 0]), NonFiniteError,
@@ -218,8 +218,8 @@ def test_out_of_bounds_is_warned_of_once_a_part(caplog: pytest.LogCaptureFixture
         manager = manager_of(Casts(space, shown))
         rollout(manager, 5)
     assert sorted(record.getMessage() for record in caplog.records) == [
-        "observation gear is 5, its space says 0 to 2",
-        "observation near[1] is 7.0, its space says -1.0 to 1.0",
+        "observation gear is 5, out of bounds 0 to 2",
+        "observation near[1] is 7.0, out of bounds -1.0 to 1.0",
     ]
 
 
@@ -244,7 +244,7 @@ def test_bounds_that_are_met_are_silent(caplog: pytest.LogCaptureFixture) -> Non
 @pytest.mark.parametrize("space", [spaces.Text(5), spaces.Dict({"say": spaces.Text(5)})])
 def test_a_space_that_is_no_arrays_is_refused_at_launch(space: Any) -> None:
     env = SpaceEnv(space)
-    with pytest.raises(EnvSpaceError, match="no space of arrays") as caught:
+    with pytest.raises(EnvSpaceError, match="not a space of numeric arrays") as caught:
         manager_of(env)
     assert not isinstance(caught.value, EnvCreateError)
     assert env.closed == 1

@@ -114,7 +114,7 @@ def test_wrong_lengths_and_ids_are_refused(seed: Any) -> None:
 
 @pytest.mark.parametrize("seed", ["12", 1.5, None])
 def test_what_is_no_seed_is_refused(seed: Any) -> None:
-    with pytest.raises(UsageError, match="is no seed"):
+    with pytest.raises(UsageError, match="is not a seed"):
         manager_of(CountEnv(0), CountEnv(1)).seed(seed)
 
 

@@ -230,7 +230,7 @@ def test_a_failing_close_is_told_and_the_others_are_closed(
 def test_unknown_ids_are_refused(env_id: int) -> None:
     manager = manager_of(CountEnv(0), CountEnv(1))
     for use in (manager.step, manager.reset, lambda some: manager.reset(list(some))):
-        with pytest.raises(EnvStateError, match=rf"there is no env {env_id}"):
+        with pytest.raises(EnvStateError, match=rf"unknown env id {env_id}"):
             use({env_id: {}} if use == manager.reset else {env_id: 0})
     assert np.array_equal(manager.ready_obs.env_id, [0, 1])
 
@@ -259,5 +259,5 @@ def test_factories_come_in_a_list(wrong: Any) -> None:
 
 @pytest.mark.parametrize("wrong", [[0, 1], None, 0])
 def test_actions_come_by_environment(wrong: Any) -> None:
-    with pytest.raises(ActionError, match="by environment"):
+    with pytest.raises(ActionError, match="by env id"):
         manager_of(CountEnv(0), CountEnv(1)).step(wrong)

@@ -14,31 +14,34 @@ class BaseManagerConfig(ManagerConfig):
     """Steps all environments in the calling process, one after the other."""
 
     reset_timeout: float | None = option(
-        None, "no effect here: one process cannot cut its own call short", gt=0, unit="s"
+        None, "no effect: a call in this process cannot be interrupted", gt=0, unit="s"
     )
     step_timeout: float | None = option(
-        None, "no effect here: one process cannot cut its own call short", gt=0, unit="s"
+        None, "no effect: a call in this process cannot be interrupted", gt=0, unit="s"
     )
-    max_retry: int = option(3, "tries of a reset before it counts as failed", ge=1)
+    max_retry: int = option(3, "reset attempts before an error is raised", ge=1)
     retry_type: str = option(
         "reset",
-        "before another try: reset the same environment, or renew it (close it and make another)",
+        "how to retry: `reset` the same environment, or `renew` it (close it and create another)",
         choices=("reset", "renew"),
     )
-    retry_waiting_time: float = option(0.1, "wait between tries", ge=0, unit="s")
+    retry_waiting_time: float = option(0.1, "wait between attempts", ge=0, unit="s")
     restart_budget: int = option(
         0,
-        "episodes that an environment may spoil by a failing step or bad data (they are dropped"
-        " and it begins anew) before its failure is an error",
+        "failed episodes (exception or invalid data) to discard and restart per environment before"
+        " raising an error",
         ge=0,
     )
     record_actions: bool = option(
-        True, "keep the actions of running episodes, by which a resumed run brings them back"
+        True, "record actions of running episodes so that resume can replay them"
     )
-    debug: bool = option(False, "spoil recycled observations on retirement, to find stale readers")
+    debug: bool = option(
+        False,
+        "debugging: overwrite recycled observations so that code still holding them fails visibly",
+    )
 
     def build(self, ctx: Any, *, env_fn: Sequence[Callable[[], Any]], **parts: Any) -> Any:
-        """Makes the manager; `env_fn` holds one factory per environment."""
+        """Returns the manager; `env_fn` holds one factory per environment."""
         from dicore_plugins.env_managers.base.manager import BaseEnvManager
 
         return BaseEnvManager(env_fn, self)

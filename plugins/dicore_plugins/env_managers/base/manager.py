@@ -224,10 +224,12 @@ class BaseEnvManager(ManagedEnvs):
             Observations [K, ...], rewards [K], and the errors of the environments that failed.
         """
         obs, rewards, _, _, raised = results
-        whole = id_list is self._id_list
-        room = buffers.room() if buffers is not None and whole else None
+        room, scale = None, self._scale
+        if id_list is not self._id_list:
+            scale = scale[: len(id_list)]
+        elif buffers is not None:
+            room = buffers.room()
         block = self._storage.stack(obs, room)
-        scale = self._scale if whole else self._scale[: len(id_list)]
         try:
             reward = array(rewards, float32)
             if (
