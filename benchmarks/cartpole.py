@@ -96,7 +96,7 @@ def main() -> None:
     seeds = range(int(sys.argv[1]) if len(sys.argv) > 1 else 10)
     contenders = {"dicore": dicore_run}
     try:
-        import stable_baselines3  # noqa: F401 - asked for before the long run begins
+        import stable_baselines3  # noqa: F401 - fails before the long run
 
         contenders["SB3"] = sb3_run
     except ImportError:

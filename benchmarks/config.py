@@ -58,7 +58,7 @@ def times(act: Callable[[], object]) -> list[float]:
 
 def main() -> None:
     wrong = misspelt(WRONG)
-    assert report(wrong) >= WRONG - 5, "some are told as one: two keys may be misspelt alike"
+    assert report(wrong) >= WRONG - 5, "too few errors: some misspelt options may be equal"
     at_most("config report of 300 wrong keys", times(lambda: report(wrong)), "ms", REPORT_MS)
     compiled = compile_config(preset=PRESET)
     spaces = spaces_of(compiled.env, compiled.seed)

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import click
 
 from dicore import errors
-from docs.generate.ask import command_of, components
+from docs.generate.query import command_of, components
 
 
 def command_pages() -> dict[str, str]:

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from dicore_registry import default
-from docs.generate.ask import components, kinds
 from docs.generate.papers import papers_of
+from docs.generate.query import components, kinds
 
 _SHARED = 3
 """Kinds with at least this many components list common options once."""

@@ -8,7 +8,7 @@ from dicore.testing.generic import ComponentContract
 from dicore.testing.suite import Suite
 from dicore_registry import Kind
 from dicore_registry.importing import import_target
-from docs.generate.ask import kinds
+from docs.generate.query import kinds
 
 
 def contract_parts() -> dict[str, str]:

@@ -13,7 +13,7 @@ import pytest
 import dicore
 from dicore.hookspecs import specs
 from docs.generate import pages
-from docs.generate.ask import components, kinds
+from docs.generate.query import components, kinds
 
 ROOT = Path(__file__).parents[2]
 HOOKS = [name for name in vars(specs) if name.startswith("dicore_")]

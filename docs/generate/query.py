@@ -16,7 +16,7 @@ OWN = ("dicore", "dicore-plugins", "dicore-tools", "dicore-contrib-envs")
 """The distributions whose components have a page here."""
 
 
-def ask(*words: str) -> Any:
+def query(*words: str) -> Any:
     """Returns what `dicore WORDS --json` prints.
 
     Raises:
@@ -36,13 +36,13 @@ def components() -> tuple[dict[str, Any], ...]:
         RuntimeError: a component cannot be used; its options would be missing.
     """
     with using(Registry()):
-        listed = [item for item in ask("list") if item["dist"] in OWN]
+        listed = [item for item in query("list") if item["dist"] in OWN]
         bad = [
             f"{item['qualified']}: {item['reason']}" for item in listed if item["status"] != "ok"
         ]
         if bad:
             raise RuntimeError("\n".join(bad))
-        return tuple(ask("show", f"{item['kind']}/{item['qualified']}") for item in listed)
+        return tuple(query("show", f"{item['kind']}/{item['qualified']}") for item in listed)
 
 
 def kinds() -> dict[str, Kind]:
