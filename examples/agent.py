@@ -1,4 +1,4 @@
-"""Five lines to a trained agent: `python examples/agent.py --step 20000`."""
+"""Trains an agent in five lines: `python examples/agent.py --step 20000`."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""A main of your own: the parts of dicore, and a loop that you can read.
+"""A hand-written training loop with the components of dicore.
 
     python examples/custom_main.py --max-env-step 20000
 
-It does what `dicore train -e cartpole -p dqn` does, and gives the same numbers for the same seed,
-because it is made of the same parts.
+It trains like `dicore train -e cartpole -p dqn` and gives the same numbers for the same seed,
+because it uses the same components.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def main(
     exp_name: str = "runs/custom_main",
     overrides: Sequence[str] = (),
 ) -> Any:
-    torch.set_num_threads(1)  # small networks are quickest with one
+    torch.set_num_threads(1)  # one thread is fastest for small networks
     seed_everything(seed)
     compiled = compile_config(CARTPOLE_DQN, seed=seed, overrides=overrides)
 

@@ -1,4 +1,4 @@
-"""Trains DQN on CartPole until it is solved, and says where everything is: `make demo`."""
+"""Trains DQN on CartPole until it is solved and prints the next commands: `make demo`."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ def main() -> int:
     if not result["stop"]:
         print(f"not solved within {BUDGET} env steps: best mean return {result['best_return']:.1f}")
         return 1
-    print(f"solved: mean return {result['best_return']:.1f} of 10 episodes (475 wanted)")
-    print(f"  measure it  .venv/bin/dicore eval {run} -n 20 -s 100")
-    print(f"  look at it  .venv/bin/dicore plot {run} --text")
+    print(f"solved: mean return {result['best_return']:.1f} over 10 episodes (stop value 475)")
+    print(f"  evaluate:  .venv/bin/dicore eval {run} -n 20 -s 100")
+    print(f"  plot:      .venv/bin/dicore plot {run} --text")
     return 0
 
 

@@ -1,4 +1,4 @@
-"""The task form: a training as a list of middleware that you can change line by line.
+"""The task form: a training as a list of middleware.
 
 python examples/task_form.py --max-env-step 20000
 """
@@ -35,7 +35,7 @@ def main(
     exp_name: str = "runs/task_form",
     overrides: Sequence[str] = (),
 ) -> Any:
-    torch.set_num_threads(1)  # small networks are quickest with one
+    torch.set_num_threads(1)  # one thread is fastest for small networks
     seed_everything(seed)
     compiled = compile_config(
         CARTPOLE_DQN,

@@ -1,1 +1,1 @@
-"""A package of components for dicore."""
+"""Components for dicore."""

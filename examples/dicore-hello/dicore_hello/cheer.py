@@ -9,13 +9,13 @@ from dicore.interfaces.hook import LearnerHook
 
 
 class Cheer(LearnerHook):
-    """Cheers when the training ends.
+    """Logs "hurray" at the end of the training.
 
     Args:
-        name: For people.
-        priority: 0 and up; lower runs first.
-        position: When it runs.
-        loud: Whether it shouts.
+        name: Name of the hook.
+        priority: Priority, at least 0; hooks with a lower one run first.
+        position: Position at which the hook runs.
+        loud: Log in capitals.
     """
 
     def __init__(
@@ -30,6 +30,6 @@ class Cheer(LearnerHook):
         self._loud = loud
 
     def __call__(self, engine: Any) -> None:
-        """Called by the learner, `engine`."""
+        """Logs the message; `engine` is the learner."""
         text = f"hurray, {engine.train_iter} updates"
         logging.getLogger(__name__).info(text.upper() if self._loud else text)

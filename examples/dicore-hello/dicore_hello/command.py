@@ -1,4 +1,4 @@
-"""Says hello."""
+"""Prints a greeting."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import click
 
 
 @click.command(name="hello", epilog="Example: dicore hello --name you")
-@click.option("--name", default="world", show_default=True, help="Whom to greet.")
+@click.option("--name", default="world", show_default=True, help="Name to greet.")
 def command(name: str) -> None:
-    """Says hello."""
+    """Prints a greeting."""
     click.echo(f"hello, {name}")

@@ -1,4 +1,4 @@
-"""A countdown: the smallest environment that can be learned."""
+"""A countdown: a minimal environment."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ class Countdown(gymnasium.Env[NDArray[np.float32], int]):
     """Count down to zero; action 1 decrements, action 0 waits.
 
     Args:
-        start: Where to begin, at most.
-        penalty: Taken off the reward at each step.
+        start: Maximum initial number.
+        penalty: Penalty subtracted from the reward of each step.
     """
 
     def __init__(self, start: int = 5, penalty: float = 0.01) -> None:

@@ -1,4 +1,4 @@
-"""The config that solves the countdown."""
+"""A preset that solves the countdown."""
 
 from __future__ import annotations
 
@@ -14,4 +14,4 @@ COUNTDOWN_DQN: dict[str, Any] = {
     },
     "pipeline": {"max_env_step": 5000},
 }
-"""Countdown by DQN, in seconds."""
+"""Countdown, solved by DQN within seconds."""

@@ -1,4 +1,4 @@
-"""Every component of the package keeps the contract of its kind."""
+"""Every component of the package fulfils the contract of its kind."""
 
 from pathlib import Path
 

@@ -1,9 +1,9 @@
-"""What the environment does."""
+"""The environment counts down."""
 
 from dicore_hello.countdown import Countdown
 
 
-def test_counting_down_pays() -> None:
+def test_counting_down_gives_reward() -> None:
     env = Countdown(start=1, penalty=0.25)
     obs, _ = env.reset(seed=0)
     assert obs.tolist() == [1.0]
