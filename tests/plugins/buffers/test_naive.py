@@ -1,7 +1,8 @@
-"""NaiveReplayBuffer against a plain list, and what happens at its edges."""
+"""NaiveReplayBuffer against a plain list, its options and messages; the rest is BufferContract."""
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 import numpy as np
@@ -12,9 +13,8 @@ from hypothesis import strategies as st
 
 from dicore.data import Batch
 from dicore.errors import ReplayCapacityError, ReplayUnderflowError, SchemaError, UsageError
-from dicore_plugins.buffers.naive.buffer import NaiveBuffer, NaiveReplayBuffer
+from dicore_plugins.buffers import NaiveBuffer, NaiveReplayBuffer, Ring
 from dicore_plugins.buffers.naive.config import NaiveConfig
-from dicore_plugins.buffers.ring import Ring
 
 
 def make(size: int, seed: int = 0, **options: Any) -> NaiveReplayBuffer:
@@ -27,6 +27,12 @@ def rows(start: int, count: int) -> Batch:
     return Batch({"x": numbers, "obs": np.repeat(numbers[:, None], 2, 1).astype(np.float32)})
 
 
+def filled(size: int, count: int, **options: Any) -> NaiveReplayBuffer:
+    buffer = make(size, **options)
+    buffer.push(rows(0, count))
+    return buffer
+
+
 def held(buffer: NaiveReplayBuffer) -> list[int]:
     newest = buffer._ring.newest(slice(None))
     return buffer._ring.batch(newest)["x"].tolist() if buffer.count() else []
@@ -34,7 +40,7 @@ def held(buffer: NaiveReplayBuffer) -> list[int]:
 
 @given(st.integers(1, 7), st.lists(st.integers(0, 9), max_size=12))
 def test_it_is_a_queue(size: int, pushes: list[int]) -> None:
-    """Whatever is pushed in whatever pieces, the newest `size` rows are held, in order."""
+    """Whatever is pushed in whatever pieces, the newest `size` samples are held, in order."""
     buffer, model, total = make(size), [], 0
     for count in pushes:
         ids = buffer.push(rows(total, count)) if count else range(0)
@@ -49,87 +55,42 @@ def test_it_is_a_queue(size: int, pushes: list[int]) -> None:
             assert buffer._ring.ids(slots).tolist() == model
 
 
-def test_a_full_queue_holds_the_newest() -> None:
-    buffer = NaiveBuffer({"replay_buffer_size": 3})
-    for number in range(1, 6):
-        buffer.push({"x": number})
-    assert {row["x"] for row in buffer.sample(300, replace=True)} == {3, 4, 5}
-
-
 def test_draws_are_uniform() -> None:
-    """Chi-square of 30k draws over 10 rows: 27.9 is the 0.999 quantile of 9 degrees."""
-    buffer = make(10)
-    buffer.push(rows(0, 10))
-    counts = np.bincount(buffer.sample_batch(30_000, replace=True)["x"], minlength=10)
+    """Chi-square of 30k draws over 10 samples: 27.9 is the 0.999 quantile of 9 degrees."""
+    drawn = filled(10, 10).sample_batch(30_000, replace=True)["x"]
+    counts = np.bincount(drawn, minlength=10)
     assert ((counts - 3000) ** 2 / 3000).sum() < 27.9
 
 
-@pytest.mark.parametrize(("stored", "asked"), [(2, 8), (0, 1)])
-def test_asking_for_too_much_is_an_error(stored: int, asked: int) -> None:
-    buffer = make(10)
-    if stored:
-        buffer.push(rows(0, stored))
-    with pytest.raises(
-        ReplayUnderflowError, match=f"cannot sample {asked} from {stored} stored samples"
-    ):
-        buffer.sample(asked)
-    if stored:
-        assert len(buffer.sample(asked, replace=True)) == asked
+@pytest.mark.parametrize(
+    ("stored", "asked", "error", "says"),
+    [
+        (2, 8, ReplayUnderflowError, "cannot sample 8 from 2 stored samples"),
+        (0, 1, ReplayUnderflowError, "cannot sample 1 from 0 stored samples"),
+        (5, 0, UsageError, "batch_size must be >= 1, got 0"),
+        (5, -3, UsageError, "batch_size must be >= 1, got -3"),
+    ],
+)
+def test_a_size_that_cannot_be_drawn_is_an_error(
+    stored: int, asked: int, error: type[Exception], says: str
+) -> None:
+    buffer = filled(10, stored) if stored else make(10)
+    for sample in (buffer.sample, buffer.sample_batch):
+        with pytest.raises(error, match=says):
+            sample(asked)
 
 
-@pytest.mark.parametrize("size", [0, -3])
-def test_a_batch_of_no_rows_is_an_error(size: int) -> None:
-    buffer = make(10)
-    buffer.push(rows(0, 5))
-    with pytest.raises(UsageError, match=str(size)):
-        buffer.sample_batch(size)
-
-
-def test_sample_range_draws_from_the_newest() -> None:
-    buffer = make(8)
-    buffer.push(rows(0, 13))
-    drawn = buffer.sample_batch(200, sample_range=slice(-3, None), replace=True)["x"]
-    assert set(drawn.tolist()) == {10, 11, 12}
-
-
-def test_sampled_rows_are_copies() -> None:
-    buffer = make(4)
-    buffer.push(rows(0, 4))
-    for row in buffer.sample(4):
-        row["obs"][:] = -1
-    assert (buffer.sample_batch(4)["obs"] >= 0).all()
-
-
-def test_what_was_pushed_is_copied() -> None:
-    buffer = make(4)
-    data = rows(0, 4)
-    buffer.push(data)
-    data["obs"][:] = -1
-    assert (buffer.sample_batch(4)["obs"] >= 0).all()
-
-
-def test_in_debug_mode_a_stale_reader_sees_nan() -> None:
-    """Recycled memory lives for one more draw; the draw after that spoils it."""
-    buffer = make(64, debug=True)
-    buffer.push(rows(0, 64))
+@pytest.mark.parametrize("debug", [True, False])
+def test_recycled_memory_lives_for_one_more_draw(debug: bool) -> None:
+    """The draw after that overwrites it; in debug mode with NaN, for code that still reads it."""
+    buffer = filled(64, 64, debug=debug)
     first = buffer.sample_batch(8, reuse=True)
-    kept = first["obs"].copy()
+    copy = first["obs"].copy()
     buffer.sample_batch(8, reuse=True)
-    assert np.array_equal(first["obs"], kept)
-    buffer.sample_batch(8, reuse=True)
-    assert np.isnan(first["obs"]).all()
-
-
-def test_recycled_batches_alternate_without_debug() -> None:
-    pytest.importorskip("torch")
-    buffer = make(64)
-    buffer.push(rows(0, 64))
-    first = buffer.sample_batch(8, reuse=True)
-    kept = first["obs"].copy()
-    buffer.sample_batch(8, reuse=True)
-    assert np.array_equal(first["obs"], kept)
-    assert buffer.sample_batch(8, reuse=True) is first
+    assert np.array_equal(first["obs"], copy)
     assert first.to_torch() is first.to_torch()
+    third = buffer.sample_batch(8, reuse=True)
+    assert np.isnan(first["obs"]).all() if debug else third is first
 
 
 @given(st.integers(1, 9), st.integers(1, 20), st.integers(0, 99))
@@ -145,28 +106,9 @@ def test_state_goes_on_as_it_would_have(size: int, count: int, seed: int) -> Non
         assert held(buffer) == held(twin)
 
 
-def test_save_and_load(tmp_path: Any) -> None:
-    buffer, twin = make(5, 1), make(5, 2)
-    buffer.push(rows(0, 7))
-    buffer.save_data(tmp_path / "buffer")
-    twin.load_data(tmp_path / "buffer")
-    assert held(twin) == held(buffer)
-    assert np.array_equal(buffer.sample_batch(4)["x"], twin.sample_batch(4)["x"])
-
-
 def test_a_state_that_does_not_fit_is_refused() -> None:
-    buffer = make(8)
-    buffer.push(rows(0, 8))
     with pytest.raises(ReplayCapacityError, match="8 samples"):
-        make(4).load_state_dict(buffer.state_dict())
-
-
-def test_clear_forgets_rows_but_not_ids() -> None:
-    buffer = make(4)
-    buffer.push(rows(0, 3))
-    buffer.clear()
-    assert buffer.count() == 0
-    assert list(buffer.push(rows(0, 1))) == [3]
+        make(4).load_state_dict(filled(8, 8).state_dict())
 
 
 @pytest.mark.parametrize(
@@ -175,24 +117,19 @@ def test_clear_forgets_rows_but_not_ids() -> None:
         ({"x": np.arange(2)}, "missing .*obs"),
         ({"x": np.arange(2), "obs": np.zeros((2, 3), np.float32)}, r"obs.*\[2\].*\[3\]"),
         ({"x": np.zeros(2, np.float32), "obs": np.zeros((2, 2), np.float32)}, "x.*int64.*float32"),
-        (
-            {"x": np.arange(2), "obs": np.zeros((2, 2), np.float32), "y": np.arange(2)},
-            "unknown .*y",
-        ),
+        ({**rows(0, 2).columns, "y": np.arange(2)}, "unknown .*y"),
     ],
 )
-def test_rows_of_another_schema_are_refused_at_push(bad: dict[str, Any], text: str) -> None:
-    buffer = make(4)
-    buffer.push(rows(0, 1))
+def test_samples_of_another_schema_are_refused_at_push(bad: dict[str, Any], text: str) -> None:
+    buffer = filled(4, 1)
     with pytest.raises(SchemaError, match=text):
         buffer.push(Batch(bad))
     assert buffer.count() == 1
 
 
-def test_nested_observations_are_columns_too() -> None:
+def test_nested_columns_that_pass_the_end_of_the_ring() -> None:
     buffer = make(4)
-    data = Batch({"obs": {"image": np.ones((6, 2, 2), np.uint8), "speed": np.arange(6)}})
-    buffer.push(data)
+    buffer.push(Batch({"obs": {"image": np.ones((6, 2, 2), np.uint8), "speed": np.arange(6)}}))
     drawn = buffer.sample_batch(3, reuse=True)
     assert drawn["obs"]["image"].shape == (3, 2, 2)
     assert set(drawn["obs"]["speed"].tolist()) <= {2, 3, 4, 5}
@@ -207,7 +144,7 @@ def test_a_known_schema_is_not_checked_again() -> None:
 
 
 def test_priorities_without_effect_are_told_once(caplog: pytest.LogCaptureFixture) -> None:
-    buffer = NaiveReplayBuffer({})
+    buffer = NaiveBuffer({})
     for _ in range(2):
         buffer.update({"priority": [1.0]})
     (record,) = caplog.records
@@ -227,8 +164,44 @@ def test_tensors_are_kept_without_their_graph() -> None:
     ("given", "says"),
     [(5, "got int"), (None, "got NoneType"), ([{"x": 1}, 5], "got a list with a int")],
 )
-def test_what_are_no_rows_is_told_so(given: Any, says: str) -> None:
-    with pytest.raises(
-        SchemaError, match=f"expected a sample, a list of samples or a Batch, {says}"
-    ):
+def test_what_are_no_samples_is_refused(given: Any, says: str) -> None:
+    expected = "expected a sample, a list of samples or a Batch"
+    with pytest.raises(SchemaError, match=f"{expected}, {says}"):
         make(3).push(given)
+
+
+@pytest.mark.parametrize("deepcopy", [False, True])
+def test_samples_are_copies_with_or_without_deepcopy(deepcopy: bool) -> None:
+    buffer = filled(4, 4, deepcopy=deepcopy)
+    buffer.sample(1)[0]["obs"][:] = 99
+    buffer.sample_batch(4)["x"][:] = 99
+    assert max(buffer.sample_batch(4)[key].max() for key in ("x", "obs")) < 4
+
+
+# ---- usage
+
+
+def test_every_draw_is_counted() -> None:
+    buffer = filled(10, 7, enable_track_used_data=True)
+    drawn = [buffer.sample_batch(5)["x"] for _ in range(4)]
+    drawn += [batch["x"].copy() for batch in buffer.sample_batches(3, 4)]
+    wanted = np.bincount(np.concatenate(drawn), minlength=7)
+    assert buffer.use_count.tolist() == wanted.tolist()
+    buffer.push(rows(7, 5))
+    assert buffer.use_count.tolist() == [*wanted[2:], 0, 0, 0, 0, 0]
+
+
+def test_samples_that_were_never_drawn_are_counted_when_overwritten(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    buffer = filled(4, 4, enable_track_used_data=True, periodic_thruput_seconds=1e-9)
+    buffer.push(rows(4, 6))
+    with caplog.at_level(logging.INFO, "dicore.buffer"):
+        buffer.sample_batch(4)
+    assert "samples/s pushed" in caplog.text
+    assert "4 overwritten without a draw" in caplog.text
+
+
+def test_counts_without_tracking_are_refused() -> None:
+    with pytest.raises(UsageError, match="not tracked"):
+        _ = filled(4, 4).use_count

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -36,36 +37,50 @@ from tests.plugins.learners.test_base import mode
 LOOK = {"type": "log_show", "ext_args": {"freq": 1}}
 
 
-def test_the_simple_form_makes_one_hook_per_key() -> None:
-    hooks = build_hooks(
-        {
-            "load_ckpt_before_run": "",
-            "log_show_after_iter": 100,
-            "save_ckpt_after_iter": 10_000,
-            "save_ckpt_after_run": True,
-        }
-    )
-    assert [(hook.name, hook.position) for hook in hooks] == [
-        ("log_show_after_iter", "after_iter"),
-        ("save_ckpt_after_iter", "after_iter"),
-        ("save_ckpt_after_run", "after_run"),
-    ]
+FULL = {
+    "type": "save_ckpt",
+    "name": "mine",
+    "priority": 40,
+    "position": "before_iter",
+    "ext_args": {"freq": 3},
+}
 
 
-def test_both_forms_mix() -> None:
-    full = {
-        "type": "save_ckpt",
-        "name": "mine",
-        "priority": 40,
-        "position": "after_iter",
-        "ext_args": {"freq": 3},
-    }
-    hooks = build_hooks({"log_show_after_iter": 5, "any_name": full})
-    assert [(hook.name, hook.priority) for hook in hooks] == [
-        ("log_show_after_iter", 20),
-        ("mine", 40),
-    ]
-    assert build_hooks([full, "log_show"])[1].name == "log_show"
+@pytest.mark.parametrize(
+    ("config", "built"),
+    [
+        (
+            {
+                "load_ckpt_before_run": "",
+                "log_show_after_iter": 100,
+                "save_ckpt_after_iter": 10_000,
+                "save_ckpt_after_run": True,
+            },
+            [
+                ("log_show_after_iter", 20, "after_iter"),
+                ("save_ckpt_after_iter", 20, "after_iter"),
+                ("save_ckpt_after_run", 20, "after_run"),
+            ],
+        ),
+        (
+            {"log_show_after_iter": 5, "any_name": FULL},
+            [("log_show_after_iter", 20, "after_iter"), ("mine", 40, "before_iter")],
+        ),
+        ([FULL, "log_show"], [("mine", 40, "before_iter"), ("log_show", 20, "after_iter")]),
+        ({"log_show": {"priority": 7}}, [("log_show", 7, "after_iter")]),
+        ({"log_show": False}, []),
+    ],
+)
+def test_each_form_builds_its_hooks(config: Any, built: list[Any]) -> None:
+    assert [(hook.name, hook.priority, hook.position) for hook in build_hooks(config)] == built
+
+
+def test_options_below_a_name_reach_the_hook() -> None:
+    """`{log_show: {ext_args: …}}` is the full form; its name is the key."""
+    for config in ({"log_show": {"ext_args": {"freq": 30}}}, {"log_show_after_iter": 30}):
+        (hook,) = build_hooks(config)
+        assert hook._interval.length == 30  # type: ignore[attr-defined]
+    assert build_learner_hook_by_cfg("log_show").name == "log_show"  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize(
@@ -84,6 +99,8 @@ def test_both_forms_mix() -> None:
         ({"log_show_after_iter": "a"}, "hook.log_show_after_iter: 'a' is not a value of hook"),
         ({"save_ckpt_after_iter": "a"}, "save_ckpt: 'a' with unit 'iter' is not an interval"),
         ({"load_ckpt_before_run": 3}, "expected the path of a checkpoint"),
+        ({"log_show": {"ext_args": {"frq": 3}}}, "hook.log_show.ext_args.frq: log_show has no opt"),
+        ({"log_show": 30}, "hook.log_show: 30 has no position; write log_show_after_iter: 30, or"),
     ],
 )
 def test_a_wrong_description_is_a_problem(hook: Any, text: str) -> None:
@@ -92,24 +109,6 @@ def test_a_wrong_description_is_a_problem(hook: Any, text: str) -> None:
     assert text in ": ".join(problems[0])
     with pytest.raises(HookError):
         build_hooks(hook)
-
-
-def test_a_hook_of_ones_own_by_name() -> None:
-    class Count(LearnerHook):
-        def __init__(self, name: str = "count", *, priority: int = 5, start: int = 0) -> None:
-            super().__init__(name, position="after_iter", priority=priority)
-            self.count = start
-
-        def __call__(self, engine: Any) -> None:
-            self.count += 1
-
-    register_learner_hook("count_in_test", Count)
-    engine = BaseLearner(
-        BaseLearnerConfig(hook=[{"type": "count_in_test", "ext_args": {"start": 10}}]), mode()
-    )
-    engine.train([])
-    engine.train([])
-    assert engine.hooks["after_iter"][0].count == 12  # type: ignore[attr-defined]
 
 
 def test_merging_and_showing() -> None:
@@ -122,25 +121,13 @@ def test_merging_and_showing() -> None:
         "between",
         "one",
     ]
-    assert build_learner_hook_by_cfg("log_show").name == "log_show"  # type: ignore[union-attr]
-
-
-def test_checkpoints_by_interval_and_after_the_run() -> None:
-    saved: list[int] = []
-    engine = SimpleNamespace(
-        last_iter=0, rank=0, save_checkpoint=lambda: saved.append(engine.last_iter)
-    )
-    hook, last = SaveCkptHook(freq=10), SaveCkptHook(position="after_run")
-    for engine.last_iter in range(4, 50, 4):
-        hook(engine)
-    last(engine)
-    assert saved == [12, 20, 32, 40, 48]
 
 
 @pytest.mark.parametrize(
     ("unit", "counts", "saved"),
     [
         ("iter", {"last_iter": [5, 10, 19, 20]}, [10, 20]),
+        ("iter", {"last_iter": list(range(4, 50, 4))}, [12, 20, 32, 40]),
         ("env_step", {"envstep": [-1, 9, 64, 65, 128]}, [64, 128]),
         ("env_step", {"envstep": [9, 25, 26, 31]}, [25, 31]),
         ("second", {"now": [100.0, 109.0, 110.5, 119.0, 140.0]}, [110.5, 140.0]),
@@ -160,6 +147,8 @@ def test_an_interval_counts_updates_env_steps_or_seconds(
         setattr(engine, name, value)
         hook(engine)
     assert found == saved
+    SaveCkptHook(position="after_run")(engine)
+    assert found == [*saved, values[-1]]
 
 
 @pytest.mark.parametrize("unit", ["iter", "env_step"])
@@ -193,14 +182,17 @@ def test_what_is_no_interval_is_refused(value: Any) -> None:
         SaveCkptHook.from_value(value, "after_iter")
 
 
-def test_a_resumed_run_loads_nothing_over_its_state(tmp_path: Path) -> None:
+def test_loading_what_was_saved_except_into_a_resumed_run(tmp_path: Path) -> None:
     engine = BaseLearner(BaseLearnerConfig(hook=[]), mode(), exp_name=str(tmp_path))
-    engine.train([])
+    engine.train([], envstep=3)
     path = engine.save_checkpoint("pretrained")
-    twin = BaseLearner(BaseLearnerConfig(hook={"load_ckpt_before_run": str(path)}), mode())
-    twin.load_state_dict({**engine.state_dict(), "last_iter": 900})  # as `Run.restore` does
+    config = BaseLearnerConfig(hook={"load_ckpt_before_run": str(path)})
+    twin, resumed = BaseLearner(config, mode()), BaseLearner(config, mode())
     twin.call_hook("before_run")
-    assert twin.last_iter == 900
+    assert (twin.last_iter, twin.envstep) == (1, 3)
+    resumed.load_state_dict({**engine.state_dict(), "last_iter": 900})  # as `Run.restore` does
+    resumed.call_hook("before_run")
+    assert resumed.last_iter == 900
 
 
 def test_a_hook_of_ones_own_keeps_what_it_counts() -> None:
@@ -226,15 +218,6 @@ def test_a_hook_of_ones_own_keeps_what_it_counts() -> None:
     engines[0].train([])
     engines[1].load_state_dict(engines[0].state_dict())
     assert hooks[1].n == 2
-
-
-def test_loading_what_was_saved(tmp_path: Path) -> None:
-    engine = BaseLearner(BaseLearnerConfig(hook=[]), mode(), exp_name=str(tmp_path))
-    engine.train([], envstep=3)
-    path = engine.save_checkpoint("some")
-    twin = BaseLearner(BaseLearnerConfig(hook={"load_ckpt_before_run": str(path)}), mode())
-    twin.call_hook("before_run")
-    assert (twin.last_iter, twin.envstep) == (1, 3)
 
 
 def test_a_missing_checkpoint_is_an_error_before_training(tmp_path: Path) -> None:
@@ -323,16 +306,19 @@ def own_hooks(folder: Path) -> list[Any]:
     return [full, {"type": "./own_hooks_in_test.py:Doubling", "name": "b", "priority": 4}]
 
 
-def test_a_hook_of_ones_own_by_module_and_by_file(
+def test_a_hook_of_ones_own_by_module_by_file_and_by_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
-    engine = BaseLearner(BaseLearnerConfig(hook=own_hooks(tmp_path)), mode())
+    hooks = own_hooks(tmp_path)
+    register_learner_hook("doubling_in_test", import_module("own.hooks_in_test").Doubling)
+    named = {"type": "doubling_in_test", "name": "c", "ext_args": {"start": 10}}
+    engine = BaseLearner(BaseLearnerConfig(hook=[*hooks, named]), mode())
     engine.train([])
     engine.train([])
     told = [(hook.name, hook.priority, hook.value) for hook in engine.hooks["after_iter"]]  # type: ignore[attr-defined]
-    assert told == [("b", 4, 4), ("a", 5, 12)]
+    assert told == [("b", 4, 4), ("a", 5, 12), ("c", 5, 40)]
 
 
 def test_a_whole_training_takes_a_hook_of_ones_own(
@@ -427,18 +413,3 @@ def test_an_interval_is_due_once_per_multiple_reached(length: int, bundles: list
         assert due == (count // length > before // length)
         yes += due
         assert not interval.due(count)
-
-
-def test_the_options_below_a_bare_name_are_those_of_the_hook() -> None:
-    """`{log_show: {ext_args: …}}` is the full form; its name is the key."""
-    (hook,) = build_hooks({"log_show": {"priority": 7, "ext_args": {"freq": 30}}})
-    assert hook.priority == 7
-    assert hook._interval.length == 30  # type: ignore[attr-defined]
-    with pytest.raises(HookError, match=r"hook\.log_show\.ext_args\.frq: .*did you mean 'freq'"):
-        build_hooks({"log_show": {"ext_args": {"frq": 30}}})
-    assert build_hooks({"log_show": False}) == []
-
-
-def test_a_value_below_a_bare_name_is_refused() -> None:
-    with pytest.raises(HookError, match=r"hook\.log_show: 30 .* write log_show_after_iter: 30, or"):
-        build_hooks({"log_show": 30})
