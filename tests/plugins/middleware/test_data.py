@@ -138,26 +138,18 @@ def test_buffers_by_name_hear_of_priorities_by_name(make: Any, running: Any) -> 
     assert set(buffers["expert"].infos[0]["priority"].tolist()) == {2.0}
 
 
-def test_a_fetch_by_shares(make: Any, running: Any) -> None:
+def test_a_fetch_by_shares_or_by_name(make: Any, running: Any) -> None:
     cfg, *_ = make("policy.learn.batch_size=64")
-    running.use(offpolicy_data_fetcher(cfg, [(filled(mark=1.0), 0.25), (filled(mark=2.0), 0.75)]))
+    one, two = filled(mark=1.0), filled(mark=2.0)
     seen: list[Any] = []
-    running.use(lambda ctx: seen.append(ctx.train_data["reward"].copy()))
+    for source in ([(one, 0.25), (two, 0.75)], {"own": one, "expert": two}):
+        running.use(offpolicy_data_fetcher(cfg, source))
+        running.use(lambda ctx: seen.append(ctx.train_data))
     running.run(max_step=1)
-    assert [(seen[0] == mark).sum() for mark in (1, 2)] == [16, 48]
-
-
-def test_a_fetch_by_name(make: Any, running: Any) -> None:
-    cfg, *_ = make()
-    running.use(offpolicy_data_fetcher(cfg, {"own": filled(mark=1.0), "expert": filled(mark=2.0)}))
-    seen: list[Any] = []
-    running.use(lambda ctx: seen.append(ctx.train_data))
-    running.run(max_step=1)
-    assert {name: set(batch["reward"]) for name, batch in seen[0].items()} == {
-        "own": {1.0},
-        "expert": {2.0},
-    }
-    assert {len(batch) for batch in seen[0].values()} == {16}
+    joined, by_name = seen
+    assert [(joined["reward"] == mark).sum() for mark in (1, 2)] == [16, 48]
+    rewards = {name: batch["reward"].tolist() for name, batch in by_name.items()}
+    assert rewards == {"own": [1.0] * 64, "expert": [2.0] * 64}
 
 
 @pytest.mark.parametrize("form", ["one", "shares", "names"])
@@ -167,7 +159,8 @@ def test_a_shortage_skips_the_update_and_warns_once(
     cfg, *_ = make()
     short = filled(3)
     sources = {"one": short, "shares": [(filled(), 0.5), (short, 0.5)], "names": {"a": short}}
-    running.use(offpolicy_data_fetcher(cfg, sources[form]))
+    quiet = offpolicy_data_fetcher(cfg, sources[form], data_shortage_warning=False)
+    running.use(quiet).use(offpolicy_data_fetcher(cfg, sources[form]))
     running.use(trainer(cfg, mode(cfg)))
     with caplog.at_level(logging.WARNING, "dicore.data"):
         running.run(max_step=3)
@@ -178,15 +171,6 @@ def test_a_shortage_skips_the_update_and_warns_once(
     short.push(rows(20))
     running.run(max_step=1)
     assert running.ctx.train_iter == 1
-
-
-def test_the_warning_can_be_switched_off(
-    make: Any, running: Any, caplog: pytest.LogCaptureFixture
-) -> None:
-    cfg, *_ = make()
-    running.use(offpolicy_data_fetcher(cfg, filled(3), data_shortage_warning=False))
-    running.run(max_step=2)
-    assert caplog.records == []
 
 
 def test_a_trainer_without_data_counts_nothing(make: Any, running: Any) -> None:
