@@ -8,7 +8,7 @@ from __future__ import annotations
 import gc
 import os
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
@@ -136,6 +136,7 @@ def _launch(request: TrainRequest, model: Any | None, observer: LaunchObserver |
     folder = resumed_folder(request)
     compiled = _compile(request, folder, plugins)
     pipeline = _build_pipeline(compiled, plugins)
+    profiler = _profiler() if request.profile else nullcontext
     run = _prepare(compiled, request, folder, plugins)
     if folder is not None and (reason := nothing_left(run)):
         run.abandon()
@@ -149,7 +150,7 @@ def _launch(request: TrainRequest, model: Any | None, observer: LaunchObserver |
     if observer is not None:
         header = plugins.lines("dicore_report_header", run=run)
         observer.started(run, request, compiled, header)
-    with _profiled(run, wanted=request.profile) as timer:
+    with profiler(run) as timer:
         outcome = _train(pipeline, compiled, run, model, plugins)
     if observer is not None:
         observer.ended(run, timer)
@@ -185,13 +186,11 @@ def _build_pipeline(compiled: Compiled, plugins: Plugins) -> Any:
     return pipeline
 
 
-def _profiled(run: Run, *, wanted: bool) -> AbstractContextManager[Any]:
-    if not wanted:
-        return nullcontext()
+def _profiler() -> Callable[[Run], AbstractContextManager[Any]]:
     from dicore import profiled
 
-    timed: AbstractContextManager[Any] = profiled(run)
-    return timed
+    profiler: Callable[[Run], AbstractContextManager[Any]] = profiled
+    return profiler
 
 
 def _prepare(
