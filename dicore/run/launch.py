@@ -136,7 +136,7 @@ def _launch(request: TrainRequest, model: Any | None, observer: LaunchObserver |
     folder = resumed_folder(request)
     compiled = _compile(request, folder, plugins)
     pipeline = _build_pipeline(compiled, plugins)
-    profiler = _profiler() if request.profile else nullcontext
+    profiler = _profiler(wanted=request.profile)
     run = _prepare(compiled, request, folder, plugins)
     if folder is not None and (reason := nothing_left(run)):
         run.abandon()
@@ -186,7 +186,9 @@ def _build_pipeline(compiled: Compiled, plugins: Plugins) -> Any:
     return pipeline
 
 
-def _profiler() -> Callable[[Run], AbstractContextManager[Any]]:
+def _profiler(*, wanted: bool) -> Callable[[Run], AbstractContextManager[Any]]:
+    if not wanted:
+        return lambda run: nullcontext()
     from dicore import profiled
 
     profiler: Callable[[Run], AbstractContextManager[Any]] = profiled
