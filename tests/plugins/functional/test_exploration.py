@@ -1,16 +1,28 @@
-"""Schedules of epsilon: the documents' numbers, and bounds for any."""
+"""Exploration: epsilon schedules, and actions selected alike on arrays and tensors."""
 
 from __future__ import annotations
 
 from itertools import pairwise
 from typing import Any
 
+import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
 
-from dicore.errors import UsageError
-from dicore_plugins.functional import get_epsilon_greedy_fn
+from dicore.errors import ActionError, SchemaError, UsageError
+from dicore_plugins.functional.exploration import (
+    allowed,
+    any_of,
+    eps_greedy,
+    get_epsilon_greedy_fn,
+    greedy,
+    proportional,
+    softmax,
+    uniform,
+)
 
 
 def test_the_documents_numbers() -> None:
@@ -48,3 +60,91 @@ def test_it_goes_one_way_and_stays_between(
 def test_bad_schedules_are_refused(args: tuple[Any, ...], text: str) -> None:
     with pytest.raises(UsageError, match=text):
         get_epsilon_greedy_fn(*args)
+
+
+sizes = st.tuples(st.integers(1, 5), st.integers(1, 6))
+
+
+@st.composite
+def cases(draw: Any) -> tuple[Any, Any, Any, Any]:
+    """Draws logits, a mask that allows something in each row, coins and noise."""
+    rows, actions = draw(sizes)
+    logit = draw(hnp.arrays(np.float32, (rows, actions), elements=st.floats(-5, 5, width=32)))
+    mask = draw(hnp.arrays(np.bool_, (rows, actions)))
+    mask[
+        np.arange(rows), draw(hnp.arrays(np.int64, rows, elements=st.integers(0, actions - 1)))
+    ] = True
+    noise = hnp.arrays(np.float64, rows, elements=st.floats(0, 1, exclude_max=True))
+    return logit, mask, draw(noise), draw(noise)
+
+
+@given(cases(), st.booleans(), st.floats(0, 1))
+def test_arrays_and_tensors_choose_alike(case: Any, masked: bool, eps: float) -> None:
+    logit, mask, coin, noise = case
+    mask = mask if masked else None
+    t_mask = torch.from_numpy(mask) if masked else None
+    t_logit, t_coin, t_noise = map(torch.from_numpy, (logit, coin, noise))
+
+    choices = [
+        (greedy(logit, mask), greedy(t_logit, t_mask)),
+        (any_of(logit, noise, mask), any_of(t_logit, t_noise, t_mask)),
+        (
+            eps_greedy(logit, eps, coin, noise, mask),
+            eps_greedy(t_logit, eps, t_coin, t_noise, t_mask),
+        ),
+    ]
+    for array, tensor in choices:
+        assert array.dtype == np.int64
+        assert tensor.dtype == torch.int64
+        assert array.tolist() == tensor.tolist()
+        assert ((array >= 0) & (array < logit.shape[1])).all()
+        if mask is not None:
+            assert mask[np.arange(len(mask)), array].all()
+    np.testing.assert_allclose(softmax(logit, 2.0, mask), softmax(t_logit, 2.0, t_mask), atol=1e-12)
+
+
+@given(cases())
+def test_greedy_takes_the_first_of_the_best_allowed(case: Any) -> None:
+    logit, mask, *_ = case
+    for row, choice in enumerate(greedy(logit, mask)):
+        options = [a for a in range(logit.shape[1]) if mask[row, a]]
+        assert choice == max(options, key=lambda a: (logit[row, a], -a))
+
+
+@given(st.lists(st.integers(0, 9), min_size=1, max_size=6).filter(any), st.integers(0, 10**6))
+def test_proportional_is_a_running_sum(weights: list[int], at: int) -> None:
+    total = sum(weights)
+    noise = (at % (total * 100) + 0.5) / (total * 100)
+    want = next(a for a in range(len(weights)) if noise * total < sum(weights[: a + 1]))
+    got = proportional(np.array([weights], np.float64), np.array([noise]))
+    assert got.tolist() == [want]
+
+
+def test_the_ends_of_the_noise_stay_inside() -> None:
+    """Neither 0 nor the largest number below 1 may choose what is not allowed."""
+    weight = np.array([[0.0, 1.1, 0.7, 0.0]] * 2)
+    assert proportional(weight, np.array([0.0, np.nextafter(1, 0)])).tolist() == [1, 2]
+    for actions in (1, 2, 3, 7, 1000):
+        logit = np.zeros((1, actions), np.float32)
+        assert any_of(logit, np.array([np.nextafter(1, 0)])).tolist() == [actions - 1]
+
+
+def test_a_mask_must_fit_and_allow_something() -> None:
+    logit = np.zeros((2, 3), np.float32)
+    with pytest.raises(ActionError, match="row 1 of action_mask"):
+        allowed(np.array([[1, 0, 0], [0, 0, 0]]), logit)
+    with pytest.raises(SchemaError, match=r"shape \(3,\), the logits have shape \(2, 3\)"):
+        allowed(np.ones(3), logit)
+    assert allowed(torch.ones(2, 3), logit).dtype == np.bool_
+    assert allowed(np.ones((2, 3), np.int8), torch.zeros(2, 3)).dtype == torch.bool
+
+
+@pytest.mark.parametrize("like", [np.zeros(1), torch.zeros(1)], ids=["array", "tensor"])
+def test_noise_comes_from_the_generator_given(like: Any) -> None:
+    for make in (np.random.default_rng, lambda seed: torch.Generator().manual_seed(seed)):
+        first, again, other = (uniform(make(seed), (2, 3), like) for seed in (1, 1, 2))
+        assert type(first) is type(like)
+        assert first.tolist() == again.tolist() != other.tolist()
+        assert tuple(first.shape) == (2, 3)
+    a, b = (uniform(np.random.default_rng(3), (4,), each) for each in (np.zeros(1), torch.zeros(1)))
+    assert a.tolist() == b.tolist()

@@ -31,8 +31,7 @@ class Given(nn.Module):
         self.resets.append(data_id)
 
 
-def kinds(array: np.ndarray[Any, Any]) -> list[Any]:
-    return [array, torch.from_numpy(array)]
+LIBRARIES = pytest.mark.parametrize("like", [np.asarray, torch.from_numpy], ids=["numpy", "torch"])
 
 
 def test_wraps_share_the_parameters() -> None:
@@ -82,23 +81,25 @@ def test_a_wrap_can_be_copied() -> None:
     assert other(torch.ones(1, 4))["action"].shape == (1,)
 
 
-def test_the_documents_slip_gets_a_clear_error() -> None:
-    with pytest.raises(UsageError, match="needs a model, got the function 'model_wrap'"):
-        model_wrap(model_wrap, wrapper_name="base")
-    with pytest.raises(UsageError, match="the class 'DQN'"):
-        model_wrap(DQN, wrapper_name="base")
-    with pytest.raises(UsageError, match="got a NoneType"):
-        model_wrap(None, wrapper_name="base")
+@pytest.mark.parametrize(
+    ("model", "text"),
+    [
+        (model_wrap, "needs a model, got the function 'model_wrap'"),
+        (DQN, "the class 'DQN'"),
+        (None, "got a NoneType"),
+    ],
+    ids=["function", "class", "None"],
+)
+def test_what_is_not_a_model_is_refused(model: Any, text: str) -> None:
+    with pytest.raises(UsageError, match=text):
+        model_wrap(model, wrapper_name="base")
 
 
-def test_an_unknown_wrapper_names_the_known() -> None:
+def test_unknown_names_and_options_are_refused() -> None:
     with pytest.raises(UnknownComponentError, match=r"argmax_sample.*eps_greedy_sample"):
         model_wrap(DQN(4, 2), "dropout")
     with pytest.raises(UnknownComponentError, match="did you mean 'argmax_sample'"):
         model_wrap(DQN(4, 2), "argmax_sampl")
-
-
-def test_an_unknown_option_is_named() -> None:
     with pytest.raises(UsageError, match=r"'multinomial_sample': .*'beta'") as caught:
         model_wrap(DQN(4, 2), "multinomial_sample", beta=1)
     assert "alpha" in caught.value.hint
@@ -129,20 +130,21 @@ def test_a_wrapper_of_ones_own() -> None:
         register_wrapper("thing", lambda model: model)  # type: ignore[arg-type]
 
 
-def test_argmax_takes_the_first_of_equal_logits() -> None:
-    for logit in kinds(np.array([[1.0, 2.0, 2.0], [5.0, 1.0, 5.0]], np.float32)):
-        action = model_wrap(Given(logit=logit), "argmax_sample")()["action"]
-        assert type(action) is type(logit)
-        assert action.tolist() == [1, 0]
+@LIBRARIES
+def test_argmax_takes_the_first_of_equal_logits(like: Any) -> None:
+    logit = like(np.array([[1.0, 2.0, 2.0], [5.0, 1.0, 5.0]], np.float32))
+    action = model_wrap(Given(logit=logit), "argmax_sample")()["action"]
+    assert type(action) is type(logit)
+    assert action.tolist() == [1, 0]
 
 
-def test_several_heads_come_out_side_by_side() -> None:
-    heads = [np.eye(3, dtype=np.float32)[:2], np.eye(2, dtype=np.float32)]
-    for logit in (heads, [torch.from_numpy(head) for head in heads]):
-        for name, options in [("argmax_sample", {}), ("eps_greedy_sample", {"eps": 0.0})]:
-            output = model_wrap(Given(logit=logit), name, **options)()
-            assert output["action"].tolist() == [[0, 0], [1, 1]]
-            assert output["logit"] is logit
+@LIBRARIES
+def test_the_actions_of_several_heads_are_stacked(like: Any) -> None:
+    logit = [like(np.eye(3, dtype=np.float32)[:2]), like(np.eye(2, dtype=np.float32))]
+    for name, options in [("argmax_sample", {}), ("eps_greedy_sample", {"eps": 0.0})]:
+        output = model_wrap(Given(logit=logit), name, **options)()
+        assert output["action"].tolist() == [[0, 0], [1, 1]]
+        assert output["logit"] is logit
 
 
 SAMPLERS = [
@@ -154,16 +156,14 @@ SAMPLERS = [
 
 @pytest.mark.parametrize(("name", "options"), SAMPLERS, ids=[name for name, _ in SAMPLERS])
 @pytest.mark.parametrize("where", ["output", "obs"])
-@pytest.mark.parametrize("library", ["numpy", "torch"])
+@LIBRARIES
 def test_a_masked_action_is_never_chosen(
-    name: str, options: dict[str, Any], where: str, library: str
+    name: str, options: dict[str, Any], where: str, like: Any
 ) -> None:
-    """10 000 draws; the best logits are the forbidden ones; the logits stay as they were."""
-    logit: Any = np.tile(np.array([[9.0, 1.0, 8.0, 0.5]], np.float32), (10_000, 1))
-    mask: Any = np.tile(np.array([[0, 1, 0, 1]], np.int8), (10_000, 1))
-    if library == "torch":
-        logit, mask = torch.from_numpy(logit), torch.from_numpy(mask)
-    if library == "numpy" and "alpha" in options:
+    """10 000 samples; the largest logits are masked; the logits are not changed."""
+    logit = like(np.tile(np.array([[9.0, 1.0, 8.0, 0.5]], np.float32), (10_000, 1)))
+    mask = like(np.tile(np.array([[0, 1, 0, 1]], np.int8), (10_000, 1)))
+    if like is np.asarray and "alpha" in options:
         options = {**options, "rng": torch.Generator().manual_seed(0)}
     given = {"logit": logit} | ({"action_mask": mask} if where == "output" else {})
     wrap = model_wrap(Given(**given), name, **options)
@@ -188,15 +188,14 @@ def test_each_head_has_its_mask() -> None:
         model_wrap(Given(logit=logit, action_mask=nothing), "argmax_sample")()
 
 
-@pytest.mark.parametrize("library", ["numpy", "torch"])
+@LIBRARIES
 @pytest.mark.parametrize("alpha", [0.0, 0.5, 2.0])
-def test_multinomial_draws_in_proportion(library: str, alpha: float) -> None:
-    """10 000 draws within 3 standard deviations of softmax(alpha * logit)."""
+def test_multinomial_samples_in_proportion(like: Any, alpha: float) -> None:
+    """10 000 samples within 3 standard deviations of softmax(alpha * logit)."""
     row = np.array([0.0, 1.0, -1.0, 0.5], np.float32)
-    logit: Any = np.tile(row, (10_000, 1))
-    rng: Any = np.random.default_rng(0)
-    if library == "torch":
-        logit, rng = torch.from_numpy(logit), torch.Generator().manual_seed(0)
+    logit = like(np.tile(row, (10_000, 1)))
+    by_numpy = like is np.asarray
+    rng = np.random.default_rng(0) if by_numpy else torch.Generator().manual_seed(0)
     wrap = model_wrap(Given(logit=logit), "multinomial_sample", alpha=alpha, rng=rng)
 
     counts = np.bincount(np.asarray(wrap()["action"]), minlength=4)
@@ -207,21 +206,19 @@ def test_multinomial_draws_in_proportion(library: str, alpha: float) -> None:
     assert (sharp == 1).all()
 
 
-def test_multinomial_takes_given_probabilities() -> None:
-    prob = np.tile([0.1, 0.0, 0.9], (2_000, 1))
-    for given in kinds(prob):
-        wrap = model_wrap(Given(prob=given), "multinomial_sample", rng=np.random.default_rng(1))
-        counts = np.bincount(np.asarray(wrap()["action"]), minlength=3)
-        assert counts[1] == 0
-        assert abs(counts[2] - 1_800) < 3 * np.sqrt(2_000 * 0.09)
+@LIBRARIES
+def test_multinomial_takes_given_probabilities(like: Any) -> None:
+    prob = like(np.tile([0.1, 0.0, 0.9], (2_000, 1)))
+    wrap = model_wrap(Given(prob=prob), "multinomial_sample", rng=np.random.default_rng(1))
+    counts = np.bincount(np.asarray(wrap()["action"]), minlength=3)
+    assert counts[1] == 0
+    assert abs(counts[2] - 1_800) < 3 * np.sqrt(2_000 * 0.09)
 
 
-@pytest.mark.parametrize("library", ["numpy", "torch"])
-def test_every_observation_and_head_has_a_coin_of_its_own(library: str) -> None:
+@LIBRARIES
+def test_observations_and_heads_explore_independently(like: Any) -> None:
     """eps .5, 1000 rows, one call: about half the rows explore, heads independently."""
-    head: Any = np.tile(np.array([1.0, *[0.0] * 999], np.float32), (1_000, 1))
-    if library == "torch":
-        head = torch.from_numpy(head)
+    head = like(np.tile(np.array([1.0, *[0.0] * 999], np.float32), (1_000, 1)))
     rng = np.random.default_rng(0)
     action = model_wrap(Given(logit=[head, head]), "eps_greedy_sample", rng=rng)(eps=0.5)["action"]
 
@@ -232,22 +229,23 @@ def test_every_observation_and_head_has_a_coin_of_its_own(library: str) -> None:
     assert len(set(np.asarray(action)[explored].tolist())) > 300
 
 
-def test_eps_per_environment() -> None:
-    logit = np.tile(np.array([1.0, *[0.0] * 99], np.float32), (4, 1))
-    for each in kinds(logit):
-        wrap = model_wrap(Given(logit=each), "eps_greedy_sample", rng=np.random.default_rng(0))
-        chances = {7: 1.0, 3: 0.0, 5: 1.0, 1: 0.0}
-        explored = np.zeros((4, 4))
-        for row, (eps, ids) in enumerate([
-            (chances, [7, 3, 5, 1]), (chances, np.array([1, 3, 5, 7])), ([0, 1, 0, 1], None),
-            ({0: 0.0, 1: 0.0, 2: 0.0, 3: 1.0}, None),
-        ]):  # fmt: skip
-            for _ in range(30):
-                explored[row] += np.asarray(wrap(eps=eps, env_id=ids)["action"]) != 0
-        assert (explored > 20).astype(int).tolist() == [
-            [1, 0, 1, 0], [0, 0, 1, 1], [0, 1, 0, 1], [0, 0, 0, 1],
-        ]  # fmt: skip
-        assert set(explored[explored <= 20].tolist()) == {0.0}
+@LIBRARIES
+@pytest.mark.parametrize(
+    ("eps", "ids", "exploring"),
+    [
+        ({7: 1.0, 3: 0.0, 5: 1.0, 1: 0.0}, [7, 3, 5, 1], [1, 0, 1, 0]),
+        ({7: 1.0, 3: 0.0, 5: 1.0, 1: 0.0}, np.array([1, 3, 5, 7]), [0, 0, 1, 1]),
+        ([0, 1, 0, 1], None, [0, 1, 0, 1]),
+        ({0: 0.0, 1: 0.0, 2: 0.0, 3: 1.0}, None, [0, 0, 0, 1]),
+    ],
+    ids=["dict", "other order", "list", "no ids"],
+)
+def test_eps_per_environment(like: Any, eps: Any, ids: Any, exploring: list[int]) -> None:
+    logit = like(np.tile(np.array([1.0, *[0.0] * 99], np.float32), (4, 1)))
+    wrap = model_wrap(Given(logit=logit), "eps_greedy_sample", rng=np.random.default_rng(0))
+    explored = sum(np.asarray(wrap(eps=eps, env_id=ids)["action"]) != 0 for _ in range(30))
+    assert [count > 20 for count in explored] == [bool(each) for each in exploring]
+    assert all(count > 20 or count == 0 for count in explored)
 
 
 @pytest.mark.parametrize(
@@ -266,11 +264,9 @@ def test_a_bad_eps_is_refused(eps: Any, text: str) -> None:
         wrap(eps=eps)
 
 
-@pytest.mark.parametrize("library", ["numpy", "torch"])
-def test_the_generator_decides(library: str) -> None:
-    logit: Any = np.zeros((50, 5), np.float32)
-    if library == "torch":
-        logit = torch.from_numpy(logit)
+@LIBRARIES
+def test_the_generator_decides(like: Any) -> None:
+    logit = like(np.zeros((50, 5), np.float32))
     for name in ("multinomial_sample", "eps_greedy_sample"):
         runs = []
         for seed in (1, 1, 2):

@@ -1,4 +1,4 @@
-"""The base of policies: immutable modes, facts, modes of one's own, hand-made modes, deployment."""
+"""The base class of policies: modes, attributes, custom and hand-written modes, deployment."""
 
 from __future__ import annotations
 
@@ -56,26 +56,20 @@ def test_only_the_modes_asked_for_are_built(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", MODES)
-def test_facts_that_workers_ask_for(name: str) -> None:
+def test_every_mode_gets_and_sets_attributes(name: str) -> None:
     made = policy(nstep=2)
-    get = getattr(made, name).get_attribute
+    mode = getattr(made, name)
+    get = mode.get_attribute
     assert get("cfg").nstep == 2
     assert (get("n_sample"), get("n_episode"), get("unroll_len")) == (8, None, 1)
     assert (get("on_policy"), get("batch_size"), get("priority")) == (False, 64, False)
     assert (get("device"), get("nstep")) == ("cpu", 2)
     assert isinstance(get("model"), DQN)
-    with pytest.raises(AttributeError, match="no_such_fact"):
-        get("no_such_fact")
-
-
-@pytest.mark.parametrize("name", MODES)
-def test_facts_are_set_for_every_mode(name: str) -> None:
-    made = policy()
-    mode = getattr(made, name)
     mode.set_attribute("device", "elsewhere")
     assert made.eval_mode.get_attribute("device") == "elsewhere"
-    with pytest.raises(AttributeError, match="no_such_fact"):
-        mode.set_attribute("no_such_fact", 1)
+    for call in (lambda: get("no_such_name"), lambda: mode.set_attribute("no_such_name", 1)):
+        with pytest.raises(AttributeError, match="no_such_name"):
+            call()
 
 
 def test_getters_and_setters_of_a_policy_go_first() -> None:

@@ -316,19 +316,19 @@ def test_eps_per_environment(ids: Any, eps: Any, exploring: int) -> None:
         assert set(actions) == (set(range(ACTIONS)) if env_id == exploring else chosen)
 
 
-class Linear(nn.Module):
-    """The least a model can be: `forward` to a dict with `logit`."""
+class Named(nn.Module):
+    """A minimal model: `forward` to a dict with `logit`."""
 
-    def __init__(self) -> None:
+    def __init__(self, layers: nn.Module | None = None) -> None:
         super().__init__()
-        self.layer = nn.Linear(OBS, ACTIONS)
+        self.layers = layers or nn.Linear(OBS, ACTIONS)
 
     def forward(self, obs: Any) -> dict[str, Any]:
-        return {"logit": self.layer(obs)}
+        return {"logit": self.layers(obs)}
 
 
 def test_a_model_with_forward_alone() -> None:
-    policy = make(Linear())
+    policy = make(Named())
     losses = [policy.learn_mode.forward(rows())["total_loss"].item() for _ in range(60)]
     assert losses[-1] < losses[0]
     logit = policy.eval_mode.forward(observations()).value["logit"]
@@ -337,7 +337,7 @@ def test_a_model_with_forward_alone() -> None:
 
 
 def test_a_plain_network_is_a_model() -> None:
-    """What it returns bare are the values of the actions."""
+    """Its bare output is the values of the actions."""
     torch.manual_seed(0)
     layers = nn.Sequential(nn.Linear(OBS, 8), nn.ReLU(), nn.Linear(8, ACTIONS))
     bare, named = make(layers), make(Named(copy.deepcopy(layers)))
@@ -348,35 +348,22 @@ def test_a_plain_network_is_a_model() -> None:
     np.testing.assert_array_equal(one, two)
 
 
-class Named(nn.Module):
-    def __init__(self, layers: nn.Module) -> None:
-        super().__init__()
-        self.layers = layers
-
-    def forward(self, obs: Any) -> dict[str, Any]:
-        return {"logit": self.layers(obs)}
-
-
-@pytest.mark.parametrize("given", [Linear, 3, lambda obs: obs])
+@pytest.mark.parametrize("given", [Named, 3, lambda obs: obs])
 def test_what_is_no_network_is_refused(given: Any) -> None:
     with pytest.raises(UsageError, match=r"model: expected .*, got"):
         make(given)
 
 
-class Nested(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.layer = nn.Linear(OBS + 2, ACTIONS)
-
+class Nested(Named):
     def forward(self, obs: Any) -> dict[str, Any]:
-        return {"logit": self.layer(torch.cat([obs["own"], obs["map"]["near"]], 1))}
+        return super().forward(torch.cat([obs["own"], obs["map"]["near"]], 1))
 
 
 def test_nested_observations_of_a_model_of_ones_own() -> None:
     def nested(array: Any) -> dict[str, Any]:
         return {"own": array, "map": {"near": array[:, :2] * 2}}
 
-    model, flat = Nested(), rows()
+    model, flat = Nested(nn.Linear(OBS + 2, ACTIONS)), rows()
     policy, twin = make(model), make(copy.deepcopy(model))
     columns = {"obs": nested(flat["obs"]), "next_obs": nested(flat["next_obs"])}
     batch = Batch({**flat.columns, **columns})
@@ -394,7 +381,7 @@ def test_nested_observations_of_a_model_of_ones_own() -> None:
 # ---- losses that are not finite
 
 
-def spoilt() -> Batch:
+def nan_rows() -> Batch:
     batch = rows()
     batch.columns["reward"][0] = np.nan
     return batch
@@ -406,9 +393,9 @@ def learner(policy: DQNPolicy, freq: int) -> BaseLearner:
     return engine
 
 
-def train_on_spoilt(engine: BaseLearner, times: int) -> None:
+def train_on_nan(engine: BaseLearner, times: int) -> None:
     for _ in range(times):
-        engine.train(spoilt())
+        engine.train(nan_rows())
 
 
 def test_a_loss_that_is_nan_is_left_out_and_counted() -> None:
@@ -416,7 +403,7 @@ def test_a_loss_that_is_nan_is_left_out_and_counted() -> None:
     engine = learner(policy, 4)
     engine.train(rows())
     before = parameters(policy)
-    train_on_spoilt(engine, 2)
+    train_on_nan(engine, 2)
     assert torch.equal(before, parameters(policy))
     engine.train(rows())
     assert not torch.equal(before, parameters(policy))
@@ -428,11 +415,11 @@ def test_a_loss_that_is_nan_is_left_out_and_counted() -> None:
 def test_three_such_losses_in_a_row_end_the_training(freq: int) -> None:
     policy = make()
     engine = learner(policy, freq)
-    for data in (rows(), spoilt(), spoilt(), rows()):
+    for data in (rows(), nan_rows(), nan_rows(), rows()):
         engine.train(data)
     before = parameters(policy)
     with pytest.raises(NonFiniteError, match="consecutive updates"):
-        train_on_spoilt(engine, 8)
+        train_on_nan(engine, 8)
     assert engine.last_iter - 4 >= 3
     assert torch.equal(before, parameters(policy))
 
@@ -442,7 +429,7 @@ def test_the_batch_that_ended_a_training_can_be_looked_at(tmp_path: Path) -> Non
     engine = BaseLearner(BaseLearnerConfig(hook=[]), make().learn_mode, run=run)
     engine.register_hook(LogShowHook(freq=4))
     with pytest.raises(NonFiniteError) as caught:
-        train_on_spoilt(engine, 4)
+        train_on_nan(engine, 4)
     run.finish("failed")
     kept = Path(caught.value.context["batch"])
     assert kept.parent == run.folder.log
