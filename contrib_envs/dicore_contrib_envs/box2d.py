@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dicore.config.declare import frozen, option
+from dicore.config.schema import frozen, option
 from dicore_contrib_envs.gymnasium_env import GymnasiumConfig
 
 

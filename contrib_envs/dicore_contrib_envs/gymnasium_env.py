@@ -9,7 +9,7 @@ from typing import Any, Self
 
 import attrs
 
-from dicore.config.declare import REQUIRED, frozen, option
+from dicore.config.schema import REQUIRED, frozen, option
 from dicore.config.sections import EnvConfig
 from dicore.errors import ConfigError, MissingDependencyError
 

@@ -10,8 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, Union, get_args, get_origin
 
-from dicore.config.declare import REQUIRED, ComponentConfig, Section
-from dicore.config.fields import Field, fields_of
+from dicore.config.schema import REQUIRED, ComponentConfig, Field, Section, fields_of
 from dicore.config.sections import RunConfig
 from dicore_registry import Registry
 

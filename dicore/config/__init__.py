@@ -1,15 +1,17 @@
-"""One frozen, checked config out of dicts, files, presets and the command line.
+"""One frozen, checked config from dicts, files, presets and the command line.
 
 compiled = compile_config([main_config, create_config], seed=0)
 compiled = bind(compiled, observation_space, action_space)
 compiled.policy.learn.batch_size
 """
 
-from dicore.config.bind import bind
-from dicore.config.coerce import as_config
-from dicore.config.compile import compile_config, compile_section
-from dicore.config.compiled import Compiled
-from dicore.config.declare import (
+from dicore.config.checks import bind
+from dicore.config.compiler import as_config, compile_config, compile_section
+from dicore.config.layers import parse_override
+from dicore.config.paths import differences, flatten, merge, to_dict
+from dicore.config.reader import is_config, read_config
+from dicore.config.resolver import NamedConfig
+from dicore.config.schema import (
     REQUIRED,
     ComponentConfig,
     Section,
@@ -19,15 +21,9 @@ from dicore.config.declare import (
     option,
     section,
 )
-from dicore.config.defaults import default_config
-from dicore.config.differ import differences
-from dicore.config.merge import merge
-from dicore.config.named import NamedConfig
-from dicore.config.overrides import parse_override
-from dicore.config.plain import flatten, to_dict
-from dicore.config.read import is_config, read_config
 from dicore.config.sections import (
     CollectConfig,
+    Compiled,
     EnvConfig,
     EvalConfig,
     LearnConfig,
@@ -37,8 +33,8 @@ from dicore.config.sections import (
     PolicyConfig,
     RunConfig,
 )
-from dicore.config.signature import config_class
-from dicore.config.write import write_config
+from dicore.config.signature import config_class, default_config
+from dicore.config.writer import write_config
 
 __all__ = [
     "REQUIRED",

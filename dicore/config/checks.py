@@ -1,32 +1,157 @@
-"""What is looked at once all values stand: must-give options, the env's own facts, cross checks."""
+"""Checks and late defaults: required options, linked defaults, env specs, spaces, cross checks."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace as changed
 from typing import Any, TypeVar
 
 import attrs
 
-from dicore.config.declare import REQUIRED, Section, range_problem
-from dicore.config.fields import fields_of
-from dicore.config.leaf import Mismatch, convert
-from dicore.config.plain import dotted, join, leaves, lookup, sections
-from dicore.config.problems import Problems
-from dicore.config.sections import EnvConfig
+from dicore.config.convert import Mismatch, convert
+from dicore.config.layers import Problems, is_place
+from dicore.config.paths import dotted, join, leaves, lookup, replace, sections
+from dicore.config.schema import REQUIRED, ComponentConfig, Section, fields_of, range_problem
+from dicore.config.sections import Compiled, EnvConfig, RunConfig
 from dicore.errors import ConfigError
 
-__all__ = ["fill_from_spec", "report_missing", "run_checks"]
+__all__ = [
+    "DEFAULT",
+    "FOLLOWS",
+    "SPACES",
+    "bind",
+    "fill_from_spec",
+    "fill_linked_defaults",
+    "report_missing",
+    "run_checks",
+]
 
 E = TypeVar("E", bound=EnvConfig)
 
+DEFAULT = "class "
+"""Prefix of the origin of a class default."""
+FOLLOWS = "follows "
+"""Prefix of the origin of a value that was copied from another path."""
+SPACES = "spaces"
+"""Origin of a value that `bind` filled in."""
+
+_MAX_CHAIN = 8
+
+
+def bind(compiled: Compiled, observation_space: Any, action_space: Any) -> Compiled:
+    """Fills in unset options that follow from the spaces, and checks that the policy fits them.
+
+    Values that a source set stay (None is unset) unless they are `fixed_by_spaces` and differ.
+
+    Args:
+        compiled: What `compile_config` returned.
+        observation_space: Of one environment.
+        action_space: Of one environment.
+
+    Raises:
+        ConfigError: the algorithm does not fit the environment, or values do not fit together, or
+            contradict the spaces.
+    """
+    cfg, origin = compiled.cfg, dict(compiled.origin)
+    problems = Problems(places={path: place for path, place in origin.items() if is_place(place)})
+    for below, value in cfg.policy.bind(observation_space, action_space).items():
+        cfg = _fill(cfg, f"policy.{below}", value, origin, problems)
+    cfg = fill_linked_defaults(cfg, origin, problems)
+    run_checks(cfg, problems)
+    problems.raise_if_any()
+    return changed(compiled, cfg=cfg, origin=origin)
+
+
+def _fill(
+    cfg: RunConfig, path: str, value: Any, origin: dict[str, str], problems: Problems
+) -> RunConfig:
+    unset = origin.get(path, DEFAULT).startswith((DEFAULT, FOLLOWS, SPACES))
+    given = None if unset else lookup(cfg, path)
+    if given is not None:  # a config that was saved before it was bound says None
+        fixed = path.removeprefix("policy.") in cfg.policy.fixed_by_spaces
+        if fixed and _shape(given) != _shape(value):
+            problems.add(path, f"expected {value!r}, as the environment has, got {given!r}")
+            problems.hints.append("omit this option: it is derived from the env's spaces")
+        return cfg
+    *above, name = path.split(".")
+    section: Any = cfg
+    for key in above:
+        section = section.get(key) if isinstance(section, Section) else None
+    if section is None:
+        return cfg  # an empty slot
+    field = fields_of(type(section)).get(name)
+    if field is None:
+        if not isinstance(section, ComponentConfig) or section is cfg.policy:
+            message = f"policy '{cfg.policy.type}' derives an option that it does not have"
+            problems.add(path, message)
+        return cfg  # a component of another package need not have the option
+    try:
+        converted = convert(value, field.hint, path)
+    except Mismatch as wrong:
+        problems.extend(wrong.findings)
+        return cfg
+    if problem := range_problem(converted, field.metadata):
+        problems.add(path, problem)
+        return cfg
+    origin[path] = SPACES
+    return replace(cfg, tuple(path.split(".")), converted)
+
+
+def _shape(value: Any) -> Any:
+    """Returns a shape of one dimension as its number, any other as a tuple."""
+    if not isinstance(value, list | tuple):
+        return value
+    return value[0] if len(value) == 1 else tuple(value)
+
+
+def fill_linked_defaults(
+    cfg: RunConfig,
+    origin: dict[str, str],
+    problems: Problems,
+    repeats: Callable[[str, str], bool] = lambda path, source: False,
+) -> RunConfig:
+    """Returns the config with each unset option that follows another one set to its value.
+
+    Args:
+        cfg: The config; not changed.
+        origin: Updated with the path that each copied value follows.
+        problems: Takes values that do not fit the option that follows.
+        repeats: Returns whether the source that set a value gave the followed path the same value
+            (a saved config does); the option then goes on following.
+    """
+    for _ in range(_MAX_CHAIN):  # an option may follow one that follows a third
+        before = cfg
+        for keys, field, value in leaves(before):
+            source, path = field.follows, dotted(keys)
+            if source is None:
+                continue
+            wanted = lookup(before, source, REQUIRED)
+            if wanted is REQUIRED or problems.below(source):
+                continue
+            unset = origin.get(path, DEFAULT).startswith((DEFAULT, FOLLOWS))
+            if not (unset or repeats(path, source)):
+                continue
+            try:
+                copied = convert(wanted, field.hint, path)
+            except Mismatch as wrong:
+                if wanted is not None:  # an empty source has nothing to copy
+                    problems.extend(wrong.findings)
+                continue
+            origin[path] = f"{FOLLOWS}{source}"
+            if copied != value:
+                cfg = replace(cfg, keys, copied)
+        if cfg is before:
+            break
+    return cfg
+
 
 def fill_from_spec(env: E, origin: dict[str, str], problems: Problems) -> E:
-    """Asks the environment's own description for what must be given and was not.
+    """Returns an env's section with missing values taken from the env's own description.
 
     Args:
         env: The env's section; some values may be `REQUIRED`.
         origin: Takes `env spec` for each value found.
-        problems: Takes what the description raises or says wrongly.
+        problems: Takes what the description raises, and its wrong values.
     """
     fields = fields_of(type(env))
     missing = [name for name in fields if getattr(env, name) is REQUIRED]
@@ -34,21 +159,21 @@ def fill_from_spec(env: E, origin: dict[str, str], problems: Problems) -> E:
     if not missing or any(name not in common for name in missing):
         return env  # without its own options (the id, say) it cannot describe itself
     try:
-        facts = env.from_spec()
+        spec = env.from_spec()
     except ConfigError as error:
         problems.extend(_split(line) for line in error.problems)
         return env
-    except Exception as error:  # whatever a stranger's description raises is a finding
-        said = f"env '{env.type}' cannot be described: {type(error).__name__}: {error}"
-        problems.add("env", said)
+    except Exception as error:  # code of another package may raise anything
+        message = f"env '{env.type}' cannot be described: {type(error).__name__}: {error}"
+        problems.add("env", message)
         return env
     found: dict[str, Any] = {}
     for name in missing:
-        if facts.get(name) is None:
+        if spec.get(name) is None:
             continue
         path = f"env.{name}"
         try:
-            value = convert(facts[name], fields[name].hint, path)
+            value = convert(spec[name], fields[name].hint, path)
         except Mismatch as wrong:
             problems.extend(wrong.findings)
             continue
@@ -59,14 +184,19 @@ def fill_from_spec(env: E, origin: dict[str, str], problems: Problems) -> E:
     return attrs.evolve(env, **found)
 
 
+def _split(line: str) -> tuple[str, str]:
+    path, colon, message = line.partition(": ")
+    return (path, message) if colon and " " not in path else ("", line)
+
+
 def report_missing(cfg: Section, problems: Problems, *, prefix: str = "", whole: bool) -> None:
-    """Notes every option that somebody must give and nobody gave.
+    """Adds every required option that no source gives to the problems.
 
     Args:
         cfg: What compile built.
-        problems: Takes the findings.
+        problems: Takes the mistakes.
         prefix: Path of `cfg`.
-        whole: `cfg` is a whole run; else what follows another section's option may stay open.
+        whole: `cfg` is a whole run; else an option that follows another section's may stay open.
     """
     start = tuple(prefix.split(".")) if prefix else ()
     for keys, field, value in leaves(cfg, start):
@@ -74,35 +204,48 @@ def report_missing(cfg: Section, problems: Problems, *, prefix: str = "", whole:
         if value is not REQUIRED or problems.below(path):
             continue
         if field.follows and (not whole or _is_wrong(cfg, field.follows, problems)):
-            continue  # what it follows says so itself
+            continue  # the followed option is reported
         problems.add(path, f"must be given: {field.metadata.get('help') or field.name}")
     for keys, section in sections(cfg, start):
         path = dotted(keys)
-        for name, said in _empty_groups(section):
+        for name, message in _empty_groups(section):
             if not problems.below(path):
-                problems.add(join(path, name), said)
+                problems.add(join(path, name), message)
+
+
+def _is_wrong(cfg: Section, path: str, problems: Problems) -> bool:
+    return lookup(cfg, path) is REQUIRED or problems.below(path.partition(".")[0])
+
+
+def _empty_groups(section: Section) -> Iterator[tuple[str, str]]:
+    fields = fields_of(type(section))
+    for group in section.one_of:
+        if all(getattr(section, name) in (None, REQUIRED) for name in group):
+            helps = "; ".join(f"{name}: {fields[name].metadata.get('help')}" for name in group)
+            yield group[0], f"one of {', '.join(group)} must be given ({helps})"
 
 
 def run_checks(
     cfg: Section, problems: Problems, *, prefix: str = "", names_only: bool = False
 ) -> None:
-    """Runs each section's own `check`, parts before the whole, where its values can be trusted.
+    """Runs each section's own `check`, parts before the whole, if its values are valid.
 
     Args:
         cfg: What was compiled.
-        problems: Takes the findings.
-        prefix: Where `cfg` is.
-        names_only: Refuse options that describe components by import path or file, unseen.
+        problems: Takes the mistakes.
+        prefix: Path of `cfg`.
+        names_only: Refuse options that name components by import path or file.
     """
     start = tuple(prefix.split(".")) if prefix else ()
     for keys, section in sections(cfg, start):
         check, path = getattr(section, "check", None), dotted(keys)
         if names_only:
             for name in fields_of(type(section)):
-                for below, wanted in _code_paths(getattr(section, name), name):
-                    said = f"{wanted!r} runs code of a file; only names here"
-                    problems.add(join(path, below), said)
-        if check is None or problems.below(path) or _is_open(section):
+                for below, target in _code_paths(getattr(section, name), name):
+                    message = f"{target!r} is a code path, which --names-only forbids"
+                    problems.add(join(path, below), message)
+        is_open = any(value is REQUIRED for _, _, value in leaves(section))
+        if check is None or is_open or problems.below(path):
             continue
         for below, message in check():
             problems.add(join(path, below) if below else path, message)
@@ -118,24 +261,3 @@ def _code_paths(value: Any, path: str) -> Iterator[tuple[str, str]]:
             if key == "type" and isinstance(item, str) and ":" in item:
                 yield f"{path}.type", item
             yield from _code_paths(item, f"{path}.{key}")
-
-
-def _is_wrong(cfg: Section, path: str, problems: Problems) -> bool:
-    return lookup(cfg, path) is REQUIRED or problems.below(path.partition(".")[0])
-
-
-def _is_open(section: Section) -> bool:
-    return any(value is REQUIRED for _, _, value in leaves(section))
-
-
-def _empty_groups(section: Section) -> Iterator[tuple[str, str]]:
-    fields = fields_of(type(section))
-    for group in section.one_of:
-        if all(getattr(section, name) in (None, REQUIRED) for name in group):
-            meanings = "; ".join(f"{name}: {fields[name].metadata.get('help')}" for name in group)
-            yield group[0], f"one of {', '.join(group)} must be given ({meanings})"
-
-
-def _split(line: str) -> tuple[str, str]:
-    path, colon, message = line.partition(": ")
-    return (path, message) if colon and " " not in path else ("", line)

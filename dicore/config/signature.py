@@ -1,7 +1,7 @@
-"""A config class for a component that has none of its own: its signature says what it takes.
+"""Config classes of components without one, from their signatures; and defaults as nested dicts.
 
-A parameter is an option when a config can hold its type; everything else (an env to wrap, a random
-generator) is a part that the builder hands over.
+A parameter is an option if a config can hold its type. The builder passes the other parameters
+(an env to wrap, a random generator) as parts.
 """
 
 from __future__ import annotations
@@ -13,15 +13,23 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any, ClassVar, Optional
 
-from dicore.config.blame import blaming
-from dicore.config.declare import REQUIRED, ComponentConfig, Section, frozen, option
-from dicore.config.fields import resolve_hint
-from dicore.config.leaf import is_leaf_type
-from dicore.config.plain import plain
+from dicore.config.convert import is_leaf_type
+from dicore.config.paths import plain
+from dicore.config.schema import (
+    REQUIRED,
+    ComponentConfig,
+    Field,
+    Section,
+    annotated,
+    fields_of,
+    frozen,
+    option,
+    resolve_hint,
+)
 from dicore.config.sections import EnvConfig
 from dicore.errors import ConfigError
 
-__all__ = ["SignatureConfig", "config_class"]
+__all__ = ["SignatureConfig", "config_class", "default_config"]
 
 _RESERVED = frozenset(
     ("type", "build", "keys", "get", "one_of", "check", "bind", "from_spec", "knows")
@@ -31,18 +39,19 @@ _KEYWORD_ONLY = inspect.Parameter.KEYWORD_ONLY
 
 
 class SignatureConfig:
-    """What config classes made from a signature have in common."""
+    """Base of config classes that are made from a signature."""
 
     __slots__ = ()
 
     _target: ClassVar[Callable[..., Any]]
     _own_options: ClassVar[tuple[str, ...]]
 
+    @annotated
     def build(self, ctx: Any, **parts: Any) -> Any:
         """Calls the target with its own options and the parts."""
         options = {name: plain(getattr(self, name)) for name in self._own_options}
         target: Any = type(self)._target  # noqa: SLF001 - our own; a plain name may be an option's
-        return blaming(lambda _: target(**options, **parts))(self)
+        return target(**options, **parts)
 
     def __reduce__(self) -> tuple[Any, ...]:
         cls: Any = type(self)
@@ -54,6 +63,30 @@ def _rebuild(target: Any, is_env: bool, values: dict[str, Any]) -> Any:
     return _from_signature(target, is_env)(**values)
 
 
+class InheritedConfig:
+    """Base of the config class of a class that derives from a component; it builds that class."""
+
+    __slots__ = ()
+
+    _target: ClassVar[type[Any]]
+
+    def build(self, ctx: Any, **parts: Any) -> Any:
+        """Calls the class with this section and the parts, as its base is called."""
+        target = type(self)._target  # noqa: SLF001 - our own; see `SignatureConfig`
+        if "cfg" in inspect.signature(target).parameters:  # it need not be the first
+            return target(cfg=self, **parts)
+        return target(self, **parts)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        cls: Any = type(self)
+        values = {name: getattr(self, name) for name in self.keys()}  # type: ignore[attr-defined]
+        return _rebuild_inherited, (cls._target, values)
+
+
+def _rebuild_inherited(target: Any, values: dict[str, Any]) -> Any:
+    return _inherited(target)(**values)
+
+
 def config_class(target: Any, kind: str) -> type[ComponentConfig]:
     """Returns the config class of a registered target.
 
@@ -63,7 +96,7 @@ def config_class(target: Any, kind: str) -> type[ComponentConfig]:
         kind: The kind it is registered as; an env gets the options of every env beside its own.
 
     Raises:
-        ConfigError: the target is none of these, or a parameter's name is taken.
+        ConfigError: the target is none of these, or the name of a parameter is reserved.
     """
     if isinstance(target, type) and issubclass(target, ComponentConfig):
         return target
@@ -77,26 +110,6 @@ def config_class(target: Any, kind: str) -> type[ComponentConfig]:
     return _from_signature(target, kind == "env")
 
 
-class InheritedConfig:
-    """The options of a class that derives from a component; what is built is that class."""
-
-    __slots__ = ()
-
-    _target: ClassVar[type[Any]]
-
-    def build(self, ctx: Any, **parts: Any) -> Any:
-        """Makes the class from its section and the parts, as the class above it is made."""
-        target = type(self)._target  # noqa: SLF001 - our own; see `SignatureConfig`
-        if "cfg" in inspect.signature(target).parameters:  # it need not be the first
-            return target(cfg=self, **parts)
-        return target(self, **parts)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        cls: Any = type(self)
-        values = {name: getattr(self, name) for name in self.keys()}  # type: ignore[attr-defined]
-        return _rebuild_inherited, (cls._target, values)
-
-
 @cache
 def _inherited(target: Any) -> type[ComponentConfig]:
     namespace: dict[str, Any] = {
@@ -108,10 +121,6 @@ def _inherited(target: Any) -> type[ComponentConfig]:
     }
     made = type(f"{target.__name__}Config", (InheritedConfig, target.config_class), namespace)
     return frozen(kw_only=True)(made)
-
-
-def _rebuild_inherited(target: Any, values: dict[str, Any]) -> Any:
-    return _inherited(target)(**values)
 
 
 @cache
@@ -144,7 +153,7 @@ def _options_of(target: Callable[..., Any]) -> dict[str, tuple[Any, Any]]:
         parameters = inspect.signature(target).parameters.values()
     except ValueError:
         return {}  # a builtin without a signature takes no options
-    meanings = _meanings(target)
+    helps = _helps(target)
     options: dict[str, tuple[Any, Any]] = {}
     for parameter in parameters:
         if parameter.kind not in (_POSITIONAL_OR_KEYWORD, _KEYWORD_ONLY):
@@ -152,15 +161,14 @@ def _options_of(target: Callable[..., Any]) -> dict[str, tuple[Any, Any]]:
         hint = _hint(target, parameter)
         if parameter.name.startswith("_") or hint is None or not is_leaf_type(hint):
             continue
-        silent = parameter.default is inspect.Parameter.empty
-        default = REQUIRED if silent else parameter.default
+        default = REQUIRED if parameter.default is parameter.empty else parameter.default
         hint = Optional[hint] if default is None else hint  # noqa: UP045 - `hint` is a value
-        options[parameter.name] = (hint, option(default, meanings.get(parameter.name, "")))
+        options[parameter.name] = (hint, option(default, helps.get(parameter.name, "")))
     return options
 
 
 def _hint(target: Any, parameter: inspect.Parameter) -> Any:
-    """Returns a parameter's type; None for one that has neither type nor telling default."""
+    """Returns a parameter's type, also by its default; None if neither gives one."""
     written = parameter.annotation
     if written is inspect.Parameter.empty:
         known = type(parameter.default) in (bool, int, float, str)
@@ -176,22 +184,56 @@ def _hint(target: Any, parameter: inspect.Parameter) -> Any:
         return None  # an import for type checkers only, hence nothing that a config can hold
 
 
-def _meanings(target: Any) -> dict[str, str]:
-    """Reads what each parameter means off the `Args:` of the docstring."""
+def _helps(target: Any) -> dict[str, str]:
+    """Reads the help of each parameter from the `Args:` of the docstring."""
     doc = inspect.getdoc(target) or ""
     if isinstance(target, type) and "Args:" not in doc:
         doc = inspect.getdoc(inspect.getattr_static(target, "__init__")) or ""
     block = re.search(r"^Args:\n((?:[ \t]+.*\n?|\n)+)", doc, re.MULTILINE)
     if block is None:
         return {}
-    found: dict[str, str] = {}
+    helps: dict[str, str] = {}
     indent = len(block[1]) - len(block[1].lstrip(" "))
     name = ""
     for line in block[1].splitlines():
         match = re.match(rf" {{{indent}}}(\w+)(?: \([^)]*\))?: (.*)", line)
         if match:
             name = match[1]
-            found[name] = match[2].strip()
+            helps[name] = match[2].strip()
         elif name and line.strip():
-            found[name] = f"{found[name]} {line.strip()}"
-    return found
+            helps[name] = f"{helps[name]} {line.strip()}"
+    return helps
+
+
+def default_config(cls: type[Section]) -> dict[str, Any]:
+    """Returns the defaults of a config class, those of its bases first, as nested dicts.
+
+    Args:
+        cls: A config class, or a component class that names its own in `config_class`.
+
+    Returns:
+        The options in order of declaration, and `cfg_type`, the class's name. Required options,
+        and slots filled by the defaults of installed packages, are left out. Compiling the dict
+        gives the defaults again.
+    """
+    cls = cls if issubclass(cls, Section) else config_class(cls, "")
+    values: dict[str, Any] = {}
+    for name, field in fields_of(cls).items():
+        value = _default(field)
+        if value is not REQUIRED and not (name == "type" and value == ""):
+            values[name] = value
+    return {"cfg_type": cls.__name__, **values}
+
+
+def _default(field: Field) -> Any:
+    metadata = field.metadata
+    if "section" in metadata:
+        return default_config(metadata["section"])
+    if "component" in metadata:
+        default = metadata["component_default"]
+        if default is None:
+            return REQUIRED
+        return {"type": default} if isinstance(default, str) else plain(default)
+    if "components" in metadata:
+        return plain(list(metadata["component_default"]))
+    return field.default()

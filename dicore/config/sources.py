@@ -1,4 +1,4 @@
-"""From what a caller hands over (dicts, a file, a preset, overrides) to layers, lowest first."""
+"""Turns what `compile_config` is given into layers: dicts, files, presets, overrides, classes."""
 
 from __future__ import annotations
 
@@ -7,24 +7,23 @@ from dataclasses import dataclass
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
-from dicore.config.aliases import CREATE_PATHS, expand_aliases
-from dicore.config.compiled import Compiled
-from dicore.config.declare import Section
-from dicore.config.layers import PRESET, Layer
-from dicore.config.lines import Lines
-from dicore.config.merge import combine
-from dicore.config.overrides import Overrides, override_tree
-from dicore.config.panel import gen_params, knobs, parse_knobs
-from dicore.config.plain import plain
-from dicore.config.problems import Problems
-from dicore.config.secrets import saved_tree
-from dicore.config.slots import RegistryView, type_of
+from dicore.config.layers import (
+    CREATE_PATHS,
+    PRESET,
+    Layer,
+    Lines,
+    Overrides,
+    Problems,
+    expand_aliases,
+    override_tree,
+)
+from dicore.config.paths import combine, plain
+from dicore.config.resolver import RegistryView, type_of
+from dicore.config.schema import Section
 from dicore.errors import ConfigError, RegistryError, UsageError
 
 if TYPE_CHECKING:
-    from dicore.config.read import ConfigFile
-
-__all__ = ["POSITIONS", "Sources", "by_hand"]
+    from dicore.config.reader import ConfigFile
 
 POSITIONS = (
     "env_manager",
@@ -37,7 +36,7 @@ POSITIONS = (
     "reward_model",
     "world_model",
 )
-"""The order of the seeds' entry for classes given by position."""
+"""Order of the classes that DI-engine's `compile_config` takes by position."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,12 +44,14 @@ class Sources:
     """Everything that a config is compiled from.
 
     Args:
-        main: The person's config: a dict, a pair of dicts, a file, a compiled or hand-made config.
-        create: What to build, by the seeds' names (`replay_buffer`, …).
+        main: The user's config: a dict, a pair of dicts, a file, a hand-made config.
+        create: What to build, by DI-engine's names (`replay_buffer`, …).
         preset: Name of a preset, below all else.
         overrides: The command line's `a.b=c`, above all else.
         seed: The seed, if given by itself.
-        cpanel: Knobs of the main config's control panel, turned; a dict, or a JSON object as text.
+        cpanel: Parameters of the main config's control panel to override; a dict, or a JSON object
+            as text.
+        name: Name of a main config that is not a file.
     """
 
     main: Any = None
@@ -59,20 +60,23 @@ class Sources:
     overrides: Overrides | None = None
     seed: int | None = None
     cpanel: Mapping[str, Any] | str | None = None
+    name: str = "config"
 
     def read(self, problems: Problems) -> ConfigFile | None:
-        """Reads the person's config where it is a file; what cannot be read is a problem."""
-        from dicore.config.read import ConfigFile, read_file
+        """Reads the user's config if it is a file or has a control panel."""
+        has_panel = isinstance(self.main, Mapping) and "gen_params" in self.main
+        cpanel: Any = self.cpanel
+        if not (has_panel or cpanel is not None or isinstance(self.main, str | PathLike)):
+            return None
+        from dicore.config.reader import control_panel, read_file
 
         try:
-            wanted = parse_knobs(self.cpanel) if isinstance(self.cpanel, str) else self.cpanel
+            panel = control_panel("cpanel") if has_panel or cpanel is not None else None
+            if isinstance(cpanel, str):
+                cpanel = panel.parse(cpanel)
             if isinstance(self.main, str | PathLike):
-                return read_file(self.main, wanted)
-            if isinstance(self.main, Mapping) and "gen_params" in self.main:
-                panel = knobs(self.main.get("cpanel", {}), wanted, "config")
-                made = gen_params(self.main["gen_params"], panel or {}, self.main, "config")
-                return ConfigFile(*made, cpanel=panel)
-            knobs(None, wanted, "config")
+                return read_file(self.main, cpanel)
+            return panel.read_dict(self.main if has_panel else {}, cpanel)
         except ConfigError as error:
             problems.extend(("", line) for line in error.problems)
             problems.hints.append(error.hint)
@@ -85,60 +89,26 @@ class Sources:
 
         Args:
             registry: Where a preset is looked up.
-            problems: Takes what is no config.
-            file: What `read` gave.
+            problems: Takes what is not a config.
+            file: What `read` returned.
         """
         layers = []
         if self.preset is not None:
             layers.append(_preset_layer(self.preset, registry, problems))
-        layers.append(self._main_layer(problems, file))
+        main, name, lines = self.main, self.name, None
+        if isinstance(main, str | PathLike):
+            main, name = None, str(main)
+            if file is not None:
+                name, lines = file.name, file.lines
+        if file is not None:
+            main = [file.main, file.create]
+        layers.append(_layer(name, main, self.create, problems, lines))
         if self.overrides:
             tree = override_tree(self.overrides, problems)
             layers.append(_layer("command line", tree, None, problems))
         if self.seed is not None:
             layers.append(Layer("argument seed", {"seed": self.seed}))
         return layers
-
-    def _main_layer(self, problems: Problems, file: ConfigFile | None) -> Layer:
-        main, create, name = self.main, self.create, "config"
-        if isinstance(main, str | PathLike):
-            name, main = str(main), None
-        elif isinstance(main, Compiled):
-            main, name = saved_tree(main, redact=False), "compiled config"
-        if file is None:
-            return _layer(name, main, create, problems)
-        is_path = isinstance(self.main, str | PathLike)
-        name, lines = (file.name, file.lines) if is_path else (name, None)
-        return _layer(name, [file.main, file.create], create, problems, lines)
-
-
-def by_hand(
-    create: Mapping[str, Any] | None, given: Mapping[str, Any], registry: RegistryView
-) -> dict[str, Any]:
-    """Lays classes given by hand over a create_config.
-
-    Args:
-        create: What a create_config says; its options for another type than the class are dropped.
-        given: Classes (or names) by the seeds' names; None is no class.
-        registry: Where the classes' names are looked up.
-
-    Raises:
-        UsageError: there is no such part.
-    """
-    tree: dict[str, Any] = plain(create or {})
-    for part, wanted in given.items():
-        if part not in CREATE_PATHS:
-            parts = ", ".join(CREATE_PATHS)
-            raise UsageError(f"compile_config: no part '{part}'", hint=f"one of {parts}")
-        if wanted is None:
-            continue
-        names = [name for name, path in CREATE_PATHS.items() if path == CREATE_PATHS[part]]
-        held: Any = next((tree.pop(name) for name in names if name in tree), None)
-        kind = "buffer" if part == "replay_buffer" else part
-        name = type_of(kind, wanted, registry) if isinstance(wanted, type) else wanted
-        same = isinstance(held, dict) and held.get("type", name) == name
-        tree[part] = {**(held if same else {}), "type": name or wanted}
-    return tree
 
 
 def _preset_layer(name: str, registry: RegistryView, problems: Problems) -> Layer:
@@ -158,21 +128,21 @@ def _layer(
     lines: Lines | None = None,
 ) -> Layer:
     layer = Layer(name, lines=lines)
-    first, second = _pair(main, name, problems)
-    tree: Any = expand_aliases(first, problems, layer)
-    for said in (second, create or {}):
 
-        def contradicts(path: str, held: Any, value: Any) -> None:
-            text = f"{value!r} in create_config contradicts {held!r} in main_config"
-            problems.add(path, text, layer)
+    def contradicts(path: str, first: Any, second: Any) -> None:
+        text = f"{second!r} in create_config contradicts {first!r} in main_config"
+        problems.add(path, text, layer)
 
-        tree = combine(tree, expand_aliases(plain(said), problems, layer), "", contradicts)
+    main, own_create = _pair(main, name, problems)
+    tree: Any = expand_aliases(main, problems, layer)
+    for each in (own_create, plain(create or {})):
+        tree = combine(tree, expand_aliases(each, problems, layer), "", contradicts)
     layer.tree.update(tree)
     return layer
 
 
 def _pair(main: Any, name: str, problems: Problems) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Returns main and create config of whatever form a source has."""
+    """Returns main and create config of a source of any form."""
     if main is None:
         return {}, {}
     if isinstance(main, Section):
@@ -188,3 +158,37 @@ def _pair(main: Any, name: str, problems: Problems) -> tuple[dict[str, Any], dic
             return plain(first), plain(rest[0]) if rest else {}
     problems.add("", f"{name}: expected a dict, or main_config and create_config, got {main!r}")
     return {}, {}
+
+
+def classes_by_position(classes: Sequence[Any]) -> dict[str, Any]:
+    """Returns the classes that DI-engine's `compile_config` takes by position, by part."""
+    return dict(zip(POSITIONS, classes, strict=False))
+
+
+def lay_classes_over(
+    create: Mapping[str, Any] | None, classes: Mapping[str, Any], registry: RegistryView
+) -> dict[str, Any]:
+    """Returns a create_config with the types of classes that were passed as arguments.
+
+    Args:
+        create: The create_config; its options for another type than the class are dropped.
+        classes: Classes (or names) by part; None is no class.
+        registry: Where the classes' names are looked up.
+
+    Raises:
+        UsageError: there is no such part.
+    """
+    tree: dict[str, Any] = plain(create or {})
+    for part, wanted in classes.items():
+        if part not in CREATE_PATHS:
+            parts = ", ".join(CREATE_PATHS)
+            raise UsageError(f"compile_config: no part '{part}'", hint=f"one of {parts}")
+        if wanted is None:
+            continue
+        names = [name for name, path in CREATE_PATHS.items() if path == CREATE_PATHS[part]]
+        old: Any = next((tree.pop(name) for name in names if name in tree), None)
+        kind = "buffer" if part == "replay_buffer" else part
+        name = type_of(kind, wanted, registry) if isinstance(wanted, type) else wanted
+        same = isinstance(old, dict) and old.get("type", name) == name
+        tree[part] = {**(old if same else {}), "type": name or wanted}
+    return tree

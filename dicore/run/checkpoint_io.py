@@ -1,7 +1,7 @@
 """One checkpoint: a folder of `tensors.safetensors` and `manifest.json`; reading runs no code.
 
 The manifest holds the format's version, the versions of the packages that wrote it, size and sha256
-of the tensor file, and the skeleton of the state (`state_codec`). Its last member is the sha256 of
+of the tensor file, and the skeleton of the state (`json_codec`). Its last member is the sha256 of
 all bytes before it, which detects every flipped bit.
 """
 
@@ -22,6 +22,7 @@ from typing import Any, Final
 import numpy as np
 
 from dicore import __version__
+from dicore.data.json_codec import Block, decode_state, encode_state
 from dicore.data.tree import loaded_torch
 from dicore.errors import (
     CheckpointCorruptError,
@@ -38,7 +39,6 @@ from dicore.run.atomic import (
     temporary,
     write_synced,
 )
-from dicore.run.state_codec import Block, decode, encode
 
 __all__ = [
     "FORMAT_VERSION",
@@ -91,7 +91,7 @@ def write_state(
 
     Args:
         path: The folder to make.
-        state: See `state_codec.encode` for the supported types.
+        state: See `json_codec.encode_state` for the supported types.
         metadata: Plain values to keep in the manifest.
 
     Returns:
@@ -101,7 +101,7 @@ def write_state(
         CheckpointWriteError: a value cannot be stored, or the disk fails; an existing folder is
             unchanged.
     """
-    skeleton, blocks = encode(dict(state))
+    skeleton, blocks = encode_state(dict(state))
     unfinished = temporary(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -144,7 +144,7 @@ def read_state(path: str | Path) -> Any:
     """
     folder = Path(path)
     manifest = read_manifest(folder)
-    return decode(manifest.skeleton, _read_blocks(folder, manifest))
+    return decode_state(manifest.skeleton, _read_blocks(folder, manifest))
 
 
 def verify(path: str | Path) -> Manifest:

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from dicore.config.secrets import redact_diff, redact_words
+from dicore.config.redact import redact_diff, redact_words
 from dicore.run.atomic import write_file
 from dicore.run.folder import process_info
 

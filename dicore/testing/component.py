@@ -9,7 +9,7 @@ from typing import Any
 
 import attrs
 
-from dicore.config.declare import REQUIRED, ComponentConfig
+from dicore.config.schema import REQUIRED, ComponentConfig
 from dicore.run.env_factory import BuildContext
 from dicore_registry import Entry, Registry
 
@@ -52,7 +52,7 @@ class Component:
 
     def config(self, options: Mapping[str, Any] | None = None) -> ComponentConfig:
         """Compiles options into its section; `type` is filled in."""
-        from dicore.config.compile import compile_section
+        from dicore.config.compiler import compile_section
 
         return compile_section(self.config_class, {"type": self.entry.qualified, **(options or {})})
 

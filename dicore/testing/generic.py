@@ -12,7 +12,7 @@ from typing import Any, get_type_hints
 
 import attrs
 
-from dicore.config.declare import ComponentConfig, Section
+from dicore.config.schema import ComponentConfig, Section
 from dicore.errors import ConfigError
 from dicore.testing.suite import Suite, expect, skip
 
@@ -77,8 +77,8 @@ class ComponentContract(Suite):
 
     def test_default_config_round_trips(self) -> None:
         """Written as plain data and compiled again, the defaults are what they were."""
-        from dicore.config.compile import compile_section
-        from dicore.config.plain import to_dict
+        from dicore.config.compiler import compile_section
+        from dicore.config.paths import to_dict
 
         config = self._default()
         again = compile_section(type(config), to_dict(config))

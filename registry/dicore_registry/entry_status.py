@@ -17,8 +17,9 @@ from dicore_registry.metadata import FIRST_PARTY, Dist, Line
 from dicore_registry.plugin_filter import Switches
 from dicore_registry.requirements import dist_name, fits
 
-RESERVED: Final = ("api", "default", "kind", "plugin")
-"""Groups without components: public names of dicore, defaults of kinds, kinds, pluggy modules."""
+RESERVED: Final = ("api", "config_format", "default", "kind", "plugin", "run_file")
+"""Groups without components: public names of dicore, config formats and run files, kinds and their
+defaults, pluggy modules."""
 
 _TARGET: Final = re.compile(
     r"(?P<module>[^\W\d]\w*(?:\.[^\W\d]\w*)*)"

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence, Set
+from functools import lru_cache
 
 from dicore_registry.entry import Entry, canonical, family
 from dicore_registry.errors import (
@@ -18,6 +20,12 @@ from dicore_registry.requirements import dist_name
 
 _SHOWN = 20
 """Number of names printed; the rest is counted."""
+
+_CUTOFF = 0.6
+_CUTOFF_ELSEWHERE = 0.75
+_BONUS = 0.1
+_LONGEST = 100
+"""Letters of a name that may still be a misspelt one."""
 
 
 def at(where: str, text: str) -> str:
@@ -192,10 +200,59 @@ def brief(error: BaseException) -> str:
     return f"{type(error).__name__}: {lines[0]}".rstrip(": ")
 
 
-def nearest(name: str, known: Iterable[str]) -> str:
-    """Returns the known name closest to a misspelt one; "" if none is close."""
-    from difflib import get_close_matches
+def nearest(name: str, known: Iterable[str], elsewhere: Iterable[str] = ()) -> str:
+    """Returns the known name that is closest to a misspelt one; "" if none is close.
 
-    spellings = {word.lower(): word for word in sorted(known)}
-    close = get_close_matches(name.lower(), spellings, n=1)
-    return spellings[close[0]] if close else ""
+    Args:
+        name: The name as written; case, `_` and `-` do not count.
+        known: Names in the place where it was written; preferred among equally close ones.
+        elsewhere: Dotted paths of other places, compared by their last key.
+    """
+    if len(name) > _LONGEST:
+        return ""
+    wanted = _word(name)
+    known = sorted(known) if isinstance(known, Set) else list(known)
+    best, best_score = "", _CUTOFF
+    for each in known:
+        score = _likeness(wanted, _word(each), max(_CUTOFF, best_score - _BONUS))
+        if score >= _CUTOFF and score + _BONUS > best_score:
+            best, best_score = each, score + _BONUS
+    for path in elsewhere:
+        score = _likeness(wanted, _last(path), max(_CUTOFF_ELSEWHERE, best_score))
+        if score >= _CUTOFF_ELSEWHERE and score > best_score:
+            best, best_score = path, score
+    if not best and len(wanted[0]) > 1:  # `lr`
+        return next((each for each in known if _initials(each) == wanted[0]), "")
+    return best
+
+
+def _initials(name: str) -> str:
+    return "".join(word[0] for word in name.lower().split("_") if word)
+
+
+@lru_cache(maxsize=4096)
+def _word(name: str) -> tuple[str, int]:
+    """Returns the letters of a name, and a bit for each letter and each time that it occurs."""
+    text = name.lower().replace("_", "").replace("-", "")
+    bag, seen = 0, Counter[int]()
+    for letter in text:
+        code = ord(letter) & 127
+        bag |= 1 << (code + 128 * seen[code])
+        seen[code] += 1
+    return text, bag
+
+
+@lru_cache(maxsize=4096)
+def _last(path: str) -> tuple[str, int]:
+    return _word(path.rpartition(".")[2])
+
+
+def _likeness(first: tuple[str, int], second: tuple[str, int], least: float) -> float:
+    """Returns the similarity of two words, from 0 to 1; 0.0 if it is below `least`."""
+    if first[0] == second[0]:
+        return 1.0
+    if 2 * (first[1] & second[1]).bit_count() < least * (len(first[0]) + len(second[0])):
+        return 0.0  # an upper bound: the letters that they share, in any order
+    from difflib import SequenceMatcher
+
+    return SequenceMatcher(None, first[0], second[0], autojunk=False).ratio()

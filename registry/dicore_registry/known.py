@@ -36,6 +36,7 @@ _NAMES: Final[dict[str, dict[str, str]]] = {
             "train_seeds"
         ),
         "command": "catalogue check collect completion config doctor eval new plot",
+        "config_format": "cpanel py toml yaml yml",
     },
     "dicore-contrib-envs": {
         "env": "acrobot cartpole gymnasium lunarlander mountain_car pendulum",

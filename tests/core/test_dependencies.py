@@ -105,7 +105,7 @@ LAYERS = (
     *("cli", "testing"),
 )
 """Parts of the core from bottom to top; a part imports itself and the parts before it."""
-UPWARD = {"dicore.config.compile -> dicore.run.folder"}
+UPWARD = {"dicore.config.compiler -> dicore.run.folder"}
 """Imports that are still to be removed; nothing may be added here."""
 
 

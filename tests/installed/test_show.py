@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from dicore.config.declare import REQUIRED, Section, component, components, frozen, option, section
+from dicore.config.schema import REQUIRED, Section, component, components, frozen, option, section
 from dicore.config.sections import PolicyConfig
 
 

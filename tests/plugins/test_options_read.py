@@ -12,7 +12,7 @@ import dicore
 import dicore_plugins
 import dicore_registry
 from dicore.config import RunConfig, Section, config_class
-from dicore.config.fields import fields_of
+from dicore.config.schema import fields_of
 from dicore.errors import DicoreError
 
 contrib = pytest.importorskip("dicore_contrib_envs")

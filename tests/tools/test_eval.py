@@ -18,7 +18,7 @@ pytest.importorskip("dicore_plugins")
 pytest.importorskip("dicore_contrib_envs")
 
 from dicore.cli import main
-from dicore.config.compile import compile_section
+from dicore.config.compiler import compile_section
 from dicore.config.signature import config_class
 from dicore.errors import CheckpointError, UsageError
 from dicore.run.launch import launch

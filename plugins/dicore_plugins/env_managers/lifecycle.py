@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import optree
 
-from dicore.config.coerce import as_config
+from dicore.config.compiler import as_config
 from dicore.config.sections import ManagerConfig
 from dicore.data import tree_row
 from dicore.errors import ClosedError, DicoreError, EnvResetError, EnvStateError

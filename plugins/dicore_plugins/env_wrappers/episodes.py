@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from dicore.config.declare import REQUIRED, ComponentConfig, frozen, option
+from dicore.config.schema import REQUIRED, ComponentConfig, frozen, option
 from dicore.errors import ConfigError
 from dicore_plugins.env_wrappers.fit import need_arrays, need_box_actions, need_discrete
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dicore.config.declare import ComponentConfig, frozen, option
+from dicore.config.schema import ComponentConfig, frozen, option
 from dicore.errors import ConfigError
 from dicore_plugins.env_wrappers.fit import need_arrays, need_image
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from dicore.config.declare import REQUIRED, ComponentConfig, frozen, option
+from dicore.config.schema import REQUIRED, ComponentConfig, frozen, option
 
 __all__ = ["ClipRewardConfig", "DelayRewardConfig", "EpisodeReturnConfig", "RewardNormConfig"]
 

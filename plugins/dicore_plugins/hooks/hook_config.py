@@ -14,7 +14,7 @@ from typing import Any
 
 import attrs
 
-from dicore.config.compile import compile_section
+from dicore.config.compiler import compile_section
 from dicore.config.signature import config_class
 from dicore.errors import ConfigError, DicoreError, HookError
 from dicore.interfaces.hook import POSITIONS, ILearnerHook

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from dicore.config.declare import ComponentConfig
+from dicore.config.schema import ComponentConfig
 from dicore.errors import ConfigError
 from dicore.run.env_factory import BuildContext
 
@@ -31,7 +31,7 @@ def create_model(cfg: ComponentConfig | Mapping[str, Any] | str, ctx: Any = None
 
 
 def _compiled(options: dict[str, Any]) -> ComponentConfig:
-    from dicore.config.compile import compile_section
+    from dicore.config.compiler import compile_section
     from dicore.config.signature import config_class
 
     name = options.get("type")

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from dicore.config.coerce import as_config
+from dicore.config.compiler import as_config
 from dicore.config.sections import PolicyConfig
 from dicore.data import Batch, EnvBatch, TimestepBatch, Tree, tree_map, tree_paths
 from dicore.data.tree import is_tensor

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from dicore.config.declare import frozen, option, section
+from dicore.config.schema import frozen, option, section
 from dicore.config.sections import CollectConfig, PolicyConfig
 from dicore.data import Batch, EnvBatch
 from dicore.errors import UsageError

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from dicore.config.plain import replace
+from dicore.config.paths import replace
 from dicore.data import Batch
 from dicore.errors import CheckpointCorruptError, UsageError
 from dicore.run.checkpoint_io import read_state

@@ -113,7 +113,7 @@ class _TorchBlocker:
 
 
 def _import(target: str) -> Outcome:
-    from dicore.config.declare import ComponentConfig
+    from dicore.config.schema import ComponentConfig
     from dicore_registry import explain
 
     module, _, attr = target.partition(":")

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from dicore.config import flatten, frozen, option
-from dicore.config.aliases import ALIASES, CREATE_PATHS, expand_aliases
-from dicore.config.problems import Problems
+from dicore.config.layers import ALIASES, CREATE_PATHS, Problems, expand_aliases
 from dicore.config.sections import PolicyConfig
 from dicore.errors import ConfigError
 from tests.core.config.conftest import least

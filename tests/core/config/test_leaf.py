@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dicore.config.leaf import Mismatch, convert, is_leaf_type, type_name
+from dicore.config.convert import Mismatch, convert, is_leaf_type, type_name
 
 
 class Colour(enum.IntEnum):

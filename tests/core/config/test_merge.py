@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dicore.config.merge import combine, merge
+from dicore.config.paths import combine, merge
 
 LEAVES = st.none() | st.booleans() | st.integers() | st.text(max_size=3)
 TREES = st.recursive(

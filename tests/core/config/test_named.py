@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from dicore.config import NamedConfig, bind, flatten, write_config
-from dicore.config.write import FORMATTED, JSON, TOTAL
+from dicore.config.writer import JSON
 from dicore.errors import ConfigError
+from dicore_tools.config_formats.python_form import FORMATTED, TOTAL
 from tests.core.config import toy_parts as toy
 from tests.core.config.conftest import least
 
@@ -111,13 +112,15 @@ def test_they_are_built_by_name(build: Any) -> None:
         (
             TWO,
             "replay_buffer.size=3",
-            "policy.other.replay_buffer.size: of which of agent, demo? Write"
+            "policy.other.replay_buffer.size: "
+            "ambiguous, several are configured (agent, demo); write"
             " policy.other.replay_buffer.agent.size",
         ),
         (
             TWO,
             "replay_buffer.dmeo.size=3",
-            "policy.other.replay_buffer.dmeo: there is agent, demo; did you mean 'demo'?",
+            "policy.other.replay_buffer.dmeo: unknown name; expected agent, demo; did you mean "
+            "'demo'?",
         ),
         (
             TWO,
@@ -133,7 +136,7 @@ def test_they_are_built_by_name(build: Any) -> None:
         (
             {"keys": {}, "demo": {}},
             "seed=1",
-            "policy.other.replay_buffer.keys: 'keys' cannot be the name of a component",
+            "policy.other.replay_buffer.keys: 'keys' is reserved and cannot name a component",
         ),
         (
             {"sizes": {"a": 1}},

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dicore.config.nearest import nearest
+from dicore_registry import nearest
 
 SIBLINGS = ["batch_size", "learning_rate", "priority"]
 PATHS = ["policy.learn.batch_size", "env.stop_value", "policy.nstep", "policy.other.priority_size"]
@@ -26,13 +26,13 @@ PATHS = ["policy.learn.batch_size", "env.stop_value", "policy.nstep", "policy.ot
         ("priorty", "priority"),
         ("lr", "learning_rate"),
         ("BS", "batch_size"),
-        ("b", None),
-        ("zzz", None),
-        ("", None),
-        ("value", None),
+        ("b", ""),
+        ("zzz", ""),
+        ("", ""),
+        ("value", ""),
     ],
 )
-def test_the_nearest_key_is_a_sibling_or_a_path_elsewhere(key: str, wanted: str | None) -> None:
+def test_the_nearest_key_is_a_sibling_or_a_path_elsewhere(key: str, wanted: str) -> None:
     assert nearest(key, SIBLINGS, PATHS) == wanted
 
 
@@ -54,14 +54,14 @@ def test_what_is_passed_over_unlooked_at_was_not_the_nearest(
     scores = [(ratio(each) + 0.1, each) for each in siblings if ratio(each) >= 0.6]
     scores += [(ratio(each), each) for each in paths if ratio(each) >= 0.75]
     best = max((score for score, _ in scores), default=0.0)
-    wanted = next((each for score, each in scores if score == best), None)
-    if wanted is None and len(bare(key)) > 1:
+    wanted = next((each for score, each in scores if score == best), "")
+    if not wanted and len(bare(key)) > 1:
         initials = [
             "".join(word[0] for word in each.lower().split("_") if word) for each in siblings
         ]
-        wanted = next((s for s, i in zip(siblings, initials, strict=True) if i == bare(key)), None)
+        wanted = next((s for s, i in zip(siblings, initials, strict=True) if i == bare(key)), "")
     assert nearest(key, siblings, paths) == wanted
 
 
 def test_an_endless_key_is_no_misspelt_one() -> None:
-    assert nearest("x" * 10_000_000, SIBLINGS, PATHS) is None
+    assert nearest("x" * 10_000_000, SIBLINGS, PATHS) == ""

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dicore.config.overrides import override_tree, parse_override, parse_value
-from dicore.config.problems import Problems
+from dicore.config.convert import parse_value
+from dicore.config.layers import Problems, override_tree, parse_override
 from dicore.errors import ConfigError
 
 
@@ -68,12 +68,12 @@ def test_nan_is_read_so_that_the_option_can_refuse_it() -> None:
     ("text", "said"),
     [
         ("policy.nstep", "policy.nstep: expected PATH=VALUE, as in policy.learn.batch_size=128"),
-        ("=3", "=3: '' is no path; expected PATH=VALUE"),
-        ("a..b=3", "a..b=3: 'a..b' is no path; expected PATH=VALUE"),
-        ("a b=3", "a b=3: 'a b' is no path; expected PATH=VALUE"),
+        ("=3", "=3: invalid option path ''; expected PATH=VALUE"),
+        ("a..b=3", "a..b=3: invalid option path 'a..b'; expected PATH=VALUE"),
+        ("a b=3", "a b=3: invalid option path 'a b'; expected PATH=VALUE"),
         (
             "hook[0].freq=3",
-            "hook[0].freq: items of a list cannot be set by themselves; give hook=[",
+            "hook[0].freq: cannot set single items of a list; give hook=[",
         ),
         ("a=[1, 2", "a: cannot read '[1, 2': "),
         ("a='x", 'a: cannot read "\'x": '),

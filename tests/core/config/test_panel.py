@@ -10,11 +10,13 @@ import numpy as np
 import pytest
 
 from dicore.config import write_config
-from dicore.config.exact import loads
-from dicore.config.read import read_config, read_file
-from dicore.config.write import JSON, PANEL, PARAMS, TOTAL
+from dicore.config.reader import read_config, read_file
+from dicore.config.writer import JSON
+from dicore.data.json_codec import loads
 from dicore.errors import ConfigError
+from dicore_tools.config_formats.python_form import TOTAL
 
+PANEL, PARAMS = "cpanel.json", "params.yaml"
 PYTHON = """
 import numpy
 cpanel = {
@@ -122,9 +124,9 @@ def test_tuples_and_arrays_can_be_written(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("wanted", "said"),
     [
-        ({"lrr": 1}, "cpanel.lrr: no such knob; did you mean 'lr'?"),
-        ({"net": {"widht": 1}}, "cpanel.net.widht: no such knob; did you mean 'width'?"),
-        ({"zoo": 1}, "cpanel.zoo: no such knob; there are lr, workers, "),
+        ({"lrr": 1}, "cpanel.lrr: no such parameter; did you mean 'lr'?"),
+        ({"net": {"widht": 1}}, "cpanel.net.widht: no such parameter; did you mean 'width'?"),
+        ({"zoo": 1}, "cpanel.zoo: no such parameter; there are lr, workers, "),
         ({"lr": "apple"}, "cpanel.lr: expected float, got str 'apple'"),
         ({"workers": 1.5}, "cpanel.workers: expected int, got float 1.5"),
         ({"net": 3}, "cpanel.net: expected dict, got int 3"),
@@ -187,5 +189,5 @@ def test_a_run_keeps_its_knobs_and_is_made_again_without_code(build: Any, tmp_pa
     assert again.cpanel["workers"] == 3
     assert build(tmp_path / "run" / TOTAL).cfg == compiled.cfg
     assert build(tmp_path / "run" / PARAMS).cfg == compiled.cfg
-    with pytest.raises(ConfigError, match="the knobs of a finished config cannot be turned"):
+    with pytest.raises(ConfigError, match="cannot override `cpanel` in a saved config"):
         build(tmp_path / "run", cpanel={"workers": 4})

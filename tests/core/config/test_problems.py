@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from dicore.config import flatten
-from dicore.config.aliases import ALIASES
+from dicore.config.layers import ALIASES
 from dicore.errors import ConfigError, PluginLoadError
 from tests.core.config.conftest import least
 

@@ -11,9 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dicore.config import bind, write_config
-from dicore.config.references import escaped, resolve
-from dicore.config.write import FORMATTED, JSON, TOTAL
+from dicore.config.redact import escaped, resolve
+from dicore.config.writer import JSON
 from dicore.errors import ConfigError
+from dicore_tools.config_formats.python_form import FORMATTED, TOTAL
 from tests.core.config.conftest import least
 
 

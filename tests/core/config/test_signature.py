@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import pytest
 
 from dicore.config import EnvConfig, compile_section, config_class
-from dicore.config.declare import REQUIRED, ComponentConfig
-from dicore.config.fields import fields_of, label_of
+from dicore.config.schema import REQUIRED, ComponentConfig, fields_of, label_of
 from dicore.errors import ConfigError
 from tests.core.config import toy_parts as toy
 

@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 
 from dicore import __version__
 from dicore.config import bind, read_config, write_config
-from dicore.config.secrets import saved_tree
-from dicore.config.write import FORMATTED, JSON, TOTAL
-from dicore.config.yaml_form import yaml_source
+from dicore.config.writer import JSON, saved_tree
 from dicore.errors import ConfigError
+from dicore_tools.config_formats.python_form import FORMATTED, TOTAL
+from dicore_tools.config_formats.yaml_form import yaml_source
 from tests.core.config.conftest import least
 
 FORMS = (JSON, TOTAL, FORMATTED)

@@ -19,7 +19,7 @@ from dicore.config import (
     option,
     section,
 )
-from dicore.config.declare import Section, component
+from dicore.config.schema import Section, component
 from dicore.errors import ConfigError
 
 

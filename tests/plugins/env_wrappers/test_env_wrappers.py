@@ -10,7 +10,7 @@ import pytest
 from gymnasium.spaces import Box, Dict, Discrete
 
 from dicore.config import compile_config
-from dicore.config.compile import compile_section
+from dicore.config.compiler import compile_section
 from dicore.config.signature import config_class
 from dicore.errors import ConfigError
 from dicore.run.env_factory import env_factory, make_env_manager, spaces_of

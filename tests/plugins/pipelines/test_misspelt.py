@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import dicore_registry
 from dicore.config import compile_config, flatten
-from dicore.config.aliases import ALIASES
+from dicore.config.layers import ALIASES
 from dicore.errors import ConfigError
 
 PRESETS = [entry.name for entry in dicore_registry.default().entries("preset")]

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from dicore.config.declare import frozen, option, section
+from dicore.config.schema import frozen, option, section
 from dicore.data import Batch, EnvBatch
 from dicore.errors import ModeError
 from dicore_plugins.collectors import SampleCollector

@@ -13,8 +13,8 @@ import torch
 from gymnasium import spaces
 
 from dicore.config import ComponentConfig, frozen, option
-from dicore.config.bind import bind
-from dicore.config.compile import compile_config
+from dicore.config.checks import bind
+from dicore.config.compiler import compile_config
 from dicore.data import Batch
 from dicore.errors import ConfigError
 from dicore.run.launch import launch

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dicore.cli import main
-from dicore.config.exact import dumps
+from dicore.data.json_codec import dumps
 from dicore.errors import UsageError
 from dicore_tools.reports.curves import TAG, Curve, Group, find_runs, group_runs, read_curve
 

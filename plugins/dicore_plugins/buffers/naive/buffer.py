@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from dicore.config.coerce import as_config
+from dicore.config.compiler import as_config
 from dicore.data import Batch, Row
 from dicore.errors import ReplayUnderflowError, SchemaError, UsageError
 from dicore.run.checkpoint_store import read_state, write_state

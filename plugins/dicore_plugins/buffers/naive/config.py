@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from dicore.config.declare import ComponentConfig, frozen, option
+from dicore.config.schema import ComponentConfig, frozen, option
 
 
 @frozen(kw_only=True)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from dicore.config.coerce import as_config
+from dicore.config.compiler import as_config
 from dicore.data import Batch, EnvBatch, tree_paths
 from dicore.errors import ClosedError, EnvError, SchemaError, UsageError
 from dicore.interfaces.policy import check_mode

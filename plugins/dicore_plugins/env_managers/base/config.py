@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from dicore.config.declare import frozen, option
+from dicore.config.schema import frozen, option
 from dicore.config.sections import ManagerConfig
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from dicore.config.coerce import as_config
+from dicore.config.compiler import as_config
 from dicore.data import EnvBatch, tree_row
 from dicore.errors import ClosedError, UsageError
 from dicore.interfaces.evaluator import EvalResult

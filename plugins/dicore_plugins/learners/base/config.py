@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from dicore.config.declare import ComponentConfig, Section, frozen, option, section
+from dicore.config.schema import ComponentConfig, Section, frozen, option, section
 
 _HOOKS: Final = {
     "load_ckpt_before_run": "",

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dicore.config.coerce import as_config
+from dicore.config.compiler import as_config
 from dicore.data import Batch
 from dicore.errors import HookError, UsageError
 from dicore.interfaces.hook import POSITIONS, ILearnerHook

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Literal
 
-from dicore.config.declare import ComponentConfig, frozen, option
+from dicore.config.schema import ComponentConfig, frozen, option
 from dicore_plugins.models.shapes import Part, action_shape_problem, obs_shape_problem
 
 

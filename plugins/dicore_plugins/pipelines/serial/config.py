@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dicore.config.declare import components, frozen, option
+from dicore.config.schema import components, frozen, option
 from dicore.config.sections import PipelineConfig
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from dicore.config import NamedConfig
-from dicore.config.problems import Problems, is_place
+from dicore.config.layers import Problems, is_place
 from dicore.errors import TaskError
 from dicore.task import OnlineRLContext, TaskState, task
 from dicore_plugins.middleware.callbacks import (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Literal
 
-from dicore.config.declare import Section, component, frozen, option, section
+from dicore.config.schema import Section, component, frozen, option, section
 from dicore.config.sections import CollectConfig, LearnConfig, OtherConfig, PolicyConfig
 from dicore.errors import ConfigError
 

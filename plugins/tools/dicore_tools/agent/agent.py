@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any, ClassVar, Self
 
 from dicore.config import Compiled, bind, config_class
-from dicore.config.fields import fields_of
-from dicore.config.plain import replace
-from dicore.config.slots import type_of
+from dicore.config.paths import replace
+from dicore.config.resolver import type_of
+from dicore.config.schema import fields_of
 from dicore.data import Batch
 from dicore.errors import DicoreError, UsageError
 from dicore.run.checkpoint_store import CheckpointStore

@@ -16,8 +16,7 @@ import click
 
 import dicore_registry
 from dicore.config import Compiled
-from dicore.config.declare import Section
-from dicore.config.fields import Field, fields_of
+from dicore.config.schema import Field, Section, fields_of
 from dicore.errors import DicoreError
 from dicore.run.request import TrainRequest
 from dicore_tools.commands.config_view import compile_source

@@ -72,9 +72,9 @@ def show(
     run, they are the recorded ones. The output of --json and --yaml is a valid config file.
     Secrets are redacted.
     """
-    from dicore.config.exact import dumps, encode
-    from dicore.config.yaml_form import yaml_source
+    from dicore.data.json_codec import dumps, encode
     from dicore_tools.commands.config_view import flat, format_value, origin_of, view_config
+    from dicore_tools.config_formats.yaml_form import yaml_source
 
     files, overrides = _split(words)
     if len(files) > 1:
@@ -138,7 +138,7 @@ def _check(name: str | None, request: Any, *, quick: bool) -> str:
         DicoreError: the config is invalid.
     """
     from dicore.config import bind
-    from dicore.config.secrets import fingerprint
+    from dicore.config.writer import fingerprint
     from dicore.hookspecs.manager import load_plugins
     from dicore_tools.commands.config_view import compile_source
 
@@ -169,10 +169,10 @@ def diff(*, one: str, other: str, as_json: bool) -> None:
     A and B are runs, files or presets. Lists the values and components that differ; components
     differ in package, version or source code.
     """
-    from dicore.config.bind import SPACES
-    from dicore.config.differ import MISSING, tree_differences
-    from dicore.config.exact import encode
-    from dicore.config.locked import component_differences
+    from dicore.config.checks import SPACES
+    from dicore.config.paths import MISSING, tree_differences
+    from dicore.config.writer import component_differences
+    from dicore.data.json_codec import encode
     from dicore_tools.commands.config_view import format_value, view_config
 
     request = _request(())

@@ -13,8 +13,7 @@ import types
 from collections.abc import Mapping
 from typing import Any, Final, Literal, Union, get_args, get_origin
 
-from dicore.config.declare import REQUIRED, ComponentConfig, Section
-from dicore.config.fields import Field, fields_of
+from dicore.config.schema import REQUIRED, ComponentConfig, Field, Section, fields_of
 from dicore.config.sections import RunConfig
 from dicore.config.signature import config_class
 from dicore.errors import ConfigError, RegistryError

@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dicore.config.compiled import Compiled
-from dicore.config.overrides import parse_value
-from dicore.config.plain import join
-from dicore.config.read import is_config, read_file
+from dicore.config.convert import parse_value
+from dicore.config.paths import join
+from dicore.config.reader import is_config, read_file
+from dicore.config.sections import Compiled
 from dicore.errors import UnknownComponentError, UsageError
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def view_config(source: str | None, request: TrainRequest) -> ConfigView:
     record = _record(source) if source is not None and unchanged else None
     if record is not None:
         return record
-    from dicore.config.secrets import saved_tree
+    from dicore.config.writer import saved_tree
 
     compiled = compile_source(source, request)
     return ConfigView(saved_tree(compiled), compiled.origin, compiled.components)

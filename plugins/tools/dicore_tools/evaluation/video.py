@@ -79,7 +79,7 @@ class Recorder:
         if with_pictures is not None:
             return with_pictures()
         if "render_mode" in env:
-            from dicore.config.plain import replace
+            from dicore.config.paths import replace
 
             return replace(env, ("render_mode",), "rgb_array")
         return env

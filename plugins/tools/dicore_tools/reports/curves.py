@@ -14,7 +14,7 @@ from typing import Any, Final, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from dicore.config.exact import loads
+from dicore.data.json_codec import loads
 from dicore.errors import UsageError
 from dicore.run.folder import RunFolder
 from dicore.run.log import RESERVED, read_metrics

@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+from dicore.data.json_codec import decode_state, encode_state
 from dicore.errors import CheckpointCorruptError, CheckpointWriteError
 from dicore.run.checkpoint_io import read_state, write_state
-from dicore.run.state_codec import decode, encode
 
 torch = pytest.importorskip("torch")
 
@@ -152,7 +152,7 @@ def test_what_cannot_be_stored_is_named_with_its_place(value: Any, named: str) -
     with pytest.raises(
         CheckpointWriteError, match=r"state at deep\.here\.0: cannot store"
     ) as error:
-        encode({"deep": {"here": [value]}})
+        encode_state({"deep": {"here": [value]}})
     assert named in str(error.value)
 
 
@@ -160,7 +160,7 @@ def test_state_without_end_is_refused_not_followed() -> None:
     endless: dict[str, Any] = {}
     endless["self"] = endless
     with pytest.raises(CheckpointWriteError, match="nested deeper"):
-        encode(endless)
+        encode_state(endless)
 
 
 def test_tensor_names_that_the_format_reserves_are_stored(tmp_path: Any) -> None:
@@ -210,7 +210,7 @@ HOSTILE = [
 @pytest.mark.parametrize("node", HOSTILE, ids=lambda node: json.dumps(node)[:50])
 def test_a_skeleton_that_lies_is_refused(node: Any) -> None:
     with pytest.raises(CheckpointCorruptError):
-        decode({"a": node}, {"x": ("F64", bytearray(8))})
+        decode_state({"a": node}, {"x": ("F64", bytearray(8))})
 
 
 def test_a_bottomless_skeleton_is_refused() -> None:
@@ -218,4 +218,4 @@ def test_a_bottomless_skeleton_is_refused() -> None:
     for _ in range(100):
         node = [node]
     with pytest.raises(CheckpointCorruptError, match="nested deeper"):
-        decode(node, {})
+        decode_state(node, {})

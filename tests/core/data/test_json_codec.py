@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dicore.config.exact import decode, dumps, encode, loads, scalar_type
-from dicore.config.python_form import python_source
+from dicore.data.json_codec import decode, dumps, encode, loads, scalar_type
+from dicore_tools.config_formats.python_form import python_source
 
 NUMPY = (
     st.sampled_from(
@@ -88,9 +88,9 @@ def test_python_gives_back_exactly_what_was_written(formatted: bool, tree: Any) 
 )
 def test_what_is_no_plain_data_is_refused(value: Any) -> None:
     if not isinstance(value, np.ndarray):
-        with pytest.raises(TypeError, match="is no plain data"):
+        with pytest.raises(TypeError, match="is not plain data"):
             dumps(value)
-    with pytest.raises(TypeError, match="is no plain data"):
+    with pytest.raises(TypeError, match="is not plain data"):
         python_source({"x": value}, "Doc.", formatted=True)
 
 
@@ -137,7 +137,7 @@ def test_arrays_of_knobs_survive_json(dtype: str) -> None:
     assert (again["a"] == array).all()
     assert again["empty"].shape == (0,)
     for odd in (np.zeros((0, 3)), np.array([object()]), np.array(["x"]), np.zeros(2, complex)):
-        with pytest.raises(TypeError, match="is no plain data"):
+        with pytest.raises(TypeError, match="is not plain data"):
             dumps(odd)
 
 

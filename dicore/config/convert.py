@@ -1,11 +1,12 @@
-"""Strict conversion of one value to the type its option declares: nothing is rounded or guessed.
+"""Strict conversion of values to the types that options declare: nothing is rounded or guessed.
 
-Three conveniences only: an int where a float is declared, numeric text (`1e-3`, which YAML reads as
-text) where a float is declared, and a numpy scalar wherever its Python kin is.
+Three conversions only: an int where a float is declared, numeric text (`1e-3`, which YAML reads as
+text) where a float is declared, and a numpy scalar where its Python type is declared.
 """
 
 from __future__ import annotations
 
+import os
 import re
 import types
 import typing
@@ -13,15 +14,33 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Annotated, Any, Literal, TypeVar, Union
 
-__all__ = ["Mismatch", "convert", "got", "is_leaf_type", "kin", "shortened", "type_name"]
+from dicore.config.redact import REDACTED, is_whole, names_in, redacted_paths, resolve
+
+__all__ = [
+    "Mismatch",
+    "convert",
+    "describe_value",
+    "is_leaf_type",
+    "parse_value",
+    "resolve_value",
+    "shortened",
+    "to_builtin",
+    "type_name",
+]
 
 _FLOAT_TEXT = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?|[-+]?\.?inf", re.IGNORECASE)
 _LISTS = (list, tuple)
 _LONGEST_REPR = 80
+_WORDS = {"null": None, "none": None, "~": None, "": "", "true": True, "false": False}
+_INT = re.compile(r"[-+]?[0-9]+(_[0-9]+)*")
+_FLOAT = re.compile(
+    r"[-+]?([0-9][0-9_]*\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?|[-+]?\.?(inf|nan)", re.IGNORECASE
+)
+_STRUCTURED = ("[", "{", '"', "'")
 
 
 class Mismatch(Exception):  # noqa: N818 - a finding to collect, not an error to show
-    """What does not fit, as `(path, message)` pairs: one per wrong item."""
+    """Values that do not have the declared type, as `(path, message)` pairs."""
 
     def __init__(self, findings: Sequence[tuple[str, str]]) -> None:
         super().__init__(findings)
@@ -32,19 +51,19 @@ def convert(value: Any, hint: Any, path: str = "") -> Any:
     """Returns `value` as the type `hint`, containers copied.
 
     Args:
-        value: As written by a person or read from a file.
+        value: As given in code or read from a file.
         hint: int, float, bool, str, None, Any, a Union, Literal, list, tuple or dict of such, or a
             class whose instances pass as they are.
-        path: Where the value stands, for the findings.
+        path: Path of the value, for the findings.
 
     Raises:
-        Mismatch: it is of another type; `path[1]` names the item of a list.
+        Mismatch: the value has another type; `path[1]` is the item of a list.
     """
-    return _converter(hint)(kin(value), path)
+    return _converter(hint)(to_builtin(value), path)
 
 
-def kin(value: Any) -> Any:
-    """Returns a numpy scalar as the Python value it stands for, anything else as it is."""
+def to_builtin(value: Any) -> Any:
+    """Returns the Python value of a numpy scalar, and anything else unchanged."""
     if isinstance(value, str):
         return str.__str__(value)  # numpy's own `item` loses trailing NULs
     if hasattr(value, "dtype") and getattr(value, "shape", None) == () and hasattr(value, "item"):
@@ -52,15 +71,15 @@ def kin(value: Any) -> Any:
     return value
 
 
-def got(value: Any) -> str:
-    """Words a value for a message: `str 'apple'`, `None`."""
+def describe_value(value: Any) -> str:
+    """Describes a value for a message: `str 'apple'`, `None`."""
     if value is None:
         return "None"
     return f"{type(value).__name__} {shortened(value)}"
 
 
 def shortened(value: Any) -> str:
-    """Returns the `repr` of a value, cut where it is too long for a line."""
+    """Returns the `repr` of a value, cut to one line."""
     try:
         text = repr(value)
     except ValueError:  # more digits than Python writes
@@ -69,7 +88,7 @@ def shortened(value: Any) -> str:
 
 
 def type_name(hint: Any) -> str:
-    """Words a type for a message: `int`, `list[int]`, `int or None`."""
+    """Describes a type for a message: `int`, `list[int]`, `int or None`."""
     if hint is None or hint is type(None):
         return "None"
     origin, args = typing.get_origin(hint), typing.get_args(hint)
@@ -87,7 +106,7 @@ def type_name(hint: Any) -> str:
 
 
 def is_leaf_type(hint: Any) -> bool:
-    """Says whether a config can hold values of this type (or of one member of a Union)."""
+    """Returns whether a config can hold values of this type (or of one member of a Union)."""
     origin, args = typing.get_origin(hint), typing.get_args(hint)
     if origin is Annotated:
         return is_leaf_type(args[0])
@@ -104,7 +123,7 @@ _Converter = Callable[[Any, str], Any]
 
 
 def _mismatch(hint: Any, value: Any, path: str) -> Mismatch:
-    return Mismatch([(path, f"expected {type_name(hint)}, got {got(value)}")])
+    return Mismatch([(path, f"expected {type_name(hint)}, got {describe_value(value)}")])
 
 
 def _scalar(kind: type) -> _Converter:
@@ -134,18 +153,18 @@ def _float(value: Any, path: str) -> float:
 
 def _any(value: Any, path: str) -> Any:
     if isinstance(value, Mapping):
-        return {key: _any(kin(item), f"{path}.{key}") for key, item in value.items()}
+        return {key: _any(to_builtin(item), f"{path}.{key}") for key, item in value.items()}
     if type(value) in _LISTS:
-        return type(value)(_any(kin(item), f"{path}[{i}]") for i, item in enumerate(value))
+        return type(value)(_any(to_builtin(item), f"{path}[{i}]") for i, item in enumerate(value))
     if value is None or isinstance(value, bool | int | float | str):
         return value
     wanted = "plain data (None, bool, int, float, str, list, tuple, dict)"
-    raise Mismatch([(path, f"expected {wanted}, got {got(value)}")])
+    raise Mismatch([(path, f"expected {wanted}, got {describe_value(value)}")])
 
 
 def _items(hint: Any, value: Sequence[Any], item_hints: Sequence[Any], path: str) -> list[Any]:
     if len(value) != len(item_hints):
-        message = f"expected {type_name(hint)}, got {len(value)} items: {got(value)}"
+        message = f"expected {type_name(hint)}, got {len(value)} items: {describe_value(value)}"
         raise Mismatch([(path, message)])
     converted: list[Any] = []
     findings: list[tuple[str, str]] = []
@@ -274,3 +293,74 @@ def _converter(hint: Any) -> _Converter:
     if container is dict:
         return _mapping(hint)
     return _sequence(hint) if container else _instance(hint)
+
+
+def parse_value(text: str) -> Any:
+    """Reads null, booleans, numbers (`1e-3`, `inf`), lists, dicts and quoted or bare text.
+
+    Raises:
+        ValueError: a list, a dict or a quoted text is malformed.
+    """
+    if text.lower() in _WORDS:
+        return _WORDS[text.lower()]
+    if _INT.fullmatch(text):
+        return int(text)
+    if _FLOAT.fullmatch(text):
+        return float(text.lower().replace(".inf", "inf").replace(".nan", "nan"))
+    if not text.startswith(_STRUCTURED):
+        return text
+    import yaml
+
+    try:
+        return _from_node(yaml.compose(text, Loader=yaml.SafeLoader))
+    except yaml.YAMLError as error:
+        raise ValueError(str(getattr(error, "problem", None) or error)) from error
+
+
+def _from_node(node: Any) -> Any:
+    """Turns a YAML node into a value: quoted text stays text, bare words are read as above."""
+    if node.id == "sequence":
+        return [_from_node(item) for item in node.value]
+    if node.id == "mapping":
+        return {key.value: _from_node(item) for key, item in node.value}
+    return node.value if node.style else parse_value(node.value)
+
+
+def resolve_value(value: Any, hint: Any, path: str, references: dict[str, str]) -> Any:
+    """Looks up the references in a layer's value and converts it to the type `hint`.
+
+    Args:
+        value: What a layer gives.
+        hint: The type that the option declares.
+        path: Path of the option.
+        references: Takes each reference by its path.
+
+    Raises:
+        Mismatch: the value has another type, or an environment variable is not set, or a secret
+            was left out when the value was saved.
+    """
+    if paths := list(redacted_paths(value, path)):
+        text = f"was {REDACTED} when it was saved; give it again, best as ${{env:NAME}}"
+        raise Mismatch([(at, text) for at in paths])
+    if not names_in(value):
+        return convert(value, hint, path)
+    missing: list[tuple[str, str]] = []
+
+    def find(name: str, at: str) -> str:
+        if name not in os.environ:
+            missing.append((at, f"the environment variable '{name}' is not set"))
+        return os.environ.get(name, "")
+
+    text = resolve(value, path, find, noted=references)
+    if missing:
+        raise Mismatch(missing)
+    try:
+        return convert(text, hint, path)
+    except Mismatch:
+        if not (isinstance(value, str) and is_whole(value)):
+            raise
+    try:
+        return convert(parse_value(text), hint, path)
+    except (Mismatch, ValueError):
+        message = f"expected {type_name(hint)}, which {value} is not"
+        raise Mismatch([(path, message)]) from None

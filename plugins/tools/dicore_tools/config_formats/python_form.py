@@ -7,12 +7,42 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from dicore.config.exact import scalar_type
-from dicore.config.leaf import kin
+from dicore.config.convert import to_builtin
+from dicore.config.layers import CREATE_PATHS
+from dicore.config.sections import Compiled
+from dicore.config.writer import saved_tree
+from dicore.data.json_codec import scalar_type
 
-__all__ = ["python_source"]
+__all__ = ["FORMATTED", "TOTAL", "python_source", "run_files"]
+
+TOTAL = "total_config.py"
+FORMATTED = "formatted_total_config.py"
 
 _WIDTH = 100
+
+
+def run_files(compiled: Compiled, record: Mapping[str, Any]) -> dict[str, str]:
+    """Returns `total_config.py` and `formatted_total_config.py` of a run."""
+    doc = f"The whole config of one run, as compiled by dicore {record['dicore']}."
+    main, create = _pair(compiled)
+    variables = {"main_config": main, "create_config": create}
+    return {
+        TOTAL: python_source(variables, doc, formatted=False),
+        FORMATTED: python_source(variables, doc, formatted=True),
+    }
+
+
+def _pair(compiled: Compiled) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Splits a config into DI-engine's two dicts: all values, and what to build."""
+    main = saved_tree(compiled)
+    create: dict[str, Any] = {}
+    for part, path in CREATE_PATHS.items():
+        node: Any = main
+        for key in path.split("."):
+            node = node.get(key) if isinstance(node, Mapping) else None
+        if isinstance(node, dict) and "type" in node:
+            create[part] = {"type": node.pop("type")}
+    return main, create
 
 
 def python_source(variables: Mapping[str, Any], doc: str, *, formatted: bool) -> str:
@@ -21,11 +51,10 @@ def python_source(variables: Mapping[str, Any], doc: str, *, formatted: bool) ->
     Args:
         variables: What the module defines, by name.
         doc: Its docstring.
-        formatted: One key a line, in the documents' `dict(key=value)` style; else one literal per
-            top key.
+        formatted: One key a line, as `dict(key=value)`; else one literal per top key.
 
     Raises:
-        TypeError: something in it is no plain data.
+        TypeError: something in it is not plain data.
     """
     write = _formatted if formatted else _compact
     bodies = [f"{name} = {write(value)}" for name, value in variables.items()]
@@ -54,13 +83,13 @@ def _scalars(value: Any) -> Iterator[Any]:
 
 
 def _is_endless(value: Any) -> bool:
-    plain = kin(value)
+    plain = to_builtin(value)
     return isinstance(plain, float) and not math.isfinite(plain)
 
 
 def _literal(value: Any) -> str:
     if name := scalar_type(value):
-        return f"numpy.{name}({_literal(kin(value))})"
+        return f"numpy.{name}({_literal(to_builtin(value))})"
     if isinstance(value, bool) or value is None:
         return repr(value)
     if isinstance(value, float):
@@ -76,7 +105,7 @@ def _literal(value: Any) -> str:
     if isinstance(value, tuple):
         comma = "," if len(value) == 1 else ""
         return f"({', '.join(map(_literal, value))}{comma})"
-    raise TypeError(f"{type(value).__name__} {value!r} is no plain data")
+    raise TypeError(f"{type(value).__name__} {value!r} is not plain data")
 
 
 def _float(value: float) -> str:

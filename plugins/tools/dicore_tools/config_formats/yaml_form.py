@@ -1,4 +1,4 @@
-"""A config as YAML that can be read back: exact values, and where each came from as comments."""
+"""A config as YAML that can be read back: exact values, with their origins as comments."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from functools import cache
 from math import inf
 from typing import Any
 
-from dicore.config.exact import encode
-from dicore.config.plain import join
+from dicore.config.paths import join
+from dicore.data.json_codec import encode
 
 __all__ = ["yaml_source"]
 
@@ -24,23 +24,23 @@ def yaml_source(
 
     Args:
         tree: Its values as nested dicts.
-        origin: Where each came from, by path.
-        comments: Tell so behind each value.
+        origin: Origin of each value, by path.
+        comments: Write the origin behind each value.
     """
     import yaml
 
-    from dicore.config.text_lines import yaml_lines
+    from dicore.config.reader import node_lines
 
     tree = _without_float_tags(encode(_with_lists(tree, "", origin)))
     text: str = yaml.dump(tree, Dumper=_dumper(), sort_keys=False, allow_unicode=True, width=inf)
     if not comments:
         return text
     lines = text.split("\n")
-    places = yaml_lines(yaml.compose(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)))
+    places = node_lines(yaml.compose(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)))
     for path, number in places.items():
-        told = origin.get(path)
-        if told and not lines[number - 1].rstrip().endswith(_OPEN):
-            lines[number - 1] += f"  # {told}"
+        source = origin.get(path)
+        if source and not lines[number - 1].rstrip().endswith(_OPEN):
+            lines[number - 1] += f"  # {source}"
     return "\n".join(lines)
 
 
@@ -49,7 +49,7 @@ def _dumper() -> Any:
     import yaml
 
     class Dumper(yaml.SafeDumper):
-        """Escapes line breaks, those that only YAML takes for some too: a value is one line."""
+        """Escapes all line breaks of YAML, so that a value is one line."""
 
     def text(dumper: Any, value: str) -> Any:
         style = '"' if _BREAKS.search(value) else None
@@ -70,7 +70,7 @@ def _with_lists(tree: Any, path: str, origin: Mapping[str, str]) -> Any:
 
 
 def _without_float_tags(tree: Any) -> Any:
-    """Takes back the tags of what YAML can say itself: inf and nan."""
+    """Removes the tags of inf and nan, which YAML can write itself."""
     if isinstance(tree, dict):
         if tree.keys() == {"__float__"}:
             return float(tree["__float__"])

@@ -1,0 +1,471 @@
+"""Compiles a config: class defaults < preset < file < command line, as one frozen, checked tree.
+
+Pure: inputs are not changed, nothing is written, and all mistakes are raised in one error.
+"""
+
+from __future__ import annotations
+
+import os
+import typing
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from dataclasses import replace as evolved
+from functools import reduce
+from os import PathLike
+from pathlib import Path
+from typing import Any, TypeVar
+
+import attrs
+
+from dicore.config.checks import (
+    DEFAULT,
+    fill_from_spec,
+    fill_linked_defaults,
+    report_missing,
+    run_checks,
+)
+from dicore.config.convert import Mismatch, describe_value, resolve_value
+from dicore.config.layers import ALIASES, Layer, Overrides, Problems, expand_aliases
+from dicore.config.paths import dotted, join, lookup, merge, plain, sections
+from dicore.config.redact import is_secret
+from dicore.config.resolver import (
+    ComponentResolver,
+    LayerValue,
+    RegistryView,
+    ResolvedComponent,
+    named_class,
+)
+from dicore.config.schema import ComponentConfig, Field, Section, fields_of, range_problem
+from dicore.config.sections import Compiled, EnvConfig, PolicyConfig, RunConfig
+from dicore.config.signature import SignatureConfig
+from dicore.config.sources import Sources, classes_by_position, lay_classes_over
+from dicore.config.writer import compare_record, recorded_components, save_compiled, saved_tree
+from dicore.errors import ConfigError, ConfigWarning
+from dicore_registry import default, nearest
+from dicore_registry.plugin_filter import is_on
+
+__all__ = ["Compiler", "as_config", "compile_config", "compile_section"]
+
+S = TypeVar("S", bound=Section)
+C = TypeVar("C", bound=ComponentConfig)
+
+_STAMP = "cfg_type"
+_OF_EVERY_COMPONENT = frozenset({"type", "import_names", _STAMP})
+_ABSENT = object()
+
+
+def compile_config(  # noqa: PLR0913 - sources are many, and DI-engine's entry has these names
+    main: Any = None,
+    create: Any = None,
+    *by_position: Any,
+    preset: str | None = None,
+    overrides: Overrides | None = None,
+    seed: int | None = None,
+    registry: RegistryView | None = None,
+    strict: bool = True,
+    names_only: bool = False,
+    cpanel: Mapping[str, Any] | str | None = None,
+    locked: bool = False,
+    loaded: Callable[[dict[str, Any]], Any] | None = None,
+    auto: bool = True,
+    create_cfg: Mapping[str, Any] | None = None,
+    save_cfg: bool = False,
+    save_path: str | Path | None = None,
+    renew_dir: bool = True,
+    **classes: Any,
+) -> Compiled:
+    """Compiles a config.
+
+    Args:
+        main: A dict, `[main_config, create_config]`, `{"cpanel": …, "gen_params": …}`, the path of
+            a file or of a run folder, a hand-made or a compiled config; None for names and
+            defaults alone. Of a run folder only `config.json` is read, and only names choose
+            code.
+        create: A create_config; or the first of the classes below.
+        *by_position: Classes in the order of DI-engine's `compile_config`, from `env_manager` on.
+        preset: Name of a preset, below `main`.
+        overrides: `["policy.learn.batch_size=128", …]` or a dict, above `main`.
+        seed: Random seed of the run, above all.
+        registry: Where components are looked up; None for everything installed.
+        strict: Unknown keys are errors; else warnings.
+        names_only: Refuse import paths, files and `import_names`.
+        cpanel: Parameters of the control panel of `main` to override; a dict, or a JSON object as
+            text.
+        locked: Fail if a component differs from the one recorded in `main`, which is a run folder
+            or its `config.json`; else such differences are warnings.
+        loaded: Called with the merged tree of all sources, before a component is looked up.
+        auto: Take types from `create_cfg` for parts without a class.
+        create_cfg: DI-engine's name of `create`.
+        save_cfg: Write the compiled config, see `write_config`.
+        save_path: Folder for it; None for `exp_name`. A name ending in `.py` stands for its folder.
+        renew_dir: If the folder has a config already, write to a numbered sibling; else over it.
+        **classes: `env_manager= policy= learner= collector= evaluator= buffer= env= model= …`:
+            component or config classes.
+
+    Raises:
+        ConfigError: all mistakes, sorted by path.
+        RegistryError: the only mistake is a known component that cannot be loaded.
+    """
+    if create is not None and not isinstance(create, Mapping):
+        create, by_position = None, (create, *by_position)
+    registry = registry if registry is not None else default()
+    tree = create if create is not None else create_cfg if auto else None
+    tree = lay_classes_over(tree, {**classes_by_position(by_position), **classes}, registry)
+    sources = Sources(main, tree, preset, overrides, seed, cpanel)
+    names_only = names_only or is_on(os.environ, "DICORE_NAMES_ONLY")
+    compiled = _compile(
+        sources, registry, strict=strict, names_only=names_only, locked=locked, loaded=loaded
+    )
+    return save_compiled(compiled, save_path, renew=renew_dir) if save_cfg else compiled
+
+
+def _compile(
+    sources: Sources,
+    registry: RegistryView,
+    *,
+    strict: bool,
+    names_only: bool,
+    locked: bool,
+    loaded: Callable[[dict[str, Any]], Any] | None,
+) -> Compiled:
+    problems, main = Problems(), sources.main
+    if isinstance(main, Compiled):
+        sources = evolved(sources, main=saved_tree(main, redact=False), name="compiled config")
+    file = sources.read(problems)
+    problems.raise_if_any()
+    try:
+        layers = sources.layers(registry, problems, file)
+    except RecursionError:
+        raise ConfigError("the config is nested too deeply, or contains itself") from None
+    if loaded is not None:
+        loaded(reduce(merge, (layer.tree for layer in layers), {}))
+    is_folder = isinstance(main, str | PathLike) and Path(main).is_dir()
+    record = file.record if file is not None else None
+    recorded = recorded_components(record)
+    resolver = ComponentResolver(registry, problems, names_only or is_folder, recorded)
+    compiled = Compiler(resolver, problems).compile(layers, strict=strict)
+    if file is not None:
+        compiled = evolved(compiled, cpanel=file.cpanel)
+    elif isinstance(main, Compiled):
+        compiled = evolved(compiled, cpanel=main.cpanel)
+    compare_record(compiled, record, locked=locked)
+    return compiled
+
+
+def compile_section(
+    cls: type[S], options: Mapping[str, Any], *, registry: RegistryView | None = None
+) -> S:
+    """Compiles the options of one component, for a constructor that is called by hand.
+
+    Args:
+        cls: The config class.
+        options: The options that differ from its defaults. Slots that neither these nor the class
+            fill stay empty (None).
+        registry: Where components of the slots are looked up.
+
+    Raises:
+        ConfigError: all mistakes; paths begin below the section, or with `policy` and `env` for
+            these.
+    """
+    at = next((path for base, path in _SECTIONS.items() if issubclass(cls, base)), "")
+    problems = Problems()
+    layer = Layer("options", plain(options))
+    if at:
+        layer = Layer("options", expand_aliases({at: layer.tree}, problems, layer, below=at)[at])
+    registry = registry if registry is not None else default()
+    compiler = Compiler(ComponentResolver(registry, problems), problems, whole=False)
+    section = compiler.root(cls, at, [LayerValue(layer, layer.tree)])
+    compiler.report_unknown(strict=True)
+    if section is not None:
+        report_missing(section, problems, prefix=at, whole=False)
+        run_checks(section, problems, prefix=at)
+    problems.raise_if_any()
+    assert isinstance(section, cls)
+    return section
+
+
+_SECTIONS: dict[type[Section], str] = {PolicyConfig: "policy", EnvConfig: "env"}
+
+
+def as_config(cfg: C | Mapping[str, Any] | None, config_class: type[C]) -> C:
+    """Returns a section unchanged, and compiles a dict of options into one.
+
+    Args:
+        cfg: A section, a dict of options, or None for all defaults.
+        config_class: The section's class.
+
+    Raises:
+        ConfigError: the dict has unknown keys or wrong values.
+    """
+    if isinstance(cfg, ComponentConfig):
+        return cfg  # also another class with the same options
+    return compile_section(config_class, cfg or {})
+
+
+@dataclass(frozen=True, slots=True)
+class _Unknown:
+    path: str
+    key: str
+    siblings: tuple[str, ...]
+    owner: tuple[str, str]
+    layer: Layer
+
+
+@dataclass(slots=True)
+class Compiler:
+    """Builds sections from the layers' values.
+
+    Args:
+        resolver: Chooses the components.
+        problems: Takes the mistakes.
+        whole: Compile a whole run; False for one section, whose empty slots stay empty.
+    """
+
+    resolver: ComponentResolver
+    problems: Problems
+    whole: bool = True
+    origin: dict[str, str] = field(default_factory=dict)
+    given_by: dict[str, Layer] = field(default_factory=dict)
+    components: dict[str, dict[str, Any]] = field(default_factory=dict)
+    paths: list[str] = field(default_factory=list)
+    unknown: list[_Unknown] = field(default_factory=list)
+    references: dict[str, str] = field(default_factory=dict)
+
+    def compile(self, layers: Sequence[Layer], *, strict: bool) -> Compiled:
+        """Builds and checks a whole run.
+
+        Raises:
+            ConfigError: all mistakes.
+        """
+        problems = self.problems
+        cfg = self.root(RunConfig, "", [LayerValue(layer, layer.tree) for layer in layers])
+        self.report_unknown(strict=strict)
+        if cfg is not None:
+            if isinstance(cfg.env, EnvConfig):
+                cfg = attrs.evolve(cfg, env=fill_from_spec(cfg.env, self.origin, problems))
+            cfg = fill_linked_defaults(cfg, self.origin, problems, self._repeats)
+            report_missing(cfg, problems, whole=True)
+            run_checks(cfg, problems, names_only=self.resolver.names_only)
+        if problems.found:
+            problems.places = {path: layer.place(path) for path, layer in self.given_by.items()}
+        problems.raise_if_any()
+        components = {**self.components, **self._mentioned(cfg)}
+        return Compiled(cfg, self.origin, components, self.references)
+
+    def _repeats(self, path: str, source: str) -> bool:
+        """Returns whether the layer that gives a value gives `source` the same one."""
+        layer = self.given_by.get(path)
+        value = lookup(layer.tree, source, _ABSENT) if layer else _ABSENT
+        return layer is not None and value is not _ABSENT and value == lookup(layer.tree, path)
+
+    def _mentioned(self, cfg: RunConfig) -> dict[str, dict[str, Any]]:
+        """Returns the packages of the components that free-form options name, by path."""
+        suppliers = {}
+        for keys, section in sections(cfg):
+            mentions = getattr(section, "mentions", None)
+            for below, kind, name in mentions() if mentions is not None else ():
+                path = join(dotted(keys), below)
+                suppliers[path] = self.resolver.registry.supplier(kind, name, path)
+        return suppliers
+
+    def root(self, cls: type[Section], path: str, values: Sequence[LayerValue]) -> Any:
+        """Builds the outermost section."""
+        label = f"{cls.__name__}" if path or not self.whole else "the config"
+        return self._section(cls, path, values, (path, label))
+
+    def report_unknown(self, *, strict: bool) -> None:
+        """Adds the unknown keys to the problems, or warns of them, once all paths are known."""
+        first: dict[str, str] = {}
+        for path in self.paths:
+            first.setdefault(path.rpartition(".")[2], path)
+        paths = tuple(first.values())
+        for each in self.unknown:
+            above, label = each.owner
+            close = nearest(each.key, each.siblings, paths)
+            option = each.path.removeprefix(above).removeprefix(".")
+            message = f"{label} has no option '{option}'"
+            message += f"; did you mean '{close}'?" if close else ""
+            if strict:
+                self.problems.add(each.path, message, each.layer)
+            else:
+                warnings.warn(f"{each.path}: {message}", ConfigWarning, stacklevel=3)
+
+    def _section(
+        self,
+        cls: type[Section],
+        path: str,
+        nodes: Sequence[LayerValue],
+        owner: tuple[str, str],
+        chosen: ResolvedComponent | None = None,
+    ) -> Any:
+        fields = fields_of(cls)
+        self._note_unknown(fields, path, nodes, owner, is_component=chosen is not None)
+        displaced = self._displaced(cls, path, nodes)
+        values: dict[str, Any] = {}
+        for name, declared in fields.items():
+            at = join(path, name)
+            if chosen is not None and name == "type":
+                values[name], self.origin[at] = chosen.name, chosen.origin
+            elif name in displaced:
+                values[name], self.origin[at] = None, f"displaced by {displaced[name]}"
+            else:
+                given = [LayerValue(n.layer, n.value[name]) for n in nodes if name in n.value]
+                values[name] = self._value(declared, at, given, owner)
+        try:
+            return cls(**values)
+        except (TypeError, ValueError) as error:
+            self.problems.add(path, str(error.args[0] if error.args else error))
+            return None
+
+    def _value(
+        self, declared: Field, path: str, given: Sequence[LayerValue], owner: tuple[str, str]
+    ) -> Any:
+        self.paths.append(path)
+        if "section" in declared.metadata:
+            nodes = [node for each in given if (node := self._node(each, path)) is not None]
+            return self._section(declared.metadata["section"], path, nodes, owner)
+        if "component" in declared.metadata:
+            return self._component(declared, path, given)
+        if "components" in declared.metadata:
+            return self._components(declared, path, given)
+        return self._leaf(declared, path, given)
+
+    def _leaf(self, declared: Field, path: str, given: Sequence[LayerValue]) -> Any:
+        default = declared.default()
+        target = ALIASES.get(path) if self.whole else None
+        if target is not None and declared.follows != target:
+            self.problems.add(path, f"is another name of {target}; declare follows='{target}'")
+        if not given:
+            self.origin[path] = f"{DEFAULT}{declared.declared_by}"
+            return default
+        layer = given[-1].layer
+        value = reduce(merge, (each.value for each in given), default)
+        self.origin[path], self.given_by[path] = layer.origin(path), layer
+        try:
+            value = resolve_value(value, declared.hint, path, self.references)
+        except Mismatch as wrong:
+            self.problems.extend(wrong.findings, layer)
+            return default
+        problem = range_problem(value, declared.metadata)
+        if problem:
+            hide = is_secret(path) and str(value) in problem.partition(", got ")[0]
+            self.problems.add(path, "is not accepted" if hide else problem, layer)
+            return default
+        return value
+
+    def _component(self, declared: Field, path: str, given: Sequence[LayerValue]) -> Any:
+        metadata = declared.metadata
+        origin = f"{DEFAULT}{declared.declared_by}"
+        lowest = LayerValue(Layer(origin), metadata["component_default"])
+        nodes = self._nodes([lowest, *given], path)
+        is_set = any(node.value for node in nodes)
+        if not is_set and (metadata.get("optional", False) or not self.whole):
+            self.origin[path] = origin
+            return None
+        kind, wanted = metadata["component"], _slot_class(declared.hint)
+        if not metadata.get("named"):
+            return self._fill(kind, path, nodes, wanted)
+        single, named = self.resolver.split_named_components(kind, path, nodes)
+        if not named:
+            return self._fill(kind, path, single, wanted)
+        filled = {
+            name: self._fill(kind, join(path, name), self._nodes(each, join(path, name)), wanted)
+            for name, each in named.items()
+        }
+        return named_class(kind, tuple(filled))(**filled)
+
+    def _components(self, declared: Field, path: str, given: Sequence[LayerValue]) -> Any:
+        layer = Layer(f"{DEFAULT}{declared.declared_by}")
+        value: Any = declared.metadata["component_default"]
+        if given:
+            layer, value = given[-1].layer, given[-1].value
+            self.given_by[path] = layer
+        self.origin[path] = layer.origin(path)
+        value = () if value is None else value
+        if isinstance(value, str | Mapping | Section):
+            value = (value,)
+        if not isinstance(value, list | tuple):
+            message = f"expected a list of components, got {describe_value(value)}"
+            self.problems.add(path, message, layer)
+            return ()
+        kind, built = declared.metadata["components"], []
+        for index, item in enumerate(value):
+            at = f"{path}[{index}]"
+            if nodes := self._nodes([LayerValue(layer, item)], at):
+                built.append(self._fill(kind, at, nodes, ComponentConfig))
+        return tuple(item for item in built if item is not None)
+
+    def _fill(
+        self, kind: str, path: str, nodes: Sequence[LayerValue], wanted: type[ComponentConfig]
+    ) -> Any:
+        chosen = self.resolver.choose(kind, path, nodes)
+        if chosen is None:
+            return None
+        if not issubclass(chosen.config_class, wanted):
+            made = issubclass(chosen.config_class, SignatureConfig)  # its name means nothing
+            text = "it needs a config class, which" if made else chosen.config_class.__name__
+            message = f"{kind} '{chosen.name}': {text} must derive from {wanted.__name__}"
+            self.problems.add(join(path, "type"), message)
+            return None
+        self.components[path] = chosen.provenance
+        owner = (path, f"{kind} '{chosen.name}'")
+        return self._section(chosen.config_class, path, chosen.values, owner, chosen)
+
+    def _nodes(self, given: Sequence[LayerValue], path: str) -> list[LayerValue]:
+        return [node for one in given if (node := self._node(one, path, names=True)) is not None]
+
+    def _node(self, given: LayerValue, path: str, *, names: bool = False) -> LayerValue | None:
+        """Reads a layer's value of a section; `names` allows a component's bare name."""
+        value = given.value
+        if value is None:
+            return None
+        if names and isinstance(value, str | type):
+            return LayerValue(given.layer, {"type": value})
+        if isinstance(value, Mapping):
+            return LayerValue(given.layer, dict(value))
+        wanted = "a name or a section" if names else "a section"
+        self.problems.add(path, f"expected {wanted}, got {describe_value(value)}", given.layer)
+        return None
+
+    def _note_unknown(
+        self,
+        fields: Mapping[str, Field],
+        path: str,
+        nodes: Sequence[LayerValue],
+        owner: tuple[str, str],
+        *,
+        is_component: bool,
+    ) -> None:
+        allowed = _OF_EVERY_COMPONENT if is_component else {_STAMP}
+        for node in nodes:
+            for key in node.value:
+                if key not in fields and key not in allowed:
+                    self.unknown.append(
+                        _Unknown(join(path, key), str(key), tuple(fields), owner, node.layer)
+                    )
+
+    def _displaced(
+        self, cls: type[Section], path: str, nodes: Sequence[LayerValue]
+    ) -> dict[str, str]:
+        """Returns the options that another of their group, set by a higher layer, displaces."""
+        displaced: dict[str, str] = {}
+        for group in cls.one_of:
+            for node in reversed(nodes):
+                given = [name for name in group if node.value.get(name) is not None]
+                if len(given) > 1:
+                    message = f"given beside {given[0]}; give one of {', '.join(group)}"
+                    self.problems.add(join(path, given[1]), message, node.layer)
+                if given:
+                    others = (name for name in group if name not in given)
+                    displaced.update(dict.fromkeys(others, join(path, given[0])))
+                    break
+        return displaced
+
+
+def _slot_class(hint: Any) -> type[ComponentConfig]:
+    """Returns the class that the annotation of a slot requires."""
+    for candidate in (hint, *typing.get_args(hint)):
+        if isinstance(candidate, type) and issubclass(candidate, ComponentConfig):
+            return candidate
+    return ComponentConfig

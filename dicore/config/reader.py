@@ -1,0 +1,334 @@
+"""Reads config files.
+
+The core reads JSON. The readers of other formats are entries of `dicore.config_format`, named by
+the suffix of the files, and the entry `cpanel` is the control panel.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from os import PathLike
+from pathlib import Path
+from typing import Any, Protocol
+
+from dicore.config.layers import Lines
+from dicore.config.paths import join
+from dicore.config.redact import KNOB, names_in
+from dicore.errors import ConfigError, UnknownComponentError
+from dicore_registry import default
+from dicore_registry.known import known
+
+_GROUP = "config_format"
+_PANEL = "cpanel"
+_RECORD = "config.json"
+_MODULE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+")
+_MAX_NODES = 100_000
+"""Values that a YAML file may have once its aliases are expanded."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigFile:
+    """The content of a config file.
+
+    Args:
+        main: Its main config.
+        create: Its create config; empty if one tree has both.
+        lines: Line of each key.
+        cpanel: The parameters of its control panel, overrides applied; None without a panel.
+        record: All of a `config.json` that a run wrote; None for any other file.
+        name: Its name in messages.
+    """
+
+    main: dict[str, Any]
+    create: dict[str, Any]
+    lines: Lines = field(default_factory=Lines)
+    cpanel: dict[str, Any] | None = None
+    record: Mapping[str, Any] | None = None
+    name: str = ""
+
+
+class ConfigFormat(Protocol):
+    """Reads config files with one suffix.
+
+    The format of Python files also has `find_module(name)`, which returns the file of a module.
+    """
+
+    def read(self, file: Path, label: str, cpanel: Mapping[str, Any] | None) -> ConfigFile:
+        """Reads a file.
+
+        Args:
+            file: The file.
+            label: The path as the user wrote it.
+            cpanel: Parameters of its control panel to override.
+
+        Raises:
+            ConfigError: the file cannot be read.
+        """
+
+
+class TextError(ValueError):
+    """A text is not a config; the message may begin with a line."""
+
+    def __init__(self, message: str, *, hint: str = "") -> None:
+        super().__init__(message)
+        self.hint = hint
+
+
+def read_config(
+    path: str | PathLike[str], cpanel: Mapping[str, Any] | None = None
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Reads `main_config` and `create_config` from a file.
+
+    Args:
+        path: A `.py` file with both dicts (or one pair `X_config`, `X_create_config`, or `cpanel`
+            and `gen_params`); or one tree in `.yaml`, `.yml`, `.toml` or `.json`, whose
+            create_config may be missing; or a run folder, whose `config.json` is read; or the name
+            of a module (`package.module`). Python files are executed, so name only trusted ones.
+        cpanel: Parameters of the control panel to override.
+
+    Returns:
+        The two dicts.
+
+    Raises:
+        ConfigError: there is no such file, it cannot be read, or a dict is missing.
+    """
+    found = read_file(path, cpanel)
+    return found.main, found.create
+
+
+def read_file(path: str | PathLike[str], cpanel: Mapping[str, Any] | None = None) -> ConfigFile:
+    """Reads a config file with its lines; see `read_config`."""
+    file = Path(path).expanduser()
+    if (file / _RECORD).is_file():
+        file, path = file / _RECORD, Path(path) / _RECORD
+    if not file.is_file():
+        if (module := _module_file(path)) is None:
+            raise ConfigError(f"{path}: no such config file", hint=f"looked in {Path.cwd()}")
+        found = find_format("py").read(module, str(path), cpanel, str(path))
+        return replace(found, name=str(module))
+    suffix = file.suffix.lower().removeprefix(".")
+    if suffix == "json":
+        found = read_text(file, _json, cpanel)
+    else:
+        found = _format_of(file, str(path), suffix).read(file, str(path), cpanel)
+    return replace(found, name=str(path))
+
+
+def is_config(path: str | PathLike[str]) -> bool:
+    """Returns whether a path is a file or a run folder, or names a Python module."""
+    file = Path(path).expanduser()
+    is_file = file.is_file() or (file / _RECORD).is_file()
+    return is_file or _module_file(path) is not None
+
+
+def is_record(tree: Any) -> bool:
+    """Returns whether a tree is a `config.json` that a run wrote."""
+    return isinstance(tree, Mapping) and {"config", "components"} <= tree.keys()
+
+
+def _module_file(path: str | PathLike[str]) -> Path | None:
+    """Returns the file of a module (`package.module`); its package is imported to find it."""
+    name = str(path)
+    suffix = Path(name).suffix.lower().removeprefix(".")
+    if _MODULE.fullmatch(name) is None or suffix in ("json", *known(_GROUP)):
+        return None
+    python = find_format("py")
+    return None if python is None else python.find_module(name)
+
+
+def find_format(name: str) -> Any:
+    """Returns the installed format of a suffix (`py`), or None."""
+    registry = default()
+    try:
+        return registry.load(registry.find(_GROUP, name))
+    except UnknownComponentError:
+        return None
+
+
+def _format_of(file: Path, label: str, suffix: str) -> ConfigFormat:
+    found = find_format(suffix) if suffix.isidentifier() and suffix != _PANEL else None
+    if found is not None:
+        return found  # type: ignore[no-any-return]
+    if dist := known(_GROUP).get(suffix):
+        raise ConfigError(f"{label}: reading .{suffix} files comes with {dist}: pip install {dist}")
+    names = {"json", *(entry.name for entry in default().entries(_GROUP))} - {_PANEL}
+    hint = f"one of {', '.join(f'.{name}' for name in sorted(names))}"
+    raise ConfigError(f"{label}: cannot read '{file.suffix}' files", hint=hint)
+
+
+def control_panel(label: str) -> Any:
+    """Returns the installed control panel.
+
+    Raises:
+        ConfigError: none is installed.
+    """
+    found = find_format(_PANEL)
+    if found is None:
+        dist = known(_GROUP).get(_PANEL, "")
+        raise ConfigError(f"{label}: control panels come with {dist}: pip install {dist}")
+    return found
+
+
+def read_text(file: Path, parse: Any, cpanel: Mapping[str, Any] | None) -> ConfigFile:
+    """Reads a file with one tree.
+
+    Args:
+        file: The file.
+        parse: Returns the tree of a text and the line of each key.
+        cpanel: Parameters of the control panel to override.
+
+    Raises:
+        ConfigError: the file cannot be read or holds no config.
+    """
+    try:
+        tree, lines = parse(file.read_text(encoding="utf-8"))
+        return tree_config(tree, lines, file, cpanel)
+    except RecursionError:
+        raise ConfigError(f"{file}: nested too deeply") from None
+    except TextError as error:
+        raise ConfigError(_at(file, str(error)), hint=error.hint) from error
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"{file}: {error}") from error
+
+
+def _at(file: Path, message: str) -> str:
+    """Puts a file before a message that may begin with a line."""
+    return f"{file}:{message}" if message.partition(":")[0].isdigit() else f"{file}: {message}"
+
+
+def _json(text: str) -> tuple[Any, dict[str, int]]:
+    """Parses JSON; the lines come from YAML's nodes, since JSON is YAML but for its tabs."""
+    import yaml
+
+    try:
+        tree = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise TextError(f"{error.lineno}: {error.msg}, in column {error.colno}") from error
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    try:
+        root = yaml.compose(text.replace("\t", " "), Loader=loader)
+    except yaml.YAMLError:  # escapes that only JSON has
+        return tree, {}
+    return tree, node_lines(root, len(text))
+
+
+def node_lines(root: Any, max_nodes: int = _MAX_NODES) -> dict[str, int]:
+    """Returns the line of each key of a composed YAML document.
+
+    Raises:
+        TextError: a section has a key twice, an alias contains itself, or there are more than
+            `max_nodes` values once aliases are expanded.
+    """
+    walk = _NodeLines(max_nodes)
+    if root is not None:
+        walk.visit(root, "")
+    return walk.lines
+
+
+@dataclass(slots=True)
+class _NodeLines:
+    max_nodes: int
+    lines: dict[str, int] = field(default_factory=dict)
+    active: set[int] = field(default_factory=set)
+    count: int = 0
+
+    def visit(self, node: Any, path: str) -> None:
+        self.count += 1
+        if self.count > self.max_nodes:
+            raise TextError(f"more than {self.max_nodes} values once aliases are expanded")
+        if id(node) in self.active:
+            raise TextError(f"{_line(node)}: an alias contains itself")
+        self.active.add(id(node))
+        if node.id == "mapping":
+            self._mapping(node, path)
+        elif node.id == "sequence":
+            for index, item in enumerate(node.value):
+                self.lines[f"{path}[{index}]"] = _line(item)
+                self.visit(item, f"{path}[{index}]")
+        self.active.discard(id(node))
+
+    def _mapping(self, node: Any, path: str) -> None:
+        seen: dict[str, int] = {}
+        for key, value in node.value:
+            if _merges(key):
+                for part in reversed(value.value) if value.id == "sequence" else [value]:
+                    self.visit(part, path)
+        for key, value in node.value:
+            if _merges(key) or key.id != "scalar":
+                continue
+            at = join(path, key.value)
+            if at in seen:
+                raise TextError(f"{_line(key)}: {at} is given twice, first in line {seen[at]}")
+            self.lines[at] = seen[at] = _line(key)
+            self.visit(value, at)
+
+
+def _merges(key: Any) -> bool:
+    return bool(key.tag == "tag:yaml.org,2002:merge")
+
+
+def _line(node: Any) -> int:
+    return int(node.start_mark.line) + 1
+
+
+def tree_config(
+    tree: Any, lines: dict[str, int], file: Path, cpanel: Mapping[str, Any] | None
+) -> ConfigFile:
+    """Reads a config from the tree of a file: main and create config, a record, a control panel.
+
+    Raises:
+        TextError: the tree is not a config.
+        ConfigError: the control panel cannot be used.
+    """
+    tree = {} if tree is None else _decoded(tree)
+    if not isinstance(tree, Mapping):
+        raise TextError(f"expected a section, got {type(tree).__name__}")
+    if is_record(tree):
+        if cpanel:
+            raise TextError(
+                "cannot override `cpanel` in a saved config", hint="edit the source file"
+            )
+        main = _section(tree["config"], "config")
+        panel = _section(tree.get(_PANEL), _PANEL) or None
+        return ConfigFile(main, {}, Lines(_below(lines, "config")), panel, tree)
+    tree, panel = dict(tree), None
+    if cpanel or _PANEL in tree or names_in(tree, KNOB):
+        tree, panel = control_panel(str(file)).fill(tree, cpanel, Lines(lines), str(file))
+    if "main_config" not in tree:
+        return ConfigFile(tree, {}, Lines(lines), panel)
+    extra = sorted(str(key) for key in tree.keys() - {"main_config", "create_config"})
+    if extra:
+        raise TextError(f"{extra[0]}: is next to main_config; move it inside")
+    both = {**_below(lines, "create_config"), **_below(lines, "main_config")}
+    main = _section(tree["main_config"], "main_config")
+    create = _section(tree.get("create_config"), "create_config")
+    return ConfigFile(main, create, Lines(both), panel)
+
+
+def _decoded(tree: Any) -> Any:
+    """Restores what JSON lacks; the codec imports numpy, which most files do not need."""
+    if not _has_tags(tree):
+        return tree
+    from dicore.data.json_codec import decode
+
+    return decode(tree)
+
+
+def _has_tags(tree: Any) -> bool:
+    if isinstance(tree, dict):
+        return any(str(key).startswith("__") or _has_tags(item) for key, item in tree.items())
+    return isinstance(tree, list) and any(map(_has_tags, tree))
+
+
+def _section(value: Any, name: str) -> dict[str, Any]:
+    if value is not None and not isinstance(value, Mapping):
+        raise TextError(f"{name}: expected a section, got {type(value).__name__} {value!r}")
+    return dict(value or {})
+
+
+def _below(lines: Mapping[str, int], key: str) -> dict[str, int]:
+    start = f"{key}."
+    return {p.removeprefix(start): line for p, line in lines.items() if p.startswith(start)}

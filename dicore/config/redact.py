@@ -1,0 +1,192 @@
+"""Secrets and references: what must not be written to files, and `${env:NAME}`.
+
+Texts under keys such as token, key, password and secret are left out of saved configs, printed
+output and errors. Pass a secret as `${env:NAME}`, so that a run can be repeated from its own
+config. Declare an option whose name only looks like a secret with `option(…, secret=False)`.
+
+`${env:NAME}` is the text of an environment variable. It is looked up when a config is compiled;
+saved files keep the reference. An option that is not a text takes the value that the command line
+would take (`${env:LR}` may be 1e-3). `${cpanel.NAME}` is the value of a control-panel parameter of
+any type; inside a longer text it is written out. Double the dollar to get the text itself:
+`$${env:NAME}`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+__all__ = [
+    "ENV",
+    "KNOB",
+    "REDACTED",
+    "conceal",
+    "escaped",
+    "is_secret",
+    "is_whole",
+    "names_in",
+    "redact_diff",
+    "redact_words",
+    "redacted",
+    "redacted_paths",
+    "resolve",
+]
+
+REDACTED: Final = "<redacted>"
+"""Replaces a secret."""
+
+ENV = re.compile(r"(\$+)\{env:([A-Za-z_]\w*)\}")
+KNOB = re.compile(r"(\$+)\{cpanel\.([\w.-]+)\}")
+
+_SECRET = re.compile(
+    r"(?:.*[_-])?(?:api|auth|access|private)?"
+    r"(?:key|tokens?|passwords?|passwd|pwd|passphrase|secrets?|credentials?)",
+    re.IGNORECASE,
+)
+_NAME = r"""(?<![\w.-])([\w.-]++)(["']?\s*[:=]\s*)"""  # not from inside a word: that is quadratic
+_QUOTED = re.compile(_NAME + r"""("[^"]+"|'[^']+')""")
+_BARE = re.compile(_NAME + r"""("[^"]+"|'[^']+'|[^\s,}\]#]+)""")
+_SETTINGS = re.compile(r"\.(ya?ml|toml|json|ini|cfg|conf|env|properties)(\.\w+)?$|/\.env$")
+
+
+def is_secret(path: str) -> bool:
+    """Returns whether the last key of a path names a secret."""
+    key = re.sub(r"(\[\d+\])+$", "", path).rpartition(".")[2]
+    return _SECRET.fullmatch(key) is not None
+
+
+def conceal(message: str) -> str:
+    """Removes the value from a message about a secret."""
+    text, got, _ = message.partition(", got ")
+    if got:
+        return f"{text}, got {REDACTED}"
+    return "is given twice and differs" if " contradicts " in message else message
+
+
+def redacted(value: Any, *, secret: bool = False) -> Any:
+    """Returns plain data without the texts under secret keys; references stay."""
+    if isinstance(value, Mapping):
+        return {key: redacted(item, secret=is_secret(str(key))) for key, item in value.items()}
+    if type(value) in (list, tuple):
+        return type(value)(redacted(item, secret=secret) for item in value)
+    hidden = secret and isinstance(value, str) and value and "${env:" not in value
+    return REDACTED if hidden else value
+
+
+def redacted_paths(value: Any, path: str) -> Iterator[str]:
+    """Yields the paths in a saved value whose secrets were left out."""
+    if isinstance(value, str):
+        if value == REDACTED:
+            yield path
+    elif isinstance(value, Mapping):
+        for key, item in value.items():
+            yield from redacted_paths(item, f"{path}.{key}")
+    elif isinstance(value, list | tuple):
+        for index, item in enumerate(value):
+            yield from redacted_paths(item, f"{path}[{index}]")
+
+
+def redact_words(words: Sequence[str]) -> list[str]:
+    """Returns a command line without its secrets: `a.token=x`, and those in JSON objects."""
+    return [_redact_word(word) for word in words]
+
+
+def _redact_word(word: str) -> str:
+    if word.startswith("{"):
+        try:
+            return json.dumps(redacted(json.loads(word)), ensure_ascii=False)
+        except (ValueError, RecursionError):
+            return word
+    path, equals, value = word.partition("=")
+    if equals and value:
+        if value.startswith("{"):
+            return f"{path}={_redact_word(value)}"
+        if is_secret(path.removeprefix("--")) and "${env:" not in value:
+            return f"{path}={REDACTED}"
+    return word
+
+
+def redact_diff(patch: str) -> str:
+    """Returns a patch without the texts that its lines assign to secret names.
+
+    In code these texts are quoted; in YAML, TOML and other settings they need not be.
+    """
+    lines, pattern = [], _QUOTED
+    for line in patch.split("\n"):
+        if line.startswith("+++ "):
+            pattern = _BARE if _SETTINGS.search(line.rstrip()) else _QUOTED
+        elif line.startswith(("+", "-", " ")):
+            line = pattern.sub(_redact_match, line)  # noqa: PLW2901 - the same line
+        lines.append(line)
+    return "\n".join(lines)
+
+
+def _redact_match(match: re.Match[str]) -> str:
+    name, between, value = match.groups()
+    hide = is_secret(name) and "${env:" not in value
+    return f"{name}{between}{REDACTED}" if hide else match[0]
+
+
+def names_in(value: Any, pattern: re.Pattern[str] = ENV) -> bool:
+    """Returns whether a text, or any item of a container, contains a reference."""
+    if isinstance(value, str):
+        return "${" in value and pattern.search(value) is not None
+    if isinstance(value, Mapping):
+        return any(names_in(item, pattern) for item in value.values())
+    return isinstance(value, list | tuple) and any(names_in(item, pattern) for item in value)
+
+
+def is_whole(text: str, pattern: re.Pattern[str] = ENV) -> str | None:
+    """Returns the name if a text is one reference and nothing else, else None."""
+    match = pattern.fullmatch(text)
+    return match[2] if match is not None and match[1] == "$" else None
+
+
+def resolve(
+    value: Any,
+    path: str,
+    find: Callable[[str, str], Any] | None = None,
+    pattern: re.Pattern[str] = ENV,
+    noted: dict[str, str] | None = None,
+) -> Any:
+    """Replaces the references in a value, in the items of lists and dicts too.
+
+    Args:
+        value: A value of a layer.
+        path: Its path.
+        find: Returns the value of a name at a path; None reads the environment, and raises
+            KeyError for a variable that is not set.
+        pattern: Which references.
+        noted: Takes the text of each reference by its path.
+    """
+    if isinstance(value, Mapping):
+        return {
+            key: resolve(item, f"{path}.{key}", find, pattern, noted) for key, item in value.items()
+        }
+    if isinstance(value, list | tuple):
+        items = (
+            resolve(item, f"{path}[{i}]", find, pattern, noted) for i, item in enumerate(value)
+        )
+        return type(value)(items)
+    if not isinstance(value, str) or not names_in(value, pattern):
+        return value
+    read = find or (lambda name, _: os.environ[name])
+    if (name := is_whole(value, pattern)) is not None:
+        if noted is not None:
+            noted[path] = value
+        return read(name, path)
+    if noted is not None and any(match[1] == "$" for match in pattern.finditer(value)):
+        noted[path] = value
+
+    def written(match: re.Match[str]) -> str:
+        return str(read(match[2], path)) if match[1] == "$" else match[0][1:]
+
+    return pattern.sub(written, value)
+
+
+def escaped(text: str) -> str:
+    """Returns a text that `resolve` turns back into this one, references or not."""
+    return ENV.sub(lambda match: f"${match[0]}", text) if "${env:" in text else text

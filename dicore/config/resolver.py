@@ -1,0 +1,425 @@
+"""Which component fills a slot, and which options of the layers apply to it."""
+
+from __future__ import annotations
+
+import importlib
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache
+from typing import Any, Protocol
+
+from dicore.config.layers import Layer, Problems
+from dicore.config.paths import join
+from dicore.config.schema import ComponentConfig, Section, component, fields_of, frozen
+from dicore.config.signature import config_class
+from dicore.errors import ConfigError, ConfigWarning, RegistryError, UnknownComponentError
+from dicore_registry import nearest
+
+__all__ = [
+    "ComponentResolver",
+    "LayerValue",
+    "NamedConfig",
+    "RegistryView",
+    "ResolvedComponent",
+    "named_class",
+    "type_of",
+]
+
+_NAMELESS = object()
+"""Stands for the name of a class that has none."""
+
+
+class RegistryView(Protocol):
+    """What config needs of a registry."""
+
+    def resolve(self, kind: str, type_: str, where: str = ...) -> Any: ...
+
+    def find(self, kind: str, name: str, where: str = ...) -> Any: ...
+
+    def supplier(self, kind: str, type_string: str, where: str = ...) -> dict[str, Any]: ...
+
+    def default(self, kind: str, where: str = ...) -> str | None: ...
+
+    def entries(self, kind: str) -> Any: ...
+
+
+@dataclass(frozen=True, slots=True)
+class LayerValue:
+    """The value of one layer for one key; for a section or component, a dict of its own memory."""
+
+    layer: Layer
+    value: Any
+
+
+@dataclass(frozen=True, slots=True)
+class ResolvedComponent:
+    """The component that fills a slot.
+
+    Args:
+        name: Its exact registered name, as the compiled config holds it.
+        config_class: The class of its options.
+        provenance: Its package, version and target.
+        values: The layers' values for it, lowest first, without options for another type.
+        origin: The source that chose it.
+    """
+
+    name: str
+    config_class: type[ComponentConfig]
+    provenance: dict[str, Any]
+    values: tuple[LayerValue, ...]
+    origin: str
+
+
+@dataclass(frozen=True, slots=True)
+class ComponentResolver:
+    """Chooses components; every failure is added to the problems.
+
+    Args:
+        registry: Where names are looked up.
+        problems: Takes the mistakes.
+        names_only: Refuse import paths and files, which run code that is not installed.
+        recorded: Packages of the components of the run whose config it is, by path.
+    """
+
+    registry: RegistryView
+    problems: Problems
+    names_only: bool = False
+    recorded: Mapping[str, Any] = field(default_factory=dict)
+
+    def choose(
+        self, kind: str, path: str, values: Sequence[LayerValue]
+    ) -> ResolvedComponent | None:
+        """Returns the component that the highest layer names, else the kind's default.
+
+        Args:
+            kind: Kind of the slot.
+            path: Path of the slot.
+            values: The layers' values, lowest first.
+
+        Returns:
+            The component; None if a problem was added.
+        """
+        kept, typed = self._of_one_type(kind, path, values)
+        if typed is not None:
+            return self._load(kind, path, typed.value["type"], kept, typed.layer)
+        top = kept[-1].layer if kept else None
+        try:
+            name = self.registry.default(kind, path)
+        except RegistryError as error:
+            self.problems.add_error(path, error, top)
+            return None
+        if name is None:
+            none = "" if self.registry.entries(kind) else f"; no {kind} is installed"
+            self.problems.add(path, f"missing 'type' (which {kind}?){none}", top)
+            return None
+        return self._load(kind, path, name, kept, Layer(f"default {kind}"))
+
+    def _of_one_type(
+        self, kind: str, path: str, values: Sequence[LayerValue]
+    ) -> tuple[list[LayerValue], LayerValue | None]:
+        """Drops the options of lower layers for another type than the chosen one."""
+        kept: list[LayerValue] = []
+        typed: LayerValue | None = None
+        for value in values:
+            expanded = self._expanded(kind, path, value)
+            if "type" in expanded.value:
+                if typed is not None and not self._same(kind, typed.value, expanded.value):
+                    kept = []
+                typed = expanded
+            kept.append(expanded)
+        return kept, typed
+
+    def _expanded(self, kind: str, path: str, node: LayerValue) -> LayerValue:
+        """Replaces a class by its name, and `PROVIDER:ID` of an env by provider and `env_id`."""
+        wanted = node.value.get("type")
+        if isinstance(wanted, type):
+            name = type_of(kind, wanted, self.registry)
+            if name is None:
+                message = f"{kind} class {wanted.__qualname__} has no name that a config can hold"
+                how = f'@register("{kind}", "{wanted.__name__.lower()}")'
+                self.problems.add(
+                    join(path, "type"), f"{message}; register it: {how} above the class", node.layer
+                )
+            return replace(node, value={**node.value, "type": name or _NAMELESS})
+        if wanted is None:
+            return replace(node, value={k: v for k, v in node.value.items() if k != "type"})
+        if kind != "env" or not isinstance(wanted, str):
+            return node
+        provider, env_id = self._env_id(wanted)
+        if env_id is None:
+            return node
+        given = node.value.get("env_id", env_id)
+        if given != env_id:
+            self.problems.add(
+                join(path, "env_id"), f"{given!r} contradicts {path}.type {wanted!r}", node.layer
+            )
+        return replace(node, value={**node.value, "type": provider, "env_id": env_id})
+
+    def _env_id(self, wanted: str) -> tuple[str, str | None]:
+        """Splits the name of an env that a provider knows by an id of its own."""
+        if ":" in wanted:
+            left, _, right = wanted.partition(":")
+            is_import_path = any(sign in left for sign in "./\\")
+            return (wanted, None) if is_import_path else (left, right)
+        try:
+            provider = self.registry.default("env")
+            if provider is None or self.declared("env", wanted):
+                return wanted, None
+            cls = config_class(self.registry.resolve("env", provider, "env.type").target, "env")
+        except (RegistryError, ConfigError):
+            return wanted, None
+        knows = getattr(cls, "knows", None)
+        return (provider, wanted) if knows is not None and knows(wanted) else (wanted, None)
+
+    def _same(self, kind: str, low: Mapping[str, Any], high: Mapping[str, Any]) -> bool:
+        if "env_id" in high and low.get("env_id", high["env_id"]) != high["env_id"]:
+            return False
+        if low["type"] == high["type"]:
+            return True
+        entry = self._entry(kind, high["type"])
+        return entry is not None and entry == self._entry(kind, low["type"])
+
+    def declared(self, kind: str, name: str) -> bool:
+        """Returns whether a name is known, usable or not."""
+        try:
+            self.registry.find(kind, name)
+        except UnknownComponentError:
+            return False
+        except RegistryError:
+            return True
+        return True
+
+    def _entry(self, kind: str, name: Any) -> Any:
+        try:
+            return self.registry.find(kind, name) if isinstance(name, str) else None
+        except RegistryError:
+            return None
+
+    def _load(
+        self, kind: str, path: str, wanted: Any, values: list[LayerValue], layer: Layer
+    ) -> ResolvedComponent | None:
+        where = join(path, "type")
+        if wanted is _NAMELESS:
+            return None  # a problem already
+        if not isinstance(wanted, str) or not wanted:
+            self.problems.add(where, f"expected a name, got {wanted!r}", layer)
+            return None
+        if self.names_only and ":" in wanted:
+            message = f"{wanted!r} is a code path, which --names-only forbids"
+            self.problems.add(where, message, layer)
+            return None
+        wanted = self._as_recorded(kind, path, wanted)
+        try:
+            resolved = self._resolve(kind, wanted, where, values)
+            cls = config_class(resolved.target, kind)
+        except RegistryError as error:
+            unknown = isinstance(error, UnknownComponentError)
+            supplier = self._supplier(path, wanted) if unknown else None
+            more = f"; the run used it from {' '.join(supplier)}" if supplier else ""
+            self.problems.add_error(where, error, layer, more)
+            meant = self._meant(kind, wanted) if unknown else None
+            if meant is None:
+                return None
+            resolved, cls = meant  # its options may be wrong too
+        except ConfigError as error:
+            self.problems.extend(((where, line) for line in error.problems), layer)
+            return None
+        provenance = dict(resolved.provenance)
+        return ResolvedComponent(resolved.name, cls, provenance, tuple(values), layer.origin(where))
+
+    def _supplier(self, path: str, name: str) -> tuple[str, str] | None:
+        """Returns package and version from which the recorded run took a component."""
+        facts = self.recorded.get(path)
+        if not isinstance(facts, Mapping) or facts.get("type") != name:
+            return None
+        dist = facts.get("dist")
+        return (dist, str(facts.get("version"))) if isinstance(dist, str) and dist else None
+
+    def _as_recorded(self, kind: str, path: str, name: str) -> str:
+        """Qualifies a name of a recorded run if another package has the bare name now."""
+        supplier = self._supplier(path, name)
+        if supplier is None or "/" in name or ":" in name:
+            return name
+        qualified = f"{supplier[0]}/{name}"
+        here, recorded = self._entry(kind, name), self._entry(kind, qualified)
+        return name if recorded is None or here == recorded else qualified
+
+    def _meant(self, kind: str, wanted: str) -> tuple[Any, type[ComponentConfig]] | None:
+        """Returns the component that a misspelt name probably means."""
+        names = (entry.name for entry in self.registry.entries(kind) if entry.status == "ok")
+        close = nearest(wanted, names) if ":" not in wanted else ""
+        if not close:
+            return None
+        try:
+            resolved = self.registry.resolve(kind, close)
+            return resolved, config_class(resolved.target, kind)
+        except (RegistryError, ConfigError):
+            return None
+
+    def _resolve(self, kind: str, wanted: str, where: str, values: Sequence[LayerValue]) -> Any:
+        """Resolves a name, after importing the modules of `import_names` if it needs them."""
+        imports = [(value, name) for value in values for name in _import_names(value)]
+        if not imports or self.names_only:
+            return self.registry.resolve(kind, wanted, where)
+        needed = not self.declared(kind, wanted)
+        failed = [(value, reason) for value, name in imports if (reason := _import(name))]
+        if needed:
+            at = f"{where.removesuffix('type')}import_names"
+            for value, reason in failed:
+                self.problems.add(at, reason, value.layer)
+        else:
+            names = ", ".join([name for _, name in imports] + [reason for _, reason in failed])
+            text = f"{where}: {kind} '{wanted}' is installed and needs no import_names ({names})"
+            warnings.warn(text, ConfigWarning, stacklevel=2)
+        return self.registry.resolve(kind, wanted, where)
+
+    def split_named_components(
+        self, kind: str, path: str, values: Sequence[LayerValue]
+    ) -> tuple[list[LayerValue], dict[str, list[LayerValue]]]:
+        """Separates the values of one component from those of several by name.
+
+        Args:
+            kind: Kind of the slot.
+            path: Path of the slot.
+            values: The layers' values, lowest first, a bare name as `{"type": name}`.
+
+        Returns:
+            The values of the one component, and those of each name. If there are names, the slot
+            holds several components.
+        """
+        single: list[LayerValue] = []
+        named: dict[str, list[LayerValue]] = {}
+        for each in values:
+            value = each.value
+            if not value:
+                continue
+            if "type" in value:
+                single, named = ([] if named else single) + [each], {}
+            elif self._holds_names(kind, value) and not self._are_options(
+                kind, path, value, single
+            ):
+                self._add_named(named, each, path)
+            elif named:
+                key = next(iter(value))
+                names = ", ".join(named)
+                text = f"ambiguous, several are configured ({names}); write "
+                text += f"{join(path, next(iter(named)))}.{key}"
+                self.problems.add(join(path, key), text, each.layer)
+            else:
+                single.append(each)
+        return single, named
+
+    def _add_named(self, named: dict[str, list[LayerValue]], each: LayerValue, path: str) -> None:
+        known = list(named)
+        for name, value in each.value.items():
+            at = join(path, name)
+            is_new = known and name not in named and not _gives_type(value)
+            close = nearest(name, known) if is_new else ""
+            if name in _RESERVED or name.startswith("_"):
+                text = f"'{name}' is reserved and cannot name a component"
+                self.problems.add(at, text, each.layer)
+            elif close:
+                text = f"unknown name; expected {', '.join(known)}; did you mean '{close}'?"
+                self.problems.add(at, text, each.layer)
+            elif value is None:
+                named.pop(name, None)
+            else:
+                named.setdefault(name, []).append(replace(each, value=value))
+
+    def _holds_names(self, kind: str, value: Mapping[Any, Any]) -> bool:
+        return all(
+            isinstance(name, str)
+            and name.isidentifier()
+            and (
+                item is None
+                or isinstance(item, Mapping | Section | type)
+                or (isinstance(item, str) and self.declared(kind, item))
+            )
+            for name, item in value.items()
+        )
+
+    def _are_options(
+        self, kind: str, path: str, value: Mapping[str, Any], single: Sequence[LayerValue]
+    ) -> bool:
+        """Returns whether nested mappings are a section of one component, maybe misspelt."""
+        chosen = replace(self, problems=Problems()).choose(kind, path, single)
+        known = tuple(fields_of(chosen.config_class)) if chosen is not None else ()
+        return any(nearest(name, known) for name in value)
+
+
+def _import(name: str) -> str:
+    """Imports a module; returns why that failed, or ""."""
+    try:
+        importlib.import_module(name)
+    except Exception as error:
+        return f"cannot import '{name}': {type(error).__name__}: {error}"
+    return ""
+
+
+def _import_names(value: LayerValue) -> list[str]:
+    names = value.value.get("import_names") or []
+    return [names] if isinstance(names, str) else list(names)
+
+
+def _gives_type(value: Any) -> bool:
+    return isinstance(value, str | type) or (isinstance(value, Mapping) and "type" in value)
+
+
+def type_of(kind: str, cls: type, registry: RegistryView) -> str | None:
+    """Returns the name by which a config asks for a class, or for the component it configures.
+
+    Args:
+        kind: The component's kind.
+        cls: A registered class, its config class, or a component class that names its
+            `config_class`.
+        registry: Where to look.
+
+    Returns:
+        The registered name; without one, its import path; None for a class of a script.
+    """
+    # an inherited config class is that of another component
+    candidates = [cls, vars(cls).get("config_class", cls)]
+    targets = [f"{each.__module__}:{each.__qualname__}" for each in candidates]
+    for target in targets:
+        entry = next((entry for entry in registry.entries(kind) if entry.target == target), None)
+        if entry is not None:
+            found = registry.find(kind, entry.name)
+            return str(entry.name if found == entry else entry.qualified)
+    is_importable = "." in cls.__module__ and "<locals>" not in cls.__qualname__
+    return targets[0] if is_importable else None
+
+
+@frozen(kw_only=True)
+class NamedConfig(Section):
+    """Components of one kind by name; reads like any section (`replay_buffer.demo`)."""
+
+    def build(self, ctx: Any, **parts: Any) -> dict[str, Any]:
+        """Builds each component; returns them by name."""
+        return {name: getattr(self, name).build(ctx, **parts) for name in self.keys()}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        kind = _KINDS[type(self)]
+        return _rebuild, (kind, tuple((name, getattr(self, name)) for name in self.keys()))
+
+
+_KINDS: dict[type, str] = {}
+_RESERVED = frozenset(dir(NamedConfig)) | {"type", "check", "bind", "import_names", "cfg_type"}
+
+
+@cache
+def named_class(kind: str, names: tuple[str, ...]) -> type[NamedConfig]:
+    """Returns the section class of components of a kind with these names, in order."""
+    namespace: dict[str, Any] = {
+        "__annotations__": dict.fromkeys(names, ComponentConfig),
+        "__doc__": f"The {kind}s {', '.join(names)}.",
+        "__module__": __name__,
+        **{name: component(kind) for name in names},
+    }
+    made: type[NamedConfig] = frozen(kw_only=True)(type("NamedConfig", (NamedConfig,), namespace))
+    _KINDS[made] = kind
+    return made
+
+
+def _rebuild(kind: str, values: tuple[tuple[str, Any], ...]) -> NamedConfig:
+    return named_class(kind, tuple(name for name, _ in values))(**dict(values))

@@ -1,0 +1,369 @@
+"""How options are declared: attrs classes whose fields carry their help, range and unit.
+
+A config class is light: it imports attrs and nothing heavy; its `build` imports the rest.
+
+    @frozen(kw_only=True)
+    class NaiveConfig(ComponentConfig):
+        '''First-in first-out ring, sampled uniformly.'''
+
+        replay_buffer_size: int = option(10_000, "capacity in samples", ge=1)
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+import typing
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import deepcopy
+from dataclasses import dataclass
+from functools import cache, partial, wraps
+from types import MappingProxyType
+from typing import Any, ClassVar, Final
+
+import attrs
+from attrs import frozen
+
+__all__ = [
+    "REQUIRED",
+    "ComponentConfig",
+    "Field",
+    "Section",
+    "annotated",
+    "component",
+    "components",
+    "fields_of",
+    "frozen",
+    "label_of",
+    "option",
+    "range_problem",
+    "resolve_hint",
+    "section",
+]
+
+_STRUCTURE = frozenset({"section", "component", "components"})
+_SIGNS = {"ge": ">=", "gt": ">", "le": "<=", "lt": "<"}
+_NOTE = "while building "
+
+
+class _Required:
+    """The default of an option whose value the class, preset, env spec or user must give."""
+
+    def __repr__(self) -> str:
+        return "REQUIRED"
+
+    def __reduce__(self) -> str:
+        return "REQUIRED"
+
+    def __bool__(self) -> bool:
+        return False
+
+
+REQUIRED: Final = _Required()
+
+
+def option(  # noqa: PLR0913 - each names one fact of an option
+    default: Any = attrs.NOTHING,
+    help: str = "",  # noqa: A002 - the word everybody knows from argparse and click
+    *,
+    ge: float | None = None,
+    gt: float | None = None,
+    le: float | None = None,
+    lt: float | None = None,
+    choices: Sequence[Any] | None = None,
+    unit: str = "",
+    check: Callable[[Any], str | None] | None = None,
+    follows: str | None = None,
+    secret: bool | None = None,
+) -> Any:
+    """Declares an option: its default, meaning, range and unit.
+
+    Args:
+        default: The value when no source gives one; `REQUIRED` if a source must. Mutable defaults
+            (list, dict) are copied per instance.
+        help: What it means, in one line.
+        ge: Smallest value allowed; also for each item of a list.
+        gt: Bound that the value must exceed.
+        le: Largest value allowed.
+        lt: Bound that the value must stay below.
+        choices: All values allowed.
+        unit: Unit of the value (`s`, `env steps`).
+        check: Returns what is wrong with a value, or None.
+        follows: Path of the option of the whole config (`env.stop_value`) whose value this option
+            takes when no source sets it.
+        secret: Keep its texts out of files and messages; None decides by the option's name (see
+            `dicore.config.redact`).
+
+    Returns:
+        An attrs field whose metadata holds the facts; they are checked by compile and on
+        construction.
+    """
+    bounds = {"ge": ge, "gt": gt, "le": le, "lt": lt}
+    metadata = {
+        "help": help,
+        "unit": unit,
+        "bounds": {name: bound for name, bound in bounds.items() if bound is not None},
+        "choices": tuple(choices) if choices is not None else None,
+        "check": check,
+        "follows": follows,
+        "secret": secret,
+    }
+    if isinstance(default, list | dict):
+        factory = partial(deepcopy, default)
+        return attrs.field(factory=factory, metadata=metadata, validator=_in_range)
+    return attrs.field(default=default, metadata=metadata, validator=_in_range)
+
+
+def section(cls: type[Section], help: str = "") -> Any:  # noqa: A002 - as in `option`
+    """Declares a nested section whose options are those of `cls`."""
+    return attrs.field(factory=cls, metadata={"help": help, "section": cls})
+
+
+def component(
+    kind: str,
+    default: str | Mapping[str, Any] | None = None,
+    help: str = "",  # noqa: A002 - as in `option`
+    *,
+    optional: bool = False,
+    named: bool = False,
+) -> Any:
+    """Declares a slot for one component of `kind`.
+
+    Args:
+        kind: The kind's registered name.
+        default: The name used when a config names none, or a section
+            `{"type": name, **options}`; None uses the default that the installed packages declare
+            (entry-point group `dicore.default`).
+        help: What the component does here, in one line.
+        optional: Leave the slot empty (None) when a config names no component and there is no
+            `default`.
+        named: The slot also accepts several components by name, each a section of its own:
+            `{"agent": {…}, "demo": {…}}`; the slot then holds a `NamedConfig`.
+    """
+    metadata = {
+        "help": help,
+        "component": kind,
+        "component_default": default,
+        "optional": optional,
+        "named": named,
+    }
+    return attrs.field(default=None, metadata=metadata)
+
+
+def components(kind: str, default: Sequence[Any] = (), help: str = "") -> Any:  # noqa: A002
+    """Declares a slot for a list of components of `kind`; see `component`."""
+    metadata = {"help": help, "components": kind, "component_default": tuple(default)}
+    return attrs.field(factory=tuple, metadata=metadata)
+
+
+def range_problem(value: Any, metadata: Mapping[str, Any]) -> str | None:
+    """Returns what is wrong with a value's range, or None; for compile and construction."""
+    if value is None or value is REQUIRED:
+        return None
+    choices = metadata.get("choices")
+    if choices is not None and value not in choices:
+        return f"expected one of {', '.join(map(repr, choices))}, got {value!r}"
+    is_list = isinstance(value, list | tuple)
+    for index, item in enumerate(value if is_list else [value]):
+        if isinstance(item, bool) or not isinstance(item, int | float):
+            continue
+        where = f" at index {index}" if is_list else ""
+        if item != item:  # noqa: PLR0124 - only NaN differs from itself
+            return f"must be a number, got nan{where}"
+        for name, bound in metadata.get("bounds", {}).items():
+            if not _HOLDS[name](item, bound):
+                return f"must be {_SIGNS[name]} {bound}, got {item!r}{where}"
+    check = metadata.get("check")
+    return check(value) if check is not None else None
+
+
+_HOLDS: dict[str, Callable[[Any, Any], bool]] = {
+    "ge": lambda value, bound: value >= bound,
+    "gt": lambda value, bound: value > bound,
+    "le": lambda value, bound: value <= bound,
+    "lt": lambda value, bound: value < bound,
+}
+
+
+def _in_range(_: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
+    problem = range_problem(value, attribute.metadata)
+    if problem:
+        raise ValueError(f"'{attribute.name}' {problem}")
+
+
+@frozen(kw_only=True)
+class Section:
+    """A part of the compiled config: read-only, by attribute or by item.
+
+    A config class may list in `one_of` which options exclude each other (exactly one of each group
+    has to be given). It may offer `check(self)`, which yields `(path below it, what is wrong)` for
+    values that do not fit together, and `mentions(self)`, which yields `(path below it, kind,
+    name)` of components that its free-form options name, so that their packages are recorded.
+    """
+
+    one_of: ClassVar[tuple[tuple[str, ...], ...]] = ()
+
+    def __getitem__(self, key: str) -> Any:
+        if key.startswith("_") or not hasattr(self, key):
+            raise KeyError(key)
+        return getattr(self, key)
+
+    def __contains__(self, key: object) -> bool:
+        return isinstance(key, str) and key in self.keys()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.keys())
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """Returns the option, or `default` if this section has no option of that name."""
+        return getattr(self, key) if key in self.keys() else default
+
+    def keys(self) -> tuple[str, ...]:
+        return tuple(attribute.name for attribute in attrs.fields(type(self)))
+
+
+@frozen(kw_only=True)
+class ComponentConfig(Section):
+    """The options of one component; `type` is its registered name, filled in by compile."""
+
+    type: str = attrs.field(default="", metadata={"help": "registered name of the component"})
+
+    def __init_subclass__(cls, **more: Any) -> None:
+        super().__init_subclass__(**more)
+        if "build" in vars(cls) and "_build" not in vars(cls):
+            cls._build = vars(cls)["build"]  # type: ignore[attr-defined] # attrs repairs its super()
+            cls.build = annotated(vars(cls)["build"])  # type: ignore[method-assign]
+
+    def build(self, ctx: Any, **parts: Any) -> Any:
+        """Imports the heavy code and makes the component.
+
+        Args:
+            ctx: What config cannot hold: a `dicore.run.BuildContext`.
+            **parts: The components it is made from, by role.
+        """
+        raise TypeError(f"{type(self).__name__} has no build method")
+
+
+def annotated(build: Callable[..., Any]) -> Callable[..., Any]:
+    """Wraps a `build` so that its exceptions get a note: component, distribution, version."""
+
+    @wraps(build)
+    def build_annotated(self: Any, *args: Any, **parts: Any) -> Any:
+        try:
+            return build(self, *args, **parts)
+        except Exception as error:
+            if not any(note.startswith(_NOTE) for note in getattr(error, "__notes__", ())):
+                error.add_note(f"{_NOTE}{_registered_label(self)}")
+            raise
+
+    return build_annotated
+
+
+def _registered_label(config: Any) -> str:
+    """Returns `policy 'dqn' (dicore-plugins 0.1.0)`; for an unregistered class, its name."""
+    from dicore_registry import default
+
+    target = getattr(type(config), "_target", type(config))
+    name = f"{getattr(target, '__module__', '')}:{getattr(target, '__qualname__', '')}"
+    try:
+        entries = [entry for entry in default().entries() if entry.target == name]
+    except Exception:
+        entries = []  # the exception of the build matters more
+    own_name = getattr(config, "type", "").rpartition("/")[2]
+    entries.sort(key=lambda entry: entry.name != own_name)
+    return entries[0].label if entries else name.replace(":", ".")
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One option, section or slot of a config class.
+
+    Args:
+        name: Its key.
+        hint: The type its value must have.
+        metadata: What `option`, `section`, `component` or `components` declared.
+        declared_by: Name of the class whose default counts.
+        default: Makes the default value; `REQUIRED` if a source has to give it.
+    """
+
+    name: str
+    hint: Any
+    metadata: Mapping[str, Any]
+    declared_by: str
+    default: Callable[[], Any]
+
+    @property
+    def follows(self) -> str | None:
+        """The path whose value this option takes when no source sets it."""
+        return self.metadata.get("follows")
+
+
+def fields_of(cls: type[Section]) -> Mapping[str, Field]:
+    """Returns the options of a config class by name, in order of declaration; cached per class.
+
+    Raises:
+        TypeError: the annotation of an option cannot be resolved at run time.
+    """
+    hashable: Any = cls
+    return _read_fields(hashable)
+
+
+@cache
+def _read_fields(cls: Any) -> Mapping[str, Field]:
+    fields: dict[str, Field] = {}
+    for attribute in attrs.fields(cls):
+        owner: Any = _declaring_class(cls, attribute.name)
+        fields[attribute.name] = Field(
+            name=attribute.name,
+            hint=_hint_of(owner, attribute.name, bool(attribute.metadata.keys() & _STRUCTURE)),
+            metadata=attribute.metadata,
+            declared_by=label_of(owner),
+            default=_default_of(attribute),
+        )
+    return MappingProxyType(fields)
+
+
+def label_of(cls: type) -> str:
+    """Returns the name by which messages call a config class: its own, or its target's."""
+    target = getattr(cls, "_target", None)
+    return str(getattr(target, "__name__", cls.__name__))
+
+
+@cache
+def _hint_of(owner: Any, name: str, is_structure: bool) -> Any:
+    """Resolves an annotation in the module of its class; cached for classes that inherit it."""
+    written = inspect.get_annotations(owner).get(name, Any)
+    module = sys.modules.get(owner.__module__)
+    try:
+        return resolve_hint(written, vars(module) if module else {})
+    except NameError as error:
+        if is_structure:
+            return Any
+        where = f"{owner.__module__}.{owner.__qualname__}.{name}"
+        raise TypeError(f"{where}: its type {written!r} cannot be resolved: {error}") from None
+
+
+def resolve_hint(written: Any, names: dict[str, Any]) -> Any:
+    """Returns the type that an annotation stands for.
+
+    Raises:
+        NameError: it names something that exists for type checkers only.
+    """
+    holder = type("_", (), {"__annotations__": {"it": written}})
+    return typing.get_type_hints(holder, names)["it"]
+
+
+def _declaring_class(cls: type, name: str) -> type:
+    for owner in cls.__mro__:
+        if name in inspect.get_annotations(owner):
+            return owner
+    return cls
+
+
+def _default_of(attribute: attrs.Attribute[Any]) -> Callable[[], Any]:
+    default = attribute.default
+    if default is attrs.NOTHING:
+        return lambda: REQUIRED
+    if isinstance(default, attrs.Factory):  # type: ignore[arg-type] # a class at run time
+        return typing.cast("Callable[[], Any]", default.factory)  # type: ignore[union-attr]
+    return lambda: default

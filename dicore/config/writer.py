@@ -1,0 +1,247 @@
+"""Writes a compiled config into a run folder, and compares its components with recorded ones.
+
+The core writes `config.json`, which is exact. Other files of a run are entries of
+`dicore.run_file`: functions of the compiled config and its record that return texts by file name.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Mapping
+from dataclasses import replace
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from dicore.config.paths import Keys, dotted, leaves, plain, to_dict
+from dicore.config.redact import REDACTED, escaped, is_secret, redacted
+from dicore.config.sections import Compiled
+from dicore.errors import ConfigError, ConfigWarning
+from dicore_registry import default
+
+JSON = "config.json"
+
+_DIGEST = len("sha256:") + 8
+
+
+def write_config(compiled: Compiled, folder: str | os.PathLike[str]) -> Path:
+    """Writes `config.json` and the files that installed packages add, such as Python forms.
+
+    `config.json` is what programs read: beside the exact config it holds the package of each
+    component, the origin of each value, a fingerprint, and the version of dicore. With
+    dicore-tools, `total_config.py` and `formatted_total_config.py` hold `main_config` and
+    `create_config` for people, and `cpanel.json` and `params.yaml` the control panel and its
+    result; each of them compiles to the same config.
+
+    Secrets that are not references are left out, see `dicore.config.redact`.
+
+    Args:
+        compiled: What to write.
+        folder: Where; created if missing.
+
+    Returns:
+        The path of `config.json`.
+
+    Raises:
+        TypeError: a free-form option holds a value that is not plain data.
+    """
+    from dicore import __version__
+    from dicore.data.json_codec import dumps
+
+    record = {
+        "dicore": __version__,
+        "fingerprint": fingerprint(compiled),
+        "config": saved_tree(compiled),
+        "components": plain(compiled.components),
+        "origin": plain(compiled.origin),
+    }
+    if compiled.cpanel is not None:
+        record["cpanel"] = redacted(compiled.cpanel)
+    texts = {JSON: dumps(record) + "\n"}
+    registry = default()
+    for entry in registry.entries("run_file"):
+        if entry.status == "ok" and (entry.name != "cpanel" or compiled.cpanel is not None):
+            texts.update(registry.load(entry)(compiled, record))
+    target = Path(folder)
+    target.mkdir(parents=True, exist_ok=True)
+    for name, text in texts.items():
+        _write(target / name, text)
+    return target / JSON
+
+
+def _write(file: Path, text: str) -> None:
+    temporary = file.with_name(f".{file.name}.{os.getpid()}.tmp")
+    try:
+        with temporary.open("w", encoding="utf-8") as stream:
+            stream.write(text)
+            stream.flush()
+            os.fsync(stream.fileno())
+        temporary.replace(file)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def save_compiled(compiled: Compiled, save_path: str | Path | None, *, renew: bool) -> Compiled:
+    """Writes a config where `compile_config` says; returns it with the name of its folder."""
+    run = Path(compiled.exp_name or ".")
+    folder = run if save_path is None else Path(save_path)
+    if folder.suffix == ".py":  # a bare `NAME.py` stands for the folder of the run
+        folder = run if folder.parent == Path() else folder.parent
+    if renew and folder.name and (folder / JSON).exists():
+        siblings = (folder.with_name(f"{folder.name}-{number}") for number in count(1))
+        new = next(sibling for sibling in siblings if not sibling.exists())
+        if folder == run:
+            compiled = replace(compiled, cfg=attrs.evolve(compiled.cfg, exp_name=str(new)))
+        folder = new
+    write_config(compiled, folder)
+    return compiled
+
+
+def saved_tree(compiled: Compiled, *, redact: bool = True) -> dict[str, Any]:
+    """Returns a config as nested dicts to be saved; compiling them restores it.
+
+    References replace their values.
+
+    Args:
+        compiled: The config.
+        redact: Leave out secrets that are not references.
+    """
+    tree = to_dict(compiled.cfg)
+    for keys, declared, value in leaves(compiled.cfg):
+        path = dotted(keys)
+        secret = declared.metadata.get("secret")
+        hide = redact and (is_secret(path) if secret is None else secret)
+        saved = _saved(value, path, hide, redact, compiled.references)
+        if saved is not value:
+            _put(tree, keys, saved)
+    return tree
+
+
+def _saved(value: Any, path: str, hide: bool, redact: bool, references: Mapping[str, str]) -> Any:
+    if path in references:
+        return references[path]
+    if isinstance(value, str):
+        if hide and value:
+            return REDACTED
+        return escaped(value) if "${" in value else value
+    if isinstance(value, Mapping) and value:
+        saved = {
+            key: _saved(item, f"{path}.{key}", redact and is_secret(str(key)), redact, references)
+            for key, item in value.items()
+        }
+        return saved if any(saved[key] is not value[key] for key in value) else value
+    if isinstance(value, list | tuple) and value:
+        items = [_saved(v, f"{path}[{i}]", hide, redact, references) for i, v in enumerate(value)]
+        changed = any(new is not old for new, old in zip(items, value, strict=True))
+        return type(value)(items) if changed else value
+    return value
+
+
+def _put(tree: Any, keys: Keys, value: Any) -> None:
+    for key in keys[:-1]:
+        tree = tree[key]
+    tree[keys[-1]] = value
+
+
+def fingerprint(compiled: Compiled) -> str:
+    """Returns a hash of a config without its folder and secrets; equal configs have equal ones."""
+    return tree_fingerprint(saved_tree(compiled))
+
+
+def tree_fingerprint(tree: Mapping[str, Any]) -> str:
+    """Returns the `fingerprint` of a config as it was saved."""
+    import hashlib
+
+    from dicore.data.json_codec import dumps
+
+    trained = {key: value for key, value in tree.items() if key != "exp_name"}
+    return "sha256:" + hashlib.sha256(dumps(trained).encode()).hexdigest()
+
+
+def recorded_components(record: Mapping[str, Any] | None) -> Mapping[str, Any]:
+    """Returns the components that a `config.json` records, by the path of their slot."""
+    components = (record or {}).get("components")
+    return components if isinstance(components, Mapping) else {}
+
+
+def component_differences(
+    recorded: Mapping[str, Mapping[str, Any]], here: Mapping[str, Mapping[str, Any]]
+) -> dict[str, tuple[str, str]]:
+    """Returns the descriptions of components that differ in two configs, by path.
+
+    Compared are name, distribution, version, target and the hash of the source file.
+    """
+    differing = {}
+    for path in dict.fromkeys([*recorded, *here]):
+        one, other = recorded.get(path), here.get(path)
+        if one is None or other is None:
+            differing[path] = (_named(one), _named(other))
+            continue
+        for describe in (_named, _target, _source):
+            texts = describe(one), describe(other)
+            if texts[0] != texts[1] and all(texts):
+                differing[path] = texts
+                break
+    return differing
+
+
+def _named(metadata: Mapping[str, Any] | None) -> str:
+    if metadata is None:
+        return "(none)"
+    provider = f"{metadata.get('dist', '')} {metadata.get('version', '')}".strip()
+    name = str(metadata.get("type", "")).removeprefix(f"{metadata.get('dist', '')}/")
+    return f"'{name}'" + (f" of {provider}" if provider else "")
+
+
+def _target(metadata: Mapping[str, Any]) -> str:
+    return f"{_named(metadata)}, {metadata['target']}" if metadata.get("target") else ""
+
+
+def _source(metadata: Mapping[str, Any]) -> str:
+    source = str(metadata.get("source") or "")
+    return f"{_named(metadata)}, source {source[:_DIGEST]}" if source else ""
+
+
+def compare_record(compiled: Compiled, record: Mapping[str, Any] | None, *, locked: bool) -> None:
+    """Compares the components of a config with those of its record, if it has one.
+
+    With `locked`, any difference is an error; else a component that has the same name and differs
+    is a warning.
+
+    Raises:
+        ConfigError: `locked`, and there is a difference or no record.
+    """
+    if record is None:
+        if locked:
+            raise ConfigError(
+                "--locked: the config has no record of its components",
+                hint="give a run folder, or the config.json of one",
+            )
+        return
+    recorded = recorded_components(record)
+    differing = component_differences(recorded, compiled.components)
+    if locked:
+        _refuse(record, differing)
+        return
+    changed = [
+        f"{path} ({one} -> {other})"
+        for path, (one, other) in differing.items()
+        if recorded.get(path, {}).get("type") == compiled.components.get(path, {}).get("type")
+    ]
+    if changed:
+        some = ", ".join(changed[:3]) + (f" and {len(changed) - 3} more" if changed[3:] else "")
+        text = f"components differ from those that the config was recorded with: {some}"
+        warnings.warn(text, ConfigWarning, stacklevel=3)
+
+
+def _refuse(record: Mapping[str, Any], differing: Mapping[str, tuple[str, str]]) -> None:
+    from dicore import __version__
+
+    version = record.get("dicore", __version__)
+    lines = [] if version == __version__ else [f"dicore: recorded {version}, here {__version__}"]
+    lines += [f"{path}: recorded {a}, here {b}" for path, (a, b) in sorted(differing.items())]
+    if lines:
+        raise ConfigError(lines, hint="install the recorded versions, or omit --locked")

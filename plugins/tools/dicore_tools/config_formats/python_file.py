@@ -1,0 +1,131 @@
+"""Reads config files in Python; the file is executed.
+
+A file defines `main_config` and `create_config`, or a control panel:
+
+    cpanel = {"lr": 1e-3, "workers": 8}
+
+    def gen_params(cpanel):
+        return main_config, create_config      # or a dict with both
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import runpy
+import traceback
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from dicore.config.layers import Lines
+from dicore.config.reader import ConfigFile
+from dicore.errors import ConfigError
+from dicore_registry.explain import brief
+from dicore_tools.config_formats.control_panel import apply_overrides, gen_params
+from dicore_tools.config_formats.python_lines import python_lines
+
+__all__ = ["PYTHON", "PythonFormat"]
+
+
+class PythonFormat:
+    """Config files and modules in Python."""
+
+    def read(
+        self, file: Path, label: str, cpanel: Mapping[str, Any] | None, module: str = ""
+    ) -> ConfigFile:
+        """Reads a file; see `dicore.config.reader.ConfigFormat`.
+
+        Args:
+            file: The file.
+            label: The path as the user wrote it.
+            cpanel: Parameters of its control panel to override.
+            module: Its name, if it is a module to be imported by name.
+        """
+        run = partial(runpy.run_module, module) if module else partial(runpy.run_path, str(file))
+        names = _run(file, lambda: run(run_name="dicore_config_file"))
+        maker = names.get("gen_params")
+        panel = None
+        if "cpanel" in names or callable(maker):
+            panel = apply_overrides(names.get("cpanel", {}), cpanel, str(file))
+            made = _run(file, lambda: gen_params(maker, panel or {}, names, str(file)))
+            main, create = zip(("main_config", "create_config"), made, strict=True)
+        else:
+            apply_overrides(None, cpanel, str(file))
+            main, create = _pair(names, label)
+        lines = python_lines(_text(file), main, create, panel is not None)
+        return ConfigFile(dict(main[1]), dict(create[1]), Lines(lines), panel)
+
+    def find_module(self, name: str) -> Path | None:
+        """Returns the file of a module; its package is imported to find it.
+
+        Raises:
+            ConfigError: there is such a package, and importing it fails.
+        """
+        try:
+            spec = importlib.util.find_spec(name)
+        except (Exception, SystemExit) as error:
+            missing = error.name if isinstance(error, ModuleNotFoundError) else None
+            if missing and f"{name}.".startswith(f"{missing}."):
+                return None
+            raise ConfigError(f"{name}: its package failed to import: {brief(error)}") from error
+        origin = spec.origin if spec is not None else None
+        return Path(origin) if origin is not None and origin.endswith(".py") else None
+
+
+PYTHON = PythonFormat()
+
+
+def _text(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{file}: {error}") from error
+
+
+def _run(file: Path, run: Callable[[], Any]) -> Any:
+    """Runs the code of a config file; an error names the line of the file.
+
+    Raises:
+        ConfigError: the code raised something.
+    """
+    try:
+        return run()
+    except ConfigError:
+        raise
+    except (Exception, SystemExit) as error:
+        frames = traceback.extract_tb(error.__traceback__)
+        line = next((f.lineno for f in reversed(frames) if f.filename == str(file)), None)
+        message = str(error)
+        if isinstance(error, SyntaxError) and (error.filename == str(file) or line is None):
+            line, message = error.lineno, error.msg
+        place = f"{file}:{line}" if line else str(file)
+        raise ConfigError(f"{place}: {type(error).__name__}: {message}") from error
+
+
+def _pair(names: Mapping[str, Any], path: str) -> list[tuple[str, Mapping[str, Any]]]:
+    """Returns the two dicts, with their names, that a Python file defines."""
+    pair: list[tuple[str, Mapping[str, Any]]] = []
+    for wanted, suffix in (("main_config", "_config"), ("create_config", "_create_config")):
+        if isinstance(names.get(wanted), Mapping):
+            pair.append((wanted, names[wanted]))
+            continue
+        others = _named(names, suffix, wanted == "create_config")
+        if len(others) != 1:
+            some = f" ({', '.join(others)}: which one?)" if others else ""
+            raise ConfigError(
+                f"{path}: '{wanted}' is missing{some}", hint=f"define {wanted} = {{…}}"
+            )
+        pair.append((others[0], names[others[0]]))
+    return pair
+
+
+def _named(names: Mapping[str, Any], suffix: str, create: bool) -> list[str]:
+    return [
+        name
+        for name, value in names.items()
+        if name.endswith(suffix)
+        and isinstance(value, Mapping)
+        and name.endswith("_create_config") == create
+        and name not in ("main_config", "create_config", "system_config")
+    ]
