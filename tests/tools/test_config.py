@@ -176,7 +176,7 @@ class TestCheck:
             "error: policy.nstep: must be >= 1, got 0 (bad.yaml:6)",
             "error: policy.type: no policy named 'dqnn'; did you mean 'dqn'? (bad.yaml:5)",
             "bad.toml: 1 error",
-            "error: policy.nstep: expected int, got float 1.5 (bad.toml:5)",
+            "error: policy.nstep: expected int, got float 1.5 (bad.toml)",
         ]
 
     @pytest.mark.parametrize(
