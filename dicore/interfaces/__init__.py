@@ -1,1 +1,1 @@
-"""One file per role: the Protocol that callers rely on, and the `Kind` it is registered under."""
+"""One file per role: its Protocol and the `Kind` that it is registered under."""

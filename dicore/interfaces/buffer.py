@@ -1,6 +1,6 @@
-"""The buffer role: experience waits here between acting and learning.
+"""The buffer role: stores samples between collecting and learning.
 
-Shapes: N rows pushed, B rows drawn.
+Shapes: N samples pushed, B samples drawn.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 KIND = Kind(
     name="buffer",
-    summary="where experience waits between acting and learning",
+    summary="stores samples for learning",
     contract="dicore.interfaces.buffer:IBuffer",
     section="policy.other.replay_buffer",
     suite="dicore.testing.buffer:BufferContract",
@@ -26,7 +26,7 @@ KIND = Kind(
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """What a buffer with throughput control answers instead of acting; it is falsy."""
+    """Returned by a buffer with throughput control that refuses a call; falsy."""
 
     reason: str
 
@@ -36,32 +36,32 @@ class Refused:
 
 @runtime_checkable
 class IBuffer(Protocol):
-    """Keeps rows as columns and hands out batches."""
+    """Stores samples as columns and returns batches."""
 
     @property
     def replay_buffer_size(self) -> int:
-        """Most rows kept; pushing beyond it drops the oldest."""
+        """Capacity in samples; beyond it, the oldest are overwritten."""
 
     @property
     def push_count(self) -> int:
-        """Rows ever pushed, those dropped since among them."""
+        """Number of samples pushed so far, including overwritten ones."""
 
     def count(self) -> int:
-        """Rows held now."""
+        """Returns the number of stored samples."""
 
     def push(
         self,
         data: Row | Sequence[Mapping[str, Any]] | Batch,
         cur_collector_envstep: int | None = None,
     ) -> range | Refused:
-        """Stores a row, a list of rows or a Batch.
+        """Stores a sample, a list of samples or a Batch.
 
         Args:
-            data: N rows whose keys, dtypes and shapes are those of the first push.
-            cur_collector_envstep: Env steps collected so far, where known.
+            data: N samples with the keys, dtypes and shapes of the first push.
+            cur_collector_envstep: Env steps collected so far, if known.
 
         Returns:
-            The rows' ids, rising and never used twice.
+            The ids of the samples, which increase and are unique.
 
         Raises:
             SchemaError: a column is missing, unknown, or of another dtype or shape.
@@ -75,7 +75,7 @@ class IBuffer(Protocol):
         sample_range: slice | None = None,
         replace: bool = False,
     ) -> list[Row] | Refused:
-        """Draws like `sample_batch` and returns rows of their own memory."""
+        """Samples as `sample_batch` does; returns rows, which are copies."""
 
     def sample_batch(
         self,
@@ -86,51 +86,51 @@ class IBuffer(Protocol):
         replace: bool = False,
         reuse: bool = False,
     ) -> Batch | Refused:
-        """Draws B = `batch_size` rows uniformly, independently of each other.
+        """Draws B = `batch_size` samples uniformly and independently.
 
         Args:
             batch_size: B.
-            cur_learner_iter: Updates made so far, for limits on staleness.
-            sample_range: Draw from this slice of the rows in order of age (`slice(-100, None)`:
+            cur_learner_iter: Number of updates so far, for limits on staleness.
+            sample_range: Draw from this slice of the samples, oldest first (`slice(-100, None)`:
                 the newest hundred).
-            replace: Allow B to exceed the rows held.
-            reuse: Hand out recycled memory: valid until the next but one such call of that size.
+            replace: Allow B to exceed the number of stored samples.
+            reuse: Return recycled memory, valid until the second next call with this size.
 
         Raises:
-            ReplayUnderflowError: B exceeds the rows to draw from and `replace` is not set.
+            ReplayUnderflowError: B exceeds the number of samples, without `replace`.
         """
 
     def update(self, info: Mapping[str, Any]) -> None:
-        """Takes what a learner learned about sampled rows (`replay_unique_id`, `priority`)."""
+        """Updates facts about samples (`priority`) by `replay_unique_id`, after an update."""
 
     def clear(self) -> None:
-        """Drops all rows; ids go on rising."""
+        """Removes all samples; ids keep increasing."""
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns rows, cursors and the state of the random stream.
+        """Returns samples, cursors and the state of the random stream.
 
-        The rows may be views: who keeps a state beyond the next push copies it.
+        The samples may be views: copy them to keep them beyond the next push.
         """
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restores what `state_dict` returned; the stream of samples goes on as it would have."""
+        """Restores a state; the following samples are the same as without the interruption."""
 
     def save_data(self, file: str | Path) -> None:
-        """Writes `state_dict` to one file, atomically; no code is ever stored."""
+        """Writes `state_dict` to one file, atomically and without pickled code."""
 
     def load_data(self, file: str | Path) -> None:
-        """Reads what `save_data` wrote."""
+        """Reads a file of `save_data`."""
 
 
 @runtime_checkable
 class SupportsSampleBatches(Protocol):
-    """A buffer that draws several batches at once, cheaper than one after the other."""
+    """A buffer that draws several batches at once, which is faster."""
 
     def sample_batches(
         self, count: int, batch_size: int, cur_learner_iter: int = 0
     ) -> Iterator[Batch]:
-        """Yields the batches that `count` calls of `sample_batch(…, reuse=True)` would draw.
+        """Yields the batches of `count` calls of `sample_batch(…, reuse=True)`.
 
         Raises:
-            ReplayUnderflowError: as `sample_batch`.
+            ReplayUnderflowError: see `sample_batch`.
         """

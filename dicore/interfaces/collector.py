@@ -1,4 +1,4 @@
-"""The collector role: env manager + collect mode in, training samples out; it keeps no data."""
+"""The collector role: steps an env manager with a collect mode and returns samples."""
 
 from __future__ import annotations
 
@@ -21,29 +21,29 @@ KIND = Kind(
 
 @runtime_checkable
 class ISerialCollector(Protocol):
-    """Collects in the calling process; the unit (sample or episode) is the component's."""
+    """Collects samples or episodes in the calling process."""
 
     envstep: int
-    """Env steps collected so far; set it to resume."""
+    """Env steps collected so far; set on resume."""
 
     def collect(self, *args: Any, **kwargs: Any) -> list[Any]:
-        """Returns what `collect_batch` returns, as rows."""
+        """Collects as `collect_batch` does and returns rows."""
 
     def collect_batch(self, *args: Any, **kwargs: Any) -> Batch:
-        """Collects the configured or given amount and returns it as columns."""
+        """Collects the configured or given number and returns columns."""
 
     def reset_env(self, env: Any | None = None) -> None:
-        """Resets the manager, or launches a new one and uses it from now on."""
+        """Resets the manager, or launches and uses another one."""
 
     def reset_policy(self, policy: Any | None = None) -> None:
-        """Resets the policy, or uses another collect mode from the next step on."""
+        """Resets the policy, or uses another collect mode."""
 
     def reset(self, policy: Any | None = None, env: Any | None = None) -> None:
-        """Resets both, the counters and all partial trajectories."""
+        """Resets both, the counters and all unfinished trajectories."""
 
     def state_dict(self) -> dict[str, Any]: ...
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None: ...
 
     def close(self) -> None:
-        """Closes the environments; harmless when repeated."""
+        """Closes the environments; later calls do nothing."""

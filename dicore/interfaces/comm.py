@@ -1,6 +1,6 @@
-"""The roles of a training in several processes: learner, collector, and who commands them.
+"""The roles of distributed training: comm learner, comm collector and commander.
 
-Metadata goes by the transport, bodies (samples, parameters) by files or the object store.
+Metadata is sent by the transport; samples and parameters are stored in files or an object store.
 """
 
 from __future__ import annotations
@@ -12,21 +12,21 @@ from dicore_registry import Kind
 
 LEARNER_KIND = Kind(
     name="comm_learner",
-    summary="a learner that is sent its data and sends its policy",
+    summary="connects a learner to the other processes: receives data, sends the policy",
     contract="dicore.interfaces.comm:ICommLearner",
     suite="dicore.testing.role:RoleContract",
 )
 
 COLLECTOR_KIND = Kind(
     name="comm_collector",
-    summary="a collector that is sent its policy and sends its data",
+    summary="connects a collector to the other processes: receives the policy, sends data",
     contract="dicore.interfaces.comm:ICommCollector",
     suite="dicore.testing.role:RoleContract",
 )
 
 COMMANDER_KIND = Kind(
     name="commander",
-    summary="makes the tasks of collectors and learners",
+    summary="assigns tasks to collectors and learners",
     contract="dicore.interfaces.comm:ICommander",
     suite="dicore.testing.role:RoleContract",
 )
@@ -34,69 +34,69 @@ COMMANDER_KIND = Kind(
 
 @runtime_checkable
 class ICommLearner(Protocol):
-    """Holds a learner, gives it data and passes its policy on."""
+    """Runs a learner: receives its data and sends its policy."""
 
     @property
     def hooks4call(self) -> Sequence[Any]:
-        """Learner hooks that send policy and learn info at their times."""
+        """Learner hooks that send the policy and the learn info."""
 
     def start(self) -> None:
-        """Begins to serve tasks."""
+        """Starts to serve tasks."""
 
     def close(self) -> None:
-        """Ends, also while it waits for data; a second time does nothing."""
+        """Stops, also while it waits for data; later calls do nothing."""
 
     def get_data(self, batch_size: int) -> Sequence[Any]:
-        """Returns the metadata of that many samples; waits until they are there."""
+        """Blocks until `batch_size` samples exist and returns their metadata."""
 
     def send_policy(self, state_dict: Mapping[str, Any]) -> None:
-        """Makes parameters readable for collectors, all at once."""
+        """Publishes parameters for collectors, atomically."""
 
     def send_learn_info(self, learn_info: Mapping[str, Any]) -> None:
-        """Tells how learning goes: `learner_step`, `priority_info` and `learner_done`."""
+        """Sends `learner_step`, `priority_info` and `learner_done`."""
 
 
 @runtime_checkable
 class ICommCollector(Protocol):
-    """Holds a collector, gives it the newest policy and passes its data on."""
+    """Runs a collector: receives the newest policy and sends its data."""
 
     def start(self) -> None:
-        """Begins to serve tasks."""
+        """Starts to serve tasks."""
 
     def close(self) -> None:
-        """Ends; a second time does nothing."""
+        """Stops; later calls do nothing."""
 
     def get_policy_update_info(self, path: str) -> Mapping[str, Any]:
-        """Returns the policy that a learner has made readable under a name."""
+        """Returns the policy that a learner published under `path`."""
 
     def send_stepdata(self, path: str, stepdata: Any) -> None:
-        """Makes samples readable under a name, all at once."""
+        """Publishes samples under `path`, atomically."""
 
     def send_metadata(self, metadata: Mapping[str, Any]) -> None:
-        """Tells of samples, or of the end: `data_id`, `policy_iter` and `collector_done`."""
+        """Sends `data_id`, `policy_iter` and `collector_done`."""
 
 
 @runtime_checkable
 class ICommander(Protocol):
-    """Decides what collectors and learners do, and when the training ends."""
+    """Assigns tasks and decides when training ends."""
 
     def get_collector_task(self) -> Mapping[str, Any] | None:
-        """Returns the next task for a collector; None: none now."""
+        """Returns the next task for a collector; None if there is none now."""
 
     def get_learner_task(self) -> Mapping[str, Any] | None:
-        """Returns the next task for a learner; None: none now."""
+        """Returns the next task for a learner; None if there is none now."""
 
     def finish_collector_task(self, task_id: str, finished_task: Mapping[str, Any]) -> bool:
-        """Takes a result; returns whether the training is over."""
+        """Accepts a result; returns whether training is over."""
 
     def finish_learner_task(self, task_id: str, finished_task: Mapping[str, Any]) -> bool:
-        """Takes a result; returns whether the training is over."""
+        """Accepts a result; returns whether training is over."""
 
     def notify_fail_collector_task(self, task: Mapping[str, Any]) -> None:
-        """Is told that a task failed."""
+        """Reports that a task failed."""
 
     def notify_fail_learner_task(self, task: Mapping[str, Any]) -> None:
-        """Is told that a task failed."""
+        """Reports that a task failed."""
 
     def update_learner_info(self, task_id: str, info: Mapping[str, Any]) -> None:
-        """Takes what a learner tells while it works."""
+        """Accepts the progress of a learner."""

@@ -1,4 +1,4 @@
-"""The command role: a click command that a package adds to `dicore`."""
+"""The command role: a click command that a package adds to the `dicore` command line."""
 
 from __future__ import annotations
 
@@ -6,6 +6,6 @@ from dicore_registry import Kind
 
 KIND = Kind(
     name="command",
-    summary="a word of the command line: `dicore <name> …`",
+    summary="a subcommand of the command line: `dicore <name> …`",
     contract="click:Command",
 )

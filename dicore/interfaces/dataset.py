@@ -1,6 +1,6 @@
-"""The dataset role: rows that were collected before, for offline learning.
+"""The dataset role: recorded samples for offline RL.
 
-Shapes: N rows held, B rows taken.
+Shapes: N samples, B samples per batch.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 KIND = Kind(
     name="dataset",
-    summary="rows collected before, for offline learning",
+    summary="recorded samples for offline RL",
     contract="dicore.interfaces.dataset:IDataset",
     suite="dicore.testing.role:RoleContract",
 )
@@ -22,17 +22,14 @@ KIND = Kind(
 
 @runtime_checkable
 class IDataset(Protocol):
-    """Rows that were collected before; they do not change."""
+    """Recorded samples, which do not change."""
 
     def __len__(self) -> int:
-        """Rows held, N."""
+        """Number of samples, N."""
 
     def take(self, index: Any) -> Batch:
-        """Returns rows by number.
+        """Returns B samples by index, in this order: obs, action, reward, next_obs, done.
 
         Args:
             index: int64 [B], each from 0 to N - 1.
-
-        Returns:
-            B rows in the order asked for: obs, action, reward, next_obs, done.
         """

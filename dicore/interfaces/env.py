@@ -1,7 +1,4 @@
-"""The env role: any `gymnasium.Env` is one; what more an env can do are small protocols.
-
-Shapes: `...` one observation.
-"""
+"""The env role, which any `gymnasium.Env` satisfies, and protocols of optional features."""
 
 from __future__ import annotations
 
@@ -12,7 +9,7 @@ from dicore_registry import Kind
 
 KIND = Kind(
     name="env",
-    summary="an environment; its options say which",
+    summary="an environment",
     contract="dicore.interfaces.env:IEnv",
     section="env",
     suite="dicore.testing.env:EnvContract",
@@ -20,7 +17,7 @@ KIND = Kind(
 
 WRAPPER_KIND = Kind(
     name="env_wrapper",
-    summary="changes what an environment shows or takes",
+    summary="changes observations, actions or rewards of an environment",
     contract="dicore.interfaces.env:IEnv",
     section="env.env_wrapper",
     suite="dicore.testing.env_wrapper:EnvWrapperContract",
@@ -29,27 +26,27 @@ WRAPPER_KIND = Kind(
 
 @runtime_checkable
 class IEnv(Protocol):
-    """What a manager needs of an environment; `gymnasium.Env` has it."""
+    """The part of `gymnasium.Env` that env managers use."""
 
     observation_space: Any
     action_space: Any
 
     def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
-        """Begins an episode and returns its first observation and info."""
+        """Starts an episode; returns its first observation and info."""
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         """Returns observation, reward, terminated, truncated and info."""
 
     def close(self) -> None:
-        """Lets go of what the environment holds; harmless when repeated."""
+        """Frees the resources of the environment; later calls do nothing."""
 
 
 @runtime_checkable
 class SupportsSeed(Protocol):
-    """An env of the documents' form: seeded apart from `reset`."""
+    """A DI-engine style env, which is seeded before `reset`."""
 
     def seed(self, seed: int, dynamic_seed: bool = True) -> None:
-        """Seeds the episodes to come; static seeds give the very same episode each time."""
+        """Seeds the next episodes; with `dynamic_seed=False`, all are the same."""
 
 
 @runtime_checkable
@@ -57,12 +54,12 @@ class SupportsReplay(Protocol):
     """An env that can record its episodes."""
 
     def enable_save_replay(self, replay_path: str) -> None:
-        """Records every episode from now on into a folder."""
+        """Records all following episodes to a folder."""
 
 
 @runtime_checkable
 class SupportsState(Protocol):
-    """An env whose state can be saved in the middle of an episode."""
+    """An env whose state can be saved within an episode."""
 
     def get_state(self) -> Mapping[str, Any]: ...
 

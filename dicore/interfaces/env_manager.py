@@ -1,4 +1,4 @@
-"""The env-manager role: N environments stepped as one, each answer matched by env id.
+"""The env-manager role: a vector of N environments, addressed by env id.
 
 Shapes: N environments, K of them ready, `...` one observation.
 """
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 KIND = Kind(
     name="env_manager",
-    summary="steps many environments as one",
+    summary="steps several environments together (vector env)",
     contract="dicore.interfaces.env_manager:IEnvManager",
     section="env.manager",
     suite="dicore.testing.env_manager:EnvManagerContract",
@@ -24,25 +24,25 @@ KIND = Kind(
 
 
 class EnvState(Enum):
-    """Where one environment of a manager stands."""
+    """The state of one environment of a manager."""
 
-    VOID = "not made yet"
-    INIT = "made, not reset"
+    VOID = "not created"
+    INIT = "created, not reset"
     RUN = "in an episode, waiting for an action"
     RESET = "being reset"
-    NEED_RESET = "its episode ended and nobody reset it"
-    DONE = "it has finished all its episodes"
-    ERROR = "it failed"
+    NEED_RESET = "its episode ended, waiting for a reset"
+    DONE = "finished all its episodes"
+    ERROR = "failed"
 
 
 @runtime_checkable
 class IEnvManager(Protocol):
     """Launches, steps and resets N environments.
 
-    What not every manager can do it declares in `capabilities`: `reset_one` (reset of some),
-    `episode_seed` (each episode has the seed of `dicore.run.random.episode_seed`) and
-    `manual_reset` (`auto_reset=False`). One that can use memory again offers `step_into(action,
-    out=None)`: like `step`, but valid only until the next but one such call.
+    Optional features are declared in `capabilities`: `reset_one` (reset single environments),
+    `episode_seed` (seed each episode by `dicore.run.random.episode_seed`) and `manual_reset`
+    (`auto_reset=False`). A manager may have `step_into(action, out=None)`, which is `step` with
+    recycled memory: its result is valid until the second next call.
     """
 
     @property
@@ -51,52 +51,52 @@ class IEnvManager(Protocol):
 
     @property
     def ready_obs(self) -> EnvBatch[Any]:
-        """Observations [K, ...] of the environments that wait for an action, by env id."""
+        """Observations [K, ...] of the environments that need an action, by env id."""
 
     @property
     def done(self) -> bool:
-        """Every environment has finished `episode_num` episodes."""
+        """Whether all environments finished `episode_num` episodes."""
 
     @property
     def closed(self) -> bool:
-        """Not launched yet, or closed."""
+        """Whether it is closed or was not launched."""
 
     @property
     def observation_space(self) -> Any:
-        """Of one environment; makes at most one for it."""
+        """Observation space of one environment."""
 
     @property
     def action_space(self) -> Any:
-        """Of one environment; makes at most one for it."""
+        """Action space of one environment."""
 
     def launch(self, reset_param: Mapping[int, Any] | None = None) -> None:
-        """Makes and resets all environments.
+        """Creates and resets all environments.
 
         Raises:
-            EnvStateError: they are launched already.
+            EnvStateError: the manager is already launched.
         """
 
     def step(self, action: Mapping[int, Any]) -> EnvBatch[Any]:
-        """Acts in the environments named and returns their timesteps (a `TimestepBatch`).
+        """Steps the given environments and returns their timesteps (a `TimestepBatch`).
 
-        At the end of an episode, info holds its return (`eval_episode_return`) and length
-        (`episode_length`), and the next one begins. A step that is not to be learned from is
-        marked `abnormal`.
+        At the end of an episode, info has its return (`eval_episode_return`) and length
+        (`episode_length`), and the next episode starts. Steps to exclude from training are marked
+        `abnormal`.
 
         Args:
             action: `{env_id: action}`, `{env_id: {'action': action}}`, or an `EnvBatch` of either.
 
         Raises:
-            EnvStateError: an environment named does not wait for an action.
-            ActionError: an action is not in the space; no environment has moved.
+            EnvStateError: a given environment is not ready for an action.
+            ActionError: an action is not in the space; no environment was stepped.
             EnvStepError: an environment failed.
         """
 
     def reset(self, reset_param: Sequence[int] | Mapping[int, Any] | None = None) -> None:
-        """Begins new episodes: in all environments, those listed, or those of a dict.
+        """Starts new episodes in all environments, those of a list, or those of a dict.
 
-        A dict's values are keyword arguments for the environment's `reset`, remembered for its
-        later automatic resets; None remembers nothing new.
+        The values of a dict are keyword arguments for the environment's `reset`, also for later
+        automatic resets; None keeps the previous ones.
         """
 
     def seed(
@@ -106,13 +106,13 @@ class IEnvManager(Protocol):
         *,
         role: str = "collector",
     ) -> None:
-        """Seeds the episodes to come; see `dicore.run.random.episode_seed`.
+        """Seeds the next episodes; see `dicore.run.random.episode_seed`.
 
         Args:
-            seed: The run's seed; or one per environment, used literally for its next episode.
-            dynamic_seed: False gives every episode of an environment the very same seed.
-            role: Who plays the episodes; roles of one run share none.
+            seed: The run's seed, or the seed of each environment's next episode.
+            dynamic_seed: False: use the same seed for all episodes of an environment.
+            role: `collector` or `evaluator`; the episodes of different roles differ.
         """
 
     def close(self) -> None:
-        """Ends everything; harmless when repeated."""
+        """Closes all environments; later calls do nothing."""

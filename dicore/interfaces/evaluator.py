@@ -1,4 +1,4 @@
-"""The evaluator role: runs whole episodes with the eval mode and says whether training may stop."""
+"""The evaluator role: runs whole episodes with the eval mode and checks the stop rule."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dicore_registry import Kind
 
 KIND = Kind(
     name="evaluator",
-    summary="measures a policy over whole episodes",
+    summary="evaluates a policy over whole episodes",
     contract="dicore.interfaces.evaluator:ISerialEvaluator",
     section="policy.eval.evaluator",
     suite="dicore.testing.evaluator:EvaluatorContract",
@@ -19,10 +19,10 @@ KIND = Kind(
 
 @dataclass(frozen=True, slots=True)
 class EvalResult:
-    """What an evaluation found; unpacks as `stop, returns = result`.
+    """Result of an evaluation; unpacks as `stop, returns = result`.
 
     Args:
-        stop: The stop rule holds.
+        stop: Whether the stop rule holds.
         returns: Undiscounted return of each episode.
         statistics: `mean std max min median episode_count step_count seconds …` by name.
         episode_info: The last info of each episode.
@@ -44,10 +44,10 @@ class EvalResult:
 
 @runtime_checkable
 class ISerialEvaluator(Protocol):
-    """Evaluates in the calling process and leaves the training as it was."""
+    """Evaluates in the calling process, without side effects on training."""
 
     def should_eval(self, train_iter: int) -> bool:
-        """Says whether an evaluation is due: once at 0, then each interval, never twice."""
+        """Returns whether an evaluation is due: at 0, then once per interval."""
 
     def eval(
         self,

@@ -1,4 +1,4 @@
-"""The learner-hook role: a callable with a position, called in order of priority, lowest first."""
+"""The learner-hook role: a callable with a position; lower priorities are called first."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 KIND = Kind(
     name="learner_hook",
-    summary="something to do before or after a run or an iteration of a learner",
+    summary="runs before or after a learner's run or iteration",
     contract="dicore.interfaces.hook:ILearnerHook",
     section="policy.learn.learner.hook",
     suite="dicore.testing.hook:HookContract",
@@ -23,7 +23,7 @@ POSITIONS: Final = ("before_run", "after_run", "before_iter", "after_iter")
 
 @runtime_checkable
 class ILearnerHook(Protocol):
-    """What a learner needs of a hook."""
+    """The part of a hook that learners use."""
 
     name: str
     position: str
@@ -33,33 +33,32 @@ class ILearnerHook(Protocol):
 
 
 class LearnerHook:
-    """Base of hooks; derive from it and write `__call__`.
+    """Base class of hooks; subclasses implement `__call__`.
 
-    A hook that counts has two ways to go on with a resumed run: `resume(engine)`, told when the
-    learner has its counters back, and then `state_dict()` with `load_state_dict(state)`, which go
-    into checkpoints.
+    For resumed runs, a hook with state may have `resume(engine)`, called when the counters of the
+    learner are restored, or `state_dict()` and `load_state_dict(state)`, used by checkpoints.
 
     Args:
-        name: For people; unique names make messages clear.
-        priority: 0 and up; lower runs first, equal ones in order of registration.
-        position: One of `before_run after_run before_iter after_iter`; must be given.
+        name: Name in messages.
+        priority: 0 or more; lower runs first, equal ones in order of registration.
+        position: One of `before_run after_run before_iter after_iter`; required.
 
     Raises:
-        HookError: the position is missing or unknown, or the priority negative.
+        HookError: invalid position or priority.
     """
 
     def __init__(self, name: str, priority: int = 100, position: str = "") -> None:
         if position not in POSITIONS:
-            said = f"no position '{position}'" if position else "its position is missing"
-            raise HookError(f"hook '{name}': {said}", hint=f"one of {', '.join(POSITIONS)}")
+            wrong = f"unknown position '{position}'" if position else "position is missing"
+            raise HookError(f"hook '{name}': {wrong}; expected one of {', '.join(POSITIONS)}")
         if isinstance(priority, bool) or not isinstance(priority, int) or priority < 0:
-            raise HookError(f"hook '{name}': priority must be an int >= 0, got {priority!r}")
+            raise HookError(f"hook '{name}': priority: expected int >= 0, got {priority!r}")
         self.name = name
         self.position = position
         self.priority = priority
 
     def __call__(self, engine: Any) -> None:
-        raise TypeError(f"hook '{self.name}' does nothing: {type(self).__name__} has no __call__")
+        raise TypeError(f"hook '{self.name}': {type(self).__name__} does not implement __call__")
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r}, {self.position}, priority={self.priority})"

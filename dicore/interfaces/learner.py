@@ -1,4 +1,4 @@
-"""The learner role: feeds a learn mode, counts iterations, and runs hooks around them."""
+"""The learner role: calls a learn mode, counts iterations and runs hooks around them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 KIND = Kind(
     name="learner",
-    summary="feeds data to a policy's learn mode, with hooks around each iteration",
+    summary="trains a policy's learn mode, with hooks around each iteration",
     contract="dicore.interfaces.learner:ILearner",
     section="policy.learn.learner",
     suite="dicore.testing.learner:LearnerContract",
@@ -21,14 +21,14 @@ KIND = Kind(
 
 @runtime_checkable
 class ILearner(Protocol):
-    """Trains when told to (`train`), or by itself from a source of data (`start`)."""
+    """Trains on given data (`train`), or on a data source (`start`)."""
 
     policy: Any
     """The learn mode."""
 
     @property
     def train_iter(self) -> int:
-        """Updates made so far."""
+        """Number of updates so far."""
 
     @property
     def learn_info(self) -> dict[str, Any]:
@@ -41,23 +41,19 @@ class ILearner(Protocol):
     def train(
         self, data: Any, envstep: int = -1, policy_kwargs: Mapping[str, Any] | None = None
     ) -> list[dict[str, Any]]:
-        """Makes one call of `learn_mode.forward` with the hooks of its iteration around it.
-
-        Returns:
-            One dict of results per update made; the values stay tensors.
-        """
+        """Runs one iteration with its hooks; returns a dict of tensors per update."""
 
     def start(self) -> None:
-        """Runs from the data source until `train_iterations`."""
+        """Trains from the data source until `train_iterations`."""
 
     def register_hook(self, hook: ILearnerHook) -> None:
-        """Adds a hook in its place of priority."""
+        """Adds a hook by its priority."""
 
     def call_hook(self, position: str) -> None:
-        """Runs all hooks of a position."""
+        """Calls all hooks of a position."""
 
     def save_checkpoint(self, name: str | None = None) -> Any:
-        """Writes a checkpoint now."""
+        """Saves a checkpoint."""
 
     def state_dict(self) -> dict[str, Any]: ...
 

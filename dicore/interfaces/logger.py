@@ -1,4 +1,4 @@
-"""The logger role: shows or keeps the numbers of a run, besides `log/metrics.jsonl`.
+"""The logger role: receives the metrics of a run, besides `log/metrics.jsonl`.
 
 Loggers get plain floats: tensors are converted once, before any logger is called. A logger that
 raises is disabled with one warning; training never stops because of it.
@@ -21,7 +21,7 @@ __all__ = ["KIND", "ILogger", "LogTarget", "SupportsHistograms"]
 
 KIND = Kind(
     name="logger",
-    summary="shows or keeps the numbers of a run",
+    summary="prints or stores the metrics of a run",
     contract="dicore.interfaces.logger:ILogger",
     section="pipeline.logger",
     suite="dicore.testing.logger:LoggerContract",
@@ -30,16 +30,16 @@ KIND = Kind(
 
 @dataclass(frozen=True, slots=True)
 class LogTarget:
-    """What a logger may know about the run that it logs.
+    """The logged run.
 
     Args:
-        folder: The run's `log` folder, where files go.
-        title: The run's folder, for people.
-        max_env_step: Budget in env steps, if there is one.
-        max_train_iter: Budget in updates, if there is one.
+        folder: The run's `log` folder, for files.
+        title: The run's folder, for display.
+        max_env_step: Budget in env steps; None: unlimited.
+        max_train_iter: Budget in updates; None: unlimited.
         stop_value: Mean return at which training stops; inf: never.
-        resumed_at: Env step and update from which a resumed run goes on; what was logged later is
-            void.
+        resumed_at: Env step and update of the checkpoint of a resumed run; later entries of the log
+            are invalid.
     """
 
     folder: Path
@@ -52,35 +52,35 @@ class LogTarget:
 
 @runtime_checkable
 class ILogger(Protocol):
-    """Takes the numbers and texts of one run, in the order in which they arise."""
+    """Receives the metrics and texts of one run, in order."""
 
     def open(self, target: LogTarget) -> None:
-        """Called once before everything else; heavy imports and files may wait for first use."""
+        """Starts a log; called once, first. Defer heavy imports and files to first use."""
 
     def log_scalars(self, scalars: Mapping[str, float], *, env_step: int, train_iter: int) -> None:
-        """Takes numbers by tag (`evaluator/return_mean`); nan and inf may be among them.
+        """Logs metrics, which may be nan or inf.
 
         Args:
-            scalars: Values by tag; the part before the first slash says who speaks.
+            scalars: Values by tag, which begins with its source (`evaluator/return_mean`).
             env_step: Env steps collected so far.
-            train_iter: Updates made so far.
+            train_iter: Updates so far.
         """
 
     def log_text(self, text: str, *, channel: str = "run") -> None:
-        """Takes a text for people, from a part of the run (`learner`, `evaluator`, `run`)."""
+        """Logs a text from a part of the run (`learner`, `evaluator`, `run`)."""
 
     def flush(self) -> None:
-        """Hands on what is held back."""
+        """Writes buffered entries."""
 
     def close(self) -> None:
-        """Flushes and lets go; harmless when repeated."""
+        """Flushes and frees resources; later calls do nothing."""
 
 
 @runtime_checkable
 class SupportsHistograms(Protocol):
-    """A logger that can show how values are distributed."""
+    """A logger of histograms."""
 
     def log_histogram(
         self, tag: str, values: npt.NDArray[np.floating], *, env_step: int, train_iter: int
     ) -> None:
-        """Takes the values of one quantity, float [...]."""
+        """Logs the distribution of values, float [...]."""

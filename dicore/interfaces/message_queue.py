@@ -1,4 +1,4 @@
-"""The message-queue role: bytes by topic, from any process to all that listen."""
+"""The message-queue role: publishes bytes by topic to subscribed processes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dicore_registry import Kind
 
 KIND = Kind(
     name="message_queue",
-    summary="bytes by topic between processes",
+    summary="publishes and receives messages by topic, between processes",
     contract="dicore.interfaces.message_queue:IMessageQueue",
     suite="dicore.testing.role:RoleContract",
 )
@@ -16,22 +16,22 @@ KIND = Kind(
 
 @runtime_checkable
 class IMessageQueue(Protocol):
-    """Carries messages; what they hold is never unpickled here."""
+    """Sends and receives bytes, without unpickling them."""
 
     def listen(self) -> None:
-        """Begins to receive."""
+        """Starts to receive."""
 
     def publish(self, topic: str, data: bytes) -> None:
-        """Sends to all that have subscribed."""
+        """Sends to all subscribers of a topic."""
 
     def subscribe(self, topic: str) -> None:
-        """Asks for the messages of a topic."""
+        """Starts to receive the messages of a topic."""
 
     def unsubscribe(self, topic: str) -> None:
-        """Asks for them no more."""
+        """Stops to receive the messages of a topic."""
 
     def recv(self) -> tuple[str, bytes]:
-        """Returns the next message with its topic; waits for one."""
+        """Blocks until a message arrives; returns topic and message."""
 
     def stop(self) -> None:
-        """Ends; a second time does nothing."""
+        """Stops; later calls do nothing."""

@@ -1,7 +1,7 @@
-"""The middleware role: a callable of the context that does one thing of each step.
+"""The middleware role: a callable that does one part of each training step.
 
-It runs up to its `yield` (or to its end) in the forward pass; what stands after the `yield` runs
-in the backward pass, last in first out.
+The code up to `yield` runs in the forward pass. The code after it runs in the backward pass, in
+reverse order of the middleware.
 """
 
 from __future__ import annotations
@@ -13,42 +13,41 @@ from dicore_registry import Kind
 
 KIND = Kind(
     name="middleware",
-    summary="one thing that a training step does: collect, push, learn, evaluate, save",
+    summary="one part of a training step: collect, push, learn, evaluate, save",
     contract="dicore.interfaces.middleware:IMiddleware",
     suite="dicore.testing.middleware:MiddlewareContract",
 )
 
 Suspended = Generator[None, None, None]
-"""A middleware that has run up to its `yield`."""
+"""A middleware that ran up to its `yield`."""
 
 
 @runtime_checkable
 class IMiddleware(Protocol):
-    """What `task.use` takes; a registered component is called with its options to make one.
+    """An argument of `task.use`; a registered component returns one when called with its options.
 
-    It may carry `reads`, `writes` and `optional`, tuples of names of context fields; see
-    `dicore.task.middleware`.
+    It may have `reads`, `writes` and `optional`, see `DeclaresFields`.
     """
 
     def __call__(self, ctx: Any, /) -> Suspended | None:
-        """Reads fields of the context, works, writes fields of the context."""
+        """Reads and writes fields of the context."""
 
 
 @runtime_checkable
 class SupportsJoin(Protocol):
-    """A middleware that wants to know its task before the first step, to listen to its events."""
+    """A middleware that uses its task before the first step, to listen to events."""
 
     def join_task(self, task: Any, /) -> None:
-        """Is called by `task.use`."""
+        """Called by `task.use`."""
 
 
 @runtime_checkable
 class DeclaresFields(Protocol):
-    """A middleware that says which fields of the context it needs and which it sets."""
+    """A middleware that declares the context fields it uses."""
 
     reads: tuple[str, ...]
-    """Fields it cannot do without in the forward pass."""
+    """Fields required in the forward pass."""
     writes: tuple[str, ...]
-    """Fields it sets in the forward pass."""
+    """Fields set in the forward pass."""
     optional: tuple[str, ...]
-    """Fields it looks at where they are set, or only after its `yield`."""
+    """Fields used if set, or used only after the `yield`."""

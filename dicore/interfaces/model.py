@@ -1,6 +1,6 @@
-"""The model role, a network; and the model-wrapper role, a layer that changes how one behaves.
+"""The model role (a network) and the model-wrapper role, which changes a network's behaviour.
 
-Shapes: B rows (or K ready environments), A actions, `...` one observation.
+Shapes: B samples (or K ready environments), A actions, `...` one observation.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ __all__ = ["KIND", "WRAPPER_KIND", "IModel", "IModelWrapper", "SupportsNumpyActi
 
 KIND = Kind(
     name="model",
-    summary="a network: observations in, a dict of outputs out",
+    summary="a network from observations to a dict of outputs",
     contract="dicore.interfaces.model:IModel",
     section="policy.model",
     suite="dicore.testing.model:ModelContract",
@@ -22,7 +22,7 @@ KIND = Kind(
 
 WRAPPER_KIND = Kind(
     name="model_wrapper",
-    summary="a layer around a shared model that gives it another behaviour",
+    summary="wraps a shared model to change its behaviour",
     contract="dicore.interfaces.model:IModelWrapper",
     suite="dicore.testing.model_wrapper:ModelWrapperContract",
 )
@@ -30,54 +30,53 @@ WRAPPER_KIND = Kind(
 
 @runtime_checkable
 class IModel(Protocol):
-    """What policies need of a network; a `torch.nn.Module` has all but the meaning of `forward`."""
+    """The part of a network that policies use: a `torch.nn.Module` with this `forward`."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> dict[str, Any]: ...
 
     def forward(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
-        """Computes the outputs of B rows.
+        """Computes the outputs of B samples.
 
         Args:
-            *args: Observations [B, ...] first. Actor-critics take `mode` as well.
-            **kwargs: What the network's own docstring names.
+            *args: Observations [B, ...] first; actor-critics also take `mode`.
+            **kwargs: See the network's docstring.
 
         Returns:
             Outputs by name: `logit` [B, A] (several heads: a list of such), `value` [B], ….
         """
 
     def parameters(self) -> Iterable[Any]:
-        """Returns what is learned."""
+        """Returns the trainable parameters."""
 
     def state_dict(self) -> Mapping[str, Any]:
         """Returns parameters and buffers by name."""
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> Any:
-        """Restores what `state_dict` returned, in place."""
+        """Restores a state in place."""
 
 
 @runtime_checkable
 class SupportsNumpyActing(Protocol):
-    """What a model offers that can act without torch's overhead."""
+    """A model with a NumPy forward pass, which avoids the overhead of torch."""
 
     def act_numpy(self) -> Callable[[Any], Any] | None:
         """Returns a function from float32 [K, ...] to `logit` as arrays, or None.
 
-        It reads the model's parameters where they are: every update is seen at once. What it
-        returns has memory of its own.
+        It uses the current parameters, also after updates; its results are copies.
         """
 
 
 @runtime_checkable
 class IModelWrapper(Protocol):
-    """A layer around a model: `Wrapper(model, **options)`; all it lacks is the model's."""
+    """`Wrapper(model, **options)`; other attributes are those of the model."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """Runs what is below and adds to its output; that output is not changed in place."""
+        """Calls the wrapped model and changes a copy of its output."""
 
     def reset(self, *args: Any, **kwargs: Any) -> None:
-        """Clears per-environment state: all of it, or that of the ids given."""
+        """Clears the state of all environments, or of the given ids."""
 
     def info(self, name: str) -> str:
-        """Says which layers have an attribute, from the outermost inwards."""
+        """Lists the layers that have an attribute, outermost first."""

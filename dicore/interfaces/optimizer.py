@@ -1,4 +1,4 @@
-"""The optimizer role: changes parameters by their gradients."""
+"""The optimizer role: updates parameters from their gradients."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dicore_registry import Kind
 
 KIND = Kind(
     name="optimizer",
-    summary="changes parameters by their gradients",
+    summary="updates parameters from their gradients",
     contract="dicore.interfaces.optimizer:IOptimizer",
     suite="dicore.testing.role:RoleContract",
 )
@@ -17,19 +17,19 @@ KIND = Kind(
 
 @runtime_checkable
 class IOptimizer(Protocol):
-    """What `torch.optim.Optimizer` is; made with the part `params`, the parameters."""
+    """The part of `torch.optim.Optimizer` that policies use; built with the part `params`."""
 
     param_groups: list[dict[str, Any]]
-    """The parameters and what holds for them: `lr` is read and changed by schedules."""
+    """The parameters and their options; schedules read and set `lr`."""
 
     def step(self) -> Any:
-        """Changes the parameters by their gradients."""
+        """Updates the parameters."""
 
     def zero_grad(self) -> None:
-        """Forgets the gradients."""
+        """Clears the gradients."""
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns what was accumulated."""
+        """Returns the accumulated state."""
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Restores what `state_dict` returned."""
+        """Restores a state."""

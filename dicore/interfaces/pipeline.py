@@ -1,4 +1,4 @@
-"""The pipeline role: a short list of middleware that makes a whole training out of parts."""
+"""The pipeline role: builds the parts of a run and trains."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 KIND = Kind(
     name="pipeline",
-    summary="puts the parts together and trains",
+    summary="builds the parts of a run and trains",
     contract="dicore.interfaces.pipeline:IPipeline",
     section="pipeline",
     suite="dicore.testing.pipeline:PipelineContract",
@@ -20,25 +20,25 @@ KIND = Kind(
 
 @runtime_checkable
 class IPipeline(Protocol):
-    """A way of training; chosen by name, run once per training."""
+    """A training procedure; runs once per training."""
 
     def run(self, compiled: Any, run: Any, *, model: Any | None = None) -> IPolicy:
-        """Binds nothing and writes nothing of its own: builds parts, loops, returns the policy.
+        """Builds the parts, trains and returns the policy.
 
         Args:
             compiled: A bound `dicore.config.Compiled`.
-            run: The `dicore.run.Run` that holds folder, store, streams and logs.
-            model: A network to use instead of the configured one.
+            run: The `dicore.run.Run` with folder, checkpoints, random streams and logs.
+            model: A network that replaces the configured one.
         """
 
 
 @runtime_checkable
 class SupportsCheck(Protocol):
-    """A pipeline that looks at a config before anything is made."""
+    """A pipeline that checks a config before anything is created."""
 
     def check(self, compiled: Any) -> None:
-        """Looks whether the parts of a bound config fit this way of training.
+        """Checks that the parts of a bound config fit this pipeline.
 
         Raises:
-            ConfigError: they do not.
+            ConfigError: they do not fit.
         """

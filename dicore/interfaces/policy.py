@@ -1,8 +1,8 @@
-"""The policy role: one algorithm, seen through modes that are plain tuples of functions.
+"""The policy role: one algorithm with modes (learn, collect, eval), which are tuples of functions.
 
-A mode is not a policy: whoever has functions of the same names and shapes can stand for one.
+Any object with functions of the same names can replace a mode.
 
-Shapes: K ready environments, T steps, N environments, B rows, `...` one item.
+Shapes: K ready environments, T steps, N environments, B samples, `...` one item.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 KIND = Kind(
     name="policy",
-    summary="an algorithm in several modes: learn, collect, eval",
+    summary="an algorithm with modes: learn, collect, eval",
     contract="dicore.interfaces.policy:IPolicy",
     section="policy",
     suite="dicore.testing.policy:PolicyContract",
@@ -28,10 +28,10 @@ StateDict = dict[str, Any]
 
 
 class LearnMode(NamedTuple):
-    """Functions that a learner calls.
+    """The functions for learners.
 
-    `forward(data, **kwargs)` takes a `Batch` or a list of rows and returns a dict of tensors
-    (`total_loss`, `priority` float32 [B], …), or a list of such dicts when it made several updates.
+    `forward(data, **kwargs)` takes a `Batch` or a list of rows. It returns a dict of tensors
+    (`total_loss`, `priority` float32 [B], …), or a list of dicts for several updates.
     """
 
     forward: Callable[..., Any]
@@ -45,12 +45,12 @@ class LearnMode(NamedTuple):
 
 
 class CollectMode(NamedTuple):
-    """Functions that a collector calls.
+    """The functions for collectors.
 
-    `forward(obs: EnvBatch, **kwargs) -> EnvBatch` of columns [K, ...], `action` among them;
-    `process_transition(obs, output, timestep) -> columns` picks what training needs for K
-    environments; `get_train_sample(trajectory: Batch) -> Batch` turns a time-major block of such
-    columns [T, N, ...], which has `end` bool [T, N] beside them, into samples [B, ...].
+    `forward(obs: EnvBatch, **kwargs) -> EnvBatch` returns columns [K, ...], including `action`.
+    `process_transition(obs, output, timestep) -> columns` selects the columns for training.
+    `get_train_sample(trajectory: Batch) -> Batch` converts time-major columns [T, N, ...], with an
+    additional column `end` (bool [T, N]), to samples [B, ...].
     """
 
     forward: Callable[..., Any]
@@ -64,7 +64,7 @@ class CollectMode(NamedTuple):
 
 
 class EvalMode(NamedTuple):
-    """Functions that an evaluator calls: `forward(obs: EnvBatch) -> EnvBatch`, no exploration."""
+    """The functions for evaluators: `forward(obs: EnvBatch) -> EnvBatch`, without exploration."""
 
     forward: Callable[[EnvBatch[Any]], Any]
     reset: Callable[..., None]
@@ -75,7 +75,7 @@ class EvalMode(NamedTuple):
 
 
 class CommandMode(NamedTuple):
-    """Functions that anneal settings from facts of the training (`learner_step`, `envstep`, …)."""
+    """The functions that anneal settings by training progress (`learner_step`, `envstep`, …)."""
 
     get_setting_learn: Callable[[Mapping[str, Any]], dict[str, Any]]
     get_setting_collect: Callable[[Mapping[str, Any]], dict[str, Any]]
@@ -83,12 +83,12 @@ class CommandMode(NamedTuple):
 
 
 def check_mode(given: Any, field: str, *functions: str) -> None:
-    """Refuses what cannot stand for a mode: a whole policy, another mode, another part.
+    """Checks that an object has the functions of a mode.
 
     Args:
-        given: What somebody passed as a mode.
+        given: The object.
         field: `learn`, `collect` or `eval`.
-        *functions: What of the mode is called.
+        *functions: The required functions.
 
     Raises:
         UsageError: it lacks one of them.
@@ -106,16 +106,16 @@ def check_mode(given: Any, field: str, *functions: str) -> None:
 
 @runtime_checkable
 class IPolicy(Protocol):
-    """An algorithm; each mode is a tuple of functions over the one shared model."""
+    """An algorithm; all modes share one model."""
 
     @property
     def learn_mode(self) -> Any:
-        """A `LearnMode`, or a duck-typed tuple of the same fields."""
+        """A `LearnMode` or an object with the same fields."""
 
     @property
     def collect_mode(self) -> Any:
-        """A `CollectMode`, or a duck-typed tuple of the same fields."""
+        """A `CollectMode` or an object with the same fields."""
 
     @property
     def eval_mode(self) -> Any:
-        """An `EvalMode`, or a duck-typed tuple of the same fields."""
+        """An `EvalMode` or an object with the same fields."""

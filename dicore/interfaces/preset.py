@@ -1,4 +1,4 @@
-"""The preset role: a whole config under one name, below everything that a person writes."""
+"""The preset role: a named config, overridden by files and the command line."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ from dicore_registry import Kind
 
 KIND = Kind(
     name="preset",
-    summary="a whole config by name: what an env and an algorithm need to work together",
+    summary="a tuned config for an environment and an algorithm",
 )

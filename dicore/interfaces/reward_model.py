@@ -1,6 +1,6 @@
-"""The reward-model role: estimates or changes the reward of a batch, on a copy.
+"""The reward-model role: learns a reward and writes it to copies of batches.
 
-Shapes: B rows, `...` one observation.
+Shapes: B samples, `...` one observation.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 KIND = Kind(
     name="reward_model",
-    summary="estimates the reward of collected data",
+    summary="learns the reward of collected samples",
     contract="dicore.interfaces.reward_model:IRewardModel",
     section="policy.reward_model",
     suite="dicore.testing.reward_model:RewardModelContract",
@@ -24,41 +24,37 @@ KIND = Kind(
 
 @runtime_checkable
 class IRewardModel(Protocol):
-    """Learns a reward from data and writes it on a copy of what it is given.
-
-    Its config's `build(ctx)` finds the spaces in the context.
-    """
+    """Learns a reward from samples; its config's `build(ctx)` has the spaces in `ctx`."""
 
     def estimate(self, data: Batch) -> Batch:
-        """Returns the same rows with a reward of its own: replaced, or added to.
+        """Returns the samples with a replaced or increased reward.
 
         Args:
-            data: B rows: obs [B, ...], action, reward, next_obs, done; left as it is.
+            data: B samples: obs [B, ...], action, reward, next_obs, done; not modified.
 
         Returns:
-            B rows of memory of their own where they differ; `reward` float32 [B], every other
-            column as it was.
+            B samples with a new `reward`, float32 [B]; all other columns are unchanged.
         """
 
     def train(self) -> None:
-        """Fits the model to the rows taken so far; without any it does nothing."""
+        """Trains on the stored samples; does nothing without any."""
 
     def collect_data(self, data: Batch) -> None:
-        """Takes rows to learn from, and keeps a copy: what is handed in may be recycled memory."""
+        """Stores a copy of samples for training."""
 
     def clear_data(self) -> None:
-        """Forgets the rows taken; what was learned from them stays."""
+        """Removes the stored samples, but keeps the trained model."""
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns what was learned; the rows taken need not be among it."""
+        """Returns the trained state; stored samples are optional."""
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restores what `state_dict` returned."""
+        """Restores a state."""
 
 
 @runtime_checkable
 class SupportsExpertData(Protocol):
-    """A reward model that compares what is collected with what an expert did (GAIL)."""
+    """A reward model that compares collected samples to expert samples (GAIL)."""
 
     def load_expert_data(self, data: Batch) -> None:
-        """Takes the expert's rows, and keeps a copy."""
+        """Stores a copy of expert samples."""

@@ -1,4 +1,4 @@
-"""The transport role: requests and their answers between two processes or machines."""
+"""The transport role: requests and responses between processes or machines."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dicore_registry import Kind
 
 KIND = Kind(
     name="transport",
-    summary="requests and answers between machines",
+    summary="sends requests and responses between machines",
     contract="dicore.interfaces.transport:ITransport",
     suite="dicore.testing.role:RoleContract",
 )
@@ -17,26 +17,15 @@ KIND = Kind(
 
 @runtime_checkable
 class ITransport(Protocol):
-    """Plain data (numbers, texts, lists, dicts) by name; nothing on the wire is unpickled."""
+    """Sends numbers, texts, lists and dicts, without unpickling."""
 
     def serve(self, name: str, answer: Callable[[Mapping[str, Any]], Mapping[str, Any]]) -> None:
-        """Answers requests of a name from now on.
-
-        Args:
-            name: Of the request.
-            answer: Called with its data; what it raises goes to who asked, as text.
-        """
+        """Calls `answer` for each request of this name; errors are returned as text."""
 
     def request(
         self, name: str, data: Mapping[str, Any], timeout: float | None = None
     ) -> Mapping[str, Any]:
-        """Asks and returns the answer.
-
-        Args:
-            name: Of the request.
-            data: What goes with it.
-            timeout: Seconds after which it fails; None: never.
-        """
+        """Sends a request and returns the response; `timeout` is in seconds, None: unlimited."""
 
     def close(self) -> None:
-        """Ends; a second time does nothing."""
+        """Stops; later calls do nothing."""

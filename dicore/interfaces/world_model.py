@@ -1,6 +1,6 @@
-"""The world-model role: learns how the environment answers, and answers in its place.
+"""The world-model role: learned dynamics for simulated rollouts.
 
-Shapes: B rows, `...` one observation.
+Shapes: B samples, `...` one observation.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 KIND = Kind(
     name="world_model",
-    summary="learns how the environment answers",
+    summary="learns the dynamics of the environment for simulated rollouts",
     contract="dicore.interfaces.world_model:IWorldModel",
     suite="dicore.testing.role:RoleContract",
 )
@@ -23,35 +23,23 @@ KIND = Kind(
 
 @runtime_checkable
 class IWorldModel(Protocol):
-    """A model of the environment that is learned from its data."""
+    """A learned model of the environment."""
 
     def should_train(self, env_step: int) -> bool:
-        """Says whether it is time to learn.
-
-        Args:
-            env_step: Environment steps made so far.
-        """
+        """Returns whether training is due after `env_step` env steps."""
 
     def train(self, data: Batch) -> Mapping[str, float]:
-        """Learns from rows of the environment; returns what to log.
+        """Trains on samples of the environment; returns metrics.
 
         Args:
-            data: B rows: obs [B, ...], action, reward, next_obs, done; left as it is.
+            data: B samples: obs [B, ...], action, reward, next_obs, done; not modified.
         """
 
     def step(self, obs: Any, action: Any) -> tuple[Any, Any, Any]:
-        """Answers as the environment would.
-
-        Args:
-            obs: [B, ...].
-            action: One for each.
-
-        Returns:
-            next_obs [B, ...], reward float32 [B], done bool [B].
-        """
+        """Predicts next_obs [B, ...], reward float32 [B] and done bool [B]."""
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns what was learned."""
+        """Returns the trained state."""
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restores what `state_dict` returned."""
+        """Restores a state."""
