@@ -123,15 +123,15 @@ def test_conflicts_and_switches_show(foreign: World) -> None:
         (["polcy"], "unknown kind 'polcy'; did you mean 'policy'?"),
         (
             ["--dist", "acme-lr"],
-            "--dist: no installed package 'acme-lr' brings components; did you mean 'acme-rl'?",
+            "no installed package 'acme-lr' provides components; did you mean 'acme-rl'?",
         ),
         (  # also where nothing is left to look at
             ["--status", "shadowed", "--dist", "acme-lr"],
-            "--dist: no installed package 'acme-lr' brings components; did you mean 'acme-rl'?",
+            "no installed package 'acme-lr' provides components; did you mean 'acme-rl'?",
         ),
         (
             ["--match", "("],
-            "--match: '(' is no regular expression: "
+            "--match: '(' is not a regular expression: "
             "missing ), unterminated subpattern at position 0",
         ),
     ],
@@ -231,5 +231,5 @@ def test_output_that_nobody_can_write_is_one_error(words: list[str]) -> None:
             text=True,
             check=False,
         )
-    said = "error: standard output cannot be written: No space left on device\n"
+    said = "error: cannot write to standard output: No space left on device\n"
     assert (done.returncode, done.stderr) == (1, said)
