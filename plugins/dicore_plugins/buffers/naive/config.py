@@ -9,7 +9,7 @@ from dicore.config.schema import ComponentConfig, frozen, option
 
 @frozen(kw_only=True)
 class NaiveConfig(ComponentConfig):
-    """First-in first-out ring, sampled uniformly."""
+    """Stores samples first-in first-out and draws them uniformly."""
 
     keeps_priorities: ClassVar[bool] = False
 

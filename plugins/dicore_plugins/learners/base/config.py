@@ -27,7 +27,7 @@ class DataloaderConfig(Section):
 
 @frozen(kw_only=True)
 class BaseLearnerConfig(ComponentConfig):
-    """Runs gradient updates by the policy's learn mode, and hooks before and after them."""
+    """Runs gradient updates with the policy's learn mode, and hooks before and after them."""
 
     train_iterations: int = option(
         1_000_000_000, "updates after which `start` returns", ge=1, unit="updates"
