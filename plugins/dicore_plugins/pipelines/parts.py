@@ -52,6 +52,15 @@ def build_parts(cfg: Any, run: Any | None = None, *, model: Any | None = None) -
     Raises:
         UsageError: a part lacks methods of its role.
     """
+    parts = _create_parts(cfg, run, model)
+    for role, methods in _METHODS.items():
+        _check_methods(role, getattr(parts, role), methods)
+    if run is not None:
+        _register_parts(run, parts)
+    return parts
+
+
+def _create_parts(cfg: Any, run: Any | None, model: Any | None) -> Parts:
     collector_env = make_env_manager(cfg.env, "collector", cfg.seed)
     evaluator_env = make_env_manager(cfg.env, "evaluator", cfg.seed)
     ctx = BuildContext(
@@ -66,7 +75,7 @@ def build_parts(cfg: Any, run: Any | None = None, *, model: Any | None = None) -
 
         torch.cuda.set_device(run.device)  # the device of plain `cuda`
     policy = cfg.policy.build(ctx, model=model)
-    parts = Parts(
+    return Parts(
         policy=policy,
         collector_env=collector_env,
         evaluator_env=evaluator_env,
@@ -79,20 +88,19 @@ def build_parts(cfg: Any, run: Any | None = None, *, model: Any | None = None) -
         learner=cfg.policy.learn.learner.build(ctx, policy=policy.learn_mode, run=run),
         buffer=None if cfg.policy.on_policy else cfg.policy.other.replay_buffer.build(ctx),
     )
-    for role, methods in _METHODS.items():
-        _check_methods(role, getattr(parts, role), methods)
-    if run is not None:
-        for hook in run.learner_hooks:
-            parts.learner.register_hook(hook)
-        counts = {
-            "learner": {"train_iter": lambda: parts.learner.train_iter},
-            "collector": {"env_step": lambda: parts.collector.envstep},
-        }
-        for name in ("learner", "collector_env", "collector", "evaluator", "buffer"):
-            part = getattr(parts, name)
-            if part is not None:
-                run.register(name, part, bulky=name == "buffer", counts=counts.get(name))
-    return parts
+
+
+def _register_parts(run: Any, parts: Parts) -> None:
+    for hook in run.learner_hooks:
+        parts.learner.register_hook(hook)
+    counts = {
+        "learner": {"train_iter": lambda: parts.learner.train_iter},
+        "collector": {"env_step": lambda: parts.collector.envstep},
+    }
+    for name in ("learner", "collector_env", "collector", "evaluator", "buffer"):
+        part = getattr(parts, name)
+        if part is not None:
+            run.register(name, part, bulky=name == "buffer", counts=counts.get(name))
 
 
 def _check_methods(role: str, part: Any, methods: tuple[str, ...]) -> None:
