@@ -16,19 +16,9 @@ if TYPE_CHECKING:
     import click
 
 __all__ = [
-    "Level",
-    "chatter",
-    "is_quiet",
-    "is_shared",
-    "is_terminal",
-    "number",
-    "own_process",
-    "plain_table",
-    "plural",
-    "say",
-    "verbosity",
-    "write_table",
-]
+    "Level", "chatter", "is_quiet", "is_shared", "is_terminal", "number", "own_process",
+    "plain_table", "plural", "say", "verbosity", "write_table",
+]  # fmt: skip
 
 Level = Literal["quiet", "normal", "verbose"]
 F = TypeVar("F", bound=Callable[..., object])
@@ -49,12 +39,7 @@ _label = ""
 
 
 def say(text: str, *, result: bool = False) -> None:
-    """Prints a line and flushes it; a closed pipe (`| head`) is ignored.
-
-    Args:
-        text: The line.
-        result: The line is the command's result: it is also printed with `--quiet`.
-    """
+    """Prints and flushes a line, unless quiet and not the result; a closed pipe is ignored."""
     if is_quiet() and not result:
         return
     try:
@@ -79,13 +64,7 @@ def plural(count: int, noun: str) -> str:
 def write_table(
     header: Sequence[str], rows: Sequence[Sequence[str]], numbers: Collection[int] = ()
 ) -> None:
-    """Prints a table: with rich on a terminal, as plain columns elsewhere.
-
-    Args:
-        header: The title of each column.
-        rows: The cells.
-        numbers: Indices of the columns to align right.
-    """
+    """Prints a table: with rich on a terminal, else as plain columns; `numbers` align right."""
     if sys.stdout.isatty():
         _write_rich(header, rows, numbers)
         return
@@ -141,10 +120,7 @@ def is_terminal() -> bool:
 
 
 def own_process() -> None:
-    """Writes log records to stderr in the form of a command's warnings: `warning: …`.
-
-    For processes that dicore started; handlers that are already configured stay in use.
-    """
+    """Writes log records that nobody handles to stderr as `warning: …`, like a command."""
     import logging
 
     class Lowercase(logging.Formatter):

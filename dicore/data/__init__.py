@@ -5,15 +5,6 @@ from dicore.data.env_batch import EnvBatch, Timestep, TimestepBatch
 from dicore.data.tree import Tree, tree_len, tree_map, tree_paths, tree_row, tree_stack
 
 __all__ = [
-    "Batch",
-    "EnvBatch",
-    "Row",
-    "Timestep",
-    "TimestepBatch",
-    "Tree",
-    "tree_len",
-    "tree_map",
-    "tree_paths",
-    "tree_row",
-    "tree_stack",
-]
+    "Batch", "EnvBatch", "Row", "Timestep", "TimestepBatch", "Tree", "tree_len", "tree_map",
+    "tree_paths", "tree_row", "tree_stack",
+]  # fmt: skip

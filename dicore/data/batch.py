@@ -52,11 +52,7 @@ class Batch:
 
     @classmethod
     def concat(cls, batches: Sequence[Batch]) -> Self:
-        """Concatenates batches of equal columns; a single batch is returned as it is.
-
-        Raises:
-            SchemaError: there are no batches, or they differ in columns or shapes.
-        """
+        """Concatenates batches of equal columns; a single batch is returned as it is."""
         if len(batches) == 1 and isinstance(batches[0], cls):
             return batches[0]
         if not batches:
@@ -97,11 +93,7 @@ class Batch:
         return Batch(tree_map(fn, self._columns), self._length)
 
     def to_torch(self) -> Batch:
-        """Returns the batch as tensors; memory is shared on the CPU.
-
-        Raises:
-            UsageError: torch has not been imported.
-        """
+        """Returns the batch as tensors, which share memory on the CPU."""
         return self.map(to_tensor)
 
     def to(self, device: Any, *, non_blocking: bool = False) -> Batch:

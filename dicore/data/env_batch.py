@@ -153,20 +153,12 @@ class EnvBatch(Mapping[int, Any], Generic[V]):
 
     @classmethod
     def of(cls, mapping: Mapping[int, Any]) -> EnvBatch[Any]:
-        """Returns an EnvBatch unchanged; stacks the values of another mapping, in its order.
-
-        Raises:
-            SchemaError: it is not a mapping, or its values cannot be stacked.
-        """
+        """Returns an EnvBatch unchanged; stacks the values of another mapping, in its order."""
         return mapping if isinstance(mapping, EnvBatch) else cls.stack(mapping)
 
     @classmethod
     def stack(cls, mapping: Mapping[int, Any]) -> EnvBatch[Any]:
-        """Stacks the values of a mapping; timesteps become a `TimestepBatch`.
-
-        Raises:
-            SchemaError: it is not a mapping, or its values cannot be stacked.
-        """
+        """Stacks the values of a mapping; timesteps become a `TimestepBatch`."""
         if mapping.__class__ is not dict and not isinstance(mapping, Mapping):
             raise SchemaError(
                 f"expected a mapping from env id to value, got a {type(mapping).__name__}",

@@ -27,11 +27,7 @@ def is_tensor(value: object) -> bool:
 
 
 def to_tensor(column: Any) -> Any:
-    """Converts a column to a tensor that shares its memory on the CPU; tensors are unchanged.
-
-    Raises:
-        UsageError: torch has not been imported.
-    """
+    """Converts a column to a tensor that shares its memory on the CPU; tensors are unchanged."""
     torch = loaded_torch()
     if torch is None:
         raise UsageError("torch is not imported", hint="import torch before calling to_torch()")
@@ -42,9 +38,6 @@ def stack(values: list[Any]) -> Any:
     """Stacks leaves along a new first axis: tensors to a tensor, others to an array.
 
     Floats of double precision become float32, as in all columns of dicore.
-
-    Raises:
-        NonFiniteError: a finite number is too large for float32.
     """
     if is_tensor(values[0]):
         torch = loaded_torch()
@@ -98,11 +91,7 @@ def tree_row(tree: Tree, index: Any) -> Tree:
 
 
 def tree_stack(trees: list[Tree]) -> Tree:
-    """Stacks equal trees, leaf by leaf, along a new first axis.
-
-    Raises:
-        SchemaError: the trees differ in keys or shapes; the message names the first difference.
-    """
+    """Stacks equal trees, leaf by leaf; raises `SchemaError` if keys or shapes differ."""
     first = trees[0]
     try:
         if type(first) is dict and not any(
@@ -118,11 +107,7 @@ def tree_stack(trees: list[Tree]) -> Tree:
 
 
 def tree_len(tree: Tree) -> int:
-    """Returns the length of the leading axis of all leaves.
-
-    Raises:
-        SchemaError: there are no leaves, a leaf is a scalar, or the lengths differ.
-    """
+    """Returns the length of the leading axis of all leaves; raises `SchemaError` if they differ."""
     paths, leaves, _ = optree.tree_flatten_with_path(tree)
     if not leaves:
         raise SchemaError("a batch needs at least one column")

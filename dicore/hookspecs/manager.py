@@ -27,15 +27,7 @@ _MAX_FAILURES: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class Diagnostic:
-    """A problem that `dicore doctor` reports.
-
-    Args:
-        level: `error`: something does not work; `warning`: something may surprise.
-        about: A component `kind/name (dist version)`, a distribution or a file.
-        text: What is wrong.
-        hint: What to do about it; "" if the text says so.
-        check: Short name of the check, for programs.
-    """
+    """A problem that `dicore doctor` reports, about a component, a distribution or a file."""
 
     level: Level
     about: str
@@ -47,12 +39,8 @@ class Diagnostic:
 class Plugins:
     """The plugins of one run, command or report; never shared between runs.
 
-    Without installed plugins, all methods do nothing and pluggy is not imported.
-
-    Args:
-        manager: Manager of the plugins; None: there are none.
-        labels: `'name' (dist version)` by the name of the plugin in the manager.
-        problems: One text for each plugin that was left out.
+    Without installed plugins, all methods do nothing and pluggy is not imported. `labels` holds
+    `'name' (dist version)` of each plugin, `problems` a text for each that was left out.
     """
 
     def __init__(
@@ -208,12 +196,7 @@ def load_plugins(registry: Registry | None = None, *, strict: bool | None = None
 
 
 def _add(manager: pluggy.PluginManager, registry: Registry, entry: Entry) -> bool:
-    """Registers one plugin; returns whether it is a new one.
-
-    Raises:
-        RegistryError: it cannot be imported.
-        PluginLoadError: it has no hooks, an unknown hook, or a hook with unknown arguments.
-    """
+    """Registers one plugin; returns whether it is a new one."""
     from pluggy import PluginValidationError
 
     plugin = registry.load(entry)
@@ -260,11 +243,7 @@ def _problem(manager: pluggy.PluginManager, plugin: Any) -> str:
 
 
 def _checked(hook: str, result: Any) -> Any:
-    """Returns a hook's result as a list, or a text unchanged.
-
-    Raises:
-        TypeError: the result, or an item of it, has the wrong type.
-    """
+    """Returns a hook's result as a list, or a text unchanged; raises `TypeError`."""
     items = [result] if isinstance(result, str) else list(result)
     expected = {"dicore_doctor": Diagnostic, "dicore_report_header": str}.get(hook, object)
     for each in items:

@@ -24,40 +24,20 @@ if TYPE_CHECKING:
     from dicore.run.run import Limits, Run
 
 __all__ = [
-    "BuildContext",
-    "CheckpointStore",
-    "Limits",
-    "LogHub",
-    "Run",
-    "RunFolder",
-    "Streams",
-    "episode_seed",
-    "hash_seed",
-    "read_metrics",
-    "read_state",
-    "seed_everything",
-    "stream",
-    "torch_stream",
-    "write_state",
-]
+    "BuildContext", "CheckpointStore", "Limits", "LogHub", "Run", "RunFolder", "Streams",
+    "episode_seed", "hash_seed", "read_metrics", "read_state", "seed_everything", "stream",
+    "torch_stream", "write_state",
+]  # fmt: skip
 
-_PLACES = {
-    "BuildContext": "env_factory",
-    "CheckpointStore": "checkpoint_store",
-    "Limits": "run",
-    "LogHub": "log",
-    "Run": "run",
-    "RunFolder": "folder",
-    "Streams": "random",
-    "episode_seed": "random",
-    "hash_seed": "random",
-    "read_metrics": "log",
-    "read_state": "checkpoint_store",
-    "seed_everything": "random",
-    "stream": "random",
-    "torch_stream": "random",
-    "write_state": "checkpoint_store",
+_MODULES = {
+    "checkpoint_store": ("CheckpointStore", "read_state", "write_state"),
+    "env_factory": ("BuildContext",),
+    "folder": ("RunFolder",),
+    "log": ("LogHub", "read_metrics"),
+    "random": ("Streams", "episode_seed", "hash_seed", "seed_everything", "stream", "torch_stream"),
+    "run": ("Limits", "Run"),
 }
+_PLACES = {name: module for module, names in _MODULES.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:

@@ -12,20 +12,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 __all__ = [
-    "Stamp",
-    "Written",
-    "armed",
-    "backup_path",
-    "reach",
-    "recover",
-    "recover_one",
-    "replace_folder",
-    "stamp",
-    "sync_folder",
-    "temporary",
-    "write_file",
-    "write_synced",
-]
+    "Stamp", "Written", "armed", "backup_path", "reach", "recover", "recover_one", "replace_folder",
+    "stamp", "sync_folder", "temporary", "write_file", "write_synced",
+]  # fmt: skip
 
 _handler: Callable[[str], None] | None = None
 
@@ -62,11 +51,7 @@ def backup_path(target: Path) -> Path:
 
 
 def write_file(target: Path, data: bytes) -> None:
-    """Writes a file atomically: readers see the old content or the new.
-
-    Raises:
-        OSError: writing failed; the old content is unchanged.
-    """
+    """Writes a file atomically; after an OSError the old content is unchanged."""
     unfinished = temporary(target)
     try:
         write_synced(unfinished, (data,))
@@ -83,13 +68,7 @@ Stamp = tuple[int, ...]
 
 
 class Written(NamedTuple):
-    """A file that was written and synced.
-
-    Args:
-        size: Size in bytes.
-        sha256: Hash of the content, hexadecimal.
-        stamp: See `stamp`.
-    """
+    """Size, sha256 (hexadecimal) and stamp of a file that was written and synced."""
 
     size: int
     sha256: str
@@ -97,12 +76,7 @@ class Written(NamedTuple):
 
 
 def write_synced(target: Path, parts: Iterable[bytes | memoryview[Any]]) -> Written:
-    """Writes a new file and syncs it to disk.
-
-    Args:
-        target: The file; it must not exist, so that no link is followed.
-        parts: The pieces of its content; memory views are of bytes.
-    """
+    """Writes a new file piece by piece and syncs it; it must not exist, so no link is followed."""
     digest, size = sha256(), 0
     with ThreadPoolExecutor(1) as beside, target.open("xb", buffering=0) as file:
         for part in parts:

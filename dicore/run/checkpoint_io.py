@@ -41,14 +41,8 @@ from dicore.run.atomic import (
 )
 
 __all__ = [
-    "FORMAT_VERSION",
-    "Manifest",
-    "read_manifest",
-    "read_state",
-    "stamps",
-    "verify",
-    "write_state",
-]
+    "FORMAT_VERSION", "Manifest", "read_manifest", "read_state", "stamps", "verify", "write_state",
+]  # fmt: skip
 
 FORMAT_VERSION: Final = 1
 """Incremented when older versions of dicore cannot read what this version writes."""
@@ -65,16 +59,7 @@ _SEAL_LENGTH = len(_SEAL % ("0" * 64))
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """The manifest of a checkpoint.
-
-    Args:
-        format_version: See `FORMAT_VERSION`.
-        versions: Versions of dicore, python, numpy and torch; None: was not imported.
-        metadata: Values that the writer added: `train_iter`, `env_step`, `config_sha256`.
-        size: Size of the tensor file in bytes.
-        sha256: Hash of the tensor file, hexadecimal.
-        skeleton: The state without its arrays.
-    """
+    """The manifest of a checkpoint; `metadata` has `train_iter`, `env_step`, `config_sha256`."""
 
     format_version: int
     versions: Mapping[str, str | None]
@@ -89,13 +74,7 @@ def write_state(
 ) -> list[Stamp | None]:
     """Writes a state as a folder, atomically; an existing folder is replaced.
 
-    Args:
-        path: The folder to make.
-        state: See `json_codec.encode_state` for the supported types.
-        metadata: Plain values to keep in the manifest.
-
-    Returns:
-        The stamps of its files; `stamps` returns the same until a file is changed.
+    Returns the stamps of its files; `stamps` returns the same until a file is changed.
 
     Raises:
         CheckpointWriteError: a value cannot be stored, or the disk fails; an existing folder is

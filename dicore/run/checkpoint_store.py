@@ -41,11 +41,7 @@ _PERIODIC: Final = re.compile(r"iteration_(\d+)")
 
 
 def checkpoint_name(name: str) -> str:
-    """Returns the folder name of a checkpoint: `best` for `ckpt_best.pth.tar`.
-
-    Raises:
-        CheckpointUnsafeError: the name has characters that could lead out of the folder.
-    """
+    """Returns the folder name of a checkpoint: `best` for `ckpt_best.pth.tar`."""
     plain = name.removesuffix(_SUFFIX).removeprefix("ckpt_")
     if not _NAME.fullmatch(plain):
         raise CheckpointUnsafeError(
@@ -148,16 +144,11 @@ class CheckpointStore:
         return self._first_valid(lambda: [name for name in self.names() if name == "best"])
 
     def latest(self) -> str | None:
-        """Returns the name of the newest valid checkpoint.
-
-        Invalid ones are skipped with a warning that names both.
-        """
+        """Returns the newest valid checkpoint; warns if invalid ones are skipped."""
         return self._first_valid(lambda: self.names()[::-1])
 
     def resumable(self) -> str | None:
         """Returns the newest valid checkpoint that a run can resume from; None: there is none.
-
-        Invalid ones are skipped with a warning that names both.
 
         Raises:
             CheckpointCorruptError: there are some, and all are invalid.

@@ -10,13 +10,8 @@ if TYPE_CHECKING:
     from dicore.run.run import Run
 
 __all__ = [
-    "BuildContext",
-    "EnvRecorder",
-    "env_factory",
-    "env_sections",
-    "make_env_manager",
-    "spaces_of",
-]
+    "BuildContext", "EnvRecorder", "env_factory", "env_sections", "make_env_manager", "spaces_of",
+]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,12 +53,7 @@ class EnvRecorder(Protocol):
 
 
 def env_factory(env: Any, ctx: BuildContext) -> Callable[[], Any]:
-    """Returns a factory of one environment with its wrappers, the first one innermost.
-
-    Args:
-        env: The compiled `env` section.
-        ctx: Passed to the config classes.
-    """
+    """Returns a factory of one environment with its wrappers, the first one innermost."""
 
     def make() -> Any:
         made = env.build(ctx)
@@ -75,12 +65,9 @@ def env_factory(env: Any, ctx: BuildContext) -> Callable[[], Any]:
 
 
 def env_sections(env: Any, role: str) -> list[Any]:
-    """Returns one section per environment of a role: copies of `env`, unless it makes its own.
+    """Returns one section per environment of a role (`collector` or `evaluator`).
 
-    Args:
-        env: The compiled `env` section; its methods `create_collector_env_cfg` and
-            `create_evaluator_env_cfg`, if there are any, return a list of sections.
-        role: `collector` or `evaluator`.
+    All are `env`, unless it has `create_collector_env_cfg` and `create_evaluator_env_cfg`.
     """
     evaluates = role == "evaluator"
     create = getattr(env, f"create_{'evaluator' if evaluates else 'collector'}_env_cfg", None)

@@ -37,15 +37,7 @@ def process_info() -> dict[str, Any]:
 
 
 class RunLock:
-    """Holds the lock of one folder from construction to `release`.
-
-    Args:
-        folder: The run's folder.
-
-    Raises:
-        RunLockedError: another process, or another run of this process, holds it.
-        UsageError: the folder cannot be written.
-    """
+    """Holds the lock of a folder from construction to `release`; raises `RunLockedError`."""
 
     def __init__(self, folder: Path) -> None:
         from filelock import FileLock, Timeout
@@ -76,11 +68,7 @@ class RunLock:
 
 
 class RunFolder:
-    """The paths inside a run's folder, and its lock; the constructor makes nothing on disk.
-
-    Args:
-        path: The folder.
-    """
+    """The paths inside a run's folder, and its lock; the constructor makes nothing on disk."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
@@ -92,9 +80,6 @@ class RunFolder:
         """Makes the folder, or the first of `path-1`, `path-2`, … that does not exist.
 
         Processes that ask for the same path at the same time get different folders.
-
-        Raises:
-            UsageError: the folder cannot be made, or its disk is full.
         """
         wanted = Path(path)
         if wanted.name in ("", ".."):
@@ -119,11 +104,7 @@ class RunFolder:
         return cls(folder)
 
     def check_space(self) -> None:
-        """Checks that the disk has room for a run.
-
-        Raises:
-            UsageError: less than 64 MiB are free.
-        """
+        """Raises `UsageError` if less than 64 MiB are free on the disk."""
         free = shutil.disk_usage(self.path).free
         if free < _MIN_FREE_BYTES:
             raise _not_made(self.path, f"only {free >> 20} MiB are free on its disk")
@@ -169,11 +150,7 @@ class RunFolder:
 
     @classmethod
     def open(cls, path: str | Path) -> RunFolder:
-        """Returns the folder of an existing run and changes nothing.
-
-        Raises:
-            UsageError: the folder does not exist, or is not a run folder.
-        """
+        """Returns the folder of an existing run, or raises `UsageError`; changes nothing."""
         folder = cls(path)
         if not folder.path.is_dir():
             raise UsageError(f"{folder.path}: no such folder", hint="name the folder of a run")
@@ -191,12 +168,7 @@ class RunFolder:
     # ---- lock
 
     def lock(self) -> None:
-        """Locks the folder for this process, until `unlock`; does nothing if it is locked.
-
-        Raises:
-            RunLockedError: another process, or another run of this process, holds the lock.
-            UsageError: the folder cannot be written.
-        """
+        """Locks the folder until `unlock`, or raises `RunLockedError`; later calls do nothing."""
         if self._lock is None:
             self._lock = RunLock(self.path)
             self._locked_config = self.read_config()
@@ -210,8 +182,7 @@ class RunFolder:
     def restore_if_removed(self) -> None:
         """Makes a locked folder again, with its config, if it was removed during the run.
 
-        Raises:
-            RunLockedError: another run has taken its place.
+        Raises `RunLockedError` if another run has taken its place.
         """
         if self._lock is None or self._lock.is_valid():
             return

@@ -37,13 +37,7 @@ __all__ = ["LaunchObserver", "Outcome", "TrainRequest", "compile_request", "laun
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How a training ended.
-
-    Args:
-        policy: The trained policy; None if a second signal ended the training.
-        run: Its folder, store and result.
-        exit_code: 0, or 128 + signal.
-    """
+    """How a training ended; `policy` is None if a second signal ended it."""
 
     policy: Any
     run: Run
@@ -235,11 +229,7 @@ def _prepare(
 
 
 def _learner_hooks(compiled: Compiled, plugins: Plugins) -> list[Any]:
-    """Returns the learner hooks that plugins add.
-
-    Raises:
-        PluginLoadError: a value is not a learner hook.
-    """
+    """Returns the learner hooks that plugins add."""
     hooks = plugins.lines("dicore_default_learner_hooks", cfg=compiled.cfg)
     for hook in hooks:
         if not isinstance(hook, ILearnerHook):

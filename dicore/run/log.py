@@ -171,11 +171,7 @@ _NON_FINITE: Final = {"NaN", "Infinity", "-Infinity"}
 
 
 class MetricsFile:
-    """Appends lines to a metrics file, unbuffered.
-
-    Args:
-        path: The file; made, with its folder, by the first line.
-    """
+    """Appends lines to a metrics file, unbuffered; the first line makes file and folder."""
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
@@ -183,11 +179,7 @@ class MetricsFile:
         self._file: Any = None
 
     def log_scalars(self, scalars: Mapping[str, float], *, env_step: int, train_iter: int) -> None:
-        """Writes one line.
-
-        Raises:
-            OSError: the file cannot be written.
-        """
+        """Writes one line."""
         line: dict[str, Any] = {
             "step": env_step,
             "train_iter": train_iter,
@@ -215,10 +207,7 @@ class MetricsFile:
     def rewind(self, position: Mapping[str, float]) -> None:
         """Removes what was written after `position` and sets the time back to it.
 
-        Raises:
-            ValueError: the position is invalid.
-            UsageError: the file is a symbolic link, which may lead anywhere.
-            OSError: the file cannot be written.
+        Raises `ValueError` for an invalid position, `UsageError` if the file is a symbolic link.
         """
         size, seconds = int(position["size"]), float(position["time"])
         if size < 0 or not math.isfinite(seconds):
@@ -242,10 +231,7 @@ class MetricsFile:
 def read_metrics(path: str | Path) -> Iterator[dict[str, Any]]:
     """Yields the lines of a metrics file, with non-finite values as floats.
 
-    A last line that a crash cut off is left out.
-
-    Raises:
-        UsageError: another line is not a JSON object.
+    Leaves out a last line that a crash cut off; raises `UsageError` for any other that is not JSON.
     """
     raw = Path(path).read_bytes().split(b"\n")
     for number, line in enumerate(raw[:-1], start=1):

@@ -53,15 +53,7 @@ class RunResult:
 
 
 class RunMetadata:
-    """Writes `run.json`, atomically, at the start and at the end of a run.
-
-    Args:
-        path: The file.
-        seed: Seed of the run.
-        argv: The command line.
-        components: `{path: {type, dist, version, target}}` of every component.
-        limits: Budgets and stop value of the run.
-    """
+    """Writes `run.json`, atomically, at the start and at the end of a run."""
 
     def __init__(
         self,
@@ -85,13 +77,7 @@ class RunMetadata:
         }
 
     def resume(self, checkpoint: str | None, env_step: int, train_iter: int) -> None:
-        """Takes over start time and command line of the existing file, and adds a resumption.
-
-        Args:
-            checkpoint: The checkpoint that was loaded; None: there was none.
-            env_step: Env steps collected so far.
-            train_iter: Gradient updates made so far.
-        """
+        """Takes over start time and command line of the existing file, and adds a resumption."""
         now, argv = self._started, self._values["argv"]
         try:
             old = json.loads(self._path.read_text(encoding="utf-8"))
@@ -113,16 +99,7 @@ class RunMetadata:
         ]
 
     def write(self, status: str, result: RunResult | None = None, error: str = "") -> None:
-        """Writes the file.
-
-        Args:
-            status: `running`, `done`, `interrupted` or `failed`.
-            result: None while running.
-            error: The error that ended the run.
-
-        Raises:
-            OSError: the file cannot be written.
-        """
+        """Writes the file; `status` is `running`, `done`, `interrupted` or `failed`."""
         if "git" not in self._values:
             self._record_code()
         content = {
@@ -167,20 +144,15 @@ def _member(path: Path, name: str) -> dict[str, Any]:
 
 
 def git_revision(folder: Path) -> str | None:
-    """Returns the commit checked out around `folder`.
-
-    None outside of a repository, before the first commit, without git, or if git takes more than
-    two seconds.
-    """
+    """Returns the commit checked out around `folder`; None if git does not return it within 2 s."""
     commit = _output(_start_git(folder, _REVISION))
     return commit and commit.strip()
 
 
 def changed_code(folder: Path) -> str | None:
-    """Returns the uncommitted changes of tracked files around `folder`.
+    """Returns a patch of the uncommitted changes around `folder`; None as in `git_revision`.
 
-    Returns:
-        A patch with secrets redacted, cut at 2 MiB; "" without changes; None as in `git_revision`.
+    Secrets are redacted; the patch is cut at 2 MiB.
     """
     return _patch(_output(_start_git(folder, _DIFF)))
 

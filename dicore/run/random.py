@@ -25,23 +25,13 @@ import numpy as np
 from dicore.data.tree import loaded_torch
 
 __all__ = [
-    "Streams",
-    "ambient_streams",
-    "episode_seed",
-    "hash_seed",
-    "seed_everything",
-    "seeded",
-    "stream",
-    "torch_stream",
-]
+    "Streams", "ambient_streams", "episode_seed", "hash_seed", "seed_everything", "seeded",
+    "stream", "torch_stream",
+]  # fmt: skip
 
 
 class Streams:
-    """The random streams of one run.
-
-    Args:
-        seed: Seed of the run; equal seeds give equal streams.
-    """
+    """The random streams of one run; equal seeds give equal streams."""
 
     def __init__(self, seed: int) -> None:
         self.seed = seed
@@ -146,14 +136,7 @@ _block_streams: ContextVar[Streams | None] = ContextVar("streams of a seeded blo
 
 
 def seed_everything(seed: int) -> Streams:
-    """Seeds the ambient streams of the process and the global generators.
-
-    Args:
-        seed: Seed of the run, 0 or larger.
-
-    Returns:
-        The streams that `stream` and `torch_stream` use afterwards.
-    """
+    """Seeds the global generators and the ambient streams of the process; returns the streams."""
     global _ambient  # noqa: PLW0603 - one process, one set of ambient streams
     _ambient = Streams(seed)
     _ambient.seed_globals()
@@ -165,9 +148,6 @@ def seeded(seed: int) -> Iterator[Streams]:
     """Seeds everything within a block; afterwards all generators are as before.
 
     Other threads keep their named streams, but share the global generators.
-
-    Args:
-        seed: Seed of the block, 0 or larger.
     """
     torch = loaded_torch()
     saved = None if torch is None else _torch_state(torch)
@@ -218,17 +198,7 @@ _MIX_2 = 0x94D0_49BB_1331_11EB
 
 
 def hash_seed(*parts: int | str) -> int:
-    """Returns a hash of the parts, their types and their order.
-
-    Args:
-        *parts: Integers, taken modulo 2**64, and strings.
-
-    Returns:
-        uint64.
-
-    Raises:
-        TypeError: a part is neither an integer nor a string.
-    """
+    """Returns a uint64 hash of integers (modulo 2**64) and strings, their types and their order."""
     mixed = _finish(len(parts) + _GOLDEN)
     for part in parts:
         word = part if part.__class__ is int else _word(part)
@@ -237,16 +207,13 @@ def hash_seed(*parts: int | str) -> int:
 
 
 def episode_seed(run_seed: int, role: str, env_id: int, episode: int) -> int:
-    """Returns the seed of one episode, the same in every env manager.
+    """Returns the seed of one episode in [0, 2**31), the same in every env manager.
 
     Args:
         run_seed: Seed of the run.
         role: `collector`, `evaluator`, …
         env_id: Index of the environment in its manager.
         episode: Index of the episode in its environment.
-
-    Returns:
-        A number in [0, 2**31), the range of `reset(seed=…)`.
     """
     mixed = _prefix(run_seed, role) + env_id * _MIX_1 + episode * _GOLDEN & _MASK
     return _finish(mixed) >> 33

@@ -22,15 +22,9 @@ if TYPE_CHECKING:
     from dicore.run.run import Run
 
 __all__ = [
-    "TrainRequest",
-    "compile_request",
-    "compile_resumed",
-    "env_label",
-    "folder_name",
-    "nothing_left",
-    "refuse_changes",
-    "resumed_folder",
-]
+    "TrainRequest", "compile_request", "compile_resumed", "env_label", "folder_name",
+    "nothing_left", "refuse_changes", "resumed_folder",
+]  # fmt: skip
 
 _ASSUMED: Final = {"env.n_evaluator_episode": 10, "env.stop_value": float("inf")}
 """Assumed if an env or a preset is requested by name and no layer sets them."""
@@ -103,11 +97,8 @@ class TrainRequest:
 def compile_request(request: TrainRequest, plugins: Plugins | None = None) -> Compiled:
     """Compiles the config of a request: preset < file < command line.
 
-    `env` and `policy` without a config select the preset `<env>_<policy>` if it exists.
-
-    Args:
-        request: What to train.
-        plugins: Their hook `dicore_config_loaded` receives the merged sources.
+    `env` and `policy` without a config select the preset `<env>_<policy>` if it exists. The hook
+    `dicore_config_loaded` of `plugins` receives the merged sources.
 
     Raises:
         UsageError: the request has neither a config nor env and policy.
@@ -151,11 +142,7 @@ def compile_request(request: TrainRequest, plugins: Plugins | None = None) -> Co
 
 
 def _sources(request: TrainRequest) -> tuple[Any, str | None]:
-    """Returns config and name of the preset of a request.
-
-    Raises:
-        UsageError: the request has neither a config nor env and policy.
-    """
+    """Returns config and name of the preset of a request."""
     config = request.config
     if isinstance(config, str | PathLike) and not is_config(config):
         if not _is_preset(str(config)):
@@ -218,11 +205,7 @@ def env_label(compiled: Compiled, requested: str | None) -> str:
 
 
 def resumed_folder(request: TrainRequest) -> RunFolder | None:
-    """Returns the folder of the run to resume; None for a new run.
-
-    Raises:
-        UsageError: the folder is not a run folder, or the request also names another config.
-    """
+    """Returns the folder of the run to resume, or raises `UsageError`; None for a new run."""
     if request.exist not in EXIST:
         raise UsageError(f"exist: unknown value '{request.exist}'; expected {', '.join(EXIST)}")
     if request.resume is None:
@@ -241,12 +224,7 @@ def resumed_folder(request: TrainRequest) -> RunFolder | None:
 
 
 def compile_resumed(request: TrainRequest, folder: RunFolder) -> Compiled:
-    """Compiles the saved config of a run, with its latest limits and those of the request.
-
-    Raises:
-        UsageError: an override changes something else than limits.
-        ConfigError: the config names components that are not installed, or code by path.
-    """
+    """Compiles the saved config of a run, with its latest limits and those of the request."""
     overrides = [each if isinstance(each, str) else json.dumps(each) for each in request.overrides]
     fixed = [text for text in overrides if not text.startswith(_CHANGEABLE)]
     if fixed:
@@ -270,11 +248,7 @@ def compile_resumed(request: TrainRequest, folder: RunFolder) -> Compiled:
 
 
 def refuse_changes(compiled: Compiled, folder: RunFolder, *, trust: bool) -> None:
-    """Checks that a config differs from the saved config of a run in limits only.
-
-    Raises:
-        UsageError: another option differs.
-    """
+    """Raises `UsageError` if a config differs in more than limits from the saved one of a run."""
     from dicore.config import differences
 
     with warnings.catch_warnings():

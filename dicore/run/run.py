@@ -61,11 +61,7 @@ class Limits:
 
 
 class StopWatch:
-    """Measures the seconds of a training, over resumptions.
-
-    Attributes:
-        earlier: Seconds measured before this process.
-    """
+    """Measures the seconds of a training; `earlier` are those before this process."""
 
     def __init__(self) -> None:
         self.earlier = 0.0
@@ -348,11 +344,7 @@ class Run:
         return self._parts.state_dict()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restores every registered part.
-
-        Raises:
-            CheckpointCorruptError: the checkpoint lacks a part, or a part cannot load its state.
-        """
+        """Restores every registered part, or raises `CheckpointCorruptError`."""
         self._parts.load_state_dict(state)
 
     def restore(self) -> str | None:

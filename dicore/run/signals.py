@@ -24,11 +24,7 @@ _EX_TEMPFAIL: Final = 75
 
 
 class StopNow(KeyboardInterrupt):
-    """A second signal: exit without saving.
-
-    Args:
-        number: The signal.
-    """
+    """A second signal, by its number: exit without saving."""
 
     def __init__(self, number: int) -> None:
         super().__init__(f"stopped by a second {signal.Signals(number).name}")

@@ -5,11 +5,5 @@ from dicore.task.middleware import middleware
 from dicore.task.task import Task, TaskState, task
 
 __all__ = [
-    "Context",
-    "OfflineRLContext",
-    "OnlineRLContext",
-    "Task",
-    "TaskState",
-    "middleware",
-    "task",
-]
+    "Context", "OfflineRLContext", "OnlineRLContext", "Task", "TaskState", "middleware", "task",
+]  # fmt: skip

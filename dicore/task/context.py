@@ -54,11 +54,7 @@ class Context:
         """Called after every construction and renewal; call `keep` here."""
 
     def keep(self, *names: str) -> None:
-        """Carries fields over to all later steps; for plain numbers and strings.
-
-        Raises:
-            ContextError: the class declares no such field.
-        """
+        """Carries fields over to all later steps; for plain numbers and strings."""
         kept = self._kept
         new = [name for name in names if name not in kept]
         if not new:
@@ -79,11 +75,7 @@ class Context:
         return name in type(self).__dataclass_fields__
 
     def renew(self) -> Self:
-        """Returns the context of the next step: kept values, `total_step` + 1, and defaults.
-
-        Raises:
-            ContextError: a field of the class has no default.
-        """
+        """Returns the context of the next step: kept values, `total_step` + 1, and defaults."""
         cls, old = type(self), self.__dict__
         values, factories = _STARTS.get(cls) or _start_of(cls)
         fresh = object.__new__(cls)

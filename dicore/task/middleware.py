@@ -21,14 +21,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Fields(NamedTuple):
-    """Names of context fields.
-
-    Args:
-        reads: Required before the `yield` of the middleware.
-        writes: Set before the `yield`.
-        optional: Read if set, or only after the `yield`.
-        either: At least one of them is required before the `yield`.
-    """
+    """Declared context fields of a middleware; see `middleware`."""
 
     reads: tuple[str, ...] = ()
     writes: tuple[str, ...] = ()
@@ -77,11 +70,7 @@ def middleware(
 
 
 def fields_of(fn: Any) -> Fields:
-    """Returns the declared fields of a middleware; none if nothing is declared.
-
-    Raises:
-        TaskError: a declaration is not a collection of names.
-    """
+    """Returns the declared fields of a middleware; none if nothing is declared."""
     return Fields(*(_names(fn, part, getattr(fn, part, ())) for part in Fields._fields))
 
 
@@ -102,13 +91,8 @@ Lock = AbstractContextManager[Any]
 class MiddlewareSpec:
     """A middleware with the result of its inspection.
 
-    Args:
-        call: The middleware, or a wrapper that holds its lock.
-        yields: It is a generator function.
-        name: Its name in messages.
-        fields: The context fields that it declares.
-        members: The members of a combined middleware, in order.
-        together: The members of a combined middleware may run concurrently.
+    `call` is the middleware, or a wrapper that holds its lock; `yields`: is a generator function.
+    `members` are those of a combined middleware; `together`: they may run concurrently.
     """
 
     call: Callable[[Any], Any]
@@ -139,14 +123,9 @@ class Combined:
 
 
 def inspect_middleware(fn: Any, lock: bool | Lock = False) -> MiddlewareSpec:
-    """Inspects a middleware.
+    """Inspects a callable that takes the context; raises `TaskError` if it is something else.
 
-    Args:
-        fn: A callable that takes the context.
-        lock: True: its calls exclude each other; a lock: they also exclude its other users.
-
-    Raises:
-        TaskError: `fn` cannot be called with a context alone.
+    With `lock` True its calls exclude each other; with a lock, also the other users of the lock.
     """
     _refuse_unfit(fn)
     call, yields = fn, _is_generator_function(fn)
@@ -159,11 +138,7 @@ def inspect_middleware(fn: Any, lock: bool | Lock = False) -> MiddlewareSpec:
 
 
 def wrapped(part: MiddlewareSpec, wrapper: Callable[[Any], Any]) -> MiddlewareSpec:
-    """Applies a wrapper to a middleware; name, fields and members are unchanged.
-
-    Raises:
-        TaskError: the wrapper does not return a middleware.
-    """
+    """Applies a wrapper to a middleware; name, fields and members are unchanged."""
     call = wrapper(part.call)
     try:
         _refuse_unfit(call)
@@ -189,11 +164,7 @@ def name_of(fn: Any) -> str:
 
 
 def suspended_in(result: Any, name: str) -> Suspended:
-    """Returns the generator that a plain function returned, as wrappers of middleware do.
-
-    Raises:
-        TaskError: the middleware returned another object.
-    """
+    """Returns the generator that a plain function returned, as wrappers of middleware do."""
     if isinstance(result, GeneratorType):
         result.__qualname__ = name  # the name of the wrapped function
         return result
@@ -275,9 +246,7 @@ _ENDED = object()
 def check_order(parts: Sequence[MiddlewareSpec], ctx: Context) -> None:
     """Checks that every field read is kept from step to step or written by an earlier middleware.
 
-    Raises:
-        TaskError: a middleware reads a field before it is written, or declares one that the context
-            lacks; the message lists all cases.
+    Raises `TaskError` with all fields that are not, and those that the context does not declare.
     """
     problems: list[str] = []
     _walk(parts, ctx, frozenset(), tuple(_leaves(parts)), problems)

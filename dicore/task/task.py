@@ -118,10 +118,7 @@ class Task(Events):
 
     @property
     def finish(self) -> bool:
-        """The present step is the last one; set it to end the run after this step.
-
-        It is also true in the last step of `max_step`.
-        """
+        """The present step is the last one; set it to end the run after this step."""
         return self._finish or self._last
 
     @finish.setter
@@ -131,11 +128,7 @@ class Task(Events):
 
     @property
     def ctx(self) -> Context:
-        """The context of the present step.
-
-        Raises:
-            TaskError: the task has not been started.
-        """
+        """The context of the present step."""
         self._check_running("ctx")
         return self._ctx
 
@@ -406,9 +399,6 @@ _REMOVED_FIELDS: Final = ("trained_env_step", "wandb_url")
 
 class TaskState:
     """The kept context fields of a task as a part of a run, with which a resumed task starts.
-
-    Args:
-        task: The task.
 
     Attributes:
         values: The loaded fields for the next context, by name; empty if no state was loaded.
