@@ -116,10 +116,7 @@ def read_state(path: str | Path) -> Any:
     Tensors are returned as tensors on the CPU if torch is imported, else as arrays.
 
     Raises:
-        CheckpointError: it does not exist.
-        CheckpointCorruptError: a checksum does not match.
-        CheckpointVersionError: it was written by a newer dicore.
-        CheckpointUnsafeError: it is not a dicore checkpoint, or has links or excessive sizes.
+        CheckpointError: it does not exist, or is corrupt, unsafe, or of a newer dicore.
     """
     folder = Path(path)
     manifest = read_manifest(folder)

@@ -90,13 +90,6 @@ class CheckpointStore:
             train_iter: Gradient updates made so far; orders the checkpoints.
             env_step: Env steps collected so far.
             complete: The state holds everything that a run needs to resume.
-
-        Returns:
-            The checkpoint's folder.
-
-        Raises:
-            CheckpointWriteError: nothing was written; older checkpoints are unchanged.
-            CheckpointUnsafeError: the name is invalid.
         """
         path = self.folder / checkpoint_name(name)
         if not self._recovered and self.folder.is_dir():

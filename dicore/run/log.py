@@ -33,14 +33,7 @@ _log = logging.getLogger(__name__)
 
 
 class LogHub:
-    """Passes numbers and texts to the files of the run and to all loggers; itself an `ILogger`.
-
-    Tensors are converted here, and nowhere else.
-
-    Args:
-        target: The run, as loggers see it.
-        loggers: The configured loggers; a logger that raises is disabled with a warning.
-    """
+    """Passes numbers and texts to the files of the run and to all loggers; itself an `ILogger`."""
 
     def __init__(self, target: LogTarget, loggers: Iterable[ILogger] = ()) -> None:
         self.target = target
@@ -57,13 +50,9 @@ class LogHub:
         self._call(logger, "open", self.target)
 
     def log_scalars(self, scalars: Mapping[str, Any], *, env_step: int, train_iter: int) -> None:
-        """Logs numbers by tag.
+        """Logs numbers by tag: numbers, numpy scalars, or arrays and tensors of one element.
 
-        Args:
-            scalars: Numbers, numpy scalars, or arrays and tensors of one element. Other values are
-                left out with one warning per tag; None is left out without a warning.
-            env_step: Env steps collected so far.
-            train_iter: Gradient updates made so far.
+        None is left out; other values are left out with one warning per tag.
         """
         numbers = {tag: number for tag, value in scalars.items()
                    if (number := self._number(tag, value)) is not None}  # fmt: skip

@@ -18,7 +18,7 @@ from dicore.config.redact import redact_diff, redact_words
 from dicore.run.atomic import write_file
 from dicore.run.folder import process_info
 
-__all__ = ["RunMetadata", "RunResult", "changed_code", "git_revision", "limits_of", "result_of"]
+__all__ = ["RunMetadata", "RunResult", "code_state", "limits_of", "result_of"]
 
 _PACKAGES: Final = (
     *("dicore", "dicore-plugins", "dicore-tools", "dicore-contrib-envs"),
@@ -115,9 +115,7 @@ class RunMetadata:
 
     def _record_code(self) -> None:
         """Records commit and changes of the code; a resumed run writes `code_N.diff`."""
-        revision, diff = (_start_git(Path.cwd(), command) for command in (_REVISION, _DIFF))
-        commit, patch = _output(revision), _patch(_output(diff))
-        self._values["git"] = commit and commit.strip()
+        self._values["git"], patch = code_state(Path.cwd())
         self._values["dirty"] = None if patch is None else bool(patch)
         if patch:
             resumed = len(self._values.get("resumed", ()))
@@ -143,18 +141,18 @@ def _member(path: Path, name: str) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def git_revision(folder: Path) -> str | None:
-    """Returns the commit checked out around `folder`; None if git does not return it within 2 s."""
-    commit = _output(_start_git(folder, _REVISION))
-    return commit and commit.strip()
+def code_state(folder: Path) -> tuple[str | None, str | None]:
+    """Returns the commit checked out around `folder`, and a patch of the uncommitted changes.
 
-
-def changed_code(folder: Path) -> str | None:
-    """Returns a patch of the uncommitted changes around `folder`; None as in `git_revision`.
-
-    Secrets are redacted; the patch is cut at 2 MiB.
+    Both are None without git or a commit, or if git takes more than two seconds. Secrets in the
+    patch are redacted; it is cut at 2 MiB.
     """
-    return _patch(_output(_start_git(folder, _DIFF)))
+    revision, diff = (_start_git(folder, command) for command in (_REVISION, _DIFF))
+    commit, patch = _output(revision), _output(diff)
+    if patch is not None and len(patch) > _MAX_PATCH_CHARS:
+        whole = patch[:_MAX_PATCH_CHARS].rpartition("\n")[0]  # a cut line might show half a secret
+        patch = f"{whole}\n({len(patch) - len(whole)} more characters)\n"
+    return commit and commit.strip(), patch and redact_diff(patch)
 
 
 def _start_git(folder: Path, command: Sequence[str]) -> subprocess.Popen[bytes] | None:
@@ -182,15 +180,6 @@ def _output(process: subprocess.Popen[bytes] | None) -> str | None:
             process.kill()
             return None
     return out.decode("utf-8", "replace") if process.returncode == 0 else None
-
-
-def _patch(diff: str | None) -> str | None:
-    if diff is None:
-        return None
-    if len(diff) > _MAX_PATCH_CHARS:
-        whole = diff[:_MAX_PATCH_CHARS].rpartition("\n")[0]  # a cut line might show half a secret
-        diff = f"{whole}\n({len(diff) - len(whole)} more characters)\n"
-    return redact_diff(diff)
 
 
 def _versions() -> dict[str, str | None]:

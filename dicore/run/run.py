@@ -220,12 +220,7 @@ class Run:
     # ---- start and end
 
     def start(self) -> None:
-        """Locks the folder and writes `run.json` with status `running`.
-
-        Raises:
-            RunLockedError: another process is training in the folder.
-            UsageError: the folder cannot be written.
-        """
+        """Locks the folder and writes `run.json` with status `running`."""
         self.folder.lock()
         if self._resume:
             self._metadata.resume(self.resumed_from, **self._reached)
@@ -289,9 +284,7 @@ class Run:
     def finish(self, status: str = "done", error: str = "") -> RunResult:
         """Closes the log, writes the result to `run.json` and unlocks the folder, once.
 
-        Args:
-            status: `done`, `interrupted` or `failed`.
-            error: The error that ended the run.
+        `status` is `done`, `interrupted` or `failed`; `error` is the text of the error.
         """
         if self._finished:
             return self.result
@@ -327,10 +320,6 @@ class Run:
             bulky: Needed to resume but not to act (a buffer): left out of `best`.
             counts: The counters that this part owns, by name (`train_iter`, `env_step`): functions
                 that return the present value.
-
-        Raises:
-            UsageError: the name is taken by another part, the part has no state methods, or a
-                counter is unknown.
         """
         self._parts.add(name, part, bulky, counts or {})
 
@@ -350,11 +339,7 @@ class Run:
     def restore(self) -> str | None:
         """Restores all registered parts if the run was made with `resume`.
 
-        Returns:
-            The name of the checkpoint; None: there is none, and training starts from scratch.
-
-        Raises:
-            CheckpointCorruptError: the checkpoint does not fit the parts.
+        Returns the name of the checkpoint; None if training starts from scratch.
         """
         if not self._resume:
             return None
@@ -368,7 +353,7 @@ class Run:
         return self.resumed_from
 
     def save_checkpoint(self, name: str, state: Mapping[str, Any] | None = None) -> Path | None:
-        """Writes a checkpoint; up to two failing writes in a row are only logged.
+        """Writes a checkpoint; raises at the third failing write in a row, or if `final` fails.
 
         Args:
             name: `iteration_N`, `best`, `final` or another name.
@@ -376,11 +361,6 @@ class Run:
 
         Returns:
             Its folder; None if it was deferred or could not be written.
-
-        Raises:
-            CheckpointWriteError: the third failure in a row, a failure to write `final`, or a
-                state that cannot be stored.
-            RunLockedError: the folder was removed, and another run uses its path.
         """
         if state is None and self.deferring and name.startswith("iteration_"):
             self._due = True

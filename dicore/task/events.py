@@ -31,11 +31,7 @@ class Events:
         self._waiting: set[threading.Event] = set()
 
     def on(self, event: str, fn: Callable[..., Any]) -> None:
-        """Calls `fn` with the arguments of every later `emit`.
-
-        Raises:
-            TaskError: `fn` cannot be called, or the task is not running.
-        """
+        """Calls `fn` with the arguments of every later `emit`."""
         self._listen(event, _Listener(fn, once=False))
 
     def once(self, event: str, fn: Callable[..., Any]) -> None:
@@ -59,17 +55,8 @@ class Events:
     ) -> None:
         """Calls the listeners of an event in the order of registration; returns after the last.
 
-        Args:
-            event: Its name.
-            *args: Arguments of the listeners.
-            only_remote: Skip listeners of this process.
-            only_local: Skip other processes.
-            **kwargs: Keyword arguments of the listeners.
-
-        Raises:
-            Exception: the first exception of a listener, with a note that names it; later
-                listeners are not called.
-            TaskError: both flags are set, or the task is not running.
+        The first exception of a listener propagates, with a note that names the listener.
+        `only_remote` skips the listeners of this process, `only_local` those of others.
         """
         self._check_running("emit")
         if only_remote and only_local:
@@ -90,19 +77,10 @@ class Events:
     def wait_for(
         self, event: str, timeout: float | None = None, ignore_timeout_exception: bool = True
     ) -> Any:
-        """Waits until another thread emits an event.
+        """Waits until another thread emits an event; returns its argument, or a tuple of several.
 
-        Args:
-            event: Its name.
-            timeout: Timeout in seconds; None: no timeout.
-            ignore_timeout_exception: Return None after the timeout.
-
-        Returns:
-            The argument of `emit`; a tuple of several, None without arguments.
-
-        Raises:
-            TimeoutError: the timeout expired, and `ignore_timeout_exception` is false.
-            TaskError: the task ended while waiting, or is not running.
+        After `timeout` seconds it returns None, or raises `TimeoutError` if
+        `ignore_timeout_exception` is false. It raises `TaskError` if the task ends meanwhile.
         """
         happened = threading.Event()
         arrived: list[tuple[Any, ...]] = []

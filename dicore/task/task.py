@@ -69,9 +69,6 @@ class Task(Events):
             n_async_workers: Number of workers in async mode.
             ctx: The first context; None: a plain `Context`.
             labels: Roles of this process.
-
-        Raises:
-            TaskError: this task is running already, `async_mode` is set, or `ctx` is not a context.
         """
         if self._running:
             raise TaskError(
@@ -142,9 +139,6 @@ class Task(Events):
         Args:
             fn: A callable that takes the context; may be a generator function with one `yield`.
             lock: True: its calls do not overlap; a lock: nor do those of others that use the lock.
-
-        Raises:
-            TaskError: the task has not been started, or `fn` cannot be called with a context.
         """
         self._check_running("use")
         self._parts = (*self._parts, reduce(wrapped, self._wrappers, inspect_middleware(fn, lock)))
@@ -159,17 +153,12 @@ class Task(Events):
             member.join_task(self)
 
     def use_wrapper(self, wrapper: Callable[[Callable[[Any], Any]], Callable[[Any], Any]]) -> Self:
-        """Wraps every middleware, including those added later.
+        """Wraps every middleware, including those added later; the last wrapper is the outermost.
 
             timer = StepTimer()
             task.use_wrapper(timer)
 
-        Args:
-            wrapper: Takes and returns a middleware; a combined one is wrapped as a whole. The last
-                wrapper is the outermost.
-
-        Raises:
-            TaskError: the task has not been started, or the wrapper does not return a middleware.
+        `wrapper` takes and returns a middleware; a combined middleware is wrapped as a whole.
         """
         self._check_running("use_wrapper")
         if not callable(wrapper) or isinstance(wrapper, type):
@@ -194,9 +183,8 @@ class Task(Events):
     ) -> Callable[[Any], Callable[[], None]]:
         """Makes a middleware callable inside another middleware or your own loop.
 
-        Returns:
-            A function that takes the context, runs the forward part, and returns a function for the
-            backward part. If that is not called, the backward part runs in `backward`.
+        The returned function runs the forward part and returns a function for the backward part.
+        If that is not called, the backward part runs in `backward`.
         """
         part = inspect_middleware(fn, lock)
 
@@ -210,15 +198,7 @@ class Task(Events):
     # Running --------------------------------------------------------------------------------------
 
     def run(self, max_step: int | None = None) -> None:
-        """Runs steps until `finish` is set.
-
-        Args:
-            max_step: Maximum number of steps of this call; None: no limit.
-
-        Raises:
-            TaskError: the task has not been started, is running already, has no middleware, or its
-                middleware are in a wrong order.
-        """
+        """Checks the order of middleware; runs steps until `finish` is set, at most `max_step`."""
         self._check_running("run")
         if self._looping:
             raise TaskError(
@@ -272,15 +252,7 @@ class Task(Events):
             raise
 
     def forward(self, fn: Callable[[Any], Any], ctx: Context | None = None) -> Suspended | None:
-        """Runs a middleware up to its `yield`.
-
-        Args:
-            fn: The middleware.
-            ctx: A context; None: the context of the task.
-
-        Returns:
-            The generator if it yielded, which `backward` continues; else None.
-        """
+        """Runs a middleware up to its `yield`; returns the generator if `backward` continues it."""
         self._check_running("forward")
         return self._run_part(inspect_middleware(fn), self._ctx if ctx is None else ctx)
 
@@ -291,11 +263,7 @@ class Task(Events):
             self._resume(self._suspended[-1])
 
     def renew(self) -> Self:
-        """Ends the present step (`sync`, `backward`) and makes the next context.
-
-        Raises:
-            TaskError: a middleware calls it during `run`, which renews by itself.
-        """
+        """Ends the present step and makes the next context; must not be called within `run`."""
         self.sync()
         if self._looping:
             raise TaskError("task.renew was called by a middleware; run renews after each step")

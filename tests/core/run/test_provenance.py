@@ -7,7 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from dicore.run.metadata import RunMetadata, changed_code
+from dicore.run.metadata import RunMetadata, code_state
+
+
+def changed_code(folder: Path) -> str | None:
+    return code_state(folder)[1]
 
 
 def git(folder: Path, *words: str) -> None:

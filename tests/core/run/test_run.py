@@ -24,7 +24,7 @@ from dicore.errors import (
 )
 from dicore.run.atomic import armed
 from dicore.run.folder import RunFolder, RunLock, default_name
-from dicore.run.metadata import git_revision
+from dicore.run.metadata import code_state
 from dicore.run.random import Streams
 from dicore.run.run import Limits, Run
 
@@ -232,7 +232,7 @@ def test_the_first_finish_counts(run: Run) -> None:
 
 
 def test_the_git_revision_is_what_git_says(tmp_path: Path) -> None:
-    assert git_revision(tmp_path) is None
+    assert code_state(tmp_path)[0] is None
 
     def git(*arguments: str, cwd: Path = tmp_path) -> str:
         command = ["git", "-c", "user.name=n", "-c", "user.email=e@x", *arguments]
@@ -241,18 +241,18 @@ def test_the_git_revision_is_what_git_says(tmp_path: Path) -> None:
         ).stdout.strip()
 
     git("init", "-q")
-    assert git_revision(tmp_path) is None, "no commit yet"
+    assert code_state(tmp_path)[0] is None, "no commit yet"
     git("commit", "-q", "--allow-empty", "-m", "a")
     (tmp_path / "deep").mkdir()
-    assert git_revision(tmp_path / "deep") == git("rev-parse", "HEAD")
+    assert code_state(tmp_path / "deep")[0] == git("rev-parse", "HEAD")
     git("pack-refs", "--all")
-    assert git_revision(tmp_path) == git("rev-parse", "HEAD")
+    assert code_state(tmp_path)[0] == git("rev-parse", "HEAD")
     git("worktree", "add", "-q", str(tmp_path / "linked"))
     git("commit", "-q", "--allow-empty", "-m", "b", cwd=tmp_path / "linked")
     linked = git("rev-parse", "HEAD", cwd=tmp_path / "linked")
-    assert git_revision(tmp_path / "linked") == linked != git_revision(tmp_path)
+    assert code_state(tmp_path / "linked")[0] == linked != code_state(tmp_path)[0]
     git("checkout", "-q", "--detach")
-    assert git_revision(tmp_path) == git("rev-parse", "HEAD")
+    assert code_state(tmp_path)[0] == git("rev-parse", "HEAD")
 
 
 # ---- state
