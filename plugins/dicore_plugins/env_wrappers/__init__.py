@@ -1,4 +1,4 @@
-"""What stands between an environment and those who use it; listed in `env.env_wrapper`."""
+"""Env wrappers, configured in `env.env_wrapper`."""
 
 from __future__ import annotations
 

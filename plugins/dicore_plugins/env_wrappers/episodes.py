@@ -1,4 +1,4 @@
-"""Options of the wrappers that change how episodes begin and end, and what an action does."""
+"""Options of the wrappers that change resets, time limits and actions."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ __all__ = [
 
 @frozen(kw_only=True)
 class TimeLimitConfig(ComponentConfig):
-    """Cuts episodes after a number of steps: truncated, not terminated (gymnasium's)."""
+    """Truncates episodes after a number of steps (Gymnasium `TimeLimit`)."""
 
-    max_episode_steps: int = option(REQUIRED, "most steps of an episode", ge=1, unit="env steps")
+    max_episode_steps: int = option(REQUIRED, "maximum episode length", ge=1, unit="env steps")
 
     def build(self, ctx: Any, **parts: Any) -> Any:
         """Wraps `env`."""
@@ -34,10 +34,10 @@ class TimeLimitConfig(ComponentConfig):
 
 @frozen(kw_only=True)
 class NoopResetConfig(ComponentConfig):
-    """Begins episodes by a random number of steps that do nothing."""
+    """Takes 1 to `noop_max` no-op steps after each reset."""
 
-    noop_max: int = option(30, "most such steps", ge=1, unit="env steps")
-    noop_action: int = option(0, "the action that does nothing")
+    noop_max: int = option(30, "maximum number of no-op steps", ge=1, unit="env steps")
+    noop_action: int = option(0, "the no-op action")
 
     def build(self, ctx: Any, **parts: Any) -> Any:
         """Wraps `env`."""
@@ -47,16 +47,16 @@ class NoopResetConfig(ComponentConfig):
         space = parts["env"].action_space
         if not space.contains(self.noop_action):
             raise ConfigError(
-                f"env.env_wrapper: 'noop_reset': {self.noop_action} is no action of {space}"
+                f"env.env_wrapper: 'noop_reset': noop_action {self.noop_action} is not in {space}"
             )
         return NoopReset(parts["env"], self.noop_max, self.noop_action)
 
 
 @frozen(kw_only=True)
 class ActionRepeatConfig(ComponentConfig):
-    """Does each action several times and pays the sum of the rewards (gymnasium's)."""
+    """Repeats each action and returns the summed reward (Gymnasium `RepeatAction`)."""
 
-    action_repeat: int = option(REQUIRED, "times", ge=1, unit="env steps")
+    action_repeat: int = option(REQUIRED, "env steps per action", ge=1, unit="env steps")
 
     def build(self, ctx: Any, **parts: Any) -> Any:
         """Wraps `env`."""
@@ -67,9 +67,9 @@ class ActionRepeatConfig(ComponentConfig):
 
 @frozen(kw_only=True)
 class MaxAndSkipConfig(ComponentConfig):
-    """Does each action several times; shows the larger of the last two frames, point by point."""
+    """Repeats each action; returns the element-wise maximum of the last two frames (Atari)."""
 
-    skip: int = option(4, "times", ge=1, unit="env steps")
+    skip: int = option(4, "env steps per action; rewards are summed", ge=1, unit="env steps")
 
     def build(self, ctx: Any, **parts: Any) -> Any:
         """Wraps `env`."""
@@ -81,9 +81,9 @@ class MaxAndSkipConfig(ComponentConfig):
 
 @frozen(kw_only=True)
 class StickyActionConfig(ComponentConfig):
-    """Does the last action again now and then, whatever the new one is (gymnasium's)."""
+    """Repeats the previous action with a given probability (Gymnasium `StickyAction`)."""
 
-    probability: float = option(0.25, "chance of that", ge=0, le=1)
+    probability: float = option(0.25, "probability of repeating the previous action", ge=0, le=1)
 
     def build(self, ctx: Any, **parts: Any) -> Any:
         """Wraps `env`."""
@@ -94,13 +94,13 @@ class StickyActionConfig(ComponentConfig):
 
 @frozen(kw_only=True)
 class RescaleActionConfig(ComponentConfig):
-    """Takes actions in [min_action, max_action] and scales them to the bounds of the env."""
+    """Rescales actions from [min_action, max_action] to the bounds of the action space."""
 
-    min_action: float = option(-1.0, "lower bound of what is taken")
-    max_action: float = option(1.0, "upper bound of what is taken")
+    min_action: float = option(-1.0, "lower bound of the actions that the policy returns")
+    max_action: float = option(1.0, "upper bound of the actions that the policy returns")
 
     def check(self) -> Iterator[tuple[str, str]]:
-        """Finds bounds that contradict each other."""
+        """Yields an error if the bounds are inconsistent."""
         if self.min_action >= self.max_action:
             yield "max_action", f"must be > min_action {self.min_action}, got {self.max_action}"
 

@@ -1,4 +1,4 @@
-"""Whether a wrapper fits an environment, said before it is put around it."""
+"""Checks that a wrapper can wrap an environment."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ __all__ = ["need_arrays", "need_box_actions", "need_discrete", "need_image"]
 
 
 def need_arrays(name: str, env: Any) -> None:
-    """Raises ConfigError unless observations are arrays of numbers."""
+    """Raises ConfigError unless observations are numeric arrays."""
     from gymnasium.spaces import Box, Discrete, MultiBinary, MultiDiscrete
 
     fits = isinstance(env.observation_space, Box | Discrete | MultiBinary | MultiDiscrete)
-    _need(fits, name, "observations that are arrays", env.observation_space)
+    _need(fits, name, "array observations", env.observation_space)
 
 
 def need_image(name: str, env: Any) -> None:
@@ -22,11 +22,11 @@ def need_image(name: str, env: Any) -> None:
     space = env.observation_space
     shape, dtype = getattr(space, "shape", None) or (), getattr(space, "dtype", None)
     fits = dtype == "uint8" and (len(shape) == 2 or (len(shape) == 3 and shape[2] in (1, 3)))
-    _need(fits, name, "images, uint8 [height, width] or [height, width, 3]", space)
+    _need(fits, name, "image observations, uint8 [height, width] or [height, width, 3]", space)
 
 
 def need_discrete(name: str, env: Any) -> None:
-    """Raises ConfigError unless actions are one number of a few."""
+    """Raises ConfigError unless actions are discrete."""
     from gymnasium.spaces import Discrete
 
     _need(isinstance(env.action_space, Discrete), name, "discrete actions", env.action_space)
@@ -38,12 +38,12 @@ def need_box_actions(name: str, env: Any) -> None:
 
     space = env.action_space
     fits = isinstance(space, Box) and space.is_bounded()
-    _need(fits, name, "continuous actions with bounds", space)
+    _need(fits, name, "bounded continuous actions", space)
 
 
-def _need(fits: bool, name: str, wanted: str, got: Any) -> None:
+def _need(fits: bool, name: str, wanted: str, space: Any) -> None:
     if not fits:
         raise ConfigError(
-            f"env.env_wrapper: '{name}' needs {wanted}, the environment below it has {got}",
-            hint="wrappers are listed innermost first",
+            f"env.env_wrapper: '{name}' needs {wanted}, but wraps an environment with {space}",
+            hint="list wrappers innermost first",
         )

@@ -1,4 +1,4 @@
-"""Options of the wrappers that change what an environment shows."""
+"""Options of the wrappers that change observations."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ __all__ = [
 
 @frozen(kw_only=True)
 class WarpFrameConfig(ComponentConfig):
-    """Shrinks images to grey squares, as of Atari (gymnasium's grayscale and resize)."""
+    """Converts frames to grayscale and resizes them (Atari preprocessing)."""
 
-    size: int = option(84, "height and width of the result", ge=1, unit="pixels")
+    size: int = option(84, "height and width of the resized frame", ge=1, unit="pixels")
 
     def build(self, ctx: Any, **parts: Any) -> Any:
         """Wraps `env`."""
@@ -39,7 +39,7 @@ class WarpFrameConfig(ComponentConfig):
 
 @frozen(kw_only=True)
 class ScaledFloatFrameConfig(ComponentConfig):
-    """Scales observations from their bounds to float32 in [0, 1]."""
+    """Rescales observations from their bounds to float32 in [0, 1]."""
 
     def build(self, ctx: Any, **parts: Any) -> Any:
         """Wraps `env`."""
@@ -51,7 +51,9 @@ class ScaledFloatFrameConfig(ComponentConfig):
         need_arrays("scaled_float_frame", env)
         space = env.observation_space
         if not isinstance(space, Box) or not space.is_bounded():
-            raise ConfigError(f"env.env_wrapper: 'scaled_float_frame' needs bounds, got {space}")
+            raise ConfigError(
+                f"env.env_wrapper: 'scaled_float_frame' needs bounded observations, got {space}"
+            )
         low = space.low.astype(np.float32)
         span = np.maximum(space.high.astype(np.float32) - low, np.finfo(np.float32).tiny)
         return TransformObservation(
@@ -63,9 +65,9 @@ class ScaledFloatFrameConfig(ComponentConfig):
 
 @frozen(kw_only=True)
 class FrameStackConfig(ComponentConfig):
-    """Shows the last few observations together, on a new first axis (gymnasium's)."""
+    """Stacks the last n observations along a new first axis (Gymnasium `FrameStackObservation`)."""
 
-    n_frames: int = option(4, "how many; at a reset the first one is repeated", ge=1)
+    n_frames: int = option(4, "frames to stack; padded with the first frame after reset", ge=1)
 
     def build(self, ctx: Any, **parts: Any) -> Any:
         """Wraps `env`."""
@@ -77,9 +79,9 @@ class FrameStackConfig(ComponentConfig):
 
 @frozen(kw_only=True)
 class ObsTransposeConfig(ComponentConfig):
-    """Turns the axes of observations; by default the last comes first: images for networks."""
+    """Transposes observations; by default moves the last axis first (channels-first images)."""
 
-    axes: list[int] | None = option(None, "new order of the axes; None: the last one first")
+    axes: list[int] | None = option(None, "new order of the axes; null: the last axis first")
 
     def build(self, ctx: Any, **parts: Any) -> Any:
         """Wraps `env`."""
@@ -93,19 +95,21 @@ class ObsTransposeConfig(ComponentConfig):
         count = len(space.shape)
         axes = [count - 1, *range(count - 1)] if self.axes is None else list(self.axes)
         if not isinstance(space, Box) or count < 2 or sorted(axes) != list(range(count)):
-            raise ConfigError(f"env.env_wrapper: 'obs_transpose' cannot turn {space} to {axes}")
+            raise ConfigError(
+                f"env.env_wrapper: 'obs_transpose' cannot transpose {space} to {axes}"
+            )
         low, high = (np.transpose(bound, axes) for bound in (space.low, space.high))
-        turned = Box(low, high, dtype=space.dtype.type)
+        transposed = Box(low, high, dtype=space.dtype.type)
         return TransformObservation(
-            env, lambda obs: np.ascontiguousarray(np.transpose(obs, axes)), turned
+            env, lambda obs: np.ascontiguousarray(np.transpose(obs, axes)), transposed
         )
 
 
 @frozen(kw_only=True)
 class ObsNormConfig(ComponentConfig):
-    """Scales observations by the mean and deviation seen so far (gymnasium's; per env)."""
+    """Normalizes observations by running mean and std, per env (`NormalizeObservation`)."""
 
-    epsilon: float = option(1e-8, "added to the variance", gt=0)
+    epsilon: float = option(1e-8, "added to the variance to avoid division by zero", gt=0)
 
     def build(self, ctx: Any, **parts: Any) -> Any:
         """Wraps `env`."""
@@ -117,10 +121,12 @@ class ObsNormConfig(ComponentConfig):
 
 @frozen(kw_only=True)
 class StaticObsNormConfig(ComponentConfig):
-    """Scales observations by a mean and a deviation that are given: (obs - mean) / std."""
+    """Normalizes observations by a fixed mean and std: (obs - mean) / std."""
 
-    mean: float | list[float] = option(0.0, "one for all, or one per element of the last axis")
-    std: float | list[float] = option(1.0, "one for all, or one per element", gt=0)
+    mean: float | list[float] = option(0.0, "mean: one number, or one per element of the last axis")
+    std: float | list[float] = option(
+        1.0, "std: one number, or one per element of the last axis", gt=0
+    )
 
     def build(self, ctx: Any, **parts: Any) -> Any:
         """Wraps `env`."""
@@ -136,8 +142,8 @@ class StaticObsNormConfig(ComponentConfig):
             np.broadcast_to(mean + std, space.shape)
         except ValueError:
             raise ConfigError(
-                f"env.env_wrapper: 'static_obs_norm' has {mean.size} and {std.size} numbers for"
-                f" observations of shape {space.shape}"
+                f"env.env_wrapper: 'static_obs_norm': mean and std have {mean.size} and {std.size}"
+                f" values, which do not match observations of shape {space.shape}"
             ) from None
         low, high = (
             (np.asarray(getattr(space, bound, end), np.float32) - mean) / std
@@ -153,7 +159,7 @@ class StaticObsNormConfig(ComponentConfig):
 
 @frozen(kw_only=True)
 class FlatObsConfig(ComponentConfig):
-    """Puts nested or many-dimensional observations into one vector (gymnasium's)."""
+    """Flattens dict, tuple and n-D observations to one vector (`FlattenObservation`)."""
 
     def build(self, ctx: Any, **parts: Any) -> Any:
         """Wraps `env`."""
@@ -161,15 +167,15 @@ class FlatObsConfig(ComponentConfig):
 
         if not parts["env"].observation_space.is_np_flattenable:
             raise ConfigError(
-                "env.env_wrapper: 'flat_obs' needs observations of a fixed size, the environment"
-                f" below it has {parts['env'].observation_space}"
+                "env.env_wrapper: 'flat_obs' needs observations of a fixed size, but wraps an"
+                f" environment with {parts['env'].observation_space}"
             )
         return FlattenObservation(parts["env"])
 
 
 @frozen(kw_only=True)
 class PrevActionRewardConfig(ComponentConfig):
-    """Shows the last action and reward beside the observation, as a dict of three."""
+    """Adds the previous action and reward to the observation, as a dict."""
 
     def build(self, ctx: Any, **parts: Any) -> Any:
         """Wraps `env`."""
@@ -177,7 +183,7 @@ class PrevActionRewardConfig(ComponentConfig):
 
         if parts["env"].action_space.shape is None:
             raise ConfigError(
-                "env.env_wrapper: 'obs_plus_prev_action_reward' needs actions that are numbers or"
-                f" arrays, the environment below it has {parts['env'].action_space}"
+                "env.env_wrapper: 'obs_plus_prev_action_reward' needs numbers or arrays as actions,"
+                f" but wraps an environment with {parts['env'].action_space}"
             )
         return PrevActionReward(parts["env"])

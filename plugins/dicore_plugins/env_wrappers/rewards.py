@@ -1,4 +1,4 @@
-"""Options of the wrappers that change what an environment pays."""
+"""Options of the wrappers that change rewards or report returns."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ __all__ = ["ClipRewardConfig", "DelayRewardConfig", "EpisodeReturnConfig", "Rewa
 
 @frozen(kw_only=True)
 class ClipRewardConfig(ComponentConfig):
-    """Clips rewards; with `eval_episode_return` below it, evaluations measure the true ones."""
+    """Clips rewards. Put `eval_episode_return` inside it to evaluate unclipped returns."""
 
-    min_reward: float = option(-1.0, "smallest reward paid")
-    max_reward: float = option(1.0, "largest reward paid")
+    min_reward: float = option(-1.0, "lower bound of the reward")
+    max_reward: float = option(1.0, "upper bound of the reward")
 
     def check(self) -> Iterator[tuple[str, str]]:
-        """Finds bounds that contradict each other."""
+        """Yields an error if the bounds are inconsistent."""
         if self.min_reward > self.max_reward:
             yield "max_reward", f"must be >= min_reward {self.min_reward}, got {self.max_reward}"
 
@@ -31,10 +31,12 @@ class ClipRewardConfig(ComponentConfig):
 
 @frozen(kw_only=True)
 class RewardNormConfig(ComponentConfig):
-    """Scales rewards by the deviation of the discounted return so far (gymnasium's; per env)."""
+    """Normalizes rewards by the running std of the discounted return, per env."""
 
-    reward_discount: float = option(0.99, "gamma of that return", ge=0, le=1)
-    epsilon: float = option(1e-8, "added to the variance", gt=0)
+    reward_discount: float = option(
+        0.99, "discount of the running return; use policy.discount_factor", ge=0, le=1
+    )
+    epsilon: float = option(1e-8, "added to the variance to avoid division by zero", gt=0)
 
     def build(self, ctx: Any, **parts: Any) -> Any:
         """Wraps `env`."""
@@ -45,9 +47,11 @@ class RewardNormConfig(ComponentConfig):
 
 @frozen(kw_only=True)
 class DelayRewardConfig(ComponentConfig):
-    """Pays the rewards of several steps together, and the rest at the episode's end."""
+    """Accumulates rewards; returns the sum every n steps and at the end of the episode."""
 
-    delay_reward_step: int = option(REQUIRED, "steps between payments", ge=1, unit="env steps")
+    delay_reward_step: int = option(
+        REQUIRED, "steps over which rewards are accumulated", ge=1, unit="env steps"
+    )
 
     def build(self, ctx: Any, **parts: Any) -> Any:
         """Wraps `env`."""
@@ -58,7 +62,7 @@ class DelayRewardConfig(ComponentConfig):
 
 @frozen(kw_only=True)
 class EpisodeReturnConfig(ComponentConfig):
-    """Tells the return of the episode as seen here; what stands above may change rewards."""
+    """Records the episode return before outer wrappers change the reward."""
 
     def build(self, ctx: Any, **parts: Any) -> Any:
         """Wraps `env`."""

@@ -1,4 +1,4 @@
-"""Env wrappers that gymnasium does not have, or not so that an episode is the same twice."""
+"""Env wrappers that gymnasium does not have, or whose episodes it cannot reproduce."""
 
 from __future__ import annotations
 
@@ -24,26 +24,26 @@ Step = tuple[Any, float, bool, bool, dict[str, Any]]
 
 
 class NoopReset(gymnasium.Wrapper[Any, Any, Any, Any]):
-    """Begins an episode by 1 to `noop_max` steps that do nothing, as many as the seed says.
+    """Takes 1 to `noop_max` no-op steps after each reset; the seed determines their number.
 
-    What these steps earn does not count. Where the episode ends within them, the next one begins
-    without any.
+    Their rewards are discarded. If the episode ends during these steps, the next episode begins
+    without no-op steps.
 
     Args:
         env: With discrete actions.
-        noop_max: Most such steps.
-        noop_action: The action that does nothing.
+        noop_max: Maximum number of no-op steps.
+        noop_action: The no-op action.
     """
 
     def __init__(self, env: Any, noop_max: int = 30, noop_action: int = 0) -> None:
         super().__init__(env)
-        self._most, self._action = noop_max, noop_action
+        self._noop_max, self._action = noop_max, noop_action
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
         obs, info = self.env.reset(seed=seed, options=options)
-        for _ in range(int(self.unwrapped.np_random.integers(1, self._most + 1))):
+        for _ in range(int(self.unwrapped.np_random.integers(1, self._noop_max + 1))):
             obs, _, terminated, truncated, info = self.env.step(self._action)
             if terminated or truncated:
                 return self.env.reset(options=options)
@@ -51,14 +51,14 @@ class NoopReset(gymnasium.Wrapper[Any, Any, Any, Any]):
 
 
 class MaxAndSkip(gymnasium.Wrapper[Any, Any, Any, Any]):
-    """Repeats each action `skip` times; shows the larger, point by point, of the last two frames.
+    """Repeats each action `skip` times; returns the element-wise maximum of the last two frames.
 
-    Unlike gymnasium's, an episode that ends within a skip shows its own last frames, not those of
-    an earlier step.
+    Unlike in gymnasium, an episode that ends within a skip returns its own last frames, not those
+    of an earlier step.
 
     Args:
         env: Observations are arrays.
-        skip: Steps of the environment for one action.
+        skip: Env steps per action.
     """
 
     def __init__(self, env: Any, skip: int = 4) -> None:
@@ -73,42 +73,41 @@ class MaxAndSkip(gymnasium.Wrapper[Any, Any, Any, Any]):
             if terminated or truncated or number == self._skip - 1:
                 break
             before = obs
-        shown = np.array(obs) if before is None else np.maximum(before, obs)
-        return shown, total, terminated, truncated, info
+        frame = np.array(obs) if before is None else np.maximum(before, obs)
+        return frame, total, terminated, truncated, info
 
 
 class DelayReward(gymnasium.Wrapper[Any, Any, Any, Any]):
-    """Pays the rewards of `delay_reward_step` steps together, and the rest at the episode's end.
+    """Accumulates rewards; returns the sum every n steps and at the end of the episode.
 
     Args:
         env: Any environment.
-        delay_reward_step: Steps between payments.
+        delay_reward_step: n.
     """
 
     def __init__(self, env: Any, delay_reward_step: int) -> None:
         super().__init__(env)
         self._every = delay_reward_step
-        self._owed, self._since = 0.0, 0
+        self._sum, self._steps = 0.0, 0
 
     def reset(self, **kwargs: Any) -> tuple[Any, dict[str, Any]]:
-        self._owed, self._since = 0.0, 0
+        self._sum, self._steps = 0.0, 0
         return self.env.reset(**kwargs)
 
     def step(self, action: Any) -> Step:
         obs, reward, terminated, truncated, info = self.env.step(action)
-        self._owed += float(reward)
-        self._since += 1
-        paid = 0.0
-        if terminated or truncated or self._since == self._every:
-            paid, self._owed, self._since = self._owed, 0.0, 0
-        return obs, paid, terminated, truncated, info
+        self._sum += float(reward)
+        self._steps += 1
+        delayed = 0.0
+        if terminated or truncated or self._steps == self._every:
+            delayed, self._sum, self._steps = self._sum, 0.0, 0
+        return obs, delayed, terminated, truncated, info
 
 
 class EpisodeReturn(gymnasium.Wrapper[Any, Any, Any, Any]):
-    """Tells the return of the whole episode at its end, as `eval_episode_return` in info.
+    """Adds the return of the episode to its last info, as `eval_episode_return`.
 
-    Below a wrapper that changes rewards, it lets evaluations measure what the environment itself
-    pays.
+    Put it inside a wrapper that changes rewards to evaluate the returns of the environment.
 
     Args:
         env: Any environment.
@@ -131,10 +130,10 @@ class EpisodeReturn(gymnasium.Wrapper[Any, Any, Any, Any]):
 
 
 class PrevActionReward(gymnasium.Wrapper[Any, Any, Any, Any]):
-    """Shows the last action and reward beside the observation.
+    """Adds the previous action and reward to the observation.
 
-    Observations become `{obs, prev_action, prev_reward}`; at a reset, `prev_action` is the
-    space's own zero (or its lowest value where it has none) and `prev_reward` 0.
+    Observations become `{obs, prev_action, prev_reward}`; after a reset, `prev_action` is zero (or
+    the value of the action space closest to it) and `prev_reward` is 0.
 
     Args:
         env: Actions are numbers or arrays.
@@ -150,19 +149,25 @@ class PrevActionReward(gymnasium.Wrapper[Any, Any, Any, Any]):
 
     def reset(self, **kwargs: Any) -> tuple[Any, dict[str, Any]]:
         obs, info = self.env.reset(**kwargs)
-        return self._shown(obs, _rest(self.action_space), 0.0), info
+        return self._with_previous(obs, _neutral_action(self.action_space), 0.0), info
 
     def step(self, action: Any) -> Step:
         obs, reward, terminated, truncated, info = self.env.step(action)
-        return self._shown(obs, action, float(reward)), float(reward), terminated, truncated, info
+        return (
+            self._with_previous(obs, action, float(reward)),
+            float(reward),
+            terminated,
+            truncated,
+            info,
+        )
 
-    def _shown(self, obs: Any, action: Any, reward: float) -> dict[str, Any]:
+    def _with_previous(self, obs: Any, action: Any, reward: float) -> dict[str, Any]:
         action = np.array(action, self.action_space.dtype)
         return {"obs": obs, "prev_action": action, "prev_reward": np.array([reward], np.float32)}
 
 
 class NormalizeObservation(wrappers.NormalizeObservation[Any, Any, Any]):
-    """Gymnasium's, with statistics that a resumed run goes on from."""
+    """Gymnasium's, with statistics that a checkpoint stores."""
 
     def state_dict(self) -> dict[str, Any]:
         """Returns mean, variance and count."""
@@ -174,7 +179,7 @@ class NormalizeObservation(wrappers.NormalizeObservation[Any, Any, Any]):
 
 
 class NormalizeReward(wrappers.NormalizeReward[Any, Any]):
-    """Gymnasium's, with statistics that a resumed run goes on from."""
+    """Gymnasium's, with statistics that a checkpoint stores."""
 
     def state_dict(self) -> dict[str, Any]:
         """Returns mean, variance and count, and the discounted return so far."""
@@ -190,8 +195,8 @@ def _statistics(running: Any) -> dict[str, Any]:
     return {"mean": running.mean, "var": running.var, "count": running.count}
 
 
-def _rest(space: Any) -> Any:
-    """Returns the action that stands for none."""
+def _neutral_action(space: Any) -> Any:
+    """Returns the `prev_action` after a reset."""
     if isinstance(space, Box):
         return np.clip(np.zeros(space.shape, space.dtype), space.low, space.high)
     return np.zeros(space.shape, space.dtype) + getattr(space, "start", 0)
