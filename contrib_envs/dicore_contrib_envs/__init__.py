@@ -1,1 +1,1 @@
-"""Environments for dicore, and the configs that solve them."""
+"""Environments for dicore, with presets that solve them."""

@@ -1,4 +1,4 @@
-"""Classic control: small, quick, and solved by most algorithms in minutes."""
+"""Classic control: small environments that most algorithms solve in minutes."""
 
 from __future__ import annotations
 
@@ -8,35 +8,35 @@ from dicore_contrib_envs.gymnasium_env import GymnasiumConfig
 
 @frozen(kw_only=True)
 class CartPoleConfig(GymnasiumConfig):
-    """CartPole-v1: balance a pole on a cart; 500 steps at most, solved at 475."""
+    """CartPole-v1: balance a pole on a cart; at most 500 steps, solved at return 475."""
 
-    env_id: str = option("CartPole-v1", "id under which gymnasium knows it")
-    n_evaluator_episode: int = option(10, "episodes in one evaluation", ge=1)
+    env_id: str = option("CartPole-v1", "Gymnasium environment id")
+    n_evaluator_episode: int = option(10, "episodes per evaluation", ge=1)
     stop_value: float = option(475.0, "mean return at which training stops", unit="return")
 
 
 @frozen(kw_only=True)
 class AcrobotConfig(GymnasiumConfig):
-    """Acrobot-v1: swing a two-link arm above its base; -1 per step, solved at -100."""
+    """Acrobot-v1: swing a two-link arm above its base; -1 per step, solved at return -100."""
 
-    env_id: str = option("Acrobot-v1", "id under which gymnasium knows it")
-    n_evaluator_episode: int = option(10, "episodes in one evaluation", ge=1)
+    env_id: str = option("Acrobot-v1", "Gymnasium environment id")
+    n_evaluator_episode: int = option(10, "episodes per evaluation", ge=1)
     stop_value: float = option(-100.0, "mean return at which training stops", unit="return")
 
 
 @frozen(kw_only=True)
 class MountainCarConfig(GymnasiumConfig):
-    """MountainCar-v0: rock a weak car out of a valley; -1 per step, solved at -110."""
+    """MountainCar-v0: drive a weak car out of a valley; -1 per step, solved at return -110."""
 
-    env_id: str = option("MountainCar-v0", "id under which gymnasium knows it")
-    n_evaluator_episode: int = option(10, "episodes in one evaluation", ge=1)
+    env_id: str = option("MountainCar-v0", "Gymnasium environment id")
+    n_evaluator_episode: int = option(10, "episodes per evaluation", ge=1)
     stop_value: float = option(-110.0, "mean return at which training stops", unit="return")
 
 
 @frozen(kw_only=True)
 class PendulumConfig(GymnasiumConfig):
-    """Pendulum-v1: hold a pendulum upright by torque (continuous actions)."""
+    """Pendulum-v1: swing a pendulum up and hold it upright; continuous torque."""
 
-    env_id: str = option("Pendulum-v1", "id under which gymnasium knows it")
-    n_evaluator_episode: int = option(10, "episodes in one evaluation", ge=1)
+    env_id: str = option("Pendulum-v1", "Gymnasium environment id")
+    n_evaluator_episode: int = option(10, "episodes per evaluation", ge=1)
     stop_value: float = option(-250.0, "mean return at which training stops", unit="return")

@@ -1,4 +1,4 @@
-"""Any environment that gymnasium knows, by its id."""
+"""Gymnasium environments by id."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from dicore.errors import ConfigError, MissingDependencyError
 
 @frozen(kw_only=True)
 class GymnasiumConfig(EnvConfig):
-    """An environment of gymnasium, or of a package that registers its own there."""
+    """Any Gymnasium environment by id, including third-party ones."""
 
-    env_id: str = option(REQUIRED, "id under which gymnasium knows it: CartPole-v1")
-    make_kwargs: dict[str, Any] = option({}, "further arguments of gymnasium.make")
+    env_id: str = option(REQUIRED, "Gymnasium environment id, e.g. CartPole-v1 or module:Id")
+    make_kwargs: dict[str, Any] = option({}, "keyword arguments of gymnasium.make")
 
     @classmethod
     def knows(cls, env_id: str) -> bool:
-        """Says whether gymnasium has this id, in this version or in another."""
+        """Returns whether this id is registered, in any version."""
         import gymnasium
 
         return _spec(env_id) is not None or _base(env_id) in map(_base, gymnasium.registry)
 
     def from_spec(self) -> dict[str, Any]:
-        """Returns what the id's registration says: its reward threshold as `stop_value`.
+        """Returns the registered reward threshold as `stop_value`.
 
         Raises:
-            ConfigError: gymnasium has no such id.
+            ConfigError: the id is not registered.
         """
         spec = _spec(self.env_id)
         if spec is None:
@@ -41,26 +41,26 @@ class GymnasiumConfig(EnvConfig):
         return {} if threshold is None else {"stop_value": float(threshold)}
 
     def create_collector_env_cfg(self) -> list[Self]:
-        """Returns the config of each environment that collects."""
+        """Returns the config of each collector environment."""
         return [self] * self.collector_env_num
 
     def create_evaluator_env_cfg(self) -> list[Self]:
-        """Returns the config of each environment that evaluates."""
+        """Returns the config of each evaluator environment."""
         return [self] * self.evaluator_env_num
 
     def with_pictures(self) -> Self:
-        """Returns this config with drawing switched on, for videos."""
+        """Returns this config with rendering enabled, for videos."""
         os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
         if not {"DISPLAY", "WAYLAND_DISPLAY"} & os.environ.keys():
-            os.environ.setdefault("SDL_VIDEODRIVER", "dummy")  # pygame needs no screen
+            os.environ.setdefault("SDL_VIDEODRIVER", "dummy")  # pygame renders without a display
         return attrs.evolve(self, make_kwargs={**self.make_kwargs, "render_mode": "rgb_array"})
 
     def build(self, ctx: Any, **parts: Any) -> Any:
         """Makes one environment.
 
         Raises:
-            ConfigError: gymnasium has no such id, or not any more.
-            MissingDependencyError: making it failed for want of a package.
+            ConfigError: the id is not registered, or its version was removed.
+            MissingDependencyError: a package that it needs is not installed.
         """
         import gymnasium
         from gymnasium.error import DependencyNotInstalled, Error
@@ -69,19 +69,19 @@ class GymnasiumConfig(EnvConfig):
             raise ConfigError(f"env.env_id: {_unknown(self.env_id)}")
         try:
             with warnings.catch_warnings():
-                # of Box2D's import; turned into an error (-W error) it crashes the interpreter
+                # from importing Box2D; as an error (-W error) it crashes the interpreter
                 warnings.filterwarnings("ignore", "builtin type [Ss]wig", DeprecationWarning)
                 return gymnasium.make(self.env_id, **self.make_kwargs)
         except DependencyNotInstalled as error:
             raise MissingDependencyError(
-                f"env.env_id: '{self.env_id}' needs another package: {error}"
+                f"env.env_id: '{self.env_id}' needs a package that is not installed: {error}"
             ) from error
         except Error as error:
             raise ConfigError(f"env.make_kwargs: '{self.env_id}': {error}") from error
 
 
 def _spec(env_id: str) -> Any:
-    """Returns an id's registration, or None; `module:Id` imports the module, which registers."""
+    """Returns an id's registration, or None; `module:Id` imports the module first."""
     import gymnasium
 
     module, colon, name = env_id.rpartition(":")
@@ -89,7 +89,7 @@ def _spec(env_id: str) -> Any:
         if colon:
             importlib.import_module(module)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # about versions; `make` says it again
+            warnings.simplefilter("ignore")  # about versions; `make` warns again
             return gymnasium.spec(name)
     except (gymnasium.error.Error, ModuleNotFoundError):
         return None
@@ -106,22 +106,22 @@ def _base(env_id: str) -> str:
 
 
 def _nearest(env_id: str) -> str:
-    """Suggests the version or the spelling that gymnasium has instead."""
+    """Returns a suggestion: another version, or a similar id."""
     import difflib
 
     import gymnasium
 
-    versions = [known for known in gymnasium.registry if _base(known) == _base(env_id)]
+    versions = [each for each in gymnasium.registry if _base(each) == _base(env_id)]
     if versions:
         return f"did you mean '{max(versions, key=_version)}'?"
-    folded = {known.casefold(): known for known in gymnasium.registry}
+    folded = {each.casefold(): each for each in gymnasium.registry}
     close = difflib.get_close_matches(env_id.casefold(), folded, 1)
     if close:
         return f"did you mean '{folded[close[0]]}'?"
     module, colon, _ = env_id.rpartition(":")
     if colon:
-        return f"is '{module}' installed, and does it register the id?"
-    return "the package that registers it may not be installed"
+        return f"check that '{module}' is installed and registers the id"
+    return "install the package that registers it"
 
 
 def _version(env_id: str) -> int:

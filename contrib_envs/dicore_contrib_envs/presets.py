@@ -1,6 +1,6 @@
-"""Whole configs by name: `-e cartpole -p dqn` takes `cartpole_dqn`.
+"""Presets, complete configs by name: `-e cartpole -p dqn` uses `cartpole_dqn`.
 
-The numbers of CartPole were searched on other seeds than those of the tests; see
+CartPole's values were tuned on other seeds than those of the tests; see
 `docs/decisions/0004-presets.md`.
 """
 
@@ -30,7 +30,7 @@ CARTPOLE_DQN: dict[str, Any] = {
         },
     },
 }
-"""CartPole by double DQN with 3-step targets: solved in about 4k env steps."""
+"""Double DQN with 3-step targets on CartPole; solves it in about 4k env steps."""
 
 ACROBOT_DQN: dict[str, Any] = {
     "env": {"type": "acrobot", "collector_env_num": 8, "evaluator_env_num": 10},
@@ -54,7 +54,7 @@ ACROBOT_DQN: dict[str, Any] = {
         },
     },
 }
-"""Acrobot by double DQN with 3-step targets."""
+"""Double DQN with 3-step targets on Acrobot."""
 
 MOUNTAIN_CAR_DQN: dict[str, Any] = {
     "env": {"type": "mountain_car", "collector_env_num": 8, "evaluator_env_num": 10},
@@ -78,7 +78,7 @@ MOUNTAIN_CAR_DQN: dict[str, Any] = {
         },
     },
 }
-"""MountainCar by double DQN with 5-step targets and long exploration."""
+"""Double DQN with 5-step targets and long exploration on MountainCar."""
 
 LUNARLANDER_DQN: dict[str, Any] = {
     "env": {"type": "lunarlander", "collector_env_num": 8, "evaluator_env_num": 10},
@@ -102,4 +102,4 @@ LUNARLANDER_DQN: dict[str, Any] = {
         },
     },
 }
-"""LunarLander by double DQN with 3-step targets."""
+"""Double DQN with 3-step targets on LunarLander."""

@@ -130,8 +130,8 @@ def test_retired_and_misspelt_ids_name_the_nearest(env_id: str, nearest: str) ->
     [
         ("CartPole-v7", "did you mean 'CartPole-v1'"),
         ("LunarLander-v2", "did you mean 'LunarLander-v3'"),
-        ("no_such_package:Thing-v0", "is 'no_such_package' installed"),
-        ("qqqqqqqqqqqqqqq", "may not be installed"),
+        ("no_such_package:Thing-v0", "'no_such_package' is installed"),
+        ("qqqqqqqqqqqqqqq", "install the package that registers it"),
     ],
 )
 def test_ids_that_nobody_has_are_refused_where_they_are_made(env_id: str, said: str) -> None:
