@@ -28,15 +28,20 @@ def trajectory(length: int) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize(
-    ("how", "want"),
+    ("length", "how", "want"),
     [
-        ("drop", [[0, 1, 2, 3], [4, 5, 6, 7]]),
-        ("last", [[0, 1, 2, 3], [4, 5, 6, 7], [6, 7, 8, 9]]),
-        ("null_padding", [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 8, 8]]),
+        (10, "drop", [[0, 1, 2, 3], [4, 5, 6, 7]]),
+        (10, "last", [[0, 1, 2, 3], [4, 5, 6, 7], [6, 7, 8, 9]]),
+        (10, "null_padding", [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 8, 8]]),
+        (3, "drop", []),
+        (3, "last", [[0, 1, 2, 0]]),
     ],
 )
-def test_ten_steps_in_pieces_of_four(how: Any, want: list[list[int]]) -> None:
-    assert [piece["t"] for piece in get_train_sample(trajectory(10), 4, how)] == want
+def test_sequences_of_four_steps(length: int, how: Any, want: list[list[int]]) -> None:
+    sequences = get_train_sample(trajectory(length), 4, how)
+    assert [each["t"] for each in sequences] == want
+    if length == 3 and sequences:
+        assert sequences[0]["null"] == [False, False, False, True]
 
 
 def test_fillers_count_for_nothing() -> None:
@@ -51,12 +56,6 @@ def test_fillers_count_for_nothing() -> None:
     assert last["obs"]["x"][3].shape == (2,)
     assert "null" not in data[0]
     assert float(data[8]["reward"]) == 8
-
-
-def test_a_short_trajectory_is_filled_up_behind() -> None:
-    (piece,) = get_train_sample(trajectory(3), 5, "last")
-    assert piece["null"] == [False, False, False, True, True]
-    assert get_train_sample(trajectory(3), 5, "drop") == []
 
 
 def test_the_callers_null_transition_is_used() -> None:

@@ -47,9 +47,10 @@ def test_the_flat_tensor_is_the_parameters() -> None:
 
 def test_backward_fills_the_flat_gradient_and_adds_to_it() -> None:
     module = net()
-    want = copy.deepcopy(module)
-    learn(want)
-    vector = torch.cat([parameter.grad.reshape(-1) for parameter in want.parameters()])
+    other = copy.deepcopy(module)
+    learn(other)
+    vector = torch.cat([parameter.grad.reshape(-1) for parameter in other.parameters()])
+    assert torch.equal(Flat(other).grad, vector), "an existing gradient is kept"
 
     flat = Flat(module)
     learn(module)
@@ -59,13 +60,6 @@ def test_backward_fills_the_flat_gradient_and_adds_to_it() -> None:
     flat.zero_grad()
     assert not flat.grad.any()
     assert flat.intact()
-
-
-def test_gradients_that_were_there_are_kept() -> None:
-    module = net()
-    learn(module)
-    vector = torch.cat([parameter.grad.reshape(-1) for parameter in module.parameters()])
-    assert torch.equal(Flat(module).grad, vector)
 
 
 def test_saving_and_loading_keep_the_views(tmp_path: Any) -> None:

@@ -77,20 +77,20 @@ SPACES: list[tuple[gym.Space[Any], tuple[Any, ...] | None, int | tuple[int, ...]
 ]
 
 
+def options_of(space: gym.Space[Any]) -> dict[str, Any]:
+    return {key.partition(".")[2]: value for key, value in observation_options(space).items()}
+
+
 def test_large_images_with_their_channels_last_are_not_flattened() -> None:
-    space = gym.spaces.Box(0, 255, (84, 84, 4), np.uint8)
     with pytest.raises(ConfigError, match="channels, height, width"):
-        DQN(
-            **{k.partition(".")[2]: v for k, v in observation_options(space).items()},
-            action_shape=2,
-        )
+        DQN(**options_of(gym.spaces.Box(0, 255, (84, 84, 4), np.uint8)), action_shape=2)
 
 
 @pytest.mark.parametrize(("space", "parts", "shape"), SPACES, ids=str)
 def test_a_network_takes_what_a_space_gives(
     space: gym.Space[Any], parts: tuple[Any, ...] | None, shape: Any
 ) -> None:
-    options = {key.partition(".")[2]: value for key, value in observation_options(space).items()}
+    options = options_of(space)
     assert options["obs_shape"] == shape
     assert options.get("obs_parts") == parts
     space.seed(0)

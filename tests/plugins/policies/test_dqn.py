@@ -269,16 +269,6 @@ def test_greedy_acting_repeats_itself_and_subsets_keep_their_ids() -> None:
     assert isinstance(some.value["logit"], np.ndarray)
 
 
-def test_acting_by_numpy_and_by_torch_agree() -> None:
-    obs = observations(64)
-    by_numpy, by_torch = (
-        make(collect={"act_by_numpy": flag}).eval_mode.forward(obs).value["action"]
-        for flag in (True, False)
-    )
-    assert np.array_equal(by_numpy, by_torch)
-    assert len(set(by_numpy.tolist())) > 1
-
-
 @pytest.mark.parametrize("by_numpy", [True, False])
 def test_learning_is_seen_by_those_who_act(by_numpy: bool) -> None:
     policy = make(learn={"learning_rate": 0.5}, collect={"act_by_numpy": by_numpy})
@@ -346,12 +336,6 @@ def test_a_plain_network_is_a_model() -> None:
         assert torch.equal(one, two)
     one, two = (each.eval_mode.forward(observations()).value["logit"] for each in (bare, named))
     np.testing.assert_array_equal(one, two)
-
-
-@pytest.mark.parametrize("given", [Named, 3, lambda obs: obs])
-def test_what_is_no_network_is_refused(given: Any) -> None:
-    with pytest.raises(UsageError, match=r"model: expected .*, got"):
-        make(given)
 
 
 class Nested(Named):
@@ -444,18 +428,21 @@ def test_a_misspelt_eps_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("network", "says"),
+    ("given", "text"),
     [
+        (Named, "expected an instance, got the class Named"),
+        (3, "expected a network .*, got int"),
+        (lambda obs: obs, "expected a network .*, got function"),
         (nn.Linear(OBS, 1), r"Linear returns values \[2, 1\].*; expected values \[2, 4\]"),
-        (nn.Sequential(nn.Linear(OBS, 4), nn.Flatten(0)), r"returns values \[8\]"),
+        (nn.Sequential(nn.Linear(OBS, 4), nn.Flatten(0)), r"Sequential returns values \[8\]"),
         (nn.Identity(), r"Identity returns values \[2, 3\]"),
     ],
-    ids=["too few", "in one row", "observations"],
+    ids=["class", "number", "function", "too few", "in one row", "observations"],
 )
-def test_a_network_of_other_actions_is_refused(network: nn.Module, says: str) -> None:
-    with pytest.raises(UsageError, match=says) as told:
-        DQNPolicy({"model": {"obs_shape": OBS, "action_shape": ACTIONS}}, model=network)
-    assert "[B, A]" in told.value.hint
+def test_what_is_not_a_network_of_the_actions_is_refused(given: Any, text: str) -> None:
+    with pytest.raises(UsageError, match=f"model: {text}") as caught:
+        DQNPolicy({"model": {"obs_shape": OBS, "action_shape": ACTIONS}}, model=given)
+    assert ("pass Named(" if given is Named else "[B, A]") in caught.value.hint
 
 
 def test_a_look_at_a_network_leaves_no_trace() -> None:

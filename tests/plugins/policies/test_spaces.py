@@ -105,7 +105,7 @@ def test_the_best_action_is_learned(
     collector.close()
 
 
-@pytest.mark.parametrize("space", SPACES.values(), ids=SPACES)
+@pytest.mark.parametrize("space", [VECTOR, *SPACES.values()], ids=["vector", *SPACES])
 def test_acting_by_numpy_by_torch_and_deployed_agree(space: gym.Space[Any]) -> None:
     space.seed(0)
     obs = {i: space.sample() for i in range(40)}
@@ -117,6 +117,7 @@ def test_acting_by_numpy_by_torch_and_deployed_agree(space: gym.Space[Any]) -> N
                 each.copy_(torch.randn(each.shape, generator=noise))
     by_numpy, by_torch = (way.eval_mode.forward(obs).value for way in ways)
     np.testing.assert_allclose(by_numpy["logit"], by_torch["logit"], rtol=1e-4, atol=1e-5)
+    assert by_numpy["action"].tolist() == by_torch["action"].tolist()
     assert set(by_numpy["action"]) == {0, 1}
     act = single_env_forward(ways[0].eval_mode)
     assert [act(each) for each in obs.values()] == by_numpy["action"].tolist()

@@ -1,0 +1,114 @@
+"""DQN reaches the stop value of its environment on three seeds, by each preset and without one.
+
+make learns        # the slow ones too: about 15 minutes on one core
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from dicore.run.launch import launch
+from dicore_registry import default
+from dicore_tools.evaluation.evaluate import evaluate
+
+
+class Case(NamedTuple):
+    """What a training must reach.
+
+    Args:
+        env: Name or Gymnasium id.
+        budget: Env steps to reach the stop value; twice what the slowest of the seeds tried needed.
+        floor: Least mean return of the best checkpoint on 20 other episodes, below the stop value:
+            a mean of 10 episodes varies. None: not evaluated.
+        overrides: Options; without any, the preset of the env is trained.
+        slow: Time limit of each seed that is slow [s].
+    """
+
+    env: str
+    budget: int
+    floor: float | None = None
+    overrides: tuple[str, ...] = ()
+    slow: tuple[int, int, int] = (0, 0, 0)
+
+
+CASES = [
+    Case("cartpole", 10_000, 450),
+    Case("acrobot", 30_000, -150),
+    Case("mountain_car", 250_000, -130, slow=(1800,) * 3),
+    Case("lunarlander", 160_000, 120, slow=(1800,) * 3),
+    # FEATURES B26: the default options reach 195 of 200; 5k to 45k env steps were seen
+    Case(
+        "CartPole-v1",
+        100_000,
+        None,
+        ('env.make_kwargs={"max_episode_steps": 200}', "env.stop_value=195"),
+        (300, 300, 0),
+    ),
+    # every evaluation episode returns 1; 2k to 4k env steps are usual
+    Case(
+        "FrozenLake-v1",
+        15_000,
+        1,
+        (
+            'env.make_kwargs={"is_slippery": false}',
+            "env.stop_value=1",
+            "policy.other.eps.decay=3000",
+            "policy.learn.update_per_collect=4",
+        ),
+    ),
+    # 100 episodes have a mean of 7, the optimum is 8; 17k to 21k env steps were seen
+    Case(
+        "Taxi-v4",
+        60_000,
+        None,
+        (
+            "env.stop_value=7",
+            "env.n_evaluator_episode=100",  # one start of 300 without a way home costs up to 2000
+            "policy.model.encoder_hidden_size_list=[]",  # a table: one weight per state and action
+            "policy.learn.batch_size=256",
+            "policy.learn.learning_rate=0.02",
+            "policy.learn.update_per_collect=32",
+            "policy.collect.n_sample=64",
+            "policy.eval.evaluator.eval_freq=1000",
+            "policy.other.replay_buffer.replay_buffer_size=100000",
+            'policy.other.eps={"type": "linear", "start": 1.0, "end": 0.05, "decay": 15000}',
+        ),
+    ),
+]
+
+
+SEEDS = [
+    pytest.param(
+        case,
+        seed,
+        id=f"{case.env}-{seed}",
+        marks=(pytest.mark.slow, pytest.mark.timeout(limit)) if (limit := case.slow[seed]) else (),
+    )
+    for case in CASES
+    for seed in (0, 1, 2)
+]
+
+
+@pytest.mark.learns
+@pytest.mark.parametrize(("case", "seed"), SEEDS)
+def test_the_stop_value_is_reached(case: Case, seed: int, tmp_path: Path) -> None:
+    outcome = launch(
+        env=case.env,
+        policy="dqn",
+        seed=seed,
+        exp_name=str(tmp_path / "run"),
+        max_env_step=case.budget,
+        overrides=[*case.overrides, "pipeline.logger=[]"],
+    )
+    assert outcome.run.result.stop
+    if case.floor is not None:
+        assert evaluate(tmp_path / "run", n_episode=20, seed=100).mean_return >= case.floor
+
+
+def test_every_preset_of_ours_is_tested() -> None:
+    found: Any = default().entries("preset")
+    ours = {each.name for each in found if each.dist == "dicore-contrib-envs"}
+    assert ours == {f"{case.env}_dqn" for case in CASES if not case.overrides}
