@@ -16,7 +16,7 @@ import torch
 from gymnasium import spaces
 
 from dicore.data import Batch
-from dicore.errors import ClosedError, SchemaError, UsageError
+from dicore.errors import SchemaError, UsageError
 from dicore.run.checkpoint_store import read_state, write_state
 from dicore.run.random import seed_everything
 from dicore_plugins.collectors import SampleCollector
@@ -186,17 +186,6 @@ class Bridging:
 
     def get_train_sample(self, trajectory: Batch) -> Batch:
         return nstep_samples(trajectory, self.nstep, GAMMA)
-
-
-def test_next_obs_is_the_following_obs() -> None:
-    world = World()
-    data = world.collect(40 * N)
-    for env_id, journal in enumerate(world.journals):
-        rows = data[np.arange(env_id, len(data), N)]
-        ends = np.array([step["end"] for step in journal])[:-1]
-        same = (rows["next_obs"][:-1] == rows["obs"][1:]).all(1)
-        assert ends.any()
-        assert (same == ~ends).all()
 
 
 @pytest.mark.parametrize("nstep", [1, 3, 5])
@@ -415,17 +404,6 @@ def test_what_is_logged() -> None:
     assert each == pytest.approx(10 * N / len(returns))
     assert first["collector/reward_mean"] == pytest.approx(np.mean(returns), rel=1e-4)
     assert first["collector/reward_max"] == pytest.approx(max(returns), rel=1e-4)
-
-
-def test_closed_is_closed() -> None:
-    world = World()
-    world.collector.close()
-    world.collector.close()
-    assert world.manager.closed
-    with pytest.raises(ClosedError):
-        world.collect(3)
-    with pytest.raises(UsageError, match="n_sample"):
-        World().collect(0)
 
 
 def test_a_part_that_is_missing_is_told() -> None:

@@ -11,7 +11,7 @@ import pytest
 from gymnasium import spaces
 
 from dicore.config import compile_config
-from dicore.errors import EnvCreateError, EnvSpaceError, UsageError
+from dicore.errors import EnvSpaceError, UsageError
 from dicore_plugins.env_managers import get_vec_env_setting
 from dicore_plugins.env_managers.base.manager import BaseEnvManager
 
@@ -189,13 +189,3 @@ def test_environments_in_place_of_functions_are_told_so() -> None:
     with pytest.raises(UsageError, match=r"env_fn\[1\] is a CountEnv, not a function") as told:
         BaseEnvManager([CountEnv, CountEnv(0)])
     assert "lambda: gymnasium.make" in told.value.hint
-
-
-def test_a_required_parameter_without_a_type_is_told_so() -> None:
-    class Sized(CountEnv):
-        def __init__(self, size) -> None:  # type: ignore[no-untyped-def]
-            super().__init__(size)
-
-    with pytest.raises(EnvCreateError, match="missing 1 required positional argument") as told:
-        BaseEnvManager([Sized]).launch()
-    assert "give the parameter a type or a default" in told.value.hint

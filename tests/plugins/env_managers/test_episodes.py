@@ -15,7 +15,7 @@ from dicore.errors import EnvError
 from dicore.run.random import episode_seed
 from dicore_plugins.env_managers.base.manager import BaseEnvManager
 
-from .toy_envs import CountEnv, column, manager_of, rollout, row
+from .toy_envs import CountEnv, column, manager_of, rollout
 
 
 def actions_for(space: Any, steps: int, seed: int) -> list[Any]:
@@ -135,33 +135,6 @@ def test_only_the_named_envs_move() -> None:
     assert column(manager, 3) == {0: 0, 1: 1, 2: 0, 3: 1}
 
 
-def test_true_last_observation_and_first_of_the_next() -> None:
-    manager = manager_of(CountEnv(0, length=3), CountEnv(1, length=2, truncates=True))
-    found, after = [], []
-    for _ in range(6):
-        found.append(rollout(manager, 1)[0])
-        after.append(column(manager, 3))
-    assert [step[0][0][3] for step in found] == [1, 2, 3, 1, 2, 3]
-    assert [step[1][0][3] for step in found] == [1, 2, 1, 2, 1, 2]
-    assert [step[0] for step in after] == [1, 2, 0, 1, 2, 0]
-    assert [step[1] for step in after] == [1, 0, 1, 0, 1, 0]
-    assert [step[1][2:4] for step in found] == [(False, False), (False, True)] * 3
-
-
-def test_the_return_is_told_at_the_end_alone() -> None:
-    manager = manager_of(CountEnv(0, length=3), CountEnv(1, length=4, rewards=(-1, 2.25, 1e-3)))
-    totals = {0: 0.0, 1: 0.0}
-    for step in rollout(manager, 24):
-        for env_id, (_, reward, terminated, _, info) in step.items():
-            totals[env_id] += reward
-            if terminated:
-                assert info["eval_episode_return"] == totals[env_id]
-                assert info["episode_length"] == (3, 4)[env_id]
-                totals[env_id] = 0.0
-            else:
-                assert not {"eval_episode_return", "episode_length"} & set(info)
-
-
 def test_the_return_adds_up_when_envs_are_stepped_unevenly() -> None:
     manager = manager_of(CountEnv(0, length=4), CountEnv(1, length=3))
     told = {}
@@ -169,20 +142,6 @@ def test_the_return_adds_up_when_envs_are_stepped_unevenly() -> None:
         answer = manager.step(dict.fromkeys(ids, action))
         told |= {i: answer[i].info["eval_episode_return"] for i in ids if answer[i].done}
     assert told == {0: 0 + 1 + 2 + 0 + 4 * 0.5, 1: 1 + 2 + 0 + 3 * 0.5}
-
-
-def test_cartpole_returns_its_summed_rewards() -> None:
-    manager = BaseEnvManager([lambda: gymnasium.make("CartPole-v1")])
-    manager.launch()
-    total, length = 0.0, 0
-    while True:
-        step = manager.step({0: 0})[0]
-        total, length = total + step.reward, length + 1
-        if step.done:
-            break
-        assert "eval_episode_return" not in step.info
-    assert step.info["eval_episode_return"] == total == length
-    manager.close()
 
 
 @pytest.mark.parametrize("name", ["eval_episode_return", "final_eval_reward"])
@@ -278,13 +237,3 @@ def test_reset_of_none_of_them_changes_nothing() -> None:
     rollout(manager, 1)
     manager.reset([])
     assert column(manager, 3) == {0: 1}
-
-
-def test_timesteps_are_tuples_of_four() -> None:
-    manager = manager_of(CountEnv(0, length=1))
-    timestep = manager.step({0: 1})[0]
-    obs, reward, done, info = timestep
-    assert obs is timestep[0] is timestep.obs
-    assert (reward, done, len(timestep)) == (1.5, True, 4)
-    assert info is timestep.info
-    assert row(timestep)[2:4] == (True, False)

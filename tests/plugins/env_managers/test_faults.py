@@ -359,6 +359,7 @@ def test_a_constructor_that_fails_while_renewing() -> None:
     [
         (ModuleNotFoundError("No module named 'ale_py'", name="ale_py"), "'ale_py'"),
         (ValueError("odd"), "make one env by hand"),
+        (TypeError("missing 1 required positional argument: 'size'"), "a type or a default"),
     ],
 )
 def test_failed_constructions_say_what_to_do(error: Exception, hint: str) -> None:

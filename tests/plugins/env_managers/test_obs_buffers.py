@@ -70,16 +70,6 @@ def test_step_never_writes_again_what_it_handed_out(space: Any, some: bool) -> N
     assert all(same(tree, kept) for tree, kept in held)
 
 
-def test_ready_obs_is_what_the_envs_show() -> None:
-    envs = [SpaceEnv(NESTED, length=2 + i) for i in range(3)]
-    manager = manager_of(*envs)
-    for step in range(9):
-        ids = [0, 1, 2] if step % 2 else [2, 0]
-        manager.step(dict.fromkeys(ids, 0))
-        ready = manager.ready_obs
-        assert all(same(ready[i], leaves(envs[i].shown[-1])) for i in range(3))
-
-
 @pytest.mark.parametrize("debug", [False, True])
 @pytest.mark.parametrize("space", SPACES, ids=NAMES)
 def test_step_into_is_valid_until_the_next_but_one_call(space: Any, debug: bool) -> None:
@@ -91,19 +81,6 @@ def test_step_into_is_valid_until_the_next_but_one_call(space: Any, debug: bool)
         ready = manager.ready_obs.value
         held += [(answer, copies(answer)), (ready, copies(ready))]
     assert all(same(tree, kept) for tree, kept in held[-2:])
-
-
-def test_step_into_and_step_show_the_same_episodes() -> None:
-    def play(name: str) -> list[Any]:
-        manager = manager_of(*(SpaceEnv(FLOATS, length=3 + i) for i in range(3)), seed=4)
-        found = []
-        for step in range(40):
-            ids = [0, 1, 2] if step % 3 else [1, 2]
-            obs = getattr(manager, name)(dict.fromkeys(ids, 0)).value.obs
-            found += [obs.copy(), manager.ready_obs.value.copy()]
-        return found
-
-    assert all(np.array_equal(*pair) for pair in zip(play("step"), play("step_into"), strict=True))
 
 
 @pytest.mark.parametrize("space", [PICTURE, FLOATS], ids=["picture", "floats"])

@@ -90,21 +90,6 @@ def test_static_seeds_repeat(seed: Any, wanted: list[int]) -> None:
     assert seeds_of(seed=seed, dynamic_seed=False) == [[each] * 4 for each in wanted]
 
 
-def test_static_and_dynamic_episodes() -> None:
-    manager = manager_of(CountEnv(0, length=1), launch=False)
-    drawn = {}
-    for dynamic in (False, True):
-        manager.seed(5, dynamic_seed=dynamic)
-        manager.launch()
-        drawn[dynamic] = []
-        for _ in range(3):
-            drawn[dynamic].append(column(manager, 0)[0])
-            rollout(manager, 1)
-        manager.close()
-    assert len(set(drawn[False])) == 1
-    assert len(set(drawn[True])) == 3
-
-
 @pytest.mark.parametrize("seed", [[1], [1, 2, 3], [], {2: 1}, {-1: 1}])
 def test_wrong_lengths_and_ids_are_refused(seed: Any) -> None:
     manager = manager_of(CountEnv(0), CountEnv(1), seed=8)

@@ -157,14 +157,6 @@ def test_a_constructor_that_fails_leaves_the_manager_closed() -> None:
     assert good.closed == 1
 
 
-def test_second_launch_is_refused_and_harms_nothing() -> None:
-    manager = manager_of(CountEnv(0))
-    rollout(manager, 2)
-    with pytest.raises(EnvStateError, match="launched already"):
-        manager.launch()
-    assert manager.ready_obs[0][3] == 2
-
-
 @pytest.mark.parametrize("what", ["ready_obs", "random_action", "step", "step_into", "reset"])
 def test_closed_is_closed(what: str) -> None:
     manager = manager_of(CountEnv(0), launch=False)
@@ -182,18 +174,6 @@ def test_closed_is_closed(what: str) -> None:
     manager.close()
     with pytest.raises(ClosedError, match="not launched"):
         use()
-
-
-def test_close_is_idempotent_and_closes_each_env_once() -> None:
-    envs = [CountEnv(i) for i in range(3)]
-    manager = manager_of(*envs)
-    manager.close()
-    manager.close()
-    assert [env.closed for env in envs] == [1, 1, 1]
-    manager.launch()
-    assert len(rollout(manager, 1)[0]) == 3
-    manager.close()
-    assert [env.closed for env in envs] == [2, 2, 2]
 
 
 def test_the_destructor_closes() -> None:

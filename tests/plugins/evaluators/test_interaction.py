@@ -1,153 +1,244 @@
-"""The interaction evaluator over real environments and hand-made modes."""
+"""The interaction evaluator: which episodes count, from which starts, and their statistics."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
 from types import SimpleNamespace
 from typing import Any
 
 import gymnasium
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from dicore.data import EnvBatch
-from dicore.errors import ClosedError, UsageError
+from dicore.errors import UsageError
 from dicore_plugins.env_managers import BaseEnvManager
-from dicore_plugins.evaluators import BaseSerialEvaluator
+from dicore_plugins.evaluators import BaseSerialEvaluator, VectorEvalMonitor
 
 
-class Ladder(gymnasium.Env):
-    """Ends after as many steps as its number says; each step pays 1; notes its starts."""
+class Scripted(gymnasium.Env[Any, Any]):
+    """One-step or longer episodes whose returns follow a script; notes starts and steps."""
 
     observation_space = gymnasium.spaces.Box(-np.inf, np.inf, (1,), np.float32)
     action_space = gymnasium.spaces.Discrete(2)
 
-    def __init__(self, length: float, starts: list[Any]) -> None:
-        self.length, self.starts, self.steps = length, starts, 0
+    def __init__(self, script: list[float], length: int = 1) -> None:
+        self.script, self.length = script, length
+        self.starts: list[float] = []
+        self.steps_made, self._episode, self._step = 0, -1, 0
 
     def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
-        self.steps = 0
-        self.starts.append(seed)
+        super().reset(seed=seed)
+        self._episode, self._step = self._episode + 1, 0
+        self.starts.append(float(self.np_random.random()))
         return np.zeros(1, np.float32), {}
 
     def step(self, action: Any) -> Any:
-        self.steps += 1
-        return np.zeros(1, np.float32), 1.0, self.steps >= self.length, False, {}
+        self.steps_made += 1
+        self._step += 1
+        reward = self.script[self._episode % len(self.script)] / self.length
+        return np.zeros(1, np.float32), reward, self._step >= self.length, False, {}
 
 
 def mode() -> Any:
-    """An eval mode of plain functions, and of plain dicts."""
-
-    def forward(obs: Mapping[int, Any]) -> dict[int, Any]:
-        return {env_id: {"action": 0} for env_id in obs}
-
-    return SimpleNamespace(forward=forward, reset=lambda ids=None: None)
+    return SimpleNamespace(
+        forward=lambda obs: {env_id: {"action": 0} for env_id in obs}, reset=lambda ids=None: None
+    )
 
 
-def evaluator(lengths: list[float], starts: list[Any] | None = None, **options: Any) -> Any:
-    seen = [] if starts is None else starts
-    manager = BaseEnvManager([lambda n=n: Ladder(n, seen) for n in lengths])
-    manager.seed(0, role="evaluator")
-    return BaseSerialEvaluator(options, manager, mode())
+def judge(
+    envs: list[Scripted], log: Any = None, seed: int = 0, auto_reset: bool = True, **options: Any
+) -> Any:
+    manager = BaseEnvManager([lambda env=env: env for env in envs], {"auto_reset": auto_reset})
+    manager.seed(seed, role="evaluator")
+    return BaseSerialEvaluator(options, manager, mode(), log=log)
 
 
-def test_it_unpacks_to_stop_and_returns() -> None:
-    with_two = evaluator([3, 5], n_episode=4, stop_value=4.0)
-    stop, returns = with_two.eval(train_iter=1)
-    assert stop
-    assert returns == [3, 3, 5, 5]
-    result = with_two.last_result
-    assert result.mean_return == 4
-    assert result.statistics["return_max"] == 5
-    assert [info["episode_length"] for info in result.episode_info] == [3, 3, 5, 5]
-    with_two.close()
+@pytest.mark.parametrize("auto_reset", [True, False])
+def test_the_first_episodes_count_and_no_environment_goes_on(auto_reset: bool) -> None:
+    """12 over 5: 3, 3, 2, 2, 2; the quick ones stand still while the slow one finishes."""
+    envs = [Scripted([1, 2, 3, 4, 5, 6, 7, 8], length) for length in (1, 7, 1, 2, 1)]
+    evaluator = judge(envs, n_episode=12, auto_reset=auto_reset)
+    expected = [1, 2, 3, 1, 2, 3, 1, 2, 1, 2, 1, 2]
+    assert evaluator.eval().returns == pytest.approx(expected)
+    assert [env.steps_made for env in envs] == [3, 21, 2, 4, 2]
+    assert evaluator.last_result.statistics["envstep_count"] == 32
+    evaluator.close()
 
 
-def test_quick_environments_are_not_over_represented() -> None:
-    """Four episodes over two environments: two each, although one is twenty times as quick."""
-    judge = evaluator([1, 20], n_episode=4)
-    assert judge.eval().returns == [1, 1, 20, 20]
-    judge.close()
+def used_starts(envs: list[Scripted], evaluator: Any) -> list[float]:
+    """Runs an evaluation and returns the starts of the episodes that counted."""
+    for env in envs:
+        env.starts.clear()
+    evaluator.eval()
+    return [start for env in envs for start in env.starts[:3]]
 
 
-@pytest.mark.parametrize(
-    ("stop_value", "train_iter", "stop"), [(4, 1, True), (4.01, 1, False), (4, 0, False)]
-)
-def test_the_stop_rule(stop_value: float, train_iter: int, stop: bool) -> None:
-    judge = evaluator([3, 5], n_episode=2, stop_value=float(stop_value))
-    assert judge.eval(train_iter=train_iter).stop is stop
-    judge.close()
+def starts_of(seed: int = 0, **options: Any) -> list[list[float]]:
+    envs = [Scripted([1]) for _ in range(8)]
+    evaluator = judge(envs, seed=seed, n_episode=24, **options)
+    found = [used_starts(envs, evaluator) for _ in range(2)]
+    evaluator.close()
+    return found
 
 
-def test_several_in_a_row() -> None:
-    judge = evaluator([3], n_episode=1, stop_value=3.0, consecutive=2)
-    assert [judge.eval(train_iter=i).stop for i in (1, 2, 3)] == [False, True, True]
-    judge.close()
+def test_every_episode_has_a_start_of_its_own() -> None:
+    one, two = starts_of()
+    assert (len(one), len(set(one)), len(set(one + two))) == (24, 24, 48)
+    assert [one, two] == starts_of()
+    assert not set(one) & set(starts_of(seed=1)[0])
 
 
-def test_when_it_is_due() -> None:
-    judge = evaluator([3], n_episode=1, eval_freq=100)
-    asked = [0, 0, 50, 99, 100, 100, 150, 230, 330]
-    assert [judge.should_eval(i) for i in asked] == [
-        True, False, False, False, True, False, False, True, True,
-    ]  # fmt: skip
-    judge.close()
+def test_fixed_starts_come_again() -> None:
+    one, two = starts_of(fixed_starts=True)
+    assert one == two
+    assert len(set(one)) == 24
 
 
-def test_the_best_checkpoint_only_on_improvement() -> None:
-    saved: list[str] = []
-    judge = evaluator([3], n_episode=1)
-    judge.eval(saved.append)
-    judge.eval(saved.append)
-    assert saved == ["ckpt_best.pth.tar"]
-    judge.close()
+def test_a_loaded_state_goes_on_with_other_starts() -> None:
+    """After a resumption the evaluation sees what it would have seen, and knows the best."""
+    envs = [Scripted([5, 9]) for _ in range(3)]
+    evaluator = judge(envs, n_episode=3)
+    used_starts(envs, evaluator)
+    assert evaluator.should_eval(700)
+    state = evaluator.state_dict()
+    following = used_starts(envs, evaluator)
+    twins = [Scripted([5, 9]) for _ in range(3)]
+    twin = judge(twins, n_episode=3)
+    twin.load_state_dict(state)
+    assert twin.best_return == 5
+    assert not twin.should_eval(800)
+    assert twin.should_eval(1_700)
+    resumed = used_starts(twins, twin)
+    assert set(resumed) == set(following)
+    assert evaluator.state_dict()["env"] == twin.state_dict()["env"]
+    evaluator.close()
+    twin.close()
 
 
-@pytest.mark.parametrize(("fixed", "distinct"), [(False, 24), (True, 8)])
-def test_each_evaluation_sees_fresh_starts_unless_told(fixed: bool, distinct: int) -> None:
-    starts: list[Any] = []
-    judge = evaluator([2] * 8, starts, n_episode=8, fixed_starts=fixed)
-    used = []
-    for _ in range(3):
-        del starts[:]
-        judge.eval()
-        used += starts[:8]
-    assert len(set(used)) == distinct
-    judge.close()
+def test_the_best_is_saved_exactly_on_improvements() -> None:
+    script = [3.0, 2.0, 3.0, 4.0, 1.0, 9.0, 2.0]
+    env = Scripted(script)
+    evaluator = judge([env], n_episode=1)
+    saved, returns = [], []
+    for train_iter in range(1, 9):
+        kept = len(saved)
+        result = evaluator.eval(saved.append, train_iter)
+        returns.append((result.mean_return, len(saved) > kept))
+    best = -np.inf
+    for value, was_saved in returns:
+        assert was_saved == (value > best)
+        best = max(best, value)
+    assert evaluator.best_return == best == 9
+    evaluator.close()
+
+
+def test_a_miss_begins_the_row_anew() -> None:
+    returns = [5.0, 1.0, 5.0, 5.0, 5.0, 1.0, 5.0]
+    env = Scripted(returns)
+    evaluator = judge([env], n_episode=1, stop_value=5.0, consecutive=2)
+    row, stops = 0, set()
+    for train_iter in range(1, 12):
+        result = evaluator.eval(train_iter=train_iter)
+        row = row + 1 if result.returns[0] >= 5 else 0
+        stops.add((row, result.stop))
+        assert result.stop == (row >= 2)
+    assert {(0, False), (1, False), (2, True)} <= stops
+    evaluator.close()
+
+
+def test_what_is_told_of_the_episodes() -> None:
+    lines: list[Any] = []
+    log = SimpleNamespace(
+        log_scalars=lambda scalars, *, env_step, train_iter: lines.append(
+            (scalars, env_step, train_iter)
+        )
+    )
+    evaluator = judge([Scripted([1, 2, 6], 2), Scripted([3, 10], 4)], log, n_episode=5)
+    result = evaluator.eval(train_iter=7, envstep=99)
+    returns = [1, 2, 6, 3, 10]
+    assert result.returns == pytest.approx(returns)
+    told = result.statistics
+    for name, value in {
+        "return_mean": np.mean(returns),
+        "return_std": np.std(returns),
+        "return_max": 10,
+        "return_min": 1,
+        "return_median": 3,
+        "episode_count": 5,
+        "envstep_count": 14,
+        "avg_envstep_per_episode": 14 / 5,
+    }.items():
+        assert told[name] == pytest.approx(value), name
+    assert told["evaluate_time"] > 0
+    assert told["avg_envstep_per_sec"] == pytest.approx(14 / told["evaluate_time"])
+    ((scalars, env_step, train_iter),) = lines
+    assert scalars == {f"evaluator/{name}": value for name, value in told.items()}
+    assert (env_step, train_iter) == (99, 7)
+    assert [info["episode_length"] for info in result.episode_info] == [2, 2, 2, 4, 4]
+    evaluator.close()
 
 
 def test_an_endless_episode_is_cut_with_a_warning(caplog: pytest.LogCaptureFixture) -> None:
-    judge = evaluator([4, float("inf")], n_episode=4, max_episode_steps=50)
+    envs = [Scripted([4], 4), Scripted([10_000], 10_000)]
+    evaluator = judge(envs, n_episode=4, max_episode_steps=50)
     with caplog.at_level(logging.WARNING, "dicore.evaluator"):
-        assert judge.eval().returns == [4, 4, 50, 50]
-        judge.eval()
+        assert evaluator.eval().returns == [4, 4, 50, 50]
+        evaluator.eval()
     assert len(caplog.records) == 1
-    judge.close()
-
-
-def test_misuse_is_named() -> None:
-    judge = evaluator([3, 3, 3], n_episode=2)
-    with pytest.raises(UsageError, match="2 episodes"):
-        judge.eval()
-    judge.close()
-    judge.close()
-    with pytest.raises(ClosedError):
-        judge.eval()
+    evaluator.close()
 
 
 def test_an_env_batch_is_taken_as_it_is() -> None:
-    judge = evaluator([3], n_episode=1)
-    judge.reset_policy(
+    evaluator = judge([Scripted([3])], n_episode=1)
+    evaluator.reset_policy(
         SimpleNamespace(
             forward=lambda obs: EnvBatch(obs.env_id, {"action": np.zeros(len(obs), np.int64)}),
             reset=lambda ids=None: None,
         )
     )
-    assert judge.eval().returns == [3]
-    judge.close()
+    assert evaluator.eval().returns == [3]
+    evaluator.close()
 
 
 def test_what_is_no_eval_mode_is_told_so() -> None:
     with pytest.raises(UsageError, match="expected the eval mode of a policy, got list"):
-        BaseSerialEvaluator(None, BaseEnvManager([lambda: Ladder(1, [])]), [])
+        BaseSerialEvaluator(None, BaseEnvManager([lambda: Scripted([1])]), [])
+
+
+def test_the_documents_example() -> None:
+    assert list(VectorEvalMonitor(5, 12).quota.values()) == [3, 3, 2, 2, 2]
+
+
+@given(st.integers(1, 20), st.integers(0, 60))
+def test_quotas_share_all_episodes_evenly(env_num: int, more: int) -> None:
+    quota = VectorEvalMonitor(env_num, env_num + more).quota.values()
+    assert sum(quota) == env_num + more
+    assert max(quota) - min(quota) <= 1
+
+
+def test_the_monitor_records_the_first_episodes() -> None:
+    monitor = VectorEvalMonitor(2, 3)
+    for value in (1, 2, 3, 4):
+        monitor.update_reward(0, value)
+        monitor.update_info(0, {"value": value})
+    assert not monitor.is_finished()
+    assert monitor.get_current_episode() == [2, 0]
+    with pytest.raises(UsageError, match="environment 1"):
+        monitor.get_latest_reward(1)
+    monitor.update_reward(1, 9.0)
+    monitor.update_info(1, {"value": 9})
+    assert monitor.is_finished()
+    assert monitor.get_episode_reward() == [1, 2, 9]
+    assert monitor.get_latest_reward(0) == 2
+    assert [info["value"] for info in monitor.get_episode_info()] == [1, 2, 9]
+
+
+@pytest.mark.parametrize(
+    ("env_num", "message"), [(5, r"3 episodes .* 5 environments"), (0, "env_num must be >= 1")]
+)
+def test_each_environment_must_have_an_episode(env_num: int, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        VectorEvalMonitor(env_num, 3)
