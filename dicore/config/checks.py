@@ -15,17 +15,6 @@ from dicore.config.schema import REQUIRED, ComponentConfig, Section, fields_of, 
 from dicore.config.sections import Compiled, EnvConfig, RunConfig
 from dicore.errors import ConfigError
 
-__all__ = [
-    "DEFAULT",
-    "FOLLOWS",
-    "SPACES",
-    "bind",
-    "fill_from_spec",
-    "fill_linked_defaults",
-    "report_missing",
-    "run_checks",
-]
-
 E = TypeVar("E", bound=EnvConfig)
 
 DEFAULT = "class "
@@ -110,15 +99,7 @@ def fill_linked_defaults(
     problems: Problems,
     repeats: Callable[[str, str], bool] = lambda path, source: False,
 ) -> RunConfig:
-    """Returns the config with each unset option that follows another one set to its value.
-
-    Args:
-        cfg: The config; not changed.
-        origin: Updated with the path that each copied value follows.
-        problems: Takes values that do not fit the option that follows.
-        repeats: Returns whether the source that set a value gave the followed path the same value
-            (a saved config does); the option then goes on following.
-    """
+    """Returns the config with each unset option that follows another one set to its value."""
     for _ in range(_MAX_CHAIN):  # an option may follow one that follows a third
         before = cfg
         for keys, field, value in leaves(before):
@@ -146,13 +127,7 @@ def fill_linked_defaults(
 
 
 def fill_from_spec(env: E, origin: dict[str, str], problems: Problems) -> E:
-    """Returns an env's section with missing values taken from the env's own description.
-
-    Args:
-        env: The env's section; some values may be `REQUIRED`.
-        origin: Takes `env spec` for each value found.
-        problems: Takes what the description raises, and its wrong values.
-    """
+    """Returns an env's section with missing values taken from the env's own description."""
     fields = fields_of(type(env))
     missing = [name for name in fields if getattr(env, name) is REQUIRED]
     common = fields_of(EnvConfig)
@@ -190,14 +165,7 @@ def _split(line: str) -> tuple[str, str]:
 
 
 def report_missing(cfg: Section, problems: Problems, *, prefix: str = "", whole: bool) -> None:
-    """Adds every required option that no source gives to the problems.
-
-    Args:
-        cfg: What compile built.
-        problems: Takes the mistakes.
-        prefix: Path of `cfg`.
-        whole: `cfg` is a whole run; else an option that follows another section's may stay open.
-    """
+    """Adds every required option that no source gives to the problems."""
     start = tuple(prefix.split(".")) if prefix else ()
     for keys, field, value in leaves(cfg, start):
         path = dotted(keys)
@@ -228,14 +196,7 @@ def _empty_groups(section: Section) -> Iterator[tuple[str, str]]:
 def run_checks(
     cfg: Section, problems: Problems, *, prefix: str = "", names_only: bool = False
 ) -> None:
-    """Runs each section's own `check`, parts before the whole, if its values are valid.
-
-    Args:
-        cfg: What was compiled.
-        problems: Takes the mistakes.
-        prefix: Path of `cfg`.
-        names_only: Refuse options that name components by import path or file.
-    """
+    """Runs each section's own `check`, parts before the whole, if its values are valid."""
     start = tuple(prefix.split(".")) if prefix else ()
     for keys, section in sections(cfg, start):
         check, path = getattr(section, "check", None), dotted(keys)

@@ -45,8 +45,6 @@ from dicore.errors import ConfigError, ConfigWarning
 from dicore_registry import default, nearest
 from dicore_registry.plugin_filter import is_on
 
-__all__ = ["Compiler", "as_config", "compile_config", "compile_section"]
-
 S = TypeVar("S", bound=Section)
 C = TypeVar("C", bound=ComponentConfig)
 
@@ -158,12 +156,6 @@ def compile_section(
 ) -> S:
     """Compiles the options of one component, for a constructor that is called by hand.
 
-    Args:
-        cls: The config class.
-        options: The options that differ from its defaults. Slots that neither these nor the class
-            fill stay empty (None).
-        registry: Where components of the slots are looked up.
-
     Raises:
         ConfigError: all mistakes; paths begin below the section, or with `policy` and `env` for
             these.
@@ -189,15 +181,7 @@ _SECTIONS: dict[type[Section], str] = {PolicyConfig: "policy", EnvConfig: "env"}
 
 
 def as_config(cfg: C | Mapping[str, Any] | None, config_class: type[C]) -> C:
-    """Returns a section unchanged, and compiles a dict of options into one.
-
-    Args:
-        cfg: A section, a dict of options, or None for all defaults.
-        config_class: The section's class.
-
-    Raises:
-        ConfigError: the dict has unknown keys or wrong values.
-    """
+    """Returns a section unchanged, and compiles a dict of options into one."""
     if isinstance(cfg, ComponentConfig):
         return cfg  # also another class with the same options
     return compile_section(config_class, cfg or {})
@@ -214,13 +198,7 @@ class _Unknown:
 
 @dataclass(slots=True)
 class Compiler:
-    """Builds sections from the layers' values.
-
-    Args:
-        resolver: Chooses the components.
-        problems: Takes the mistakes.
-        whole: Compile a whole run; False for one section, whose empty slots stay empty.
-    """
+    """Builds sections from the layers' values."""
 
     resolver: ComponentResolver
     problems: Problems
@@ -233,11 +211,7 @@ class Compiler:
     references: dict[str, str] = field(default_factory=dict)
 
     def compile(self, layers: Sequence[Layer], *, strict: bool) -> Compiled:
-        """Builds and checks a whole run.
-
-        Raises:
-            ConfigError: all mistakes.
-        """
+        """Builds and checks a whole run."""
         problems = self.problems
         cfg = self.root(RunConfig, "", [LayerValue(layer, layer.tree) for layer in layers])
         self.report_unknown(strict=strict)

@@ -16,18 +16,6 @@ from typing import Annotated, Any, Literal, TypeVar, Union
 
 from dicore.config.redact import REDACTED, is_whole, names_in, redacted_paths, resolve
 
-__all__ = [
-    "Mismatch",
-    "convert",
-    "describe_value",
-    "is_leaf_type",
-    "parse_value",
-    "resolve_value",
-    "shortened",
-    "to_builtin",
-    "type_name",
-]
-
 _FLOAT_TEXT = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?|[-+]?\.?inf", re.IGNORECASE)
 _LISTS = (list, tuple)
 _LONGEST_REPR = 80
@@ -48,17 +36,7 @@ class Mismatch(Exception):  # noqa: N818 - a finding to collect, not an error to
 
 
 def convert(value: Any, hint: Any, path: str = "") -> Any:
-    """Returns `value` as the type `hint`, containers copied.
-
-    Args:
-        value: As given in code or read from a file.
-        hint: int, float, bool, str, None, Any, a Union, Literal, list, tuple or dict of such, or a
-            class whose instances pass as they are.
-        path: Path of the value, for the findings.
-
-    Raises:
-        Mismatch: the value has another type; `path[1]` is the item of a list.
-    """
+    """Returns `value` as the type `hint`, containers copied."""
     return _converter(hint)(to_builtin(value), path)
 
 
@@ -296,11 +274,7 @@ def _converter(hint: Any) -> _Converter:
 
 
 def parse_value(text: str) -> Any:
-    """Reads null, booleans, numbers (`1e-3`, `inf`), lists, dicts and quoted or bare text.
-
-    Raises:
-        ValueError: a list, a dict or a quoted text is malformed.
-    """
+    """Reads null, booleans, numbers (`1e-3`, `inf`), lists, dicts and quoted or bare text."""
     if text.lower() in _WORDS:
         return _WORDS[text.lower()]
     if _INT.fullmatch(text):
@@ -327,18 +301,7 @@ def _from_node(node: Any) -> Any:
 
 
 def resolve_value(value: Any, hint: Any, path: str, references: dict[str, str]) -> Any:
-    """Looks up the references in a layer's value and converts it to the type `hint`.
-
-    Args:
-        value: What a layer gives.
-        hint: The type that the option declares.
-        path: Path of the option.
-        references: Takes each reference by its path.
-
-    Raises:
-        Mismatch: the value has another type, or an environment variable is not set, or a secret
-            was left out when the value was saved.
-    """
+    """Looks up the references in a layer's value and converts it to the type `hint`."""
     if paths := list(redacted_paths(value, path)):
         text = f"was {REDACTED} when it was saved; give it again, best as ${{env:NAME}}"
         raise Mismatch([(at, text) for at in paths])

@@ -13,20 +13,6 @@ from dicore.config.paths import combine, lookup, plain
 from dicore.config.redact import conceal, is_secret
 from dicore.errors import ConfigError, RegistryError
 
-__all__ = [
-    "ALIASES",
-    "CREATE_PATHS",
-    "PRESET",
-    "Layer",
-    "Lines",
-    "Overrides",
-    "Problems",
-    "expand_aliases",
-    "is_place",
-    "override_tree",
-    "parse_override",
-]
-
 PRESET = "preset "
 """Prefix of the name of a preset's layer."""
 
@@ -81,11 +67,7 @@ _PATH = re.compile(r"[A-Za-z_][\w-]*(\.[\w-]+)*")
 
 @dataclass(frozen=True, slots=True)
 class Lines:
-    """The lines of one file.
-
-    Args:
-        of: Line of each path as the file writes it; items of lists as `a.b[0]`.
-    """
+    """The lines of one file."""
 
     of: Mapping[str, int] = field(default_factory=dict)
 
@@ -118,13 +100,7 @@ def _spellings(path: str) -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """The values of one source: a preset, a file, the command line.
-
-    Args:
-        name: The source's name in messages and in `origin`.
-        tree: A plain tree; keys in their full form once aliases are expanded.
-        lines: The lines of its keys, if it is a file.
-    """
+    """The values of one source: a preset, a file (with lines), the command line."""
 
     name: str
     tree: dict[str, Any] = field(default_factory=dict)
@@ -148,11 +124,7 @@ def is_place(origin: str) -> bool:
 
 @dataclass(slots=True)
 class Problems:
-    """The mistakes found by one compile, raised together.
-
-    Args:
-        places: Origin of the value at a path, for mistakes that know no layer.
-    """
+    """The mistakes found by one compile, raised together."""
 
     found: list[tuple[str, str, Layer | None]] = field(default_factory=list)
     causes: list[RegistryError] = field(default_factory=list)
@@ -182,12 +154,7 @@ class Problems:
         )
 
     def raise_if_any(self) -> None:
-        """Raises all mistakes as one error, sorted by path, with file and line of each value.
-
-        Raises:
-            ConfigError: there are mistakes.
-            RegistryError: the only mistake is a known component that fails to load.
-        """
+        """Raises all mistakes as one error, sorted by path, with file and line of each value."""
         if not self.found:
             return
         unloadable = [e for e in self.causes if e.exit_code != ConfigError.exit_code]
@@ -218,14 +185,7 @@ def _order(path: str) -> list[tuple[str, int]]:
 def expand_aliases(
     tree: Mapping[str, Any], problems: Problems, layer: Layer | None = None, *, below: str = ""
 ) -> dict[str, Any]:
-    """Moves the values of short forms to their full paths.
-
-    Args:
-        tree: A plain tree that this call may change.
-        problems: Takes the values that are given in both forms and differ.
-        layer: Source of the tree, for messages.
-        below: Only expand what stays below this path.
-    """
+    """Moves the values of short forms to their full paths."""
     expanded = dict(tree)
     for alias, path in ALIASES.items():
         if not (alias.startswith(below) and path.startswith(below)):
@@ -274,9 +234,6 @@ def _put(tree: dict[str, Any], keys: Sequence[str], value: Any) -> bool:
 def parse_override(text: str) -> tuple[str, Any]:
     """Splits `policy.learn.batch_size=128` into path and value.
 
-    Args:
-        text: Path, `=`, and a value as for `parse_value`.
-
     Raises:
         ConfigError: there is no `=`, no path, or the value cannot be read.
     """
@@ -297,13 +254,7 @@ def parse_override(text: str) -> tuple[str, Any]:
 
 
 def override_tree(overrides: Overrides, problems: Problems) -> dict[str, Any]:
-    """Merges overrides into one tree; the last one wins.
-
-    Args:
-        overrides: A dict whose keys may be paths, or a list of such dicts and of `a.b=c` texts (a
-            text that begins with `{` is a JSON object).
-        problems: Takes what cannot be read.
-    """
+    """Merges overrides into one tree; the last one wins."""
     tree: dict[str, Any] = {}
     for override in [overrides] if isinstance(overrides, Mapping) else overrides:
         try:

@@ -10,23 +10,6 @@ import attrs
 from dicore.config.convert import to_builtin
 from dicore.config.schema import REQUIRED, ComponentConfig, Field, Section, fields_of
 
-__all__ = [
-    "MISSING",
-    "combine",
-    "differences",
-    "dotted",
-    "flatten",
-    "join",
-    "leaves",
-    "lookup",
-    "merge",
-    "plain",
-    "replace",
-    "sections",
-    "to_dict",
-    "tree_differences",
-]
-
 S = TypeVar("S", bound=Section)
 Keys = tuple[str | int, ...]
 
@@ -152,12 +135,6 @@ def combine(
     """Joins two trees of equal rank, which must agree on every value that both give.
 
     A name and a section are equivalent: `"dqn"` is `{"type": "dqn"}`.
-
-    Args:
-        first: One tree; its values win where the two contradict each other.
-        second: The other.
-        path: Path of both, for `contradiction`.
-        contradiction: Called with the path and both values where they differ.
     """
     if isinstance(first, Mapping) or isinstance(second, Mapping):
         first, second = _as_section(first), _as_section(second)

@@ -1,7 +1,9 @@
 """Reads config files.
 
 The core reads JSON. The readers of other formats are entries of `dicore.config_format`, named by
-the suffix of the files, and the entry `cpanel` is the control panel.
+the suffix of their files: objects with `read(file, label, cpanel)`, which returns a `ConfigFile`
+or raises ConfigError. Messages call the file `label`, and `cpanel` overrides values of its control
+panel. `py` also has `find_module(name)`; `cpanel` is the control panel itself.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from os import PathLike
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from dicore.config.layers import Lines
 from dicore.config.paths import join
@@ -31,16 +33,7 @@ _MAX_NODES = 100_000
 
 @dataclass(frozen=True, slots=True)
 class ConfigFile:
-    """The content of a config file.
-
-    Args:
-        main: Its main config.
-        create: Its create config; empty if one tree has both.
-        lines: Line of each key.
-        cpanel: The parameters of its control panel, overrides applied; None without a panel.
-        record: All of a `config.json` that a run wrote; None for any other file.
-        name: Its name in messages.
-    """
+    """The content of a config file; `record` is all of a `config.json` that a run wrote."""
 
     main: dict[str, Any]
     create: dict[str, Any]
@@ -48,25 +41,6 @@ class ConfigFile:
     cpanel: dict[str, Any] | None = None
     record: Mapping[str, Any] | None = None
     name: str = ""
-
-
-class ConfigFormat(Protocol):
-    """Reads config files with one suffix.
-
-    The format of Python files also has `find_module(name)`, which returns the file of a module.
-    """
-
-    def read(self, file: Path, label: str, cpanel: Mapping[str, Any] | None) -> ConfigFile:
-        """Reads a file.
-
-        Args:
-            file: The file.
-            label: The path as the user wrote it.
-            cpanel: Parameters of its control panel to override.
-
-        Raises:
-            ConfigError: the file cannot be read.
-        """
 
 
 class TextError(ValueError):
@@ -107,7 +81,7 @@ def read_file(path: str | PathLike[str], cpanel: Mapping[str, Any] | None = None
     if not file.is_file():
         if (module := _module_file(path)) is None:
             raise ConfigError(f"{path}: no such config file", hint=f"looked in {Path.cwd()}")
-        found = find_format("py").read(module, str(path), cpanel, str(path))
+        found: ConfigFile = find_format("py").read(module, str(path), cpanel, str(path))
         return replace(found, name=str(module))
     suffix = file.suffix.lower().removeprefix(".")
     if suffix == "json":
@@ -148,10 +122,10 @@ def find_format(name: str) -> Any:
         return None
 
 
-def _format_of(file: Path, label: str, suffix: str) -> ConfigFormat:
+def _format_of(file: Path, label: str, suffix: str) -> Any:
     found = find_format(suffix) if suffix.isidentifier() and suffix != _PANEL else None
     if found is not None:
-        return found  # type: ignore[no-any-return]
+        return found
     if dist := known(_GROUP).get(suffix):
         raise ConfigError(f"{label}: reading .{suffix} files comes with {dist}: pip install {dist}")
     names = {"json", *(entry.name for entry in default().entries(_GROUP))} - {_PANEL}
@@ -160,11 +134,7 @@ def _format_of(file: Path, label: str, suffix: str) -> ConfigFormat:
 
 
 def control_panel(label: str) -> Any:
-    """Returns the installed control panel.
-
-    Raises:
-        ConfigError: none is installed.
-    """
+    """Returns the installed control panel."""
     found = find_format(_PANEL)
     if found is None:
         dist = known(_GROUP).get(_PANEL, "")
@@ -173,16 +143,7 @@ def control_panel(label: str) -> Any:
 
 
 def read_text(file: Path, parse: Any, cpanel: Mapping[str, Any] | None) -> ConfigFile:
-    """Reads a file with one tree.
-
-    Args:
-        file: The file.
-        parse: Returns the tree of a text and the line of each key.
-        cpanel: Parameters of the control panel to override.
-
-    Raises:
-        ConfigError: the file cannot be read or holds no config.
-    """
+    """Reads a file with one tree."""
     try:
         tree, lines = parse(file.read_text(encoding="utf-8"))
         return tree_config(tree, lines, file, cpanel)
@@ -216,12 +177,7 @@ def _json(text: str) -> tuple[Any, dict[str, int]]:
 
 
 def node_lines(root: Any, max_nodes: int = _MAX_NODES) -> dict[str, int]:
-    """Returns the line of each key of a composed YAML document.
-
-    Raises:
-        TextError: a section has a key twice, an alias contains itself, or there are more than
-            `max_nodes` values once aliases are expanded.
-    """
+    """Returns the line of each key of a composed YAML document."""
     walk = _NodeLines(max_nodes)
     if root is not None:
         walk.visit(root, "")
@@ -277,13 +233,12 @@ def _line(node: Any) -> int:
 def tree_config(
     tree: Any, lines: dict[str, int], file: Path, cpanel: Mapping[str, Any] | None
 ) -> ConfigFile:
-    """Reads a config from the tree of a file: main and create config, a record, a control panel.
+    """Reads a config from the tree of a file: main and create config, a record, a control panel."""
+    tree = {} if tree is None else tree
+    if "'__" in repr(tree):  # a tag; the codec imports numpy, which other files do not need
+        from dicore.data.json_codec import decode
 
-    Raises:
-        TextError: the tree is not a config.
-        ConfigError: the control panel cannot be used.
-    """
-    tree = {} if tree is None else _decoded(tree)
+        tree = decode(tree)
     if not isinstance(tree, Mapping):
         raise TextError(f"expected a section, got {type(tree).__name__}")
     if is_record(tree):
@@ -306,21 +261,6 @@ def tree_config(
     main = _section(tree["main_config"], "main_config")
     create = _section(tree.get("create_config"), "create_config")
     return ConfigFile(main, create, Lines(both), panel)
-
-
-def _decoded(tree: Any) -> Any:
-    """Restores what JSON lacks; the codec imports numpy, which most files do not need."""
-    if not _has_tags(tree):
-        return tree
-    from dicore.data.json_codec import decode
-
-    return decode(tree)
-
-
-def _has_tags(tree: Any) -> bool:
-    if isinstance(tree, dict):
-        return any(str(key).startswith("__") or _has_tags(item) for key, item in tree.items())
-    return isinstance(tree, list) and any(map(_has_tags, tree))
 
 
 def _section(value: Any, name: str) -> dict[str, Any]:

@@ -13,27 +13,10 @@ any type; inside a longer text it is written out. Double the dollar to get the t
 
 from __future__ import annotations
 
-import json
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
-
-__all__ = [
-    "ENV",
-    "KNOB",
-    "REDACTED",
-    "conceal",
-    "escaped",
-    "is_secret",
-    "is_whole",
-    "names_in",
-    "redact_diff",
-    "redact_words",
-    "redacted",
-    "redacted_paths",
-    "resolve",
-]
 
 REDACTED: Final = "<redacted>"
 """Replaces a secret."""
@@ -46,10 +29,6 @@ _SECRET = re.compile(
     r"(?:key|tokens?|passwords?|passwd|pwd|passphrase|secrets?|credentials?)",
     re.IGNORECASE,
 )
-_NAME = r"""(?<![\w.-])([\w.-]++)(["']?\s*[:=]\s*)"""  # not from inside a word: that is quadratic
-_QUOTED = re.compile(_NAME + r"""("[^"]+"|'[^']+')""")
-_BARE = re.compile(_NAME + r"""("[^"]+"|'[^']+'|[^\s,}\]#]+)""")
-_SETTINGS = re.compile(r"\.(ya?ml|toml|json|ini|cfg|conf|env|properties)(\.\w+)?$|/\.env$")
 
 
 def is_secret(path: str) -> bool:
@@ -89,47 +68,6 @@ def redacted_paths(value: Any, path: str) -> Iterator[str]:
             yield from redacted_paths(item, f"{path}[{index}]")
 
 
-def redact_words(words: Sequence[str]) -> list[str]:
-    """Returns a command line without its secrets: `a.token=x`, and those in JSON objects."""
-    return [_redact_word(word) for word in words]
-
-
-def _redact_word(word: str) -> str:
-    if word.startswith("{"):
-        try:
-            return json.dumps(redacted(json.loads(word)), ensure_ascii=False)
-        except (ValueError, RecursionError):
-            return word
-    path, equals, value = word.partition("=")
-    if equals and value:
-        if value.startswith("{"):
-            return f"{path}={_redact_word(value)}"
-        if is_secret(path.removeprefix("--")) and "${env:" not in value:
-            return f"{path}={REDACTED}"
-    return word
-
-
-def redact_diff(patch: str) -> str:
-    """Returns a patch without the texts that its lines assign to secret names.
-
-    In code these texts are quoted; in YAML, TOML and other settings they need not be.
-    """
-    lines, pattern = [], _QUOTED
-    for line in patch.split("\n"):
-        if line.startswith("+++ "):
-            pattern = _BARE if _SETTINGS.search(line.rstrip()) else _QUOTED
-        elif line.startswith(("+", "-", " ")):
-            line = pattern.sub(_redact_match, line)  # noqa: PLW2901 - the same line
-        lines.append(line)
-    return "\n".join(lines)
-
-
-def _redact_match(match: re.Match[str]) -> str:
-    name, between, value = match.groups()
-    hide = is_secret(name) and "${env:" not in value
-    return f"{name}{between}{REDACTED}" if hide else match[0]
-
-
 def names_in(value: Any, pattern: re.Pattern[str] = ENV) -> bool:
     """Returns whether a text, or any item of a container, contains a reference."""
     if isinstance(value, str):
@@ -152,16 +90,7 @@ def resolve(
     pattern: re.Pattern[str] = ENV,
     noted: dict[str, str] | None = None,
 ) -> Any:
-    """Replaces the references in a value, in the items of lists and dicts too.
-
-    Args:
-        value: A value of a layer.
-        path: Its path.
-        find: Returns the value of a name at a path; None reads the environment, and raises
-            KeyError for a variable that is not set.
-        pattern: Which references.
-        noted: Takes the text of each reference by its path.
-    """
+    """Replaces the references in a value, in the items of lists and dicts too."""
     if isinstance(value, Mapping):
         return {
             key: resolve(item, f"{path}.{key}", find, pattern, noted) for key, item in value.items()

@@ -16,16 +16,6 @@ from dicore.config.signature import config_class
 from dicore.errors import ConfigError, ConfigWarning, RegistryError, UnknownComponentError
 from dicore_registry import nearest
 
-__all__ = [
-    "ComponentResolver",
-    "LayerValue",
-    "NamedConfig",
-    "RegistryView",
-    "ResolvedComponent",
-    "named_class",
-    "type_of",
-]
-
 _NAMELESS = object()
 """Stands for the name of a class that has none."""
 
@@ -54,15 +44,7 @@ class LayerValue:
 
 @dataclass(frozen=True, slots=True)
 class ResolvedComponent:
-    """The component that fills a slot.
-
-    Args:
-        name: Its exact registered name, as the compiled config holds it.
-        config_class: The class of its options.
-        provenance: Its package, version and target.
-        values: The layers' values for it, lowest first, without options for another type.
-        origin: The source that chose it.
-    """
+    """The component that fills a slot."""
 
     name: str
     config_class: type[ComponentConfig]
@@ -73,14 +55,7 @@ class ResolvedComponent:
 
 @dataclass(frozen=True, slots=True)
 class ComponentResolver:
-    """Chooses components; every failure is added to the problems.
-
-    Args:
-        registry: Where names are looked up.
-        problems: Takes the mistakes.
-        names_only: Refuse import paths and files, which run code that is not installed.
-        recorded: Packages of the components of the run whose config it is, by path.
-    """
+    """Chooses components; every failure is added to the problems."""
 
     registry: RegistryView
     problems: Problems
@@ -91,11 +66,6 @@ class ComponentResolver:
         self, kind: str, path: str, values: Sequence[LayerValue]
     ) -> ResolvedComponent | None:
         """Returns the component that the highest layer names, else the kind's default.
-
-        Args:
-            kind: Kind of the slot.
-            path: Path of the slot.
-            values: The layers' values, lowest first.
 
         Returns:
             The component; None if a problem was added.
@@ -279,11 +249,6 @@ class ComponentResolver:
     ) -> tuple[list[LayerValue], dict[str, list[LayerValue]]]:
         """Separates the values of one component from those of several by name.
 
-        Args:
-            kind: Kind of the slot.
-            path: Path of the slot.
-            values: The layers' values, lowest first, a bare name as `{"type": name}`.
-
         Returns:
             The values of the one component, and those of each name. If there are names, the slot
             holds several components.
@@ -368,12 +333,6 @@ def _gives_type(value: Any) -> bool:
 
 def type_of(kind: str, cls: type, registry: RegistryView) -> str | None:
     """Returns the name by which a config asks for a class, or for the component it configures.
-
-    Args:
-        kind: The component's kind.
-        cls: A registered class, its config class, or a component class that names its
-            `config_class`.
-        registry: Where to look.
 
     Returns:
         The registered name; without one, its import path; None for a class of a script.

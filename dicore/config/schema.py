@@ -22,24 +22,7 @@ from types import MappingProxyType
 from typing import Any, ClassVar, Final
 
 import attrs
-from attrs import frozen
-
-__all__ = [
-    "REQUIRED",
-    "ComponentConfig",
-    "Field",
-    "Section",
-    "annotated",
-    "component",
-    "components",
-    "fields_of",
-    "frozen",
-    "label_of",
-    "option",
-    "range_problem",
-    "resolve_hint",
-    "section",
-]
+from attrs import frozen as frozen  # noqa: PLC0414 - exported
 
 _STRUCTURE = frozenset({"section", "component", "components"})
 _SIGNS = {"ge": ">=", "gt": ">", "le": "<=", "lt": "<"}
@@ -276,15 +259,7 @@ def _registered_label(config: Any) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One option, section or slot of a config class.
-
-    Args:
-        name: Its key.
-        hint: The type its value must have.
-        metadata: What `option`, `section`, `component` or `components` declared.
-        declared_by: Name of the class whose default counts.
-        default: Makes the default value; `REQUIRED` if a source has to give it.
-    """
+    """One option, section or slot of a config class."""
 
     name: str
     hint: Any
@@ -299,11 +274,7 @@ class Field:
 
 
 def fields_of(cls: type[Section]) -> Mapping[str, Field]:
-    """Returns the options of a config class by name, in order of declaration; cached per class.
-
-    Raises:
-        TypeError: the annotation of an option cannot be resolved at run time.
-    """
+    """Returns the options of a config class by name, in order of declaration; cached per class."""
     hashable: Any = cls
     return _read_fields(hashable)
 
@@ -344,11 +315,7 @@ def _hint_of(owner: Any, name: str, is_structure: bool) -> Any:
 
 
 def resolve_hint(written: Any, names: dict[str, Any]) -> Any:
-    """Returns the type that an annotation stands for.
-
-    Raises:
-        NameError: it names something that exists for type checkers only.
-    """
+    """Returns the type that an annotation stands for."""
     holder = type("_", (), {"__annotations__": {"it": written}})
     return typing.get_type_hints(holder, names)["it"]
 

@@ -20,19 +20,6 @@ from dicore.config.schema import (
     section,
 )
 
-__all__ = [
-    "CollectConfig",
-    "Compiled",
-    "EnvConfig",
-    "EvalConfig",
-    "LearnConfig",
-    "ManagerConfig",
-    "OtherConfig",
-    "PipelineConfig",
-    "PolicyConfig",
-    "RunConfig",
-]
-
 
 @frozen(kw_only=True)
 class ManagerConfig(ComponentConfig):

@@ -29,8 +29,6 @@ from dicore.config.schema import (
 from dicore.config.sections import EnvConfig
 from dicore.errors import ConfigError
 
-__all__ = ["SignatureConfig", "config_class", "default_config"]
-
 _RESERVED = frozenset(
     ("type", "build", "keys", "get", "one_of", "check", "bind", "from_spec", "knows")
 )
@@ -38,53 +36,51 @@ _POSITIONAL_OR_KEYWORD = inspect.Parameter.POSITIONAL_OR_KEYWORD
 _KEYWORD_ONLY = inspect.Parameter.KEYWORD_ONLY
 
 
-class SignatureConfig:
+class _MadeConfig:
+    """Base of config classes that are made from a target; pickled by target and values."""
+
+    __slots__ = ()
+
+    _target: ClassVar[Any]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        cls: Any = type(self)
+        values = {name: getattr(self, name) for name in self.keys()}  # type: ignore[attr-defined]
+        inherited = issubclass(cls, InheritedConfig)
+        return _rebuild, (cls._target, inherited, issubclass(cls, EnvConfig), values)
+
+
+class SignatureConfig(_MadeConfig):
     """Base of config classes that are made from a signature."""
 
     __slots__ = ()
 
-    _target: ClassVar[Callable[..., Any]]
     _own_options: ClassVar[tuple[str, ...]]
 
     @annotated
     def build(self, ctx: Any, **parts: Any) -> Any:
         """Calls the target with its own options and the parts."""
         options = {name: plain(getattr(self, name)) for name in self._own_options}
-        target: Any = type(self)._target  # noqa: SLF001 - our own; a plain name may be an option's
+        target: Any = type(self)._target  # noqa: SLF001 - a plain name may be an option's
         return target(**options, **parts)
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        cls: Any = type(self)
-        values = {name: getattr(self, name) for name in self.keys()}  # type: ignore[attr-defined]
-        return _rebuild, (cls._target, issubclass(cls, EnvConfig), values)
 
-
-def _rebuild(target: Any, is_env: bool, values: dict[str, Any]) -> Any:
-    return _from_signature(target, is_env)(**values)
-
-
-class InheritedConfig:
+class InheritedConfig(_MadeConfig):
     """Base of the config class of a class that derives from a component; it builds that class."""
 
     __slots__ = ()
 
-    _target: ClassVar[type[Any]]
-
     def build(self, ctx: Any, **parts: Any) -> Any:
         """Calls the class with this section and the parts, as its base is called."""
-        target = type(self)._target  # noqa: SLF001 - our own; see `SignatureConfig`
+        target = type(self)._target  # noqa: SLF001 - our own
         if "cfg" in inspect.signature(target).parameters:  # it need not be the first
             return target(cfg=self, **parts)
         return target(self, **parts)
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        cls: Any = type(self)
-        values = {name: getattr(self, name) for name in self.keys()}  # type: ignore[attr-defined]
-        return _rebuild_inherited, (cls._target, values)
 
-
-def _rebuild_inherited(target: Any, values: dict[str, Any]) -> Any:
-    return _inherited(target)(**values)
+def _rebuild(target: Any, inherited: bool, is_env: bool, values: dict[str, Any]) -> Any:
+    made = _inherited(target) if inherited else _from_signature(target, is_env)
+    return made(**values)
 
 
 def config_class(target: Any, kind: str) -> type[ComponentConfig]:

@@ -41,18 +41,7 @@ POSITIONS = (
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """Everything that a config is compiled from.
-
-    Args:
-        main: The user's config: a dict, a pair of dicts, a file, a hand-made config.
-        create: What to build, by DI-engine's names (`replay_buffer`, …).
-        preset: Name of a preset, below all else.
-        overrides: The command line's `a.b=c`, above all else.
-        seed: The seed, if given by itself.
-        cpanel: Parameters of the main config's control panel to override; a dict, or a JSON object
-            as text.
-        name: Name of a main config that is not a file.
-    """
+    """Everything that a config is compiled from; the arguments of `compile_config` say what."""
 
     main: Any = None
     create: Mapping[str, Any] | None = None
@@ -64,34 +53,28 @@ class Sources:
 
     def read(self, problems: Problems) -> ConfigFile | None:
         """Reads the user's config if it is a file or has a control panel."""
-        has_panel = isinstance(self.main, Mapping) and "gen_params" in self.main
-        cpanel: Any = self.cpanel
-        if not (has_panel or cpanel is not None or isinstance(self.main, str | PathLike)):
+        main, cpanel = self.main, self.cpanel
+        is_path = isinstance(main, str | PathLike)
+        has_panel = isinstance(main, Mapping) and "gen_params" in main
+        if not is_path and not has_panel and cpanel is None:
             return None
         from dicore.config.reader import control_panel, read_file
 
         try:
-            panel = control_panel("cpanel") if has_panel or cpanel is not None else None
             if isinstance(cpanel, str):
-                cpanel = panel.parse(cpanel)
-            if isinstance(self.main, str | PathLike):
-                return read_file(self.main, cpanel)
-            return panel.read_dict(self.main if has_panel else {}, cpanel)
+                cpanel = control_panel("cpanel").parse(cpanel)
+            read: Any = read_file if is_path else control_panel("cpanel").read_dict
+            file: ConfigFile | None = read(main if is_path or has_panel else {}, cpanel)
         except ConfigError as error:
             problems.extend(("", line) for line in error.problems)
             problems.hints.append(error.hint)
-        return None
+            return None
+        return file
 
     def layers(
         self, registry: RegistryView, problems: Problems, file: ConfigFile | None = None
     ) -> list[Layer]:
-        """Returns the layers, aliases expanded.
-
-        Args:
-            registry: Where a preset is looked up.
-            problems: Takes what is not a config.
-            file: What `read` returned.
-        """
+        """Returns the layers, aliases expanded."""
         layers = []
         if self.preset is not None:
             layers.append(_preset_layer(self.preset, registry, problems))
@@ -168,16 +151,7 @@ def classes_by_position(classes: Sequence[Any]) -> dict[str, Any]:
 def lay_classes_over(
     create: Mapping[str, Any] | None, classes: Mapping[str, Any], registry: RegistryView
 ) -> dict[str, Any]:
-    """Returns a create_config with the types of classes that were passed as arguments.
-
-    Args:
-        create: The create_config; its options for another type than the class are dropped.
-        classes: Classes (or names) by part; None is no class.
-        registry: Where the classes' names are looked up.
-
-    Raises:
-        UsageError: there is no such part.
-    """
+    """Returns a create_config with the types of classes that were passed as arguments."""
     tree: dict[str, Any] = plain(create or {})
     for part, wanted in classes.items():
         if part not in CREATE_PATHS:

@@ -104,10 +104,6 @@ def saved_tree(compiled: Compiled, *, redact: bool = True) -> dict[str, Any]:
     """Returns a config as nested dicts to be saved; compiling them restores it.
 
     References replace their values.
-
-    Args:
-        compiled: The config.
-        redact: Leave out secrets that are not references.
     """
     tree = to_dict(compiled.cfg)
     for keys, declared, value in leaves(compiled.cfg):
@@ -176,33 +172,22 @@ def component_differences(
     """
     differing = {}
     for path in dict.fromkeys([*recorded, *here]):
-        one, other = recorded.get(path), here.get(path)
-        if one is None or other is None:
-            differing[path] = (_named(one), _named(other))
-            continue
-        for describe in (_named, _target, _source):
-            texts = describe(one), describe(other)
-            if texts[0] != texts[1] and all(texts):
-                differing[path] = texts
-                break
+        pairs = zip(_texts(recorded.get(path)), _texts(here.get(path)), strict=False)
+        if different := [pair for pair in pairs if all(pair) and pair[0] != pair[1]]:
+            differing[path] = different[0]
     return differing
 
 
-def _named(metadata: Mapping[str, Any] | None) -> str:
+def _texts(metadata: Mapping[str, Any] | None) -> list[str]:
+    """Describes a component by name and package, then with its target, then with its source."""
     if metadata is None:
-        return "(none)"
-    provider = f"{metadata.get('dist', '')} {metadata.get('version', '')}".strip()
-    name = str(metadata.get("type", "")).removeprefix(f"{metadata.get('dist', '')}/")
-    return f"'{name}'" + (f" of {provider}" if provider else "")
-
-
-def _target(metadata: Mapping[str, Any]) -> str:
-    return f"{_named(metadata)}, {metadata['target']}" if metadata.get("target") else ""
-
-
-def _source(metadata: Mapping[str, Any]) -> str:
-    source = str(metadata.get("source") or "")
-    return f"{_named(metadata)}, source {source[:_DIGEST]}" if source else ""
+        return ["(none)"]
+    dist, source = metadata.get("dist", ""), str(metadata.get("source") or "")
+    provider = f"{dist} {metadata.get('version', '')}".strip()
+    name = f"'{str(metadata.get('type', '')).removeprefix(f'{dist}/')}'"
+    name += f" of {provider}" if provider else ""
+    target = f"{name}, {metadata['target']}" if metadata.get("target") else ""
+    return [name, target, f"{name}, source {source[:_DIGEST]}" if source else ""]
 
 
 def compare_record(compiled: Compiled, record: Mapping[str, Any] | None, *, locked: bool) -> None:
@@ -210,9 +195,6 @@ def compare_record(compiled: Compiled, record: Mapping[str, Any] | None, *, lock
 
     With `locked`, any difference is an error; else a component that has the same name and differs
     is a warning.
-
-    Raises:
-        ConfigError: `locked`, and there is a difference or no record.
     """
     if record is None:
         if locked:

@@ -174,7 +174,8 @@ def _text_leaf(value: Any, path: Path) -> Any:
     if name := scalar_type(value):
         item = str.__str__(value) if name == "str_" else value.item()
         return {"__numpy__": [name, encode(item)]}
-    for base in (float, int, str, list, tuple):
+    bases: tuple[Any, ...] = (float, int, str, list, tuple)
+    for base in bases:
         if isinstance(value, base):
             return encode(str.__str__(value) if base is str else base(value))
     if is_array(value):

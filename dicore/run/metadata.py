@@ -6,6 +6,7 @@ import json
 import math
 import os
 import platform
+import re
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -14,12 +15,16 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from dicore.config.redact import redact_diff, redact_words
+from dicore.config.redact import REDACTED, is_secret, redacted
 from dicore.run.atomic import write_file
 from dicore.run.folder import process_info
 
 __all__ = ["RunMetadata", "RunResult", "code_state", "limits_of", "result_of"]
 
+_NAME = r"""(?<![\w.-])([\w.-]++)(["']?\s*[:=]\s*)"""  # not from inside a word: that is quadratic
+_QUOTED = re.compile(_NAME + r"""("[^"]+"|'[^']+')""")
+_BARE = re.compile(_NAME + r"""("[^"]+"|'[^']+'|[^\s,}\]#]+)""")
+_SETTINGS = re.compile(r"\.(ya?ml|toml|json|ini|cfg|conf|env|properties)(\.\w+)?$|/\.env$")
 _PACKAGES: Final = (
     *("dicore", "dicore-plugins", "dicore-tools", "dicore-contrib-envs"),
     *("torch", "numpy", "gymnasium"),
@@ -205,3 +210,44 @@ def _finite(values: dict[str, Any]) -> dict[str, Any]:
 
 def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def redact_words(words: Sequence[str]) -> list[str]:
+    """Returns a command line without its secrets: `a.token=x`, and those in JSON objects."""
+    return [_redact_word(word) for word in words]
+
+
+def _redact_word(word: str) -> str:
+    if word.startswith("{"):
+        try:
+            return json.dumps(redacted(json.loads(word)), ensure_ascii=False)
+        except (ValueError, RecursionError):
+            return word
+    path, equals, value = word.partition("=")
+    if equals and value:
+        if value.startswith("{"):
+            return f"{path}={_redact_word(value)}"
+        if is_secret(path.removeprefix("--")) and "${env:" not in value:
+            return f"{path}={REDACTED}"
+    return word
+
+
+def redact_diff(patch: str) -> str:
+    """Returns a patch without the texts that its lines assign to secret names.
+
+    In code these texts are quoted; in YAML, TOML and other settings they need not be.
+    """
+    lines, pattern = [], _QUOTED
+    for line in patch.split("\n"):
+        if line.startswith("+++ "):
+            pattern = _BARE if _SETTINGS.search(line.rstrip()) else _QUOTED
+        elif line.startswith(("+", "-", " ")):
+            line = pattern.sub(_redact_match, line)  # noqa: PLW2901 - the same line
+        lines.append(line)
+    return "\n".join(lines)
+
+
+def _redact_match(match: re.Match[str]) -> str:
+    name, between, value = match.groups()
+    hide = is_secret(name) and "${env:" not in value
+    return f"{name}{between}{REDACTED}" if hide else match[0]

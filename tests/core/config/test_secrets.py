@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from dicore.config import write_config
-from dicore.config.redact import REDACTED, is_secret, redact_words
+from dicore.config.redact import REDACTED, is_secret
 from dicore.config.writer import JSON, fingerprint, saved_tree
 from dicore.errors import ConfigError
+from dicore.run.metadata import redact_words
 from dicore_tools.config_formats.python_form import FORMATTED, TOTAL
 from tests.core.config.conftest import least
 

@@ -34,7 +34,7 @@ class PythonFormat:
     def read(
         self, file: Path, label: str, cpanel: Mapping[str, Any] | None, module: str = ""
     ) -> ConfigFile:
-        """Reads a file; see `dicore.config.reader.ConfigFormat`.
+        """Reads a file; see `dicore.config.reader`.
 
         Args:
             file: The file.

@@ -24,7 +24,7 @@ class TextFormat:
     parse: Callable[[str], tuple[Any, dict[str, int]]]
 
     def read(self, file: Path, label: str, cpanel: Mapping[str, Any] | None) -> ConfigFile:
-        """Reads a file; see `dicore.config.reader.ConfigFormat`."""
+        """Reads a file; see `dicore.config.reader`."""
         return read_text(file, self.parse, cpanel)
 
 
