@@ -96,10 +96,8 @@ class LogShowHook(LearnerHook):
         if not self._interval.due(engine.last_iter):
             return
         columns, histograms = engine.log_buffer.columns(), engine.log_buffer.histograms
+        engine.monitor = engine.log_buffer.means(columns)
         engine.log_buffer.clear()
-        from dicore_plugins.learners.base.log_buffer import finite_mean  # imports torch
-
-        engine.monitor = {name: finite_mean(numbers) for name, numbers in columns.items()}
         self._check_losses(columns.get("total_loss", _NONE), engine)
         self._check_skipped(engine)
         if engine.rank == 0:

@@ -80,9 +80,14 @@ class LogBuffer:
         """
         return {name: _array(name, values) for name, values in self._by_variable().items()}
 
-    def means(self) -> dict[str, float]:
-        """Returns the mean of each variable over its finite values, without skipped updates."""
-        return {name: finite_mean(numbers) for name, numbers in self.columns().items()}
+    def means(self, columns: Mapping[str, npt.NDArray[Any]] | None = None) -> dict[str, float]:
+        """Returns the mean of each variable over its finite values, without skipped updates.
+
+        Args:
+            columns: The result of `columns`, if it was called before.
+        """
+        columns = self.columns() if columns is None else columns
+        return {name: _finite_mean(numbers) for name, numbers in columns.items()}
 
     def state_dict(self) -> dict[str, npt.NDArray[Any]]:
         """Returns the numbers and tensors that are not logged yet, in the form of `columns`."""
@@ -145,7 +150,7 @@ def _mean(name: str, value: Any) -> float:
         ) from error
 
 
-def finite_mean(numbers: npt.NDArray[Any]) -> float:
+def _finite_mean(numbers: npt.NDArray[Any]) -> float:
     """Returns the mean of the finite numbers; NaN if there are none."""
     finite = numbers[np.isfinite(numbers)]
     return float(finite.mean()) if len(finite) else float("nan")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch.optim.optimizer import (
@@ -16,8 +16,10 @@ from torch.optim.optimizer import (
 )
 
 from dicore.interfaces.hook import ILearnerHook
-from dicore_plugins.middleware.profiler import StepTimer
 from dicore_plugins.optimizers.flat_adam import FlatAdam
+
+if TYPE_CHECKING:
+    from dicore_plugins.middleware.profiler import StepTimer
 
 __all__ = ["TimedHook", "time_hooks", "time_updates"]
 
