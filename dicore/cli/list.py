@@ -32,7 +32,7 @@ Examples:
 @click.option("--status", type=click.Choice(STATUSES), help="Only components with this status.")
 @click.option("--dist", metavar="NAME", help="Only components of this package.")
 @click.option(
-    "--match", metavar="RE", help="Only components that match: NAME, KIND/NAME or DIST/NAME."
+    "--match", metavar="RE", help="Only components whose NAME, KIND/NAME or DIST/NAME matches."
 )
 @click.option("--load", is_flag=True, help="Import the components to find broken ones.")
 @click.option("--json", "as_json", is_flag=True, help="Print only JSON.")

@@ -170,7 +170,7 @@ def test_eval_falls_back_past_a_broken_best(trained: tuple[Path, str], tmp_path:
         (["runs"], 2, "runs in this folder: runs/x"),
         (["runs/x", "--load-path", "iteration_7"], 4, "no such checkpoint"),
         (["runs/x", "-n", "0"], 2, "range"),
-        (["--json"], 2, "what to evaluate is missing"),
+        (["--json"], 2, "no run given"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )

@@ -96,7 +96,7 @@ class TestHelp:
         assert done.returncode == 0
         assert "crash       Cannot be imported." in done.stdout
         assert "say-twice   Says it again." in done.stdout
-        assert "list        Lists what is installed" in done.stdout
+        assert "list        Lists installed components" in done.stdout
 
     def test_no_words_is_a_call_for_help(self, world: World) -> None:
         assert world.dicore().stdout == world.dicore("--help").stdout == world.dicore("-h").stdout
@@ -256,7 +256,7 @@ class TestErrors:
     def test_an_object_that_is_no_command(self, commands: World) -> None:
         done = commands.dicore("nothing")
         assert (done.stderr, done.returncode) == (
-            "error: command 'nothing' (acme 1.0) is no click command\n",
+            "error: command 'nothing' (acme 1.0) is not a click command\n",
             3,
         )
 

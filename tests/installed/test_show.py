@@ -194,7 +194,7 @@ def test_a_preset_shows_its_tree(acme: World) -> None:
 
 def test_a_kind_and_a_command_are_shown_too(world: World) -> None:
     assert shown(world, "kind/policy")["tree"]["section"] == "policy"
-    assert shown(world, "command/list")["summary"].startswith("Lists what is installed")
+    assert shown(world, "command/list")["summary"].startswith("Lists installed components")
 
 
 def test_first_party(world: World) -> None:
@@ -212,7 +212,7 @@ class TestNames:
         done = acme.dicore("show", "mix")
         assert done.returncode == 2
         assert done.stderr == (
-            "error: 'mix' is of 2 kinds; write one of: 'model/mix', 'policy/mix'\n"
+            "error: 'mix' exists in 2 kinds; use one of: 'model/mix', 'policy/mix'\n"
         )
 
     def test_a_qualified_name(self, acme: World) -> None:

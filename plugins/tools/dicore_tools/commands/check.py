@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 
 _EPILOG = """\b
 Examples:
-  dicore check acme-rl             every component of a package
-  dicore check env/countdown       one component
+  dicore check acme-rl                 every component of a package
+  dicore check env/countdown           one component
   dicore check env/acme-rl/countdown   the component of this package
-  dicore check acme-rl -v          also print passed and skipped tests
+  dicore check acme-rl -v              also print passed and skipped tests
   dicore check acme-rl --json
 
 Exit code 1 if a test fails. For pytest: from dicore.testing import parametrize.

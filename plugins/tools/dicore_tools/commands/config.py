@@ -207,9 +207,10 @@ def diff(*, one: str, other: str, as_json: bool) -> None:
 @command.command(name="schema", epilog=_EPILOG_SCHEMA)
 @click.option("--out", metavar="FILE", help="Output file.  [default: standard output]")
 def schema(out: str | None) -> None:
-    """Writes a JSON Schema of configs with the options of all installed components.
+    """Writes a JSON Schema of configs, for editors.
 
-    Editors use it to validate and complete config files.
+    It contains the options of all installed components. Editors use it to validate and complete
+    config files.
     """
     import dicore_registry
     from dicore_tools.commands.config_schema import config_schema

@@ -114,7 +114,10 @@ def command() -> None:
 )  # fmt: skip
 @click.option("--folder", metavar="DIR", help="Output folder.  [default: ./NAME]")
 def plugin(dist: str, kind: str, name: str | None, backend: str, folder: str | None) -> None:
-    """Creates a package with one working component of a kind, and its tests."""
+    """Creates a package with one component and its tests.
+
+    The component works as it is: its tests pass.
+    """
     place = write_plugin(dist, kind, name=name, backend=backend, folder=folder)
     sys.stdout.write(
         f"created {place}; next:\n  cd {place}\n  pip install -e '.[test]'\n  pytest\n"

@@ -63,7 +63,7 @@ included; runs without the metric are skipped.
 @click.option(
     "--group",
     metavar="PATH|run",
-    help="Group runs by the value of a config option; run: no groups.  [default: by config]",
+    help="Group runs by a config option; run: one curve per run.  [default: by config]",
 )
 @click.option(
     "--band",

@@ -1,1 +1,1 @@
-"""What `dicore new` writes, a file per kind."""
+"""Templates of `dicore new`, one file per kind."""
