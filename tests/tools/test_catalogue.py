@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from dicore_registry import Registry
@@ -12,9 +10,7 @@ from tests.registry.world import World
 
 
 @pytest.fixture
-def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
-    world = World(tmp_path / "site", tmp_path / "house")
-    world.own("dicore", "dicore-tools")
+def world(world: World, monkeypatch: pytest.MonkeyPatch) -> World:
     monkeypatch.syspath_prepend(str(world.folder))
     buffer = '''
         from dicore.config import ComponentConfig, frozen, option

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 
@@ -43,9 +42,7 @@ ENV = '''
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> World:
-    world = World(tmp_path / "site", tmp_path / "house")
-    world.own("dicore", "dicore-tools")
+def world(world: World) -> World:
     groups = {"dicore.env": {"good": "acme_rl:Good"}}
     world.add("acme-rl", groups, modules={"acme_rl.py": ENV})
     world.add("deaf-rl", {"dicore.env": {"deaf": "acme_rl:Deaf"}})

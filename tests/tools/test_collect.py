@@ -16,6 +16,7 @@ from dicore.cli import main
 from dicore.errors import CheckpointError, UsageError
 from dicore.run.launch import launch
 from dicore_tools.demo_dataset import collect_demo_data, load_demo_data
+from tests.tools.conftest import mtimes
 
 SMALL = [
     "policy.eval.evaluator.n_episode=2", "env.evaluator_env_num=2", "env.stop_value=inf",
@@ -33,10 +34,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.fixture(autouse=True)
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
+pytestmark = pytest.mark.usefixtures("here")
 
 
 def policy_of(run: Path) -> Any:
@@ -52,7 +50,7 @@ def test_data_is_what_the_policy_does(run: Path, capfd: pytest.CaptureFixture[st
     """The actions are greedy, the samples real, nothing goes into the run."""
     from dicore.data import EnvBatch
 
-    before = {path: path.stat().st_mtime_ns for path in [run, *run.rglob("*")]}
+    before = mtimes(run)
     assert main(["collect", str(run), "-n", "700", "-o", "deep/demo", "-q"]) == 0
     assert "deep/demo: 700 samples of obs, " in capfd.readouterr().out
     data = load_demo_data("deep/demo")
@@ -60,8 +58,7 @@ def test_data_is_what_the_policy_does(run: Path, capfd: pytest.CaptureFixture[st
     output = policy_of(run).eval_mode.forward(EnvBatch(np.arange(700), data["obs"]))
     np.testing.assert_array_equal(EnvBatch.of(output).value["action"], data["action"])
     assert set(np.unique(data["action"])) == {0, 1}
-    after = {path: path.stat().st_mtime_ns for path in [run, *run.rglob("*")]}
-    assert after == before
+    assert mtimes(run) == before
 
 
 def test_data_fills_a_buffer(run: Path) -> None:

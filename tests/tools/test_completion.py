@@ -14,9 +14,8 @@ from tests.registry.world import MAIN, World
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> World:
-    world = World(tmp_path / "site", tmp_path / "house")
-    world.own()
+def world(world: World) -> World:
+    world.own("dicore-plugins", "dicore-contrib-envs")
     return world
 
 

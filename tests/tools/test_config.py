@@ -53,11 +53,10 @@ SMALL = [
 
 
 @pytest.fixture
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "a.yaml").write_text(YAML)
-    (tmp_path / "panel.py").write_text(PANEL)
-    return tmp_path
+def here(here: Path) -> Path:
+    (here / "a.yaml").write_text(YAML)
+    (here / "panel.py").write_text(PANEL)
+    return here
 
 
 @pytest.fixture(scope="module")

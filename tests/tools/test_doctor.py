@@ -11,13 +11,6 @@ import pytest
 from tests.registry.world import World
 
 
-@pytest.fixture
-def world(tmp_path: Path) -> World:
-    world = World(tmp_path / "site", tmp_path / "house")
-    world.own("dicore", "dicore-tools")
-    return world
-
-
 def findings(world: World, *words: str, code: int, **environ: str) -> list[dict[str, Any]]:
     done = world.dicore("doctor", "--json", *words, **environ)
     assert done.returncode == code, done.stderr

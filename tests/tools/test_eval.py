@@ -26,6 +26,8 @@ from dicore.run.log import read_metrics
 from dicore_tools.evaluation.evaluate import eval as eval_checkpoint
 from dicore_tools.evaluation.evaluate import evaluate
 from dicore_tools.evaluation.video import Recorder
+from tests.registry.environment import MAIN
+from tests.tools.conftest import mtimes
 
 SMALL = [
     "policy.eval.evaluator.eval_freq=128", "policy.eval.evaluator.n_episode=7",
@@ -122,7 +124,7 @@ def test_each_episode_becomes_a_video(
 ) -> None:
     ffmpeg = pytest.importorskip("imageio_ffmpeg")
     pytest.importorskip("pygame")
-    before = {path: path.stat().st_mtime_ns for path in [run, *run.rglob("*")]}
+    before = mtimes(run)
     folder = tmp_path / "video"
     words = [str(run), "-n", "3", "-s", "1"]
     plain = answer(capfd, *words, SHORT)
@@ -142,8 +144,7 @@ def test_each_episode_becomes_a_video(
         assert "50 fps" in told
     answer(capfd, *words, SHORT, "--replay-path", str(folder))
     assert len(list(folder.iterdir())) == 6, "older videos stay"
-    after = {path: path.stat().st_mtime_ns for path in [run, *run.rglob("*")]}
-    assert after == before
+    assert mtimes(run) == before
 
 
 def _pictures(ffmpeg: Any, path: Path) -> tuple[list[bytes], str]:
@@ -200,9 +201,8 @@ def test_quiet_says_the_result_alone_and_verbose_more(run: Path) -> None:
 
 
 def process(*arguments: str) -> subprocess.CompletedProcess[str]:
-    code = "import sys; from dicore.cli import main; sys.exit(main())"
     return subprocess.run(
-        [sys.executable, "-c", code, *arguments],
+        [sys.executable, "-c", MAIN, *arguments],
         capture_output=True, text=True, check=True, timeout=120,
     )  # fmt: skip
 

@@ -13,20 +13,20 @@ from dicore.run.checkpoint_store import CheckpointStore
 from dicore.run.launch import launch
 from dicore_tools.evaluation.evaluate import evaluate
 from tests.core.run.launch_parts import config
+from tests.tools.conftest import mtimes
 
 pytestmark = pytest.mark.usefixtures("toys")
 
 
 def test_evaluation_reads_the_best_and_writes_nothing() -> None:
     launch(config(exp_name="x"))
-    before = {path: path.stat().st_mtime_ns for path in [Path("x"), *Path("x").rglob("*")]}
+    before = mtimes(Path("x"))
     found = evaluate("x", n_episode=3, seed=100)
     assert found.returns == [6.0] * 3, "three environments, not five, for three episodes"
     assert (found.mean_return, found.std) == (6.0, 0.0)
     assert (found.checkpoint, found.seed) == ("best", 100)
     assert evaluate("x").seed == 0
-    after = {path: path.stat().st_mtime_ns for path in [Path("x"), *Path("x").rglob("*")]}
-    assert after == before
+    assert mtimes(Path("x")) == before
     assert evaluate("x", load_path="x/ckpt/best.pth.tar").returns[0] == 8.0
 
 

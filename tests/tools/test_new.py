@@ -17,10 +17,7 @@ from dicore_tools.commands.new import _USAGE, kinds, write_plugin
 QUICK = ["env.evaluator_env_num=1", "env.n_evaluator_episode=1"]
 
 
-@pytest.fixture(autouse=True)
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
+pytestmark = pytest.mark.usefixtures("here")
 
 
 def test_there_is_a_template_for_every_kind() -> None:
@@ -75,15 +72,17 @@ def test_what_cannot_be_is_refused(here: Path, words: tuple[str, str], said: str
     assert [path.name for path in here.iterdir()] == ["full"]
 
 
-def test_where_nothing_can_be_written(here: Path) -> None:
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"folder": "file/mine"}, r"cannot write file/mine/pyproject.toml: Not a dir"),
+        ({"name": "2fast"}, "invalid component name '2fast'"),
+    ],
+)
+def test_options_that_cannot_be(here: Path, options: dict[str, str], said: str) -> None:
     (here / "file").touch()
-    with pytest.raises(UsageError, match=r"cannot write .*file/mine/pyproject.toml: Not a dir"):
-        write_plugin("mine", "env", folder=here / "file" / "mine")
-
-
-def test_a_bad_name_of_a_component() -> None:
-    with pytest.raises(UsageError, match="invalid component name '2fast'"):
-        write_plugin("mine", "env", name="2fast")
+    with pytest.raises(UsageError, match=said):
+        write_plugin("mine", "env", **options)  # type: ignore[arg-type] # each is a str
 
 
 @pytest.mark.parametrize("kind", list(_USAGE))

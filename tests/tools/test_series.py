@@ -26,8 +26,8 @@ from dicore.errors import DicoreError, UsageError
 from dicore.run.launch import TrainRequest, launch
 from dicore.run.log import read_metrics
 from dicore_tools.multi_seed.series import run_series
+from tests.registry.environment import MAIN
 
-DICORE = [sys.executable, "-c", "import sys; from dicore.cli import main; sys.exit(main())"]
 NAMES = ["-e", "cartpole", "-p", "dqn"]
 SMALL = [
     "policy.eval.evaluator.eval_freq=100", "policy.eval.evaluator.n_episode=5",
@@ -46,10 +46,7 @@ def curve(folder: Path | str) -> list[tuple[int, float]]:
     return [(line["step"], line[tag]) for line in lines if tag in line]
 
 
-@pytest.fixture(autouse=True)
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
+pytestmark = pytest.mark.usefixtures("here")
 
 
 def test_each_seed_is_a_run_of_its_own(capfd: pytest.CaptureFixture[str]) -> None:
@@ -184,7 +181,7 @@ def endless(here: Path) -> Any:
     words = [*NAMES, "-s", "0", "-s", "1", "--jobs", "2", "--exp-name", "x"]
     more = ["env.stop_value=inf", "policy.eval.evaluator.eval_freq=1000000"]
     process = subprocess.Popen(
-        [*DICORE, "train", *words, *more],
+        [sys.executable, "-c", MAIN, "train", *words, *more],
         cwd=here, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         start_new_session=True,
     )  # fmt: skip
@@ -216,6 +213,12 @@ def _ended(children: list[psutil.Process]) -> bool:
     )
 
 
+def assert_saved(here: Path) -> None:
+    for seed in (0, 1):
+        assert read(here / f"x/seed_{seed}/run.json")["status"] == "interrupted"
+        assert (here / f"x/seed_{seed}/ckpt/final/manifest.json").is_file()
+
+
 def test_ctrl_c_saves_and_ends_all(here: Path, endless: Any) -> None:
     """As a terminal does it: the signal goes to the whole group."""
     process, children = endless
@@ -227,15 +230,11 @@ def test_ctrl_c_saves_and_ends_all(here: Path, endless: Any) -> None:
     summary = read(here / "x/summary.json")
     assert [run["status"] for run in summary["runs"]] == ["interrupted"] * 2
     assert "solved 0 of 2" in out
-    for seed in (0, 1):
-        assert read(here / f"x/seed_{seed}/run.json")["status"] == "interrupted"
-        assert (here / f"x/seed_{seed}/ckpt/final/manifest.json").is_file()
+    assert_saved(here)
 
 
 def test_runs_end_when_their_parent_is_killed(here: Path, endless: Any) -> None:
     process, children = endless
     process.kill()
     _until(lambda: _ended(children))
-    for seed in (0, 1):
-        assert read(here / f"x/seed_{seed}/run.json")["status"] == "interrupted"
-        assert (here / f"x/seed_{seed}/ckpt/final/manifest.json").is_file()
+    assert_saved(here)

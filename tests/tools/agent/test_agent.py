@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import itertools
 import os
 import signal
 import subprocess
@@ -42,10 +43,7 @@ SMALL: dict[str, Any] = {
 }
 
 
-@pytest.fixture(autouse=True)
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
+pytestmark = pytest.mark.usefixtures("here")
 
 
 def agent(**more: Any) -> Agent:
@@ -112,9 +110,6 @@ def test_mistakes_are_told_when_it_is_made(here: Path) -> None:
         Agent("cartpole")
     with pytest.raises(UsageError, match="mp4"):
         agent().deploy(video="x.gif")
-    for wrong in ({"step": 0}, {"n_iter": -5}):
-        with pytest.raises(UsageError, match="must be a whole number >= 1"):
-            agent().train(**wrong)
     assert not list(here.iterdir())
 
 
@@ -338,27 +333,20 @@ def test_a_run_of_something_else_is_refused() -> None:
         Agent("MountainCar-v0", policy="dqn").load("x")
 
 
-@pytest.mark.parametrize("count", [0, -1, 1.5, "3", True])
-def test_numbers_are_whole_and_positive(count: Any) -> None:
+def test_counts_and_seeds_are_whole_numbers() -> None:
     ours = agent()
-    calls: list[Callable[[], Any]] = [
-        lambda: ours.train(count),
-        lambda: ours.train(n_iter=count),
-        lambda: ours.evaluate(count),
-        lambda: ours.batch_evaluate(count),
-        lambda: ours.collect_data(count),
-    ]
-    for call in calls:
-        with pytest.raises(UsageError, match="must be a whole number >= 1"):
-            call()
-
-
-@pytest.mark.parametrize("seed", [-1, 1.5, "x"])
-def test_seeds_are_whole_and_not_negative(seed: Any) -> None:
-    ours = agent()
+    counts = {
+        "train": ["step", "n_iter"], "evaluate": ["n_episode"], "collect_data": ["n_sample"],
+        "batch_evaluate": ["env_num", "n_episode"],
+    }  # fmt: skip
+    for method, names in counts.items():
+        for name, count in itertools.product(names, [0, -1, 1.5, "3", True]):
+            with pytest.raises(UsageError, match=f"{name}={count!r}: .* whole number >= 1"):
+                getattr(ours, method)(**{name: count})
     for call in (ours.evaluate, ours.deploy, ours.collect_data, ours.batch_evaluate):
-        with pytest.raises(UsageError, match=f"seed={seed!r}: seed must be a whole number >= 0"):
-            call(seed=seed)
+        for seed in (-1, 1.5, "x"):
+            with pytest.raises(UsageError, match=f"seed={seed!r}: seed must be a whole number >= "):
+                call(seed=seed)
 
 
 def test_names_are_completed_at_a_prompt() -> None:

@@ -188,6 +188,13 @@ def plot(*arguments: Any, code: int = 0) -> None:
     assert main(["plot", *map(str, arguments)]) == code
 
 
+def drawer() -> Any:
+    pytest.importorskip("matplotlib")
+    from dicore_tools.reports.picture import draw
+
+    return draw
+
+
 def test_a_picture_says_what_it_shows(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("matplotlib")
     for seed in range(3):
@@ -230,9 +237,7 @@ def test_a_picture_of_runs_without_one_goal_has_no_line_for_it(
 
 def test_a_picture_shows_the_curves(tmp_path: Path) -> None:
     """The drawn lines have the logged numbers, the mean line their means."""
-    pytest.importorskip("matplotlib")
-    from dicore_tools.reports.picture import draw
-
+    draw = drawer()
     for seed in range(2):
         make_run(tmp_path / f"s{seed}", [(0, 10.0 * seed), (100, 30.0)])
     curves = [read_curve(run) for run in find_runs([tmp_path])]
@@ -248,9 +253,7 @@ def test_a_picture_shows_the_curves(tmp_path: Path) -> None:
 
 
 def test_runs_that_ended_early_leave_a_dashed_mean(tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib")
-    from dicore_tools.reports.picture import draw
-
+    draw = drawer()
     for seed, end in enumerate((50, 100, 100)):
         make_run(tmp_path / f"s{seed}", [(0, 1.0), (end, 3.0)])
     curves = [read_curve(run) for run in find_runs([tmp_path])]
@@ -266,9 +269,7 @@ def test_runs_that_ended_early_leave_a_dashed_mean(tmp_path: Path) -> None:
 
 def test_every_group_can_be_told_from_the_others(tmp_path: Path) -> None:
     """Also a run of one evaluation, and more groups than colours; the legend hides no curve."""
-    pytest.importorskip("matplotlib")
-    from dicore_tools.reports.picture import draw
-
+    draw = drawer()
     runs = [configured(learning_rate_of_the_encoder=0.1 * n, batch_size=n) for n in range(9)]
     runs.append(Curve(Path("x"), np.array([1.0]), np.array([2.0]), runs[0].config | {"z": 1}))
     figure = draw(group_runs(runs))
@@ -283,10 +284,7 @@ def test_every_group_can_be_told_from_the_others(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["n", "a_name_that_needs_more_than_a_single_line_of_a_legend" * 2])
 def test_a_legend_of_thirty_is_inside_the_picture(name: str) -> None:
-    pytest.importorskip("matplotlib")
-    from dicore_tools.reports.picture import draw
-
-    figure = draw(group_runs([configured(**{name: n, "second_option": n}) for n in range(30)]))
+    figure = drawer()(group_runs([configured(**{name: n, "second_option": n}) for n in range(30)]))
     figure.draw_without_rendering()
     (axes,) = figure.axes
     legend = figure.legends[0] if figure.legends else axes.get_legend()
