@@ -188,11 +188,9 @@ def load_plugins(registry: Registry | None = None, *, strict: bool | None = None
         raise PluginLoadError("\n".join(problems))
     for text in problems:
         warnings.warn(f"{text}; the plugin is not used", PluginWarning, stacklevel=2)
-    if not labels:
-        return Plugins(problems=tuple(problems))
     specs.hookimpl(trylast=True)(_Core.dicore_run)
     manager.register(_Core, name="dicore")
-    return Plugins(manager, labels, tuple(problems))
+    return Plugins(manager if labels else None, labels, tuple(problems))
 
 
 def _add(manager: pluggy.PluginManager, registry: Registry, entry: Entry) -> bool:

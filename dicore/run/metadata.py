@@ -66,7 +66,7 @@ class RunMetadata:
         *,
         seed: int,
         argv: Sequence[str],
-        components: Mapping[str, Mapping[str, Any]],
+        components: Mapping[str, Mapping[str, Any]] | None = None,
         limits: Mapping[str, Any] | None = None,
     ) -> None:
         self._path = path
@@ -76,7 +76,7 @@ class RunMetadata:
             "argv": redact_words(argv),
             **process_info(),
             "limits": _finite(dict(limits or {})),
-            "components": {path: dict(provider) for path, provider in components.items()},
+            "components": {path: dict(provider) for path, provider in (components or {}).items()},
             "versions": _versions(),
             "platform": platform.platform(),
         }

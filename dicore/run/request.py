@@ -33,6 +33,15 @@ _CHANGEABLE: Final = ("pipeline.", "env.stop_value", "env.n_evaluator_episode")
 """Options that may change when a run is resumed: its length and its output, not what it learns."""
 _FOLLOWS: Final = tuple(f"follows {path}" for path in _CHANGEABLE)
 
+_FIELDS: Final = {
+    "pipeline.type": "mode",
+    "env.type": "env",
+    "policy.type": "policy",
+    "exp_name": "exp_name",
+    "pipeline.max_env_step": "max_env_step",
+    "pipeline.max_train_iter": "max_train_iter",
+}
+"""Options that a request sets by its fields."""
 _LIMITS: Final = {
     "pipeline.max_env_step": "max_env_step",
     "pipeline.max_train_iter": "max_train_iter",
@@ -105,15 +114,8 @@ def compile_request(request: TrainRequest, plugins: Plugins | None = None) -> Co
         ConfigError: the config is wrong; the error lists every problem.
     """
     config, preset = _sources(request)
-    flags = {
-        "pipeline.type": request.mode,
-        "env.type": request.env,
-        "policy.type": request.policy,
-        "exp_name": request.exp_name,
-        "pipeline.max_env_step": request.max_env_step,
-        "pipeline.max_train_iter": request.max_train_iter,
-    }
-    given = {path: value for path, value in flags.items() if value is not None}
+    fields = {path: getattr(request, name) for path, name in _FIELDS.items()}
+    given = {path: value for path, value in fields.items() if value is not None}
     overrides = [*([json.dumps(given)] if given else []), *request.overrides]
 
     def call_plugins(tree: dict[str, Any]) -> None:

@@ -180,24 +180,17 @@ class Run:
         self.limits = limits or Limits()
         self.clock = StopWatch()
         config = self.folder.read_config()
-        self.store = CheckpointStore(
-            self.folder.checkpoints,
-            keep=keep_checkpoints,
-            metadata={"config_sha256": config and sha256(config).hexdigest()},
-        )
+        sha = {"config_sha256": config and sha256(config).hexdigest()}
+        self.store = CheckpointStore(self.folder.checkpoints, keep=keep_checkpoints, metadata=sha)
         self.resumed_from = self._find_checkpoint() if resume else None
         saved = self.store.metadata(self.resumed_from) if self.resumed_from else {}
         self._reached = {name: int(saved.get(name, 0)) for name in COUNTERS}
-        target: dict[str, Any] = asdict(self.limits)
-        if resume:
-            target["resumed_at"] = self._reached["env_step"], self._reached["train_iter"]
-        self.log = LogHub(LogTarget(self.folder.log, str(self.folder), **target), loggers)
+        ends = asdict(self.limits)
+        at = (self._reached["env_step"], self._reached["train_iter"]) if resume else None
+        target = LogTarget(self.folder.log, str(self.folder), **ends, resumed_at=at)
+        self.log = LogHub(target, loggers)
         self._metadata = RunMetadata(
-            self.folder.metadata,
-            seed=streams.seed,
-            argv=argv,
-            components=components or {},
-            limits=asdict(self.limits),
+            self.folder.metadata, seed=streams.seed, argv=argv, components=components, limits=ends
         )
         self._parts = _Parts()
         self.register("streams", streams)
@@ -205,9 +198,8 @@ class Run:
         self.device = ""
         self.learner_hooks: list[Any] = []
         self.deferring = False
-        self._due = False
+        self._due = self._finished = False
         self._at_first_step: list[Callable[[], None]] = []
-        self._finished = False
 
     def _find_checkpoint(self) -> str | None:
         self.folder.lock()  # before looking inside

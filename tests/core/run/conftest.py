@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-import dicore_registry
+from dicore_registry import using
 from tests.core.run.launch_parts import TOYS
 
 
@@ -16,6 +16,6 @@ from tests.core.run.launch_parts import TOYS
 def toys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Looks names up among the toy parts, in an empty folder."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(dicore_registry, "default", lambda: TOYS)
-    yield
+    with using(TOYS):
+        yield
     assert gc.isenabled()

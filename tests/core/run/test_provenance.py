@@ -96,7 +96,7 @@ def test_the_record_holds_revision_state_and_a_command_line_without_secrets(
     monkeypatch.chdir(repository)
     (repository / "code.py").write_text("x = 2\n")
     argv = ["dicore", "train", "pipeline.logger=[]", "a.token=hush"]
-    RunMetadata(repository / "run.json", seed=0, argv=argv, components={}).write("running")
+    RunMetadata(repository / "run.json", seed=0, argv=argv).write("running")
     record = json.loads((repository / "run.json").read_text())
     assert record["argv"] == [*argv[:3], "a.token=<redacted>"]
     assert (len(record["git"]), record["dirty"]) == (40, True)
@@ -109,7 +109,7 @@ def test_a_run_that_goes_on_keeps_both_patches(
     monkeypatch.chdir(repository)
     for number in (2, 3):
         (repository / "code.py").write_text(f"x = {number}\n")
-        record = RunMetadata(repository / "run.json", seed=0, argv=[], components={})
+        record = RunMetadata(repository / "run.json", seed=0, argv=[])
         if number == 3:
             record.resume("iteration_1", 1, 1)
         record.write("running")
