@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -60,14 +60,9 @@ def without_test(found: Iterable[Facts], text: str) -> list[str]:
     return bad
 
 
-def without_concept(names: Iterable[str], written: Collection[str]) -> list[str]:
-    """Returns the kinds without a concept page."""
-    return [name for name in names if f"{name}.md" not in written]
-
-
 def test_every_kind_has_a_page_of_its_role_and_of_its_components() -> None:
     written = {path.name for path in (ROOT / "docs/concepts").glob("*.md")}
-    assert without_concept(kinds(), written) == []
+    assert [name for name in kinds() if f"{name}.md" not in written] == []
     assert [name for name in kinds() if f"components/{name}.md" not in pages()] == []
     index = (ROOT / "docs/concepts/index.md").read_text()
     assert [name for name in kinds() if f"]({name}.md)" not in index] == []
@@ -153,7 +148,3 @@ def test_a_command_without_page_is_found() -> None:
     assert without_page([zebra], page) == ["command/zebra"]
     assert without_page([zebra], {**page, "cli/zebra.md": ""}) == []
     assert without_test([zebra], "def test_command(): ...") == ["command/zebra"]
-
-
-def test_a_kind_without_page_is_found() -> None:
-    assert without_concept(["buffer", "zebra"], {"buffer.md"}) == ["zebra"]
