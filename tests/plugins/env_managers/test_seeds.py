@@ -7,8 +7,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from dicore.errors import CheckpointCorruptError, UsageError
 from dicore.run.random import episode_seed, seed_everything
@@ -44,19 +42,6 @@ def test_runs_and_roles_share_no_episode() -> None:
     ]
     everything = [seed for play in plays for env in play for seed in env]
     assert len(set(everything)) == len(everything) == 4 * 4 * 30
-
-
-@given(
-    st.lists(
-        st.tuples(st.integers(0, 2**40), st.sampled_from(["collector", "evaluator"]),
-                  st.integers(0, 64), st.integers(0, 10**6)),
-        min_size=2, max_size=2, unique=True,
-    )
-)  # fmt: skip
-def test_seeds_are_what_gymnasium_takes_and_stateless(facts: list[Any]) -> None:
-    for fact in facts:
-        assert 0 <= episode_seed(*fact) < 2**31
-        assert episode_seed(*fact) == episode_seed(*fact)
 
 
 def test_a_list_is_literal_for_the_next_episode() -> None:

@@ -19,7 +19,7 @@ class InteractionEvaluatorConfig(ComponentConfig):
     consecutive: int = option(1, "consecutive evaluations that must reach stop_value", ge=1)
     max_episode_steps: int = option(
         30_000,
-        "limit for episodes that do not end: they are truncated here, with a warning",
+        "longer episodes are truncated, with a warning",
         ge=1,
         unit="env steps",
     )
