@@ -316,4 +316,4 @@ def test_a_terminal_gets_a_rich_table(world: World, tmp_path: Path) -> None:
     os.close(master)
     assert done.stderr == "True"
     assert "\x1b[" in shown
-    assert "Deep Q-network" in shown
+    assert "Samples actions" in shown

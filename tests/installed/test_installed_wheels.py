@@ -213,7 +213,7 @@ class TestConfig:
         words = ["train", "-e", "cartpole", "-p", "./mine.py:Mine", "--names-only"]
         done = installed.all.dicore(*words, cwd=here)
         assert done.returncode == 2
-        assert "runs code" in done.stderr
+        assert "is a code path" in done.stderr
         assert "imported" not in done.stderr
 
 
@@ -230,7 +230,7 @@ class TestDoctor:
              "conflict: also provided by other-rl; write 'acme-rl/sac'"),
             ("error", "", "plugin 'misspelt' (hooks-rl 1.0): no hook 'dicore_run_startd'; "
              "did you mean 'dicore_run_started'?"),
-            ("warning", "free-rl", "does not say for which versions of dicore it is made"),
+            ("warning", "free-rl", "does not declare which versions of dicore it supports"),
             ("warning", "env/pong (extra-rl 1.0)",
              "unavailable: needs no-such-emulator>=2: pip install 'extra-rl[atari]'"),
             ("warning", "hooks-rl", "has something to say"),
