@@ -1,7 +1,7 @@
-"""Conformance suites for every role, and the fakes they use; for component authors too.
+"""Conformance suites for all roles, and the fakes they use, also for component authors.
 
 `from dicore.testing import parametrize` runs all suites over a package's components; the suite of
-one role is `dicore.testing.<role>`. `isolated_registry` keeps what else is installed out of a test.
+one role is `dicore.testing.<role>`. `isolated_registry` hides other packages from a test.
 """
 
 from dicore.testing.checks import Check, checks_of, parametrize

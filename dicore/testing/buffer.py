@@ -1,6 +1,6 @@
-"""The contract of buffers (`IBuffer`): what is pushed comes out again, whole, oldest gone first.
+"""The contract of buffers (`IBuffer`): stores samples, overwrites the oldest, draws batches.
 
-Shapes: N rows pushed, B rows drawn.
+Shapes: N samples pushed, B samples drawn.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["BufferContract", "numbered_rows"]
 
 
 def numbered_rows(count: int, start: int = 0) -> Batch:
-    """Returns N rows whose every column tells the row's number."""
+    """Returns N samples with the sample's number in every column."""
     number = np.arange(start, start + count)
     return Batch(
         {
@@ -35,22 +35,24 @@ def numbered_rows(count: int, start: int = 0) -> Batch:
 
 
 class BufferContract(Suite):
-    """Inherit it, override `make`, and every check of a buffer is collected."""
+    """Conformance suite of buffers: subclass it and override `make`."""
 
     def make(self, capacity: int) -> Any:
-        """Returns an empty buffer (`IBuffer`) of that many rows; all that it makes draw alike."""
+        """Returns an empty buffer (`IBuffer`) of this capacity; all draw the same samples."""
         seed_everything(0)
         return self.registered.build({"replay_buffer_size": capacity})
 
     def test_has_the_methods(self) -> None:
-        """It satisfies `IBuffer`, and says its size."""
+        """It satisfies `IBuffer` and reports its capacity."""
         buffer = self.make(7)
         expect(isinstance(buffer, IBuffer), f"{type(buffer).__name__} lacks methods of IBuffer")
-        expect(buffer.replay_buffer_size == 7, f"made for 7, it is {buffer.replay_buffer_size}")
+        expect(
+            buffer.replay_buffer_size == 7, f"capacity: expected 7, got {buffer.replay_buffer_size}"
+        )
         expect(buffer.count() == 0, "a new buffer is not empty")
 
     def test_takes_a_row_a_list_and_a_batch(self) -> None:
-        """The three forms of pushing are the same."""
+        """Pushing rows one by one, as a list or as a Batch stores the same samples."""
         rows = numbered_rows(6)
         buffer = self.make(10)
         buffer.push(rows[0])
@@ -60,7 +62,7 @@ class BufferContract(Suite):
         expect(_numbers(buffer) == {0, 1, 2, 3, 4, 5}, f"it holds rows {_numbers(buffer)}")
 
     def test_oldest_rows_go_first(self) -> None:
-        """Full, it keeps the newest rows and counts those that went."""
+        """A full buffer keeps the newest samples; `push_count` includes overwritten ones."""
         buffer = self.make(3)
         for number in range(5):
             buffer.push(numbered_rows(1, number))
@@ -69,7 +71,7 @@ class BufferContract(Suite):
         expect(_numbers(buffer) == {2, 3, 4}, f"rows 2, 3, 4 should be left: {_numbers(buffer)}")
 
     def test_more_rows_than_fit_at_once(self) -> None:
-        """Of a push larger than itself it keeps the newest rows."""
+        """A push beyond the capacity keeps the newest samples."""
         buffer = self.make(3)
         buffer.push(numbered_rows(1))
         buffer.push(numbered_rows(7, 1))
@@ -78,7 +80,7 @@ class BufferContract(Suite):
         expect(_numbers(buffer) == {7, 8, 9}, f"rows 7, 8, 9 should be left: {_numbers(buffer)}")
 
     def test_ids_rise(self) -> None:
-        """Ids rise over pushes, evictions and `clear`, and are never used twice."""
+        """Ids increase over pushes, overwrites and `clear`, and are unique."""
         buffer = self.make(4)
         ids: list[int] = []
         for start in (0, 3, 6):
@@ -89,7 +91,7 @@ class BufferContract(Suite):
         expect(all(a < b for a, b in pairwise(ids)), f"ids do not rise: {ids}")
 
     def test_rows_stay_whole(self) -> None:
-        """What is drawn is a row that was pushed: no column of one beside one of another."""
+        """The columns of a drawn sample belong to the same pushed sample."""
         buffer = self.make(16)
         for start in range(0, 40, 8):
             buffer.push(numbered_rows(8, start))
@@ -125,7 +127,7 @@ class BufferContract(Suite):
         expect(whole, "nested columns belong to other rows")
 
     def test_asking_for_too_much(self) -> None:
-        """More rows than there are is an error, unless repeats are asked for."""
+        """Drawing more samples than stored raises ReplayUnderflowError without `replace`."""
         buffer = self.make(8)
         with refuses(ReplayUnderflowError, "sampling an empty buffer"):
             buffer.sample(1)
@@ -137,7 +139,7 @@ class BufferContract(Suite):
         expect(len(buffer.sample_batch(3)) == 3, "3 of 3 rows are no underflow")
 
     def test_newest_rows_can_be_chosen(self) -> None:
-        """`sample_range` draws from a slice of the rows in order of age."""
+        """`sample_range` draws from a slice of the samples, oldest first."""
         buffer = self.make(6)
         buffer.push(numbered_rows(9))
         newest = buffer.sample_batch(40, sample_range=slice(-2, None), replace=True)
@@ -147,7 +149,7 @@ class BufferContract(Suite):
             buffer.sample_batch(3, sample_range=slice(-2, None))
 
     def test_other_columns_are_refused(self) -> None:
-        """Rows of other keys, shapes or dtypes are an error and leave the buffer as it was."""
+        """Samples with other keys, shapes or dtypes raise SchemaError; the buffer is unchanged."""
         buffer = self.make(8)
         buffer.push(numbered_rows(4))
         good = numbered_rows(1)
@@ -175,7 +177,7 @@ class BufferContract(Suite):
         expect(not stale, f"changed after the push, and in the store too: {', '.join(stale)}")
 
     def test_drawn_rows_are_the_callers(self) -> None:
-        """Changing a row drawn changes neither the store nor another row of the draw."""
+        """Drawn rows are copies: changing one changes neither the buffer nor another row."""
         buffer = self.make(2)
         buffer.push(numbered_rows(2))
         rows = buffer.sample(16, replace=True)
@@ -187,7 +189,7 @@ class BufferContract(Suite):
         expect(array(buffer.sample_batch(2)["obs"]).max() < 99, "…and its observations")
 
     def test_drawn_batches_are_never_written_again(self) -> None:
-        """Without `reuse`, a batch stays as it was whatever is pushed and drawn later."""
+        """Without `reuse`, later pushes and draws do not change a batch."""
         buffer = self.make(4)
         buffer.push(numbered_rows(4))
         kept = [buffer.sample_batch(4) for _ in range(4)]
@@ -200,7 +202,7 @@ class BufferContract(Suite):
             expect(not wrong, f"a batch changed after it was drawn: {wrong}")
 
     def test_recycled_batches_last_one_draw(self) -> None:
-        """With `reuse`, a batch is valid until the next but one such draw."""
+        """With `reuse`, a batch is valid until the second next draw."""
         buffer = self.make(64)
         buffer.push(numbered_rows(64))
         for _ in range(4):
@@ -208,10 +210,10 @@ class BufferContract(Suite):
             before = copied(batch.columns)
             buffer.sample_batch(8, reuse=True)
             wrong = difference(batch.columns, before)
-            expect(not wrong, f"a recycled batch was overwritten by the very next draw: {wrong}")
+            expect(not wrong, f"the next draw overwrote a recycled batch: {wrong}")
 
     def test_several_batches_at_once(self) -> None:
-        """`sample_batches`, where there is one, draws what as many calls of `sample_batch` do."""
+        """`sample_batches`, if present, draws the same as repeated calls of `sample_batch`."""
         buffer, twin = self.make(8), self.make(8)
         if not hasattr(buffer, "sample_batches"):
             return
@@ -224,13 +226,13 @@ class BufferContract(Suite):
             expect(
                 not wrong, f"batch {seen} drawn at once differs from the one drawn alone: {wrong}"
             )
-        expect(seen == 5, f"5 batches were asked for, {seen} came")
+        expect(seen == 5, f"expected 5 batches, got {seen}")
         _expect_twins(buffer, twin)
         with refuses(ReplayUnderflowError, "asking for batches of 9 of 8 rows"):
             list(buffer.sample_batches(1, 9))
 
     def test_state_round_trip(self) -> None:
-        """A new buffer that loads the state holds the same rows and goes on drawing the same."""
+        """A new buffer with the loaded state has the same samples and draws the same."""
         buffer, twin = self.make(5), self.make(5)
         for start in range(0, 8, 2):
             buffer.push(numbered_rows(2, start))
@@ -240,7 +242,7 @@ class BufferContract(Suite):
         _expect_twins(buffer, twin)
 
     def test_file_round_trip(self) -> None:
-        """The same through a file."""
+        """`save_data` and `load_data` restore the same state."""
         buffer, twin = self.make(5), self.make(5)
         buffer.push(numbered_rows(7))
         buffer.sample_batch(2)
@@ -250,41 +252,41 @@ class BufferContract(Suite):
         _expect_twins(buffer, twin)
 
     def test_clear_drops_all_rows(self) -> None:
-        """After `clear` there is nothing to draw, and pushing begins anew."""
+        """After `clear` the buffer is empty and can be filled again."""
         buffer = self.make(4)
         buffer.push(numbered_rows(4))
         buffer.clear()
-        expect(buffer.count() == 0, f"cleared, it holds {buffer.count()} rows")
+        expect(buffer.count() == 0, f"after clear, it holds {buffer.count()} rows")
         with refuses(ReplayUnderflowError, "sampling a cleared buffer"):
             buffer.sample_batch(1)
         buffer.push(numbered_rows(2, 7))
         expect(_numbers(buffer) == {7, 8}, f"it holds rows {_numbers(buffer)}")
 
     def test_takes_priorities_back(self) -> None:
-        """`update` takes what a learner hands back of a draw, whether it uses it or not."""
+        """`update` accepts priorities of drawn samples, even if it ignores them."""
         buffer = self.make(4)
         buffer.push(numbered_rows(4))
         batch = buffer.sample_batch(4)
         ids = {key: batch[key] for key in ("replay_unique_id", "replay_buffer_idx") if key in batch}
         buffer.update({**ids, "priority": np.ones(4, np.float32)})
-        expect(buffer.count() == 4, "handing back priorities changed the number of rows")
+        expect(buffer.count() == 4, "update changed the number of samples")
 
 
 def _numbers(buffer: Any) -> set[int]:
-    """Returns the numbers of the rows held; a row is missed once in 10^15 times."""
+    """Returns the numbers of the stored samples, by drawing many (misses one with p < 1e-15)."""
     draws = buffer.sample_batch(50 * buffer.count(), replace=True)
     return set(array(draws["action"]).tolist())
 
 
 def _expect_twins(buffer: Any, twin: Any) -> None:
     same = (twin.count(), twin.push_count) == (buffer.count(), buffer.push_count)
-    expect(same, "the state loaded has other counts")
+    expect(same, "the loaded state has other counts")
     wrong = difference(twin.state_dict(), buffer.state_dict())
-    expect(not wrong, f"the state loaded and taken again differs: {wrong}")
+    expect(not wrong, f"the state differs after loading: {wrong}")
     for _ in range(3):
         for each in (buffer, twin):
             each.push(numbered_rows(1, 50))
         one = buffer.sample_batch(4)
         other = twin.sample_batch(4)
         wrong = difference(array(one["action"]), array(other["action"]))
-        expect(not wrong, "after loading the state other rows are drawn")
+        expect(not wrong, "after loading the state, it draws other samples")

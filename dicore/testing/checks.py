@@ -1,4 +1,4 @@
-"""The checks of registered components: which there are, and as parameters of a pytest function."""
+"""The checks of registered components, as a list or as parameters of a pytest function."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Check:
 
     Args:
         component: The component.
-        suite: Where the check stands.
+        suite: The suite with the check.
         name: Its name, without `test_`.
     """
 
@@ -42,7 +42,7 @@ class Check:
         """Runs the check.
 
         Raises:
-            ContractError: the component breaks its contract; the text says how.
+            ContractError: the component violates its contract; the message describes how.
             unittest.SkipTest: the check does not apply to it.
         """
         bound = type(self.suite.__name__, (self.suite,), {"component": self.component})
@@ -61,17 +61,17 @@ def checks_of(
     suites: Mapping[str, type[Suite]] | None = None,
     registry: Registry | None = None,
 ) -> list[Check]:
-    """Returns all checks of all chosen components: those of every component, and of its kind.
+    """Returns the checks of the selected components: the generic ones and those of its kind.
 
     Args:
         dist: Only components of this distribution.
-        component: Only this one, as `kind/name`.
+        component: Only this component, as `kind/name`.
         kinds: Only components of these kinds.
-        suites: Suites by kind, instead of what the kinds name.
-        registry: Where to look; None takes everything installed.
+        suites: Suites by kind, instead of those of the kinds.
+        registry: The registry; None: that of all installed packages.
 
     Raises:
-        UsageError: nothing that can be used was chosen.
+        UsageError: no usable component was selected.
     """
     registry = default() if registry is None else registry
     found: list[Check] = []
@@ -109,21 +109,21 @@ def parametrize(
     registry: Registry | None = None,
     expected_failures: Mapping[str, str] | None = None,
 ) -> Callable[[_Test], _Test]:
-    """Parametrises a pytest function with the checks of components, as `check`.
+    """Parametrizes a pytest function with the checks of components, as `check`.
 
     Args:
         dist: Only components of this distribution.
-        component: Only this one, as `kind/name`.
+        component: Only this component, as `kind/name`.
         kinds: Only components of these kinds.
-        suites: Suites by kind, instead of what the kinds name.
-        registry: Where to look; None takes everything installed.
-        expected_failures: Reasons by `check` or `kind/name:check`; such a check must fail.
+        suites: Suites by kind, instead of those of the kinds.
+        registry: The registry; None: that of all installed packages.
+        expected_failures: Reasons by `check` or `kind/name:check`; these checks must fail.
 
     Returns:
-        A mark for a function of one argument `check`, which it has to call.
+        A mark for a function that calls its only argument, `check`.
 
     Raises:
-        UsageError: nothing was chosen, or an expected failure is no check.
+        UsageError: no component was selected, or an expected failure is not a check.
     """
     import pytest
 
@@ -133,7 +133,7 @@ def parametrize(
     )
     unknown = reasons.keys() - {check.id for check in checks} - {check.name for check in checks}
     if unknown:
-        raise UsageError(f"expected failures that are no checks: {', '.join(sorted(unknown))}")
+        raise UsageError(f"unknown checks in expected_failures: {', '.join(sorted(unknown))}")
     cases = []
     for check in checks:
         reason = reasons.get(check.id, reasons.get(check.name))
@@ -151,9 +151,7 @@ def _suite_of(kind: str, registry: Registry) -> type[Suite] | None:
     try:
         suite: type[Suite] = import_target(module, name)
     except Exception as error:
-        failure = ContractError(
-            f"kind '{kind}' names a suite that does not load: {path}: {error!r}"
-        )
+        failure = ContractError(f"the suite of kind '{kind}' failed to import: {path}: {error!r}")
         return type("Unloadable", (Suite,), {"test_suite_loads": _raiser(failure)})
     return suite
 

@@ -23,7 +23,7 @@ __all__ = ["CollectorContract"]
 
 
 class CollectorContract(Suite):
-    """Inherit it, override `make`, and every check of a collector is collected."""
+    """Conformance suite of collectors: subclass it and override `make`."""
 
     unit = ""
     """`n_sample` or `n_episode`; "" finds out from the signature of `collect`."""
@@ -35,17 +35,20 @@ class CollectorContract(Suite):
     # ---- what it collects
 
     def test_has_the_methods(self) -> None:
-        """It satisfies `ISerialCollector`, launches its environments and begins at 0."""
+        """It satisfies `ISerialCollector`, launches its environments and starts at `envstep` 0."""
         manager = FakeManager(2)
         collector = self.make(manager, FakeCollectMode().mode)
         wrong = f"{type(collector).__name__} lacks parts of ISerialCollector"
         expect(isinstance(collector, ISerialCollector), wrong)
-        expect(collector.envstep == 0, f"a new collector has made {collector.envstep} steps")
+        expect(
+            collector.envstep == 0,
+            f"envstep of a new collector: expected 0, got {collector.envstep}",
+        )
         self._collect(collector, 4)
-        expect(not manager.closed, "it collected from a manager that is closed")
+        expect(not manager.closed, "it did not launch its manager")
 
     def test_returns_exactly_what_was_asked_for(self) -> None:
-        """As many samples (or episodes) as were asked for, whatever the number of environments."""
+        """`collect` returns the requested number of samples (episodes) for any number of envs."""
         collector = self.make(FakeManager(4), FakeCollectMode().mode)
         for count in (7, 8, 4, 13):
             found = self._raw(collector, count)
@@ -53,7 +56,7 @@ class CollectorContract(Suite):
             expect(len(found) == count, f"asked for {count}, got {len(found)}")
 
     def test_columns_and_rows_are_the_two_forms(self) -> None:
-        """`collect_batch` returns a Batch of the very rows of `collect`."""
+        """`collect_batch` returns the rows of `collect` as a Batch."""
         if self._unit(self.make(FakeManager(3), FakeCollectMode().mode)) != "n_sample":
             skip("its unit is the episode")
         rows, batch = (
@@ -65,7 +68,7 @@ class CollectorContract(Suite):
         expect(not wrong, f"collect and collect_batch differ: {wrong}")
 
     def test_samples_belong_together(self) -> None:
-        """Action, reward, next observation and end of a sample are those of its own step."""
+        """Action, reward, next observation and done of a sample belong to the same step."""
         script = Script(length=lambda env_id, episode: 3 + env_id)
         manager = FakeManager(3, script)
         for row in self._collect(self.make(manager, FakeCollectMode(name=2).mode), 24):
@@ -79,7 +82,7 @@ class CollectorContract(Suite):
             expect(bool(row["done"]) == last, f"{wrong} is {'' if last else 'not '}the last")
 
     def test_a_cut_episode_is_not_terminal(self) -> None:
-        """Where time was up, the sample keeps the true last observation and `done` is 0."""
+        """A truncated episode ends with its true last observation and `done` 0."""
         manager = FakeManager(2, Script(truncated=lambda env_id, episode: env_id == 1))
         ends = 0
         for row in self._collect(self.make(manager, FakeCollectMode().mode), 40):
@@ -90,7 +93,7 @@ class CollectorContract(Suite):
         expect(ends >= 4, "the ends of episodes are missing")
 
     def test_no_step_is_lost_or_doubled(self) -> None:
-        """Calls of collect go on where the last one ended: all steps once, in each env in order."""
+        """Each call continues where the last one ended: every step once, in order per env."""
         collector = self.make(FakeManager(3), FakeCollectMode().mode)
         places = [_place(row["obs"]) for _ in range(4) for row in self._collect(collector, 9)]
         expect(len(set(places)) == len(places), "a step was collected twice")
@@ -100,7 +103,7 @@ class CollectorContract(Suite):
             expect(mine == wanted, f"environment {env_id} gave steps {mine}")
 
     def test_samples_are_stamped(self) -> None:
-        """Every sample carries the count of updates at which it was collected."""
+        """Every sample has the `train_iter` at which it was collected."""
         collector = self.make(FakeManager(2), FakeCollectMode().mode)
         for train_iter in (0, 17):
             rows = self._collect(collector, 6, train_iter=train_iter)
@@ -108,7 +111,7 @@ class CollectorContract(Suite):
             expect(stamps == {train_iter}, f"collected at {train_iter}, stamped {stamps}")
 
     def test_steps_are_counted(self) -> None:
-        """`envstep` counts the steps that environments made, and may be set to resume."""
+        """`envstep` counts env steps and can be set on resume."""
         manager = FakeManager(4)
         collector = self.make(manager, FakeCollectMode().mode)
         for _ in range(3):
@@ -121,7 +124,7 @@ class CollectorContract(Suite):
         expect(collector.envstep == 1000 + more, f"1000 and {more} is not {collector.envstep}")
 
     def test_abnormal_steps_are_dropped(self) -> None:
-        """An abnormal step takes its episode's running piece with it and is not counted."""
+        """An abnormal step discards the rest of its episode and is not counted."""
         manager = FakeManager(2, Script(abnormal=frozenset({(1, 0, 3)})))
         mode = FakeCollectMode()
         collector = self.make(manager, mode.mode)
@@ -137,7 +140,7 @@ class CollectorContract(Suite):
     # ---- policy and environments
 
     def test_keyword_arguments_reach_the_policy(self) -> None:
-        """`policy_kwargs` arrive in every forward of that call, and of no later one."""
+        """`policy_kwargs` are passed to every forward of this call only."""
         mode = FakeCollectMode()
         collector = self.make(FakeManager(2), mode.mode)
         self._collect(collector, 4, policy_kwargs={"eps": 0.5})
@@ -147,7 +150,7 @@ class CollectorContract(Suite):
         expect(all(each == {} for each in mode.kwargs), f"a later call got {mode.kwargs}")
 
     def test_policy_is_reset_where_episodes_end(self) -> None:
-        """Each end of an episode resets the policy for that environment alone."""
+        """The end of an episode resets the policy for this environment only."""
         manager = FakeManager(2, Script(length=lambda env_id, episode: 2 if env_id else 100))
         mode = FakeCollectMode()
         collector = self.make(manager, mode.mode)
@@ -157,7 +160,7 @@ class CollectorContract(Suite):
         expect(len(ids) >= 2 and all(each == [1] for each in ids), f"reset was called with {ids}")
 
     def test_policies_can_be_swapped(self) -> None:
-        """Another collect mode acts from the next step on; the environments go on as they were."""
+        """`reset_policy` replaces the collect mode without resetting the environments."""
         if self._unit(self.make(FakeManager(1), FakeCollectMode().mode)) != "n_sample":
             skip("its unit is the episode")
         manager = FakeManager(2)
@@ -167,18 +170,18 @@ class CollectorContract(Suite):
         collector.reset_policy(FakeCollectMode(name=2).mode)
         rows = self._collect(collector, 4)
         expect(manager.events == events, f"swapping policies did {manager.events[len(events) :]}")
-        expect({int(row["action"]) for row in rows} == {2}, "the old policy still acts")
+        expect({int(row["action"]) for row in rows} == {2}, "the old policy is still used")
         steps = sorted(_place(row["obs"])[2] for row in rows)
         expect(steps == [2, 2, 3, 3], f"the environments did not go on: steps {steps}")
 
     def test_reset_forgets_everything(self) -> None:
-        """`reset` begins new episodes, resets the policy and counts from 0."""
+        """`reset` starts new episodes, resets the policy and sets `envstep` to 0."""
         manager, mode = FakeManager(2), FakeCollectMode()
         collector = self.make(manager, mode.mode)
         self._collect(collector, 6)
         mode.resets.clear()
         collector.reset()
-        expect(collector.envstep == 0, f"after reset it has counted {collector.envstep} steps")
+        expect(collector.envstep == 0, f"envstep after reset: expected 0, got {collector.envstep}")
         expect(None in mode.resets, "the policy was not reset")
         begun = list(manager.episodes)
         places = [_place(row["obs"]) for row in self._collect(collector, 6)]
@@ -186,7 +189,7 @@ class CollectorContract(Suite):
         expect(firsts == [(each, 0) for each in begun], f"the first steps are {firsts}")
 
     def test_environments_can_be_swapped(self) -> None:
-        """`reset_env` launches another manager and collects from it."""
+        """`reset_env` launches and uses another manager."""
         collector = self.make(FakeManager(2), FakeCollectMode().mode)
         self._collect(collector, 4)
         other = FakeManager(3)
@@ -198,7 +201,7 @@ class CollectorContract(Suite):
     # ---- memory and life
 
     def test_samples_share_no_memory(self) -> None:
-        """What was handed out never changes again, and changing it harms nobody."""
+        """Returned samples are copies: changes affect neither them nor later samples."""
         collector = self.make(FakeManager(2), FakeCollectMode().mode)
         rows = self._collect(collector, 6)
         before = [copied(dict(row)) for row in rows]
@@ -212,17 +215,17 @@ class CollectorContract(Suite):
         expect(not wrong, f"changing a sample changed one of a later call: {wrong}")
 
     def test_state_round_trip(self) -> None:
-        """A new collector that loads the state counts on."""
+        """A new collector with the loaded state continues to count."""
         collector = self.make(FakeManager(2), FakeCollectMode().mode)
         self._collect(collector, 6)
         twin = self.make(FakeManager(2), FakeCollectMode().mode)
         twin.load_state_dict(copied(collector.state_dict()))
         expect(twin.envstep == collector.envstep, f"{collector.envstep} became {twin.envstep}")
         wrong = difference(twin.state_dict(), collector.state_dict())
-        expect(not wrong, f"the state loaded and taken again differs: {wrong}")
+        expect(not wrong, f"the state differs after loading: {wrong}")
 
     def test_closes_once_and_for_all(self) -> None:
-        """It closes its environments; closing again is harmless, collecting is an error."""
+        """`close` closes the environments, can be repeated, and makes `collect` raise."""
         manager = FakeManager(2)
         collector = self.make(manager, FakeCollectMode().mode)
         self._collect(collector, 4)
@@ -244,7 +247,7 @@ class CollectorContract(Suite):
         return collector.collect(**{self._unit(collector): count}, **kwargs)
 
     def _collect(self, collector: Any, count: int, **kwargs: Any) -> list[Mapping[str, Any]]:
-        """Returns all transitions of a call, whatever the unit."""
+        """Returns all transitions of a call."""
         found = self._raw(collector, count, **kwargs)
         if found and not isinstance(found[0], Mapping):
             found = [row for episode in found for row in episode]

@@ -1,4 +1,4 @@
-"""Comparing what components return: nested states, columns, arrays and tensors alike."""
+"""Compares results of components: nested states, columns, arrays and tensors."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ __all__ = ["array", "copied", "difference"]
 
 
 def array(value: Any) -> np.ndarray[Any, Any]:
-    """Returns an array or a tensor (of any device, with or without gradient) as an array."""
+    """Converts an array or a tensor (any device, with or without gradient) to an array."""
     if hasattr(value, "detach"):
         value = value.detach().cpu().numpy()
     return np.asarray(value)
 
 
 def copied(value: Any) -> Any:
-    """Returns a copy of nested data that shares no memory with it."""
+    """Returns a deep copy of nested data."""
     if isinstance(value, Mapping):
         return {key: copied(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -27,7 +27,7 @@ def copied(value: Any) -> Any:
 
 
 def difference(left: Any, right: Any) -> str:
-    """Returns where two nested values differ first, bit for bit; "" where they do not."""
+    """Returns the first difference of two nested values, bit by bit; "" if they are equal."""
     return next(_differences(left, right, ""), "")
 
 

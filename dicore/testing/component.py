@@ -1,4 +1,4 @@
-"""A registered component as the suites see it: what it is, its options, and how it is built."""
+"""A registered component under test: its entry, its options, and how to build it."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ __all__ = ["Component"]
 
 @dataclass(frozen=True)
 class Component:
-    """One entry of the registry, loaded when it is first needed.
+    """One entry of the registry, imported on first use.
 
     Args:
         entry: Its declaration.
-        registry: Where it was found.
+        registry: Its registry.
     """
 
     entry: Entry
@@ -40,24 +40,24 @@ class Component:
 
     @property
     def takes_options(self) -> bool:
-        """It is configured; presets are configs themselves, and commands are not built."""
+        """Whether it has options; presets and commands have none."""
         return self.entry.kind not in ("preset", "command")
 
     @cached_property
     def config_class(self) -> type[ComponentConfig]:
-        """The class of its options, made from its signature where it has none of its own."""
+        """The class of its options, generated from its signature if it has none."""
         from dicore.config.signature import config_class
 
         return config_class(self.target, self.entry.kind)
 
     def config(self, options: Mapping[str, Any] | None = None) -> ComponentConfig:
-        """Compiles options into its section; `type` is filled in."""
+        """Compiles options to its section; adds `type`."""
         from dicore.config.compiler import compile_section
 
         return compile_section(self.config_class, {"type": self.entry.qualified, **(options or {})})
 
     def example(self) -> ComponentConfig:
-        """Compiles the defaults, with an example for each option that somebody has to give."""
+        """Compiles the defaults, with an example for each required option."""
         return self.config(
             {
                 field.name: field.metadata.get("example", _EXAMPLES.get(_type_name(field)))
@@ -73,7 +73,7 @@ class Component:
         ctx: BuildContext | None = None,
         **parts: Any,
     ) -> Any:
-        """Compiles options and builds the component from them and other parts."""
+        """Compiles options and builds the component."""
         return self.config(options).build(ctx or BuildContext(), **parts)
 
 

@@ -1,4 +1,4 @@
-"""Checks of an environment: what a manager, a buffer and a learner take for granted.
+"""Checks of an environment: what managers, buffers and learners rely on.
 
 Any `gymnasium.Env` can be put to them, from a test or by hand, without torch:
 
@@ -47,7 +47,7 @@ _STEPS = 200
 """Steps of random play in a check."""
 
 CHECKS: list[Callable[[Make], None]] = []
-"""All checks, in the order in which their failures are best read."""
+"""All checks, in order of relevance."""
 
 
 def failures_of(make: Make) -> dict[str, str]:
@@ -83,7 +83,7 @@ def check_spaces(make: Make) -> None:
             space = getattr(env, name)
             expect(
                 callable(getattr(space, "sample", None)) and hasattr(space, "contains"),
-                f"its {name} is no space but {space!r}",
+                f"its {name} is not a space: {space!r}",
             )
             sample = space.sample()
             expect(space.contains(sample), f"its {name} {space} does not contain its own {sample}")
@@ -102,15 +102,17 @@ def check_reset(make: Make) -> None:
             result = env.reset(seed=seed)
             expect(
                 isinstance(result, tuple) and len(result) == 2,
-                f"reset returned {_told(result)}, wanted (observation, info)",
+                f"reset returned {_told(result)}, expected (observation, info)",
             )
-            expect(isinstance(result[1], dict), f"the info of reset is {_told(result[1])}, no dict")
+            expect(
+                isinstance(result[1], dict), f"the info of reset is {_told(result[1])}, not a dict"
+            )
             _expect_inside(env, result[0], "the observation of reset")
 
 
 @_listed
 def check_step(make: Make) -> None:
-    """`step` returns observation, a real number, two bools and a dict."""
+    """`step` returns an observation, a real number, two bools and a dict."""
     with closing(make()) as env:
         env.reset(seed=0)
         for _ in range(_STEPS):
@@ -121,10 +123,10 @@ def check_step(make: Make) -> None:
                 " wanted (observation, reward, terminated, truncated, info)",
             )
             _, reward, terminated, truncated, info = result
-            expect(_is_number(reward), f"a reward is {reward!r}, no real number")
+            expect(_is_number(reward), f"a reward is {reward!r}, not a real number")
             for name, flag in (("terminated", terminated), ("truncated", truncated)):
-                expect(isinstance(flag, bool | np.bool_), f"{name} is {flag!r}, no bool")
-            expect(isinstance(info, dict), f"the info of a step is {_told(info)}, no dict")
+                expect(isinstance(flag, bool | np.bool_), f"{name} is {flag!r}, not a bool")
+            expect(isinstance(info, dict), f"the info of a step is {_told(info)}, not a dict")
             if terminated or truncated:
                 env.reset()
 
@@ -153,7 +155,7 @@ def check_finite(make: Make) -> None:
 
 @_listed
 def check_memory(make: Make) -> None:
-    """An observation that was handed out is not written again, nor shared with the next."""
+    """Later steps do not overwrite an observation, and observations share no memory."""
     with closing(make()) as env:
         kept: list[tuple[Any, Any]] = []
         for number, (obs, _) in enumerate(_play(env, 50)):
@@ -168,7 +170,7 @@ def check_memory(make: Make) -> None:
 
 @_listed
 def check_deepcopy(make: Make) -> None:
-    """Observations can be copied deeply, and the copies are equal and of their own."""
+    """Deep copies of observations are equal and share no memory."""
     with closing(make()) as env:
         for obs, _ in _play(env, 10):
             copied = copy.deepcopy(obs)
@@ -200,7 +202,7 @@ def check_actions(make: Make) -> None:
 
 @_listed
 def check_seeds(make: Make) -> None:
-    """One seed and one sequence of actions give one episode, whatever was played before."""
+    """The same seed and actions give the same episode, whatever was played before."""
     with closing(make()) as first, closing(make()) as second:
         first.reset(seed=5)  # what came before must not matter
         first.step(first.action_space.sample())
@@ -211,18 +213,18 @@ def check_seeds(make: Make) -> None:
 
 @_listed
 def check_seeds_differ(make: Make) -> None:
-    """Seeds matter: where episodes differ without a seed, they differ from seed to seed too."""
+    """If episodes are random, different seeds give different episodes."""
     with closing(make()) as env:
         seeded = [_trail(env, seed, 20) for seed in range(4)]
         unseeded = [_trail(env, None, 20) for _ in range(4)]
     if any(difference(unseeded[0], trail) for trail in unseeded[1:]):
         alike = not any(difference(seeded[0], trail) for trail in seeded[1:])
-        expect(not alike, "seeds 0 to 3 give one episode, and without a seed there are several")
+        expect(not alike, "seeds 0 to 3 give the same episode, but episodes without a seed differ")
 
 
 @_listed
 def check_reset_mid_episode(make: Make) -> None:
-    """An episode can be left at any step; the same seed then begins the very same one."""
+    """`reset` within an episode works; the same seed starts the same episode."""
     with closing(make()) as env:
         begun, _ = env.reset(seed=11)
         begun = copy.deepcopy(begun)
@@ -237,7 +239,7 @@ def check_reset_mid_episode(make: Make) -> None:
 
 @_listed
 def check_close_twice(make: Make) -> None:
-    """`close` is harmless when repeated, and before the first reset."""
+    """`close` can be repeated, and called before the first reset."""
     for begun in (False, True):
         env = make()
         if begun:
@@ -251,7 +253,7 @@ def check_close_twice(make: Make) -> None:
 
 
 class EnvContract(Suite):
-    """Inherit it, override `make`, and every check of an environment is collected."""
+    """Conformance suite of environments: subclass it and override `make`."""
 
     def make(self) -> Any:
         """Returns a new environment.
@@ -279,7 +281,7 @@ for _check in CHECKS:
 
 
 def _play(env: Any, steps: int = _STEPS, seed: int | None = 0) -> Iterator[tuple[Any, Any]]:
-    """Plays always the same random actions; yields observations and rewards (0 at resets)."""
+    """Plays fixed random actions; yields observations and rewards (0 at resets)."""
     env.action_space.seed(0)
     obs, _ = env.reset(seed=seed)
     yield obs, 0.0
@@ -296,7 +298,7 @@ def _trail(env: Any, seed: int | None, steps: int = _STEPS) -> list[tuple[Any, f
 
 
 def _leaves(tree: Any, path: str) -> Iterator[tuple[str, Any]]:
-    """Yields the parts of an observation or of a space, with where they are."""
+    """Yields the leaves of an observation or a space with their paths."""
     tree = getattr(tree, "spaces", tree)
     if isinstance(tree, Mapping):
         for key, part in tree.items():
@@ -322,7 +324,7 @@ def _expect_inside(env: Any, obs: Any, name: str) -> None:
 
 
 def _shared(one: Any, other: Any) -> str:
-    """Returns the first array of two observations that has memory in common, or ''."""
+    """Returns the path of the first array that two observations share, or ""."""
     for (path, left), (_, right) in zip(_leaves(one, "it"), _leaves(other, "it"), strict=False):
         arrays = isinstance(left, np.ndarray) and isinstance(right, np.ndarray)
         if arrays and np.shares_memory(left, right):

@@ -1,4 +1,4 @@
-"""The contract of env wrappers: around a good environment they are a good environment.
+"""The contract of env wrappers: a wrapped valid environment is a valid environment.
 
 All checks of environments are made on a wrapped one, without torch; to these come the checks of
 what lies between the two.
@@ -29,33 +29,34 @@ class _Wrapped(NamedTuple):
 
 
 class EnvWrapperContract(EnvContract):
-    """Inherit it, override `wrap`, and every check of an env wrapper is collected."""
+    """Conformance suite of env wrappers: subclass it and override `wrap`."""
 
     def wrap(self, env: Any) -> Any:
-        """Returns a wrapper around that environment; it may refuse one that it does not fit."""
+        """Wraps an environment; may raise for one that does not fit."""
         return self.registered.example().build(None, env=env)
 
     def make(self) -> Any:
-        """Returns a new environment, wrapped."""
+        """Returns a new wrapped environment."""
         return self._wrapped().outer
 
     def test_wraps_the_env_itself(self) -> None:
-        """The environment below is the very one that was handed in."""
+        """`unwrapped` is the given environment."""
         outer, inner = self._wrapped()
         with closing(outer):
             expect(
-                outer.unwrapped is inner, f"below it is {outer.unwrapped!r}, another environment"
+                outer.unwrapped is inner,
+                f"unwrapped is {outer.unwrapped!r}, not the given environment",
             )
 
     def test_closes_the_env(self) -> None:
-        """Closing it closes the environment below."""
+        """`close` closes the wrapped environment."""
         outer, inner = self._wrapped()
         outer.reset(seed=0)
         outer.close()
-        expect(inner.closed, "the environment below was not closed")
+        expect(inner.closed, "the wrapped environment was not closed")
 
     def test_hands_on_seed_and_options(self) -> None:
-        """What `reset` is given reaches the environment below, in the first reset of it."""
+        """`reset` passes seed and options to the first reset of the wrapped environment."""
         outer, inner = self._wrapped()
         with closing(outer):
             outer.reset(seed=17, options={"level": 2})
@@ -67,16 +68,16 @@ class EnvWrapperContract(EnvContract):
             expect(17 not in again, "a reset without a seed repeats the last one")
 
     def test_keeps_the_info(self) -> None:
-        """What the environment tells in `info` is told on, at resets and at steps."""
+        """`reset` and `step` keep the `info` of the wrapped environment."""
         outer, _ = self._wrapped()
         with closing(outer):
             _, info = outer.reset(seed=0)
-            expect("inner" in info, f"the info of reset lost what was told: {info}")
+            expect("inner" in info, f"the info of reset lacks the wrapped environment's: {info}")
             *_, info = outer.step(_action(outer))
-            expect("inner" in info, f"the info of a step lost what was told: {info}")
+            expect("inner" in info, f"the info of a step lacks the wrapped environment's: {info}")
 
     def test_tells_every_end(self) -> None:
-        """Where the environment ends an episode it ends there, as terminal or as cut."""
+        """An episode ends when the wrapped one does, with the same `terminated`, `truncated`."""
         for end in ("terminated", "truncated"):
             outer, inner = self._wrapped(end)
             with closing(outer):
@@ -88,12 +89,12 @@ class EnvWrapperContract(EnvContract):
                         expect(told, f"the environment said {end}, the wrapper "
                                f"terminated={terminated}, truncated={truncated}")  # fmt: skip
                         if end == "truncated":
-                            expect(not terminated, "a cut episode was told as terminal")
+                            expect(not terminated, "a truncated episode is reported as terminated")
                     if terminated or truncated:
                         outer.reset()
 
     def test_steps_no_ended_env(self) -> None:
-        """An episode that has ended is never stepped on."""
+        """It never steps an episode that has ended."""
         outer, inner = self._wrapped()
         with closing(outer):
             for seed in range(3):
@@ -103,20 +104,20 @@ class EnvWrapperContract(EnvContract):
                     if terminated or truncated:
                         outer.reset()
         count = inner.stepped_after_end
-        expect(not count, f"{count} steps were made in episodes that had ended")
+        expect(not count, f"it made {count} steps after the end of an episode")
 
     def test_steps_when_told(self) -> None:
-        """Every step of it is at least one of the environment, and making it makes none."""
+        """Each step makes at least one step of the environment; construction makes none."""
         outer, inner = self._wrapped()
         with closing(outer):
-            expect(not inner.steps, "making the wrapper stepped the environment")
+            expect(not inner.steps, "construction stepped the environment")
             outer.reset(seed=0)
             before = inner.steps
             outer.step(_action(outer))
             expect(inner.steps > before, "a step did not step the environment")
 
     def test_leaves_the_envs_observations_alone(self) -> None:
-        """What the environment handed out is not changed in place."""
+        """It does not change observations of the environment in place."""
         outer, inner = self._wrapped()
         with closing(outer):
             outer.reset(seed=0)
@@ -128,14 +129,14 @@ class EnvWrapperContract(EnvContract):
                     outer.reset()
 
     def test_wrappers_share_nothing(self) -> None:
-        """Two wrapped environments stepped in turn do as each does alone."""
+        """Two wrapped environments do not influence each other."""
         alone = [_trails([self._wrapped().outer], [seed])[0] for seed in (3, 4)]
         together = _trails([self._wrapped().outer, self._wrapped().outer], [3, 4])
         wrong = difference(alone, together)
         expect(not wrong, f"[env][step][obs, reward] differ from those of one alone: {wrong}")
 
     def test_episodes_do_not_mix(self) -> None:
-        """An episode, be it short or long, is the same whatever was played before it."""
+        """An episode does not depend on earlier episodes, short or long."""
         used, _ = self._wrapped()
         for length in range(8, 0, -1):
             trails = []
@@ -149,7 +150,7 @@ class EnvWrapperContract(EnvContract):
         used.close()
 
     def test_fits_or_says_so_at_once(self) -> None:
-        """An environment that it cannot work with is refused when it is wrapped, not later."""
+        """It raises for an unsuitable environment on construction, not later."""
         for form in FORMS:
             try:
                 outer = self.wrap(InnerEnv(form))
@@ -161,14 +162,12 @@ class EnvWrapperContract(EnvContract):
                     seen = outer.observation_space.contains(obs)
                     outer.step(_action(outer))
                 except Exception as error:
-                    wrong = f"it took an environment of form '{form}' and then raised {error!r}"
+                    wrong = f"it accepted an environment of form '{form}', then raised {error!r}"
                     raise ContractError(wrong) from error
-                expect(
-                    seen, f"of an environment of form '{form}' it shows what it does not declare"
-                )
+                expect(seen, f"observations of form '{form}' are not in its declared space")
 
     def _wrapped(self, end: Literal["terminated", "truncated"] = "terminated") -> _Wrapped:
-        """Wraps an environment of the first form that it takes."""
+        """Wraps an environment of the first form that fits."""
         refused: list[str] = []
         for form in FORMS:
             inner = InnerEnv(form, end=end)
@@ -176,7 +175,7 @@ class EnvWrapperContract(EnvContract):
                 return _Wrapped(self.wrap(inner), inner)
             except Exception as error:
                 refused.append(f"{form}: {error}")
-        return skip(f"it fits no environment of this suite; override wrap: {'; '.join(refused)}")
+        return skip(f"no environment of this suite fits; override wrap: {'; '.join(refused)}")
 
 
 def _action(env: Any) -> Any:
@@ -184,7 +183,7 @@ def _action(env: Any) -> Any:
 
 
 def _episode(env: Any, seed: int) -> list[Any]:
-    """Plays one episode, or the beginning of a long one."""
+    """Plays one episode, or the first steps of a long one."""
     trail: list[Any] = [(_kept(env.reset(seed=seed)[0]), 0.0)]
     for _ in range(_STEPS):
         obs, reward, terminated, truncated, _ = env.step(_action(env))
@@ -195,7 +194,7 @@ def _episode(env: Any, seed: int) -> list[Any]:
 
 
 def _trails(envs: list[Any], seeds: list[int]) -> list[list[Any]]:
-    """Plays environments in turn, each by actions of its own seed."""
+    """Steps environments alternately, each with its own random actions."""
     trails: list[list[Any]] = []
     for env, seed in zip(envs, seeds, strict=True):
         env.action_space.seed(seed)

@@ -1,4 +1,4 @@
-"""The contract of evaluators (`ISerialEvaluator`): whole episodes, the first of each environment.
+"""The contract of evaluators (`ISerialEvaluator`): the first whole episodes of each environment.
 
 The environments are fakes of scripted returns and lengths; the policy is a hand-made tuple.
 """
@@ -19,7 +19,7 @@ __all__ = ["EvaluatorContract"]
 
 
 class EvaluatorContract(Suite):
-    """Inherit it, override `make`, and every check of an evaluator is collected."""
+    """Conformance suite of evaluators: subclass it and override `make`."""
 
     def make(self, env_manager: Any, eval_mode: Any, options: Mapping[str, Any]) -> Any:
         """Returns an evaluator (`ISerialEvaluator`).
@@ -38,16 +38,16 @@ class EvaluatorContract(Suite):
         expect(isinstance(evaluator, ISerialEvaluator), wrong)
 
     def test_returns_one_return_per_episode(self) -> None:
-        """`stop, returns = eval()`: undiscounted returns of exactly the episodes asked for."""
+        """`stop, returns = eval()`: the undiscounted returns of exactly `n_episode` episodes."""
         evaluator = self._evaluator(FakeManager(3, _returning([[1, 2], [10, 20], [100]])), 5)
         stop, returns = evaluator.eval(train_iter=1)
-        expect(stop is False, "nothing was to be reached")
+        expect(stop is False, "stop_value was inf, but stop is True")
         expect(sorted(returns) == [1, 2, 10, 20, 100], f"the episodes' returns are {returns}")
         more = evaluator.eval(train_iter=2, n_episode=7)
         expect(len(more.returns) == 7, f"7 episodes asked for, {len(more.returns)} returned")
 
     def test_the_first_episodes_count(self) -> None:
-        """Quick environments are not over-represented, and nobody steps beyond its share."""
+        """All environments give equally many episodes, and none steps beyond its share."""
         lengths = [1, 50]
         script = Script(
             length=lambda env_id, episode: lengths[env_id],
@@ -59,13 +59,13 @@ class EvaluatorContract(Suite):
         expect(manager.steps == [3, 150], f"3 and 150 steps were needed, made: {manager.steps}")
 
     def test_fewer_episodes_than_environments_are_refused(self) -> None:
-        """Every environment has to give one, or else quick ones would decide."""
+        """Fewer episodes than environments raise an error: they would favour short episodes."""
         evaluator = self._evaluator(FakeManager(4), 4)
         with refuses(UsageError, "evaluating 3 episodes in 4 environments"):
             evaluator.eval(train_iter=1, n_episode=3)
 
     def test_stops_where_the_mean_reaches_the_value(self) -> None:
-        """Equal is enough, just below is not, and at update 0 nothing stops."""
+        """A return equal to `stop_value` stops, one below does not, and update 0 never stops."""
         for returns, train_iter, wanted in (([9, 11], 1, True), ([9, 10.9], 1, False),
                                             ([50, 50], 0, False)):  # fmt: skip
             script = _returning([[each] for each in returns])
@@ -75,7 +75,7 @@ class EvaluatorContract(Suite):
             expect(stop is wanted, said)
 
     def test_is_due_at_intervals(self) -> None:
-        """Once at 0, then each `eval_freq` updates, and never twice for one count."""
+        """An evaluation is due at 0, then every `eval_freq` updates, once per count."""
         evaluator = self._evaluator(FakeManager(1), 1, eval_freq=10)
         due = [
             at for at in (0, 0, 3, 9, 10, 10, 14, 19, 23, 24, 32, 33) if evaluator.should_eval(at)
@@ -83,7 +83,7 @@ class EvaluatorContract(Suite):
         expect(due == [0, 10, 23, 33], f"every 10 updates: due at {due}")
 
     def test_best_is_saved_on_improvement_alone(self) -> None:
-        """A new maximum, and nothing else, asks for the checkpoint `ckpt_best.pth.tar`."""
+        """Only a new maximum saves the checkpoint `ckpt_best.pth.tar`."""
         present = 0.0
         script = Script(reward=lambda env_id, episode, step: present if step == 4 else 0.0)
         evaluator = self._evaluator(FakeManager(1, script), 1)
@@ -94,7 +94,7 @@ class EvaluatorContract(Suite):
         expect(saved == wanted, f"returns 5, 4, 5, 7, 6: saved at {saved}")
 
     def test_tells_statistics(self) -> None:
-        """Mean, spread, extremes, counts and time are told beside the returns."""
+        """The result has mean, std, extremes, counts and time."""
         result = self._evaluator(FakeManager(2, _returning([[1, 3], [5, 7]])), 4).eval(train_iter=1)
         expect(result.mean_return == 4.0, f"mean of 1, 3, 5, 7: {result.mean_return}")
         told = {key: result.statistics.get(key) for key in _STATISTICS}
@@ -102,7 +102,7 @@ class EvaluatorContract(Suite):
         expect(len(result.episode_info) == 4, f"4 episodes, {len(result.episode_info)} infos")
 
     def test_policy_begins_every_episode_afresh(self) -> None:
-        """Its per-environment state is reset before an evaluation and at each end of an episode."""
+        """The policy is reset before an evaluation and at the end of each episode."""
         mode = FakeEvalMode()
         evaluator = self._evaluator(FakeManager(2), 4, mode=mode)
         evaluator.eval(train_iter=1)
@@ -112,13 +112,13 @@ class EvaluatorContract(Suite):
         expect({*ended} == {0, 1} and len(ended) >= 2, f"reset where episodes ended: {ended}")
 
     def test_abnormal_episodes_do_not_count(self) -> None:
-        """An episode with an abnormal step is replaced by the environment's next one."""
+        """An episode with an abnormal step is replaced by the next one of its environment."""
         script = _returning([[1, 2, 3], [10, 20, 30]], abnormal=frozenset({(0, 0, 1)}))
         _, returns = self._evaluator(FakeManager(2, script), 4).eval(train_iter=1)
         expect(sorted(returns) == [2, 3, 10, 20], f"episode 0 of environment 0 failed: {returns}")
 
     def test_evaluations_begin_new_episodes(self) -> None:
-        """No evaluation takes up an episode that somebody left unfinished."""
+        """Each evaluation starts new episodes, even if one is unfinished."""
         manager = FakeManager(2)
         evaluator = self._evaluator(manager, 2)
         evaluator.eval(train_iter=1)
@@ -129,7 +129,7 @@ class EvaluatorContract(Suite):
         expect(made == [5, 5], f"two whole episodes are 5 and 5 steps, made: {made}")
 
     def test_state_round_trip(self) -> None:
-        """A new evaluator that loads the state knows the best so far and when it was due."""
+        """A new evaluator with the loaded state keeps the best return and the schedule."""
         evaluator = self._evaluator(FakeManager(1, _returning([[5]])), 1, eval_freq=10)
         evaluator.should_eval(0)
         evaluator.eval(lambda name: None, train_iter=1)
@@ -142,7 +142,7 @@ class EvaluatorContract(Suite):
         expect(not saved, "an equal return after loading counts as a new best")
 
     def test_environments_and_policies_can_be_swapped(self) -> None:
-        """`reset_env` and `reset_policy` take others from now on."""
+        """`reset_env` and `reset_policy` replace environments and policy."""
         evaluator = self._evaluator(FakeManager(1), 1)
         evaluator.eval(train_iter=1)
         manager, mode = FakeManager(1, _returning([[42, 43]])), FakeEvalMode()
@@ -150,10 +150,10 @@ class EvaluatorContract(Suite):
         evaluator.reset_policy(mode.mode)
         _, returns = evaluator.eval(train_iter=2)
         expect(returns in ([42], [43]), f"the new environments return 42, got {returns}")
-        expect(mode.calls > 0, "the new policy was not asked")
+        expect(mode.calls > 0, "the new policy was not called")
 
     def test_reset_forgets_the_best(self) -> None:
-        """After `reset`, the first evaluation is due and is the best."""
+        """After `reset`, an evaluation is due at 0 and is a new best."""
         evaluator = self._evaluator(FakeManager(1, _returning([[9, 1, 1, 1]])), 1)
         evaluator.should_eval(0)
         evaluator.eval(train_iter=1)
@@ -161,10 +161,10 @@ class EvaluatorContract(Suite):
         expect(evaluator.should_eval(0), "after reset it is not due at 0")
         saved: list[str] = []
         evaluator.eval(saved.append, train_iter=1)
-        expect(len(saved) == 1, "after reset the first evaluation is no new best")
+        expect(len(saved) == 1, "after reset the first evaluation is not a new best")
 
     def test_closes_once_and_for_all(self) -> None:
-        """It closes its environments; closing again is harmless, evaluating is an error."""
+        """`close` closes the environments, can be repeated, and makes `eval` raise."""
         manager = FakeManager(1)
         evaluator = self._evaluator(manager, 1)
         evaluator.eval(train_iter=1)
@@ -198,7 +198,7 @@ def _note(saved: list[tuple[int, str]], at: int, name: str) -> None:
 
 
 def _returning(returns: Sequence[Sequence[float]], **rest: Any) -> Script:
-    """Episodes of 5 steps whose returns are given by environment; the last one for ever."""
+    """Episodes of 5 steps with given returns per environment; the last return repeats."""
     return Script(
         reward=lambda env_id, episode, step: float(
             returns[env_id][min(episode, len(returns[env_id]) - 1)] if step == 4 else 0.0

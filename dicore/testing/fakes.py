@@ -1,4 +1,4 @@
-"""Fakes of the roles that a component works with; they check and record what they are handed.
+"""Fakes of the roles that a component works with; they check and record their arguments.
 
 Observations of `FakeManager` tell where they come from: float32 [env id, episode, step].
 
@@ -23,7 +23,7 @@ __all__ = ["FakeCollectMode", "FakeEvalMode", "FakeLearnMode", "FakeManager", "S
 
 
 class Unfetched:
-    """A result that is still on its device: whoever converts it to a number fails the check."""
+    """A result on its device: converting it to a number fails the check."""
 
     def _fetched(self, *args: Any, **kwargs: Any) -> NoReturn:
         raise ContractError("a result was fetched from the device within an iteration")
@@ -32,7 +32,7 @@ class Unfetched:
 
 
 class FakeLearnMode:
-    """A learn mode that counts; `mode` is the tuple of its functions.
+    """A learn mode that counts calls; `mode` is the tuple of its functions.
 
     Args:
         updates: Updates that each call makes, in turn; then 1 for ever.
@@ -89,7 +89,7 @@ Place = tuple[int, int, int]
 
 @dataclass(frozen=True)
 class Script:
-    """What the environments of a `FakeManager` do.
+    """The behaviour of the environments of a `FakeManager`.
 
     Args:
         length: Steps of an episode, by env id and episode.
@@ -217,7 +217,7 @@ class FakeManager:
 
 
 class _CollectMode(NamedTuple):
-    """A hand-made collect mode: plain functions under the names of `CollectMode`."""
+    """A collect mode of plain functions."""
 
     forward: Any
     process_transition: Any
@@ -230,7 +230,7 @@ class _CollectMode(NamedTuple):
 
 
 class _EvalMode(NamedTuple):
-    """A hand-made eval mode."""
+    """An eval mode of plain functions."""
 
     forward: Any
     reset: Any
@@ -318,7 +318,7 @@ def _process_transition(
 
 
 def _get_train_sample(trajectory: Batch) -> Batch:
-    """Turns [T, N, ...] into [T N, ...], as `CollectMode` says."""
+    """Converts [T, N, ...] to [T N, ...], see `CollectMode`."""
     return Batch(
         {
             key: column.reshape(-1, *column.shape[2:])

@@ -1,4 +1,4 @@
-"""What every component must keep, whatever its kind."""
+"""Conformance suite of all components, whatever their kind."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ __all__ = ["ComponentContract"]
 
 
 class ComponentContract(Suite):
-    """It loads, says what it is, and its options are typed, explained and exact."""
+    """It can be imported, has a summary, and its options are typed and documented."""
 
     def test_loads(self) -> None:
-        """The entry point leads to an object."""
-        expect(self.registered.target is not None, "the entry point leads to None")
+        """The entry point can be imported."""
+        expect(self.registered.target is not None, "the entry point is None")
 
     def test_has_a_summary(self) -> None:
-        """The first line of its docstring says in one line what it is."""
+        """The first docstring line is a summary of at most 120 characters."""
         component = self.registered
         summary = component.registry.summary(component.entry)
         if not summary:
@@ -37,7 +37,7 @@ class ComponentContract(Suite):
         expect(len(summary) <= 120, f"the first line of the docstring is too long: {summary!r}")
 
     def test_options_are_typed(self) -> None:
-        """Every option has a type that a config can be checked against."""
+        """Every option has a type, so that configs can be checked."""
         target = self._configured().target
         cls = self.registered.config_class
         if _is_config_class(target):
@@ -57,16 +57,16 @@ class ComponentContract(Suite):
         expect(not vague, f"options without a type: {', '.join(vague)}")
 
     def test_options_are_explained(self) -> None:
-        """Every option of a config class says what it means."""
+        """Every option of a config class has a help text."""
         if not _is_config_class(self._configured().target):
-            skip("its options are those of a signature; the docstring explains them")
+            skip("its options come from a signature; the docstring explains them")
         silent = list(_unexplained(self.registered.config_class, ""))
         expect(not silent, f"options without help: {', '.join(silent)}")
 
     def test_config_module_imports_no_torch(self) -> None:
-        """A config class is light: its module is imported to list options, also without torch."""
+        """The module of a config class does not import torch: it is imported to list options."""
         if not _is_config_class(self._configured().target):
-            skip("it is registered itself; importing it imports what it needs")
+            skip("it has no config class, so its module may import anything")
         targets = tuple(
             entry.target for entry in self.registered.registry.entries()
             if entry.status == "ok" and entry.dist != "local" and entry.kind not in _NO_CONFIG
@@ -76,7 +76,7 @@ class ComponentContract(Suite):
         expect(target not in found, f"importing {target} imports torch: {found.get(target)}")
 
     def test_default_config_round_trips(self) -> None:
-        """Written as plain data and compiled again, the defaults are what they were."""
+        """The defaults, converted to plain data and compiled again, are equal."""
         from dicore.config.compiler import compile_section
         from dicore.config.paths import to_dict
 
@@ -85,32 +85,34 @@ class ComponentContract(Suite):
         expect(again == config, f"the defaults compiled again differ: {again} and {config}")
 
     def test_config_pickles(self) -> None:
-        """Workers are sent configs; what they get is equal."""
+        """Its config can be pickled, so that it can be sent to workers."""
         config = self._default()
         again = ForkingPickler.loads(ForkingPickler.dumps(config))
-        expect(again == config, f"the config pickled and back is {again}, it was {config}")
+        expect(again == config, f"the unpickled config is {again}, not {config}")
 
     def test_preset_compiles(self) -> None:
-        """A preset is a config: unknown keys and wrong values in it are found here."""
+        """A preset compiles: it has no unknown keys and no invalid values."""
         from dicore.config import compile_config
 
         component = self.registered
         if component.entry.kind != "preset":
-            skip("it is no preset")
+            skip("it is not a preset")
         try:
             compile_config(component.target, registry=component.registry)
         except ConfigError as error:
             expect(False, f"the preset does not compile: {error}")
 
     def test_command_explains_itself(self) -> None:
-        """A command is one of click's, with a help text."""
+        """A command is a click command with a help text."""
         component = self.registered
         if component.entry.kind != "command":
-            skip("it is no command")
+            skip("it is not a command")
         from click import Command
 
         command = component.target
-        expect(isinstance(command, Command), f"it is a {type(command).__name__}, no click command")
+        expect(
+            isinstance(command, Command), f"it is a {type(command).__name__}, not a click command"
+        )
         expect(command.help or command.short_help, "it has no help text")
 
     def _configured(self) -> Any:
@@ -119,7 +121,7 @@ class ComponentContract(Suite):
         return self.registered
 
     def _default(self) -> ComponentConfig:
-        """Returns the defaults, with a value for what somebody has to give."""
+        """Returns the defaults, with examples for required options."""
         component = self._configured()
         try:
             config: ComponentConfig = component.example()

@@ -13,7 +13,7 @@ __all__ = ["HookContract"]
 
 
 class HookContract(Suite):
-    """Inherit it, override `make`, and every check of a hook is collected."""
+    """Conformance suite of hooks: subclass it and override `make`."""
 
     def make(self, **settings: Any) -> Any:
         """Returns a hook (`ILearnerHook`); `settings` are among `name`, `priority`, `position`."""
@@ -33,23 +33,23 @@ class HookContract(Suite):
         expect(whole and hook.priority >= 0, f"its priority is {hook.priority!r}")
 
     def test_takes_the_full_form(self) -> None:
-        """Name, priority and position of a config's full form arrive."""
+        """It accepts name, priority and position."""
         default = self.make()
         hook = self.make(name="mine", priority=7, position=default.position)
         arrived = (hook.name, hook.priority, hook.position)
-        expect(arrived == ("mine", 7, default.position), f"asked for 'mine', 7, got {arrived}")
+        expect(arrived == ("mine", 7, default.position), f"expected ('mine', 7), got {arrived}")
 
     def test_refuses_what_no_learner_can_place(self) -> None:
-        """A negative priority and an unknown position are errors when the hook is made."""
+        """A negative priority and an unknown position raise on construction."""
         with refuses((HookError, ConfigError), "a priority of -1"):
             self.make(priority=-1)
         with refuses((HookError, ConfigError), "position 'sometimes'"):
             self.make(position="sometimes")
 
     def test_is_called_with_the_learner_alone(self) -> None:
-        """It can be called with one argument."""
+        """It can be called with the learner only."""
         hook = self.make()
         try:
             inspect.signature(hook).bind(None)
         except TypeError as error:
-            expect(False, f"it cannot be called with a learner alone: {error}")
+            expect(False, f"it cannot be called with a learner only: {error}")

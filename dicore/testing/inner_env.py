@@ -1,4 +1,4 @@
-"""An environment to be wrapped: it notes what reaches it, and what becomes of what it hands out."""
+"""An environment for tests of wrappers: records its calls and changes to its observations."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FORMS: tuple[Form, ...] = ("vector", "image", "continuous")
 
 
 class InnerEnv(gymnasium.Env[Any, Any]):
-    """A walk whose episodes are told apart by their seeds; it keeps every contract of an env.
+    """A valid environment whose episodes depend on their seeds.
 
     Args:
         form: Observations and actions, see `FORMS`.
@@ -83,7 +83,7 @@ class InnerEnv(gymnasium.Env[Any, Any]):
         self.closed += 1
 
     def spoilt(self) -> str:
-        """Says what has become of the observations handed out; "" where they are as they were."""
+        """Returns how its past observations were changed; "" if they were not."""
         return next(
             (wrong for obs, was in self._handed if (wrong := difference(obs, was))),
             "",

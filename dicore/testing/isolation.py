@@ -13,7 +13,7 @@ __all__ = ["isolated_registry"]
 
 @contextmanager
 def isolated_registry(*dists: str) -> Iterator[Registry]:
-    """Lets names mean, for the time of a block, what dicore and the packages named bring.
+    """Limits the registry to dicore and the given packages during a block.
 
         @pytest.fixture
         def registry():
@@ -21,7 +21,7 @@ def isolated_registry(*dists: str) -> Iterator[Registry]:
                 yield registry
 
     Args:
-        *dists: Installed distributions whose components are seen besides those of dicore itself.
+        *dists: Installed distributions to include besides dicore.
 
     Raises:
         importlib.metadata.PackageNotFoundError: one of them is not installed.

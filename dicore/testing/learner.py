@@ -1,4 +1,4 @@
-"""The contract of learners (`ILearner`): one call of the learn mode, hooks around it, counting."""
+"""The contract of learners (`ILearner`): calls the learn mode, runs hooks, counts updates."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["LearnerContract", "RecordingHook"]
 
 
 class RecordingHook(LearnerHook):
-    """A hook that writes its name and the learner's count of updates into a list."""
+    """A hook that appends its name and `train_iter` to a list."""
 
     def __init__(self, log: list[Any], name: str, position: str, priority: int = 100) -> None:
         super().__init__(name, position=position, priority=priority)
@@ -27,10 +27,10 @@ class RecordingHook(LearnerHook):
 
 
 class LearnerContract(Suite):
-    """Inherit it, override `make`, and every check of a learner is collected."""
+    """Conformance suite of learners: subclass it and override `make`."""
 
     def make(self, learn_mode: Any, options: Mapping[str, Any] | None = None) -> Any:
-        """Returns a learner (`ILearner`) of that learn mode, without hooks of its own.
+        """Returns a learner (`ILearner`) of this learn mode, without default hooks.
 
         Args:
             learn_mode: A tuple of functions as `LearnMode`.
@@ -39,13 +39,16 @@ class LearnerContract(Suite):
         return self.registered.build({"hook": {}, **(options or {})}, policy=learn_mode)
 
     def test_has_the_methods(self) -> None:
-        """It satisfies `ILearner` and begins at 0."""
+        """It satisfies `ILearner` and starts at `train_iter` 0."""
         learner = self.make(FakeLearnMode().mode)
         expect(isinstance(learner, ILearner), f"{type(learner).__name__} lacks parts of ILearner")
-        expect(learner.train_iter == 0, f"a new learner has made {learner.train_iter} updates")
+        expect(
+            learner.train_iter == 0,
+            f"train_iter of a new learner: expected 0, got {learner.train_iter}",
+        )
 
     def test_hands_the_data_on(self) -> None:
-        """The learn mode gets the very data and keyword arguments, once per call."""
+        """`train` calls the learn mode once, with the given data and keyword arguments."""
         fake = FakeLearnMode()
         learner, data = self.make(fake.mode), object()
         learner.train(data, envstep=5, policy_kwargs={"beta": 1})
@@ -54,7 +57,7 @@ class LearnerContract(Suite):
         expect(fake.calls[0][1] == {"beta": 1}, f"policy_kwargs arrived as {fake.calls[0][1]}")
 
     def test_counts_every_update(self) -> None:
-        """A call that made several updates counts as that many."""
+        """`train_iter` counts each update of a call."""
         fake = FakeLearnMode(updates=[1, 4, 1])
         learner = self.make(fake.mode)
         counts = []
@@ -64,7 +67,7 @@ class LearnerContract(Suite):
         expect(counts == [(1, 1), (4, 5), (1, 6)], f"results and count per call: {counts}")
 
     def test_results_stay_as_they_are(self) -> None:
-        """Nobody fetches a result from the device: the values that return were never converted."""
+        """Results remain on their device: they are not converted."""
         fake = FakeLearnMode()
         learner = self.make(fake.mode)
         for _ in range(3):
@@ -72,7 +75,7 @@ class LearnerContract(Suite):
             expect(result["total_loss"] is fake.results[-1]["total_loss"], "a result was replaced")
 
     def test_hooks_run_around_each_iteration(self) -> None:
-        """`before_iter` sees the count before, `after_iter` the count after the update."""
+        """`before_iter` hooks run before counting the update, `after_iter` hooks after it."""
         log: list[Any] = []
         learner = self.make(FakeLearnMode(updates=[2, 1]).mode)
         for position in POSITIONS:
@@ -83,7 +86,7 @@ class LearnerContract(Suite):
         expect(log == wanted, f"hooks ran {log}, expected {wanted}")
 
     def test_hooks_run_by_priority(self) -> None:
-        """Lower first; equal ones in the order they came, also those that came late."""
+        """Hooks run by priority, lower first; equal ones in order of registration."""
         log: list[Any] = []
         learner = self.make(FakeLearnMode().mode)
         for name, priority in (("c", 50), ("a", 0), ("d", 50), ("z", 200)):
@@ -106,7 +109,7 @@ class LearnerContract(Suite):
         expect([name for name, _ in log] == list(POSITIONS), f"hooks ran {log}")
 
     def test_unknown_positions_are_refused(self) -> None:
-        """There is no fifth position, neither to call nor to register at."""
+        """Unknown positions raise, in `call_hook` and `register_hook`."""
         learner = self.make(FakeLearnMode().mode)
         with refuses(HookError, "calling position 'sometimes'"):
             learner.call_hook("sometimes")
@@ -116,7 +119,7 @@ class LearnerContract(Suite):
             learner.register_hook(hook)
 
     def test_an_error_in_training_passes_through(self) -> None:
-        """What the learn mode raises surfaces as itself, and nothing is counted."""
+        """Exceptions of the learn mode propagate, and the update is not counted."""
 
         def broken(data: Any, **kwargs: Any) -> Any:
             raise ZeroDivisionError("planted")
@@ -127,7 +130,7 @@ class LearnerContract(Suite):
         expect(learner.train_iter == 0, "a failed update was counted")
 
     def test_tells_priorities(self) -> None:
-        """`priority_info` and `learn_info` speak of the last batch; rows are known by their ids."""
+        """`priority_info` and `learn_info` describe the last batch, with the ids of its samples."""
         fake = FakeLearnMode(priority=[0.5, 1.5])
         learner = self.make(fake.mode)
         rows = [{"replay_unique_id": 7, "replay_buffer_idx": 0},
@@ -144,7 +147,7 @@ class LearnerContract(Suite):
         expect(told["learner_step"] == 1 and not told["learner_done"], f"learn_info is {told}")
 
     def test_runs_by_itself(self) -> None:
-        """`start` trains from its source until `train_iterations`, with the hooks of a run."""
+        """`start` trains from the data source until `train_iterations`, with run hooks."""
         log: list[Any] = []
         fake = FakeLearnMode()
         learner = self.make(fake.mode, {"train_iterations": 10})
@@ -156,14 +159,14 @@ class LearnerContract(Suite):
         learner.start()
         learner.close()
         counts = [sum(name == position for name, _ in log) for position in POSITIONS]
-        expect(learner.train_iter == 10, f"10 updates were asked for, made: {learner.train_iter}")
+        expect(learner.train_iter == 10, f"expected 10 updates, made {learner.train_iter}")
         expect(counts == [1, 1, 10, 10], f"hooks of {POSITIONS} ran {counts} times")
         expect((log[0][0], log[-1][0]) == ("before_run", "after_run"), f"hooks ran in order {log}")
         sizes = {len(data) for data, _ in fake.calls}
         expect(sizes == {fake.batch_size}, f"asked for batches of {sizes} rows")
 
     def test_state_round_trip(self) -> None:
-        """A new learner that loads the state counts on, and its learn mode got its own."""
+        """A new learner with the loaded state continues to count, as does its learn mode."""
         fake, other = FakeLearnMode(), FakeLearnMode()
         learner, twin = self.make(fake.mode), self.make(other.mode)
         for _ in range(3):
@@ -172,10 +175,10 @@ class LearnerContract(Suite):
         expect(twin.train_iter == 3, f"3 updates were saved, {twin.train_iter} loaded")
         expect(other.weight == fake.weight, "the learn mode's state was not saved and loaded")
         twin.train([])
-        expect(twin.train_iter == 4, "it does not count on from the loaded state")
+        expect(twin.train_iter == 4, "it does not continue to count from the loaded state")
 
     def test_checkpoints_can_be_asked_for(self) -> None:
-        """`save_checkpoint` makes one below the folder it runs in, and says where."""
+        """`save_checkpoint` writes to the working directory and returns the path."""
         with folder() as place, chdir(place):
             learner = self.make(FakeLearnMode().mode)
             learner.train([])
@@ -184,7 +187,7 @@ class LearnerContract(Suite):
         expect(files, "no file was written")
 
     def test_closes_twice(self) -> None:
-        """Closing again is harmless."""
+        """`close` can be repeated."""
         learner = self.make(FakeLearnMode().mode)
         learner.close()
         learner.close()

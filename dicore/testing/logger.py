@@ -1,4 +1,4 @@
-"""The contract of loggers (`ILogger`): they take the numbers and texts of a run."""
+"""The contract of loggers (`ILogger`): they receive the metrics and texts of a run."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ __all__ = ["LoggerContract"]
 
 
 class LoggerContract(Suite):
-    """Inherit it, override `make`, and every check of a logger is collected."""
+    """Conformance suite of loggers: subclass it and override `make`."""
 
     grace = 2.0
-    """Seconds that a thread may take to end after `close`."""
+    """Time limit in seconds for threads to end after `close`."""
 
     def make(self) -> Any:
-        """Returns a logger (`ILogger`) that has not been opened."""
+        """Returns a logger (`ILogger`) that was not opened."""
         return self.registered.build()
 
     def test_has_the_methods(self) -> None:
@@ -30,14 +30,14 @@ class LoggerContract(Suite):
         expect(isinstance(logger, ILogger), f"{type(logger).__name__} lacks methods of ILogger")
 
     def test_takes_a_whole_run(self) -> None:
-        """Opened, told numbers and texts, flushed and closed, it says nothing back."""
+        """All methods return None in a whole run: open, log, flush, close."""
         with folder() as place:
             logger = self.make()
             told = [logger.open(_target(place)), *_tell(logger), logger.flush(), logger.close()]
-        expect(told == [None] * len(told), f"its methods return nothing, they returned {told}")
+        expect(told == [None] * len(told), f"its methods must return None, they returned {told}")
 
     def test_takes_numbers_that_are_none(self) -> None:
-        """NaN and infinities may be among the numbers, and there may be no number at all."""
+        """Metrics may be NaN or infinite, and there may be none."""
         with folder() as place:
             logger = self.make()
             logger.open(_target(place))
@@ -47,7 +47,7 @@ class LoggerContract(Suite):
             logger.close()
 
     def test_leaves_the_numbers_alone(self) -> None:
-        """The dict that it is handed belongs to the caller."""
+        """It does not change the given dict."""
         with folder() as place:
             logger = self.make()
             logger.open(_target(place))
@@ -57,7 +57,7 @@ class LoggerContract(Suite):
         expect(scalars == {"learner/loss": 1.0, "b": 2.0}, f"it changed the dict: {scalars}")
 
     def test_writes_below_its_folder_only(self) -> None:
-        """Whatever files it makes lie in the run's log folder."""
+        """It writes files to the run's log folder only."""
         with folder() as place:
             logger = self.make()
             (place / "log").mkdir()
@@ -65,10 +65,10 @@ class LoggerContract(Suite):
             _tell(logger)
             logger.close()
             others = [each.name for each in place.iterdir() if each.name != "log"]
-        expect(not others, f"it wrote beside its folder: {others}")
+        expect(not others, f"it wrote outside its folder: {others}")
 
     def test_works_while_nothing_is_said(self) -> None:
-        """Opened and closed without a word is a run as well."""
+        """It can be opened and closed without any entry."""
         with folder() as place:
             logger = self.make()
             logger.open(_target(place))
@@ -76,7 +76,7 @@ class LoggerContract(Suite):
             logger.close()
 
     def test_closes_twice(self) -> None:
-        """Closing again is harmless, also where it was never opened."""
+        """`close` can be repeated, and called without `open`."""
         with folder() as place:
             logger = self.make()
             logger.open(_target(place))
@@ -86,7 +86,7 @@ class LoggerContract(Suite):
         self.make().close()
 
     def test_leaves_no_thread(self) -> None:
-        """Closed, no thread of its own is left."""
+        """Its threads end after `close`."""
         with folder() as place:
             before = set(threading.enumerate())
             logger = self.make()
@@ -95,7 +95,7 @@ class LoggerContract(Suite):
             logger.close()
             deadline = time.monotonic() + self.grace
             while (left := set(threading.enumerate()) - before) and time.monotonic() < deadline:
-                time.sleep(0.01)  # a writer that was told to end may need a moment
+                time.sleep(0.01)  # a writer thread may need a moment to end
         expect(not left, f"threads left after close: {[each.name for each in left]}")
 
 

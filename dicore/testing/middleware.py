@@ -1,4 +1,4 @@
-"""The contract of middleware (`IMiddleware`): it runs in a task and keeps to what it declares."""
+"""The contract of middleware (`IMiddleware`): runs in a task, uses only declared fields."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ __all__ = ["MiddlewareContract", "watched"]
 
 
 def watched(base: type[Context]) -> type[Any]:
-    """Returns a subclass of a context class that notes which fields are read and set.
+    """Returns a subclass of a context class that records which fields are read and set.
 
-    The notes are class attributes `read` and `written`, sets of names.
+    They are in the class attributes `read` and `written`, sets of names.
     """
     names = {field.name for field in dataclasses.fields(base)}
 
     class Watched(base):  # type: ignore[misc,valid-type] # the class is the argument
-        read: set[str] = set()  # noqa: RUF012 - one set for all steps is what is wanted
+        read: set[str] = set()  # noqa: RUF012 - one set for all steps
         written: set[str] = set()  # noqa: RUF012 - as above
 
         def __getattribute__(self, name: str) -> Any:
@@ -39,37 +39,40 @@ def watched(base: type[Context]) -> type[Any]:
 
 
 class MiddlewareContract(Suite):
-    """Inherit it, override `make` (and `prepare`), and every check of a middleware is collected."""
+    """Conformance suite of middleware: subclass it and override `make` (and `prepare`)."""
 
     context_class: type[Context] = OnlineRLContext
 
     def make(self) -> Any:
-        """Returns a middleware (`IMiddleware`); the process's task has been started."""
+        """Returns a middleware (`IMiddleware`); called in a started task."""
         return self.registered.build()
 
     def prepare(self, ctx: Any) -> None:
-        """Sets the fields that the middleware reads, as those before it would."""
+        """Sets the fields that the middleware reads."""
 
     def test_is_called_with_the_context_alone(self) -> None:
-        """What it makes can be handed to `task.use`."""
+        """`task.use` accepts it: it is called with the context only."""
         with self._started():
             made = self.make()
-            expect(isinstance(made, IMiddleware), f"{made!r} cannot be called")
+            expect(isinstance(made, IMiddleware), f"{made!r} is not callable")
             try:
                 inspect_middleware(made)
             except TaskError as error:
-                expect(False, f"task.use refuses it: {error}")
+                expect(False, f"task.use raises: {error}")
 
     def test_declares_fields_of_its_context(self) -> None:
-        """What it reads and writes are fields that the context class declares."""
+        """All declared fields are fields of the context class."""
         with self._started():
             declared = fields_of(self.make())
         for name in (*declared.reads, *declared.writes, *declared.optional):
             known = self.context_class().has_attr(name)
-            expect(known, f"it declares '{name}', which {self.context_class.__name__} lacks")
+            expect(
+                known,
+                f"it declares '{name}', which is not a field of {self.context_class.__name__}",
+            )
 
     def test_touches_what_it_declares(self) -> None:
-        """In a step it reads and sets no field that it does not declare."""
+        """It reads and sets declared fields only."""
         with self._started():
             made = self.make()
             declared = fields_of(made)
@@ -83,24 +86,27 @@ class MiddlewareContract(Suite):
                 read, written = set(cls.read), set(cls.written)  # type: ignore[attr-defined]
                 known = {*declared.reads, *declared.writes, *declared.optional, "total_step"}
                 unread, unset = read - known, written - {*declared.writes}
-                expect(not unset, f"it sets {', '.join(sorted(unset))} without saying so")
-                expect(not unread, f"it reads {', '.join(sorted(unread))} without saying so")
+                expect(not unset, f"it sets undeclared fields: {', '.join(sorted(unset))}")
+                expect(not unread, f"it reads undeclared fields: {', '.join(sorted(unread))}")
                 task.renew()
 
     def test_runs_step_after_step(self) -> None:
-        """Several steps in a row go through, each with a context of its own."""
+        """It runs several steps, each with a new context."""
         with self._started():
             made = self.make()
             task.use(_writer(self, fields_of(made).reads)).use(made)
             task.run(max_step=3)
-            expect(task.ctx.total_step == 2, f"3 steps end at total_step {task.ctx.total_step}")
+            expect(
+                task.ctx.total_step == 2,
+                f"total_step after 3 steps: expected 2, got {task.ctx.total_step}",
+            )
 
     def _started(self) -> Task:
         return task.start(ctx=watched(self.context_class)())
 
 
 def _writer(suite: MiddlewareContract, names: tuple[str, ...]) -> Any:
-    """A middleware that stands for those before the one under test."""
+    """Returns a middleware that sets the fields which the tested one reads."""
     from dicore.task import middleware
 
     @middleware(writes=names)

@@ -1,4 +1,4 @@
-"""The contract of models (`IModel`): rows in, a dict of outputs out, parameters that can be moved.
+"""The contract of models (`IModel`): a dict of outputs per batch, trainable parameters.
 
 Shapes: B rows, A actions.
 """
@@ -23,7 +23,7 @@ Shape = int | tuple[int, ...]
 
 
 class ModelContract(Suite):
-    """Inherit it, override `make`, and every check of a model is collected."""
+    """Conformance suite of models: subclass it and override `make`."""
 
     def make(self, obs_shape: Shape, action_shape: Shape, seed: int = 0) -> Any:
         """Returns a model (`IModel`); one seed gives the same parameters.
@@ -44,19 +44,19 @@ class ModelContract(Suite):
         expect(list(model.parameters()), "it has no parameters")
 
     def test_answers_by_name(self) -> None:
-        """`forward` returns a dict of outputs, finite, with a row for each row."""
+        """`forward` returns a dict of finite outputs, one row per input row."""
         output = self.make(4, 3)(_rows(6, 4))
         expect(isinstance(output, dict) and output, f"forward returns {type(output).__name__}")
         _expect_rows(output, 6)
 
     def test_takes_images(self) -> None:
-        """Observations (channels, height, width) may be bytes."""
+        """Image observations (channels, height, width) may be uint8."""
         model = self._made_for((4, 84, 84), 6)
         image = np.random.default_rng(0).integers(0, 256, (3, 4, 84, 84)).astype(np.uint8)
         _expect_rows(model(to_tensor(image)), 3)
 
     def test_has_several_heads(self) -> None:
-        """A list of numbers of actions gives a list of logits, one of each width."""
+        """A list of action counts gives a list of logits with these widths."""
         logit = self._made_for(4, (3, 5))(_rows(6, 4)).get("logit")
         if logit is None:
             skip("it has no logits")
@@ -76,14 +76,14 @@ class ModelContract(Suite):
             expect(close, f"'{path}' of one row depends on the others")
 
     def test_leaves_its_input_alone(self) -> None:
-        """Observations stay as they were."""
+        """`forward` does not change its input."""
         rows = _rows(6, 4)
         before = copied(rows)
         self.make(4, 3)(rows)
         expect(not difference(array(rows), before), "forward changed its input")
 
     def test_gradients_reach_every_parameter(self) -> None:
-        """Every parameter takes part in some output."""
+        """Every parameter gets a gradient from some output."""
         model = self.make(4, 3)
         leaves = [leaf for _, leaf in leaves_of(model(_rows(6, 4)), "")]
         total = sum((leaf * leaf).sum() for leaf in leaves if leaf.requires_grad)
@@ -95,38 +95,38 @@ class ModelContract(Suite):
         expect(without == 0, f"{without} parameters got no gradient")
 
     def test_same_seed_same_parameters(self) -> None:
-        """One seed, one model; another seed, another."""
+        """The same seed gives the same parameters, another seed does not."""
         one, same, other = (self.make(4, 3, seed).state_dict() for seed in (0, 0, 1))
         wrong = difference(dict(one), dict(same))
-        expect(not wrong, f"one seed gave two models: {wrong}")
-        expect(difference(dict(one), dict(other)), "two seeds gave one model")
+        expect(not wrong, f"the same seed gave other parameters: {wrong}")
+        expect(difference(dict(one), dict(other)), "another seed gave the same parameters")
 
     def test_state_round_trip(self) -> None:
-        """A model that loads another's state answers the same, bit for bit."""
+        """A model with a loaded state returns identical outputs."""
         model, twin = self.make(4, 3, 0), self.make(4, 3, 1)
         twin.load_state_dict({key: value.clone() for key, value in model.state_dict().items()})
         rows = _rows(6, 4)
         wrong = difference(model(rows), twin(rows))
-        expect(not wrong, f"with the same state it answers otherwise: {wrong}")
+        expect(not wrong, f"outputs differ after loading the state: {wrong}")
 
     def test_acts_by_numpy_alike(self) -> None:
-        """`act_numpy`, where offered, equals `logit` and sees every update at once."""
+        """`act_numpy`, if present, equals `logit`, also after updates."""
         model = self.make(4, 3)
         if not hasattr(model, "act_numpy"):
-            skip("it does not act by numpy (SupportsNumpyActing)")
+            skip("it has no act_numpy (SupportsNumpyActing)")
         act = model.act_numpy()
         if act is None:
-            skip("it does not act by numpy at this size")
+            skip("its act_numpy returns None at this size")
         obs = array(_rows(6, 4))
         for _ in range(2):
             near = np.allclose(act(obs), array(model(to_tensor(obs))["logit"]), atol=1e-5)
-            expect(near, "acting by numpy gives other logits")
+            expect(near, "act_numpy returns other logits than forward")
             for parameter in model.parameters():
                 parameter.data += 0.1
         kept = act(obs)
         before = copied(kept)
         act(obs + 1)
-        expect(not difference(kept, before), "a later call changed logits handed out before")
+        expect(not difference(kept, before), "a later call changed earlier logits")
 
     def _made_for(self, obs_shape: Shape, action_shape: Shape) -> Any:
         try:

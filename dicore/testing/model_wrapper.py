@@ -1,4 +1,4 @@
-"""The contract of model wrappers (`IModelWrapper`): a layer over a shared model, nothing copied."""
+"""The contract of model wrappers (`IModelWrapper`): they share the model, without copies."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["FakeModel", "ModelWrapperContract"]
 
 
 class FakeModel:
-    """A model of three logits that keeps what it returned last."""
+    """A model of three logits that keeps its last output."""
 
     nickname = "fake"
 
@@ -41,13 +41,13 @@ class FakeModel:
 
 
 class ModelWrapperContract(Suite):
-    """Inherit it, override `make`, and every check of a model wrapper is collected."""
+    """Conformance suite of model wrappers: subclass it and override `make`."""
 
     forward_kwargs: Mapping[str, Any] = {}
-    """What `forward` needs besides observations."""
+    """Keyword arguments of `forward`."""
 
     def make(self, model: Any) -> Any:
-        """Returns a wrapper (`IModelWrapper`) around that model."""
+        """Returns a wrapper (`IModelWrapper`) of this model."""
         return self.registered.build(model=model)
 
     def model(self) -> Any:
@@ -74,7 +74,7 @@ class ModelWrapperContract(Suite):
         expect(isinstance(wrapper, IModelWrapper), f"{type(wrapper).__name__} lacks methods")
 
     def test_attributes_pass_through(self) -> None:
-        """What a layer does not define is the model's own, at any depth; the rest is an error."""
+        """Other attributes are those of the model, at any depth; unknown ones raise."""
         model = self.model()
         model.nickname = "the model"
         deep = self.make(self.make(self.make(model)))
@@ -85,24 +85,24 @@ class ModelWrapperContract(Suite):
             _ = deep.no_such_attribute
 
     def test_shares_the_model(self) -> None:
-        """Its parameters are the model's, not copies: an update is seen through every layer."""
+        """Its parameters are those of the model, not copies."""
         model = self.model()
         mine, its = list(self.make(self.make(model)).parameters()), list(model.parameters())
         same = len(mine) == len(its) and all(a is b for a, b in zip(mine, its, strict=True))
         expect(same, "its parameters are not the model's")
 
     def test_adds_to_the_output(self) -> None:
-        """All that the model returns is there, and is what the model returned."""
+        """Its output contains all outputs of the model, unchanged."""
         model = self.model()
         output = self._forward(self.make(model), _obs(model))
         bare = model(_obs(model))
         missing = bare.keys() - output.keys()
-        expect(not missing, f"outputs of the model that are gone: {', '.join(sorted(missing))}")
+        expect(not missing, f"missing outputs of the model: {', '.join(sorted(missing))}")
         wrong = difference({key: output[key] for key in bare}, dict(bare))
-        expect(not wrong, f"outputs of the model that are other now: {wrong}")
+        expect(not wrong, f"changed outputs of the model: {wrong}")
 
     def test_leaves_the_models_output_alone(self) -> None:
-        """The dict and the values that the model returned are not changed in place."""
+        """It does not change the model's output in place."""
         returned: list[Any] = []
         model = _Watched(self.model(), returned)
         self._forward(self.make(model), _obs(model))
@@ -111,7 +111,7 @@ class ModelWrapperContract(Suite):
             expect(not wrong, f"the model's output was changed in place: {wrong}")
 
     def test_leaves_observations_alone(self) -> None:
-        """Observations stay as they were."""
+        """`forward` does not change its input."""
         model = self.model()
         obs = _obs(model)
         before = copied(obs)
@@ -119,25 +119,28 @@ class ModelWrapperContract(Suite):
         expect(not difference(obs, before), "forward changed its input")
 
     def test_resets_all_or_some(self) -> None:
-        """`reset` takes nothing or ids, whether or not there is something to reset."""
+        """`reset` accepts nothing or ids, even without state."""
         wrapper = self.make(self.model())
         expect(wrapper.reset() is None, "reset() returns something")
         expect(wrapper.reset([0, 2]) is None, "reset([0, 2]) returns something")
 
     def test_tells_its_layers(self) -> None:
-        """`info` names the layers that have an attribute, from the outermost inwards."""
+        """`info` lists the layers that have an attribute, outermost first."""
         model = self.model()
         wrapper = self.make(self.make(model))
         text = wrapper.info("forward")
         expect(type(wrapper).__name__ in text, f"info('forward') does not name it: {text!r}")
-        expect(text.rstrip().endswith(type(model).__name__), f"nor the model last: {text!r}")
+        expect(
+            text.rstrip().endswith(type(model).__name__),
+            f"info does not end with the model: {text!r}",
+        )
 
     def _forward(self, wrapper: Any, obs: Any) -> Any:
         return wrapper.forward(obs, **self.forward_kwargs)
 
 
 class _Watched:
-    """A model that writes down what it returned, and how that looked then."""
+    """A model that records its outputs and copies of them."""
 
     def __init__(self, model: Any, returned: list[Any]) -> None:
         self._watched = model

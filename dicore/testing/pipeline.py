@@ -1,4 +1,4 @@
-"""The contract of pipelines (`IPipeline`): a training that ends, and can be repeated exactly."""
+"""The contract of pipelines (`IPipeline`): training ends and is reproducible."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ __all__ = ["PipelineContract"]
 
 
 class PipelineContract(Suite):
-    """Inherit it, override `make` and `config`, and every check of a pipeline is collected."""
+    """Conformance suite of pipelines: subclass it and override `make` and `config`."""
 
     budget = 400
     """Env steps of each training."""
     overrides: Sequence[str] = ("env.stop_value=inf", "pipeline.logger=[]")
-    """What every training sets."""
+    """Overrides of all trainings."""
 
     def make(self) -> Any:
         """Returns a pipeline (`IPipeline`)."""
         return self.registered.build()
 
     def config(self) -> dict[str, Any]:
-        """Returns a config to train; where presets are registered, the first of them."""
+        """Returns a config to train: the first registered preset."""
         registry = self.registered.registry
         for entry in registry.entries("preset"):
             if entry.status == "ok":
@@ -63,32 +63,32 @@ class PipelineContract(Suite):
         try:
             inspect.signature(pipeline.run).bind(None, None, model=None)
         except TypeError as error:
-            expect(False, f"run(compiled, run, model=None) does not fit: {error}")
+            expect(False, f"run does not accept (compiled, run, model=None): {error}")
 
     def test_trains_within_its_budget(self) -> None:
-        """It ends at its budget, returns the policy, and says what it did."""
+        """Training ends at the budget, returns the policy, and sets the result."""
         with folder() as place:
             outcome = self.train(place)
             result = outcome.run.result
             expect(isinstance(outcome.policy, IPolicy), f"it returns {outcome.policy!r}")
-            expect(result.stop is False, "it says that stop_value was reached")
+            expect(result.stop is False, "its result says that stop_value was reached")
             near = self.budget <= result.env_step < 1.5 * self.budget + 100
-            expect(near, f"a budget of {self.budget} env steps, made: {result.env_step}")
+            expect(near, f"budget: {self.budget} env steps, made: {result.env_step}")
             expect(result.train_iter > 0, "it made no update")
-            expect((place / "run" / "ckpt" / "final").is_dir(), "it left no final checkpoint")
+            expect((place / "run" / "ckpt" / "final").is_dir(), "it saved no final checkpoint")
 
     def test_same_seed_same_result(self) -> None:
-        """One seed gives the same parameters bit for bit, another seed others."""
+        """The same seed gives identical parameters, another seed does not."""
         states = []
         for seed in (0, 0, 1):
             with folder() as place:
                 states.append(copied(self.train(place, seed=seed).policy.learn_mode.state_dict()))
         wrong = difference(states[0], states[1])
-        expect(not wrong, f"the same seed trained something else: {wrong}")
-        expect(difference(states[0], states[2]), "another seed trained the same")
+        expect(not wrong, f"the same seed gave other parameters: {wrong}")
+        expect(difference(states[0], states[2]), "another seed gave the same parameters")
 
     def test_uses_the_model_given(self) -> None:
-        """A model that is handed in is the one that is trained, not a copy."""
+        """It trains the given model, not a copy."""
         with folder() as place:
             first = self.train(place, stop=True).policy.learn_mode.get_attribute("model")
         with folder() as place:
@@ -96,7 +96,7 @@ class PipelineContract(Suite):
             expect(second.learn_mode.get_attribute("model") is first, "it trained another model")
 
     def test_leaves_nothing_running(self) -> None:
-        """Afterwards no task is running, and no thread of its own is left."""
+        """After training, no task is running, and its threads have ended."""
         before = set(threading.enumerate())
         with folder() as place:
             self.train(place, stop=True)
@@ -105,10 +105,10 @@ class PipelineContract(Suite):
         expect(not left, f"threads left: {[each.name for each in left]}")
 
     def test_an_error_ends_it_cleanly(self) -> None:
-        """What a part raises surfaces as itself; the next training is not disturbed."""
+        """Exceptions of parts propagate, and the next training works."""
 
         class Broken:
-            """Stands where a model should."""
+            """Not a model."""
 
         wrong = (AttributeError, TypeError, DicoreError)
         with folder() as place, refuses(wrong, "training a broken model"):

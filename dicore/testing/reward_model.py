@@ -1,4 +1,4 @@
-"""The contract of reward models (`IRewardModel`): rows in, the same rows with another reward out.
+"""The contract of reward models (`IRewardModel`): they return samples with another reward.
 
 Shapes: B rows.
 """
@@ -25,15 +25,15 @@ _ROWS = 64
 
 
 class RewardModelContract(Suite):
-    """Inherit it, override `make` (and `data`), and every check of a reward model is collected."""
+    """Conformance suite of reward models: subclass it and override `make` (and `data`)."""
 
     observation_space = Box(-10.0, 10.0, (4,), np.float32)
     action_space = Discrete(3)
     rounds = 3
-    """Calls of `train` after which something must have been learned."""
+    """Calls of `train` after which estimates must have changed."""
 
     def make(self, seed: int = 0) -> Any:
-        """Returns a reward model (`IRewardModel`); one seed gives one model."""
+        """Returns a reward model (`IRewardModel`), reproducible by seed."""
         seed_everything(seed)
         ctx = BuildContext(
             observation_space=self.observation_space, action_space=self.action_space, seed=seed
@@ -41,7 +41,7 @@ class RewardModelContract(Suite):
         return self.registered.example().build(ctx)
 
     def data(self, seed: int = 0, count: int = _ROWS) -> Batch:
-        """Returns rows as a collector would, float32 [B, 4] among them; one seed, one batch."""
+        """Returns samples as a collector does, with observations float32 [B, 4], by seed."""
         rng = np.random.default_rng(seed)
         obs = rng.normal(size=(count + 1, 4)).astype(np.float32)
         return Batch({
@@ -57,34 +57,34 @@ class RewardModelContract(Suite):
         expect(isinstance(model, IRewardModel), f"{type(model).__name__} lacks methods")
 
     def test_estimates_a_reward_for_each_row(self) -> None:
-        """There are as many rows as before, each with a finite float32 reward."""
+        """`estimate` returns the same number of samples, with finite float32 rewards."""
         model = self._trained()
         for count in (_ROWS, 3, 1):
             rows = model.estimate(self.data(1, count))
-            expect(isinstance(rows, Batch), f"estimate returns {type(rows).__name__}, no Batch")
-            expect(len(rows) == count, f"{count} rows went in, {len(rows)} came out")
+            expect(isinstance(rows, Batch), f"estimate returns {type(rows).__name__}, not a Batch")
+            expect(len(rows) == count, f"expected {count} samples, got {len(rows)}")
             reward = array(rows["reward"])
             right = reward.dtype == np.float32 and reward.shape == (count,)
             expect(right, f"reward is {reward.dtype}{list(reward.shape)}, not float32[{count}]")
             expect(np.isfinite(reward).all(), "a reward is not finite")
 
     def test_estimates_before_it_has_learned(self) -> None:
-        """A model that has seen nothing estimates as well."""
+        """An untrained model returns finite rewards."""
         reward = _rewards(self._made(), self.data())
         expect(np.isfinite(reward).all(), "a reward is not finite")
 
     def test_changes_nothing_but_the_reward(self) -> None:
-        """Every other column is as it was."""
+        """All other columns are unchanged."""
         data = self.data(1)
         rows = self._trained().estimate(data)
         for key in data.columns:
-            expect(key in rows.columns, f"column '{key}' is gone")
+            expect(key in rows.columns, f"column '{key}' is missing")
             if key != "reward":
                 wrong = difference(array(rows[key]), array(data[key]))
                 expect(not wrong, f"column '{key}' has changed: {wrong}")
 
     def test_leaves_its_input_alone(self) -> None:
-        """What goes in stays as it was, also when the rewards that came out are changed."""
+        """The input is not changed, not even by changing the returned rewards."""
         model, data = self._trained(), self.data(1)
         before = copied(dict(data.items()))
         rows = model.estimate(data)
@@ -92,26 +92,24 @@ class RewardModelContract(Suite):
         expect(not wrong, f"estimate changed its input: {wrong}")
         array(rows["reward"])[...] = 7.0
         wrong = difference(dict(data.items()), before)
-        expect(
-            not wrong, f"the rewards that came out are the memory of those that went in: {wrong}"
-        )
+        expect(not wrong, f"the returned rewards share memory with the input: {wrong}")
 
     def test_estimates_alike_twice(self) -> None:
-        """Estimating changes nothing in the model."""
+        """`estimate` does not change the model."""
         model, data = self._trained(), self.data(1)
         wrong = difference(_rewards(model, data), _rewards(model, data))
         expect(not wrong, f"a second estimate of the same rows differs: {wrong}")
 
     def test_learns_from_what_it_took(self) -> None:
-        """Training on rows changes what it estimates of them."""
+        """Training changes the estimates of the training samples."""
         model = self._made()
         before = _rewards(model, self.data())
         self._train(model)
         learned = difference(before, _rewards(model, self.data()))
-        expect(learned, f"after {self.rounds} rounds of training it estimates as before")
+        expect(learned, f"{self.rounds} calls of train did not change its estimates")
 
     def test_learns_in_train_alone(self) -> None:
-        """Taking and forgetting rows changes no estimate."""
+        """`collect_data` and `clear_data` do not change estimates."""
         model = self._trained()
         before = _rewards(model, self.data(1))
         model.collect_data(self.data(2))
@@ -122,7 +120,7 @@ class RewardModelContract(Suite):
         expect(not wrong, f"clear_data changed an estimate: {wrong}")
 
     def test_keeps_a_copy_of_what_it_took(self) -> None:
-        """Rows that are overwritten after they were taken are learned from as they were."""
+        """`collect_data` stores copies: overwriting the samples does not affect training."""
         one, other = self._made(), self._made()
         data = self.data(0)
         one.collect_data(data)
@@ -132,10 +130,10 @@ class RewardModelContract(Suite):
         for model in (one, other):
             self._fit(model)
         wrong = difference(*(_rewards(model, self.data(1)) for model in (one, other)))
-        expect(not wrong, f"overwriting the rows changed what was learned: {wrong}")
+        expect(not wrong, f"overwriting the samples changed the trained model: {wrong}")
 
     def test_without_rows_it_learns_nothing(self) -> None:
-        """`train` without rows, at the beginning or after `clear_data`, does nothing."""
+        """`train` without samples does nothing, first or after `clear_data`."""
         fresh, trained = self._made(), self._trained()
         trained.clear_data()
         for model, when in ((fresh, "before any were taken"), (trained, "after clear_data")):
@@ -148,18 +146,18 @@ class RewardModelContract(Suite):
             expect(not wrong, f"train {when} changed an estimate: {wrong}")
 
     def test_same_seed_same_model(self) -> None:
-        """One seed and the same rows give the same rewards."""
+        """The same seed and samples give the same rewards."""
         one, other = self._trained(), self._trained()
         wrong = difference(_rewards(one, self.data(1)), _rewards(other, self.data(1)))
-        expect(not wrong, f"one seed gave two models: {wrong}")
+        expect(not wrong, f"the same seed gave other rewards: {wrong}")
 
     def test_state_round_trip(self) -> None:
-        """A model that loads another's state estimates as it does."""
+        """A model with a loaded state returns the same rewards."""
         model, twin = self._trained(), self._made(seed=1)
         self._train(twin, seed=5)
         twin.load_state_dict(copied(model.state_dict()))
         wrong = difference(_rewards(model, self.data(1)), _rewards(twin, self.data(1)))
-        expect(not wrong, f"with the same state it estimates otherwise: {wrong}")
+        expect(not wrong, f"rewards differ after loading the state: {wrong}")
 
     def _made(self, seed: int = 0) -> Any:
         model = self.make(seed)

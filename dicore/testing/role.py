@@ -1,6 +1,6 @@
-"""The contract of roles that dicore calls through their Protocol alone: what it names is there.
+"""The contract of roles without a suite of their own: the members of the Protocol exist.
 
-For kinds of which dicore ships no component yet; those that it does have suites of their own.
+For kinds without first-party components.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ __all__ = ["RoleContract"]
 
 
 class RoleContract(Suite):
-    """Inherit it, override `make` and `contract`, and what the Protocol names is checked."""
+    """Conformance suite of a Protocol: subclass it and override `make` and `contract`."""
 
     def make(self) -> Any:
         """Returns the component."""
         return self.registered.build(**self.parts())
 
     def parts(self) -> Mapping[str, Any]:
-        """Returns what it is made with; an optimizer, the parameters of a small network."""
+        """Returns the arguments of `build`; for an optimizer, parameters of a small network."""
         kind = "" if self.component is None else self.component.entry.kind
         return {"params": _parameters()} if kind == "optimizer" else {}
 
@@ -39,13 +39,13 @@ class RoleContract(Suite):
         return found
 
     def test_has_what_the_contract_names(self) -> None:
-        """Every method and attribute of the Protocol is there."""
+        """It has all methods and attributes of the Protocol."""
         made, names = self.make(), _names(self.contract())
         lacks = [name for name in names if not hasattr(made, name)]
         expect(not lacks, f"{type(made).__name__} lacks {', '.join(lacks)}")
 
     def test_takes_what_the_contract_gives(self) -> None:
-        """Every method can be called with the arguments that the Protocol names."""
+        """Every method accepts the arguments of the Protocol."""
         made, contract = self.make(), self.contract()
         for name in _names(contract):
             wanted = inspect.getattr_static(contract, name, None)
@@ -62,24 +62,24 @@ class RoleContract(Suite):
                 expect(False, f"{name}({said}) cannot be called: {error}")
 
     def test_state_round_trip(self) -> None:
-        """One that loads another's state has that state."""
+        """A component with a loaded state returns the same state."""
         if "state_dict" not in _names(self.contract()):
             skip("it has no state")
         made, twin = self.make(), self.make()
         state = copied(made.state_dict())
         twin.load_state_dict(copied(state))
         wrong = difference(copied(twin.state_dict()), state)
-        expect(not wrong, f"the state changed on its way: {wrong}")
+        expect(not wrong, f"the state differs after loading: {wrong}")
 
 
 def _parameters() -> Iterator[Any]:
-    """Yields tensors once somebody asks, who has imported torch by then."""
+    """Yields tensors lazily, because the caller imports torch."""
     for shape in ((4, 2), (2,)):
         yield to_tensor(np.zeros(shape, np.float32)).requires_grad_()
 
 
 def _names(contract: type[Any]) -> list[str]:
-    """Returns what a Protocol names, its own and what it derives from."""
+    """Returns the members of a Protocol and its bases."""
     found: dict[str, None] = {}
     for base in contract.__mro__:
         if getattr(base, "_is_protocol", False):

@@ -1,4 +1,4 @@
-"""An environment that does what it is told and writes down what is done to it.
+"""An environment that follows a script and records its calls.
 
 It works in any process: the journal is a file that all copies append to.
 """

@@ -1,17 +1,17 @@
-"""Conformance suites: what a role promises, as named checks that any component can be put to.
+"""Conformance suites: the contract of a role as named checks for any component.
 
-A suite is a class whose methods `test_*` are the checks. It is used in two ways:
+The methods `test_*` of a suite are its checks. Use it in one of two ways:
 
-    class TestContract(BufferContract):   # inherited in a test file; make() says what is tested
+    class TestContract(BufferContract):   # in a test file; make() returns the tested object
         def make(self, capacity):
             return MyBuffer(capacity)
 
-    @parametrize(dist="my-package")       # through the registry: all components of a package
+    @parametrize(dist="my-package")       # by the registry: all components of a package
     def test_component(check):
         check()
 
-Checks take no arguments and need no pytest; one that does not apply raises `unittest.SkipTest`,
-which pytest reports as skipped.
+Checks take no arguments and need no pytest. A check that does not apply raises
+`unittest.SkipTest`, which pytest reports as skipped.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ __all__ = [
 
 
 class Suite:
-    """Base of suites; holds nothing but the component under test."""
+    """Base class of suites."""
 
     component: ClassVar[Component | None] = None
-    """What the registry gave; None where a subclass makes its object itself."""
+    """The tested component; None if a subclass creates the tested object."""
 
     @classmethod
     def checks(cls) -> tuple[str, ...]:
-        """Returns the names of the checks, without `test_`, in the order they are written."""
+        """Returns the names of the checks, without `test_`, in the order of definition."""
         found = {
             name: None for base in reversed(cls.__mro__) for name in vars(base)
             if name.startswith("test_") and getattr(cls, name, None) is not None
@@ -53,23 +53,23 @@ class Suite:
 
     @property
     def registered(self) -> Component:
-        """The component that the registry gave.
+        """The tested component.
 
         Raises:
-            UsageError: there is none, and the subclass does not make its object itself.
+            UsageError: there is none; the subclass has to override `make`.
         """
         if self.component is None:
             raise UsageError(
-                f"{type(self).__name__} does not say what to test", hint="override its make()"
+                f"{type(self).__name__} has no component to test", hint="override make()"
             )
         return self.component
 
 
 def failures(suite: type[Suite]) -> dict[str, Exception]:
-    """Runs all checks of a suite that makes its own object.
+    """Runs all checks of a suite that overrides `make`.
 
     Returns:
-        What each failing check raised, by the check's name; those that do not apply are left out.
+        The exceptions of failing checks by name; checks that do not apply are omitted.
     """
     found: dict[str, Exception] = {}
     for name in suite.checks():
@@ -83,7 +83,7 @@ def failures(suite: type[Suite]) -> dict[str, Exception]:
 
 
 def expect(holds: object, message: str) -> None:
-    """States what a component must do.
+    """Asserts a property of a component.
 
     Raises:
         ContractError: it does not hold.
@@ -94,10 +94,10 @@ def expect(holds: object, message: str) -> None:
 
 @contextmanager
 def refuses(errors: type[Exception] | tuple[type[Exception], ...], what: str) -> Iterator[None]:
-    """States that a block must raise one of `errors`; `what` says what is done there.
+    """Asserts that a block raises one of `errors`; `what` describes the block.
 
     Raises:
-        ContractError: it raised nothing, or something else.
+        ContractError: it raised nothing or another exception.
     """
     wanted = errors if isinstance(errors, tuple) else (errors,)
     names = " or ".join(error.__name__ for error in wanted)
@@ -106,17 +106,17 @@ def refuses(errors: type[Exception] | tuple[type[Exception], ...], what: str) ->
     except wanted:
         return
     except Exception as other:
-        raise ContractError(f"{what} must raise {names}, it raised {other!r}") from other
-    raise ContractError(f"{what} must raise {names}, nothing was raised")
+        raise ContractError(f"{what} must raise {names}, but raised {other!r}") from other
+    raise ContractError(f"{what} must raise {names}, but raised nothing")
 
 
 def skip(reason: str) -> NoReturn:
-    """Says that a check does not apply."""
+    """Skips a check that does not apply."""
     raise SkipTest(reason)
 
 
 @contextmanager
 def folder() -> Iterator[Path]:
-    """Makes a folder for the time of a block."""
+    """Creates a temporary folder."""
     with tempfile.TemporaryDirectory(prefix="dicore-") as name:
         yield Path(name)

@@ -1,4 +1,4 @@
-"""The contract of env managers (`IEnvManager`): many environments stepped as one, matched by id.
+"""The contract of env managers (`IEnvManager`): steps several environments, addressed by id.
 
 Checks talk to a manager through the ids that are ready, so that synchronous and asynchronous ones
 pass alike. What a manager cannot do it leaves out of `capabilities`; these checks are skipped.
@@ -12,4 +12,4 @@ __all__ = ["EnvManagerContract"]
 
 
 class EnvManagerContract(SteppingChecks, EpisodeChecks, FaultChecks):
-    """Inherit it, override `make`, and every check of an env manager is collected."""
+    """Conformance suite of env managers: subclass it and override `make`."""

@@ -1,4 +1,4 @@
-"""Checks of the episodes of an env manager: when they begin, with which seeds and state."""
+"""Checks of the episodes of an env manager: resets, seeds, state."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from dicore.testing.suite import expect, folder, refuses, skip
 
 
 class EpisodeChecks(ManagerChecks):
-    """Counting, resets by hand, seeds, state."""
+    """Episode counts, manual resets, seeds, state."""
 
     def test_counts_episodes(self) -> None:
-        """It is done once every environment has finished `episode_num` episodes, not before."""
+        """`done` is True once all environments finished `episode_num` episodes."""
         manager = self.make([*envs(1, length=2), *envs(1, length=3)], {"episode_num": 2})
         with closing(manager):
             manager.launch()
@@ -41,10 +41,13 @@ class EpisodeChecks(ManagerChecks):
             with refuses(EnvStateError, "stepping an environment that is done"):
                 manager.step({0: 0})
             manager.reset()
-            expect(not manager.done and wait_for_all(manager) == {0, 1}, "reset begins anew")
+            expect(
+                not manager.done and wait_for_all(manager) == {0, 1},
+                "after reset it is done or not ready",
+            )
 
     def test_resets_some(self) -> None:
-        """`reset` of some ids begins new episodes in these alone."""
+        """`reset` of some ids starts new episodes in these only."""
         self.needs("reset_one")
         with self.launched(envs(3)) as manager:
             manager.step({0: 0, 1: 0, 2: 0})
@@ -56,7 +59,7 @@ class EpisodeChecks(ManagerChecks):
             expect(shown == [0, 1, 0], f"the environments are at steps {shown}")
 
     def test_remembers_reset_parameters(self) -> None:
-        """Keyword arguments for one environment's reset hold for its automatic resets too."""
+        """Keyword arguments of `reset` also apply to later automatic resets."""
         self.needs("reset_one")
         with self.launched(envs(2, length=2)) as manager:
             manager.reset({1: {"level": 3}})
@@ -66,7 +69,7 @@ class EpisodeChecks(ManagerChecks):
         expect(levels == {0: [0] * 5, 1: [3] * 5}, f"levels by environment: {levels}")
 
     def test_waits_for_reset_where_told_so(self) -> None:
-        """Without `auto_reset`, an environment whose episode ended waits for `reset`."""
+        """Without `auto_reset`, an environment is not ready after its episode until `reset`."""
         self.needs("manual_reset")
         manager = self.make([*envs(1, length=2), *envs(1, length=9)], {"auto_reset": False})
         with closing(manager):
@@ -81,7 +84,7 @@ class EpisodeChecks(ManagerChecks):
             expect(wait_for_all(manager) == {0, 1}, "after reset it is not ready")
 
     def test_one_seed_one_run(self) -> None:
-        """The same seed gives the same data bit for bit; runs and roles share no episode."""
+        """The same seed gives identical data; episodes of runs and roles differ."""
         self.needs("episode_seed")
         seen: dict[Any, set[float]] = {}
         for key in ((0, "collector"), (1, "collector"), (0, "evaluator")):
@@ -101,7 +104,7 @@ class EpisodeChecks(ManagerChecks):
             expect(not seen[one] & seen[other], f"{one} and {other} share episodes")
 
     def test_listed_seeds_are_literal(self) -> None:
-        """A list gives each environment exactly its seed; another length is an error."""
+        """A list sets the seed of each environment; a list of another length raises."""
         self.needs("episode_seed")
         with folder() as place:
             journal = place / "journal"
@@ -117,17 +120,17 @@ class EpisodeChecks(ManagerChecks):
         expect(resets == wanted, f"seeds [3, 4] became {resets}")
 
     def test_static_seeds_repeat(self) -> None:
-        """With `dynamic_seed=False` every episode of an environment is the very same."""
+        """With `dynamic_seed=False` all episodes of an environment are the same."""
         self.needs("episode_seed")
         with closing(self.make(envs(2, length=2))) as manager:
             manager.seed([3, 4], dynamic_seed=False)
             drawn = {env_id: {float(step["obs"][0]) for step in steps}
                      for env_id, steps in self.play(manager, 6).items()}  # fmt: skip
         expect([len(each) for each in drawn.values()] == [1, 1], f"drawn at reset: {drawn}")
-        expect(drawn[0] != drawn[1], "two seeds gave one episode")
+        expect(drawn[0] != drawn[1], "different seeds gave the same episode")
 
     def test_state_round_trip(self) -> None:
-        """A new manager that loads the state brings back what ran, or goes on with what comes next.
+        """A new manager with the loaded state continues the running or the next episodes.
 
         Which of the two, its `brought_back` says.
         """
@@ -151,4 +154,4 @@ class EpisodeChecks(ManagerChecks):
             {env_id: [float(step["obs"][0]) for step in steps] for env_id, steps in play.items()}
             for play in (wanted[back], found)
         ]
-        expect(drawn[0] == drawn[1], f"the episodes after loading are others: {drawn}")
+        expect(drawn[0] == drawn[1], f"the episodes after loading differ: {drawn}")

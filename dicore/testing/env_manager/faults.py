@@ -1,4 +1,4 @@
-"""Checks of what an env manager does with environments that fail, and how it shows them."""
+"""Checks of env managers with failing environments, and of `env_attr`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class FaultChecks(ManagerChecks):
     """Errors with the id of the environment; attributes and random actions."""
 
     def test_a_failing_step_is_named(self) -> None:
-        """What an environment raises becomes an error with its id; the others can go on."""
+        """A failing step raises EnvStepError with the env id; the other environments still work."""
         self.needs("reset_one")
         with self.launched([*envs(1), partial(ScriptedEnv, 1, fault="step")]) as manager:
             error = failure(manager)
@@ -37,7 +37,7 @@ class FaultChecks(ManagerChecks):
             expect(len(manager.step({0: 0, 1: 0})) >= 1, "it cannot be stepped again")
 
     def test_a_failing_reset_is_named(self) -> None:
-        """A reset that fails again and again ends the launch, with the id, and closes all."""
+        """A repeatedly failing reset ends `launch` with the env id and closes all environments."""
         with folder() as place:
             journal = place / "journal"
             bad = partial(ScriptedEnv, 1, fault="reset", journal=journal)
@@ -54,18 +54,20 @@ class FaultChecks(ManagerChecks):
         expect("planted failure of reset" in str(error), f"the cause is lost: {error}")
 
     def test_bad_observations_are_caught(self) -> None:
-        """Another shape than the space's, and NaN in observation or reward, are named at once."""
+        """Wrong shapes and NaN in observations or rewards raise with the env id."""
         faults: dict[Fault, type[Exception]] = {
             "shape": EnvSpaceError, "nan": NonFiniteError, "reward": NonFiniteError
         }  # fmt: skip
         for fault, wanted in faults.items():
             with self.launched([*envs(1), partial(ScriptedEnv, 1, fault=fault)]) as manager:
                 error = failure(manager)
-                expect(isinstance(error, wanted), f"{fault}: {error!r} is no {wanted.__name__}")
+                expect(
+                    isinstance(error, wanted), f"{fault}: expected {wanted.__name__}, got {error!r}"
+                )
                 expect(error.context.get("env_id") == 1, f"{fault}: {error.context}")
 
     def test_attributes_of_all(self) -> None:
-        """`env_attr` returns an attribute of every environment, and never by accident."""
+        """`env_attr` returns an attribute of every environment, and raises for unknown names."""
         with self.launched([partial(ScriptedEnv, 5), partial(ScriptedEnv, 6)]) as manager:
             expect(manager.env_attr("tag") == [5, 6], f"tags are {manager.env_attr('tag')}")
             with refuses(AttributeError, "an attribute that environments do not have"):
@@ -74,7 +76,7 @@ class FaultChecks(ManagerChecks):
                 _ = manager.tag
 
     def test_random_actions_are_legal(self) -> None:
-        """`random_action` has a legal action for each environment that waits."""
+        """`random_action` returns a legal action for each ready environment."""
         with self.launched(envs(3)) as manager:
             actions = manager.random_action()
             expect(set(actions) == {0, 1, 2}, f"actions for {list(actions)}")

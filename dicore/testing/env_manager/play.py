@@ -1,4 +1,4 @@
-"""What the checks of env managers are made of: scripted environments, and playing them.
+"""Helpers of the checks of env managers: scripted environments, and playing them.
 
 Shapes: N environments.
 """
@@ -20,11 +20,11 @@ from dicore.testing.suite import Suite, skip
 __all__ = ["ManagerChecks", "action_of", "count_of", "envs", "failure", "lines", "wait_for_all"]
 
 Steps = dict[int, list[dict[str, Any]]]
-"""What each environment showed and answered, step by step."""
+"""The steps of each environment."""
 
 
 class ManagerChecks(Suite):
-    """Base of the groups of checks: how a manager is made and played."""
+    """Base class of the checks of env managers."""
 
     def make(
         self, env_fn: Sequence[Callable[[], Any]], options: Mapping[str, Any] | None = None
@@ -51,7 +51,7 @@ class ManagerChecks(Suite):
         return closing(manager)
 
     def play(self, manager: Any, count: int, *, launch: bool = True) -> Steps:
-        """Steps every environment `count` times by fixed actions; returns what each showed."""
+        """Steps every environment `count` times with fixed actions; returns the steps."""
         if launch and manager.closed:
             manager.launch()
         found: Steps = {env_id: [] for env_id in range(manager.env_num)}
@@ -76,17 +76,17 @@ class ManagerChecks(Suite):
 
 
 def envs(count: int, **options: Any) -> list[Callable[[], Any]]:
-    """Returns factories of scripted environments, tagged by their place."""
+    """Returns factories of scripted environments, tagged by index."""
     return [partial(ScriptedEnv, tag, **options) for tag in range(count)]
 
 
 def action_of(env_id: int, number: int) -> int:
-    """Returns the action that an environment is given at its n-th step."""
+    """Returns the action of an environment's n-th step."""
     return (env_id + number) % 3
 
 
 def wait_for_all(manager: Any) -> set[int]:
-    """Returns the ids that are ready; an asynchronous manager is asked a few times."""
+    """Returns the ready ids; polls asynchronous managers."""
     for _ in range(100):
         ready = set(manager.ready_obs)
         if len(ready) == manager.env_num:
@@ -95,7 +95,7 @@ def wait_for_all(manager: Any) -> set[int]:
 
 
 def failure(manager: Any) -> Any:
-    """Steps until something is raised, and returns it."""
+    """Steps until an exception is raised and returns it."""
     for number in range(6):
         try:
             manager.step(dict.fromkeys(manager.ready_obs, number % 3))
@@ -107,10 +107,10 @@ def failure(manager: Any) -> Any:
 
 
 def lines(journal: Path) -> list[str]:
-    """Returns what environments wrote down so far."""
+    """Returns the journal of the environments."""
     return journal.read_text(encoding="utf-8").splitlines() if journal.exists() else []
 
 
 def count_of(journal: Path, word: str = "") -> int:
-    """Counts the lines of a journal that hold a word."""
+    """Counts the lines of a journal that contain a word."""
     return sum(word in line for line in lines(journal))

@@ -1,4 +1,4 @@
-"""Checks of an env manager's life and of its steps."""
+"""Checks of launch, step and close of an env manager."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ from dicore.testing.suite import expect, folder, refuses
 
 
 class SteppingChecks(ManagerChecks):
-    """Launch, steps matched by id, ends of episodes, memory, close."""
+    """Launch, steps by id, ends of episodes, memory, close."""
 
     def test_has_the_methods(self) -> None:
-        """It satisfies `IEnvManager`, knows N and begins closed."""
+        """It satisfies `IEnvManager`, reports N and starts closed."""
         with closing(self.make(envs(3))) as manager:
             expect(manager.closed, "it is open before launch")
-            expect(manager.env_num == 3, f"made of 3 factories, it has {manager.env_num}")
+            expect(manager.env_num == 3, f"env_num with 3 factories: {manager.env_num}")
             manager.launch()  # looking for the methods looks at the observations too
             wrong = f"{type(manager).__name__} lacks parts of IEnvManager"
             expect(isinstance(manager, IEnvManager), wrong)
 
     def test_makes_environments_late(self) -> None:
-        """Construction makes none, the spaces one at most, and launch each once."""
+        """Construction creates no environment, the spaces at most one, launch each one once."""
         with folder() as place:
             journal = place / "journal"
             with closing(self.make(envs(3, journal=journal))) as manager:
@@ -48,15 +48,15 @@ class SteppingChecks(ManagerChecks):
                 spaces = manager.observation_space, manager.action_space
                 expect(spaces[0].shape == (4,) and spaces[1].n == 3, f"its spaces are {spaces}")
                 expect(count_of(journal, "made") <= 1, f"the spaces did {lines(journal)}")
-                expect(not count_of(journal, "reset"), "asking for spaces reset an environment")
+                expect(not count_of(journal, "reset"), "reading the spaces reset an environment")
                 manager.launch()
                 expect(count_of(journal, "made") == 3, f"launch did {lines(journal)}")
 
     def test_launch_is_once(self) -> None:
-        """Launched, all environments wait for an action; launching again is an error."""
+        """After `launch` all environments are ready; a second `launch` raises."""
         with closing(self.make(envs(3))) as manager:
             manager.launch()
-            expect(not manager.closed, "launched, it is closed")
+            expect(not manager.closed, "it is closed after launch")
             expect(wait_for_all(manager) == {0, 1, 2}, "not all environments are ready")
             with refuses(EnvStateError, "launching twice"):
                 manager.launch()
@@ -65,7 +65,7 @@ class SteppingChecks(ManagerChecks):
             expect(wait_for_all(manager) == {0, 1, 2}, "it cannot be launched after close")
 
     def test_closed_is_closed(self) -> None:
-        """Before launch and after close nothing can be stepped, reset or looked at."""
+        """Before launch and after close, `ready_obs`, `step` and `reset` raise ClosedError."""
         manager = self.make(envs(2))
         for when in ("before launch", "after close"):
             with refuses(ClosedError, f"ready_obs {when}"):
@@ -79,7 +79,7 @@ class SteppingChecks(ManagerChecks):
                 manager.close()
 
     def test_closes_every_environment_once(self) -> None:
-        """Closing closes all environments; closing again, or an unlaunched manager, is harmless."""
+        """`close` closes all environments; it can be repeated, and called before launch."""
         with folder() as place:
             journal = place / "journal"
             manager = self.make(envs(3, journal=journal))
@@ -89,10 +89,10 @@ class SteppingChecks(ManagerChecks):
             manager.close()
             closed = sorted(line for line in lines(journal) if line.endswith("close"))
         expect(closed == ["0 close", "1 close", "2 close"], f"closed: {closed}")
-        expect(manager.closed, "closed, it is open")
+        expect(manager.closed, "it is open after close")
 
     def test_answers_are_matched_by_id(self) -> None:
-        """Observations, rewards and infos are those of the environment that the id names."""
+        """Observations, rewards and infos belong to the environment with the id."""
         with closing(self.make(envs(4))) as manager:
             for env_id, steps in self.play(manager, 4).items():
                 for number, step in enumerate(steps):
@@ -104,16 +104,16 @@ class SteppingChecks(ManagerChecks):
                     expect(step["info"]["step"] == number + 1, f"{here}: info of another step")
 
     def test_steps_named_environments_alone(self) -> None:
-        """Those not named stay where they are."""
+        """`step` of some ids does not step the others."""
         with self.launched(envs(3)) as manager:
             answer = manager.step({1: 0})
-            expect(list(answer) == [1], f"stepped 1, answered {list(answer)}")
+            expect(list(answer) == [1], f"stepped environment 1, results for {list(answer)}")
             wait_for_all(manager)
             shown = [int(manager.ready_obs[env_id][3]) for env_id in range(3)]
             expect(shown == [0, 1, 0], f"the environments are at steps {shown}")
 
     def test_takes_actions_in_every_form(self) -> None:
-        """A dict of actions or of policy outputs, or an `EnvBatch` of either, is the same."""
+        """`step` accepts a dict of actions or of policy outputs, or an `EnvBatch` of either."""
         forms: list[Callable[[Any], Any]] = [
             lambda ids: dict.fromkeys(ids, 2),
             lambda ids: {env_id: {"action": np.int64(2), "logit": 0.0} for env_id in ids},
@@ -127,12 +127,12 @@ class SteppingChecks(ManagerChecks):
                 expect(set(rewards) == {2.5}, f"{form([0, 1])}: rewards {rewards}")
 
     def test_timesteps_are_tuples_of_four(self) -> None:
-        """Each answer is `(obs, reward, done, info)`, and its stacked form has arrays."""
+        """Each timestep is `(obs, reward, done, info)`; the stacked form has arrays."""
         with self.launched(envs(2)) as manager:
             answer = manager.step({0: 1, 1: 1})
             step = answer[next(iter(answer))]
             expect(isinstance(step, tuple) and len(step) == 4, f"a timestep is {step!r}")
-            expect(step.obs is step[0] and step.info is step[3], "fields and places disagree")
+            expect(step.obs is step[0] and step.info is step[3], "fields and tuple items differ")
             expect(step.done is False or step.done == 0, f"the first step is done: {step.done}")
             batch = answer.value
             dtypes = [array(each).dtype.str[1:] for each in
@@ -140,7 +140,7 @@ class SteppingChecks(ManagerChecks):
             expect(dtypes == ["f4", "f4", "b1", "b1"], f"dtypes of the columns: {dtypes}")
 
     def test_the_last_observation_is_the_true_one(self) -> None:
-        """At an end, the timestep shows the last state and `ready_obs` the next episode's first."""
+        """A final timestep has the last observation; `ready_obs` has the next episode's first."""
         for end in ("terminated", "truncated"):
             with closing(self.make(envs(2, length=3, end=end))) as manager:
                 for steps in self.play(manager, 4).values():
@@ -152,7 +152,7 @@ class SteppingChecks(ManagerChecks):
                     expect(not (first["terminated"] or first["truncated"]), "ended at once")
 
     def test_ends_tell_the_whole_return(self) -> None:
-        """The last info of an episode, and no other, holds its undiscounted return and length."""
+        """Only the last info of an episode has its undiscounted return and length."""
         with closing(self.make(envs(2, length=3))) as manager:
             for env_id, steps in self.play(manager, 6).items():
                 returns = [step["info"].get("eval_episode_return") for step in steps]
@@ -164,15 +164,15 @@ class SteppingChecks(ManagerChecks):
                 expect(lengths == [3, 3], f"lengths of the episodes: {lengths}")
 
     def test_refuses_ids_that_do_not_wait(self) -> None:
-        """An id that there is not is an error that names it; nobody has moved."""
+        """An unknown id raises an error with the id; no environment is stepped."""
         with self.launched(envs(2)) as manager:
             with refuses(EnvStateError, "stepping environment 7 of 2"):
                 manager.step({0: 0, 7: 0})
             expect(wait_for_all(manager) == {0, 1}, "an environment is not ready any more")
-            expect(int(manager.ready_obs[0][3]) == 0, "environment 0 moved all the same")
+            expect(int(manager.ready_obs[0][3]) == 0, "environment 0 was stepped")
 
     def test_refuses_illegal_actions(self) -> None:
-        """An action outside of its space is an error; nobody has moved."""
+        """An illegal action raises ActionError; no environment is stepped."""
         with self.launched(envs(2)) as manager:
             for action in (3, -1, 0.5):
                 with refuses(ActionError, f"action {action} of Discrete(3)"):
@@ -181,7 +181,7 @@ class SteppingChecks(ManagerChecks):
             expect(shown == [0, 0], f"the environments are at steps {shown}")
 
     def test_what_is_handed_out_never_changes(self) -> None:
-        """Observations and timesteps stay as they were, whatever is stepped later."""
+        """Later steps do not change observations and timesteps."""
         kept: list[tuple[Any, Any]] = []
         with self.launched(envs(3, length=4)) as manager:
             for number in range(10):
@@ -191,4 +191,4 @@ class SteppingChecks(ManagerChecks):
                 kept += [(value, copied(value)) for value in out]
         for number, (value, before) in enumerate(kept):
             wrong = difference(value, before)
-            expect(not wrong, f"what was handed out {len(kept) - number} takes ago changed")
+            expect(not wrong, f"the result of {len(kept) - number} steps ago changed")

@@ -1,4 +1,4 @@
-"""The contract of policies (`IPolicy`): modes that are plain tuples over one shared model."""
+"""The contract of policies (`IPolicy`): modes are tuples of functions with a shared model."""
 
 from dicore.testing.policy.acting import ActingChecks
 from dicore.testing.policy.learning import LearningChecks
@@ -8,4 +8,4 @@ __all__ = ["PolicyContract"]
 
 
 class PolicyContract(ModeChecks, ActingChecks, LearningChecks):
-    """Inherit it, override `make` (and `spaces`), and every check of a policy is collected."""
+    """Conformance suite of policies: subclass it and override `make` (and `spaces`)."""

@@ -1,4 +1,4 @@
-"""Checks of how a policy acts, and of the samples it makes of what came of it."""
+"""Checks of acting and of the samples for training."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ class ActingChecks(PolicyChecks):
     """Collect and eval forward, transitions, samples."""
 
     def test_answers_carry_the_ids(self) -> None:
-        """Whichever environments are ready, the answer is for these, in the order given."""
+        """Actions are returned for exactly the given env ids, in order."""
         policy = self.make()
         for name in ("collect", "eval"):
             for ids in ([3, 0, 5], [1], list(range(8))):
                 answer = self.act(policy, name, self.obs(len(ids), ids))
-                expect(list(answer) == ids, f"{name}: asked for {ids}, answered {list(answer)}")
-                expect("action" in answer[ids[0]], f"{name}: the answer holds no action")
+                expect(list(answer) == ids, f"{name}: expected env ids {ids}, got {list(answer)}")
+                expect("action" in answer[ids[0]], f"{name}: the result has no action")
 
     def test_takes_plain_dicts(self) -> None:
-        """`{env_id: obs}` as a plain dict is the same as an `EnvBatch`."""
+        """Observations may be a plain dict `{env_id: obs}`."""
         policy = self.make(["eval"])
         obs = self.obs(3, [4, 1, 2])
         stacked, plain = policy.eval_mode.forward(obs), policy.eval_mode.forward(dict(obs))
-        expect(list(plain) == [4, 1, 2], f"asked for 4, 1, 2, answered {list(plain)}")
+        expect(list(plain) == [4, 1, 2], f"expected env ids 4, 1, 2, got {list(plain)}")
         for env_id in obs:
             shapes = [np.shape(array(each[env_id]["action"])) for each in (stacked, plain)]
             expect(shapes[0] == shapes[1], f"the action of a plain dict has another shape {shapes}")
@@ -48,15 +48,15 @@ class ActingChecks(PolicyChecks):
                 expect(same, f"{name}: actions are {action.dtype}, the space is {space.dtype}")
 
     def test_acting_keeps_no_gradient(self) -> None:
-        """What acting returns belongs to no graph."""
+        """Results of acting are detached from the graph."""
         policy = self.make()
         for name in ("collect", "eval"):
             for key, value in EnvBatch.of(self.act(policy, name, self.obs(4))).value.items():
                 graph = getattr(value, "requires_grad", False)
-                expect(not graph, f"{name}: '{key}' still belongs to a graph")
+                expect(not graph, f"{name}: '{key}' is not detached")
 
     def test_acting_leaves_observations_alone(self) -> None:
-        """Observations handed in stay as they were."""
+        """`forward` does not change its input."""
         policy = self.make()
         for name in ("collect", "eval"):
             obs = self.obs(4)
@@ -65,7 +65,7 @@ class ActingChecks(PolicyChecks):
             expect(not difference(obs.value, before), f"{name}_mode.forward changed its input")
 
     def test_eval_is_deterministic(self) -> None:
-        """The same observation gets the same action, whatever happened in between."""
+        """Evaluation is deterministic: the same observation gets the same action."""
         policy = self.make()
         obs = self.obs(16)
         first = copied(EnvBatch.of(policy.eval_mode.forward(obs)).value["action"])
@@ -73,10 +73,10 @@ class ActingChecks(PolicyChecks):
         for _ in range(4):
             again = EnvBatch.of(policy.eval_mode.forward(obs)).value["action"]
             wrong = difference(array(again), array(first))
-            expect(not wrong, f"the same observations, other actions: {wrong}")
+            expect(not wrong, f"other actions for the same observations: {wrong}")
 
     def test_eval_draws_no_random_number(self) -> None:
-        """Evaluating leaves every source of random numbers as it was."""
+        """Evaluation draws no random numbers."""
         policy = self.make()
         policy.eval_mode.forward(self.obs(4))
         before = copied(random_state())
@@ -85,14 +85,14 @@ class ActingChecks(PolicyChecks):
         expect(not wrong, f"evaluating drew random numbers: {wrong}")
 
     def test_transitions_are_columns(self) -> None:
-        """`process_transition` picks columns of all K environments."""
+        """`process_transition` returns columns with K rows."""
         policy = self.make()
         for key, column in self.transition(policy, 6).items():
             for path, leaf in leaves_of(column, key):
                 expect(np.shape(leaf)[:1] == (6,), f"'{path}' of 6 environments: {np.shape(leaf)}")
 
     def test_a_cut_episode_is_no_terminal_state(self) -> None:
-        """`done` of a transition says that the state is terminal, not that time was up."""
+        """`done` of a transition is True for terminated, not for truncated episodes."""
         columns = self.transition(self.make(), 4)
         if "done" not in columns:
             skip("its transitions have no 'done'")
@@ -100,9 +100,9 @@ class ActingChecks(PolicyChecks):
         expect(done == [True, False, False, False], f"terminated, truncated, and not: done {done}")
 
     def test_samples_are_made_of_trajectories(self) -> None:
-        """`get_train_sample` turns a block of steps [T, N, ...] into a Batch of samples."""
+        """`get_train_sample` converts steps [T, N, ...] to a Batch of samples."""
         samples = self.samples(self.make())
-        expect(isinstance(samples, Batch), f"samples are a {type(samples).__name__}, no Batch")
+        expect(isinstance(samples, Batch), f"samples are a {type(samples).__name__}, not a Batch")
         expect(len(samples) > 0, "8 steps of 4 environments gave no sample")
         for key, column in samples.items():
             for path, leaf in leaves_of(column, key):

@@ -1,4 +1,4 @@
-"""Checks of how a policy learns: one shared model, exact states, results that stay tensors."""
+"""Checks of learning: a shared model, exact states, detached results."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from dicore.testing.suite import expect, skip
 
 
 class LearningChecks(PolicyChecks):
-    """Learn forward and states; a policy that does not learn skips them."""
+    """Checks of the learn mode; skipped for policies that do not learn."""
 
     def test_learning_changes_the_shared_model(self) -> None:
-        """One call of `forward` moves parameters, and the other modes see it at once."""
+        """One call of `forward` changes parameters, also those of the other modes."""
         policy = self.learner()
         samples = self.samples(policy)
         before = {name: copied(mode.state_dict()) for name, mode in modes_of(policy).items()}
@@ -29,31 +29,31 @@ class LearningChecks(PolicyChecks):
             expect(np.isfinite(loss).all(), f"the loss is {loss}")
         for name, mode in modes_of(policy).items():
             changed = difference(mode.state_dict(), before[name])
-            expect(changed, f"an update left the model of {name}_mode as it was")
+            expect(changed, f"an update did not change the model of {name}_mode")
 
     def test_results_are_named_and_detached(self) -> None:
-        """Results hold what `monitor_vars` promises, and none belongs to a graph."""
+        """Results have the names of `monitor_vars` and are detached from the graph."""
         policy = self.learner()
         mode = policy.learn_mode
         for result in results_of(mode.forward(self.samples(policy))):
             missing = [name for name in mode.monitor_vars() if name not in result]
             expect(not missing, f"monitored, but not in the results: {', '.join(missing)}")
             graph = [key for key, value in result.items() if getattr(value, "requires_grad", False)]
-            expect(not graph, f"results that still belong to a graph: {', '.join(graph)}")
+            expect(not graph, f"results that are not detached: {', '.join(graph)}")
 
     def test_priorities_are_one_per_row(self) -> None:
-        """Priorities, where it tells any, are finite, not negative, and as many as rows."""
+        """Priorities, if any, are finite, not negative, and one per sample."""
         policy = self.learner()
         samples = self.samples(policy)
         for result in results_of(policy.learn_mode.forward(samples)):
             if "priority" not in result:
-                skip("it tells no priorities")
+                skip("it returns no priorities")
             priority = array(result["priority"])
             expect(priority.shape == (len(samples),), f"{len(samples)} rows, {priority.shape}")
             expect(np.isfinite(priority).all() and (priority >= 0).all(), f"{priority}")
 
     def test_rows_and_batch_learn_alike(self) -> None:
-        """A list of rows is the same data as a Batch of them."""
+        """Learning from a list of rows equals learning from a Batch."""
         states = []
         for as_rows in (False, True):
             policy = self.learner()
@@ -64,7 +64,7 @@ class LearningChecks(PolicyChecks):
         expect(not wrong, f"learning from rows and from a Batch differ: {wrong}")
 
     def test_learning_leaves_data_alone(self) -> None:
-        """A batch handed in stays as it was."""
+        """`forward` does not change its input."""
         policy = self.learner()
         samples = self.samples(policy)
         before = copied(samples.columns)
@@ -73,7 +73,7 @@ class LearningChecks(PolicyChecks):
         expect(not wrong, f"learn_mode.forward changed its input: {wrong}")
 
     def test_same_seed_same_learning(self) -> None:
-        """Two policies of one seed that learn from the same data stay equal bit for bit."""
+        """Policies with the same seed and data have identical parameters."""
         states = []
         for _ in range(2):
             policy = self.learner()
@@ -81,10 +81,10 @@ class LearningChecks(PolicyChecks):
                 policy.learn_mode.forward(self.samples(policy))
             states.append(copied(policy.learn_mode.state_dict()))
         wrong = difference(*states)
-        expect(not wrong, f"the same seed learned something else: {wrong}")
+        expect(not wrong, f"the same seed gave other parameters: {wrong}")
 
     def test_learning_goes_on_from_its_state(self) -> None:
-        """Saved, loaded into another policy and trained on: both are equal, optimizers too."""
+        """A policy with a loaded state continues to learn identically, including optimizers."""
         policy = self.learner()
         for _ in range(3):
             policy.learn_mode.forward(self.samples(policy))
@@ -92,16 +92,16 @@ class LearningChecks(PolicyChecks):
         twin = self.learner()
         twin.learn_mode.load_state_dict(restored(policy.learn_mode.state_dict()))
         wrong = difference(twin.learn_mode.state_dict(), state)
-        expect(not wrong, f"the state loaded and taken again differs: {wrong}")
+        expect(not wrong, f"the state differs after loading: {wrong}")
         for _ in range(3):
             samples = self.samples(policy)
             policy.learn_mode.forward(samples)
             twin.learn_mode.forward(samples)
         wrong = difference(twin.learn_mode.state_dict(), policy.learn_mode.state_dict())
-        expect(not wrong, f"trained on after loading, they differ: {wrong}")
+        expect(not wrong, f"they differ after further training: {wrong}")
 
     def test_the_model_goes_to_those_who_act(self) -> None:
-        """What was learned can be loaded by a policy built for evaluation alone."""
+        """A policy with eval mode only can load the trained state."""
         policy = self.learner()
         for _ in range(5):
             policy.learn_mode.forward(self.samples(policy))
@@ -111,10 +111,10 @@ class LearningChecks(PolicyChecks):
         answers = [EnvBatch.of(each.eval_mode.forward(obs)).value for each in (policy, actor)]
         for key in answers[0]:
             wrong = difference(answers[0][key], answers[1][key])
-            expect(not wrong, f"loaded, it answers otherwise: '{key}': {wrong}")
+            expect(not wrong, f"outputs differ after loading: '{key}': {wrong}")
 
     def test_what_is_not_finite_is_not_learned(self) -> None:
-        """A batch whose loss is NaN leaves the parameters finite."""
+        """A NaN loss does not change the parameters to NaN."""
         policy = self.learner()
         samples = self.samples(policy).copy()
         if "reward" not in samples:
@@ -126,6 +126,6 @@ class LearningChecks(PolicyChecks):
         expect(not bad, f"a NaN in the rewards reached {', '.join(bad[:3])}")
 
     def test_describes_itself(self) -> None:
-        """`info` is a text for people."""
+        """`info` returns a text."""
         text = self.learner().learn_mode.info()
         expect(isinstance(text, str) and text, f"learn_mode.info() is {text!r}")

@@ -1,4 +1,4 @@
-"""What the checks of policies are made of: making one, acting, and samples to learn from.
+"""Helpers of the checks of policies: building, acting, and samples for training.
 
 Shapes: N environments, K of them ready, T steps, B rows.
 """
@@ -35,13 +35,13 @@ MODES: dict[str, Any] = {"learn": LearnMode, "collect": CollectMode, "eval": Eva
 
 
 class PolicyChecks(Suite):
-    """Base of the groups of checks: how a policy is made and played."""
+    """Base class of the checks of policies."""
 
     collect_kwargs: Mapping[str, Any] = {}
-    """What `collect_mode.forward` is called with besides the observations."""
+    """Keyword arguments of `collect_mode.forward`."""
 
     def spaces(self) -> tuple[Any, Any]:
-        """Returns the observation space and an action space that the policy fits."""
+        """Returns an observation and an action space that fit the policy."""
         from gymnasium.spaces import Box, Discrete
 
         observation_space = Box(-1.0, 1.0, (4,), np.float32)
@@ -56,7 +56,7 @@ class PolicyChecks(Suite):
         raise problem or ConfigError("no space")
 
     def make(self, enable_field: Sequence[str] | None = None) -> Any:
-        """Returns a policy (`IPolicy`) for `spaces`; all that it makes begin alike."""
+        """Returns a policy (`IPolicy`) for `spaces`, always with the same parameters."""
         seed_everything(0)
         spaces = self.spaces()
         options: dict[str, Any] = {}
@@ -88,7 +88,7 @@ class PolicyChecks(Suite):
         return mode.forward(obs, **(self.collect_kwargs if name == "collect" else {}))
 
     def transition(self, policy: Any, count: int) -> dict[str, Any]:
-        """One step: the first environment terminates, the second is cut."""
+        """One step: the first environment terminates, the second is truncated."""
         obs, after = self.obs(count), self.obs(count)
         output = EnvBatch.of(self.act(policy, "collect", obs))
         terminated, truncated = np.zeros((2, count), np.bool_)
@@ -110,7 +110,7 @@ class PolicyChecks(Suite):
 
 
 def modes_of(policy: Any) -> dict[str, Any]:
-    """Returns the modes that a policy built as it likes has."""
+    """Returns the modes of a policy with default `enable_field`."""
     found = {}
     for name in MODES:
         try:
@@ -121,7 +121,7 @@ def modes_of(policy: Any) -> dict[str, Any]:
 
 
 def results_of(output: Any) -> list[dict[str, Any]]:
-    """Returns the results of each update, whether one was made or several."""
+    """Returns a list of the results of each update."""
     return output if isinstance(output, list) else [output]
 
 
@@ -135,14 +135,14 @@ def leaves_of(tree: Any, path: str) -> list[tuple[str, Any]]:
 
 
 def restored(state: Any) -> Any:
-    """Returns a state as it comes back from a checkpoint: equal, in memory of its own."""
+    """Returns a copy of a state, as loaded from a checkpoint."""
     with folder() as place:
         write_state(place / "state", state)
         return read_state(place / "state")
 
 
 def random_state() -> dict[str, Any]:
-    """Returns the state of every source of random numbers of the process."""
+    """Returns the states of all random number generators of the process."""
     torch = loaded_torch()
     return {
         "streams": ambient_streams().state_dict(),

@@ -250,7 +250,7 @@ def test_a_suite_without_make_says_so() -> None:
         def test_something(self) -> None:
             expect(self.registered, "never")
 
-    with pytest.raises(UsageError, match="TestNothing does not say what to test"):
+    with pytest.raises(UsageError, match="TestNothing has no component to test"):
         TestNothing().test_something()
 
 
