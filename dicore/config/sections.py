@@ -25,23 +25,25 @@ from dicore.config.schema import (
 class ManagerConfig(ComponentConfig):
     """Options that every environment manager takes."""
 
-    auto_reset: bool = option(True, "start the next episode as soon as one ends")
+    auto_reset: bool = option(True, "reset each environment as soon as its episode ends")
     episode_num: float = option(
-        float("inf"), "episodes after which an environment counts as done", gt=0, unit="episodes"
+        float("inf"), "episodes per environment; then it is done", gt=0, unit="episodes"
     )
-    reset_timeout: float | None = option(120.0, "longest wait for one reset", gt=0, unit="s")
-    step_timeout: float | None = option(60.0, "longest wait for one step", gt=0, unit="s")
+    reset_timeout: float | None = option(
+        120.0, "time limit of one reset; null: none", gt=0, unit="s"
+    )
+    step_timeout: float | None = option(60.0, "time limit of one step; null: none", gt=0, unit="s")
 
 
 @frozen(kw_only=True)
 class EnvConfig(ComponentConfig):
     """Options that every environment takes, whatever its own are."""
 
-    manager: ManagerConfig = component("env_manager", help="steps many environments as one")
+    manager: ManagerConfig = component("env_manager", help="vectorizes the environments")
     env_wrapper: tuple[Any, ...] = components("env_wrapper", help="wrappers, innermost first")
-    collector_env_num: int = option(8, "environments that collect", ge=1)
-    evaluator_env_num: int = option(5, "environments that evaluate", ge=1)
-    n_evaluator_episode: int = option(REQUIRED, "episodes in one evaluation", ge=1)
+    collector_env_num: int = option(8, "number of collecting environments", ge=1)
+    evaluator_env_num: int = option(5, "number of evaluating environments", ge=1)
+    n_evaluator_episode: int = option(REQUIRED, "episodes per evaluation", ge=1)
     stop_value: float = option(
         REQUIRED, "mean return at which training stops; inf: never", unit="return"
     )
@@ -66,12 +68,12 @@ class EnvConfig(ComponentConfig):
 class LearnConfig(Section):
     """Options of learning that every policy takes."""
 
-    batch_size: int = option(64, "rows in one update", ge=1)
-    update_per_collect: int = option(1, "updates after each collect", ge=1)
-    learning_rate: float = option(1e-3, "step size of the optimizer", gt=0, lt=float("inf"))
-    ignore_done: bool = option(False, "bootstrap over terminations too")
-    resume_training: bool = option(False, "keep counting from the loaded checkpoint's iteration")
-    learner: ComponentConfig = component("learner", help="drives the updates and their hooks")
+    batch_size: int = option(64, "samples per gradient update", ge=1)
+    update_per_collect: int = option(1, "gradient updates per collect", ge=1)
+    learning_rate: float = option(1e-3, "learning rate of the optimizer", gt=0, lt=float("inf"))
+    ignore_done: bool = option(False, "bootstrap past terminal states")
+    resume_training: bool = option(False, "no effect; accepted for DI-engine configs")
+    learner: ComponentConfig = component("learner", help="runs gradient updates and their hooks")
 
 
 @frozen(kw_only=True)
@@ -81,16 +83,20 @@ class CollectConfig(Section):
     one_of: ClassVar[tuple[tuple[str, ...], ...]] = (("n_sample", "n_episode"),)
 
     n_sample: int | None = option(None, "training samples per collect", ge=1)
-    n_episode: int | None = option(None, "whole episodes per collect", ge=1)
-    unroll_len: int = option(1, "steps in one training sample", ge=1, unit="env steps")
-    collector: ComponentConfig = component("collector", help="turns steps into training samples")
+    n_episode: int | None = option(None, "complete episodes per collect", ge=1)
+    unroll_len: int = option(1, "env steps per training sample", ge=1, unit="env steps")
+    collector: ComponentConfig = component(
+        "collector", help="steps the environments and returns training samples"
+    )
 
 
 @frozen(kw_only=True)
 class EvalConfig(Section):
     """Options of evaluating that every policy takes."""
 
-    evaluator: ComponentConfig = component("evaluator", help="measures the policy as it is")
+    evaluator: ComponentConfig = component(
+        "evaluator", help="evaluates the policy over whole episodes"
+    )
 
 
 @frozen(kw_only=True)
@@ -98,7 +104,7 @@ class OtherConfig(Section):
     """What belongs to no single mode."""
 
     replay_buffer: ComponentConfig = component(
-        "buffer", help="where experience waits; or several buffers by name", named=True
+        "buffer", help="replay buffer, or a dict of named buffers", named=True
     )
 
 
@@ -111,13 +117,18 @@ class PolicyConfig(ComponentConfig):
     fixed_by_spaces: ClassVar[tuple[str, ...]] = ("model.obs_shape", "model.action_shape")
     """Which of the values that `bind` derives nobody may give otherwise."""
 
-    on_policy: bool = option(REQUIRED, "learn only from data of the present policy")
-    cuda: bool = option(False, "learn on the first CUDA device")
-    multi_gpu: bool = option(False, "average gradients over several learners")
-    priority: bool = option(False, "prioritized replay: hand TD errors back to the buffer")
-    priority_IS_weight: bool = option(False, "weight losses by importance sampling")  # noqa: N815 - the documents' name
-    traj_len_inf: bool = option(False, "cut trajectories only where an episode ends")
-    nstep: int = option(1, "steps of reward before bootstrapping", ge=1, unit="env steps")
+    on_policy: bool = option(REQUIRED, "on-policy: train only on data of the current policy")
+    cuda: bool = option(False, "train on the first CUDA device")
+    multi_gpu: bool = option(False, "average gradients over several learners (data parallel)")
+    priority: bool = option(False, "prioritized replay: write TD errors back to the buffer")
+    priority_IS_weight: bool = option(False, "weight losses by importance-sampling weights")  # noqa: N815 - the documents' name
+    traj_len_inf: bool = option(False, "no effect; accepted for DI-engine configs")
+    nstep: int = option(
+        1,
+        "n of n-step returns; raise for delayed rewards, at the cost of variance",
+        ge=1,
+        unit="env steps",
+    )
     discount_factor: float = option(0.97, "gamma", ge=0.0, le=1.0)
     model: ComponentConfig | None = component("model", help="the network", optional=True)
     learn: LearnConfig = section(LearnConfig)
@@ -146,23 +157,25 @@ class PolicyConfig(ComponentConfig):
 class PipelineConfig(ComponentConfig):
     """Options that every pipeline takes: the budgets and the logs."""
 
-    max_env_step: int | None = option(None, "stop after so many env steps", ge=1, unit="env steps")
-    max_train_iter: int | None = option(None, "stop after so many updates", ge=1, unit="updates")
-    num_threads: int = option(
-        1, "threads of one tensor operation; small networks are quickest with one", ge=1
+    max_env_step: int | None = option(None, "env-step budget; null: none", ge=1, unit="env steps")
+    max_train_iter: int | None = option(
+        None, "gradient-update budget; null: none", ge=1, unit="updates"
     )
-    logger: tuple[Any, ...] = components("logger", help="where numbers go besides metrics.jsonl")
+    num_threads: int = option(
+        1, "threads per tensor operation; 1 is fastest for small networks", ge=1
+    )
+    logger: tuple[Any, ...] = components("logger", help="loggers besides metrics.jsonl")
 
 
 @frozen(kw_only=True)
 class RunConfig(Section):
     """A whole run: what to learn, by which algorithm, in which environment."""
 
-    exp_name: str | None = option(None, "folder of the run; None: runs/<env>_<policy>_s<seed>")
-    seed: int = option(0, "seed of everything random", ge=0)
+    exp_name: str | None = option(None, "run folder; null: runs/<env>_<policy>_s<seed>")
+    seed: int = option(0, "random seed of the run", ge=0)
     env: EnvConfig = component("env", help="the environment")
     policy: PolicyConfig = component("policy", help="the algorithm")
-    pipeline: PipelineConfig = component("pipeline", help="how the parts are put together")
+    pipeline: PipelineConfig = component("pipeline", help="assembles and runs the training loop")
 
 
 @dataclass(frozen=True, slots=True)

@@ -115,7 +115,7 @@ def test_a_mode_of_ones_own() -> None:
 def test_a_subclass_changes_one_default_and_keeps_the_others() -> None:
     @frozen(kw_only=True)
     class OwnLearn(DQNLearnConfig):
-        batch_size: int = option(32, "rows in one update", ge=1)
+        batch_size: int = option(32, "samples per gradient update", ge=1)
 
     @frozen(kw_only=True)
     class OwnConfig(DQNConfig):
