@@ -152,15 +152,10 @@ class _Core:
 
 
 def load_plugins(registry: Registry | None = None, *, strict: bool | None = None) -> Plugins:
-    """Loads the installed plugins into a manager of their own.
+    """Loads the installed plugins, or those of `registry`, into a manager of their own.
 
-    Args:
-        registry: Where plugins are declared; None: all installed packages.
-        strict: Raise an error if a plugin fails to load, instead of warning; None: if
-            `DICORE_STRICT_PLUGINS` is set.
-
-    Raises:
-        PluginLoadError: a plugin fails to load, and `strict`.
+    With `strict` (None: if `DICORE_STRICT_PLUGINS` is set) a plugin that fails to load raises
+    `PluginLoadError`; else it is left out with a warning.
     """
     registry = default() if registry is None else registry
     declared = [entry for entry in registry.entries("plugin") if entry.dist != LOCAL]

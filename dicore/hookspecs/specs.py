@@ -84,22 +84,12 @@ def dicore_run_started(run: Run) -> None:
 
 @hookspec(firstresult=True)
 def dicore_run(run: Run, work: Callable[[], Any]) -> Any:
-    """Wraps the training: implement it with `hookimpl(wrapper=True)` and `return (yield)`.
-
-    Args:
-        run: The run.
-        work: The training; dicore calls it.
-    """
+    """Wraps the training `work`; implement it with `hookimpl(wrapper=True)`: `return (yield)`."""
 
 
 @hookspec
 def dicore_run_finished(run: Run, status: str) -> None:
-    """Called when a run has ended, after its result was written.
-
-    Args:
-        run: The run.
-        status: `done`, `interrupted` or `failed`.
-    """
+    """Called after the result is written; `status` is `done`, `interrupted` or `failed`."""
 
 
 @hookspec

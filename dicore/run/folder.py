@@ -68,10 +68,20 @@ class RunLock:
 
 
 class RunFolder:
-    """The paths inside a run's folder, and its lock; the constructor makes nothing on disk."""
+    """The paths inside a run's folder, and its lock; the constructor makes nothing on disk.
+
+    `config` is the compiled config; `metadata` has command line, versions and result; `log` holds
+    the event files, the text logs and `metrics`, every logged number.
+    """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
+        self.config = self.path / "config.json"
+        self.metadata = self.path / "run.json"
+        self.checkpoints = self.path / "ckpt"
+        self.log = self.path / "log"
+        self.metrics = self.log / "metrics.jsonl"
+        self.video = self.path / "video"
         self._lock: RunLock | None = None
         self._locked_config: bytes | None = None
 
@@ -111,17 +121,12 @@ class RunFolder:
 
     @classmethod
     def prepare(cls, path: str | Path, exist: Exist = "new") -> RunFolder:
-        """Makes the folder of a new run.
+        """Makes the folder of a new run; raises `UsageError` or `RunLockedError` if it cannot.
 
         Args:
             path: The folder.
             exist: What to do if it exists. `new`: append a number; `overwrite`: delete the
                 contents of the run's folder; `error`: raise an error.
-
-        Raises:
-            UsageError: it exists and `exist` is `error`, or it is not a run folder and `exist` is
-                `overwrite`, or it cannot be made.
-            RunLockedError: a process is training in the folder to overwrite.
         """
         folder = cls(path)
         if exist == "new" or not folder.path.exists():
@@ -213,36 +218,6 @@ class RunFolder:
     def read_config(self) -> bytes | None:
         """Returns the content of `config.json`; None if it does not exist."""
         return self.config.read_bytes() if self.config.is_file() else None
-
-    @property
-    def config(self) -> Path:
-        """`config.json`: the compiled config."""
-        return self.path / "config.json"
-
-    @property
-    def metadata(self) -> Path:
-        """`run.json`: command line, versions, seed, components, result."""
-        return self.path / "run.json"
-
-    @property
-    def checkpoints(self) -> Path:
-        """Folder of the checkpoint store."""
-        return self.path / "ckpt"
-
-    @property
-    def log(self) -> Path:
-        """Folder of `metrics.jsonl`, the event files and the text logs."""
-        return self.path / "log"
-
-    @property
-    def metrics(self) -> Path:
-        """`log/metrics.jsonl`: every logged number."""
-        return self.log / "metrics.jsonl"
-
-    @property
-    def video(self) -> Path:
-        """Folder of recorded episodes."""
-        return self.path / "video"
 
     def __fspath__(self) -> str:
         return str(self.path)

@@ -42,12 +42,8 @@ _DIFF: Final = (
 class RunResult:
     """How a run ended; `result` in `run.json`.
 
-    Args:
-        stop: The stop value was reached.
-        train_iter: Gradient updates made.
-        env_step: Env steps collected.
-        best_return: Best mean return of an evaluation; None before the first.
-        wall_s: Seconds from the first env step to before the final save.
+    `stop`: the stop value was reached; `best_return` is None before the first evaluation; `wall_s`
+    are the seconds from the first env step to before the final save.
     """
 
     stop: bool = False

@@ -62,9 +62,6 @@ def stop_on_signals(flag: StopFlag) -> Iterator[StopFlag]:
     A third one kills the process. SIGHUP, SIGUSR1 and SIGUSR2 also set the flag but are not
     counted: a signal that follows a preemption warning must not interrupt the save. Outside of the
     main thread no handlers are installed.
-
-    Args:
-        flag: The flag that the training loop checks.
     """
     if threading.current_thread() is not threading.main_thread():
         yield flag

@@ -59,11 +59,8 @@ def middleware(
     """
 
     def mark(fn: F) -> F:
-        declared: Any = fn
-        declared.reads = _names(fn, "reads", reads)
-        declared.writes = _names(fn, "writes", writes)
-        declared.optional = _names(fn, "optional", optional)
-        declared.either = _names(fn, "either", either)
+        for part, names in zip(Fields._fields, (reads, writes, optional, either), strict=True):
+            setattr(fn, part, _names(fn, part, names))
         return fn
 
     return mark
