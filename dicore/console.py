@@ -133,12 +133,10 @@ def own_process() -> None:
 
 @contextmanager
 def chatter(level: Level, label: str = "") -> Iterator[None]:
-    """Sets how much the process prints within a block.
+    """Sets how much the process prints within a block, and a prefix of each line.
 
-    Args:
-        level: `quiet`: only results and errors; `verbose`: also every log record of dicore and of
-            the packages that provide components, on stderr; `normal`: no change.
-        label: Prefix of each line, for several processes that share one standard output.
+    `quiet`: only results and errors; `verbose`: also every log record of dicore and of the packages
+    that provide components, on stderr.
     """
     import logging
 

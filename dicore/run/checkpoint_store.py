@@ -52,15 +52,10 @@ def checkpoint_name(name: str) -> str:
 
 
 class CheckpointStore:
-    """Saves, finds and loads the checkpoints of one run.
+    """Saves, finds and loads the checkpoints of one run; the first save makes the folder.
 
-    Args:
-        folder: The run's `ckpt` folder; made by the first save.
-        keep: Number of periodic checkpoints (`iteration_N`) to keep; others are never deleted.
-        metadata: Plain values that every manifest repeats, such as `config_sha256`.
-
-    Attributes:
-        failures: Failed saves since the last successful one.
+    It keeps `keep` periodic checkpoints (`iteration_N`) and all others. Every manifest repeats
+    `metadata`. `failures` counts the failed saves since the last successful one.
     """
 
     def __init__(
@@ -130,11 +125,6 @@ class CheckpointStore:
         """Returns the names of all checkpoints, valid or not, oldest first."""
         paths = {path.name: path for path in self._folders()}
         return sorted(paths, key=lambda name: _age(paths[name]))
-
-    @property
-    def best(self) -> str | None:
-        """`best` if this checkpoint exists and is valid."""
-        return self._first_valid(lambda: [name for name in self.names() if name == "best"])
 
     def latest(self) -> str | None:
         """Returns the newest valid checkpoint; warns if invalid ones are skipped."""

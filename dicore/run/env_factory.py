@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
@@ -33,10 +33,6 @@ class BuildContext:
     seed: int = 0
     run: Run | None = None
     logger: Any = None
-
-    def with_spaces(self, observation_space: Any, action_space: Any) -> BuildContext:
-        """Returns a copy with the given spaces."""
-        return replace(self, observation_space=observation_space, action_space=action_space)
 
 
 class EnvRecorder(Protocol):
@@ -89,7 +85,7 @@ def make_env_manager(
 
     Args:
         env: The compiled `env` section.
-        role: `collector` or `evaluator`; the roles of one run have different episode seeds.
+        role: `collector` or `evaluator`; their episode seeds differ.
         seed: Seed of the run.
         at_most: Maximum number of environments.
         ctx: Passed to the config classes.

@@ -64,11 +64,8 @@ class Task(Events):
     ) -> Self:
         """Starts the task: `with task.start(...):`, or end it with `stop`.
 
-        Args:
-            async_mode: Run middleware concurrently; not available yet.
-            n_async_workers: Number of workers in async mode.
-            ctx: The first context; None: a plain `Context`.
-            labels: Roles of this process.
+        The first context is `ctx`, or a plain `Context`; `labels` are the roles of this process.
+        `async_mode`, with `n_async_workers`, is not available yet.
         """
         if self._running:
             raise TaskError(
@@ -134,11 +131,9 @@ class Task(Events):
     def use(self, fn: Callable[[Any], Any], lock: bool | Lock = False) -> Self:
         """Appends a middleware; during a run it takes effect in the next step.
 
-        A middleware with a method `join_task` receives the task, to listen to its events.
-
-        Args:
-            fn: A callable that takes the context; may be a generator function with one `yield`.
-            lock: True: its calls do not overlap; a lock: nor do those of others that use the lock.
+        `fn` takes the context and may be a generator function with one `yield`. If it has a method
+        `join_task`, it receives the task, to listen to its events. With `lock` True its calls do not
+        overlap; with a lock, nor do those of others that use the lock.
         """
         self._check_running("use")
         self._parts = (*self._parts, reduce(wrapped, self._wrappers, inspect_middleware(fn, lock)))

