@@ -60,8 +60,8 @@ class Plugins:
     def call(self, hook: str, **arguments: Any) -> list[Any]:
         """Calls a hook of all plugins and returns their results, without None.
 
-        Errors get a note that names the plugin. Those of an observing hook are warnings; after three,
-        the hook is no longer called.
+        Errors get a note that names the plugin. Those of an observing hook are warnings; after
+        three, the hook is no longer called.
         """
         if self._manager is None:
             return []

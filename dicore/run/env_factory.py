@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
@@ -33,6 +33,10 @@ class BuildContext:
     seed: int = 0
     run: Run | None = None
     logger: Any = None
+
+    def with_spaces(self, observation_space: Any, action_space: Any) -> BuildContext:
+        """Returns a copy with the given spaces."""
+        return replace(self, observation_space=observation_space, action_space=action_space)
 
 
 class EnvRecorder(Protocol):

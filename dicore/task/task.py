@@ -132,8 +132,8 @@ class Task(Events):
         """Appends a middleware; during a run it takes effect in the next step.
 
         `fn` takes the context and may be a generator function with one `yield`. If it has a method
-        `join_task`, it receives the task, to listen to its events. With `lock` True its calls do not
-        overlap; with a lock, nor do those of others that use the lock.
+        `join_task`, it receives the task, to listen to its events. With `lock` True its calls do
+        not overlap; with a lock, nor do those of others that use the lock.
         """
         self._check_running("use")
         self._parts = (*self._parts, reduce(wrapped, self._wrappers, inspect_middleware(fn, lock)))
