@@ -184,8 +184,7 @@ def test_the_state_is_adams_in_both_directions() -> None:
     adam = torch.optim.Adam(theirs.parameters(), fused=True)
     theirs.load_state_dict(ours.state_dict())
     adam.load_state_dict(flat.state_dict())
-    # Loading replaces the group, `fused` with it: torch would go on with its loop over parameters,
-    # whose last bits depend on the processor.
+    # Loading replaces the group and drops `fused`; the loop of torch rounds differently.
     adam.param_groups[0]["fused"] = True
     losses(ours, flat, data[3:6])
     losses(theirs, adam, data[3:6])

@@ -77,16 +77,16 @@ class OneHot(nn.Module):
 
     def __init__(self, sizes: Sequence[int], start: Sequence[int] | None = None) -> None:
         super().__init__()
-        least = [0] * len(sizes) if start is None else list(start)
-        if len(least) != len(sizes) or not sizes:
+        starts = [0] * len(sizes) if start is None else list(start)
+        if len(starts) != len(sizes) or not sizes:
             raise ConfigError(
-                f"model.obs_parts: {len(least)} category starts for {len(sizes)} category counts"
+                f"model.obs_parts: {len(starts)} category starts for {len(sizes)} category counts"
             )
         self.width = int(sum(sizes))
-        self._least = np.asarray(least, np.int64)
+        self._start = np.asarray(starts, np.int64)
         self._sizes = np.asarray(sizes, np.uint64)
         self._column = np.cumsum([0, *sizes[:-1]])
-        offset = torch.from_numpy(self._column - self._least)
+        offset = torch.from_numpy(self._column - self._start)
         self.register_buffer("offset", offset, persistent=False)
 
     def forward(self, obs: Tensor) -> Tensor:
@@ -97,7 +97,7 @@ class OneHot(nn.Module):
                 devices `scatter_` raises the error of the device).
         """
         if obs.device.type == "cpu":
-            column = torch.from_numpy(self._number(obs.numpy()) + self._column)
+            column = torch.from_numpy(self._index(obs.numpy()) + self._column)
         else:
             column = obs.reshape(len(obs), -1).long() + self.offset
         return torch.zeros(len(obs), self.width, device=obs.device).scatter_(1, column, 1.0)
@@ -105,18 +105,18 @@ class OneHot(nn.Module):
     def by_numpy(self, obs: Any) -> npt.NDArray[np.float32]:
         """Encodes arrays in the same way."""
         encoded = np.zeros((len(obs), self.width), np.float32)
-        np.put_along_axis(encoded, self._number(obs) + self._column, np.float32(1), 1)
+        np.put_along_axis(encoded, self._index(obs) + self._column, np.float32(1), 1)
         return encoded
 
-    def _number(self, obs: Any) -> npt.NDArray[np.int64]:
+    def _index(self, obs: Any) -> npt.NDArray[np.int64]:
         """Converts categories to indices from 0: int64 [B, C]."""
-        number = np.asarray(obs, np.int64).reshape(len(obs), -1) - self._least
-        outside = number.view(np.uint64) >= self._sizes  # a negative number is large when unsigned
+        index = np.asarray(obs, np.int64).reshape(len(obs), -1) - self._start
+        outside = index.view(np.uint64) >= self._sizes  # a negative number is large when unsigned
         if outside.any():
             row, place = map(int, np.argwhere(outside)[0])
-            least, value = int(self._least[place]), int(number[row, place] + self._least[place])
+            start, value = int(self._start[place]), int(index[row, place] + self._start[place])
             raise EnvSpaceError(
-                f"observation {value} is not in {least}..{least + int(self._sizes[place]) - 1}",
+                f"observation {value} is not in {start}..{start + int(self._sizes[place]) - 1}",
                 hint="declare an observation space that contains every observation",
             )
-        return number
+        return index

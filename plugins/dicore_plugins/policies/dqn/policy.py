@@ -75,8 +75,8 @@ class DQNPolicy(Policy):
     @cached_property
     def _start(self) -> npt.NDArray[np.int64] | None:
         """Lowest action index, int64 [] or [H]; None if it is 0."""
-        least = np.asarray(self._cfg.action_start, np.int64)
-        return least if least.any() else None
+        start = np.asarray(self._cfg.action_start, np.int64)
+        return start if start.any() else None
 
     # ---- learn
 
@@ -114,7 +114,7 @@ class DQNPolicy(Policy):
         target = self._target(batch)
         loss, td_error = nstep_td_error(
             q_values(self._model, batch["obs"]),
-            self._number(batch["action"]),
+            self._action_index(batch["action"]),
             target,
             batch.get("weight", batch.get("IS")),
             learn.criterion,
@@ -147,12 +147,12 @@ class DQNPolicy(Policy):
                 for head, chooser in zip(next_q, online, strict=True)
             ]
 
-    def _number(self, action: torch.Tensor) -> torch.Tensor:
+    def _action_index(self, action: torch.Tensor) -> torch.Tensor:
         """Converts actions [B] or [B, H] of the environment to indices from 0, int64."""
-        number = action.long()
+        index = action.long()
         if self._start is None:
-            return number
-        return number - torch.from_numpy(self._start).to(action.device)
+            return index
+        return index - torch.from_numpy(self._start).to(action.device)
 
     def _update_target(self) -> None:
         learn = self._cfg.learn
