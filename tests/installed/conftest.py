@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 from filelock import FileLock
@@ -101,3 +103,37 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> InstalledWheels:
             wheels.make()
             (wheels.folder / "ready").touch()
     return wheels
+
+
+@dataclass(frozen=True)
+class Shell:
+    """Runs an environment's programs in a folder."""
+
+    environment: Environment
+    folder: Path
+
+    def run(self, *words: str, **more: Any) -> subprocess.CompletedProcess[str]:
+        return self.environment.run(*words, cwd=self.folder, **more)
+
+    def dicore(self, *words: str, **more: Any) -> subprocess.CompletedProcess[str]:
+        return self.environment.dicore(*words, cwd=self.folder, **more)
+
+
+@pytest.fixture
+def core(installed: InstalledWheels, tmp_path: Path) -> Shell:
+    return Shell(installed.core, tmp_path)
+
+
+@pytest.fixture
+def tabular(installed: InstalledWheels, tmp_path: Path) -> Shell:
+    return Shell(installed.tabular, tmp_path)
+
+
+@pytest.fixture
+def tools(installed: InstalledWheels, tmp_path: Path) -> Shell:
+    return Shell(installed.tools, tmp_path)
+
+
+@pytest.fixture
+def everything(installed: InstalledWheels, tmp_path: Path) -> Shell:
+    return Shell(installed.all, tmp_path)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from dicore_registry.known import known
-from tests.installed.conftest import GENERATED, InstalledWheels
+from tests.installed.conftest import GENERATED, InstalledWheels, Shell
 from tests.installed.wheels import BACKENDS
 
 pytestmark = pytest.mark.installed
@@ -32,43 +32,30 @@ for kind, name in (word.split("=") for word in sys.argv[1:]):
 """
 
 
-@pytest.fixture
-def here(tmp_path: Path) -> Path:
-    """Returns an empty folder to work in."""
-    return tmp_path
-
-
 def lines(done: subprocess.CompletedProcess[str]) -> list[str]:
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()
 
 
-def resolve(installed: InstalledWheels, here: Path, *words: str, **environ: str) -> list[str]:
-    return lines(installed.all.run("-c", RESOLVE, *words, cwd=here, **environ))
+def resolve(shell: Shell, *words: str, **environ: str) -> list[str]:
+    return lines(shell.run("-c", RESOLVE, *words, **environ))
 
 
-def listed(
-    installed: InstalledWheels, here: Path, *words: str, **environ: str
-) -> dict[str, dict[str, Any]]:
-    done = installed.all.dicore("list", "--json", *words, cwd=here, **environ)
+def listed(shell: Shell, *words: str, **environ: str) -> dict[str, dict[str, Any]]:
+    done = shell.dicore("list", "--json", *words, **environ)
     assert done.returncode == 0, done.stderr
     return {f"{row['kind']}/{row['qualified']}": row for row in json.loads(done.stdout)}
 
 
 class TestList:
-    def test_every_package_is_seen_with_its_status(
-        self, installed: InstalledWheels, here: Path
-    ) -> None:
-        found = listed(installed, here)
+    def test_every_package_is_seen_with_its_status(self, everything: Shell) -> None:
+        found = listed(everything)
         bad = {
             name: (row["status"], row["reason"]) for name, row in found.items()
             if row["status"] != "ok"
         }  # fmt: skip
         assert bad == {
-            "env/extra-rl/newer": (
-                "unavailable",
-                bad["env/extra-rl/newer"][1],
-            ),
+            "env/extra-rl/newer": ("unavailable", bad["env/extra-rl/newer"][1]),
             "env/extra-rl/pong": (
                 "unavailable",
                 "needs no-such-emulator>=2: pip install 'extra-rl[atari]'",
@@ -81,49 +68,34 @@ class TestList:
                 "incompatible",
                 f"needs dicore<0.1 (installed: {found['policy/dicore-plugins/dqn']['version']})",
             ),
-            "policy/acme-rl/sac": (
-                "conflict",
-                "also provided by other-rl; write 'acme-rl/sac'",
-            ),
-            "policy/other-rl/sac": (
-                "conflict",
-                "also provided by acme-rl; write 'other-rl/sac'",
-            ),
-            "policy/dqn-rl/dqn": (
-                "shadowed",
-                "dicore-plugins has priority; write 'dqn-rl/dqn'",
-            ),
+            "policy/acme-rl/sac": ("conflict", "also provided by other-rl; write 'acme-rl/sac'"),
+            "policy/other-rl/sac": ("conflict", "also provided by acme-rl; write 'other-rl/sac'"),
+            "policy/dqn-rl/dqn": ("shadowed", "dicore-plugins has priority; write 'dqn-rl/dqn'"),
         }
         assert bad["env/extra-rl/newer"][1].startswith("needs attrs>=9999 (installed: ")
         assert found["env/extra-rl/neat"]["status"] == "ok"  # its extra is installed
 
-    def test_one_that_cannot_be_imported_has_its_summary(
-        self, installed: InstalledWheels, here: Path
-    ) -> None:
-        row = listed(installed, here, "policy")["policy/boom-rl/boom"]
+    def test_one_that_cannot_be_imported_has_its_summary(self, everything: Shell) -> None:
+        row = listed(everything, "policy")["policy/boom-rl/boom"]
         assert (row["status"], row["version"]) == ("ok", "1.0")
         assert row["summary"] == "The policy of boom-rl."
-        row = listed(installed, here, "policy", "--load", "--dist", "boom-rl")[
-            "policy/boom-rl/boom"
-        ]
+        row = listed(everything, "policy", "--load", "--dist", "boom-rl")["policy/boom-rl/boom"]
         assert row["status"] == "broken"
         assert row["reason"] == (
             "policy 'boom' (boom-rl 1.0) failed to import boom_rl.policy: "
             "RuntimeError: libfoo.so: undefined symbol"
         )
 
-    def test_ours_are_listed_as_theirs_are(self, installed: InstalledWheels, here: Path) -> None:
-        found = listed(installed, here)
+    def test_ours_are_listed_as_theirs_are(self, everything: Shell) -> None:
+        found = listed(everything)
         for name in ("env/dicore-hello/countdown", "policy/dicore-plugins/dqn"):
             assert (found[name]["status"], found[name]["summary"] != "") == ("ok", True)
 
 
 class TestResolve:
-    def test_what_works_is_not_disturbed_by_what_does_not(
-        self, installed: InstalledWheels, here: Path
-    ) -> None:
+    def test_what_works_is_not_disturbed_by_what_does_not(self, everything: Shell) -> None:
         found = resolve(
-            installed, here, "policy=dqn", "policy=fine", "env=countdown", "policy=acme-rl/sac",
+            everything, "policy=dqn", "policy=fine", "env=countdown", "policy=acme-rl/sac",
             "policy=Other_RL/SAC", "policy=dqn-rl/dqn", "learner_hook=cheer", "env=neat",
         )  # fmt: skip
         version = found[0].split()[2]
@@ -138,9 +110,9 @@ class TestResolve:
             "neat extra-rl 1.0",
         ]
 
-    def test_each_failure_says_what_to_do(self, installed: InstalledWheels, here: Path) -> None:
+    def test_each_failure_says_what_to_do(self, everything: Shell) -> None:
         words = ["policy=boom", "policy=sac", "policy=old", "env=pong", "policy=ppo"]
-        boom, sac, old, pong, ppo = resolve(installed, here, *words)
+        boom, sac, old, pong, ppo = resolve(everything, *words)
         assert boom == (
             "PluginLoadError: policy.type: policy 'boom' (boom-rl 1.0) failed to import "
             "boom_rl.policy: RuntimeError: libfoo.so: undefined symbol"
@@ -162,11 +134,9 @@ class TestResolve:
             "is broken: unknown kind 'dicore.polcy'; did you mean 'dicore.policy'?"
         )
 
-    def test_a_denied_package_costs_nothing(self, installed: InstalledWheels, here: Path) -> None:
+    def test_a_denied_package_costs_nothing(self, everything: Shell) -> None:
         before = time.perf_counter()
-        found = resolve(
-            installed, here, "policy=sleepy", "policy=dqn", DICORE_PLUGINS_DENY="sleepy-rl"
-        )
+        found = resolve(everything, "policy=sleepy", "policy=dqn", DICORE_PLUGINS_DENY="sleepy-rl")
         took = time.perf_counter() - before
         assert found[0] == (
             "RegistryError: policy.type: policy 'sleepy' (sleepy-rl 1.0) is disabled: "
@@ -175,14 +145,14 @@ class TestResolve:
         assert found[1].startswith("dqn dicore-plugins")
         assert took < 5  # its import sleeps so long
 
-    def test_a_preference_of_the_project_settles_a_conflict(
-        self, installed: InstalledWheels, here: Path
-    ) -> None:
-        (here / "pyproject.toml").write_text('[tool.dicore.prefer]\n"policy/sac" = "acme-rl"\n')
-        assert resolve(installed, here, "policy=sac") == ["acme-rl/sac acme-rl 1.0"]
+    def test_a_preference_of_the_project_settles_a_conflict(self, everything: Shell) -> None:
+        (everything.folder / "pyproject.toml").write_text(
+            '[tool.dicore.prefer]\n"policy/sac" = "acme-rl"\n'
+        )
+        assert resolve(everything, "policy=sac") == ["acme-rl/sac acme-rl 1.0"]
 
-    def test_no_plugins_leaves_ours(self, installed: InstalledWheels, here: Path) -> None:
-        done = installed.all.dicore("list", "--no-plugins", "--status", "ok", "--json", cwd=here)
+    def test_no_plugins_leaves_ours(self, everything: Shell) -> None:
+        done = everything.dicore("list", "--no-plugins", "--status", "ok", "--json")
         dists = {row["dist"] for row in json.loads(done.stdout)}
         assert dists == {"dicore", "dicore-plugins", "dicore-tools", "dicore-contrib-envs"}
 
@@ -197,29 +167,27 @@ print(json.dumps([to_dict(made.cfg), parts], default=str))
 
 
 class TestConfig:
-    def test_an_old_config_means_what_it_meant(
-        self, installed: InstalledWheels, here: Path
-    ) -> None:
-        crowded = installed.all.run("-c", COMPILE, cwd=here)
-        alone = installed.all.run("-c", COMPILE, cwd=here, DICORE_NO_PLUGINS="1")
+    def test_an_old_config_means_what_it_meant(self, everything: Shell) -> None:
+        crowded = everything.run("-c", COMPILE)
+        alone = everything.run("-c", COMPILE, DICORE_NO_PLUGINS="1")
         assert crowded.returncode == 0, crowded.stderr
         assert crowded.stdout == alone.stdout
         parts = json.loads(crowded.stdout)[1]
         assert parts["policy"]["dist"] == "dicore-plugins"
         assert parts["policy"]["source"].startswith("sha256:")
 
-    def test_names_only_refuses_files(self, installed: InstalledWheels, here: Path) -> None:
-        (here / "mine.py").write_text("raise SystemExit('imported')\n")
+    def test_names_only_refuses_files(self, everything: Shell) -> None:
+        (everything.folder / "mine.py").write_text("raise SystemExit('imported')\n")
         words = ["train", "-e", "cartpole", "-p", "./mine.py:Mine", "--names-only"]
-        done = installed.all.dicore(*words, cwd=here)
+        done = everything.dicore(*words)
         assert done.returncode == 2
         assert "is a code path" in done.stderr
         assert "imported" not in done.stderr
 
 
 class TestDoctor:
-    def test_it_finds_what_is_wrong(self, installed: InstalledWheels, here: Path) -> None:
-        done = installed.all.dicore("doctor", "--json", cwd=here)
+    def test_it_finds_what_is_wrong(self, everything: Shell) -> None:
+        done = everything.dicore("doctor", "--json")
         assert done.returncode == 1
         found = json.loads(done.stdout)
         told = {(each["level"], each["about"], each["text"]) for each in found["findings"]}
@@ -239,11 +207,9 @@ class TestDoctor:
         assert found["errors"] == sum(each["level"] == "error" for each in found["findings"])
         assert not any("dicore-plugins" in each[1] for each in told)
 
-    def test_imports_are_tried_each_package_by_itself(
-        self, installed: InstalledWheels, here: Path
-    ) -> None:
+    def test_imports_are_tried_each_package_by_itself(self, everything: Shell) -> None:
         deny = "sleepy-rl,dicore-plugins,dicore-contrib-envs"
-        done = installed.all.dicore("doctor", "--import", cwd=here, DICORE_PLUGINS_DENY=deny)
+        done = everything.dicore("doctor", "--import", DICORE_PLUGINS_DENY=deny)
         assert done.returncode == 1
         wrong = [line for line in done.stdout.splitlines() if "failed to import" in line]
         assert wrong == [
@@ -255,52 +221,48 @@ class TestDoctor:
 class TestCore:
     """The core alone: what needs no other package works, the rest names the package."""
 
-    def test_it_lists_and_shows(self, installed: InstalledWheels, here: Path) -> None:
-        done = installed.core.dicore("list", cwd=here)
+    def test_it_lists_and_shows(self, core: Shell) -> None:
+        done = core.dicore("list")
         assert "'dicore-plugins' provides some: pip install dicore-plugins" in done.stdout
-        assert installed.core.dicore("show", "kind/env", cwd=here).returncode == 0
-        done = installed.core.dicore("train", "-e", "cartpole", "-p", "dqn", cwd=here)
+        assert core.dicore("show", "kind/env").returncode == 0
+        done = core.dicore("train", "-e", "cartpole", "-p", "dqn")
         assert done.returncode == 2
         assert "provided by 'dicore-plugins': pip install dicore-plugins" in done.stderr
 
-    def test_other_commands_name_their_package(
-        self, installed: InstalledWheels, here: Path
-    ) -> None:
+    def test_other_commands_name_their_package(self, core: Shell) -> None:
         code = (
             "import sys\nfrom dicore.cli import main\n"
             "assert {main([name, 'x', '--json']) for name in sys.argv[1:]} == {2}\n"
         )
-        done = installed.core.run("-c", code, *TOOLS, cwd=here)
+        done = core.run("-c", code, *TOOLS)
         assert done.returncode == 0, done.stderr
         assert done.stderr.splitlines() == [
             f"error: '{name}' comes with dicore-tools: pip install dicore-tools" for name in TOOLS
         ]
 
-    def test_public_names_name_their_package(self, installed: InstalledWheels, here: Path) -> None:
-        done = installed.core.run("-c", "from dicore import Agent", cwd=here)
+    def test_public_names_name_their_package(self, core: Shell) -> None:
+        done = core.run("-c", "from dicore import Agent")
         assert done.stderr.endswith("'Agent' comes with dicore-tools: pip install dicore-tools\n")
 
-    def test_a_foreign_env_and_policy_train(self, installed: InstalledWheels, here: Path) -> None:
+    def test_a_foreign_env_and_policy_train(self, tabular: Shell) -> None:
         words = ("-e", "corridor", "-p", "q_table", "--exp-name", "run", "--seed", "1")
         learning = ("policy.learn.learning_rate=0.5",)
-        done = installed.tabular.dicore("train", *words, *learning, cwd=here)
+        done = tabular.dicore("train", *words, *learning)
         assert (done.returncode, done.stderr) == (0, "")
         assert done.stdout.splitlines()[1].startswith("stop value reached: best mean return 0.9")
-        record = json.loads((here / "run" / "run.json").read_text())
+        record = json.loads((tabular.folder / "run" / "run.json").read_text())
         assert {each["dist"] for each in record["components"].values()} == {"tabular-rl"}
-        assert (here / "run" / "ckpt" / "final" / "manifest.json").is_file()
-        done = installed.tabular.run("-c", "import torch", cwd=here)
+        assert (tabular.folder / "run" / "ckpt" / "final" / "manifest.json").is_file()
+        done = tabular.run("-c", "import torch")
         assert "No module named 'torch'" in done.stderr
 
 
 class TestTools:
     """Core and tools without torch: what authors of environments need."""
 
-    def test_a_config_is_checked_and_says_what_is_missing(
-        self, installed: InstalledWheels, here: Path
-    ) -> None:
-        (here / "mine.yaml").write_text("env: {type: cartpole}\npolicy: {type: dqn}\n")
-        done = installed.tools.dicore("config", "check", "mine.yaml", cwd=here)
+    def test_a_config_is_checked_and_says_what_is_missing(self, tools: Shell) -> None:
+        (tools.folder / "mine.yaml").write_text("env: {type: cartpole}\npolicy: {type: dqn}\n")
+        done = tools.dicore("config", "check", "mine.yaml")
         assert done.returncode == 2
         assert "env.type: no env named 'cartpole'; it is provided by " in done.stderr
         assert (
@@ -308,14 +270,12 @@ class TestTools:
         )
 
     @pytest.mark.parametrize("what", ["my-env", "env/my_env"])
-    def test_an_environment_is_checked(
-        self, installed: InstalledWheels, here: Path, what: str
-    ) -> None:
-        done = installed.tools.dicore("check", what, cwd=here)
+    def test_an_environment_is_checked(self, tools: Shell, what: str) -> None:
+        done = tools.dicore("check", what)
         assert done.returncode == 0, done.stdout + done.stderr
         assert done.stdout.startswith("1 component: ")
 
-    def test_other_commands_need_no_torch(self, installed: InstalledWheels, here: Path) -> None:
+    def test_other_commands_need_no_torch(self, tools: Shell) -> None:
         code = (
             "import importlib.util\nfrom dicore.cli import main\n"
             "assert importlib.util.find_spec('torch') is None\n"
@@ -323,20 +283,20 @@ class TestTools:
             "              ['show', 'kind/env'], ['new', 'plugin', 'mazes', '--kind', 'env']):\n"
             "    assert main(words) == 0, words\n"
         )
-        done = installed.tools.run("-c", code, cwd=here)
+        done = tools.run("-c", code)
         assert done.returncode == 0, done.stderr
 
 
 class TestGenerated:
-    def test_each_is_listed(self, installed: InstalledWheels, here: Path) -> None:
-        found = listed(installed, here)
+    def test_each_is_listed(self, everything: Shell) -> None:
+        found = listed(everything)
         names = {f"{kind}/my-{kind.replace('_', '-')}/my_{kind}" for kind in GENERATED}
         names |= {f"env/by-{backend}/by_{backend}" for backend in BACKENDS}
         assert {name for name in names if found[name]["status"] == "ok"} == names
         assert all(found[name]["summary"] for name in names)
 
-    def test_there_is_one_per_kind(self, installed: InstalledWheels, here: Path) -> None:
-        kinds = lines(installed.all.dicore("completion", "__names", "kind", cwd=here))
+    def test_there_is_one_per_kind(self, everything: Shell) -> None:
+        kinds = lines(everything.dicore("completion", "__names", "kind"))
         assert sorted(kinds) == sorted(GENERATED)
 
     def test_their_own_tests_pass(self, installed: InstalledWheels) -> None:
@@ -357,26 +317,22 @@ class TestGenerated:
         )
         assert len(tested.stdout.split()) == len(GENERATED)
 
-    def test_an_env_and_a_policy_of_strangers_train_by_name(
-        self, installed: InstalledWheels, here: Path
-    ) -> None:
+    def test_an_env_and_a_policy_of_strangers_train_by_name(self, everything: Shell) -> None:
         words = ["-e", "my_env", "-p", "my_policy", "--max-train-iter", "5", "--exp-name", "run"]
-        done = installed.all.dicore("train", *words, cwd=here, timeout=200)
+        done = everything.dicore("train", *words, timeout=200)
         assert done.returncode == 0, done.stdout + done.stderr
-        record = json.loads((here / "run" / "run.json").read_text())
+        record = json.loads((everything.folder / "run" / "run.json").read_text())
         assert record["result"]["train_iter"] == 5
         dists = {path: each["dist"] for path, each in record["components"].items()}
         assert (dists["env"], dists["policy"]) == ("my-env", "my-policy")
-        measured = installed.all.dicore("eval", "run", "-n", "2", "--json", cwd=here, timeout=200)
+        measured = everything.dicore("eval", "run", "-n", "2", "--json", timeout=200)
         assert len(json.loads(measured.stdout)["returns"]) == 2
 
-    def test_check_does_the_same_from_the_shell(
-        self, installed: InstalledWheels, here: Path
-    ) -> None:
-        done = installed.all.dicore("check", "by-uv", cwd=here)
+    def test_check_does_the_same_from_the_shell(self, everything: Shell) -> None:
+        done = everything.dicore("check", "by-uv")
         assert done.returncode == 0, done.stdout + done.stderr
         assert done.stdout.startswith("1 component: ")
-        done = installed.all.dicore("check", "policy/acme-rl/sac", "--json", cwd=here)
+        done = everything.dicore("check", "policy/acme-rl/sac", "--json")
         assert done.returncode == 1
         found = json.loads(done.stdout)
         assert {each["component"] for each in found["checks"]} == {"policy/sac"}
@@ -384,31 +340,29 @@ class TestGenerated:
 
 
 class TestHooks:
-    def test_a_plugin_takes_part_in_a_run(self, installed: InstalledWheels, here: Path) -> None:
+    def test_a_plugin_takes_part_in_a_run(self, everything: Shell) -> None:
         words = ["-e", "countdown", "-p", "dqn", "--max-train-iter", "3", "--exp-name", "run"]
-        done = installed.all.dicore("train", *words, cwd=here, timeout=200)
+        done = everything.dicore("train", *words, timeout=200)
         assert done.returncode == 0, done.stderr
-        notes = (here / "run" / "notes.txt").read_text().splitlines()
+        notes = (everything.folder / "run" / "notes.txt").read_text().splitlines()
         updates = notes.pop(2)
         assert notes == ["started", "before", "after", "finished done"]
         assert updates.endswith(" updates")
         assert f"notes: {'run'}/notes.txt" in done.stdout
         assert "plugin 'misspelt' (hooks-rl 1.0): no hook 'dicore_run_startd'" in done.stderr
-        run = json.loads((here / "run" / "run.json").read_text())
+        run = json.loads((everything.folder / "run" / "run.json").read_text())
         assert run["components"]["env"]["dist"] == "dicore-hello"
 
-    def test_a_plugin_that_does_not_work_is_an_error_if_wanted(
-        self, installed: InstalledWheels, here: Path
-    ) -> None:
+    def test_a_plugin_that_does_not_work_is_an_error_if_wanted(self, everything: Shell) -> None:
         words = ["train", "-e", "countdown", "-p", "dqn", "--strict-plugins"]
-        done = installed.all.dicore(*words, cwd=here)
+        done = everything.dicore(*words)
         assert done.returncode == 3
         assert done.stderr.startswith("error: plugin 'misspelt' (hooks-rl 1.0): no hook ")
-        assert not (here / "runs").exists()
+        assert not (everything.folder / "runs").exists()
 
 
 class TestOwnCode:
-    def test_a_cell_of_a_notebook(self, installed: InstalledWheels, here: Path) -> None:
+    def test_a_cell_of_a_notebook(self, everything: Shell) -> None:
         cell = (
             "import dicore, gymnasium, dicore_hello.countdown as c\n"
             "@dicore.register('env', 'mine')\n"
@@ -425,23 +379,22 @@ class TestOwnCode:
             "from dicore_registry import default\n"
             "print(default().find('env', 'mine').file)\n"
         )
-        done = installed.all.run("-c", code, cwd=here)
+        done = everything.run("-c", code)
         assert done.stdout == "mine 7 local\n<ipython-input-1>:2\n", done.stderr
 
-    def test_a_single_file_is_trained(self, installed: InstalledWheels, here: Path) -> None:
-        (here / "mine.py").write_text(
+    def test_a_single_file_is_trained(self, everything: Shell) -> None:
+        (everything.folder / "mine.py").write_text(
             "import dicore\nfrom dicore_hello.countdown import Countdown\n\n\n"
             "@dicore.register('env', 'mine')\nclass Mine(Countdown):\n    '''My own.'''\n"
         )
         for number, words in enumerate(
             [["-e", "./mine.py:Mine"], ["-e", "mine", "--plugin", "mine.py"]]
         ):
-            done = installed.all.dicore(
+            done = everything.dicore(
                 *("train", *words, "-p", "dqn", "--max-train-iter", "3"),
                 *("--exp-name", f"run{number}", "env.start=3"),
-                cwd=here,
                 timeout=200,
             )
             assert done.returncode == 0, done.stderr
-            config = json.loads((here / f"run{number}" / "config.json").read_text())
+            config = json.loads((everything.folder / f"run{number}" / "config.json").read_text())
             assert json.dumps(config).count('"start": 3') == 1
