@@ -98,7 +98,7 @@ def test_mypy(project: Path, pytestconfig: pytest.Config) -> None:
     known = pytestconfig.cache.mkdir("mypy")  # type: ignore[union-attr] # pytest's own plugin
     words = ("--strict", "--python-executable", sys.executable, "--cache-dir", str(known))
     assert check(project, "mypy", *words, "mine.py") == {
-        "mine.py": wrong((project / "mine.py").read_text()),
+        "mine.py": wrong((project / "mine.py").read_text())
     }
 
 

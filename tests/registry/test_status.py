@@ -287,11 +287,7 @@ class TestSwitches:
                 "switched off by DICORE_NO_PLUGINS",
             ),
             ({"DICORE_NO_PLUGINS": "0"}, set(), ""),
-            (
-                {"DICORE_PLUGINS_ALLOW": "Acme_RL"},
-                {"other-rl/sac"},
-                "not in DICORE_PLUGINS_ALLOW",
-            ),
+            ({"DICORE_PLUGINS_ALLOW": "Acme_RL"}, {"other-rl/sac"}, "not in DICORE_PLUGINS_ALLOW"),
             (
                 {"DICORE_PLUGINS_DENY": "other-rl, policy/ppo"},
                 {"acme-rl/ppo", "other-rl/sac"},

@@ -232,8 +232,7 @@ def test_expected_failures_must_fail(registry: Registry) -> None:
     """They become strict xfail marks; a reason for a check that there is not is an error."""
     options = {"component": "buffer/silent", "registry": registry, "suites": SUITES}
     mark = parametrize(
-        **options,
-        expected_failures={"options_are_explained": "soon", "buffer/silent:loads": "no"},
+        **options, expected_failures={"options_are_explained": "soon", "buffer/silent:loads": "no"}
     )
     assert mark.name == "parametrize"
     marks = {case.id: case.marks for case in mark.args[1]}
