@@ -9,7 +9,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +22,7 @@ from dicore.errors import (
     UsageError,
 )
 from dicore.run.atomic import armed
-from dicore.run.folder import RunFolder, RunLock, default_name
-from dicore.run.metadata import code_state
+from dicore.run.folder import RunFolder, RunLock
 from dicore.run.random import Streams
 from dicore.run.run import Limits, Run
 
@@ -131,47 +129,6 @@ def test_a_run_that_fails_says_how_far_it_came(run: Run) -> None:
     assert (record(run)["result"]["train_iter"], record(run)["result"]["env_step"]) == (12, 34)
 
 
-def test_an_existing_folder_gets_a_numbered_sibling(tmp_path: Path) -> None:
-    paths = [RunFolder.create(tmp_path / "a b é" / "x").path.name for _ in range(3)]
-    assert paths == ["x", "x-1", "x-2"]
-
-
-def test_processes_that_start_together_get_folders_of_their_own(tmp_path: Path) -> None:
-    """R-F06."""
-    with ThreadPoolExecutor(8) as pool:
-        made = list(pool.map(lambda _: RunFolder.create(tmp_path / "x").path, range(16)))
-    assert len(set(made)) == 16
-
-
-def test_a_folder_that_cannot_be_made_is_a_clear_error(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    with pytest.raises(UsageError, match=r"not a folder|Not a directory") as error:
-        RunFolder.create(tmp_path / "file" / "x")
-    assert "--exp-name" in str(error.value)
-    with pytest.raises(UsageError, match="cannot make"):
-        RunFolder.create(tmp_path / ("x" * 300))
-
-
-def test_opening_something_else_says_so(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="no such folder"):
-        RunFolder.open(tmp_path / "x")
-    with pytest.raises(UsageError, match=r"no config\.json"):
-        RunFolder.open(tmp_path)
-
-
-@pytest.mark.parametrize(
-    ("env", "policy", "name"),
-    [
-        ("cartpole", "dqn", "runs/cartpole_dqn_s0"),
-        ("CartPole-v1", "acme-rl/dqn", "runs/CartPole-v1_dqn_s0"),
-        ("./my envs.py:Env", "pkg.mod:Policy", "runs/Env_Policy_s0"),
-        ("../..", "", "runs/unnamed_unnamed_s0"),
-    ],
-)
-def test_the_default_name_has_no_surprises_in_it(env: str, policy: str, name: str) -> None:
-    assert default_name(env, policy, 0) == name
-
-
 # ---- run.json
 
 
@@ -229,30 +186,6 @@ def test_the_first_finish_counts(run: Run) -> None:
     run.finish("interrupted")
     run.finish("done")
     assert record(run)["status"] == "interrupted"
-
-
-def test_the_git_revision_is_what_git_says(tmp_path: Path) -> None:
-    assert code_state(tmp_path)[0] is None
-
-    def git(*arguments: str, cwd: Path = tmp_path) -> str:
-        command = ["git", "-c", "user.name=n", "-c", "user.email=e@x", *arguments]
-        return subprocess.run(
-            command, cwd=cwd, check=True, capture_output=True, text=True
-        ).stdout.strip()
-
-    git("init", "-q")
-    assert code_state(tmp_path)[0] is None, "no commit yet"
-    git("commit", "-q", "--allow-empty", "-m", "a")
-    (tmp_path / "deep").mkdir()
-    assert code_state(tmp_path / "deep")[0] == git("rev-parse", "HEAD")
-    git("pack-refs", "--all")
-    assert code_state(tmp_path)[0] == git("rev-parse", "HEAD")
-    git("worktree", "add", "-q", str(tmp_path / "linked"))
-    git("commit", "-q", "--allow-empty", "-m", "b", cwd=tmp_path / "linked")
-    linked = git("rev-parse", "HEAD", cwd=tmp_path / "linked")
-    assert code_state(tmp_path / "linked")[0] == linked != code_state(tmp_path)[0]
-    git("checkout", "-q", "--detach")
-    assert code_state(tmp_path)[0] == git("rev-parse", "HEAD")
 
 
 # ---- state

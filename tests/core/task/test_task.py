@@ -47,25 +47,6 @@ class Collector:
         self.log.append("backward")
 
 
-def test_five_steps_call_each_middleware_five_times() -> None:
-    steps: list[tuple[str, int]] = []
-    with Task().start(ctx=OnlineRLContext()) as task:
-        task.use(lambda ctx: steps.append(("a", ctx.total_step)))
-        task.use(lambda ctx: steps.append(("b", ctx.total_step)))
-        task.run(max_step=5)
-
-        assert task.ctx.total_step == 4
-    assert steps == [(name, step) for step in range(5) for name in "ab"]
-
-
-def test_uses_chain_in_order_and_halves_run_last_in_first_out() -> None:
-    log: list[str] = []
-    with Task().start() as task:
-        task.use(says(log, "a")).use(says(log, "b")).use(notes(log, "plain")).use(says(log, "c"))
-        task.run(max_step=2)
-    assert log == ["a1", "b1", "plain", "c1", "c2", "b2", "a2"] * 2
-
-
 def test_what_follows_the_yield_sees_the_same_context() -> None:
     def collect(ctx: OnlineRLContext) -> Halves:
         ctx.collect_kwargs["eps"] = 0.5
@@ -111,21 +92,6 @@ def test_every_form_of_a_generator_is_recognised(form: str) -> None:
     assert log[1] == "between"
 
 
-def test_a_generator_may_end_before_its_yield() -> None:
-    log: list[str] = []
-
-    def now_and_then(ctx: Context) -> Halves:
-        if ctx.total_step == 1:
-            return
-        log.append(f"f{ctx.total_step}")
-        yield
-        log.append(f"b{ctx.total_step}")
-
-    with Task().start() as task:
-        task.use(now_and_then).run(max_step=3)
-    assert log == ["f0", "b0", "f2", "b2"]
-
-
 def test_a_second_yield_is_an_error_with_the_name() -> None:
     def twice(ctx: Context) -> Halves:
         yield
@@ -138,6 +104,9 @@ def test_a_second_yield_is_an_error_with_the_name() -> None:
         task.use(twice).run(max_step=1)
 
 
+async def fetch(ctx: Context) -> None: ...
+
+
 @pytest.mark.parametrize(
     ("fn", "says"),
     [
@@ -146,18 +115,12 @@ def test_a_second_yield_is_an_error_with_the_name() -> None:
         (says([], "a")(Context()), r"'says\.fn' was called already.*task\.use\(says\.fn\)"),
         (lambda cfg, policy: None, r"cannot be called with only a context.*factory"),
         (lambda: None, "cannot be called with only a context"),
+        (fetch, "async function"),
     ],
 )
 def test_use_refuses_what_cannot_run(fn: Any, says: str) -> None:
     with Task().start() as task, pytest.raises(TaskError, match=f"(?s){says}"):
         task.use(fn)
-
-
-def test_use_refuses_async_functions() -> None:
-    async def fetch(ctx: Context) -> None: ...
-
-    with Task().start() as task, pytest.raises(TaskError, match="async function"):
-        task.use(fetch)
 
 
 def test_a_factory_that_was_not_called_is_told_so() -> None:
@@ -256,17 +219,6 @@ def test_a_middleware_may_not_renew_or_run() -> None:
             task.run(max_step=1)
 
 
-@pytest.mark.parametrize("how", ["serial", "parallel"])
-def test_combined_middleware_keep_their_backward_halves(how: str) -> None:
-    log: list[str] = []
-    with Task().start() as task:
-        combine = getattr(task, how)
-        both = combine(says(log, "b"), combine(says(log, "c"), notes(log, "plain")))
-        task.use(says(log, "a")).use(both).use(says(log, "d"))
-        task.run(max_step=2)
-    assert log == ["a1", "b1", "c1", "plain", "d1", "d2", "c2", "b2", "a2"] * 2
-
-
 # Ending ---------------------------------------------------------------------------------------
 
 
@@ -343,13 +295,6 @@ def test_a_nested_start_is_refused_and_harmless() -> None:
     assert log == ["a1", "a2"]
 
 
-def test_async_mode_is_refused_not_imitated() -> None:
-    task = Task()
-    with pytest.raises(TaskError, match="async mode is not available"):
-        task.start(async_mode=True)
-    assert not task.running
-
-
 @pytest.mark.parametrize(
     "call",
     [
@@ -394,6 +339,9 @@ def test_run_refuses_what_makes_no_sense() -> None:
         Task().start(ctx={"total_step": 0})  # type: ignore[arg-type]
     with pytest.raises(TaskError, match="n_async_workers"):
         Task().start(n_async_workers=0)
+    with pytest.raises(TaskError, match="async mode is not available"):
+        (task := Task()).start(async_mode=True)
+    assert not task.running
 
 
 def test_the_module_holds_one_task_for_the_process() -> None:

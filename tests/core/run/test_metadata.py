@@ -14,9 +14,14 @@ def changed_code(folder: Path) -> str | None:
     return code_state(folder)[1]
 
 
-def git(folder: Path, *words: str) -> None:
+def git(folder: Path, *words: str) -> str:
     command = ["git", "-c", "user.name=n", "-c", "user.email=e@x", *words]
-    subprocess.run(command, cwd=folder, check=True, capture_output=True)
+    done = subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True)
+    return done.stdout.strip()
+
+
+def revision(folder: Path) -> str | None:
+    return code_state(folder)[0]
 
 
 @pytest.fixture
@@ -116,3 +121,16 @@ def test_a_run_that_goes_on_keeps_both_patches(
         record.write("done")
     assert "+x = 2\n" in (repository / "code.diff").read_text()
     assert "+x = 3\n" in (repository / "code_1.diff").read_text()
+
+
+def test_the_git_revision_is_what_git_says(tmp_path: Path) -> None:
+    assert revision(tmp_path) is None
+    git(tmp_path, "init", "-q")
+    assert revision(tmp_path) is None, "no commit yet"
+    git(tmp_path, "commit", "-q", "--allow-empty", "-m", "a")
+    (tmp_path / "deep").mkdir()
+    assert revision(tmp_path / "deep") == git(tmp_path, "rev-parse", "HEAD")
+    linked = tmp_path / "linked"
+    git(tmp_path, "worktree", "add", "-q", str(linked))
+    git(linked, "commit", "-q", "--allow-empty", "-m", "b")
+    assert revision(linked) == git(linked, "rev-parse", "HEAD") != revision(tmp_path)

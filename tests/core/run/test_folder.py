@@ -1,4 +1,4 @@
-"""One process trains in a folder; what `--exist` does with a folder that is there."""
+"""The folder of a run: making it, opening it, and the lock of the one process that trains."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ import os
 import signal
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from dicore.errors import RunLockedError, UsageError
-from dicore.run.folder import RunFolder, RunLock, process_info
+from dicore.run.folder import RunFolder, RunLock, default_name, process_info
 
 HOLD = """
 import sys, time, json, pathlib
@@ -117,3 +118,44 @@ def test_a_run_that_is_going_on_is_not_overwritten(tmp_path: Path) -> None:
         RunFolder.prepare(folder, "overwrite")
     assert (folder / "ckpt" / "best").is_file()
     lock.release()
+
+
+def test_an_existing_folder_gets_a_numbered_sibling(tmp_path: Path) -> None:
+    paths = [RunFolder.create(tmp_path / "a b é" / "x").path.name for _ in range(3)]
+    assert paths == ["x", "x-1", "x-2"]
+
+
+def test_processes_that_start_together_get_folders_of_their_own(tmp_path: Path) -> None:
+    """R-F06."""
+    with ThreadPoolExecutor(8) as pool:
+        made = list(pool.map(lambda _: RunFolder.create(tmp_path / "x").path, range(16)))
+    assert len(set(made)) == 16
+
+
+def test_a_folder_that_cannot_be_made_is_a_clear_error(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UsageError, match=r"not a folder|Not a directory") as error:
+        RunFolder.create(tmp_path / "file" / "x")
+    assert "--exp-name" in str(error.value)
+    with pytest.raises(UsageError, match="cannot make"):
+        RunFolder.create(tmp_path / ("x" * 300))
+
+
+def test_opening_something_else_says_so(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no such folder"):
+        RunFolder.open(tmp_path / "x")
+    with pytest.raises(UsageError, match=r"no config\.json"):
+        RunFolder.open(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("env", "policy", "name"),
+    [
+        ("cartpole", "dqn", "runs/cartpole_dqn_s0"),
+        ("CartPole-v1", "acme-rl/dqn", "runs/CartPole-v1_dqn_s0"),
+        ("./my envs.py:Env", "pkg.mod:Policy", "runs/Env_Policy_s0"),
+        ("../..", "", "runs/unnamed_unnamed_s0"),
+    ],
+)
+def test_the_default_name_has_no_surprises_in_it(env: str, policy: str, name: str) -> None:
+    assert default_name(env, policy, 0) == name
