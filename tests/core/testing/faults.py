@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import pytest
+
 from dicore.testing.suite import Suite, failures
 
 Fault = tuple[str, dict[str, Any]]
@@ -15,21 +17,44 @@ def broken(good: type[Any], members: dict[str, Any]) -> type[Any]:
     return type(f"Broken{good.__name__}", (good,), members)
 
 
+def passed_on(cls: type[Any]) -> Callable[..., Any]:
+    """Returns a `make` that passes its arguments on to a class."""
+    return lambda self, *args, **more: cls(*args, **more)
+
+
 def caught(
-    contract: type[Suite], make: Callable[[type[Any]], Any], good: type[Any], fault: Fault
+    contract: type[Suite],
+    good: type[Any],
+    fault: Fault,
+    make: Callable[[type[Any]], Any] = passed_on,
 ) -> Exception | None:
-    """Runs a contract over a broken class; returns what the named check said.
+    """Runs a contract over a broken class; returns the error of the named check.
 
     Args:
         contract: The suite.
-        make: Turns a class into the suite's `make`.
         good: The good class.
-        fault: What to break, and which check has to notice.
+        fault: What to break, and the check that has to notice.
+        make: Turns a class into the suite's `make`.
     """
     check, members = fault
     assert check in contract.checks(), f"there is no check '{check}'"
     suite = type("Contract", (contract,), {"make": make(broken(good, members))})
     return failures(suite).get(check)
+
+
+def catches(
+    contract: type[Suite],
+    good: type[Any],
+    faults: Sequence[Fault],
+    make: Callable[[type[Any]], Any] = passed_on,
+) -> Callable[[Fault], None]:
+    """Returns a test that each check catches its faults; see `caught`."""
+
+    @pytest.mark.parametrize("fault", faults, ids=names_of(faults))
+    def test_each_check_catches_its_fault(fault: Fault) -> None:
+        assert caught(contract, good, fault, make) is not None
+
+    return test_each_check_catches_its_fault
 
 
 def names_of(faults: Sequence[Fault]) -> list[str]:

@@ -6,13 +6,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from dicore.errors import HookError
 from dicore.interfaces.hook import POSITIONS
 from dicore.testing.learner import LearnerContract
 
-from .faults import Fault, caught, names_of
+from .faults import Fault, catches
 
 
 class GoodLearner:
@@ -184,12 +182,4 @@ class TestGoodLearner(LearnerContract):
         return GoodLearner(learn_mode, options)
 
 
-@pytest.mark.parametrize("fault", FAULTS, ids=names_of(FAULTS))
-def test_each_check_catches_its_fault(fault: Fault) -> None:
-    error = caught(
-        LearnerContract,
-        lambda cls: lambda self, learn_mode, options=None: cls(learn_mode, options),
-        GoodLearner,
-        fault,
-    )
-    assert error is not None
+test_each_check_catches_its_fault = catches(LearnerContract, GoodLearner, FAULTS)

@@ -7,12 +7,10 @@ import threading
 from collections.abc import Mapping
 from typing import Any
 
-import pytest
-
 from dicore.interfaces.logger import LogTarget
 from dicore.testing.logger import LoggerContract
 
-from .faults import Fault, caught, names_of
+from .faults import Fault, catches
 
 
 class GoodLogger:
@@ -81,7 +79,8 @@ class TestGoodLogger(LoggerContract):
         return GoodLogger()
 
 
-@pytest.mark.parametrize("fault", FAULTS, ids=names_of(FAULTS))
-def test_each_check_catches_its_fault(fault: Fault) -> None:
-    hasty = type("Hasty", (LoggerContract,), {"grace": 0.05})
-    assert caught(hasty, lambda cls: lambda self: cls(), GoodLogger, fault) is not None
+class Hasty(LoggerContract):
+    grace = 0.05
+
+
+test_each_check_catches_its_fault = catches(Hasty, GoodLogger, FAULTS)

@@ -12,7 +12,7 @@ from dicore.run.random import seed_everything
 from dicore.testing.model import ModelContract
 from dicore.testing.model_wrapper import FakeModel, ModelWrapperContract
 
-from .faults import Fault, caught, names_of
+from .faults import Fault, catches, caught, names_of
 
 torch = pytest.importorskip("torch")
 
@@ -136,9 +136,9 @@ class TestModelOfVectors(ModelContract):
         return GoodModel(obs_shape, action_shape)
 
 
-@pytest.mark.parametrize("fault", MODEL_FAULTS, ids=names_of(MODEL_FAULTS))
-def test_each_check_of_models_catches_its_fault(fault: Fault) -> None:
-    assert caught(ModelContract, make_model, GoodModel, fault) is not None
+test_each_check_of_models_catches_its_fault = catches(
+    ModelContract, GoodModel, MODEL_FAULTS, make_model
+)
 
 
 class GoodWrapper:
@@ -241,5 +241,4 @@ class TestGoodWrapperOfTorch(TestGoodWrapper):
 @pytest.mark.parametrize("fault", WRAPPER_FAULTS, ids=names_of(WRAPPER_FAULTS))
 def test_each_check_of_wrappers_catches_its_fault(fault: Fault, model: Callable[[], Any]) -> None:
     contract = type("Contract", (ModelWrapperContract,), {"model": lambda self: model()})
-    error = caught(contract, lambda cls: lambda self, model: cls(model), GoodWrapper, fault)
-    assert error is not None
+    assert caught(contract, GoodWrapper, fault) is not None

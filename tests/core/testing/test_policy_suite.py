@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-import pytest
 
 from dicore.data import Batch, EnvBatch, TimestepBatch, tree_row
 from dicore.errors import ModeError
@@ -15,7 +14,7 @@ from dicore.run.random import seed_everything, stream
 from dicore.testing.compare import array
 from dicore.testing.policy import PolicyContract
 
-from .faults import Fault, broken, caught, names_of
+from .faults import Fault, broken, catches
 
 
 class GoodPolicy:
@@ -332,9 +331,7 @@ def maker(cls: type[Any]) -> Any:
     return make
 
 
-@pytest.mark.parametrize("fault", FAULTS, ids=names_of(FAULTS))
-def test_each_check_catches_its_fault(fault: Fault) -> None:
-    assert caught(Contract, maker, GoodPolicy, fault) is not None
+test_each_check_catches_its_fault = catches(Contract, GoodPolicy, FAULTS, maker)
 
 
 def test_the_good_policy_learns() -> None:

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-import pytest
 
 from dicore.config import ComponentConfig, frozen
 from dicore.data import Batch
@@ -16,7 +15,7 @@ from dicore.testing import checks_of, parametrize
 from dicore.testing.reward_model import RewardModelContract
 from dicore_registry import Registry
 
-from .faults import Fault, caught, names_of
+from .faults import Fault, catches
 
 
 class Novelty:
@@ -179,12 +178,9 @@ class TestImitation(RewardModelContract):
         return Imitation(seed)
 
 
-@pytest.mark.parametrize("fault", FAULTS, ids=names_of(FAULTS))
-def test_each_check_catches_its_fault(fault: Fault) -> None:
-    def make(cls: type[Any]) -> Any:
-        return lambda self, seed=0: cls(seed)
-
-    assert caught(RewardModelContract, make, Novelty, fault) is not None
+test_each_check_catches_its_fault = catches(
+    RewardModelContract, Novelty, FAULTS, lambda cls: lambda self, seed=0: cls(seed)
+)
 
 
 SEEN: list[Any] = []
