@@ -187,15 +187,6 @@ def as_config(cfg: C | Mapping[str, Any] | None, config_class: type[C]) -> C:
     return compile_section(config_class, cfg or {})
 
 
-@dataclass(frozen=True, slots=True)
-class _Unknown:
-    path: str
-    key: str
-    siblings: tuple[str, ...]
-    owner: tuple[str, str]
-    layer: Layer
-
-
 @dataclass(slots=True)
 class Compiler:
     """Builds sections from the layers' values."""
@@ -207,7 +198,9 @@ class Compiler:
     given_by: dict[str, Layer] = field(default_factory=dict)
     components: dict[str, dict[str, Any]] = field(default_factory=dict)
     paths: list[str] = field(default_factory=list)
-    unknown: list[_Unknown] = field(default_factory=list)
+    unknown: list[tuple[str, str, tuple[str, ...], tuple[str, str], Layer]] = field(
+        default_factory=list
+    )
     references: dict[str, str] = field(default_factory=dict)
 
     def compile(self, layers: Sequence[Layer], *, strict: bool) -> Compiled:
@@ -254,16 +247,14 @@ class Compiler:
         for path in self.paths:
             first.setdefault(path.rpartition(".")[2], path)
         paths = tuple(first.values())
-        for each in self.unknown:
-            above, label = each.owner
-            close = nearest(each.key, each.siblings, paths)
-            option = each.path.removeprefix(above).removeprefix(".")
-            message = f"{label} has no option '{option}'"
+        for path, key, siblings, (above, label), layer in self.unknown:
+            close = nearest(key, siblings, paths)
+            message = f"{label} has no option '{path.removeprefix(above).removeprefix('.')}'"
             message += f"; did you mean '{close}'?" if close else ""
             if strict:
-                self.problems.add(each.path, message, each.layer)
+                self.problems.add(path, message, layer)
             else:
-                warnings.warn(f"{each.path}: {message}", ConfigWarning, stacklevel=3)
+                warnings.warn(f"{path}: {message}", ConfigWarning, stacklevel=3)
 
     def _section(
         self,
@@ -274,7 +265,13 @@ class Compiler:
         chosen: ResolvedComponent | None = None,
     ) -> Any:
         fields = fields_of(cls)
-        self._note_unknown(fields, path, nodes, owner, is_component=chosen is not None)
+        allowed = _OF_EVERY_COMPONENT if chosen is not None else {_STAMP}
+        self.unknown += [
+            (join(path, key), str(key), tuple(fields), owner, node.layer)
+            for node in nodes
+            for key in node.value
+            if key not in fields and key not in allowed
+        ]
         displaced = self._displaced(cls, path, nodes)
         values: dict[str, Any] = {}
         for name, declared in fields.items():
@@ -401,23 +398,6 @@ class Compiler:
         wanted = "a name or a section" if names else "a section"
         self.problems.add(path, f"expected {wanted}, got {describe_value(value)}", given.layer)
         return None
-
-    def _note_unknown(
-        self,
-        fields: Mapping[str, Field],
-        path: str,
-        nodes: Sequence[LayerValue],
-        owner: tuple[str, str],
-        *,
-        is_component: bool,
-    ) -> None:
-        allowed = _OF_EVERY_COMPONENT if is_component else {_STAMP}
-        for node in nodes:
-            for key in node.value:
-                if key not in fields and key not in allowed:
-                    self.unknown.append(
-                        _Unknown(join(path, key), str(key), tuple(fields), owner, node.layer)
-                    )
 
     def _displaced(
         self, cls: type[Section], path: str, nodes: Sequence[LayerValue]

@@ -98,11 +98,6 @@ def is_config(path: str | PathLike[str]) -> bool:
     return is_file or _module_file(path) is not None
 
 
-def is_record(tree: Any) -> bool:
-    """Returns whether a tree is a `config.json` that a run wrote."""
-    return isinstance(tree, Mapping) and {"config", "components"} <= tree.keys()
-
-
 def _module_file(path: str | PathLike[str]) -> Path | None:
     """Returns the file of a module (`package.module`); its package is imported to find it."""
     name = str(path)
@@ -241,7 +236,7 @@ def tree_config(
         tree = decode(tree)
     if not isinstance(tree, Mapping):
         raise TextError(f"expected a section, got {type(tree).__name__}")
-    if is_record(tree):
+    if {"config", "components"} <= tree.keys():  # a run wrote it
         if cpanel:
             raise TextError(
                 "cannot override `cpanel` in a saved config", hint="edit the source file"

@@ -25,17 +25,7 @@ from dicore.errors import ConfigError, RegistryError, UsageError
 if TYPE_CHECKING:
     from dicore.config.reader import ConfigFile
 
-POSITIONS = (
-    "env_manager",
-    "policy",
-    "learner",
-    "collector",
-    "evaluator",
-    "buffer",
-    "env",
-    "reward_model",
-    "world_model",
-)
+POSITIONS = "env_manager policy learner collector evaluator buffer env reward_model world_model"
 """Order of the classes that DI-engine's `compile_config` takes by position."""
 
 
@@ -145,7 +135,7 @@ def _pair(main: Any, name: str, problems: Problems) -> tuple[dict[str, Any], dic
 
 def classes_by_position(classes: Sequence[Any]) -> dict[str, Any]:
     """Returns the classes that DI-engine's `compile_config` takes by position, by part."""
-    return dict(zip(POSITIONS, classes, strict=False))
+    return dict(zip(POSITIONS.split(), classes, strict=False))
 
 
 def lay_classes_over(

@@ -144,16 +144,11 @@ def _put(tree: Any, keys: Keys, value: Any) -> None:
 
 def fingerprint(compiled: Compiled) -> str:
     """Returns a hash of a config without its folder and secrets; equal configs have equal ones."""
-    return tree_fingerprint(saved_tree(compiled))
-
-
-def tree_fingerprint(tree: Mapping[str, Any]) -> str:
-    """Returns the `fingerprint` of a config as it was saved."""
     import hashlib
 
     from dicore.data.json_codec import dumps
 
-    trained = {key: value for key, value in tree.items() if key != "exp_name"}
+    trained = {key: value for key, value in saved_tree(compiled).items() if key != "exp_name"}
     return "sha256:" + hashlib.sha256(dumps(trained).encode()).hexdigest()
 
 
