@@ -19,7 +19,7 @@ from dicore.config.redact import REDACTED, is_secret, redacted
 from dicore.run.atomic import write_file
 from dicore.run.folder import process_info
 
-__all__ = ["RunMetadata", "RunResult", "code_state", "limits_of", "result_of"]
+__all__ = ["RunMetadata", "RunResult", "code_state", "saved_member"]
 
 _NAME = r"""(?<![\w.-])([\w.-]++)(["']?\s*[:=]\s*)"""  # not from inside a word: that is quadratic
 _QUOTED = re.compile(_NAME + r"""("[^"]+"|'[^']+')""")
@@ -124,17 +124,8 @@ class RunMetadata:
             write_file(self._path.with_name(name), patch.encode("utf-8", "replace"))
 
 
-def result_of(path: Path) -> dict[str, Any]:
-    """Returns `result` of a `run.json`; empty if there is none."""
-    return _member(path, "result")
-
-
-def limits_of(path: Path) -> dict[str, Any]:
-    """Returns `limits` of a `run.json`; empty if there are none."""
-    return _member(path, "limits")
-
-
-def _member(path: Path, name: str) -> dict[str, Any]:
+def saved_member(path: Path, name: str) -> dict[str, Any]:
+    """Returns `result` or `limits` of a `run.json`; empty if there is none."""
     try:
         value = json.loads(path.read_text(encoding="utf-8"))[name]
     except (OSError, ValueError, KeyError, TypeError):

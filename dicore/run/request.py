@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from dicore.config import Compiled, compile_config, is_config
 from dicore.errors import ConfigError, UnknownComponentError, UsageError
 from dicore.run.folder import EXIST, RunFolder, default_name
-from dicore.run.metadata import limits_of, result_of
+from dicore.run.metadata import saved_member
 
 if TYPE_CHECKING:
     from dicore.hookspecs.manager import Plugins
@@ -235,7 +235,7 @@ def compile_resumed(request: TrainRequest, folder: RunFolder) -> Compiled:
             hint="change pipeline.* or env.stop_value only, or start a new run from"
             f" {folder.config}",
         )
-    saved = limits_of(folder.metadata)
+    saved = saved_member(folder.metadata, "limits")
     limits = {path: saved[key] for path, key in _LIMITS.items() if key in saved}
     if limits.get("env.stop_value", 0) is None:  # run.json has null for infinity
         limits["env.stop_value"] = float("inf")
@@ -279,7 +279,7 @@ def nothing_left(run: Run) -> str:
             option = f"--max-{counter}".replace("_", "-")
             name = counter.replace("_", "-")
             return f"{name} {reached[counter]} of at most {most}: raise {option} to continue"
-    before = result_of(run.folder.metadata)
+    before = saved_member(run.folder.metadata, "result")
     if before.get("stop") and (before.get("best_return") or 0.0) >= limits.stop_value:
         value = f"{limits.stop_value:g}"
         return f"stop value {value} already reached; set env.stop_value=inf to continue"

@@ -153,6 +153,7 @@ class Run:
 
     Attributes:
         resumed_from: Name of the checkpoint to resume from; None: there is none.
+        reached: `env_step` and `train_iter` of that checkpoint.
         device: The CUDA device that a plugin selected (`cuda:1`); "": the first.
         learner_hooks: Hooks that plugins add to every learner of the run.
         deferring: Periodic checkpoints are written by the next `save_due`, at the end of a step,
@@ -184,9 +185,9 @@ class Run:
         self.store = CheckpointStore(self.folder.checkpoints, keep=keep_checkpoints, metadata=sha)
         self.resumed_from = self._find_checkpoint() if resume else None
         saved = self.store.metadata(self.resumed_from) if self.resumed_from else {}
-        self._reached = {name: int(saved.get(name, 0)) for name in COUNTERS}
+        self.reached = {name: int(saved.get(name, 0)) for name in COUNTERS}
         ends = asdict(self.limits)
-        at = (self._reached["env_step"], self._reached["train_iter"]) if resume else None
+        at = (self.reached["env_step"], self.reached["train_iter"]) if resume else None
         target = LogTarget(self.folder.log, str(self.folder), **ends, resumed_at=at)
         self.log = LogHub(target, loggers)
         self._metadata = RunMetadata(
@@ -215,18 +216,13 @@ class Run:
         """Locks the folder and writes `run.json` with status `running`."""
         self.folder.lock()
         if self._resume:
-            self._metadata.resume(self.resumed_from, **self._reached)
+            self._metadata.resume(self.resumed_from, **self.reached)
         try:
             self._metadata.write("running")
         except OSError as error:
             raise UsageError(
                 f"{self.folder}: cannot be written: {error.strerror or error}"
             ) from error
-
-    @property
-    def reached(self) -> Mapping[str, int]:
-        """`env_step` and `train_iter` of the checkpoint that a resumed run continues from."""
-        return dict(self._reached)
 
     def abandon(self) -> None:
         """Unlocks the folder without writing anything to it."""
@@ -247,11 +243,6 @@ class Run:
     def stop_clock(self) -> None:
         """Stops the clock, before the final save; later calls do nothing."""
         self.clock.stop()
-
-    @property
-    def wall_s(self) -> float:
-        """Seconds of training so far, see `StopWatch`."""
-        return self.clock.seconds
 
     @property
     def stop_requested(self) -> bool:
@@ -282,7 +273,7 @@ class Run:
             return self.result
         self._finished = True
         self.stop_clock()
-        self.result.wall_s = round(self.wall_s, 6)
+        self.result.wall_s = round(self.clock.seconds, 6)
         counts = self._counts()  # a run that fails has not set them
         self.set_result(train_iter=counts["train_iter"], env_step=counts["env_step"])
         self.log.close()
@@ -386,7 +377,7 @@ class Run:
     def _counts(self) -> dict[str, int]:
         """Returns the counters; those of an earlier process or a set result are lower bounds."""
         return {
-            name: max(getattr(self.result, name), self._reached[name], self._parts.count(name))
+            name: max(getattr(self.result, name), self.reached[name], self._parts.count(name))
             for name in COUNTERS
         }
 
@@ -400,7 +391,7 @@ class _Progress:
     def state_dict(self) -> dict[str, Any]:
         run = self._run
         return {
-            "wall_s": run.wall_s,
+            "wall_s": run.clock.seconds,
             "best_return": run.result.best_return,
             "log": run.log.state_dict(),
         }

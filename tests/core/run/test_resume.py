@@ -15,7 +15,7 @@ from dicore.errors import CheckpointCorruptError, RunLockedError, UsageError
 from dicore.run.folder import RunFolder, RunLock
 from dicore.run.launch import TrainRequest
 from dicore.run.log import MetricsFile
-from dicore.run.metadata import limits_of
+from dicore.run.metadata import saved_member
 from dicore.run.random import Streams
 from dicore.run.request import compile_resumed
 from dicore.run.run import Limits, Run
@@ -205,7 +205,7 @@ def test_limits_given_once_hold_for_the_next_time_too(
     monkeypatch.setattr("dicore.run.request.compile_config", note)
     for limits in (Limits(200, None, float("inf")), Limits(300, 7, 0.0)):
         begin(folder, resume=True, limits=limits)[0].abandon()
-        assert limits_of(folder / "run.json")["max_env_step"] == limits.max_env_step
+        assert saved_member(folder / "run.json", "limits")["max_env_step"] == limits.max_env_step
         compile_resumed(TrainRequest(resume=folder), RunFolder(folder))
         compile_resumed(TrainRequest(resume=folder, max_env_step=900), RunFolder(folder))
     paths = ("pipeline.max_env_step", "pipeline.max_train_iter", "env.stop_value")
