@@ -52,10 +52,8 @@ def dicore_add_commands(group: click.Group) -> None:
 def dicore_config_loaded(cfg: Mapping[str, Any]) -> None:
     """Receives the merged sources of a config before components are resolved; raises to reject it.
 
-    Not called for resumed runs, which keep their config.
-
-    Args:
-        cfg: Preset, file and command line as one tree, without defaults; a copy.
+    `cfg` is a copy of preset, file and command line as one tree, without defaults. The hook is not
+    called for resumed runs, which keep their config.
     """
 
 
@@ -65,10 +63,8 @@ def dicore_config_compiled(
 ) -> None:
     """Receives the compiled and bound config before the run starts; raises to reject it.
 
-    Args:
-        cfg: The frozen config.
-        provenance: The package that provides each component, by option path.
-        compiled: The config with the origin of every value.
+    `cfg` is the frozen config, `compiled` adds the origin of every value, `provenance` the package
+    that provides each component, by option path.
     """
 
 

@@ -74,11 +74,8 @@ def write_state(
 ) -> list[Stamp | None]:
     """Writes a state as a folder, atomically; an existing folder is replaced.
 
-    Returns the stamps of its files; `stamps` returns the same until a file is changed.
-
-    Raises:
-        CheckpointWriteError: a value cannot be stored, or the disk fails; an existing folder is
-            unchanged.
+    Returns the stamps of its files; `stamps` returns the same until a file is changed. After a
+    `CheckpointWriteError` (unsupported value, full disk) an existing folder is unchanged.
     """
     skeleton, blocks = encode_state(dict(state))
     unfinished = temporary(path)

@@ -209,11 +209,8 @@ def hash_seed(*parts: int | str) -> int:
 def episode_seed(run_seed: int, role: str, env_id: int, episode: int) -> int:
     """Returns the seed of one episode in [0, 2**31), the same in every env manager.
 
-    Args:
-        run_seed: Seed of the run.
-        role: `collector`, `evaluator`, …
-        env_id: Index of the environment in its manager.
-        episode: Index of the episode in its environment.
+    `role` is `collector` or `evaluator`; `env_id` counts the environments of a manager, `episode`
+    the episodes of an environment.
     """
     mixed = _prefix(run_seed, role) + env_id * _MIX_1 + episode * _GOLDEN & _MASK
     return _finish(mixed) >> 33

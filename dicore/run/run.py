@@ -43,10 +43,8 @@ class Stateful(Protocol):
 class Limits:
     """When a training ends: at whichever limit is reached first.
 
-    Args:
-        max_env_step: Budget in env steps; None: no budget.
-        max_train_iter: Budget in gradient updates; None: no budget.
-        stop_value: Mean evaluation return at which training stops.
+    `max_env_step` and `max_train_iter` are budgets in env steps and gradient updates, None: no
+    budget; `stop_value` is the mean evaluation return at which training stops.
     """
 
     max_env_step: int | None = None

@@ -126,8 +126,6 @@ class Task(Events):
         self._check_running("ctx")
         return self._ctx
 
-    # Middleware -----------------------------------------------------------------------------------
-
     def use(self, fn: Callable[[Any], Any], lock: bool | Lock = False) -> Self:
         """Appends a middleware; during a run it takes effect in the next step.
 
@@ -189,8 +187,6 @@ class Task(Events):
 
         forward.__qualname__ = part.name
         return forward
-
-    # Running --------------------------------------------------------------------------------------
 
     def run(self, max_step: int | None = None) -> None:
         """Checks the order of middleware; runs steps until `finish` is set, at most `max_step`."""
@@ -299,8 +295,6 @@ class Task(Events):
         except Exception as error:
             _note(error, suspended, self._ctx)
             raise
-
-    # Ending ---------------------------------------------------------------------------------------
 
     def _check_running(self, what: str) -> None:
         if not self._running:
