@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+import shutil
 import stat
 import struct
 from collections.abc import Iterator, Mapping
@@ -81,7 +82,7 @@ def write_state(
     unfinished = temporary(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        _discard(unfinished)
+        shutil.rmtree(unfinished, ignore_errors=True)
         unfinished.mkdir()
         tensors = write_synced(unfinished / TENSORS, _safetensors(blocks))
         files = {TENSORS: {"size": tensors.size, "sha256": tensors.sha256}}
@@ -89,7 +90,7 @@ def write_state(
         written = write_synced(unfinished / MANIFEST, (manifest,))
         replace_folder(unfinished, path)
     except BaseException as error:
-        _discard(unfinished)
+        shutil.rmtree(unfinished, ignore_errors=True)
         with suppress(OSError):
             recover_one(path)
         if not isinstance(error, OSError | ValueError):
@@ -305,9 +306,3 @@ def _check_memory(folder: Path, size: int) -> None:
         raise CheckpointUnsafeError(
             f"{folder}: reading it needs {2 * size >> 20} MiB of memory; {free >> 20} MiB are free"
         )
-
-
-def _discard(unfinished: Path) -> None:
-    import shutil
-
-    shutil.rmtree(unfinished, ignore_errors=True)

@@ -244,6 +244,4 @@ def _end_of_line(file: BinaryIO, size: int) -> int:
 
 
 def _non_finite(value: float) -> str:
-    if math.isnan(value):
-        return "NaN"
-    return "Infinity" if value > 0 else "-Infinity"
+    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
