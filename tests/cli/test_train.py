@@ -132,57 +132,6 @@ def test_curves_are_the_same_in_both_forms(trained: tuple[Path, str]) -> None:
     }
 
 
-def test_eval_measures_the_best_and_writes_nothing(trained: tuple[Path, str]) -> None:
-    cwd, _ = trained
-    run = cwd / "runs/x"
-    before = {path: path.stat().st_mtime_ns for path in [run, *run.rglob("*")]}
-    answers = [
-        dicore("eval", "runs/x", "-n", "4", "-s", "100", "--json", cwd=cwd).stdout for _ in range(2)
-    ]
-    assert answers[0] == answers[1], "the same seed gives the same episodes"
-    answer = json.loads(answers[0])
-    assert len(answer["returns"]) == 4
-    assert answer["mean_return"] == pytest.approx(sum(answer["returns"]) / 4)
-    assert answer["checkpoint"] == "best"
-    named = ["eval", "runs/x", "-n", "2", "--load-path", "final.pth.tar"]
-    assert "over 2 episodes, seed 3, checkpoint final" in dicore(*named, cwd=cwd).stdout
-    assert {path: path.stat().st_mtime_ns for path in [run, *run.rglob("*")]} == before
-
-
-def test_eval_falls_back_past_a_broken_best(trained: tuple[Path, str], tmp_path: Path) -> None:
-    import shutil
-
-    shutil.copytree(trained[0] / "runs/x", tmp_path / "x")
-    (tmp_path / "x/ckpt/best/tensors.safetensors").write_bytes(b"")
-    done = dicore("eval", "x", "-n", "1", "--json", cwd=tmp_path)
-    assert json.loads(done.stdout)["checkpoint"] == "final"
-    assert "best" in done.stderr
-    error = dicore("eval", "x", "--load-path", "best", cwd=tmp_path, code=4).stderr
-    assert error.startswith("error: ")
-    assert "Traceback" not in error
-
-
-@pytest.mark.parametrize(
-    ("arguments", "code", "text"),
-    [
-        (["nowhere"], 2, "no such folder"),
-        (["."], 2, "no config.json"),
-        (["runs"], 2, "runs in this folder: runs/x"),
-        (["runs/x", "--load-path", "iteration_7"], 4, "no such checkpoint"),
-        (["runs/x", "-n", "0"], 2, "range"),
-        (["--json"], 2, "no run given"),
-    ],
-    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
-)
-def test_eval_says_what_is_wrong(
-    trained: tuple[Path, str], arguments: list[str], code: int, text: str
-) -> None:
-    done = dicore("eval", *arguments, cwd=trained[0], code=code)
-    assert text in done.stderr
-    assert done.stdout == ""
-    assert len(done.stderr.splitlines()) <= 3
-
-
 def test_the_forms_of_the_documents_mean_the_same(tmp_path: Path) -> None:
     """K2, K3: a leading option means train; both spellings; a file after -c or by itself."""
     (tmp_path / "c.py").write_text(CONFIG)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -68,6 +69,7 @@ def test_the_number_is_the_one_of_the_log(run: Path, capfd: pytest.CaptureFixtur
     assert (final["mean_return"], final["starts"]) == (logged[-1], "training")
     assert final["checkpoint"] == "final"
     other = answer(capfd, str(run), "-s", "100")
+    assert other == answer(capfd, str(run), "-s", "100"), "the same seed, the same episodes"
     assert (other["starts"], other["seed"]) == ("fresh", 100)
     assert other["returns"] != best["returns"]
     assert answer(capfd, str(run), SHORT)["starts"] == "fresh", "another config, another number"
@@ -84,6 +86,18 @@ def test_a_checkpoint_that_was_not_measured_has_fresh_starts(run: Path) -> None:
     state["evaluator"]["measured"]["train_iter"] -= 1
     store.save("older", state, train_iter=int(store.metadata("final")["train_iter"]))
     assert evaluate(run, load_path="older").starts == "fresh"
+
+
+def test_a_broken_best_is_followed_by_the_final_one(
+    run: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copytree(run, tmp_path / "x")
+    (tmp_path / "x/ckpt/best/tensors.safetensors").write_bytes(b"")
+    done = said(capfd, "eval", str(tmp_path / "x"), "-n", "1", "--json")
+    assert json.loads(done.out)["checkpoint"] == "final"
+    assert "best" in done.err
+    error = said(capfd, "eval", str(tmp_path / "x"), "--load-path", "best", code=4).err
+    assert error.startswith("error: ")
 
 
 def test_folders_of_checkpoints_and_names_say_the_same(
@@ -207,9 +221,28 @@ def process(*arguments: str) -> subprocess.CompletedProcess[str]:
     )  # fmt: skip
 
 
-def test_wrong_options_have_a_near_match(run: Path, capfd: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    ("words", "code", "text"),
+    [
+        ("nowhere", 2, "no such folder"),
+        (".", 2, "no config.json"),
+        ("../work0", 2, "runs in this folder: ../work0/x"),
+        ("x --load-path iteration_7", 4, "no such checkpoint"),
+        ("x -n 0", 2, "range"),
+        ("--json", 2, "no run given"),
+        ("x -q -v", 2, "mutually exclusive"),
+        ("--laod-path x", 2, "did you mean '--load-path'"),
+        ("x y", 2, "expected one run"),
+    ],
+)
+def test_what_is_wrong_is_said(
+    words: str, code: int, text: str, run: Path, capfd: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """K20."""
-    assert "mutually exclusive" in said(capfd, "eval", str(run), "-q", "-v", code=2).err
-    assert "did you mean '--load-path'" in said(capfd, "eval", "--laod-path", "x", code=2).err
-    assert "expected one run" in said(capfd, "eval", "x", "y", code=2).err
-    assert said(capfd, "eval", "-q", str(run), "-n", "3", code=0).out, "as loud as before"
+    monkeypatch.chdir(run.parent)
+    done = said(
+        capfd, "eval", *words.replace("../work0", f"../{run.parent.name}").split(), code=code
+    )
+    assert text.replace("../work0", f"../{run.parent.name}") in done.err
+    assert done.out == ""
+    assert len(done.err.splitlines()) <= 3

@@ -172,6 +172,7 @@ def test_the_core_alone_names_it_without_importing_it() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["True", "False"]
     assert dicore.Agent is Agent
+    assert "read_metrics" in dir(dicore.run)
 
 
 def test_the_example(capsys: pytest.CaptureFixture[str]) -> None:
@@ -347,8 +348,3 @@ def test_counts_and_seeds_are_whole_numbers() -> None:
         for seed in (-1, 1.5, "x"):
             with pytest.raises(UsageError, match=f"seed={seed!r}: seed must be a whole number >= "):
                 call(seed=seed)
-
-
-def test_names_are_completed_at_a_prompt() -> None:
-    assert {"Agent", "register"} <= set(dir(dicore))
-    assert "read_metrics" in dir(dicore.run)

@@ -431,7 +431,7 @@ def preset_env(env: str | None, policy: str | None) -> str | None:
         try:
             options = fields_of(config_class(registry.resolve("env", name).target, "env"))
         except DicoreError:
-            continue  # an env that cannot be used is no error: nobody asked for it
+            continue  # skip envs that cannot be used
         if "env_id" in options and options["env_id"].default() == env:
             return name
     return env

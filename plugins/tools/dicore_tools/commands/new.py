@@ -155,18 +155,10 @@ def write_plugin(
     if place.exists() and any(place.iterdir() if place.is_dir() else [place]):
         raise UsageError(f"{place} already exists", hint="use another name, or --folder DIR")
     own, shared = _read_template(kind), _read_template("project")
+    words = _variables(dist, package, kind, component)
+    dependencies = [_DICORE, *own.needs]
+    words["dependencies"] = "\n".join(f'    "{each}",' for each in dependencies)
     requires, builder, options = _BACKENDS[backend]
-    words = {
-        "dist": dicore_registry.dist_name(dist),
-        "package": package,
-        "kind": kind,
-        "name": component,
-        "NAME": component.upper(),
-        "Class": "".join(part.capitalize() for part in component.split("_")),
-        "spelling": component.replace("_", "-"),
-        "article": _article(kind.replace("_", " ")).capitalize(),
-        "dependencies": "\n".join(f'    "{each}",' for each in [_DICORE, *own.needs]),
-    }
     words["build_system"] = (
         f'[build-system]\nrequires = ["{requires}"]\nbuild-backend = "{builder}"'
     )
@@ -182,6 +174,20 @@ def write_plugin(
         except OSError as error:
             raise UsageError(f"cannot write {path}: {error.strerror}") from error
     return place
+
+
+def _variables(dist: str, package: str, kind: str, component: str) -> dict[str, str]:
+    """Returns the variables of the templates."""
+    return {
+        "dist": dicore_registry.dist_name(dist),
+        "package": package,
+        "kind": kind,
+        "name": component,
+        "NAME": component.upper(),
+        "Class": "".join(part.capitalize() for part in component.split("_")),
+        "spelling": component.replace("_", "-"),
+        "article": _article(kind.replace("_", " ")).capitalize(),
+    }
 
 
 def _usage(kind: str) -> str:
