@@ -1,7 +1,4 @@
-"""The run: its folder, seeds and streams, checkpoints, signals and logs.
-
-Names below load on first use; `dicore.run.launch` holds the function that `dicore train` calls.
-"""
+"""The run: folder, random streams, checkpoints, signals and logs; names load on first use."""
 
 from __future__ import annotations
 
