@@ -103,9 +103,10 @@ def fill_linked_defaults(
     for _ in range(_MAX_CHAIN):  # an option may follow one that follows a third
         before = cfg
         for keys, field, value in leaves(before):
-            source, path = field.follows, dotted(keys)
+            source = field.follows
             if source is None:
                 continue
+            path = dotted(keys)
             wanted = lookup(before, source, REQUIRED)
             if wanted is REQUIRED or problems.below(source):
                 continue
@@ -205,8 +206,9 @@ def run_checks(
                 for below, target in _code_paths(getattr(section, name), name):
                     message = f"{target!r} is a code path, which --names-only forbids"
                     problems.add(join(path, below), message)
-        is_open = any(value is REQUIRED for _, _, value in leaves(section))
-        if check is None or is_open or problems.below(path):
+        if check is None or problems.below(path):
+            continue
+        if any(value is REQUIRED for _, _, value in leaves(section)):
             continue
         for below, message in check():
             problems.add(join(path, below) if below else path, message)
