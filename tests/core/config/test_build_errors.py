@@ -50,7 +50,9 @@ def test_one_note_and_the_very_exception(cls: type[ComponentConfig]) -> None:
     assert type(caught.value) is KeyError
     assert caught.value.args == ("missing",)
     assert len(caught.value.__notes__) == 1
-    assert caught.value.__notes__[0].startswith("while building tests.core.config.test_blame.")
+    assert caught.value.__notes__[0].startswith(
+        "while building tests.core.config.test_build_errors."
+    )
 
 
 def test_a_registered_component_is_named(tmp_path: Any) -> None:
