@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from dicore.data import EnvBatch, Row, tree_row
+from dicore.data import Batch, EnvBatch, Row, tree_row
 from dicore.errors import UsageError
 from dicore.task import OnlineRLContext, middleware
 from dicore_plugins.functional.exploration import get_epsilon_greedy_fn
@@ -49,19 +49,12 @@ class StepCollector:
         self._env = env
         self._max_env_step = cfg.pipeline.max_env_step
         self._warm_up = random_collect_size
-        self._random = False
         self._n_sample = cfg.policy.collect.n_sample
 
     def __call__(self, ctx: OnlineRLContext) -> None:
         if self._warm_up > self.collector.envstep:
-            self._use_random_policy()
-            ctx.trajectories = self.collector.collect_batch(
-                self._within_budget(self._warm_up), random_collect=True
-            )
+            ctx.trajectories = self._collect_randomly()
         else:
-            if self._random:
-                self.collector.reset_policy(self._policy)
-                self._random = False
             ctx.trajectories = self.collector.collect_batch(
                 self._within_budget(self._n_sample),
                 train_iter=ctx.train_iter,
@@ -69,12 +62,15 @@ class StepCollector:
             )
         self._count(ctx)
 
-    def _use_random_policy(self) -> None:
+    def _collect_randomly(self) -> Batch:
         from dicore_plugins.policies.random import RandomPolicy
 
         random = RandomPolicy(action_space=self._env.action_space, like=self._policy)
         self.collector.reset_policy(random.collect_mode)
-        self._random = True
+        size = self._within_budget(self._warm_up)
+        samples: Batch = self.collector.collect_batch(size, random_collect=True)
+        self.collector.reset_policy(self._policy)
+        return samples
 
     def _within_budget(self, size: int | None) -> int | None:
         """Returns `size`, or fewer samples if the budget of env steps ends before."""
