@@ -1,7 +1,6 @@
 """Columns from the environment to the loss: Batch, EnvBatch, Timestep."""
 
-from dicore.data.batch import Batch, Row
-from dicore.data.env_batch import EnvBatch, Timestep, TimestepBatch
+from dicore.data.batch import Batch, EnvBatch, Row, Timestep, TimestepBatch
 from dicore.data.tree import Tree, tree_len, tree_map, tree_paths, tree_row, tree_stack
 
 __all__ = [
