@@ -91,11 +91,13 @@ def checks_of(
                 found += [Check(each, contract, name) for name in contract.checks()]
     if not found:
         asked = {"dist": dist, "component": component, "kinds": kinds}
-        said = ", ".join(f"{name}={value}" for name, value in asked.items() if value is not None)
+        choice = ", ".join(f"{name}={value}" for name, value in asked.items() if value is not None)
         bare = dist is not None and all(entry.dist != dist for entry in registry.entries())
         raise UsageError(
-            f"no component to check: {said}",
-            hint=f"'{dist}' brings none here: pip install -e . first" if bare else "dicore list",
+            f"no component to check: {choice}",
+            hint=f"'{dist}' has no installed components; run pip install -e . first"
+            if bare
+            else "dicore list",
         )
     return found
 

@@ -258,13 +258,13 @@ class EnvContract(Suite):
     def make(self) -> Any:
         """Returns a new environment.
 
-        A provider of environments by id says nothing of its own and is left out.
+        Skips components that provide environments by id and need options.
         """
-        common = {"n_evaluator_episode": 1, "stop_value": 1.0}  # what somebody gives in any config
+        common = {"n_evaluator_episode": 1, "stop_value": 1.0}  # required in any config
         try:
             cfg = self.registered.config(common)
         except ConfigError as error:
-            skip(f"it needs options of its own: {error.problems[0]}")
+            skip(f"it has required options: {error.problems[0]}")
         return cfg.build(None)
 
 

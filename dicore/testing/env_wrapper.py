@@ -86,7 +86,7 @@ class EnvWrapperContract(EnvContract):
                     *_, terminated, truncated, _ = outer.step(_action(outer))
                     if inner.over:
                         told = {"terminated": terminated, "truncated": truncated}[end]
-                        expect(told, f"the environment said {end}, the wrapper "
+                        expect(told, f"the environment is {end}, the wrapper "
                                f"terminated={terminated}, truncated={truncated}")  # fmt: skip
                         if end == "truncated":
                             expect(not terminated, "a truncated episode is reported as terminated")

@@ -98,7 +98,7 @@ class EvaluatorContract(Suite):
         result = self._evaluator(FakeManager(2, _returning([[1, 3], [5, 7]])), 4).eval(train_iter=1)
         expect(result.mean_return == 4.0, f"mean of 1, 3, 5, 7: {result.mean_return}")
         told = {key: result.statistics.get(key) for key in _STATISTICS}
-        expect(told == _STATISTICS, f"of 1, 3, 5, 7 it tells {told}")
+        expect(told == _STATISTICS, f"statistics of 1, 3, 5, 7: {told}")
         expect(len(result.episode_info) == 4, f"4 episodes, {len(result.episode_info)} infos")
 
     def test_policy_begins_every_episode_afresh(self) -> None:

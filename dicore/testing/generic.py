@@ -156,7 +156,7 @@ class Watch:
         if name == "torch":
             stack = [each for each in traceback.extract_stack() if "importlib" not in each.filename]
             Watch.seen = f"{stack[-2].filename}:{stack[-2].lineno}"
-            raise ModuleNotFoundError("torch is kept away by this check", name="torch")
+            raise ModuleNotFoundError("this check blocks torch", name="torch")
 
 sys.meta_path.insert(0, Watch())
 found = {}

@@ -159,7 +159,7 @@ class SteppingChecks(ManagerChecks):
                 wanted = [sum(action_of(env_id, n) + 0.5 for n in numbers)
                           for numbers in (range(3), range(3, 6))]  # fmt: skip
                 expected = [None, None, wanted[0], None, None, wanted[1]]
-                expect(returns == expected, f"returns told by step: {returns}")
+                expect(returns == expected, f"returns by step: {returns}")
                 lengths = [steps[index]["info"].get("episode_length") for index in (2, 5)]
                 expect(lengths == [3, 3], f"lengths of the episodes: {lengths}")
 

@@ -216,7 +216,7 @@ def test_a_kind_without_its_suite_fails_by_name(registry: Registry) -> None:
 def test_a_choice_of_nothing_is_an_error(registry: Registry) -> None:
     with pytest.raises(UsageError, match=r"no component to check: dist=acme-lr\n") as caught:
         checks_of(dist="acme-lr", registry=registry)
-    assert caught.value.hint == "'acme-lr' brings none here: pip install -e . first"
+    assert caught.value.hint == "'acme-lr' has no installed components; run pip install -e . first"
     with pytest.raises(UsageError, match="component=buffer/tydi"):
         checks_of(component="buffer/tydi", registry=registry)
 
