@@ -1,6 +1,6 @@
 """The one shape of a config: exp_name, seed, env, policy and pipeline, nested as in the documents.
 
-Every default stands in a class, once; `Section` gives read-only item access to all of it.
+Every default is in one class; `Section` gives read-only access to all of them.
 """
 
 from __future__ import annotations
@@ -51,15 +51,15 @@ class EnvConfig(ComponentConfig):
     def from_spec(self) -> dict[str, Any]:
         """Returns what the environment's own description says (`{"stop_value": 475.0}`).
 
-        Asked only where an option that must be given was not.
+        Called only if a required option is missing.
         """
         return {}
 
     @classmethod
     def knows(cls, env_id: str) -> bool:
-        """Says whether `env_id` names one of this component's environments.
+        """Returns whether `env_id` names one of this component's environments.
 
-        Asked of the default environment component for a name that is no component.
+        Called on the default environment component for a name that is not a component.
         """
         return False
 
@@ -101,7 +101,7 @@ class EvalConfig(Section):
 
 @frozen(kw_only=True)
 class OtherConfig(Section):
-    """What belongs to no single mode."""
+    """Options that several modes share."""
 
     replay_buffer: ComponentConfig = component(
         "buffer", help="replay buffer, or a dict of named buffers", named=True
@@ -110,12 +110,12 @@ class OtherConfig(Section):
 
 @frozen(kw_only=True)
 class PolicyConfig(ComponentConfig):
-    """Options that every policy takes (FEATURES B20); a policy's config class derives from it."""
+    """Options that every policy takes; a policy's config class derives from it."""
 
     learns: ClassVar[bool] = True
-    """Whether there is anything to train; a random policy says False."""
+    """Whether there are parameters to train; False for a random policy."""
     fixed_by_spaces: ClassVar[tuple[str, ...]] = ("model.obs_shape", "model.action_shape")
-    """Which of the values that `bind` derives nobody may give otherwise."""
+    """Values that `bind` derives and that a source may not set differently."""
 
     on_policy: bool = option(REQUIRED, "on-policy: train only on data of the current policy")
     cuda: bool = option(False, "train on the first CUDA device")
@@ -145,7 +145,7 @@ class PolicyConfig(ComponentConfig):
 
         Returns:
             Values by path below this section (`{"model.obs_shape": 4}`), filled in where the user
-            was silent.
+            set nothing.
 
         Raises:
             ConfigError: the algorithm does not fit the spaces.
@@ -199,7 +199,7 @@ class Compiled:
 
     @property
     def exp_name(self) -> str | None:
-        """Folder of the run, if somebody named it."""
+        """Run folder, if a source names one."""
         return self.cfg.exp_name
 
     @property
