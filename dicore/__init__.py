@@ -16,25 +16,15 @@ __version__ = "0.1.0"
 
 def __getattr__(name: str) -> Any:
     """Imports a public name on first use: `register`, or an entry of group `dicore.api`."""
-    from dicore_registry import default, register
-    from dicore_registry.errors import MissingPackageError, UnknownComponentError
-    from dicore_registry.known import known
-
     if name == "register":
+        from dicore_registry import register
+
         return register
-    missing = f"module 'dicore' has no attribute '{name}'"
     if name.startswith("_"):
-        raise AttributeError(missing)
-    try:
-        entry = default().find("api", name)
-    except UnknownComponentError:
-        dist = known("api").get(name)
-        if dist is not None:
-            raise MissingPackageError(f"'{name}' comes with {dist}: pip install {dist}") from None
-        raise AttributeError(missing) from None
-    if entry.attr != name:  # names of entries are compared in lower case
-        raise AttributeError(missing)
-    return default().load(entry)
+        raise AttributeError(f"module 'dicore' has no attribute '{name}'")
+    from dicore_registry.public_names import public_name
+
+    return public_name(name)
 
 
 def __dir__() -> list[str]:

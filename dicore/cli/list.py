@@ -14,6 +14,7 @@ import dicore_registry
 from dicore.console import plural, write_table
 from dicore.errors import UsageError
 from dicore_registry import LOCAL, STATUSES, Entry, Registry, explain, nearest
+from dicore_registry.public_names import public_name
 
 _PROBLEMS = frozenset({"unavailable", "incompatible", "conflict", "broken"})
 _HEADER = ("KIND", "NAME", "STATUS", "DIST", "VERSION", "SUMMARY")
@@ -107,8 +108,7 @@ def _matches(pattern: re.Pattern[str], entry: Entry) -> bool:
 
 def _loaded(entries: Sequence[Entry]) -> list[Entry]:
     """Imports components in a separate process and marks those that fail as broken."""
-    from dicore import probe_imports
-
+    probe_imports = public_name("probe_imports", "--load")
     tested = {
         entry
         for entry in entries

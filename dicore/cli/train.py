@@ -10,6 +10,7 @@ import click
 
 from dicore.console import is_quiet, number, own_process, say, verbosity
 from dicore.errors import UsageError
+from dicore_registry.public_names import public_name
 
 if TYPE_CHECKING:
     from dicore.config import Compiled
@@ -146,8 +147,7 @@ def command(
     )
     own_process()
     if len(seeds) > 1:
-        from dicore import train_seeds
-
+        train_seeds = public_name("train_seeds", "--seed given twice")
         ctx.exit(train_seeds(request, seeds, jobs))
     ctx.exit(launch(request, observer=Announcer()).exit_code)
 

@@ -27,6 +27,7 @@ from dicore.run.request import (
     refuse_changes,
     resumed_folder,
 )
+from dicore_registry.public_names import public_name
 
 if TYPE_CHECKING:
     from dicore.run.folder import RunFolder
@@ -183,9 +184,7 @@ def _build_pipeline(compiled: Compiled, plugins: Plugins) -> Any:
 def _profiler(*, wanted: bool) -> Callable[[Run], AbstractContextManager[Any]]:
     if not wanted:
         return lambda run: nullcontext()
-    from dicore import profiled
-
-    profiler: Callable[[Run], AbstractContextManager[Any]] = profiled
+    profiler: Callable[[Run], AbstractContextManager[Any]] = public_name("profiled", "--profile")
     return profiler
 
 

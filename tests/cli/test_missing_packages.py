@@ -34,9 +34,12 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     [
         *((name, f"'{name}' comes with dicore-tools: {TOOLS}") for name in known("command")),
         ("-m eval -e cartpole -p dqn", f"'eval' comes with dicore-tools: {TOOLS}"),
-        ("train -e x -p y -s 0 -s 1", f"'train_seeds' comes with dicore-tools: {TOOLS}"),
-        ("train -e x -p y -s 0 -s 1 --jobs 2", f"'train_seeds' comes with dicore-tools: {TOOLS}"),
-        ("list --load", f"'probe_imports' comes with dicore-tools: {TOOLS}"),
+        *(
+            (f"train -e x -p y -s 0 -s 1{jobs}",
+             f"'--seed given twice' comes with dicore-tools: {TOOLS}")
+            for jobs in ("", " --jobs 2")
+        ),
+        ("list --load", f"'--load' comes with dicore-tools: {TOOLS}"),
         ("plott", "no command named 'plott'; did you mean 'plot', provided by 'dicore-tools': "
          f"{TOOLS}?"),
         ("trian", "no command named 'trian'; did you mean 'train'?"),

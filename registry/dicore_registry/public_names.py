@@ -1,0 +1,33 @@
+"""Public names of `dicore` that other packages add by entry points of group `dicore.api`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dicore_registry.errors import MissingPackageError, UnknownComponentError
+from dicore_registry.known import known
+from dicore_registry.registry import default
+
+
+def public_name(name: str, asked: str = "") -> Any:
+    """Imports and returns what a package adds as `from dicore import NAME`.
+
+    Args:
+        name: The name.
+        asked: What the user typed, if not the name: `--profile`; for messages.
+
+    Raises:
+        AttributeError: no installed or known package adds this name.
+        MissingPackageError: the package that adds it is not installed.
+    """
+    try:
+        entry = default().find("api", name)
+    except UnknownComponentError:
+        dist = known("api").get(name)
+        if dist is None:
+            raise AttributeError(f"module 'dicore' has no attribute '{name}'") from None
+        text = f"'{asked or name}' comes with {dist}: pip install {dist}"
+        raise MissingPackageError(text) from None
+    if entry.attr != name:  # names of entries are compared in lower case
+        raise AttributeError(f"module 'dicore' has no attribute '{name}'")
+    return default().load(entry)
