@@ -6,6 +6,6 @@ from dicore_registry import Kind
 
 KIND = Kind(
     name="command",
-    summary="a subcommand of the command line: `dicore <name> …`",
+    summary="adds a subcommand to the command line: `dicore NAME`",
     contract="click:Command",
 )

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 KIND = Kind(
     name="dataset",
-    summary="recorded samples for offline RL",
+    summary="provides recorded samples for offline RL",
     contract="dicore.interfaces.dataset:IDataset",
     suite="dicore.testing.role:RoleContract",
 )

@@ -9,7 +9,7 @@ from dicore_registry import Kind
 
 KIND = Kind(
     name="env",
-    summary="an environment",
+    summary="simulates a task: observations, actions and rewards (`gymnasium.Env`)",
     contract="dicore.interfaces.env:IEnv",
     section="env",
     suite="dicore.testing.env:EnvContract",

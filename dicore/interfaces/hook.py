@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 KIND = Kind(
     name="learner_hook",
-    summary="runs before or after a learner's run or iteration",
+    summary="runs before or after a training run or a gradient update (callback)",
     contract="dicore.interfaces.hook:ILearnerHook",
     section="policy.learn.learner.hook",
     suite="dicore.testing.hook:HookContract",

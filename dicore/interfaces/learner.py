@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 KIND = Kind(
     name="learner",
-    summary="trains a policy's learn mode, with hooks around each iteration",
+    summary="runs gradient updates with a policy's learn mode, and hooks before and after them",
     contract="dicore.interfaces.learner:ILearner",
     section="policy.learn.learner",
     suite="dicore.testing.learner:LearnerContract",

@@ -13,7 +13,7 @@ from dicore_registry import Kind
 
 KIND = Kind(
     name="middleware",
-    summary="one part of a training step: collect, push, learn, evaluate, save",
+    summary="does one part of a training step: collect, push, learn, evaluate or save",
     contract="dicore.interfaces.middleware:IMiddleware",
     suite="dicore.testing.middleware:MiddlewareContract",
 )

@@ -14,7 +14,7 @@ __all__ = ["KIND", "WRAPPER_KIND", "IModel", "IModelWrapper", "SupportsNumpyActi
 
 KIND = Kind(
     name="model",
-    summary="a network from observations to a dict of outputs",
+    summary="maps observations to a dict of outputs (neural network)",
     contract="dicore.interfaces.model:IModel",
     section="policy.model",
     suite="dicore.testing.model:ModelContract",
@@ -22,7 +22,7 @@ KIND = Kind(
 
 WRAPPER_KIND = Kind(
     name="model_wrapper",
-    summary="wraps a shared model to change its behaviour",
+    summary="changes how a shared model is used: action sampling, target network",
     contract="dicore.interfaces.model:IModelWrapper",
     suite="dicore.testing.model_wrapper:ModelWrapperContract",
 )

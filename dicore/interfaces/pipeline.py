@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 KIND = Kind(
     name="pipeline",
-    summary="builds the parts of a run and trains",
+    summary="builds the components and runs the training loop",
     contract="dicore.interfaces.pipeline:IPipeline",
     section="pipeline",
     suite="dicore.testing.pipeline:PipelineContract",

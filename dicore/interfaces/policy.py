@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 KIND = Kind(
     name="policy",
-    summary="an algorithm with modes: learn, collect, eval",
+    summary="implements an RL algorithm: learn, collect and eval modes",
     contract="dicore.interfaces.policy:IPolicy",
     section="policy",
     suite="dicore.testing.policy:PolicyContract",

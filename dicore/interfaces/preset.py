@@ -6,5 +6,5 @@ from dicore_registry import Kind
 
 KIND = Kind(
     name="preset",
-    summary="a tuned config for an environment and an algorithm",
+    summary="provides a tuned config for an environment and an algorithm",
 )

@@ -9,7 +9,7 @@ from dicore_registry import Kind
 
 KIND = Kind(
     name="transport",
-    summary="sends requests and responses between machines",
+    summary="sends requests and responses between processes",
     contract="dicore.interfaces.transport:ITransport",
     suite="dicore.testing.role:RoleContract",
 )

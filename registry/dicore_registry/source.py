@@ -24,6 +24,7 @@ _RETIRED: Final = re.compile(
     r"^\w+[^=]*=\s*(?:\w+\.)*(?P<word>renamed|removed)\(\s*(?P<q>[\"'])(?P<text>.*?)(?P=q)"
     r"\s*,\s*since\s*=\s*(?P<r>[\"'])(?P<since>.*?)(?P=r)"
 )
+_SUMMARY: Final = re.compile(r"\s+summary=([\"'])(.+)\1,$")
 _IMPORT: Final = r"^from[ \t]+(\.*)([\w.]*)[ \t]+import[ \t]+(\([^)]*\)|[^\n]*)"
 _NOT_A_NEIGHBOUR: Final = (" ", "\t", ")", "]", "}", "#")
 
@@ -151,9 +152,11 @@ def _docstring(lines: list[str], at: int) -> str:
 
 
 def _attribute_doc(lines: list[str], at: int) -> str:
-    """Returns the string directly below an assignment."""
+    """Returns the string directly below an assignment, or its `summary=` (of a kind)."""
     for index in range(at + 1, len(lines)):
         line = lines[index]
+        if match := _SUMMARY.match(line):
+            return match[2]
         if line.strip() and not line.startswith(_NOT_A_NEIGHBOUR):
             return _literal(lines, index)
     return ""

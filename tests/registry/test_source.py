@@ -35,6 +35,10 @@ OTHER = dict(
 """Another preset."""
 
 BARE = {"a": 1}
+ROLE = Kind(
+    name="role",
+    summary="does a part",
+)
 NUMBER = 3
 
 
@@ -100,6 +104,7 @@ def place(world: World) -> Sources:
         ("LIGHT", "A preset, told below it."),
         ("OTHER", "Another preset."),
         ("BARE", ""),
+        ("ROLE", "does a part"),
         ("NUMBER", ""),
         ("Plain", "A plain class."),
         ("Wide", "Begins on a line of its own."),
