@@ -326,9 +326,9 @@ def test_curves_in_the_terminal(
     levels = ["▁▂▃▄▅▆▇█".index(sign) for sign in re.findall("[▁-█]", line)]
     assert levels == sorted(levels)
     assert (levels[0], levels[-1], len(levels)) == (0, 7, 40)
-    assert "0.0 to 70.0, best 70.0, at 1000 env steps" in line
+    assert "first 0.0, last 70.0, best 70.0 (0 to 1000 env steps)" in line
     plot(tmp_path, "--text", "--x", "wall")
-    assert capsys.readouterr().out.endswith("best 70.0, at 10.0 s\n")
+    assert capsys.readouterr().out.endswith(" to 10.0 s)\n")
     monkeypatch.setattr("dicore_tools.reports.text.supports_blocks", lambda: False)
     plot(tmp_path, "--text")
     assert capsys.readouterr().out.isascii()

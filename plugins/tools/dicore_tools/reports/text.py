@@ -35,6 +35,7 @@ def sparklines(
     low = min(float(each.mean.min()) for each in means)
     high = max(float(each.mean.max()) for each in means)
     blocks = _ASCII if ascii_only else _BLOCKS
+    digits = 1 if axis == "wall" else 0
     lines = []
     for group, (grid, mean, *_) in zip(groups, means, strict=True):
         at = np.linspace(grid[0], grid[-1], width)
@@ -42,8 +43,8 @@ def sparklines(
         sparkline = "".join(blocks[int(level)] for level in np.rint(levels))
         lines += [
             f"{group.label} ({plural(len(group.curves), 'run')})",
-            f"  {sparkline}  {mean[0]:.1f} to {mean[-1]:.1f}, best {mean.max():.1f},"
-            f" at {grid[-1]:.{0 if axis != 'wall' else 1}f} {_UNITS[axis]}",
+            f"  {sparkline}  first {mean[0]:.1f}, last {mean[-1]:.1f}, best {mean.max():.1f}"
+            f" ({grid[0]:.{digits}f} to {grid[-1]:.{digits}f} {_UNITS[axis]})",
         ]
     return lines
 
