@@ -12,4 +12,4 @@ class LunarLanderConfig(GymnasiumConfig):
 
     env_id: str = option("LunarLander-v3", "Gymnasium environment id")
     n_evaluator_episode: int = option(10, "episodes per evaluation", ge=1)
-    stop_value: float = option(200.0, "mean return at which training stops", unit="return")
+    stop_value: float = option(200.0, "mean episode return at which training stops")

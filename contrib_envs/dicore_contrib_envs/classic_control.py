@@ -12,7 +12,7 @@ class CartPoleConfig(GymnasiumConfig):
 
     env_id: str = option("CartPole-v1", "Gymnasium environment id")
     n_evaluator_episode: int = option(10, "episodes per evaluation", ge=1)
-    stop_value: float = option(475.0, "mean return at which training stops", unit="return")
+    stop_value: float = option(475.0, "mean episode return at which training stops")
 
 
 @frozen(kw_only=True)
@@ -21,16 +21,16 @@ class AcrobotConfig(GymnasiumConfig):
 
     env_id: str = option("Acrobot-v1", "Gymnasium environment id")
     n_evaluator_episode: int = option(10, "episodes per evaluation", ge=1)
-    stop_value: float = option(-100.0, "mean return at which training stops", unit="return")
+    stop_value: float = option(-100.0, "mean episode return at which training stops")
 
 
 @frozen(kw_only=True)
 class MountainCarConfig(GymnasiumConfig):
-    """MountainCar-v0: drive a weak car out of a valley; -1 per step, solved at return -110."""
+    """MountainCar-v0: drive an underpowered car uphill; -1 per step, solved at return -110."""
 
     env_id: str = option("MountainCar-v0", "Gymnasium environment id")
     n_evaluator_episode: int = option(10, "episodes per evaluation", ge=1)
-    stop_value: float = option(-110.0, "mean return at which training stops", unit="return")
+    stop_value: float = option(-110.0, "mean episode return at which training stops")
 
 
 @frozen(kw_only=True)
@@ -39,4 +39,4 @@ class PendulumConfig(GymnasiumConfig):
 
     env_id: str = option("Pendulum-v1", "Gymnasium environment id")
     n_evaluator_episode: int = option(10, "episodes per evaluation", ge=1)
-    stop_value: float = option(-250.0, "mean return at which training stops", unit="return")
+    stop_value: float = option(-250.0, "mean episode return at which training stops")

@@ -21,7 +21,7 @@ Examples:
   dicore show policy/dqn
   dicore doctor
   dicore train -e cartpole -p dqn -s 0 policy.learn.batch_size=128
-  dicore -m serial -e cartpole -p dqn -s 0      (a leading option means train)
+  dicore -m serial -e cartpole -p dqn -s 0      (`train` is the default command)
 \b
 Options of every command:
   --plugin FILE      import FILE first; it may register components

@@ -84,7 +84,7 @@ and 130 or 143 after SIGINT or SIGTERM, which save first; a second signal exits 
     help="Stop after this number of env steps.",
 )
 @click.option(
-    "--cpanel", metavar="JSON", help="Values of the config's control panel, as a JSON object."
+    "--cpanel", metavar="JSON", help="Parameters of the config's cpanel, as a JSON object."
 )
 @click.option(
     "--locked",

@@ -27,26 +27,28 @@ class ManagerConfig(ComponentConfig):
 
     auto_reset: bool = option(True, "reset each environment as soon as its episode ends")
     episode_num: float = option(
-        float("inf"), "episodes per environment; then it is done", gt=0, unit="episodes"
+        float("inf"), "episodes to run per environment; inf: no limit", gt=0, unit="episodes"
     )
     reset_timeout: float | None = option(
-        120.0, "time limit of one reset; null: none", gt=0, unit="s"
+        120.0, "time limit of one reset; None: no limit", gt=0, unit="s"
     )
-    step_timeout: float | None = option(60.0, "time limit of one step; null: none", gt=0, unit="s")
+    step_timeout: float | None = option(
+        60.0, "time limit of one step; None: no limit", gt=0, unit="s"
+    )
 
 
 @frozen(kw_only=True)
 class EnvConfig(ComponentConfig):
     """Options that every environment takes, whatever its own are."""
 
-    manager: ManagerConfig = component("env_manager", help="vectorizes the environments")
-    env_wrapper: tuple[Any, ...] = components("env_wrapper", help="wrappers, innermost first")
-    collector_env_num: int = option(8, "number of collecting environments", ge=1)
-    evaluator_env_num: int = option(5, "number of evaluating environments", ge=1)
-    n_evaluator_episode: int = option(REQUIRED, "episodes per evaluation", ge=1)
-    stop_value: float = option(
-        REQUIRED, "mean return at which training stops; inf: never", unit="return"
+    manager: ManagerConfig = component(
+        "env_manager", help="steps the environments together (vectorized env)"
     )
+    env_wrapper: tuple[Any, ...] = components("env_wrapper", help="wrappers, innermost first")
+    collector_env_num: int = option(8, "number of environments for collecting", ge=1)
+    evaluator_env_num: int = option(5, "number of environments for evaluation", ge=1)
+    n_evaluator_episode: int = option(REQUIRED, "episodes per evaluation", ge=1)
+    stop_value: float = option(REQUIRED, "mean episode return at which training stops; inf: never")
 
     def from_spec(self) -> dict[str, Any]:
         """Returns what the environment's own description says (`{"stop_value": 475.0}`).
@@ -71,7 +73,10 @@ class LearnConfig(Section):
     batch_size: int = option(64, "samples per gradient update", ge=1)
     update_per_collect: int = option(1, "gradient updates per collect", ge=1)
     learning_rate: float = option(1e-3, "learning rate of the optimizer", gt=0, lt=float("inf"))
-    ignore_done: bool = option(False, "bootstrap past terminal states")
+    ignore_done: bool = option(
+        False,
+        "bootstrap past terminal states; only for envs that report time limits as `terminated`",
+    )
     resume_training: bool = option(False, "no effect; accepted for DI-engine configs")
     learner: ComponentConfig = component("learner", help="runs gradient updates and their hooks")
 
@@ -84,7 +89,9 @@ class CollectConfig(Section):
 
     n_sample: int | None = option(None, "training samples per collect", ge=1)
     n_episode: int | None = option(None, "complete episodes per collect", ge=1)
-    unroll_len: int = option(1, "env steps per training sample", ge=1, unit="env steps")
+    unroll_len: int = option(
+        1, "length of a training sample; 1: single transitions", ge=1, unit="env steps"
+    )
     collector: ComponentConfig = component(
         "collector", help="steps the environments and returns training samples"
     )
@@ -117,7 +124,7 @@ class PolicyConfig(ComponentConfig):
     fixed_by_spaces: ClassVar[tuple[str, ...]] = ("model.obs_shape", "model.action_shape")
     """Values that `bind` derives and that a source may not set differently."""
 
-    on_policy: bool = option(REQUIRED, "on-policy: train only on data of the current policy")
+    on_policy: bool = option(REQUIRED, "train only on samples of the current policy")
     cuda: bool = option(False, "train on the first CUDA device")
     multi_gpu: bool = option(False, "average gradients over several learners (data parallel)")
     priority: bool = option(False, "prioritized replay: write TD errors back to the buffer")
@@ -129,8 +136,12 @@ class PolicyConfig(ComponentConfig):
         ge=1,
         unit="env steps",
     )
-    discount_factor: float = option(0.97, "gamma", ge=0.0, le=1.0)
-    model: ComponentConfig | None = component("model", help="the network", optional=True)
+    discount_factor: float = option(
+        0.97, "discount factor gamma; raise it if rewards are far in the future", ge=0.0, le=1.0
+    )
+    model: ComponentConfig | None = component(
+        "model", help="neural network of the policy", optional=True
+    )
     learn: LearnConfig = section(LearnConfig)
     collect: CollectConfig = section(CollectConfig)
     eval: EvalConfig = section(EvalConfig)
@@ -157,21 +168,25 @@ class PolicyConfig(ComponentConfig):
 class PipelineConfig(ComponentConfig):
     """Options that every pipeline takes: the budgets and the logs."""
 
-    max_env_step: int | None = option(None, "env-step budget; null: none", ge=1, unit="env steps")
+    max_env_step: int | None = option(
+        None, "training budget; None: no limit", ge=1, unit="env steps"
+    )
     max_train_iter: int | None = option(
-        None, "gradient-update budget; null: none", ge=1, unit="updates"
+        None, "training budget; None: no limit", ge=1, unit="updates"
     )
     num_threads: int = option(
         1, "threads per tensor operation; 1 is fastest for small networks", ge=1
     )
-    logger: tuple[Any, ...] = components("logger", help="loggers besides metrics.jsonl")
+    logger: tuple[Any, ...] = components(
+        "logger", help="loggers for metrics, besides metrics.jsonl"
+    )
 
 
 @frozen(kw_only=True)
 class RunConfig(Section):
     """A whole run: what to learn, by which algorithm, in which environment."""
 
-    exp_name: str | None = option(None, "run folder; null: runs/<env>_<policy>_s<seed>")
+    exp_name: str | None = option(None, "run folder; None: runs/<env>_<policy>_s<seed>")
     seed: int = option(0, "random seed of the run", ge=0)
     env: EnvConfig = component("env", help="the environment")
     policy: PolicyConfig = component("policy", help="the algorithm")
@@ -186,9 +201,9 @@ class Compiled:
         cfg: The frozen config.
         origin: Source of each value by path: `class DQNLearnConfig`, `preset cartpole_dqn`, a file,
             `command line`, `follows env.stop_value`, `env spec`, `spaces`.
-        components: Who supplied each component, by the path of its slot.
-        references: `${env:NAME}` as it was written, by the path of the value it stood for.
-        cpanel: The knobs that the config was made with; None where it has no control panel.
+        components: Package and version of each component, by option path.
+        references: `${env:NAME}` as written in the config, by option path.
+        cpanel: Parameters of the control panel; None if the config has none.
     """
 
     cfg: RunConfig

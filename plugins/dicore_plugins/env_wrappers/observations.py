@@ -81,7 +81,7 @@ class FrameStackConfig(ComponentConfig):
 class ObsTransposeConfig(ComponentConfig):
     """Transposes observations; by default moves the last axis first (channels-first images)."""
 
-    axes: list[int] | None = option(None, "new order of the axes; null: the last axis first")
+    axes: list[int] | None = option(None, "new order of the axes; None: the last axis first")
 
     def build(self, ctx: Any, **parts: Any) -> Any:
         """Wraps `env`."""

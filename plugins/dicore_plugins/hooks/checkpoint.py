@@ -16,15 +16,15 @@ Unit = Literal["iter", "env_step", "second"]
 
 
 class LoadCkptHook(LearnerHook):
-    """Loads policy and counters from a checkpoint before training; an empty path: no effect.
+    """Loads policy and counters from a checkpoint before training.
 
-    A resumed run keeps its own state.
+    If `load_path` is empty, the hook has no effect. A resumed run restores its own state instead.
 
     Args:
         name: Name in logs and messages.
         priority: Hooks with lower values run first.
         position: When the hook runs: `before_run`, `before_iter`, `after_iter` or `after_run`.
-        load_path: Checkpoint folder; it is read when the hook runs, before any training.
+        load_path: Checkpoint folder, read when the hook runs.
     """
 
     def __init__(

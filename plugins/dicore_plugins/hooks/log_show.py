@@ -41,8 +41,8 @@ def _save_batch(engine: Any) -> str | None:
 class LogShowHook(LearnerHook):
     """Logs metrics averaged since the previous log line.
 
-    The values go to the loggers and, as a table, to `log/learner/learner.txt`; one table has the
-    lines of a second or more. Of several learners, only the first one logs.
+    The values are passed to the loggers and appended to `log/learner/learner.txt`, as a table at
+    most once a second. If there are several learners, only the first one logs.
 
     Args:
         name: Name in logs and messages.

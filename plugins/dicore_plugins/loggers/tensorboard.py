@@ -25,8 +25,8 @@ class TensorBoardLogger:
     """Writes scalars and histograms for `tensorboard --logdir RUN`.
 
     Args:
-        axis: Step of the curves: env steps, updates, or both as two TensorBoard runs.
-        flush_secs: Longest time in seconds between flushes to disk.
+        axis: X axis of the curves: env steps, updates, or both (as two TensorBoard runs).
+        flush_secs: Maximum number of seconds between flushes to disk.
     """
 
     def __init__(

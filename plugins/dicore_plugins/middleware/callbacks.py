@@ -19,7 +19,7 @@ BEST_EVALUATION = "best_evaluation"
 def interaction_evaluator(
     cfg: Any, policy: Any, env: Any, *, run: Any | None = None, evaluator: Any | None = None
 ) -> Callable[[OnlineRLContext], None]:
-    """Evaluates the policy when due; finishes the task when `stop_value` is reached.
+    """Evaluates every `eval_freq` updates; finishes the task when `stop_value` is reached.
 
     Args:
         cfg: The whole compiled config; `policy.eval.evaluator` is used.

@@ -25,7 +25,7 @@ def data_pusher(
     Args:
         cfg: The whole compiled config.
         buffer_: An `IBuffer`.
-        group_by_env: Push each piece of a trajectory separately.
+        group_by_env: Push each trajectory segment separately (see `trajectory_end_idx`).
 
     Returns:
         A middleware: trajectories or episodes -> the buffer; both fields are cleared.

@@ -143,10 +143,11 @@ class TestMustGive:
     def test_each_missing_key_is_named_with_its_meaning(self, build: Any) -> None:
         assert problems_of(build, {"env": "pole", "policy": "bare"}) == (
             "env.n_evaluator_episode: must be given: episodes per evaluation",
-            "env.stop_value: must be given: mean return at which training stops; inf: never",
+            "env.stop_value: must be given: mean episode return at which training stops; inf:"
+            " never",
             "policy.collect.n_sample: one of n_sample, n_episode must be given (n_sample: training"
             " samples per collect; n_episode: complete episodes per collect)",
-            "policy.on_policy: must be given: on-policy: train only on data of the current policy",
+            "policy.on_policy: must be given: train only on samples of the current policy",
         )
 
     @pytest.mark.parametrize("missing", ["env.stop_value", "env.n_evaluator_episode"])

@@ -9,22 +9,22 @@ from dicore.config.schema import ComponentConfig, frozen, option
 
 @frozen(kw_only=True)
 class NaiveConfig(ComponentConfig):
-    """Stores samples first-in first-out and draws them uniformly."""
+    """Stores samples first-in first-out and samples batches uniformly."""
 
     keeps_priorities: ClassVar[bool] = False
 
     replay_buffer_size: int = option(
-        10_000, "capacity in samples; then the oldest is overwritten", ge=1
+        10_000, "capacity in samples; when full, the oldest sample is overwritten", ge=1
     )
     deepcopy: bool = option(
         False, "no effect (samples are always copies); accepted for old configs"
     )
     enable_track_used_data: bool = option(
-        False, "count the draws of each sample (`use_count`) and log how many were never drawn"
+        False, "count how often each sample is used (`use_count`); log the number of unused samples"
     )
     periodic_thruput_seconds: float | None = option(
         60.0,
-        "interval of the log line with samples pushed and drawn per second; None: no line",
+        "interval of throughput logs: samples pushed and sampled per second; None: off",
         gt=0,
         unit="s",
     )

@@ -15,7 +15,7 @@ class SampleCollectorConfig(ComponentConfig):
         None, "training samples per collect phase", ge=1, follows="policy.collect.n_sample"
     )
     unroll_len: int = option(
-        1, "env env steps per training sample", ge=1, follows="policy.collect.unroll_len"
+        1, "length of a training sample, in env steps", ge=1, follows="policy.collect.unroll_len"
     )
     collect_print_freq: int = option(
         100, "gradient updates between log lines", ge=1, unit="updates"

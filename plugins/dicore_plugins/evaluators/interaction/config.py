@@ -14,7 +14,7 @@ class InteractionEvaluatorConfig(ComponentConfig):
     eval_freq: int = option(1000, "gradient updates between evaluations", ge=1, unit="updates")
     n_episode: int = option(10, "episodes per evaluation", ge=1, follows="env.n_evaluator_episode")
     stop_value: float = option(
-        float("inf"), "mean return at which training stops", follows="env.stop_value"
+        float("inf"), "mean episode return at which training stops", follows="env.stop_value"
     )
     consecutive: int = option(1, "consecutive evaluations that must reach stop_value", ge=1)
     max_episode_steps: int = option(

@@ -17,7 +17,7 @@ _HOOKS: Final = {
 
 @frozen(kw_only=True)
 class DataloaderConfig(Section):
-    """How `start` loads batches."""
+    """How `learner.start()` loads batches."""
 
     num_workers: int = option(
         0, "0: load batches synchronously; 1: prefetch in a background thread", ge=0, le=1
@@ -30,7 +30,10 @@ class BaseLearnerConfig(ComponentConfig):
     """Runs gradient updates with the policy's learn mode, and hooks before and after them."""
 
     train_iterations: int = option(
-        1_000_000_000, "updates after which `start` returns", ge=1, unit="updates"
+        1_000_000_000,
+        "gradient updates after which `learner.start()` returns",
+        ge=1,
+        unit="updates",
     )
     dataloader: DataloaderConfig = section(DataloaderConfig)
     log_policy: bool = option(True, "log the policy's description at the start")

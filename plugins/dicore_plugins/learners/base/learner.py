@@ -110,7 +110,7 @@ class BaseLearner:
         monitor_vars = getattr(policy, "monitor_vars", None)
         self.log_buffer.names = tuple(monitor_vars()) if monitor_vars else ("total_loss",)
         if self._cfg.log_policy and hasattr(policy, "info"):
-            self.logger.debug("%s learns with %s", self.name, policy.info())
+            self.logger.debug("%s trains %s", self.name, policy.info())
 
     @property
     def train_iter(self) -> int:

@@ -28,7 +28,7 @@ class DQNModelConfig(ComponentConfig):
         (), "units of each hidden layer of a head (dueling: of both streams)", ge=1
     )
     dueling: bool = option(
-        False, "dueling heads: separate value and advantage streams (Wang et al. 2016)"
+        False, "dueling heads: separate value and advantage streams (Wang et al. 2015)"
     )
     activation: Literal["relu", "tanh", "elu", "gelu"] = option(
         "relu", "activation function of the hidden layers; gelu disables collect.act_by_numpy"

@@ -170,7 +170,7 @@ def _convolve(obs_shape: tuple[int, ...]) -> tuple[NatureConv, int]:
 class QHead(nn.Module):
     """A head of a Q network: maps features to the values of one discrete action.
 
-    The dueling form (Wang et al. 2016, arXiv:1511.06581, equation 9) is
+    The dueling form (Wang et al. 2015, arXiv:1511.06581, equation 9) is
     Q(s, a) = V(s) + A(s, a) - mean_a' A(s, a').
 
     Args:

@@ -61,15 +61,15 @@ use -s to evaluate it on new episodes.
     metavar="DIR",
     help="Record a video (mp4) of each episode to this folder.",
 )
-@click.option("-c", "--config", metavar="FILE", help="Config file, without a run.")
-@click.option("-e", "--env", metavar="NAME", help="Environment, without a run.")
-@click.option("-p", "--policy", metavar="NAME", help="Algorithm, without a run.")
+@click.option("-c", "--config", metavar="FILE", help="Config file, if no run is given.")
+@click.option("-e", "--env", metavar="NAME", help="Environment, if no run is given.")
+@click.option("-p", "--policy", metavar="NAME", help="Algorithm, if no run is given.")
 @click.option(
     "--trust",
     is_flag=True,
     help="Run code that config.json names by path (./file.py:Class, pkg.mod:Class).",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
+@click.option("--json", "as_json", is_flag=True, help="Print only JSON.")
 @verbosity
 def command(words: Sequence[str], *, as_json: bool, **given: Any) -> None:
     """Evaluates a trained policy over whole episodes; optionally records videos."""
