@@ -118,9 +118,18 @@ def test_a_listener_is_a_callable() -> None:
 
 @pytest.mark.parametrize(("args", "answer"), [((), None), ((5,), 5), ((5, 6), (5, 6))])
 def test_wait_for_returns_what_another_thread_emits(args: tuple[int, ...], answer: Any) -> None:
+    answered = threading.Event()
+
+    def emit() -> None:
+        while not answered.wait(0.01):  # what is emitted before the wait begins is not heard
+            task.emit("ready", *args)
+
     with Task().start() as task:
-        threading.Timer(0.01, task.emit, ("ready", *args)).start()
-        assert task.wait_for("ready", timeout=5.0) == answer
+        thread = threading.Thread(target=emit)
+        thread.start()
+        assert task.wait_for("ready", timeout=30.0) == answer
+        answered.set()
+        thread.join()
 
 
 def test_wait_for_gives_up_quietly_or_loudly() -> None:
