@@ -38,7 +38,7 @@ class BufferContract(Suite):
     """Conformance suite of buffers: subclass it and override `make`."""
 
     def make(self, capacity: int) -> Any:
-        """Returns an empty buffer (`IBuffer`) of this capacity; all draw the same samples."""
+        """Returns an empty buffer (`IBuffer`) of this capacity; all sample identically."""
         seed_everything(0)
         return self.registered.build({"replay_buffer_size": capacity})
 
@@ -51,8 +51,8 @@ class BufferContract(Suite):
         )
         expect(buffer.count() == 0, "a new buffer is not empty")
 
-    def test_takes_a_row_a_list_and_a_batch(self) -> None:
-        """Pushing rows one by one, as a list or as a Batch stores the same samples."""
+    def test_push_accepts_sample_list_and_batch(self) -> None:
+        """Pushing samples one by one, as a list or as a Batch stores the same samples."""
         rows = numbered_rows(6)
         buffer = self.make(10)
         buffer.push(rows[0])
@@ -61,7 +61,7 @@ class BufferContract(Suite):
         expect(buffer.count() == 6, f"pushed 6 rows, it holds {buffer.count()}")
         expect(_numbers(buffer) == {0, 1, 2, 3, 4, 5}, f"it holds rows {_numbers(buffer)}")
 
-    def test_oldest_rows_go_first(self) -> None:
+    def test_overwrites_the_oldest_samples(self) -> None:
         """A full buffer keeps the newest samples; `push_count` includes overwritten ones."""
         buffer = self.make(3)
         for number in range(5):
@@ -70,7 +70,7 @@ class BufferContract(Suite):
         expect(buffer.push_count == 5, f"5 rows were pushed, it says {buffer.push_count}")
         expect(_numbers(buffer) == {2, 3, 4}, f"rows 2, 3, 4 should be left: {_numbers(buffer)}")
 
-    def test_more_rows_than_fit_at_once(self) -> None:
+    def test_push_beyond_the_capacity(self) -> None:
         """A push beyond the capacity keeps the newest samples."""
         buffer = self.make(3)
         buffer.push(numbered_rows(1))
@@ -79,7 +79,7 @@ class BufferContract(Suite):
         buffer.push(numbered_rows(2, 8))
         expect(_numbers(buffer) == {7, 8, 9}, f"rows 7, 8, 9 should be left: {_numbers(buffer)}")
 
-    def test_ids_rise(self) -> None:
+    def test_ids_increase(self) -> None:
         """Ids increase over pushes, overwrites and `clear`, and are unique."""
         buffer = self.make(4)
         ids: list[int] = []
@@ -90,8 +90,8 @@ class BufferContract(Suite):
         expect(len(ids) == 11, f"11 rows were pushed, {len(ids)} ids came back")
         expect(all(a < b for a, b in pairwise(ids)), f"ids do not rise: {ids}")
 
-    def test_rows_stay_whole(self) -> None:
-        """The columns of a drawn sample belong to the same pushed sample."""
+    def test_columns_stay_aligned(self) -> None:
+        """The columns of a returned sample belong to the same pushed sample."""
         buffer = self.make(16)
         for start in range(0, 40, 8):
             buffer.push(numbered_rows(8, start))
@@ -101,7 +101,7 @@ class BufferContract(Suite):
             wrong = difference(array(drawn[key]), array(column))
             expect(not wrong, f"column '{key}' of the rows drawn: {wrong}")
 
-    def test_rows_and_batch_are_the_two_forms(self) -> None:
+    def test_sample_and_sample_batch_agree(self) -> None:
         """`sample` returns dicts, `sample_batch` columns of the same dtypes and shapes."""
         buffer = self.make(8)
         buffer.push(numbered_rows(8))
@@ -126,8 +126,8 @@ class BufferContract(Suite):
         whole = np.array_equal(array(drawn["obs"]["image"])[:, 1, 1], array(drawn["action"]))
         expect(whole, "nested columns belong to other rows")
 
-    def test_asking_for_too_much(self) -> None:
-        """Drawing more samples than stored raises ReplayUnderflowError without `replace`."""
+    def test_sampling_too_many_raises(self) -> None:
+        """Sampling more than is stored raises ReplayUnderflowError without `replace`."""
         buffer = self.make(8)
         with refuses(ReplayUnderflowError, "sampling an empty buffer"):
             buffer.sample(1)
@@ -138,8 +138,8 @@ class BufferContract(Suite):
         expect(len(buffer.sample_batch(10, replace=True)) == 10, "replace=True allows 10 of 3")
         expect(len(buffer.sample_batch(3)) == 3, "3 of 3 rows are no underflow")
 
-    def test_newest_rows_can_be_chosen(self) -> None:
-        """`sample_range` draws from a slice of the samples, oldest first."""
+    def test_sample_range_selects_samples(self) -> None:
+        """`sample_range` restricts sampling to a slice of the stored samples, oldest first."""
         buffer = self.make(6)
         buffer.push(numbered_rows(9))
         newest = buffer.sample_batch(40, sample_range=slice(-2, None), replace=True)
@@ -148,7 +148,7 @@ class BufferContract(Suite):
         with refuses(ReplayUnderflowError, "asking for 3 of the newest 2 rows"):
             buffer.sample_batch(3, sample_range=slice(-2, None))
 
-    def test_other_columns_are_refused(self) -> None:
+    def test_mismatched_columns_raise(self) -> None:
         """Samples with other keys, shapes or dtypes raise SchemaError; the buffer is unchanged."""
         buffer = self.make(8)
         buffer.push(numbered_rows(4))
@@ -165,7 +165,7 @@ class BufferContract(Suite):
         expect(buffer.count() == 4 == buffer.push_count, "a refused push changed the counts")
         expect(_numbers(buffer) == {0, 1, 2, 3}, "a refused push changed the rows")
 
-    def test_pushed_memory_stays_the_callers(self) -> None:
+    def test_push_copies_its_input(self) -> None:
         """Changing an array after pushing it does not change what is stored."""
         buffer = self.make(4)
         rows = numbered_rows(4)
@@ -176,8 +176,8 @@ class BufferContract(Suite):
         stale = [key for key, column in drawn.items() if array(column).max() > 4]
         expect(not stale, f"changed after the push, and in the store too: {', '.join(stale)}")
 
-    def test_drawn_rows_are_the_callers(self) -> None:
-        """Drawn rows are copies: changing one changes neither the buffer nor another row."""
+    def test_sampled_dicts_are_copies(self) -> None:
+        """Returned samples are copies: changing one changes neither the buffer nor another one."""
         buffer = self.make(2)
         buffer.push(numbered_rows(2))
         rows = buffer.sample(16, replace=True)
@@ -188,8 +188,8 @@ class BufferContract(Suite):
         expect(_numbers(buffer) == {0, 1}, "changing a drawn row changed the store")
         expect(array(buffer.sample_batch(2)["obs"]).max() < 99, "…and its observations")
 
-    def test_drawn_batches_are_never_written_again(self) -> None:
-        """Without `reuse`, later pushes and draws do not change a batch."""
+    def test_sampled_batches_are_copies(self) -> None:
+        """Without `reuse`, later pushes and samplings do not change a batch."""
         buffer = self.make(4)
         buffer.push(numbered_rows(4))
         kept = [buffer.sample_batch(4) for _ in range(4)]
@@ -201,8 +201,8 @@ class BufferContract(Suite):
             wrong = difference(batch.columns, old)
             expect(not wrong, f"a batch changed after it was drawn: {wrong}")
 
-    def test_recycled_batches_last_one_draw(self) -> None:
-        """With `reuse`, a batch is valid until the second next draw."""
+    def test_reuse_keeps_the_previous_batch(self) -> None:
+        """With `reuse`, a batch stays valid until the second next call of `sample_batch`."""
         buffer = self.make(64)
         buffer.push(numbered_rows(64))
         for _ in range(4):
@@ -212,8 +212,8 @@ class BufferContract(Suite):
             wrong = difference(batch.columns, before)
             expect(not wrong, f"the next draw overwrote a recycled batch: {wrong}")
 
-    def test_several_batches_at_once(self) -> None:
-        """`sample_batches`, if present, draws the same as repeated calls of `sample_batch`."""
+    def test_sample_batches_matches_sample_batch(self) -> None:
+        """`sample_batches`, if present, returns the same as repeated calls of `sample_batch`."""
         buffer, twin = self.make(8), self.make(8)
         if not hasattr(buffer, "sample_batches"):
             return
@@ -232,7 +232,7 @@ class BufferContract(Suite):
             list(buffer.sample_batches(1, 9))
 
     def test_state_round_trip(self) -> None:
-        """A new buffer with the loaded state has the same samples and draws the same."""
+        """A new buffer with the loaded state has the same samples and samples identically."""
         buffer, twin = self.make(5), self.make(5)
         for start in range(0, 8, 2):
             buffer.push(numbered_rows(2, start))
@@ -251,7 +251,7 @@ class BufferContract(Suite):
             twin.load_data(place / "buffer")
         _expect_twins(buffer, twin)
 
-    def test_clear_drops_all_rows(self) -> None:
+    def test_clear_removes_all_samples(self) -> None:
         """After `clear` the buffer is empty and can be filled again."""
         buffer = self.make(4)
         buffer.push(numbered_rows(4))
@@ -262,8 +262,8 @@ class BufferContract(Suite):
         buffer.push(numbered_rows(2, 7))
         expect(_numbers(buffer) == {7, 8}, f"it holds rows {_numbers(buffer)}")
 
-    def test_takes_priorities_back(self) -> None:
-        """`update` accepts priorities of drawn samples, even if it ignores them."""
+    def test_update_accepts_priorities(self) -> None:
+        """`update` accepts priorities of sampled data, even if it ignores them."""
         buffer = self.make(4)
         buffer.push(numbered_rows(4))
         batch = buffer.sample_batch(4)

@@ -47,7 +47,7 @@ class CollectorContract(Suite):
         self._collect(collector, 4)
         expect(not manager.closed, "it did not launch its manager")
 
-    def test_returns_exactly_what_was_asked_for(self) -> None:
+    def test_returns_the_requested_number(self) -> None:
         """`collect` returns the requested number of samples (episodes) for any number of envs."""
         collector = self.make(FakeManager(4), FakeCollectMode().mode)
         for count in (7, 8, 4, 13):
@@ -55,8 +55,8 @@ class CollectorContract(Suite):
             expect(isinstance(found, list), f"collect returns a list, got {type(found).__name__}")
             expect(len(found) == count, f"asked for {count}, got {len(found)}")
 
-    def test_columns_and_rows_are_the_two_forms(self) -> None:
-        """`collect_batch` returns the rows of `collect` as a Batch."""
+    def test_collect_and_collect_batch_agree(self) -> None:
+        """`collect_batch` returns the samples of `collect` as a Batch."""
         if self._unit(self.make(FakeManager(3), FakeCollectMode().mode)) != "n_sample":
             skip("its unit is the episode")
         rows, batch = (
@@ -67,7 +67,7 @@ class CollectorContract(Suite):
         wrong = difference([dict(row) for row in rows], [dict(row) for row in batch.rows()])
         expect(not wrong, f"collect and collect_batch differ: {wrong}")
 
-    def test_samples_belong_together(self) -> None:
+    def test_sample_fields_belong_to_one_step(self) -> None:
         """Action, reward, next observation and done of a sample belong to the same step."""
         script = Script(length=lambda env_id, episode: 3 + env_id)
         manager = FakeManager(3, script)
@@ -81,7 +81,7 @@ class CollectorContract(Suite):
             expect(int(row["action"]) == 2, f"{wrong} has action {row['action']}")
             expect(bool(row["done"]) == last, f"{wrong} is {'' if last else 'not '}the last")
 
-    def test_a_cut_episode_is_not_terminal(self) -> None:
+    def test_truncated_episode_is_not_terminal(self) -> None:
         """A truncated episode ends with its true last observation and `done` 0."""
         manager = FakeManager(2, Script(truncated=lambda env_id, episode: env_id == 1))
         ends = 0
@@ -92,7 +92,7 @@ class CollectorContract(Suite):
                 expect(bool(row["done"]) == (env_id == 0), f"environment {env_id}: {row['done']}")
         expect(ends >= 4, "the ends of episodes are missing")
 
-    def test_no_step_is_lost_or_doubled(self) -> None:
+    def test_every_step_is_collected_once(self) -> None:
         """Each call continues where the last one ended: every step once, in order per env."""
         collector = self.make(FakeManager(3), FakeCollectMode().mode)
         places = [_place(row["obs"]) for _ in range(4) for row in self._collect(collector, 9)]
@@ -102,7 +102,7 @@ class CollectorContract(Suite):
             wanted = [(index // 5, index % 5) for index in range(len(mine))]
             expect(mine == wanted, f"environment {env_id} gave steps {mine}")
 
-    def test_samples_are_stamped(self) -> None:
+    def test_samples_have_collect_iter(self) -> None:
         """Every sample has the `train_iter` at which it was collected."""
         collector = self.make(FakeManager(2), FakeCollectMode().mode)
         for train_iter in (0, 17):
@@ -139,7 +139,7 @@ class CollectorContract(Suite):
 
     # ---- policy and environments
 
-    def test_keyword_arguments_reach_the_policy(self) -> None:
+    def test_policy_kwargs_are_passed(self) -> None:
         """`policy_kwargs` are passed to every forward of this call only."""
         mode = FakeCollectMode()
         collector = self.make(FakeManager(2), mode.mode)
@@ -149,7 +149,7 @@ class CollectorContract(Suite):
         self._collect(collector, 4)
         expect(all(each == {} for each in mode.kwargs), f"a later call got {mode.kwargs}")
 
-    def test_policy_is_reset_where_episodes_end(self) -> None:
+    def test_policy_is_reset_at_episode_end(self) -> None:
         """The end of an episode resets the policy for this environment only."""
         manager = FakeManager(2, Script(length=lambda env_id, episode: 2 if env_id else 100))
         mode = FakeCollectMode()
@@ -159,7 +159,7 @@ class CollectorContract(Suite):
         ids = [[int(each) for each in given] for given in mode.resets if given is not None]
         expect(len(ids) >= 2 and all(each == [1] for each in ids), f"reset was called with {ids}")
 
-    def test_policies_can_be_swapped(self) -> None:
+    def test_reset_policy_replaces_the_policy(self) -> None:
         """`reset_policy` replaces the collect mode without resetting the environments."""
         if self._unit(self.make(FakeManager(1), FakeCollectMode().mode)) != "n_sample":
             skip("its unit is the episode")
@@ -174,7 +174,7 @@ class CollectorContract(Suite):
         steps = sorted(_place(row["obs"])[2] for row in rows)
         expect(steps == [2, 2, 3, 3], f"the environments did not go on: steps {steps}")
 
-    def test_reset_forgets_everything(self) -> None:
+    def test_reset_clears_all_state(self) -> None:
         """`reset` starts new episodes, resets the policy and sets `envstep` to 0."""
         manager, mode = FakeManager(2), FakeCollectMode()
         collector = self.make(manager, mode.mode)
@@ -188,7 +188,7 @@ class CollectorContract(Suite):
         firsts = [min(place[1:] for place in places if place[0] == each) for each in (0, 1)]
         expect(firsts == [(each, 0) for each in begun], f"the first steps are {firsts}")
 
-    def test_environments_can_be_swapped(self) -> None:
+    def test_reset_env_replaces_the_env_manager(self) -> None:
         """`reset_env` launches and uses another manager."""
         collector = self.make(FakeManager(2), FakeCollectMode().mode)
         self._collect(collector, 4)
@@ -224,7 +224,7 @@ class CollectorContract(Suite):
         wrong = difference(twin.state_dict(), collector.state_dict())
         expect(not wrong, f"the state differs after loading: {wrong}")
 
-    def test_closes_once_and_for_all(self) -> None:
+    def test_close_is_final(self) -> None:
         """`close` closes the environments, can be repeated, and makes `collect` raise."""
         manager = FakeManager(2)
         collector = self.make(manager, FakeCollectMode().mode)

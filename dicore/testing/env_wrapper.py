@@ -39,7 +39,7 @@ class EnvWrapperContract(EnvContract):
         """Returns a new wrapped environment."""
         return self._wrapped().outer
 
-    def test_wraps_the_env_itself(self) -> None:
+    def test_unwrapped_is_the_env(self) -> None:
         """`unwrapped` is the given environment."""
         outer, inner = self._wrapped()
         with closing(outer):
@@ -55,7 +55,7 @@ class EnvWrapperContract(EnvContract):
         outer.close()
         expect(inner.closed, "the wrapped environment was not closed")
 
-    def test_hands_on_seed_and_options(self) -> None:
+    def test_passes_seed_and_options(self) -> None:
         """`reset` passes seed and options to the first reset of the wrapped environment."""
         outer, inner = self._wrapped()
         with closing(outer):
@@ -76,7 +76,7 @@ class EnvWrapperContract(EnvContract):
             *_, info = outer.step(_action(outer))
             expect("inner" in info, f"the info of a step lacks the wrapped environment's: {info}")
 
-    def test_tells_every_end(self) -> None:
+    def test_keeps_episode_ends(self) -> None:
         """An episode ends when the wrapped one does, with the same `terminated`, `truncated`."""
         for end in ("terminated", "truncated"):
             outer, inner = self._wrapped(end)
@@ -93,7 +93,7 @@ class EnvWrapperContract(EnvContract):
                     if terminated or truncated:
                         outer.reset()
 
-    def test_steps_no_ended_env(self) -> None:
+    def test_does_not_step_an_ended_env(self) -> None:
         """It never steps an episode that has ended."""
         outer, inner = self._wrapped()
         with closing(outer):
@@ -106,7 +106,7 @@ class EnvWrapperContract(EnvContract):
         count = inner.stepped_after_end
         expect(not count, f"it made {count} steps after the end of an episode")
 
-    def test_steps_when_told(self) -> None:
+    def test_steps_the_env_only_in_step(self) -> None:
         """Each step makes at least one step of the environment; construction makes none."""
         outer, inner = self._wrapped()
         with closing(outer):
@@ -116,7 +116,7 @@ class EnvWrapperContract(EnvContract):
             outer.step(_action(outer))
             expect(inner.steps > before, "a step did not step the environment")
 
-    def test_leaves_the_envs_observations_alone(self) -> None:
+    def test_does_not_change_env_observations(self) -> None:
         """It does not change observations of the environment in place."""
         outer, inner = self._wrapped()
         with closing(outer):
@@ -128,14 +128,14 @@ class EnvWrapperContract(EnvContract):
                 if terminated or truncated:
                     outer.reset()
 
-    def test_wrappers_share_nothing(self) -> None:
+    def test_instances_are_independent(self) -> None:
         """Two wrapped environments do not influence each other."""
         alone = [_trails([self._wrapped().outer], [seed])[0] for seed in (3, 4)]
         together = _trails([self._wrapped().outer, self._wrapped().outer], [3, 4])
         wrong = difference(alone, together)
         expect(not wrong, f"[env][step][obs, reward] differ from those of one alone: {wrong}")
 
-    def test_episodes_do_not_mix(self) -> None:
+    def test_episodes_are_independent(self) -> None:
         """An episode does not depend on earlier episodes, short or long."""
         used, _ = self._wrapped()
         for length in range(8, 0, -1):
@@ -149,7 +149,7 @@ class EnvWrapperContract(EnvContract):
                    f"[step][obs, reward]: {wrong}")  # fmt: skip
         used.close()
 
-    def test_fits_or_says_so_at_once(self) -> None:
+    def test_unsuitable_env_raises_on_construction(self) -> None:
         """It raises for an unsuitable environment on construction, not later."""
         for form in FORMS:
             try:

@@ -46,7 +46,7 @@ class EvaluatorContract(Suite):
         more = evaluator.eval(train_iter=2, n_episode=7)
         expect(len(more.returns) == 7, f"7 episodes asked for, {len(more.returns)} returned")
 
-    def test_the_first_episodes_count(self) -> None:
+    def test_envs_give_equally_many_episodes(self) -> None:
         """All environments give equally many episodes, and none steps beyond its share."""
         lengths = [1, 50]
         script = Script(
@@ -58,13 +58,13 @@ class EvaluatorContract(Suite):
         expect(sorted(returns) == [1, 1, 2, 2, 3, 3], f"the first three of each: {returns}")
         expect(manager.steps == [3, 150], f"3 and 150 steps were needed, made: {manager.steps}")
 
-    def test_fewer_episodes_than_environments_are_refused(self) -> None:
+    def test_fewer_episodes_than_envs_raise(self) -> None:
         """Fewer episodes than environments raise an error: they would favour short episodes."""
         evaluator = self._evaluator(FakeManager(4), 4)
         with refuses(UsageError, "evaluating 3 episodes in 4 environments"):
             evaluator.eval(train_iter=1, n_episode=3)
 
-    def test_stops_where_the_mean_reaches_the_value(self) -> None:
+    def test_stops_at_stop_value(self) -> None:
         """A return equal to `stop_value` stops, one below does not, and update 0 never stops."""
         for returns, train_iter, wanted in (([9, 11], 1, True), ([9, 10.9], 1, False),
                                             ([50, 50], 0, False)):  # fmt: skip
@@ -82,7 +82,7 @@ class EvaluatorContract(Suite):
         ]
         expect(due == [0, 10, 23, 33], f"every 10 updates: due at {due}")
 
-    def test_best_is_saved_on_improvement_alone(self) -> None:
+    def test_only_a_new_best_is_saved(self) -> None:
         """Only a new maximum saves the checkpoint `ckpt_best.pth.tar`."""
         present = 0.0
         script = Script(reward=lambda env_id, episode, step: present if step == 4 else 0.0)
@@ -93,7 +93,7 @@ class EvaluatorContract(Suite):
         wanted = [(1, "ckpt_best.pth.tar"), (4, "ckpt_best.pth.tar")]
         expect(saved == wanted, f"returns 5, 4, 5, 7, 6: saved at {saved}")
 
-    def test_tells_statistics(self) -> None:
+    def test_returns_statistics(self) -> None:
         """The result has mean, std, extremes, counts and time."""
         result = self._evaluator(FakeManager(2, _returning([[1, 3], [5, 7]])), 4).eval(train_iter=1)
         expect(result.mean_return == 4.0, f"mean of 1, 3, 5, 7: {result.mean_return}")
@@ -101,7 +101,7 @@ class EvaluatorContract(Suite):
         expect(told == _STATISTICS, f"statistics of 1, 3, 5, 7: {told}")
         expect(len(result.episode_info) == 4, f"4 episodes, {len(result.episode_info)} infos")
 
-    def test_policy_begins_every_episode_afresh(self) -> None:
+    def test_policy_is_reset_for_each_episode(self) -> None:
         """The policy is reset before an evaluation and at the end of each episode."""
         mode = FakeEvalMode()
         evaluator = self._evaluator(FakeManager(2), 4, mode=mode)
@@ -111,13 +111,13 @@ class EvaluatorContract(Suite):
         ended = [int(each) for given in mode.resets[1:] if given is not None for each in given]
         expect({*ended} == {0, 1} and len(ended) >= 2, f"reset where episodes ended: {ended}")
 
-    def test_abnormal_episodes_do_not_count(self) -> None:
+    def test_abnormal_episodes_are_replaced(self) -> None:
         """An episode with an abnormal step is replaced by the next one of its environment."""
         script = _returning([[1, 2, 3], [10, 20, 30]], abnormal=frozenset({(0, 0, 1)}))
         _, returns = self._evaluator(FakeManager(2, script), 4).eval(train_iter=1)
         expect(sorted(returns) == [2, 3, 10, 20], f"episode 0 of environment 0 failed: {returns}")
 
-    def test_evaluations_begin_new_episodes(self) -> None:
+    def test_evaluations_start_new_episodes(self) -> None:
         """Each evaluation starts new episodes, even if one is unfinished."""
         manager = FakeManager(2)
         evaluator = self._evaluator(manager, 2)
@@ -141,7 +141,7 @@ class EvaluatorContract(Suite):
         twin.eval(saved.append, train_iter=11)
         expect(not saved, "an equal return after loading counts as a new best")
 
-    def test_environments_and_policies_can_be_swapped(self) -> None:
+    def test_reset_env_and_reset_policy_replace_them(self) -> None:
         """`reset_env` and `reset_policy` replace environments and policy."""
         evaluator = self._evaluator(FakeManager(1), 1)
         evaluator.eval(train_iter=1)
@@ -152,7 +152,7 @@ class EvaluatorContract(Suite):
         expect(returns in ([42], [43]), f"the new environments return 42, got {returns}")
         expect(mode.calls > 0, "the new policy was not called")
 
-    def test_reset_forgets_the_best(self) -> None:
+    def test_reset_clears_the_best(self) -> None:
         """After `reset`, an evaluation is due at 0 and is a new best."""
         evaluator = self._evaluator(FakeManager(1, _returning([[9, 1, 1, 1]])), 1)
         evaluator.should_eval(0)
@@ -163,7 +163,7 @@ class EvaluatorContract(Suite):
         evaluator.eval(saved.append, train_iter=1)
         expect(len(saved) == 1, "after reset the first evaluation is not a new best")
 
-    def test_closes_once_and_for_all(self) -> None:
+    def test_close_is_final(self) -> None:
         """`close` closes the environments, can be repeated, and makes `eval` raise."""
         manager = FakeManager(1)
         evaluator = self._evaluator(manager, 1)

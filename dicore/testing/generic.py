@@ -56,7 +56,7 @@ class ComponentContract(Suite):
             ]
         expect(not vague, f"options without a type: {', '.join(vague)}")
 
-    def test_options_are_explained(self) -> None:
+    def test_options_have_help(self) -> None:
         """Every option of a config class has a help text."""
         if not _is_config_class(self._configured().target):
             skip("its options come from a signature; the docstring explains them")
@@ -102,7 +102,7 @@ class ComponentContract(Suite):
         except ConfigError as error:
             expect(False, f"the preset does not compile: {error}")
 
-    def test_command_explains_itself(self) -> None:
+    def test_command_has_help(self) -> None:
         """A command is a click command with a help text."""
         component = self.registered
         if component.entry.kind != "command":

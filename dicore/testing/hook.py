@@ -25,28 +25,28 @@ class HookContract(Suite):
         expect(isinstance(hook, ILearnerHook), f"{type(hook).__name__} lacks parts of ILearnerHook")
         expect(isinstance(hook.name, str) and hook.name, f"its name is {hook.name!r}")
 
-    def test_stands_at_a_position(self) -> None:
+    def test_has_a_default_position(self) -> None:
         """By default it runs at one of the four positions, with a priority of 0 or more."""
         hook = self.make()
         expect(hook.position in POSITIONS, f"its position is {hook.position!r}")
         whole = isinstance(hook.priority, int) and not isinstance(hook.priority, bool)
         expect(whole and hook.priority >= 0, f"its priority is {hook.priority!r}")
 
-    def test_takes_the_full_form(self) -> None:
+    def test_accepts_name_priority_and_position(self) -> None:
         """It accepts name, priority and position."""
         default = self.make()
         hook = self.make(name="mine", priority=7, position=default.position)
         arrived = (hook.name, hook.priority, hook.position)
         expect(arrived == ("mine", 7, default.position), f"expected ('mine', 7), got {arrived}")
 
-    def test_refuses_what_no_learner_can_place(self) -> None:
+    def test_invalid_priority_and_position_raise(self) -> None:
         """A negative priority and an unknown position raise on construction."""
         with refuses((HookError, ConfigError), "a priority of -1"):
             self.make(priority=-1)
         with refuses((HookError, ConfigError), "position 'sometimes'"):
             self.make(position="sometimes")
 
-    def test_is_called_with_the_learner_alone(self) -> None:
+    def test_call_takes_only_the_learner(self) -> None:
         """It can be called with the learner only."""
         hook = self.make()
         try:

@@ -47,7 +47,7 @@ class LearnerContract(Suite):
             f"train_iter of a new learner: expected 0, got {learner.train_iter}",
         )
 
-    def test_hands_the_data_on(self) -> None:
+    def test_passes_data_to_the_learn_mode(self) -> None:
         """`train` calls the learn mode once, with the given data and keyword arguments."""
         fake = FakeLearnMode()
         learner, data = self.make(fake.mode), object()
@@ -66,7 +66,7 @@ class LearnerContract(Suite):
             counts.append((len(results), learner.train_iter))
         expect(counts == [(1, 1), (4, 5), (1, 6)], f"results and count per call: {counts}")
 
-    def test_results_stay_as_they_are(self) -> None:
+    def test_results_stay_on_their_device(self) -> None:
         """Results remain on their device: they are not converted."""
         fake = FakeLearnMode()
         learner = self.make(fake.mode)
@@ -98,7 +98,7 @@ class LearnerContract(Suite):
         names = "".join(name for name, _ in log)
         expect(names == "acdzabcdez", f"hooks ran {names}, expected acdz, then abcdez")
 
-    def test_positions_can_be_called(self) -> None:
+    def test_call_hook_runs_one_position(self) -> None:
         """`call_hook` runs all hooks of a position, and no other."""
         log: list[Any] = []
         learner = self.make(FakeLearnMode().mode)
@@ -108,7 +108,7 @@ class LearnerContract(Suite):
             learner.call_hook(position)
         expect([name for name, _ in log] == list(POSITIONS), f"hooks ran {log}")
 
-    def test_unknown_positions_are_refused(self) -> None:
+    def test_unknown_positions_raise(self) -> None:
         """Unknown positions raise, in `call_hook` and `register_hook`."""
         learner = self.make(FakeLearnMode().mode)
         with refuses(HookError, "calling position 'sometimes'"):
@@ -118,7 +118,7 @@ class LearnerContract(Suite):
         with refuses(HookError, "registering a hook at 'sometimes'"):
             learner.register_hook(hook)
 
-    def test_an_error_in_training_passes_through(self) -> None:
+    def test_training_errors_propagate(self) -> None:
         """Exceptions of the learn mode propagate, and the update is not counted."""
 
         def broken(data: Any, **kwargs: Any) -> Any:
@@ -129,7 +129,7 @@ class LearnerContract(Suite):
             learner.train([])
         expect(learner.train_iter == 0, "a failed update was counted")
 
-    def test_tells_priorities(self) -> None:
+    def test_returns_priorities(self) -> None:
         """`priority_info` and `learn_info` describe the last batch, with the ids of its samples."""
         fake = FakeLearnMode(priority=[0.5, 1.5])
         learner = self.make(fake.mode)
@@ -146,7 +146,7 @@ class LearnerContract(Suite):
         expect(not missing, f"learn_info lacks {missing}")
         expect(told["learner_step"] == 1 and not told["learner_done"], f"learn_info is {told}")
 
-    def test_runs_by_itself(self) -> None:
+    def test_start_trains_from_the_data_source(self) -> None:
         """`start` trains from the data source until `train_iterations`, with run hooks."""
         log: list[Any] = []
         fake = FakeLearnMode()
@@ -177,7 +177,7 @@ class LearnerContract(Suite):
         twin.train([])
         expect(twin.train_iter == 4, "it does not continue to count from the loaded state")
 
-    def test_checkpoints_can_be_asked_for(self) -> None:
+    def test_save_checkpoint_returns_the_path(self) -> None:
         """`save_checkpoint` writes to the working directory and returns the path."""
         with folder() as place, chdir(place):
             learner = self.make(FakeLearnMode().mode)
@@ -186,7 +186,7 @@ class LearnerContract(Suite):
             files = [each for each in place.rglob("*") if each.is_file()]
         expect(files, "no file was written")
 
-    def test_closes_twice(self) -> None:
+    def test_close_can_be_repeated(self) -> None:
         """`close` can be repeated."""
         learner = self.make(FakeLearnMode().mode)
         learner.close()

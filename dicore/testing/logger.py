@@ -29,14 +29,14 @@ class LoggerContract(Suite):
         logger = self.make()
         expect(isinstance(logger, ILogger), f"{type(logger).__name__} lacks methods of ILogger")
 
-    def test_takes_a_whole_run(self) -> None:
+    def test_logs_a_whole_run(self) -> None:
         """All methods return None in a whole run: open, log, flush, close."""
         with folder() as place:
             logger = self.make()
             told = [logger.open(_target(place)), *_tell(logger), logger.flush(), logger.close()]
         expect(told == [None] * len(told), f"its methods must return None, they returned {told}")
 
-    def test_takes_numbers_that_are_none(self) -> None:
+    def test_accepts_nan_and_infinity(self) -> None:
         """Metrics may be NaN or infinite, and there may be none."""
         with folder() as place:
             logger = self.make()
@@ -46,7 +46,7 @@ class LoggerContract(Suite):
             logger.log_scalars({}, env_step=2, train_iter=2)
             logger.close()
 
-    def test_leaves_the_numbers_alone(self) -> None:
+    def test_does_not_change_the_metrics(self) -> None:
         """It does not change the given dict."""
         with folder() as place:
             logger = self.make()
@@ -56,7 +56,7 @@ class LoggerContract(Suite):
             logger.close()
         expect(scalars == {"learner/loss": 1.0, "b": 2.0}, f"it changed the dict: {scalars}")
 
-    def test_writes_below_its_folder_only(self) -> None:
+    def test_writes_only_to_the_log_folder(self) -> None:
         """It writes files to the run's log folder only."""
         with folder() as place:
             logger = self.make()
@@ -67,7 +67,7 @@ class LoggerContract(Suite):
             others = [each.name for each in place.iterdir() if each.name != "log"]
         expect(not others, f"it wrote outside its folder: {others}")
 
-    def test_works_while_nothing_is_said(self) -> None:
+    def test_accepts_a_run_without_entries(self) -> None:
         """It can be opened and closed without any entry."""
         with folder() as place:
             logger = self.make()
@@ -75,7 +75,7 @@ class LoggerContract(Suite):
             logger.flush()
             logger.close()
 
-    def test_closes_twice(self) -> None:
+    def test_close_can_be_repeated(self) -> None:
         """`close` can be repeated, and called without `open`."""
         with folder() as place:
             logger = self.make()
@@ -85,7 +85,7 @@ class LoggerContract(Suite):
             logger.close()
         self.make().close()
 
-    def test_leaves_no_thread(self) -> None:
+    def test_ends_its_threads(self) -> None:
         """Its threads end after `close`."""
         with folder() as place:
             before = set(threading.enumerate())

@@ -50,7 +50,7 @@ class MiddlewareContract(Suite):
     def prepare(self, ctx: Any) -> None:
         """Sets the fields that the middleware reads."""
 
-    def test_is_called_with_the_context_alone(self) -> None:
+    def test_call_takes_only_the_context(self) -> None:
         """`task.use` accepts it: it is called with the context only."""
         with self._started():
             made = self.make()
@@ -71,7 +71,7 @@ class MiddlewareContract(Suite):
                 f"it declares '{name}', which is not a field of {self.context_class.__name__}",
             )
 
-    def test_touches_what_it_declares(self) -> None:
+    def test_uses_only_declared_fields(self) -> None:
         """It reads and sets declared fields only."""
         with self._started():
             made = self.make()
@@ -90,7 +90,7 @@ class MiddlewareContract(Suite):
                 expect(not unread, f"it reads undeclared fields: {', '.join(sorted(unread))}")
                 task.renew()
 
-    def test_runs_step_after_step(self) -> None:
+    def test_runs_several_steps(self) -> None:
         """It runs several steps, each with a new context."""
         with self._started():
             made = self.make()

@@ -43,13 +43,13 @@ class ModelContract(Suite):
         expect(isinstance(model, IModel), f"{type(model).__name__} lacks methods of IModel")
         expect(list(model.parameters()), "it has no parameters")
 
-    def test_answers_by_name(self) -> None:
-        """`forward` returns a dict of finite outputs, one row per input row."""
+    def test_returns_named_outputs(self) -> None:
+        """`forward` returns a dict of finite outputs, one output per observation of the batch."""
         output = self.make(4, 3)(_rows(6, 4))
         expect(isinstance(output, dict) and output, f"forward returns {type(output).__name__}")
         _expect_rows(output, 6)
 
-    def test_takes_images(self) -> None:
+    def test_accepts_images(self) -> None:
         """Image observations (channels, height, width) may be uint8."""
         model = self._made_for((4, 84, 84), 6)
         image = np.random.default_rng(0).integers(0, 256, (3, 4, 84, 84)).astype(np.uint8)
@@ -63,8 +63,8 @@ class ModelContract(Suite):
         shapes = [tuple(array(each).shape) for each in logit]
         expect(shapes == [(6, 3), (6, 5)], f"heads of 3 and 5 actions, 6 rows: {shapes}")
 
-    def test_rows_are_independent(self) -> None:
-        """A row's output does not depend on the rows beside it."""
+    def test_samples_are_independent(self) -> None:
+        """The output for an observation does not depend on the others of the batch."""
         model = self.make(4, 3)
         if hasattr(model, "eval"):
             model.eval()
@@ -75,7 +75,7 @@ class ModelContract(Suite):
             close = np.allclose(array(one)[2:3], array(other), atol=1e-5)
             expect(close, f"'{path}' of one row depends on the others")
 
-    def test_leaves_its_input_alone(self) -> None:
+    def test_does_not_change_its_input(self) -> None:
         """`forward` does not change its input."""
         rows = _rows(6, 4)
         before = copied(rows)
@@ -109,7 +109,7 @@ class ModelContract(Suite):
         wrong = difference(model(rows), twin(rows))
         expect(not wrong, f"outputs differ after loading the state: {wrong}")
 
-    def test_acts_by_numpy_alike(self) -> None:
+    def test_act_numpy_matches_forward(self) -> None:
         """`act_numpy`, if present, equals `logit`, also after updates."""
         model = self.make(4, 3)
         if not hasattr(model, "act_numpy"):

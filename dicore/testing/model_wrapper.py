@@ -91,7 +91,7 @@ class ModelWrapperContract(Suite):
         same = len(mine) == len(its) and all(a is b for a, b in zip(mine, its, strict=True))
         expect(same, "its parameters are not the model's")
 
-    def test_adds_to_the_output(self) -> None:
+    def test_keeps_the_model_output(self) -> None:
         """Its output contains all outputs of the model, unchanged."""
         model = self.model()
         output = self._forward(self.make(model), _obs(model))
@@ -101,7 +101,7 @@ class ModelWrapperContract(Suite):
         wrong = difference({key: output[key] for key in bare}, dict(bare))
         expect(not wrong, f"changed outputs of the model: {wrong}")
 
-    def test_leaves_the_models_output_alone(self) -> None:
+    def test_does_not_change_the_model_output(self) -> None:
         """It does not change the model's output in place."""
         returned: list[Any] = []
         model = _Watched(self.model(), returned)
@@ -110,7 +110,7 @@ class ModelWrapperContract(Suite):
             wrong = difference(dict(output), before)
             expect(not wrong, f"the model's output was changed in place: {wrong}")
 
-    def test_leaves_observations_alone(self) -> None:
+    def test_does_not_change_observations(self) -> None:
         """`forward` does not change its input."""
         model = self.model()
         obs = _obs(model)
@@ -118,13 +118,13 @@ class ModelWrapperContract(Suite):
         self._forward(self.make(model), obs)
         expect(not difference(obs, before), "forward changed its input")
 
-    def test_resets_all_or_some(self) -> None:
+    def test_reset_accepts_ids(self) -> None:
         """`reset` accepts nothing or ids, even without state."""
         wrapper = self.make(self.model())
         expect(wrapper.reset() is None, "reset() returns something")
         expect(wrapper.reset([0, 2]) is None, "reset([0, 2]) returns something")
 
-    def test_tells_its_layers(self) -> None:
+    def test_info_lists_the_layers(self) -> None:
         """`info` lists the layers that have an attribute, outermost first."""
         model = self.model()
         wrapper = self.make(self.make(model))

@@ -87,7 +87,7 @@ class PipelineContract(Suite):
         expect(not wrong, f"the same seed gave other parameters: {wrong}")
         expect(difference(states[0], states[2]), "another seed gave the same parameters")
 
-    def test_uses_the_model_given(self) -> None:
+    def test_trains_the_given_model(self) -> None:
         """It trains the given model, not a copy."""
         with folder() as place:
             first = self.train(place, stop=True).policy.learn_mode.get_attribute("model")
@@ -95,7 +95,7 @@ class PipelineContract(Suite):
             second = self.train(place, model=first, stop=True).policy
             expect(second.learn_mode.get_attribute("model") is first, "it trained another model")
 
-    def test_leaves_nothing_running(self) -> None:
+    def test_ends_its_tasks_and_threads(self) -> None:
         """After training, no task is running, and its threads have ended."""
         before = set(threading.enumerate())
         with folder() as place:
@@ -104,7 +104,7 @@ class PipelineContract(Suite):
         left = set(threading.enumerate()) - before
         expect(not left, f"threads left: {[each.name for each in left]}")
 
-    def test_an_error_ends_it_cleanly(self) -> None:
+    def test_errors_propagate(self) -> None:
         """Exceptions of parts propagate, and the next training works."""
 
         class Broken:

@@ -68,12 +68,12 @@ class RewardModelContract(Suite):
             expect(right, f"reward is {reward.dtype}{list(reward.shape)}, not float32[{count}]")
             expect(np.isfinite(reward).all(), "a reward is not finite")
 
-    def test_estimates_before_it_has_learned(self) -> None:
+    def test_estimates_before_training(self) -> None:
         """An untrained model returns finite rewards."""
         reward = _rewards(self._made(), self.data())
         expect(np.isfinite(reward).all(), "a reward is not finite")
 
-    def test_changes_nothing_but_the_reward(self) -> None:
+    def test_changes_only_the_reward(self) -> None:
         """All other columns are unchanged."""
         data = self.data(1)
         rows = self._trained().estimate(data)
@@ -83,7 +83,7 @@ class RewardModelContract(Suite):
                 wrong = difference(array(rows[key]), array(data[key]))
                 expect(not wrong, f"column '{key}' has changed: {wrong}")
 
-    def test_leaves_its_input_alone(self) -> None:
+    def test_does_not_change_its_input(self) -> None:
         """The input is not changed, not even by changing the returned rewards."""
         model, data = self._trained(), self.data(1)
         before = copied(dict(data.items()))
@@ -94,13 +94,13 @@ class RewardModelContract(Suite):
         wrong = difference(dict(data.items()), before)
         expect(not wrong, f"the returned rewards share memory with the input: {wrong}")
 
-    def test_estimates_alike_twice(self) -> None:
+    def test_estimating_does_not_change_the_model(self) -> None:
         """`estimate` does not change the model."""
         model, data = self._trained(), self.data(1)
         wrong = difference(_rewards(model, data), _rewards(model, data))
         expect(not wrong, f"a second estimate of the same rows differs: {wrong}")
 
-    def test_learns_from_what_it_took(self) -> None:
+    def test_training_changes_the_estimates(self) -> None:
         """Training changes the estimates of the training samples."""
         model = self._made()
         before = _rewards(model, self.data())
@@ -108,7 +108,7 @@ class RewardModelContract(Suite):
         learned = difference(before, _rewards(model, self.data()))
         expect(learned, f"{self.rounds} calls of train did not change its estimates")
 
-    def test_learns_in_train_alone(self) -> None:
+    def test_only_train_changes_the_estimates(self) -> None:
         """`collect_data` and `clear_data` do not change estimates."""
         model = self._trained()
         before = _rewards(model, self.data(1))
@@ -119,7 +119,7 @@ class RewardModelContract(Suite):
         wrong = difference(before, _rewards(model, self.data(1)))
         expect(not wrong, f"clear_data changed an estimate: {wrong}")
 
-    def test_keeps_a_copy_of_what_it_took(self) -> None:
+    def test_collect_data_copies_its_input(self) -> None:
         """`collect_data` stores copies: overwriting the samples does not affect training."""
         one, other = self._made(), self._made()
         data = self.data(0)
@@ -132,7 +132,7 @@ class RewardModelContract(Suite):
         wrong = difference(*(_rewards(model, self.data(1)) for model in (one, other)))
         expect(not wrong, f"overwriting the samples changed the trained model: {wrong}")
 
-    def test_without_rows_it_learns_nothing(self) -> None:
+    def test_training_without_samples_does_nothing(self) -> None:
         """`train` without samples does nothing, first or after `clear_data`."""
         fresh, trained = self._made(), self._trained()
         trained.clear_data()

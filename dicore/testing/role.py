@@ -38,13 +38,13 @@ class RoleContract(Suite):
         found: type[Any] = import_target(module, name)
         return found
 
-    def test_has_what_the_contract_names(self) -> None:
+    def test_has_the_members_of_the_protocol(self) -> None:
         """It has all methods and attributes of the Protocol."""
         made, names = self.make(), _names(self.contract())
         lacks = [name for name in names if not hasattr(made, name)]
         expect(not lacks, f"{type(made).__name__} lacks {', '.join(lacks)}")
 
-    def test_takes_what_the_contract_gives(self) -> None:
+    def test_accepts_the_arguments_of_the_protocol(self) -> None:
         """Every method accepts the arguments of the Protocol."""
         made, contract = self.make(), self.contract()
         for name in _names(contract):

@@ -93,13 +93,13 @@ SUITES: dict[str, type[Suite]] = {
 }
 
 EXPECTED = {
-    "env_wrapper/obs_norm:seeds": "its statistics go on from episode to episode",
-    "env_wrapper/obs_norm:reset_mid_episode": "its statistics go on from episode to episode",
-    "env_wrapper/obs_norm:episodes_do_not_mix": "its statistics go on from episode to episode",
-    "env_wrapper/reward_norm:seeds": "its statistics go on from episode to episode",
-    "env_wrapper/reward_norm:episodes_do_not_mix": "its statistics go on from episode to episode",
-    "policy/random:eval_is_deterministic": "it draws every action, also when evaluated",
-    "policy/random:eval_draws_no_random_number": "it draws every action, also when evaluated",
+    "env_wrapper/obs_norm:seeds": "its statistics span episodes",
+    "env_wrapper/obs_norm:reset_mid_episode": "its statistics span episodes",
+    "env_wrapper/obs_norm:episodes_are_independent": "its statistics span episodes",
+    "env_wrapper/reward_norm:seeds": "its statistics span episodes",
+    "env_wrapper/reward_norm:episodes_are_independent": "its statistics span episodes",
+    "policy/random:eval_is_deterministic": "it samples every action at random, also in evaluation",
+    "policy/random:eval_uses_no_random_numbers": "it samples every action at random, also in evaluation",
     "model_wrapper/target:shares_the_model": "it is a copy that follows the model",
 }
 

@@ -27,7 +27,7 @@ def test_the_site_is_built_without_a_warning(tmp_path: Path) -> None:
     policy = (html / "generated/components/policy.html").read_text(encoding="utf-8")
     assert 'href="https://doi.org/10.1038/nature14236"' in policy
     buffer = (html / "concepts/buffer.html").read_text(encoding="utf-8")
-    assert "oldest_rows_go_first" in buffer  # the checks
+    assert "overwrites_the_oldest_samples" in buffer  # the checks
     assert 'href="../generated/api/errors.html#dicore.errors.SchemaError"' in buffer  # Raises:
 
 

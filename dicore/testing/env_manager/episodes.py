@@ -46,7 +46,7 @@ class EpisodeChecks(ManagerChecks):
                 "after reset it is done or not ready",
             )
 
-    def test_resets_some(self) -> None:
+    def test_resets_only_given_envs(self) -> None:
         """`reset` of some ids starts new episodes in these only."""
         self.needs("reset_one")
         with self.launched(envs(3)) as manager:
@@ -68,7 +68,7 @@ class EpisodeChecks(ManagerChecks):
                       for env_id, steps in self.play(manager, 5).items()}  # fmt: skip
         expect(levels == {0: [0] * 5, 1: [3] * 5}, f"levels by environment: {levels}")
 
-    def test_waits_for_reset_where_told_so(self) -> None:
+    def test_waits_for_reset_without_auto_reset(self) -> None:
         """Without `auto_reset`, an environment is not ready after its episode until `reset`."""
         self.needs("manual_reset")
         manager = self.make([*envs(1, length=2), *envs(1, length=9)], {"auto_reset": False})
@@ -83,7 +83,7 @@ class EpisodeChecks(ManagerChecks):
             manager.reset({0: None})
             expect(wait_for_all(manager) == {0, 1}, "after reset it is not ready")
 
-    def test_one_seed_one_run(self) -> None:
+    def test_same_seed_same_data(self) -> None:
         """The same seed gives identical data; episodes of runs and roles differ."""
         self.needs("episode_seed")
         seen: dict[Any, set[float]] = {}
@@ -103,7 +103,7 @@ class EpisodeChecks(ManagerChecks):
         ):
             expect(not seen[one] & seen[other], f"{one} and {other} share episodes")
 
-    def test_listed_seeds_are_literal(self) -> None:
+    def test_seed_list_sets_each_env(self) -> None:
         """A list sets the seed of each environment; a list of another length raises."""
         self.needs("episode_seed")
         with folder() as place:

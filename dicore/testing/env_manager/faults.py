@@ -24,7 +24,7 @@ from dicore.testing.suite import expect, folder, refuses
 class FaultChecks(ManagerChecks):
     """Errors with the id of the environment; attributes and random actions."""
 
-    def test_a_failing_step_is_named(self) -> None:
+    def test_step_error_names_the_env(self) -> None:
         """A failing step raises EnvStepError with the env id; the other environments still work."""
         self.needs("reset_one")
         with self.launched([*envs(1), partial(ScriptedEnv, 1, fault="step")]) as manager:
@@ -36,7 +36,7 @@ class FaultChecks(ManagerChecks):
             expect(wait_for_all(manager) == {0, 1}, "after its reset it is not ready again")
             expect(len(manager.step({0: 0, 1: 0})) >= 1, "it cannot be stepped again")
 
-    def test_a_failing_reset_is_named(self) -> None:
+    def test_reset_error_names_the_env(self) -> None:
         """A repeatedly failing reset ends `launch` with the env id and closes all environments."""
         with folder() as place:
             journal = place / "journal"
@@ -53,7 +53,7 @@ class FaultChecks(ManagerChecks):
         expect(error.context.get("env_id") == 1, f"env_id is {error.context.get('env_id')}")
         expect("planted failure of reset" in str(error), f"the cause is lost: {error}")
 
-    def test_bad_observations_are_caught(self) -> None:
+    def test_invalid_observations_raise(self) -> None:
         """Wrong shapes and NaN in observations or rewards raise with the env id."""
         faults: dict[Fault, type[Exception]] = {
             "shape": EnvSpaceError, "nan": NonFiniteError, "reward": NonFiniteError
@@ -66,7 +66,7 @@ class FaultChecks(ManagerChecks):
                 )
                 expect(error.context.get("env_id") == 1, f"{fault}: {error.context}")
 
-    def test_attributes_of_all(self) -> None:
+    def test_env_attr_returns_all_values(self) -> None:
         """`env_attr` returns an attribute of every environment, and raises for unknown names."""
         with self.launched([partial(ScriptedEnv, 5), partial(ScriptedEnv, 6)]) as manager:
             expect(manager.env_attr("tag") == [5, 6], f"tags are {manager.env_attr('tag')}")

@@ -39,7 +39,7 @@ class SteppingChecks(ManagerChecks):
             wrong = f"{type(manager).__name__} lacks parts of IEnvManager"
             expect(isinstance(manager, IEnvManager), wrong)
 
-    def test_makes_environments_late(self) -> None:
+    def test_creates_envs_at_launch(self) -> None:
         """Construction creates no environment, the spaces at most one, launch each one once."""
         with folder() as place:
             journal = place / "journal"
@@ -52,7 +52,7 @@ class SteppingChecks(ManagerChecks):
                 manager.launch()
                 expect(count_of(journal, "made") == 3, f"launch did {lines(journal)}")
 
-    def test_launch_is_once(self) -> None:
+    def test_second_launch_raises(self) -> None:
         """After `launch` all environments are ready; a second `launch` raises."""
         with closing(self.make(envs(3))) as manager:
             manager.launch()
@@ -64,7 +64,7 @@ class SteppingChecks(ManagerChecks):
             manager.launch()
             expect(wait_for_all(manager) == {0, 1, 2}, "it cannot be launched after close")
 
-    def test_closed_is_closed(self) -> None:
+    def test_use_while_closed_raises(self) -> None:
         """Before launch and after close, `ready_obs`, `step` and `reset` raise ClosedError."""
         manager = self.make(envs(2))
         for when in ("before launch", "after close"):
@@ -91,7 +91,7 @@ class SteppingChecks(ManagerChecks):
         expect(closed == ["0 close", "1 close", "2 close"], f"closed: {closed}")
         expect(manager.closed, "it is open after close")
 
-    def test_answers_are_matched_by_id(self) -> None:
+    def test_results_match_env_ids(self) -> None:
         """Observations, rewards and infos belong to the environment with the id."""
         with closing(self.make(envs(4))) as manager:
             for env_id, steps in self.play(manager, 4).items():
@@ -103,7 +103,7 @@ class SteppingChecks(ManagerChecks):
                     expect(step["reward"] == action_of(env_id, number) + 0.5, f"{here}: reward")
                     expect(step["info"]["step"] == number + 1, f"{here}: info of another step")
 
-    def test_steps_named_environments_alone(self) -> None:
+    def test_steps_only_given_envs(self) -> None:
         """`step` of some ids does not step the others."""
         with self.launched(envs(3)) as manager:
             answer = manager.step({1: 0})
@@ -112,7 +112,7 @@ class SteppingChecks(ManagerChecks):
             shown = [int(manager.ready_obs[env_id][3]) for env_id in range(3)]
             expect(shown == [0, 1, 0], f"the environments are at steps {shown}")
 
-    def test_takes_actions_in_every_form(self) -> None:
+    def test_accepts_every_form_of_actions(self) -> None:
         """`step` accepts a dict of actions or of policy outputs, or an `EnvBatch` of either."""
         forms: list[Callable[[Any], Any]] = [
             lambda ids: dict.fromkeys(ids, 2),
@@ -126,7 +126,7 @@ class SteppingChecks(ManagerChecks):
                 rewards = [float(answer[env_id].reward) for env_id in answer]
                 expect(set(rewards) == {2.5}, f"{form([0, 1])}: rewards {rewards}")
 
-    def test_timesteps_are_tuples_of_four(self) -> None:
+    def test_timesteps_have_four_fields(self) -> None:
         """Each timestep is `(obs, reward, done, info)`; the stacked form has arrays."""
         with self.launched(envs(2)) as manager:
             answer = manager.step({0: 1, 1: 1})
@@ -139,7 +139,7 @@ class SteppingChecks(ManagerChecks):
                       (batch.obs, batch.reward, batch.terminated, batch.truncated)]  # fmt: skip
             expect(dtypes == ["f4", "f4", "b1", "b1"], f"dtypes of the columns: {dtypes}")
 
-    def test_the_last_observation_is_the_true_one(self) -> None:
+    def test_final_observation_is_kept(self) -> None:
         """A final timestep has the last observation; `ready_obs` has the next episode's first."""
         for end in ("terminated", "truncated"):
             with closing(self.make(envs(2, length=3, end=end))) as manager:
@@ -151,7 +151,7 @@ class SteppingChecks(ManagerChecks):
                     expect(told == (end == "terminated", end == "truncated"), f"{end}: {told}")
                     expect(not (first["terminated"] or first["truncated"]), "ended at once")
 
-    def test_ends_tell_the_whole_return(self) -> None:
+    def test_final_info_has_the_return(self) -> None:
         """Only the last info of an episode has its undiscounted return and length."""
         with closing(self.make(envs(2, length=3))) as manager:
             for env_id, steps in self.play(manager, 6).items():
@@ -163,7 +163,7 @@ class SteppingChecks(ManagerChecks):
                 lengths = [steps[index]["info"].get("episode_length") for index in (2, 5)]
                 expect(lengths == [3, 3], f"lengths of the episodes: {lengths}")
 
-    def test_refuses_ids_that_do_not_wait(self) -> None:
+    def test_unknown_env_id_raises(self) -> None:
         """An unknown id raises an error with the id; no environment is stepped."""
         with self.launched(envs(2)) as manager:
             with refuses(EnvStateError, "stepping environment 7 of 2"):
@@ -171,7 +171,7 @@ class SteppingChecks(ManagerChecks):
             expect(wait_for_all(manager) == {0, 1}, "an environment is not ready any more")
             expect(int(manager.ready_obs[0][3]) == 0, "environment 0 was stepped")
 
-    def test_refuses_illegal_actions(self) -> None:
+    def test_illegal_action_raises(self) -> None:
         """An illegal action raises ActionError; no environment is stepped."""
         with self.launched(envs(2)) as manager:
             for action in (3, -1, 0.5):
@@ -180,7 +180,7 @@ class SteppingChecks(ManagerChecks):
             shown = [int(manager.ready_obs[env_id][3]) for env_id in (0, 1)]
             expect(shown == [0, 0], f"the environments are at steps {shown}")
 
-    def test_what_is_handed_out_never_changes(self) -> None:
+    def test_returned_data_is_not_overwritten(self) -> None:
         """Later steps do not change observations and timesteps."""
         kept: list[tuple[Any, Any]] = []
         with self.launched(envs(3, length=4)) as manager:

@@ -17,7 +17,7 @@ from dicore.testing.suite import expect, skip
 class ActingChecks(PolicyChecks):
     """Collect and eval forward, transitions, samples."""
 
-    def test_answers_carry_the_ids(self) -> None:
+    def test_actions_have_the_env_ids(self) -> None:
         """Actions are returned for exactly the given env ids, in order."""
         policy = self.make()
         for name in ("collect", "eval"):
@@ -26,7 +26,7 @@ class ActingChecks(PolicyChecks):
                 expect(list(answer) == ids, f"{name}: expected env ids {ids}, got {list(answer)}")
                 expect("action" in answer[ids[0]], f"{name}: the result has no action")
 
-    def test_takes_plain_dicts(self) -> None:
+    def test_accepts_plain_dicts(self) -> None:
         """Observations may be a plain dict `{env_id: obs}`."""
         policy = self.make(["eval"])
         obs = self.obs(3, [4, 1, 2])
@@ -47,7 +47,7 @@ class ActingChecks(PolicyChecks):
                 same = action.dtype.kind == np.dtype(space.dtype).kind
                 expect(same, f"{name}: actions are {action.dtype}, the space is {space.dtype}")
 
-    def test_acting_keeps_no_gradient(self) -> None:
+    def test_acting_results_are_detached(self) -> None:
         """Results of acting are detached from the graph."""
         policy = self.make()
         for name in ("collect", "eval"):
@@ -55,7 +55,7 @@ class ActingChecks(PolicyChecks):
                 graph = getattr(value, "requires_grad", False)
                 expect(not graph, f"{name}: '{key}' is not detached")
 
-    def test_acting_leaves_observations_alone(self) -> None:
+    def test_acting_does_not_change_its_input(self) -> None:
         """`forward` does not change its input."""
         policy = self.make()
         for name in ("collect", "eval"):
@@ -75,8 +75,8 @@ class ActingChecks(PolicyChecks):
             wrong = difference(array(again), array(first))
             expect(not wrong, f"other actions for the same observations: {wrong}")
 
-    def test_eval_draws_no_random_number(self) -> None:
-        """Evaluation draws no random numbers."""
+    def test_eval_uses_no_random_numbers(self) -> None:
+        """Evaluation uses no random numbers."""
         policy = self.make()
         policy.eval_mode.forward(self.obs(4))
         before = copied(random_state())
@@ -85,13 +85,13 @@ class ActingChecks(PolicyChecks):
         expect(not wrong, f"evaluating drew random numbers: {wrong}")
 
     def test_transitions_are_columns(self) -> None:
-        """`process_transition` returns columns with K rows."""
+        """`process_transition` returns columns of length K."""
         policy = self.make()
         for key, column in self.transition(policy, 6).items():
             for path, leaf in leaves_of(column, key):
                 expect(np.shape(leaf)[:1] == (6,), f"'{path}' of 6 environments: {np.shape(leaf)}")
 
-    def test_a_cut_episode_is_no_terminal_state(self) -> None:
+    def test_truncation_is_not_terminal(self) -> None:
         """`done` of a transition is True for terminated, not for truncated episodes."""
         columns = self.transition(self.make(), 4)
         if "done" not in columns:
@@ -99,7 +99,7 @@ class ActingChecks(PolicyChecks):
         done = array(columns["done"]).astype(np.bool_).tolist()
         expect(done == [True, False, False, False], f"terminated, truncated, and not: done {done}")
 
-    def test_samples_are_made_of_trajectories(self) -> None:
+    def test_get_train_sample_returns_samples(self) -> None:
         """`get_train_sample` converts steps [T, N, ...] to a Batch of samples."""
         samples = self.samples(self.make())
         expect(isinstance(samples, Batch), f"samples are a {type(samples).__name__}, not a Batch")

@@ -41,7 +41,7 @@ class LearningChecks(PolicyChecks):
             graph = [key for key, value in result.items() if getattr(value, "requires_grad", False)]
             expect(not graph, f"results that are not detached: {', '.join(graph)}")
 
-    def test_priorities_are_one_per_row(self) -> None:
+    def test_priorities_are_one_per_sample(self) -> None:
         """Priorities, if any, are finite, not negative, and one per sample."""
         policy = self.learner()
         samples = self.samples(policy)
@@ -52,8 +52,8 @@ class LearningChecks(PolicyChecks):
             expect(priority.shape == (len(samples),), f"{len(samples)} rows, {priority.shape}")
             expect(np.isfinite(priority).all() and (priority >= 0).all(), f"{priority}")
 
-    def test_rows_and_batch_learn_alike(self) -> None:
-        """Learning from a list of rows equals learning from a Batch."""
+    def test_list_and_batch_learn_equally(self) -> None:
+        """Learning from a list of samples equals learning from a Batch."""
         states = []
         for as_rows in (False, True):
             policy = self.learner()
@@ -63,7 +63,7 @@ class LearningChecks(PolicyChecks):
         wrong = difference(*states)
         expect(not wrong, f"learning from rows and from a Batch differ: {wrong}")
 
-    def test_learning_leaves_data_alone(self) -> None:
+    def test_learning_does_not_change_its_input(self) -> None:
         """`forward` does not change its input."""
         policy = self.learner()
         samples = self.samples(policy)
@@ -83,7 +83,7 @@ class LearningChecks(PolicyChecks):
         wrong = difference(*states)
         expect(not wrong, f"the same seed gave other parameters: {wrong}")
 
-    def test_learning_goes_on_from_its_state(self) -> None:
+    def test_learning_continues_from_its_state(self) -> None:
         """A policy with a loaded state continues to learn identically, including optimizers."""
         policy = self.learner()
         for _ in range(3):
@@ -100,7 +100,7 @@ class LearningChecks(PolicyChecks):
         wrong = difference(twin.learn_mode.state_dict(), policy.learn_mode.state_dict())
         expect(not wrong, f"they differ after further training: {wrong}")
 
-    def test_the_model_goes_to_those_who_act(self) -> None:
+    def test_eval_policy_loads_the_trained_state(self) -> None:
         """A policy with eval mode only can load the trained state."""
         policy = self.learner()
         for _ in range(5):
@@ -113,7 +113,7 @@ class LearningChecks(PolicyChecks):
             wrong = difference(answers[0][key], answers[1][key])
             expect(not wrong, f"outputs differ after loading: '{key}': {wrong}")
 
-    def test_what_is_not_finite_is_not_learned(self) -> None:
+    def test_nan_loss_changes_nothing(self) -> None:
         """A NaN loss does not change the parameters to NaN."""
         policy = self.learner()
         samples = self.samples(policy).copy()
@@ -125,7 +125,7 @@ class LearningChecks(PolicyChecks):
         bad = [path for path, leaf in leaves_of(model, "") if not np.isfinite(array(leaf)).all()]
         expect(not bad, f"a NaN in the rewards reached {', '.join(bad[:3])}")
 
-    def test_describes_itself(self) -> None:
+    def test_info_returns_a_text(self) -> None:
         """`info` returns a text."""
         text = self.learner().learn_mode.info()
         expect(isinstance(text, str) and text, f"learn_mode.info() is {text!r}")

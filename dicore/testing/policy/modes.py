@@ -33,7 +33,7 @@ class ModeChecks(PolicyChecks):
                 f"{name}_mode returns another tuple each time",
             )
 
-    def test_only_enabled_modes_are_there(self) -> None:
+    def test_disabled_modes_raise(self) -> None:
         """A policy with eval mode only evaluates; its other modes raise ModeError."""
         policy = self.make(["eval"])
         expect(len(policy.eval_mode.forward(self.obs(2))) == 2, "its eval mode returns no action")
@@ -41,7 +41,7 @@ class ModeChecks(PolicyChecks):
             with refuses(ModeError, f"{name}_mode of a policy built with enable_field=['eval']"):
                 getattr(policy, f"{name}_mode").forward({})
 
-    def test_answers_what_workers_ask(self) -> None:
+    def test_get_attribute_has_the_usual_names(self) -> None:
         """`get_attribute` of every mode has the usual attributes and raises for others."""
         for name, mode in modes_of(self.make()).items():
             for fact in FACTS:
@@ -54,7 +54,7 @@ class ModeChecks(PolicyChecks):
             with refuses(AttributeError, f"{name}_mode.set_attribute('no_such_fact', 1)"):
                 mode.set_attribute("no_such_fact", 1)
 
-    def test_resets_all_or_some(self) -> None:
+    def test_reset_accepts_ids(self) -> None:
         """`reset` of every mode accepts nothing, None, or ids."""
         for name, mode in modes_of(self.make()).items():
             for given in ((), (None,), ([0, 2],)):

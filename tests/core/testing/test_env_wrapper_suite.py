@@ -167,23 +167,23 @@ FAULTS: list[Fault] = [
     ("seeds_differ", {"reset": always_one_seed}),
     ("reset_mid_episode", {"reset": counts_episodes}),
     ("close_twice", {"close": closes_once}),
-    ("wraps_the_env_itself", {"__init__": copies}),
+    ("unwrapped_is_the_env", {"__init__": copies}),
     ("closes_the_env", {"close": lambda self: None}),
-    ("hands_on_seed_and_options", {"reset": forgets_the_seed}),
-    ("hands_on_seed_and_options", {"reset": repeats_the_seed}),
-    ("hands_on_seed_and_options", {"reset": forgets_the_options}),
+    ("passes_seed_and_options", {"reset": forgets_the_seed}),
+    ("passes_seed_and_options", {"reset": repeats_the_seed}),
+    ("passes_seed_and_options", {"reset": forgets_the_options}),
     ("keeps_the_info", changing(info={})),
     ("keeps_the_info", {"reset": forgets_the_info}),
-    ("tells_every_end", changing(terminated=False)),
-    ("tells_every_end", changing(truncated=False)),
-    ("tells_every_end", changing(terminated=lambda told: told["terminated"] or told["truncated"])),
-    ("steps_no_ended_env", {"step": steps_four_times}),
-    ("steps_when_told", {"step": skips_every_other_step}),
-    ("steps_when_told", {"__init__": warms_up}),
-    ("leaves_the_envs_observations_alone", {"show": halves_in_place}),
-    ("wrappers_share_nothing", {"show": with_a_common_mean}),
-    ("episodes_do_not_mix", {"reset": counts_episodes}),
-    ("fits_or_says_so_at_once", {"__init__": takes_everything}),
+    ("keeps_episode_ends", changing(terminated=False)),
+    ("keeps_episode_ends", changing(truncated=False)),
+    ("keeps_episode_ends", changing(terminated=lambda end: end["terminated"] or end["truncated"])),
+    ("does_not_step_an_ended_env", {"step": steps_four_times}),
+    ("steps_the_env_only_in_step", {"step": skips_every_other_step}),
+    ("steps_the_env_only_in_step", {"__init__": warms_up}),
+    ("does_not_change_env_observations", {"show": halves_in_place}),
+    ("instances_are_independent", {"show": with_a_common_mean}),
+    ("episodes_are_independent", {"reset": counts_episodes}),
+    ("unsuitable_env_raises_on_construction", {"__init__": takes_everything}),
 ]  # fmt: skip
 PLANTED = {EnvWrapperContract: [check for check, _ in FAULTS]}
 
@@ -225,4 +225,4 @@ def test_a_wrapper_that_fits_no_env_is_skipped() -> None:
 def test_a_frame_skip_that_shows_old_frames_is_caught() -> None:
     """gymnasium's own: an episode that ends within a skip shows frames of an earlier one."""
     found = failures(contract(lambda env: gymnasium.wrappers.MaxAndSkipObservation(env, 4)))
-    assert set(found) == {"episodes_do_not_mix"}
+    assert set(found) == {"episodes_are_independent"}

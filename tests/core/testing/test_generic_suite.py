@@ -163,12 +163,12 @@ FAULTS = {
     "learner_hook/undocumented": "has_a_summary",
     "learner_hook/untyped": "options_are_typed",
     "buffer/vague": "options_are_typed",
-    "buffer/silent": "options_are_explained",
+    "buffer/silent": "options_have_help",
     "buffer/heavy": "config_module_imports_no_torch",
     "buffer/crooked": "default_config_round_trips",
     "buffer/stuck": "config_pickles",
     "preset/hopeless": "preset_compiles",
-    "command/speechless": "command_explains_itself",
+    "command/speechless": "command_has_help",
 }
 PLANTED = {ComponentContract: [*FAULTS.values()]}
 
@@ -232,12 +232,12 @@ def test_expected_failures_must_fail(registry: Registry) -> None:
     """They become strict xfail marks; a reason for a check that there is not is an error."""
     options = {"component": "buffer/silent", "registry": registry, "suites": SUITES}
     mark = parametrize(
-        **options, expected_failures={"options_are_explained": "soon", "buffer/silent:loads": "no"}
+        **options, expected_failures={"options_have_help": "soon", "buffer/silent:loads": "no"}
     )
     assert mark.name == "parametrize"
     marks = {case.id: case.marks for case in mark.args[1]}
     assert marks["buffer/silent:has_a_summary"] == ()
-    (expected,) = marks["buffer/silent:options_are_explained"]
+    (expected,) = marks["buffer/silent:options_have_help"]
     assert (expected.name, expected.kwargs) == ("xfail", {"reason": "soon", "strict": True})
     assert marks["buffer/silent:loads"]
     with pytest.raises(UsageError, match="options_are_explaned"):
@@ -255,9 +255,9 @@ def test_a_suite_without_make_says_so() -> None:
 
 def test_checks_are_listed_once_and_may_be_switched_off() -> None:
     class Some(BufferContract):
-        test_ids_rise = None  # type: ignore[assignment]
+        test_ids_increase = None  # type: ignore[assignment]
 
         def test_more(self) -> None: ...
 
-    assert set(Some.checks()) == {*BufferContract.checks(), "more"} - {"ids_rise"}
+    assert set(Some.checks()) == {*BufferContract.checks(), "more"} - {"ids_increase"}
     assert len(Some.checks()) == len(set(Some.checks()))

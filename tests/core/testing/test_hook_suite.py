@@ -30,14 +30,17 @@ def anything_goes(
 
 FAULTS: list[Fault] = [
     ("has_the_attributes", {"name": property(lambda self: "", lambda self, value: None)}),
-    ("stands_at_a_position", {"position": "sometimes", "__init__": lambda self, **_: None}),
+    ("has_a_default_position", {"position": "sometimes", "__init__": lambda self, **_: None}),
     (
-        "stands_at_a_position",
+        "has_a_default_position",
         {"position": "after_iter", "priority": True, "__init__": lambda self, **_: None},
     ),
-    ("takes_the_full_form", {"priority": property(lambda self: 50, lambda self, value: None)}),
-    ("refuses_what_no_learner_can_place", {"__init__": anything_goes}),
-    ("is_called_with_the_learner_alone", {"__call__": lambda self, engine, step: None}),
+    (
+        "accepts_name_priority_and_position",
+        {"priority": property(lambda self: 50, lambda self, value: None)},
+    ),
+    ("invalid_priority_and_position_raise", {"__init__": anything_goes}),
+    ("call_takes_only_the_learner", {"__call__": lambda self, engine, step: None}),
 ]
 PLANTED = {HookContract: [check for check, _ in FAULTS]}
 

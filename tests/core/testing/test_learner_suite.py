@@ -157,22 +157,22 @@ def closes_once(self: Any) -> None:
 
 FAULTS: list[Fault] = [
     ("has_the_methods", {"save_checkpoint": None}),
-    ("hands_the_data_on", {"train": copies_data}),
+    ("passes_data_to_the_learn_mode", {"train": copies_data}),
     ("counts_every_update", {"count": counts_calls}),
-    ("results_stay_as_they_are", {"note": fetches}),
-    ("results_stay_as_they_are", {"train": replaces}),
+    ("results_stay_on_their_device", {"note": fetches}),
+    ("results_stay_on_their_device", {"train": replaces}),
     ("hooks_run_around_each_iteration", {"train": counts_first}),
     ("hooks_run_by_priority", {"register_hook": appends}),
     ("hooks_run_by_priority", {"register_hook": prepends_equal}),
-    ("positions_can_be_called", {"call_hook": calls_all}),
-    ("unknown_positions_are_refused", {"call_hook": any_position}),
-    ("an_error_in_training_passes_through", {"train": swallows}),
-    ("tells_priorities", {"note": lambda self, data, result: None}),
-    ("runs_by_itself", {"start": one_more}),
+    ("call_hook_runs_one_position", {"call_hook": calls_all}),
+    ("unknown_positions_raise", {"call_hook": any_position}),
+    ("training_errors_propagate", {"train": swallows}),
+    ("returns_priorities", {"note": lambda self, data, result: None}),
+    ("start_trains_from_the_data_source", {"start": one_more}),
     ("state_round_trip", {"load_state_dict": forgets_policy}),
     ("state_round_trip", {"load_state_dict": forgets_count}),
-    ("checkpoints_can_be_asked_for", {"save_checkpoint": lambda self, name=None: None}),
-    ("closes_twice", {"close": closes_once}),
+    ("save_checkpoint_returns_the_path", {"save_checkpoint": lambda self, name=None: None}),
+    ("close_can_be_repeated", {"close": closes_once}),
 ]
 PLANTED = {LearnerContract: [check for check, _ in FAULTS]}
 

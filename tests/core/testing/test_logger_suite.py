@@ -63,13 +63,13 @@ def closes_once(self: Any) -> None:
 
 FAULTS: list[Fault] = [
     ("has_the_methods", {"flush": None}),
-    ("takes_a_whole_run", {"flush": lambda self: "flushed"}),
-    ("takes_numbers_that_are_none", {"log_scalars": needs_numbers}),
-    ("leaves_the_numbers_alone", {"log_scalars": takes_them_out}),
-    ("writes_below_its_folder_only", {"open": beside}),
-    ("works_while_nothing_is_said", {"flush": lambda self: self.lines[-1] and None}),
-    ("closes_twice", {"close": closes_once}),
-    ("leaves_no_thread", {"open": start_thread}),
+    ("logs_a_whole_run", {"flush": lambda self: "flushed"}),
+    ("accepts_nan_and_infinity", {"log_scalars": needs_numbers}),
+    ("does_not_change_the_metrics", {"log_scalars": takes_them_out}),
+    ("writes_only_to_the_log_folder", {"open": beside}),
+    ("accepts_a_run_without_entries", {"flush": lambda self: self.lines[-1] and None}),
+    ("close_can_be_repeated", {"close": closes_once}),
+    ("ends_its_threads", {"open": start_thread}),
 ]
 PLANTED = {LoggerContract: [check for check, _ in FAULTS]}
 

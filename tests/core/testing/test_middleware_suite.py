@@ -49,14 +49,14 @@ def twice(self: Any, ctx: Any) -> Any:
 
 
 FAULTS: list[Fault] = [
-    ("is_called_with_the_context_alone", {"__call__": asks_for_more}),
+    ("call_takes_only_the_context", {"__call__": asks_for_more}),
     ("declares_fields_of_its_context", {"writes": ("train_outptu",)}),
     ("declares_fields_of_its_context", {"optional": ("no_such_field",)}),
-    ("touches_what_it_declares", {"__call__": reads_secretly}),
-    ("touches_what_it_declares", {"__call__": reads_afterwards}),
-    ("touches_what_it_declares", {"__call__": writes_secretly}),
-    ("runs_step_after_step", {"__call__": once_only}),
-    ("runs_step_after_step", {"__call__": twice}),
+    ("uses_only_declared_fields", {"__call__": reads_secretly}),
+    ("uses_only_declared_fields", {"__call__": reads_afterwards}),
+    ("uses_only_declared_fields", {"__call__": writes_secretly}),
+    ("runs_several_steps", {"__call__": once_only}),
+    ("runs_several_steps", {"__call__": twice}),
 ]
 PLANTED = {MiddlewareContract: [check for check, _ in FAULTS]}
 

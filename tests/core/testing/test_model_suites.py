@@ -98,19 +98,19 @@ def one_block(self: Any) -> Callable[[Any], Any]:
 
 MODEL_FAULTS: list[Fault] = [
     ("has_the_methods", {"parameters": lambda self, recurse=True: iter(())}),
-    ("answers_by_name", {"forward": lambda self, obs: self.heads[0](obs)}),
-    ("answers_by_name", {"forward": lambda self, obs: {"logit": self.heads[0](obs) / 0}}),
-    ("answers_by_name", {"forward": lambda self, obs: {"logit": self.heads[0](obs).mean(0)}}),
-    ("takes_images", {"features": refuses_bytes}),
+    ("returns_named_outputs", {"forward": lambda self, obs: self.heads[0](obs)}),
+    ("returns_named_outputs", {"forward": lambda self, obs: {"logit": self.heads[0](obs) / 0}}),
+    ("returns_named_outputs", {"forward": lambda self, obs: {"logit": self.heads[0](obs).mean(0)}}),
+    ("accepts_images", {"features": refuses_bytes}),
     ("has_several_heads", {"forward": joined}),
-    ("rows_are_independent", {"features": centred}),
-    ("leaves_its_input_alone", {"features": clamps}),
+    ("samples_are_independent", {"features": centred}),
+    ("does_not_change_its_input", {"features": clamps}),
     ("gradients_reach_every_parameter", {"__init__": with_unused, "forward": stopped}),
     ("same_seed_same_parameters", {"layer": by_clock}),
     ("same_seed_same_parameters", {"layer": constant}),
     ("state_round_trip", {"load_state_dict": lambda self, state: None}),
-    ("acts_by_numpy_alike", {"act_numpy": frozen_views}),
-    ("acts_by_numpy_alike", {"act_numpy": one_block}),
+    ("act_numpy_matches_forward", {"act_numpy": frozen_views}),
+    ("act_numpy_matches_forward", {"act_numpy": one_block}),
 ]
 
 
@@ -213,13 +213,13 @@ WRAPPER_FAULTS: list[Fault] = [
     ("attributes_pass_through", {"__getattr__": everything}),
     ("attributes_pass_through", {"__getattr__": nothing}),
     ("shares_the_model", {"__init__": a_copy}),
-    ("adds_to_the_output", {"forward": action_only}),
-    ("adds_to_the_output", {"forward": sharpens}),
-    ("leaves_the_models_output_alone", {"forward": in_place}),
-    ("leaves_the_models_output_alone", {"forward": in_dict}),
-    ("leaves_observations_alone", {"forward": changes_input}),
-    ("resets_all_or_some", {"reset": lambda self: None}),
-    ("tells_its_layers", {"info": lambda self, name: type(self).__name__}),
+    ("keeps_the_model_output", {"forward": action_only}),
+    ("keeps_the_model_output", {"forward": sharpens}),
+    ("does_not_change_the_model_output", {"forward": in_place}),
+    ("does_not_change_the_model_output", {"forward": in_dict}),
+    ("does_not_change_observations", {"forward": changes_input}),
+    ("reset_accepts_ids", {"reset": lambda self: None}),
+    ("info_lists_the_layers", {"info": lambda self, name: type(self).__name__}),
 ]
 PLANTED = {
     ModelContract: [check for check, _ in MODEL_FAULTS],

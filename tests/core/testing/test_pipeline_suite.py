@@ -119,11 +119,11 @@ FAULTS: list[Fault] = [
     ("trains_within_its_budget", {"steps": lambda self, compiled: 1000}),
     ("same_seed_same_result", {"policy": by_clock}),
     ("same_seed_same_result", {"policy": one_seed}),
-    ("uses_the_model_given", {"policy": a_copy}),
-    ("leaves_nothing_running", {"run": leaves_the_task}),
-    ("leaves_nothing_running", {"finish": leaves_a_thread}),
-    ("an_error_ends_it_cleanly", {"run": swallows}),
-    ("an_error_ends_it_cleanly", {"run": stays_in_the_task}),
+    ("trains_the_given_model", {"policy": a_copy}),
+    ("ends_its_tasks_and_threads", {"run": leaves_the_task}),
+    ("ends_its_tasks_and_threads", {"finish": leaves_a_thread}),
+    ("errors_propagate", {"run": swallows}),
+    ("errors_propagate", {"run": stays_in_the_task}),
 ]
 PLANTED = {PipelineContract: [check for check, _ in FAULTS]}
 

@@ -63,8 +63,8 @@ class WorldModel(RoleContract):
 
 
 FAULTS: list[Fault] = [
-    ("has_what_the_contract_names", {"should_train": property()}),
-    ("takes_what_the_contract_gives", {"step": lambda self, obs: obs}),
+    ("has_the_members_of_the_protocol", {"should_train": property()}),
+    ("accepts_the_arguments_of_the_protocol", {"step": lambda self, obs: obs}),
     ("state_round_trip", {
         "state_dict": lambda self: {"me": np.array(id(self))},
         "load_state_dict": lambda self, state: None,
@@ -96,7 +96,7 @@ def test_through_the_registry_the_kind_says_what_is_checked(kind: str, registry:
     (check,) = [
         check
         for check in checks_of(component=f"{kind}/empty", registry=registry)
-        if check.name == "has_what_the_contract_names"
+        if check.name == "has_the_members_of_the_protocol"
     ]
     with pytest.raises(ContractError, match="Empty lacks "):
         check()

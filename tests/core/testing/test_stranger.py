@@ -180,7 +180,7 @@ def test_a_good_env_and_wrapper_pass(told: str) -> None:
     passed = outcomes(told, "PASSED")
     assert "test_without_torch" in passed
     for each in ("env/countdown:seeds", "env/countdown:options_are_typed",
-                 "env/countdown:memory", "env_wrapper/doubled:tells_every_end"):  # fmt: skip
+                 "env/countdown:memory", "env_wrapper/doubled:keeps_episode_ends"):  # fmt: skip
         assert f"test_component[{each}]" in passed, told[-3000:]
 
 
@@ -190,8 +190,8 @@ def test_each_fault_fails_by_its_own_name_and_no_other(told: str) -> None:
         "test_fault[env/deaf:reset_mid_episode]",
         "test_fault[env/untyped:options_are_typed]",
         "test_fault[env/heavy:config_module_imports_no_torch]",
-        "test_fault[env_wrapper/endless:tells_every_end]",
-        "test_fault[env_wrapper/endless:steps_no_ended_env]",
+        "test_fault[env_wrapper/endless:keeps_episode_ends]",
+        "test_fault[env_wrapper/endless:does_not_step_an_ended_env]",
         *(each for each in outcomes(told, "FAILED") if "env/heavy" in each),
     }
     assert outcomes(told, "XFAIL") == {"test_fault[env/deaf:seeds]"}

@@ -56,7 +56,7 @@ def test_a_reward_space_of_the_envs_own() -> None:
     assert manager_of(env, launch=False).reward_space.shape == (2,)
 
 
-def test_attributes_of_all() -> None:
+def test_env_attr_returns_all_values() -> None:
     manager = manager_of(CountEnv(0), CountEnv(5))
     assert manager.env_attr("tag") == [0, 5]
     with pytest.raises(AttributeError):

@@ -158,7 +158,7 @@ def test_a_constructor_that_fails_leaves_the_manager_closed() -> None:
 
 
 @pytest.mark.parametrize("what", ["ready_obs", "random_action", "step", "step_into", "reset"])
-def test_closed_is_closed(what: str) -> None:
+def test_use_while_closed_raises(what: str) -> None:
     manager = manager_of(CountEnv(0), launch=False)
 
     def use() -> Any:
