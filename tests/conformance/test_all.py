@@ -98,8 +98,8 @@ EXPECTED = {
     "env_wrapper/obs_norm:episodes_are_independent": "its statistics span episodes",
     "env_wrapper/reward_norm:seeds": "its statistics span episodes",
     "env_wrapper/reward_norm:episodes_are_independent": "its statistics span episodes",
-    "policy/random:eval_is_deterministic": "it samples every action at random, also in evaluation",
-    "policy/random:eval_uses_no_random_numbers": "it samples every action at random, also in evaluation",
+    "policy/random:eval_is_deterministic": "it samples every action at random",
+    "policy/random:eval_uses_no_random_numbers": "it samples every action at random",
     "model_wrapper/target:shares_the_model": "it is a copy that follows the model",
 }
 
