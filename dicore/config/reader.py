@@ -146,8 +146,16 @@ def read_text(file: Path, parse: Any, cpanel: Mapping[str, Any] | None) -> Confi
         raise ConfigError(f"{file}: nested too deeply") from None
     except TextError as error:
         raise ConfigError(_at(file, str(error)), hint=error.hint) from error
+    except UnicodeDecodeError as error:
+        raise not_utf8(file, error) from error
     except (OSError, ValueError) as error:
         raise ConfigError(f"{file}: {error}") from error
+
+
+def not_utf8(file: Path, error: UnicodeDecodeError) -> ConfigError:
+    """Returns the error for a file in another encoding."""
+    message = f"{file}: not UTF-8 text: {error.reason} at byte {error.start}"
+    return ConfigError(message, hint="save the file as UTF-8")
 
 
 def _at(file: Path, message: str) -> str:

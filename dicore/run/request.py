@@ -157,7 +157,7 @@ def _sources(request: TrainRequest) -> tuple[Any, str | None]:
         return config, None
     if not request.overrides and (request.env is None or request.policy is None):
         raise UsageError(
-            "nothing to train: no config, and no env and policy",
+            "nothing to train: no config is given, and not both env and policy",
             hint="pass -e ENV -p POLICY (see 'dicore list'), or a config file",
         )
     return None, _preset(request.env, request.policy)

@@ -270,10 +270,10 @@ class Registry:
 
     def place(self, entry: Entry) -> Place | None:
         """Returns file, line and docstring of a target, without importing it; None if not found."""
-        if entry.dist == LOCAL:
-            return self._local[entry.kind, entry.name].place
         if entry.kind == "default" or entry.status == "broken":
             return None
+        if entry.dist == LOCAL:
+            return self._local[entry.kind, entry.name].place
         return self._sources.place(entry.target)
 
     def judged(self, entry: Entry) -> Entry:

@@ -186,6 +186,11 @@ class TestWords:
             f"warning: plugin {world.folder / 'mine.py'}: failed to import: "
             "ZeroDivisionError: division by zero\n"
         )
+        done = world.dicore("list", "--plugin", "nope.py")
+        assert done.returncode == 0
+        assert done.stderr == f"warning: plugin {world.folder / 'nope.py'}: file not found\n"
+        line = next(line for line in done.stdout.splitlines() if " nope.py " in line)
+        assert line.split()[:4] == ["plugin", "nope.py", "broken", "local"]
 
 
 class TestErrors:

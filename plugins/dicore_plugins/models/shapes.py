@@ -117,7 +117,7 @@ def _no_numbers(space: Any) -> ConfigError:
         return _no_space("observation_space", space)
     return ConfigError(
         f"env.type: observations of {space} are not arrays of a fixed size",
-        hint="convert them in an env wrapper (dicore new plugin NAME --kind wrapper)",
+        hint="convert them in an env wrapper (dicore new plugin NAME --kind env_wrapper)",
     )
 
 

@@ -192,7 +192,10 @@ class TestTypeOfAComponent:
     def test_an_optional_slot_stays_empty(self, build: Any) -> None:
         policy = {"type": "other", "n_sample": 1}
         assert build({**least(), "policy": policy}).policy.model is None
-        with pytest.raises(ConfigError, match=r"policy.model: missing 'type' \(which model\?\)"):
+        with pytest.raises(
+            ConfigError,
+            match=r"policy.model: missing 'type'; expected a name \('dicore list model'\)",
+        ):
             build({**least(), "policy": {**policy, "model": {"width": 3}}})
 
     def test_a_list_of_components_is_replaced_as_a_whole(self, build: Any) -> None:

@@ -93,7 +93,7 @@ def toy(**policy: Any) -> dict[str, Any]:
             "policy.other.replay_buffer.type: no buffer named 'prio'; installed: heap, ring"
             " (dicore list buffer)",
         ),
-        ({"env": least()["env"]}, "policy: missing 'type' (which policy?)"),
+        ({"env": least()["env"]}, "policy: missing 'type'; expected a name ('dicore list policy')"),
         (
             {**least(), "env": "underived"},
             "env.type: env 'underived': NotDerived must derive from EnvConfig",

@@ -203,6 +203,12 @@ def test_what_cannot_be_read_is_told_with_the_file(
         ("a.toml", "a = 1\na.b = 2\n", ": Cannot overwrite a value"),
         ("a.json", '{\n"a": 1,\n"b": }', ":3: Expecting value, in column 6"),
         ("a.yaml", "a: 1\nb: [1\n", ":3: did not find expected ',' or ']'"),
+        ("a.yaml", "a: 1\n---\nb: 1\n", ":2: expected a single document in the stream, but found"),
+        (
+            "a.yaml",
+            "a: \0",
+            ": unacceptable character #x0000: control characters are not allowed in",
+        ),
         ("a.yaml", "a: 1\nb: !!python/name:os.system x\n", ":2: could not determine a constructor"),
     ],
 )
@@ -218,5 +224,5 @@ def test_a_text_with_a_wrong_line_is_told_the_line(
 def test_text_that_is_not_utf8_is_an_error(tmp_path: Path) -> None:
     file = tmp_path / "a.yaml"
     file.write_bytes(b"a: \xff")
-    with pytest.raises(ConfigError, match="codec can't decode"):
+    with pytest.raises(ConfigError, match=r"a\.yaml: not UTF-8 text: invalid start byte at byte 3"):
         read_config(file)

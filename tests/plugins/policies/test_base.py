@@ -65,6 +65,8 @@ def test_every_mode_gets_and_sets_attributes(name: str) -> None:
     assert (get("on_policy"), get("batch_size"), get("priority")) == (False, 64, False)
     assert (get("device"), get("nstep")) == ("cpu", 2)
     assert isinstance(get("model"), DQN)
+    mode.set_attribute("cfg", policy(nstep=3)._cfg)
+    assert get("nstep") == 3
     mode.set_attribute("device", "elsewhere")
     assert made.eval_mode.get_attribute("device") == "elsewhere"
     for call in (lambda: get("no_such_name"), lambda: mode.set_attribute("no_such_name", 1)):

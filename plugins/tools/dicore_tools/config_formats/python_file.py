@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from dicore.config.layers import Lines
-from dicore.config.reader import ConfigFile
+from dicore.config.reader import ConfigFile, not_utf8
 from dicore.errors import ConfigError
 from dicore_registry.explain import brief
 from dicore_tools.config_formats.control_panel import apply_overrides, gen_params
@@ -79,7 +79,9 @@ PYTHON = PythonFormat()
 def _text(file: Path) -> str:
     try:
         return file.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+    except UnicodeDecodeError as error:
+        raise not_utf8(file, error) from error
+    except OSError as error:
         raise ConfigError(f"{file}: {error}") from error
 
 

@@ -39,11 +39,13 @@ def _yaml(text: str) -> tuple[Any, dict[str, int]]:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         message = error.problem or str(error)
+        if message.startswith("but ") and error.context:
+            message = f"{error.context}, {message}"
         if isinstance(error, yaml.constructor.ConstructorError):
             message += "; a config holds plain data"
         raise TextError(f"{mark.line + 1}: {message}" if mark else message) from error
     except yaml.YAMLError as error:
-        raise TextError(str(error)) from error
+        raise TextError(" ".join(str(error).split())) from error
     finally:
         loader.dispose()
 

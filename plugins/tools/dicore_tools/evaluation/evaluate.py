@@ -118,7 +118,9 @@ def eval(  # noqa: A001 - the documents' name
             input_cfg, n_episode=n_episode, seed=seed, load_path=load_path, replay_path=replay_path
         )
     if load_path is None:
-        raise UsageError("no checkpoint given", hint="pass load_path=CKPT")
+        raise UsageError(
+            "no checkpoint given", hint="pass --load-path CKPT (in Python: load_path=CKPT)"
+        )
     trained = load_policy(input_cfg, load_path, seed=seed)
     return run_episodes(trained, n_episode=n_episode, replay_path=replay_path)
 
