@@ -10,6 +10,7 @@ from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
+from hatchling.builders.sdist import SdistBuilder
 
 from dicore_registry import default
 
@@ -141,3 +142,11 @@ def test_the_core_compares_nothing_with_the_name_of_a_component(package: str) ->
         if isinstance(side, ast.Constant) and side.value in names - {"gymnasium"}
     ]
     assert wrong == []
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_an_sdist_has_no_package_of_another_distribution(package: str) -> None:
+    root = ROOT if package == "dicore_registry" else PACKAGES[package].parent
+    files = [Path(file.relative_path) for file in SdistBuilder(str(root)).recurse_included_files()]
+    inside = {part for file in files for part in file.parts if part in PACKAGES}
+    assert inside == ({"dicore", "dicore_registry"} if root == ROOT else {package})
