@@ -85,6 +85,13 @@ def test_everything_first_party_has_a_section() -> None:
     for kind in kinds:
         for entry in registry.entries(kind):
             assert f"\n### {kind}/{entry.name}\n" in text
-    own = {"dicore", "dicore-plugins", "dicore-contrib-envs"}
+    own = {"dicore", "dicore-plugins", "dicore-tools", "dicore-contrib-envs"}
     broken = [e for e in registry.entries() if e.dist in own and f"{e.label} failed" in text]
     assert not broken
+
+
+def test_an_option_without_default_has_an_empty_cell() -> None:
+    text = page(Registry(), ["command"])
+    assert "Sentinel" not in text
+    assert "| `--jobs` | 1 |" in text
+    assert "| `--out` |  | Output file." in text

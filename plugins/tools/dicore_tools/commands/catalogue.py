@@ -122,7 +122,8 @@ def _flags(command: click.Command) -> list[tuple[str, ...]]:
     rows: list[tuple[str, ...]] = []
     for each in command.params:
         if isinstance(each, click.Option):
-            default = "" if each.default in (None, False) else str(each.default)
+            given = each.to_info_dict()["default"]  # None also for click's mark of an unset default
+            default = "" if given in (None, False) else str(given)
             rows.append((", ".join(each.opts), default, each.help or ""))
     return rows
 
