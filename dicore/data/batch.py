@@ -54,7 +54,7 @@ class Batch:
 
     @classmethod
     def concat(cls, batches: Sequence[Batch]) -> Self:
-        """Concatenates batches of equal columns; a single batch is returned as it is."""
+        """Concatenates batches with the same columns; a single batch is returned as it is."""
         if len(batches) == 1 and isinstance(batches[0], cls):
             return batches[0]
         if not batches:
@@ -95,7 +95,7 @@ class Batch:
         return Batch(tree_map(fn, self._columns), self._length)
 
     def to_torch(self) -> Batch:
-        """Returns the batch as tensors, which share memory on the CPU."""
+        """Returns the batch as tensors, which share memory on the CPU; torch must be imported."""
         return self.map(to_tensor)
 
     def to(self, device: Any, *, non_blocking: bool = False) -> Batch:
@@ -290,7 +290,10 @@ class EnvBatch(Mapping[int, Any], Generic[V]):
 
     @classmethod
     def of(cls, mapping: Mapping[int, Any]) -> EnvBatch[Any]:
-        """Returns an EnvBatch unchanged; stacks the values of another mapping, in its order."""
+        """Returns an EnvBatch unchanged; stacks the values of another mapping, in its order.
+
+        Raises `SchemaError` for anything else, and for values that cannot be stacked.
+        """
         return mapping if isinstance(mapping, EnvBatch) else cls.stack(mapping)
 
     @classmethod

@@ -79,6 +79,8 @@ class CheckpointStore:
     ) -> Path:
         """Writes a checkpoint, then deletes the oldest periodic ones beyond `keep`.
 
+        After a `CheckpointWriteError` older checkpoints are unchanged. Returns the folder.
+
         Args:
             name: `iteration_N`, `best`, `final` or another name; a suffix `.pth.tar` is dropped.
             state: Nested dicts of arrays, tensors and plain values.

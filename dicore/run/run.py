@@ -211,7 +211,7 @@ class Run:
     # ---- start and end
 
     def start(self) -> None:
-        """Locks the folder and writes `run.json` with status `running`."""
+        """Locks the folder, or raises `RunLockedError`; writes `run.json` with status `running`."""
         self.folder.lock()
         if self._resume:
             self._metadata.resume(self.resumed_from, **self.reached)
@@ -296,7 +296,7 @@ class Run:
         """Adds a part to the state that checkpoints save.
 
         Args:
-            name: Its key in the checkpoint (`learner`, `collector`, `buffer`).
+            name: Its key in the checkpoint (`learner`, `collector`, `buffer`); must be unused.
             part: Has `state_dict` and `load_state_dict`.
             bulky: Needed to resume but not to act (a buffer): left out of `best`.
             counts: The counters that this part owns, by name (`train_iter`, `env_step`): functions

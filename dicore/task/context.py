@@ -54,7 +54,7 @@ class Context:
         """Called after every construction and renewal; call `keep` here."""
 
     def keep(self, *names: str) -> None:
-        """Carries fields over to all later steps; for plain numbers and strings."""
+        """Carries declared fields over to all later steps; for plain numbers and strings."""
         kept = self._kept
         new = [name for name in names if name not in kept]
         if not new:

@@ -31,7 +31,7 @@ class Events:
         self._waiting: set[threading.Event] = set()
 
     def on(self, event: str, fn: Callable[..., Any]) -> None:
-        """Calls `fn` with the arguments of every later `emit`."""
+        """Calls `fn` with the arguments of every later `emit`; the task must be running."""
         self._listen(event, _Listener(fn, once=False))
 
     def once(self, event: str, fn: Callable[..., Any]) -> None:
@@ -56,7 +56,8 @@ class Events:
         """Calls the listeners of an event in the order of registration; returns after the last.
 
         The first exception of a listener propagates, with a note that names the listener.
-        `only_remote` skips the listeners of this process, `only_local` those of others.
+        `only_remote` skips the listeners of this process, `only_local` those of others; both
+        raise `TaskError`.
         """
         self._check_running("emit")
         if only_remote and only_local:

@@ -36,7 +36,7 @@ class Task(Events):
 
     In each step, all middleware run in order up to their `yield`; then those that yielded continue
     in reverse order. Every step has a new context. Leaving the block closes suspended middleware
-    and resets the task.
+    and resets the task. Before `start`, all methods raise `TaskError`.
     """
 
     def __init__(self) -> None:
