@@ -58,26 +58,29 @@ class BufferContract(Suite):
         buffer.push(rows[0])
         buffer.push(rows.rows()[1:3], cur_collector_envstep=3)
         buffer.push(rows[3:6])
-        expect(buffer.count() == 6, f"pushed 6 rows, it holds {buffer.count()}")
-        expect(_numbers(buffer) == {0, 1, 2, 3, 4, 5}, f"it holds rows {_numbers(buffer)}")
+        expect(buffer.count() == 6, f"pushed 6 samples, count() is {buffer.count()}")
+        expect(
+            _numbers(buffer) == {0, 1, 2, 3, 4, 5},
+            f"expected samples 0 to 5, got {_numbers(buffer)}",
+        )
 
     def test_overwrites_the_oldest_samples(self) -> None:
         """A full buffer keeps the newest samples; `push_count` includes overwritten ones."""
         buffer = self.make(3)
         for number in range(5):
             buffer.push(numbered_rows(1, number))
-        expect(buffer.count() == 3, f"3 rows fit, it says {buffer.count()}")
-        expect(buffer.push_count == 5, f"5 rows were pushed, it says {buffer.push_count}")
-        expect(_numbers(buffer) == {2, 3, 4}, f"rows 2, 3, 4 should be left: {_numbers(buffer)}")
+        expect(buffer.count() == 3, f"count() of a full buffer: expected 3, got {buffer.count()}")
+        expect(buffer.push_count == 5, f"push_count: expected 5, got {buffer.push_count}")
+        expect(_numbers(buffer) == {2, 3, 4}, f"expected samples 2, 3, 4, got {_numbers(buffer)}")
 
     def test_push_beyond_the_capacity(self) -> None:
         """A push beyond the capacity keeps the newest samples."""
         buffer = self.make(3)
         buffer.push(numbered_rows(1))
         buffer.push(numbered_rows(7, 1))
-        expect(_numbers(buffer) == {5, 6, 7}, f"rows 5, 6, 7 should be left: {_numbers(buffer)}")
+        expect(_numbers(buffer) == {5, 6, 7}, f"expected samples 5, 6, 7, got {_numbers(buffer)}")
         buffer.push(numbered_rows(2, 8))
-        expect(_numbers(buffer) == {7, 8, 9}, f"rows 7, 8, 9 should be left: {_numbers(buffer)}")
+        expect(_numbers(buffer) == {7, 8, 9}, f"expected samples 7, 8, 9, got {_numbers(buffer)}")
 
     def test_ids_increase(self) -> None:
         """Ids increase over pushes, overwrites and `clear`, and are unique."""
@@ -87,8 +90,8 @@ class BufferContract(Suite):
             ids += [int(each) for each in buffer.push(numbered_rows(3, start))]
         buffer.clear()
         ids += [int(each) for each in buffer.push(numbered_rows(2))]
-        expect(len(ids) == 11, f"11 rows were pushed, {len(ids)} ids came back")
-        expect(all(a < b for a, b in pairwise(ids)), f"ids do not rise: {ids}")
+        expect(len(ids) == 11, f"pushed 11 samples, got {len(ids)} ids")
+        expect(all(a < b for a, b in pairwise(ids)), f"ids do not increase: {ids}")
 
     def test_columns_stay_aligned(self) -> None:
         """The columns of a returned sample belong to the same pushed sample."""
@@ -99,15 +102,18 @@ class BufferContract(Suite):
         pushed = numbered_rows(40)[array(drawn["action"])]
         for key, column in pushed.items():
             wrong = difference(array(drawn[key]), array(column))
-            expect(not wrong, f"column '{key}' of the rows drawn: {wrong}")
+            expect(not wrong, f"column '{key}' of the returned samples: {wrong}")
 
     def test_sample_and_sample_batch_agree(self) -> None:
         """`sample` returns dicts, `sample_batch` columns of the same dtypes and shapes."""
         buffer = self.make(8)
         buffer.push(numbered_rows(8))
         rows, batch = buffer.sample(5), buffer.sample_batch(5)
-        expect(len(rows) == 5 and len(batch) == 5, "5 rows were asked for")
-        expect(isinstance(rows, list) and isinstance(rows[0], dict), "rows are dicts in a list")
+        expect(len(rows) == 5 and len(batch) == 5, "expected 5 samples")
+        expect(
+            isinstance(rows, list) and isinstance(rows[0], dict),
+            "sample must return a list of dicts",
+        )
         expect(isinstance(batch, Batch), f"a batch is a Batch, got {type(batch).__name__}")
         for key, column in numbered_rows(5).items():
             expect(key in rows[0] and key in batch, f"column '{key}' was lost")
@@ -135,8 +141,11 @@ class BufferContract(Suite):
         for sample in (buffer.sample, buffer.sample_batch):
             with refuses(ReplayUnderflowError, "asking for 4 of 3 rows"):
                 sample(4)
-        expect(len(buffer.sample_batch(10, replace=True)) == 10, "replace=True allows 10 of 3")
-        expect(len(buffer.sample_batch(3)) == 3, "3 of 3 rows are no underflow")
+        expect(
+            len(buffer.sample_batch(10, replace=True)) == 10,
+            "replace=True must allow 10 of 3 samples",
+        )
+        expect(len(buffer.sample_batch(3)) == 3, "sampling 3 of 3 samples must not fail")
 
     def test_sample_range_selects_samples(self) -> None:
         """`sample_range` restricts sampling to a slice of the stored samples, oldest first."""
@@ -144,7 +153,7 @@ class BufferContract(Suite):
         buffer.push(numbered_rows(9))
         newest = buffer.sample_batch(40, sample_range=slice(-2, None), replace=True)
         found = set(array(newest["action"]).tolist())
-        expect(found == {7, 8}, f"the newest two rows are 7 and 8, drawn: {sorted(found)}")
+        expect(found == {7, 8}, f"expected the newest samples 7 and 8, got {sorted(found)}")
         with refuses(ReplayUnderflowError, "asking for 3 of the newest 2 rows"):
             buffer.sample_batch(3, sample_range=slice(-2, None))
 
@@ -163,7 +172,7 @@ class BufferContract(Suite):
             with refuses(SchemaError, f"pushing rows with {what}"):
                 buffer.push(Batch(columns))
         expect(buffer.count() == 4 == buffer.push_count, "a refused push changed the counts")
-        expect(_numbers(buffer) == {0, 1, 2, 3}, "a refused push changed the rows")
+        expect(_numbers(buffer) == {0, 1, 2, 3}, "a refused push changed the stored samples")
 
     def test_push_copies_its_input(self) -> None:
         """Changing an array after pushing it does not change what is stored."""
@@ -185,7 +194,7 @@ class BufferContract(Suite):
         rows[0]["obs"][...] = 99
         for row, old in zip(rows[1:], before[1:], strict=True):
             expect(not difference(row["obs"], old["obs"]), "two rows of a draw share memory")
-        expect(_numbers(buffer) == {0, 1}, "changing a drawn row changed the store")
+        expect(_numbers(buffer) == {0, 1}, "changing a returned sample changed the stored one")
         expect(array(buffer.sample_batch(2)["obs"]).max() < 99, "…and its observations")
 
     def test_sampled_batches_are_copies(self) -> None:
@@ -199,7 +208,7 @@ class BufferContract(Suite):
             buffer.sample_batch(4, reuse=True)
         for batch, old in zip(kept, before, strict=True):
             wrong = difference(batch.columns, old)
-            expect(not wrong, f"a batch changed after it was drawn: {wrong}")
+            expect(not wrong, f"a later call changed a batch: {wrong}")
 
     def test_reuse_keeps_the_previous_batch(self) -> None:
         """With `reuse`, a batch stays valid until the second next call of `sample_batch`."""
@@ -223,9 +232,7 @@ class BufferContract(Suite):
         for batch in buffer.sample_batches(5, 3):
             seen += 1
             wrong = difference(batch.columns, twin.sample_batch(3, reuse=True).columns)
-            expect(
-                not wrong, f"batch {seen} drawn at once differs from the one drawn alone: {wrong}"
-            )
+            expect(not wrong, f"batch {seen} of sample_batches differs from sample_batch: {wrong}")
         expect(seen == 5, f"expected 5 batches, got {seen}")
         _expect_twins(buffer, twin)
         with refuses(ReplayUnderflowError, "asking for batches of 9 of 8 rows"):
@@ -256,11 +263,11 @@ class BufferContract(Suite):
         buffer = self.make(4)
         buffer.push(numbered_rows(4))
         buffer.clear()
-        expect(buffer.count() == 0, f"after clear, it holds {buffer.count()} rows")
+        expect(buffer.count() == 0, f"count() after clear: expected 0, got {buffer.count()}")
         with refuses(ReplayUnderflowError, "sampling a cleared buffer"):
             buffer.sample_batch(1)
         buffer.push(numbered_rows(2, 7))
-        expect(_numbers(buffer) == {7, 8}, f"it holds rows {_numbers(buffer)}")
+        expect(_numbers(buffer) == {7, 8}, f"expected samples 7, 8, got {_numbers(buffer)}")
 
     def test_update_accepts_priorities(self) -> None:
         """`update` accepts priorities of sampled data, even if it ignores them."""
@@ -289,4 +296,4 @@ def _expect_twins(buffer: Any, twin: Any) -> None:
         one = buffer.sample_batch(4)
         other = twin.sample_batch(4)
         wrong = difference(array(one["action"]), array(other["action"]))
-        expect(not wrong, "after loading the state, it draws other samples")
+        expect(not wrong, "after loading the state, it samples differently")

@@ -36,24 +36,24 @@ def _differences(left: Any, right: Any, path: str) -> Iterator[str]:
     if isinstance(left, Mapping) and isinstance(right, Mapping):
         for key in dict.fromkeys([*left, *right]):
             if key not in left or key not in right:
-                yield f"{here} has '{key}' on one side only"
+                yield f"{here}: only one of the two has '{key}'"
             else:
                 yield from _differences(left[key], right[key], f"{path}.{key}".lstrip("."))
     elif isinstance(left, list | tuple) and isinstance(right, list | tuple):
         if len(left) != len(right):
-            yield f"{here} has {len(left)} and {len(right)} items"
+            yield f"{here}: {len(left)} items and {len(right)} items"
         for index, (one, other) in enumerate(zip(left, right, strict=False)):
             yield from _differences(one, other, f"{path}[{index}]")
     elif hasattr(left, "shape") or hasattr(right, "shape"):
         yield from _array_difference(array(left), array(right), here)
     elif left != right and not (left != left and right != right):  # noqa: PLR0124 - nan
-        yield f"{here} is {left!r} and {right!r}"
+        yield f"{here}: {left!r} and {right!r}"
 
 
 def _array_difference(
     left: np.ndarray[Any, Any], right: np.ndarray[Any, Any], here: str
 ) -> Iterator[str]:
     if left.dtype != right.dtype or left.shape != right.shape:
-        yield f"{here} is {left.dtype}{list(left.shape)} and {right.dtype}{list(right.shape)}"
+        yield f"{here}: {left.dtype}{list(left.shape)} and {right.dtype}{list(right.shape)}"
     elif not np.array_equal(left, right, equal_nan=left.dtype.kind in "fc"):
-        yield f"{here} has other values"
+        yield f"{here}: values differ"

@@ -133,7 +133,9 @@ class EnvWrapperContract(EnvContract):
         alone = [_trails([self._wrapped().outer], [seed])[0] for seed in (3, 4)]
         together = _trails([self._wrapped().outer, self._wrapped().outer], [3, 4])
         wrong = difference(alone, together)
-        expect(not wrong, f"[env][step][obs, reward] differ from those of one alone: {wrong}")
+        expect(
+            not wrong, f"two wrapped envs influence each other ([env][step][obs, reward]): {wrong}"
+        )
 
     def test_episodes_are_independent(self) -> None:
         """An episode does not depend on earlier episodes, short or long."""

@@ -135,7 +135,7 @@ class EvaluatorContract(Suite):
         evaluator.eval(lambda name: None, train_iter=1)
         twin = self._evaluator(FakeManager(1, _returning([[5]])), 1, eval_freq=10)
         twin.load_state_dict(copied(evaluator.state_dict()))
-        expect(not twin.should_eval(9), "it forgot when it evaluated last")
+        expect(not twin.should_eval(9), "after loading the state, an evaluation is due too early")
         saved: list[str] = []
         twin.reset_env()
         twin.eval(saved.append, train_iter=11)

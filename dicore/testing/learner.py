@@ -53,7 +53,7 @@ class LearnerContract(Suite):
         learner, data = self.make(fake.mode), object()
         learner.train(data, envstep=5, policy_kwargs={"beta": 1})
         expect(len(fake.calls) == 1, f"one call of train, {len(fake.calls)} of forward")
-        expect(fake.calls[0][0] is data, "the learn mode got other data")
+        expect(fake.calls[0][0] is data, "the learn mode received different data")
         expect(fake.calls[0][1] == {"beta": 1}, f"policy_kwargs arrived as {fake.calls[0][1]}")
 
     def test_counts_every_update(self) -> None:

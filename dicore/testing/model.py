@@ -73,7 +73,7 @@ class ModelContract(Suite):
         alone = leaves_of(model(rows[2:3]), "")
         for (path, one), (_, other) in zip(together, alone, strict=True):
             close = np.allclose(array(one)[2:3], array(other), atol=1e-5)
-            expect(close, f"'{path}' of one row depends on the others")
+            expect(close, f"'{path}' of one observation depends on the others")
 
     def test_does_not_change_its_input(self) -> None:
         """`forward` does not change its input."""

@@ -121,8 +121,8 @@ class ModelWrapperContract(Suite):
     def test_reset_accepts_ids(self) -> None:
         """`reset` accepts nothing or ids, even without state."""
         wrapper = self.make(self.model())
-        expect(wrapper.reset() is None, "reset() returns something")
-        expect(wrapper.reset([0, 2]) is None, "reset([0, 2]) returns something")
+        expect(wrapper.reset() is None, "reset() must return None")
+        expect(wrapper.reset([0, 2]) is None, "reset([0, 2]) must return None")
 
     def test_info_lists_the_layers(self) -> None:
         """`info` lists the layers that have an attribute, outermost first."""

@@ -98,7 +98,7 @@ class RewardModelContract(Suite):
         """`estimate` does not change the model."""
         model, data = self._trained(), self.data(1)
         wrong = difference(_rewards(model, data), _rewards(model, data))
-        expect(not wrong, f"a second estimate of the same rows differs: {wrong}")
+        expect(not wrong, f"a second estimate of the same samples differs: {wrong}")
 
     def test_training_changes_the_estimates(self) -> None:
         """Training changes the estimates of the training samples."""

@@ -31,7 +31,7 @@ class FaultChecks(ManagerChecks):
             error = failure(manager)
             expect(isinstance(error, EnvStepError), f"a step failed: {error!r}")
             expect(error.context.get("env_id") == 1, f"env_id is {error.context.get('env_id')}")
-            expect("planted failure of step" in str(error), f"the cause is lost: {error}")
+            expect("planted failure of step" in str(error), f"the message lacks the cause: {error}")
             manager.reset({1: None})
             expect(wait_for_all(manager) == {0, 1}, "after its reset it is not ready again")
             expect(len(manager.step({0: 0, 1: 0})) >= 1, "it cannot be stepped again")
@@ -51,7 +51,7 @@ class FaultChecks(ManagerChecks):
                 manager.close()
         expect(error is not None, "launching an environment whose reset fails raised nothing")
         expect(error.context.get("env_id") == 1, f"env_id is {error.context.get('env_id')}")
-        expect("planted failure of reset" in str(error), f"the cause is lost: {error}")
+        expect("planted failure of reset" in str(error), f"the message lacks the cause: {error}")
 
     def test_invalid_observations_raise(self) -> None:
         """Wrong shapes and NaN in observations or rewards raise with the env id."""

@@ -97,9 +97,14 @@ class SteppingChecks(ManagerChecks):
             for env_id, steps in self.play(manager, 4).items():
                 for number, step in enumerate(steps):
                     here = f"environment {env_id}, step {number}"
-                    expect(step["obs"][1] == env_id == step["next_obs"][1], f"{here}: mixed up")
-                    expect(step["obs"][3] == number, f"{here}: shown step {step['obs'][3]}")
-                    expect(step["next_obs"][3] == number + 1, f"{here}: led to {step['next_obs']}")
+                    expect(
+                        step["obs"][1] == env_id == step["next_obs"][1],
+                        f"{here}: observation of another environment",
+                    )
+                    expect(step["obs"][3] == number, f"{here}: obs is of step {step['obs'][3]}")
+                    expect(
+                        step["next_obs"][3] == number + 1, f"{here}: next_obs is {step['next_obs']}"
+                    )
                     expect(step["reward"] == action_of(env_id, number) + 0.5, f"{here}: reward")
                     expect(step["info"]["step"] == number + 1, f"{here}: info of another step")
 

@@ -73,7 +73,7 @@ class ActingChecks(PolicyChecks):
         for _ in range(4):
             again = EnvBatch.of(policy.eval_mode.forward(obs)).value["action"]
             wrong = difference(array(again), array(first))
-            expect(not wrong, f"other actions for the same observations: {wrong}")
+            expect(not wrong, f"actions differ for the same observations: {wrong}")
 
     def test_eval_uses_no_random_numbers(self) -> None:
         """Evaluation uses no random numbers."""
@@ -82,7 +82,7 @@ class ActingChecks(PolicyChecks):
         before = copied(random_state())
         policy.eval_mode.forward(self.obs(4))
         wrong = difference(random_state(), before)
-        expect(not wrong, f"evaluating drew random numbers: {wrong}")
+        expect(not wrong, f"evaluation used random numbers: {wrong}")
 
     def test_transitions_are_columns(self) -> None:
         """`process_transition` returns columns of length K."""

@@ -61,7 +61,7 @@ class LearningChecks(PolicyChecks):
             policy.learn_mode.forward(samples.rows() if as_rows else samples)
             states.append(copied(policy.learn_mode.state_dict()))
         wrong = difference(*states)
-        expect(not wrong, f"learning from rows and from a Batch differ: {wrong}")
+        expect(not wrong, f"learning from a list and from a Batch differ: {wrong}")
 
     def test_learning_does_not_change_its_input(self) -> None:
         """`forward` does not change its input."""

@@ -58,4 +58,4 @@ class ModeChecks(PolicyChecks):
         """`reset` of every mode accepts nothing, None, or ids."""
         for name, mode in modes_of(self.make()).items():
             for given in ((), (None,), ([0, 2],)):
-                expect(mode.reset(*given) is None, f"{name}_mode.reset{given} returns something")
+                expect(mode.reset(*given) is None, f"{name}_mode.reset{given} must return None")
