@@ -210,7 +210,7 @@ def compare_record(compiled: Compiled, record: Mapping[str, Any] | None, *, lock
     ]
     if changed:
         some = ", ".join(changed[:3]) + (f" and {len(changed) - 3} more" if changed[3:] else "")
-        text = f"components differ from those that the config was recorded with: {some}"
+        text = f"components differ from those recorded in the config: {some}"
         warnings.warn(text, ConfigWarning, stacklevel=3)
 
 

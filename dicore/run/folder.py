@@ -133,7 +133,7 @@ class RunFolder:
             return cls.create(path)
         if exist != "overwrite":
             raise UsageError(
-                f"{folder}: exists already",
+                f"{folder} already exists",
                 hint="use --exist new|resume|overwrite, or another --exp-name",
             )
         if not folder.config.is_file() and (not folder.path.is_dir() or any(folder.path.iterdir())):
@@ -158,7 +158,7 @@ class RunFolder:
         """Returns the folder of an existing run, or raises `UsageError`; changes nothing."""
         folder = cls(path)
         if not folder.path.is_dir():
-            raise UsageError(f"{folder.path}: no such folder", hint="name the folder of a run")
+            raise UsageError(f"{folder.path}: no such folder", hint="pass a run folder")
         if not folder.config.is_file():
             inside = sorted(str(file.parent) for file in folder.path.glob("*/config.json"))
             names = ", ".join(inside[:3]) + (", …" if len(inside) > 3 else "")

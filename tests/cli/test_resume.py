@@ -171,7 +171,7 @@ def test_what_a_resumed_run_learns_cannot_be_changed(whole: Path, tmp_path: Path
     said = dicore("train", "--resume", str(tmp_path), code=2, cwd=tmp_path)
     assert "config.json" in said.stderr
     said = dicore(*RUN, "--exp-name", str(whole), "--exist", "error", code=2, cwd=tmp_path)
-    assert "exists already" in said.stderr
+    assert "already exists" in said.stderr
 
 
 def test_a_python_file_in_a_run_is_never_run(whole: Path, tmp_path: Path) -> None:

@@ -62,9 +62,7 @@ def test_another_part_is_refused_by_name_and_warned_of(
     recorded, _, here = problem.partition(", here ")
     assert one in recorded
     assert other in here
-    with pytest.warns(
-        ConfigWarning, match="components differ from those that the config was recorded with"
-    ):
+    with pytest.warns(ConfigWarning, match="components differ from those recorded in the config"):
         build(run)
 
 

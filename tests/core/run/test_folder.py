@@ -88,7 +88,7 @@ def test_a_new_run_takes_a_sibling(tmp_path: Path) -> None:
 
 def test_error_refuses_and_says_what_else(tmp_path: Path) -> None:
     a_run(tmp_path / "x")
-    with pytest.raises(UsageError, match="exists already") as caught:
+    with pytest.raises(UsageError, match="already exists") as caught:
         RunFolder.prepare(tmp_path / "x", "error")
     assert "overwrite" in caught.value.hint
 

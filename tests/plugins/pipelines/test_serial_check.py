@@ -41,7 +41,7 @@ def check(main: Path | None, *overrides: str) -> None:
             "policy.on_policy: 'dqn' is on-policy; the pipeline 'serial' trains from a"
             " replay buffer",
         ),
-        (["policy=random"], "policy.type: 'random' does not learn"),
+        (["policy=random"], "policy.type: 'random' cannot be trained"),
         (
             ["replay_buffer.agent.type=naive", "replay_buffer.demo.type=naive"],
             "policy.other.replay_buffer: the pipeline 'serial' needs a single buffer, got"

@@ -47,8 +47,8 @@ class SerialPipeline:
         policy, origin = compiled.cfg.policy, compiled.origin
         problems = Problems(places={path: at for path, at in origin.items() if is_place(at)})
         if not policy.learns:
-            problems.add("policy.type", f"'{policy.type}' does not learn")
-            problems.hints.append("dicore list policy")
+            problems.add("policy.type", f"'{policy.type}' cannot be trained")
+            problems.hints.append("choose another policy: dicore list policy")
         elif policy.on_policy:
             problems.add(
                 "policy.on_policy",

@@ -46,7 +46,7 @@ class DQNLearnConfig(LearnConfig):
         "huber", "loss function of the TD error; huber limits the gradient of large errors"
     )
     max_grad_norm: float | None = option(
-        None, "largest norm of the gradient, clipped above; None: no clipping", gt=0
+        None, "maximum gradient norm; larger gradients are scaled down; None: off", gt=0
     )
     adam_eps: float = option(
         1e-8, "epsilon of Adam (numerical stability); raise if updates are unstable", gt=0

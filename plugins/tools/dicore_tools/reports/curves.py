@@ -159,9 +159,13 @@ def find_runs(places: Sequence[str | Path]) -> list[RunFolder]:
             folders = [file.parent for file in sorted(place.rglob("config.json"))]
             runs = [RunFolder(folder) for folder in folders if RunFolder(folder).metadata.is_file()]
         else:
-            raise UsageError(f"{place}: no such folder", hint="name run folders")
+            raise UsageError(
+                f"{place}: no such folder", hint="pass run folders, or a folder that contains runs"
+            )
         if not runs:
-            raise UsageError(f"{place}: no runs found", hint="name run folders")
+            raise UsageError(
+                f"{place}: no runs found", hint="pass run folders, or a folder that contains runs"
+            )
         found |= {run.path.resolve(): run for run in runs}
     return list(found.values())
 
@@ -307,7 +311,10 @@ def _summarized(file: Path) -> list[RunFolder]:
     """
     items = _json(file).get("runs") if file.suffix == ".json" else None
     if not isinstance(items, list):
-        raise UsageError(f"{file}: not a summary of runs", hint="name run folders")
+        raise UsageError(
+            f"{file}: not a summary of runs",
+            hint="pass run folders, or a folder that contains runs",
+        )
     folders = [Path(run["folder"]) for run in items if isinstance(run, dict) and run.get("folder")]
     beside = [file.with_name(folder.name) for folder in folders]
     pairs = zip(folders, beside, strict=True)
