@@ -72,7 +72,12 @@ class LearnConfig(Section):
 
     batch_size: int = option(64, "samples per gradient update", ge=1)
     update_per_collect: int = option(1, "gradient updates per collect", ge=1)
-    learning_rate: float = option(1e-3, "learning rate of the optimizer", gt=0, lt=float("inf"))
+    learning_rate: float = option(
+        1e-3,
+        "learning rate of the optimizer; lower it if training is unstable",
+        gt=0,
+        lt=float("inf"),
+    )
     ignore_done: bool = option(
         False,
         "bootstrap past terminal states; only for envs that report time limits as `terminated`",

@@ -37,7 +37,7 @@ class NoopResetConfig(ComponentConfig):
     """Takes 1 to `noop_max` no-op steps after each reset."""
 
     noop_max: int = option(30, "maximum number of no-op steps", ge=1, unit="env steps")
-    noop_action: int = option(0, "the no-op action")
+    noop_action: int = option(0, "action that does nothing")
 
     def build(self, ctx: Any, **parts: Any) -> Any:
         """Wraps `env`."""

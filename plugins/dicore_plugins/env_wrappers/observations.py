@@ -123,9 +123,13 @@ class ObsNormConfig(ComponentConfig):
 class StaticObsNormConfig(ComponentConfig):
     """Normalizes observations by a fixed mean and std: (obs - mean) / std."""
 
-    mean: float | list[float] = option(0.0, "mean: one number, or one per element of the last axis")
+    mean: float | list[float] = option(
+        0.0, "mean to subtract: one number, or one per element of the last axis"
+    )
     std: float | list[float] = option(
-        1.0, "std: one number, or one per element of the last axis", gt=0
+        1.0,
+        "standard deviation to divide by: one number, or one per element of the last axis",
+        gt=0,
     )
 
     def build(self, ctx: Any, **parts: Any) -> Any:

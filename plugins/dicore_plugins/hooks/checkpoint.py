@@ -73,7 +73,7 @@ class SaveCkptHook(LearnerHook):
         priority: Hooks with lower values run first.
         position: When the hook runs: `before_run`, `before_iter`, `after_iter` or `after_run`.
         freq: Updates, env steps or seconds between checkpoints, at `before_iter` and `after_iter`.
-        unit: Unit of `freq`.
+        unit: Unit of `freq`: gradient updates, env steps or seconds.
 
     Raises:
         HookError: the interval is not positive, or the unit is unknown.

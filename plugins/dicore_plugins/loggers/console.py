@@ -24,7 +24,7 @@ class ConsoleLogger:
     """Prints progress: steps, last and best return, rate and time left.
 
     Args:
-        interval: Seconds between plain lines, when stdout is not a terminal.
+        interval: Seconds between progress lines if stdout is not a terminal.
         return_tag: Metric to print as the return.
     """
 

@@ -23,8 +23,8 @@ def interaction_evaluator(
 
     Args:
         cfg: The whole compiled config; `policy.eval.evaluator` is used.
-        policy: An eval mode.
-        env: An env manager that only the evaluator uses.
+        policy: Eval mode of the policy.
+        env: Env manager that only the evaluator uses.
         run: Run that logs statistics and saves the best checkpoint; None: neither.
         evaluator: Evaluator to use; None: the configured one is created.
 

@@ -23,8 +23,8 @@ class StepCollector:
 
     Args:
         cfg: The whole compiled config; `policy.collect` is used.
-        policy: A collect mode.
-        env: An env manager.
+        policy: Collect mode of the policy.
+        env: Env manager of the collector.
         random_collect_size: Samples collected by a random policy in the first step (like
             `learning_starts`); they count as env steps.
         run: Run that logs statistics; None: no log.
@@ -96,8 +96,8 @@ def inferencer(seed: int | None, policy: Any, env: Any) -> Callable[[OnlineRLCon
 
     Args:
         seed: Seed for the environments, set before their launch; None: no seed is set.
-        policy: A collect mode.
-        env: An env manager; launched here unless it is already.
+        policy: Collect mode of the policy.
+        env: Env manager; it is launched if it is not running yet.
 
     Returns:
         A middleware: collect_kwargs -> obs, action, inference_output; each by env id.
@@ -123,7 +123,7 @@ def rolloutor(
     """Steps the environments with the inferred actions and stores the transitions.
 
     Args:
-        policy: A collect mode; its `process_transition` selects the columns.
+        policy: Collect mode of the policy; its `process_transition` selects the columns.
         env: The env manager to step.
         transitions: Stores the transitions of all steps, besides `trajectories` of this step.
 

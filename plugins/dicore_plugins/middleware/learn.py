@@ -24,7 +24,7 @@ def data_pusher(
 
     Args:
         cfg: The whole compiled config.
-        buffer_: An `IBuffer`.
+        buffer_: Replay buffer (`IBuffer`).
         group_by_env: Push each trajectory segment separately (see `trajectory_end_idx`).
 
     Returns:
@@ -65,7 +65,7 @@ def offpolicy_data_fetcher(
 
     Args:
         cfg: The whole compiled config; the batch size is `policy.learn.batch_size`.
-        buffer_: A buffer; or `[(buffer, share), …]`, whose samples are concatenated; or
+        buffer_: A buffer; or `[(buffer, fraction), …]`, whose samples are concatenated; or
             `{name: buffer}`, whose batches are returned as a dict.
         data_shortage_warning: Warn (once) when a step is skipped because a buffer has too few
             samples.
@@ -159,7 +159,7 @@ def trainer(cfg: Any, policy: Any, *, run: Any | None = None) -> Callable[[Onlin
 
     Args:
         cfg: The whole compiled config.
-        policy: A learn mode, or a learner.
+        policy: Learn mode of the policy, or a learner.
         run: Run for the hooks' logs and checkpoints; None: no run.
 
     Returns:
@@ -187,8 +187,8 @@ class OffPolicyLearner:
 
     Args:
         cfg: The whole compiled config; `policy.learn` is used.
-        policy: A learn mode, or a learner.
-        buffer_: An `IBuffer`.
+        policy: Learn mode of the policy, or a learner.
+        buffer_: Replay buffer (`IBuffer`).
         reward_model: Estimates the reward of each batch before the update.
         run: Run for the hooks' logs and checkpoints; None: no run.
     """

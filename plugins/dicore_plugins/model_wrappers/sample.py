@@ -86,7 +86,7 @@ class EpsGreedySample(BaseWrapper):
 
     Args:
         model: Model that returns the logits.
-        eps: Probability of a random action if `forward` gets none.
+        eps: Probability of a random action if `forward` receives no `eps`.
         rng: NumPy or torch generator; None: the stream `model_wrapper/eps_greedy_sample`.
     """
 

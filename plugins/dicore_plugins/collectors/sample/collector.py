@@ -39,7 +39,7 @@ class SampleCollector:
     Args:
         cfg: Options, as a section, a dict, or None for the defaults.
         env_manager: Steps the environments; launched here if it is closed.
-        policy: A collect mode.
+        policy: Collect mode of the policy.
         log: Receives statistics by `log_scalars(scalars, env_step=…, train_iter=…)`; None: no log.
     """
 

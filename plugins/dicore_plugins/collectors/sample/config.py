@@ -12,7 +12,7 @@ class SampleCollectorConfig(ComponentConfig):
     """Collects a number of training samples per call, stepping all environments together."""
 
     n_sample: int | None = option(
-        None, "training samples per collect phase", ge=1, follows="policy.collect.n_sample"
+        None, "training samples per collect", ge=1, follows="policy.collect.n_sample"
     )
     unroll_len: int = option(
         1, "length of a training sample, in env steps", ge=1, follows="policy.collect.unroll_len"

@@ -25,7 +25,7 @@ class BaseManagerConfig(ManagerConfig):
         "how to retry: `reset` the same environment, or `renew` it (close it and create another)",
         choices=("reset", "renew"),
     )
-    retry_waiting_time: float = option(0.1, "wait between attempts", ge=0, unit="s")
+    retry_waiting_time: float = option(0.1, "waiting time between attempts", ge=0, unit="s")
     restart_budget: int = option(
         0,
         "failed episodes (exception or invalid data) to discard and restart per environment before"

@@ -29,7 +29,7 @@ class InteractionEvaluator:
     Args:
         cfg: Options, as a section, a dict, or None for the defaults.
         env_manager: Steps the environments; launched at the first evaluation.
-        policy: An eval mode.
+        policy: Eval mode of the policy.
         log: Receives statistics by `log_scalars(scalars, env_step=…, train_iter=…)`; None: no log.
 
     Attributes:

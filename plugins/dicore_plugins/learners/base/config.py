@@ -36,7 +36,7 @@ class BaseLearnerConfig(ComponentConfig):
         unit="updates",
     )
     dataloader: DataloaderConfig = section(DataloaderConfig)
-    log_policy: bool = option(True, "log the policy's description at the start")
+    log_policy: bool = option(True, "log the policy's description before training (shown by -v)")
     hook: dict[str, Any] | list[Any] = option(
         _HOOKS,
         "hooks: `<hook>_<position>: value`, or a list of"
