@@ -124,8 +124,9 @@ def _format_of(file: Path, label: str, suffix: str) -> Any:
     if dist := known(_GROUP).get(suffix):
         raise ConfigError(f"{label}: reading .{suffix} files comes with {dist}: pip install {dist}")
     names = {"json", *(entry.name for entry in default().entries(_GROUP))} - {_PANEL}
-    hint = f"one of {', '.join(f'.{name}' for name in sorted(names))}"
-    raise ConfigError(f"{label}: cannot read '{file.suffix}' files", hint=hint)
+    hint = f"use one of {', '.join(f'.{name}' for name in sorted(names))}"
+    what = f"cannot read '{file.suffix}' files" if file.suffix else "the file name has no suffix"
+    raise ConfigError(f"{label}: {what}", hint=hint)
 
 
 def control_panel(label: str) -> Any:
@@ -170,7 +171,7 @@ def _json(text: str) -> tuple[Any, dict[str, int]]:
     try:
         tree = json.loads(text)
     except json.JSONDecodeError as error:
-        raise TextError(f"{error.lineno}: {error.msg}, in column {error.colno}") from error
+        raise TextError(f"{error.lineno}: {error.msg} (column {error.colno})") from error
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     try:
         root = yaml.compose(text.replace("\t", " "), Loader=loader)

@@ -301,7 +301,7 @@ class EnvBatch(Mapping[int, Any], Generic[V]):
         """Stacks the values of a mapping; timesteps become a `TimestepBatch`."""
         if mapping.__class__ is not dict and not isinstance(mapping, Mapping):
             raise SchemaError(
-                f"expected a mapping from env id to value, got a {type(mapping).__name__}",
+                f"expected a mapping from env id to value, got {type(mapping).__name__}",
                 hint="pass {env_id: value} or an EnvBatch",
             )
         ids = np.fromiter(mapping.keys(), np.int64, len(mapping))

@@ -199,7 +199,7 @@ class Task(Events):
         if given is not None and (not isinstance(given, Integral) or int(given) < 0):
             raise TaskError(f"max_step must be an int >= 0, got {given!r}")
         if not self._parts:
-            raise TaskError("there is no middleware to run", hint="call task.use(fn) first")
+            raise TaskError("no middleware to run", hint="call task.use(fn) first")
         check_order(self._parts, self._ctx)
         self._last = False
         self._looping = True

@@ -273,7 +273,7 @@ class TestControlPanel:
         ("file", "knobs", "text"),
         [
             ("panel.py", '{"lrr": 1}', "cpanel.lrr: no such parameter; did you mean 'lr'?"),
-            ("panel.py", '{"zzz": 1}', "there are lr, workers, n_steps, sizes"),
+            ("panel.py", '{"zzz": 1}', "expected lr, workers, n_steps, sizes"),
             ("panel.py", '{"lr": "x"}', "cpanel.lr: expected float, got str 'x'"),
             ("panel.py", "{lr: 1}", "cpanel: not a JSON object: "),
             ("panel.py", "[1]", "cpanel: not a JSON object, but list"),

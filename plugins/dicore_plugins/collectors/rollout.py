@@ -66,7 +66,7 @@ class Block:
     def _allocate(self, row: dict[str, Any]) -> None:
         if not isinstance(row, dict):
             raise SchemaError(
-                f"process_transition must return a dict of columns; got a {type(row).__name__}"
+                f"process_transition must return a dict of columns; got {type(row).__name__}"
             )
         leaves, self._spec = optree.tree_flatten(row)
         arrays = [leaf.cpu().numpy() if is_tensor(leaf) else np.asarray(leaf) for leaf in leaves]

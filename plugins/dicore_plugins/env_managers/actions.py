@@ -235,7 +235,7 @@ def batch_of(action: Mapping[int, Any]) -> EnvBatch[Any]:
     """
     if not isinstance(action, Mapping):
         raise ActionError(
-            f"expected a dict of actions by env id, got a {type(action).__name__}",
+            f"expected a dict of actions by env id, got {type(action).__name__}",
             hint="call step({env_id: action})",
         )
     try:

@@ -107,7 +107,7 @@ class Episodes:
             if state is not EnvState.RUN:
                 raise EnvStateError(
                     f"env {env_id} is {state.name} ({state.value}) and cannot be stepped",
-                    hint=f"reset({{{env_id}: None}}) it first",
+                    hint=f"call reset({{{env_id}: None}}) first",
                     context={"env_id": env_id, "state": state.name},
                 )
         if len(set(env_ids)) < len(env_ids):

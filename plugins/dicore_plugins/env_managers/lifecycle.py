@@ -131,12 +131,12 @@ class ManagedEnvs:
         """Makes all environments and begins an episode in each.
 
         Raises:
-            EnvStateError: the manager is launched already.
+            EnvStateError: the manager is already launched.
             EnvCreateError: an environment could not be made, or two are the same object.
             EnvResetError: an environment could not be reset.
         """
         if not self._closed:
-            raise EnvStateError("the manager is launched already", hint="close() it first")
+            raise EnvStateError("the manager is already launched", hint="call close() first")
         try:
             limits = self._pool.launch()
             self._storage = storage_of(self.observation_space)
@@ -220,7 +220,7 @@ class ManagedEnvs:
 
     def _check_open(self, what: str) -> None:
         if self._closed:
-            raise ClosedError(f"{what}: the manager is not launched", hint="launch() it first")
+            raise ClosedError(f"{what}: the manager is not launched", hint="call launch() first")
 
     def _remember(self, params: Mapping[int, Mapping[str, Any] | None]) -> None:
         for env_id, each in params.items():

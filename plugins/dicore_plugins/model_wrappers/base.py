@@ -104,7 +104,7 @@ def model_wrap(model: Any, wrapper_name: str, **kwargs: Any) -> Any:
         )
     if not callable(model):
         raise UsageError(
-            f"model_wrap needs a model, got a {type(model).__name__}",
+            f"model_wrap needs a model, got {type(model).__name__}",
             hint="pass a callable that maps observations to a dict",
         )
     wrapper = _find(wrapper_name)

@@ -54,4 +54,4 @@ def test_an_unknown_format_lists_the_installed_ones(tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as caught:
         read_config(tmp_path / "a.txt")
     assert caught.value.message == f"{tmp_path / 'a.txt'}: cannot read '.txt' files"
-    assert caught.value.hint == "one of .json, .py, .toml, .yaml, .yml"
+    assert caught.value.hint == "use one of .json, .py, .toml, .yaml, .yml"

@@ -126,7 +126,7 @@ def test_tuples_and_arrays_can_be_written(tmp_path: Path) -> None:
     [
         ({"lrr": 1}, "cpanel.lrr: no such parameter; did you mean 'lr'?"),
         ({"net": {"widht": 1}}, "cpanel.net.widht: no such parameter; did you mean 'width'?"),
-        ({"zoo": 1}, "cpanel.zoo: no such parameter; there are lr, workers, "),
+        ({"zoo": 1}, "cpanel.zoo: no such parameter; expected lr, workers, "),
         ({"lr": "apple"}, "cpanel.lr: expected float, got str 'apple'"),
         ({"workers": 1.5}, "cpanel.workers: expected int, got float 1.5"),
         ({"net": 3}, "cpanel.net: expected dict, got int 3"),

@@ -31,7 +31,7 @@ def test_an_unknown_env_id_is_a_key_error() -> None:
 
 @pytest.mark.parametrize("wrong", [None, np.zeros(2), [0, 1]])
 def test_what_is_no_mapping_is_told_so(wrong: object) -> None:
-    with pytest.raises(SchemaError, match=r"from env id to value, got a (NoneType|ndarray|list)"):
+    with pytest.raises(SchemaError, match=r"from env id to value, got (NoneType|ndarray|list)"):
         EnvBatch.of(wrong)  # type: ignore[arg-type]
 
 

@@ -162,7 +162,7 @@ def test_tensors_are_kept_without_their_graph() -> None:
 
 @pytest.mark.parametrize(
     ("given", "says"),
-    [(5, "got int"), (None, "got NoneType"), ([{"x": 1}, 5], "got a list with a int")],
+    [(5, "got int"), (None, "got NoneType"), ([{"x": 1}, 5], "got a list with int")],
 )
 def test_what_are_no_samples_is_refused(given: Any, says: str) -> None:
     expected = "expected a sample, a list of samples or a Batch"

@@ -438,9 +438,9 @@ def test_a_number_of_samples_is_a_whole_one(count: Any) -> None:
 @pytest.mark.parametrize(
     ("function", "answer", "says"),
     [
-        ("forward", None, "from env id to value, got a NoneType"),
-        ("forward", dict.fromkeys(range(N), 0), "a dict of columns with 'action'; got a ndarray"),
-        ("process_transition", None, "a dict of columns; got a NoneType"),
+        ("forward", None, "from env id to value, got NoneType"),
+        ("forward", dict.fromkeys(range(N), 0), "a dict of columns with 'action'; got ndarray"),
+        ("process_transition", None, "a dict of columns; got NoneType"),
     ],
 )
 def test_answers_of_a_mode_in_another_form_are_told(function: str, answer: Any, says: str) -> None:

@@ -86,7 +86,7 @@ def test_a_wrap_can_be_copied() -> None:
     [
         (model_wrap, "needs a model, got the function 'model_wrap'"),
         (DQN, "the class 'DQN'"),
-        (None, "got a NoneType"),
+        (None, "got NoneType"),
     ],
     ids=["function", "class", "None"],
 )

@@ -98,7 +98,7 @@ def test_an_agent_acts_before_it_has_learned() -> None:
     assert untrained.deploy() == untrained.deploy()
     assert untrained.folder is None
     assert repr(untrained) == "Agent(dqn on CartPole-v1, untrained)"
-    with pytest.raises(UsageError, match="train it first"):
+    with pytest.raises(UsageError, match=r"call train\(\) or load\(\) first"):
         _ = untrained.best
     assert not Path("x").exists()
 

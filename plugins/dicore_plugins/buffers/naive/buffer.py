@@ -217,7 +217,7 @@ def _describe(data: Any) -> str:
     if not isinstance(data, Sequence):
         return type(data).__name__
     wrong = next(each for each in data if not isinstance(each, Mapping))
-    return f"a list with a {type(wrong).__name__}"
+    return f"a list with {type(wrong).__name__}"
 
 
 NaiveBuffer = NaiveReplayBuffer

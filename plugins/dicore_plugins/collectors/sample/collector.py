@@ -224,7 +224,8 @@ class SampleCollector:
             raise ClosedError("the collector is closed", hint="create a new collector")
         if self._env is None or self._policy is None:
             missing = "policy" if self._env is not None else "env"
-            raise UsageError(f"the collector has no {missing}", hint=f"reset_{missing}(…) first")
+            hint = f"call reset_{missing}(…) first"
+            raise UsageError(f"the collector has no {missing}", hint=hint)
         wanted: Any = self._n_sample if n_sample is None else n_sample
         if not isinstance(wanted, Integral) or int(wanted) < 1:
             raise UsageError(
@@ -260,7 +261,7 @@ class SampleCollector:
             output = EnvBatch.of(forward(obs, **kwargs))
             if output.value.__class__ is not dict and not isinstance(output.value, Mapping):
                 raise SchemaError(
-                    "the collect mode's forward must return a dict of columns with 'action'; got a"
+                    "the collect mode's forward must return a dict of columns with 'action'; got"
                     f" {type(output.value).__name__}",
                     hint="{env_id: {'action': …}}",
                 )

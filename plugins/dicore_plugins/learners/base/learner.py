@@ -103,7 +103,7 @@ class BaseLearner:
         check_mode(policy, "learn", "forward")
         if isinstance(policy, CollectMode | EvalMode):
             raise UsageError(
-                f"{self.name}: expected the learn mode of a policy, got a {type(policy).__name__}",
+                f"{self.name}: expected the learn mode of a policy, got {type(policy).__name__}",
                 hint="pass policy.learn_mode",
             )
         self._policy = policy

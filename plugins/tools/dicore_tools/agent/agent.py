@@ -210,7 +210,7 @@ class Agent:
             UsageError: the agent is untrained, or the folder exists.
         """
         if self._folder is None:
-            raise UsageError(f"{self!r} has nothing to save", hint="train it first")
+            raise UsageError(f"{self!r} has nothing to save", hint="call train() or load() first")
         target = Path(path)
         if target.exists():
             raise UsageError(
@@ -334,7 +334,7 @@ class Agent:
 
     def _with(self, checkpoint: str, otherwise: str) -> Agent:
         if self._folder is None or checkpoint not in _names(self._folder):
-            raise UsageError(f"{self!r} has {otherwise}", hint="train it first")
+            raise UsageError(f"{self!r} has {otherwise}", hint="call train() or load() first")
         other = copy.copy(self)
         other._checkpoint, other._act = checkpoint, None  # noqa: SLF001 - the same class
         return other

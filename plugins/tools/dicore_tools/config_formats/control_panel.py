@@ -130,7 +130,7 @@ def _overridden(
         at = f"{path}.{key}"
         if key not in declared:
             close = nearest(str(key), [str(known) for known in declared])
-            hint = f"did you mean '{close}'?" if close else f"there are {', '.join(declared)}"
+            hint = f"did you mean '{close}'?" if close else f"expected {', '.join(declared)}"
             problems.append(f"{at}: no such parameter; {hint}")
         elif isinstance(declared[key], Mapping) and isinstance(value, Mapping):
             panel[key] = _overridden(declared[key], value, at, problems)
