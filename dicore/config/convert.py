@@ -1,4 +1,4 @@
-"""Strict conversion of values to the types that options declare: nothing is rounded or guessed.
+"""Strict conversion of values to declared types, without rounding or guessing.
 
 Three conversions only: an int where a float is declared, numeric text (`1e-3`, which YAML reads as
 text) where a float is declared, and a numpy scalar where its Python type is declared.

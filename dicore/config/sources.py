@@ -1,4 +1,4 @@
-"""Turns what `compile_config` is given into layers: dicts, files, presets, overrides, classes."""
+"""Turns the sources of `compile_config` into layers: dicts, files, presets, overrides, classes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Values as JSON that restores them exactly: what JSON lacks is tagged, and nothing can run code.
+"""Exact JSON encoding of values: types that JSON lacks are tagged; decoding runs no code.
 
 Configs are text: `{"__tuple__": [1, 2]}`, `{"__float__": "inf"}`; numpy values are written out.
 The state of a checkpoint is a skeleton and blocks of bytes: a tag is an object with the key `$`

@@ -1,4 +1,4 @@
-"""Operations on nested columns (flat dicts are fast, optree does the rest) and their tensors.
+"""Operations on nested columns (a fast path for flat dicts, else optree) and their tensors.
 
 The core never imports torch; it uses torch if something else has imported it.
 """

@@ -1,4 +1,4 @@
-"""What to train or resume, as one object, and the config that it compiles to."""
+"""`TrainRequest`: what to train or resume, and the compiled config."""
 
 from __future__ import annotations
 

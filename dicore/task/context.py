@@ -1,4 +1,4 @@
-"""Context: what middleware exchange, a new instance in every step.
+"""Context: the data that middleware exchange; every step gets a new instance.
 
 A dataclass declares the fields. Fields named by `keep` are carried over to the next step, all
 others start at their defaults.

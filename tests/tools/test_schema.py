@@ -95,7 +95,7 @@ def test_what_may_not(validator: Any, path: str, value: Any) -> None:
 def test_editors_get_meaning_and_default(validator: Any) -> None:
     buffer = validator.schema["$defs"]["buffer.dicore-plugins.naive"]
     assert (
-        buffer["description"] == "Stores samples first-in first-out and samples batches uniformly."
+        buffer["description"] == "Stores experience first-in, first-out; samples batches uniformly."
     )
     size = buffer["properties"]["replay_buffer_size"]
     assert (size["type"], size["minimum"], size["default"]) == ("integer", 1, 10_000)

@@ -1,4 +1,4 @@
-"""Ring storage: preallocated columns, overwritten circularly; and counters of its use.
+"""Ring storage: preallocated columns, overwritten circularly, and usage counters.
 
 Shapes: N samples pushed, B samples drawn, C the capacity, `...` the shape of one sample.
 """

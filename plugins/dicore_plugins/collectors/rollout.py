@@ -1,4 +1,4 @@
-"""What a collector gathers: a time-major block of transitions, and statistics of its episodes.
+"""Storage of a collector: a time-major block of transitions, and episode statistics.
 
 Shapes: T steps, N environments, `...` one item.
 """

@@ -1,4 +1,4 @@
-"""Per-environment episode state, the seeds of episodes, and resets by hand.
+"""Per-environment episode state, episode seeds and manual resets.
 
 Shapes: N environments.
 """

@@ -1,4 +1,4 @@
-"""Collecting as a step of training: samples, inference and rollout, exploration."""
+"""Middleware that collects: sample collection, inference, rollout, exploration."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Learning from replay buffers as steps of training: push, sample, update."""
+"""Middleware that learns from replay buffers: push, sample, update."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from dicore.config.schema import ComponentConfig, frozen, option
 
 @frozen(kw_only=True)
 class NaiveConfig(ComponentConfig):
-    """Stores samples first-in first-out and samples batches uniformly."""
+    """Stores experience first-in, first-out; samples batches uniformly."""
 
     keeps_priorities: ClassVar[bool] = False
 

@@ -1,4 +1,4 @@
-"""The in-process env manager: a plain loop over environments, then whole columns.
+"""The in-process env manager: steps environments in a loop and stacks the results.
 
 Shapes: N environments, K of them named, `...` one observation.
 """

@@ -1,4 +1,4 @@
-"""A config as a Python file that can be imported: exact values, laid out to be read."""
+"""Writes a config as an importable, readable Python file with exact values."""
 
 from __future__ import annotations
 
