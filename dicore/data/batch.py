@@ -5,11 +5,21 @@ Shapes: B samples, K environments, `...` the shape of one item.
 
 from __future__ import annotations
 
-from collections.abc import Callable, ItemsView, Iterator, KeysView, Mapping, Sequence
-from typing import Any, Generic, NamedTuple, Self, TypeVar, overload
+import warnings
+from collections.abc import (
+    Callable,
+    ItemsView,
+    Iterable,
+    Iterator,
+    KeysView,
+    Mapping,
+    Sequence,
+)
+from typing import Any, Generic, NamedTuple, Self, TypeVar, cast, overload
 
 import numpy as np
 import numpy.typing as npt
+import optree
 
 from dicore.data.tree import Tree, to_tensor, tree_len, tree_map, tree_row, tree_stack
 from dicore.errors import SchemaError
@@ -170,6 +180,9 @@ class Timestep(_Fields):
         done: The episode ended.
         info: The info dict of the environment.
         truncated: A time limit ended the episode; its last state is not terminal.
+        terminated: The last state is terminal; None: `done` and not truncated.
+
+    `_replace`, `_make`, pickling and tree operations keep `truncated` and `terminated`.
     """
 
     truncated: bool
@@ -186,18 +199,40 @@ class Timestep(_Fields):
         terminated: bool | None = None,
     ) -> Self:
         self = super().__new__(cls, obs, reward, done, info)
-        self.truncated = bool(truncated)
-        self.terminated = bool(done and not truncated) if terminated is None else bool(terminated)
+        self.truncated = _flag(truncated)
+        self.terminated = _flag(done and not truncated if terminated is None else terminated)
         return self
 
+    @classmethod
+    def _make(cls, iterable: Iterable[Any]) -> Self:  # type: ignore[override]
+        flags = vars(iterable) if isinstance(iterable, Timestep) else {}
+        return cls(*iterable, **flags)
+
+    def _replace(self, **values: Any) -> Self:
+        """Returns a copy with other fields; `truncated` and `terminated` are fields too."""
+        fields = {**dict(zip(self._fields, self, strict=True)), **vars(self), **values}
+        return type(self)(**fields)
+
     def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuild, (*self, self.truncated, self.terminated)
+        return _rebuild, (vars(self), *self)
 
 
-def _rebuild(
-    obs: Any, reward: Any, done: bool, info: dict[str, Any], truncated: bool, terminated: bool
-) -> Timestep:
-    return Timestep(obs, reward, done, info, truncated=truncated, terminated=terminated)
+def _flag(value: Any) -> Any:
+    return value if getattr(value, "ndim", 0) else bool(value)  # a column of collated timesteps
+
+
+def _rebuild(flags: Mapping[str, Any], *fields: Any) -> Timestep:
+    return Timestep(*fields, **flags)
+
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")  # optree knows all named tuples, but not the flags of this one
+    optree.register_pytree_node(
+        Timestep,
+        lambda step: (tuple(step), tuple(vars(step).items())),
+        lambda flags, fields: _rebuild(dict(cast("Any", flags)), *fields),
+        namespace=optree.registry.__GLOBAL_NAMESPACE,  # noqa: SLF001 - documented for this use
+    )
 
 
 class TimestepBatch:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from dicore.data import Timestep
 from dicore.errors import SchemaError
 
 IGNORE_PREFIX = ("collate_ignore",)
@@ -61,6 +62,10 @@ def _collate(batch: list[Any], cat_1dim: bool, prefix: tuple[str, ...], path: st
             _collate(list(column), cat_1dim, prefix, f"{path}[{position}]")
             for position, column in enumerate(zip(*batch, strict=True))
         ]
+        if isinstance(first, Timestep):
+            flags = ([vars(step)[name] for step in batch] for name in ("truncated", "terminated"))
+            truncated, terminated = (_scalars(column, path) for column in flags)
+            return Timestep(*columns, truncated=truncated, terminated=terminated)
         return type(first)(*columns) if hasattr(first, "_fields") else columns
     raise TypeError(f"cannot collate{_at(path)} values of type {type(first).__name__}")
 
@@ -180,13 +185,21 @@ def _sequence(batch: Sequence[Any], ignore: frozenset[str], path: str) -> list[A
     if batch and all(isinstance(item, str) for item in batch):
         return list(batch)
     columns = {
-        position: _decollate(item, ignore, f"{path}[{position}]")
+        position: None
+        if isinstance(batch, Timestep) and item is batch.info and not item
+        else _decollate(item, ignore, f"{path}[{position}]")
         for position, item in enumerate(batch)
     }
     rows = [
         [None if column is None else column[i] for column in columns.values()]
         for i in range(_count(columns, path))
     ]
+    if isinstance(batch, Timestep):
+        flags = zip(batch.truncated, batch.terminated, strict=True)
+        return [
+            Timestep(*row[:3], row[3] or {}, truncated=truncated, terminated=terminated)
+            for row, (truncated, terminated) in zip(rows, flags, strict=True)
+        ]
     return [type(batch)(*row) for row in rows] if hasattr(batch, "_fields") else rows
 
 

@@ -190,7 +190,9 @@ def _walk(
             if joined is not NotImplemented:
                 return joined
         parts = [_walk(value, leaf, name, ignore_keys, numbers) for value in item]
-        return type(item)(*parts) if hasattr(item, "_fields") else type(item)(parts)
+        if hasattr(item, "_replace"):
+            return item._replace(**dict(zip(item._fields, parts, strict=True)))
+        return type(item)(parts)
     result = leaf(item)
     if result is NotImplemented:
         raise TypeError(f"{name} does not support values of type {type(item).__name__}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import pickle  # noqa: TID251 - timesteps cross process borders
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dicore.data import EnvBatch, Timestep, TimestepBatch
+from dicore.data import EnvBatch, Timestep, TimestepBatch, tree_map
 from dicore.errors import SchemaError
 
 
@@ -73,3 +74,31 @@ def test_stacked_timesteps_give_their_rows_back() -> None:
     row = batch[3]
     assert row.obs.tolist() == [1, 2]
     assert (row.done, row.truncated, row.info) == (True, True, {"a": 1})
+
+
+FLAGS = [(True, False), (False, True), (True, True), (False, False)]
+
+
+@pytest.mark.parametrize(("truncated", "terminated"), FLAGS)
+def test_the_flags_survive_every_way_a_timestep_is_rebuilt(
+    truncated: bool, terminated: bool
+) -> None:
+    step = Timestep(
+        np.ones(2), 1.0, truncated or terminated, {"k": np.zeros(1)},
+        truncated=truncated, terminated=terminated,
+    )  # fmt: skip
+    again = [
+        step._replace(reward=0.0),
+        Timestep._make(step),
+        pickle.loads(pickle.dumps(step)),
+        copy.deepcopy(step),
+        tree_map(lambda leaf: leaf, step),
+        tree_map(lambda leaf: leaf, {"of": [step]})["of"][0],
+        EnvBatch.stack({0: step})[0],
+    ]
+    assert [(each.truncated, each.terminated) for each in again] == [(truncated, terminated)] * 7
+    assert again[0].reward == 0.0
+    changed = step._replace(truncated=False, terminated=True)
+    assert (changed.truncated, changed.terminated) == (False, True)
+    made = Timestep._make([0, 0.0, True, {}])
+    assert (made.truncated, made.terminated) == (False, True)

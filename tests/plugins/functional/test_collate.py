@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import namedtuple
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,8 +12,15 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dicore.data import Timestep
 from dicore.errors import SchemaError
-from dicore_plugins.functional import default_collate, default_decollate
+from dicore_plugins.functional import (
+    default_collate,
+    default_decollate,
+    to_device,
+    to_tensor,
+)
+from dicore_plugins.functional.conversions import to_list
 
 Pair = namedtuple("Pair", ["left", "right"])
 
@@ -158,3 +166,25 @@ def test_distributions_become_none_and_sequences_are_split() -> None:
 def test_what_cannot_be_taken_apart_is_named(batch: Any, error: type[Exception], text: str) -> None:
     with pytest.raises(error, match=text):
         default_decollate(batch)
+
+
+def test_timesteps_keep_their_flags_there_and_back() -> None:
+    steps = [
+        Timestep(np.ones(2, np.float32) * i, float(i), i > 0, {}, truncated=i == 2)
+        for i in range(3)
+    ]
+    batch = default_collate(steps)
+    assert isinstance(batch, Timestep)
+    assert batch.obs.shape == (3, 2)
+    assert batch.truncated.tolist() == [False, False, True]
+    assert batch.terminated.tolist() == [False, True, False]
+    rows = default_decollate(batch)
+    assert [(row.truncated, row.terminated) for row in rows] == [
+        (step.truncated, step.terminated) for step in steps
+    ]
+
+
+@pytest.mark.parametrize("convert", [to_tensor, to_list, lambda step: to_device(step, "cpu")])
+def test_conversions_keep_the_flags_of_a_timestep(convert: Callable[[Any], Any]) -> None:
+    step = Timestep(torch.ones(2), torch.tensor(1.0), torch.tensor(True), {}, truncated=True)
+    assert (convert(step).truncated, convert(step).terminated) == (True, False)
