@@ -1,11 +1,11 @@
-"""The roles of distributed training: comm learner, comm collector and commander.
+"""The roles of distributed training: comm learner, comm collector, commander, and their channels.
 
 Metadata is sent by the transport; samples and parameters are stored in files or an object store.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 from dicore_registry import Kind
@@ -28,6 +28,20 @@ COMMANDER_KIND = Kind(
     name="commander",
     summary="assigns tasks to collectors and learners",
     contract="dicore.interfaces.comm:ICommander",
+    suite="dicore.testing.role:RoleContract",
+)
+
+MESSAGE_QUEUE_KIND = Kind(
+    name="message_queue",
+    summary="publishes and receives messages by topic, between processes",
+    contract="dicore.interfaces.comm:IMessageQueue",
+    suite="dicore.testing.role:RoleContract",
+)
+
+TRANSPORT_KIND = Kind(
+    name="transport",
+    summary="sends requests and responses between processes",
+    contract="dicore.interfaces.comm:ITransport",
     suite="dicore.testing.role:RoleContract",
 )
 
@@ -100,3 +114,42 @@ class ICommander(Protocol):
 
     def update_learner_info(self, task_id: str, info: Mapping[str, Any]) -> None:
         """Accepts the progress of a learner."""
+
+
+@runtime_checkable
+class IMessageQueue(Protocol):
+    """Sends and receives bytes, without unpickling them."""
+
+    def listen(self) -> None:
+        """Starts to receive."""
+
+    def publish(self, topic: str, data: bytes) -> None:
+        """Sends to all subscribers of a topic."""
+
+    def subscribe(self, topic: str) -> None:
+        """Starts to receive the messages of a topic."""
+
+    def unsubscribe(self, topic: str) -> None:
+        """Stops to receive the messages of a topic."""
+
+    def recv(self) -> tuple[str, bytes]:
+        """Blocks until a message arrives; returns topic and message."""
+
+    def stop(self) -> None:
+        """Stops; later calls do nothing."""
+
+
+@runtime_checkable
+class ITransport(Protocol):
+    """Sends numbers, texts, lists and dicts, without unpickling."""
+
+    def serve(self, name: str, answer: Callable[[Mapping[str, Any]], Mapping[str, Any]]) -> None:
+        """Calls `answer` for each request of this name; errors are returned as text."""
+
+    def request(
+        self, name: str, data: Mapping[str, Any], timeout: float | None = None
+    ) -> Mapping[str, Any]:
+        """Sends a request and returns the response; `timeout` is in seconds, None: unlimited."""
+
+    def close(self) -> None:
+        """Stops; later calls do nothing."""
