@@ -241,6 +241,22 @@ class Ring:
         self.push_count = int(state["push_count"])
 
 
+def fitted(state: Mapping[str, Any], capacity: int) -> dict[str, Any]:
+    """Returns a ring's state for a ring of `capacity` slots.
+
+    The slots of a full ring stay as they are in a ring of the same capacity. In a larger one the
+    oldest sample comes first, so that the free slots follow the newest.
+    """
+    cursor, columns = int(state["cursor"]), dict(state["columns"])
+    held = len(Batch(columns)) if columns else 0
+    if held == capacity or cursor >= held:
+        return dict(state)
+    turned = {"columns": tree_map(lambda leaf: np.roll(leaf, -cursor, axis=0), columns)}
+    if "use_times" in state:
+        turned["use_times"] = np.roll(np.asarray(state["use_times"])[:held], -cursor)
+    return {**state, **turned, "cursor": held}
+
+
 def _array(leaf: Any) -> Any:
     """Returns a column as an array: tensors are detached and moved to the CPU."""
     return leaf.detach().cpu().numpy() if is_tensor(leaf) else leaf

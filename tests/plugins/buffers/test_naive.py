@@ -205,3 +205,20 @@ def test_samples_that_were_never_drawn_are_counted_when_overwritten(
 def test_counts_without_tracking_are_refused() -> None:
     with pytest.raises(UsageError, match="not tracked"):
         _ = filled(4, 4).use_count
+
+
+@pytest.mark.parametrize("pushed", [3, 5, 7, 10])
+@pytest.mark.parametrize("capacity", [5, 8, 12])
+def test_a_state_is_loaded_by_age_into_another_capacity(pushed: int, capacity: int) -> None:
+    """G7: no slot is drawn that nothing was written to, and the oldest sample goes first."""
+    old = NaiveReplayBuffer({"replay_buffer_size": 5, "enable_track_used_data": True})
+    old.push([{"x": np.float32(i)} for i in range(1, pushed + 1)])
+    new = NaiveReplayBuffer({"replay_buffer_size": capacity, "enable_track_used_data": True})
+    new.load_state_dict(old.state_dict())
+    more = range(100, 100 + capacity)
+    held = [float(i) for i in range(1, pushed + 1)][-5:]
+    for value in more:
+        assert set(new.sample_batch(500, replace=True)["x"].tolist()) <= {*held, *map(float, more)}
+        new.push({"x": np.float32(value)})
+        held = [*held, float(value)][-capacity:]
+        assert set(new.sample_batch(500, replace=True)["x"].tolist()) == set(held)

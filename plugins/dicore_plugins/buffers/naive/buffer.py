@@ -18,7 +18,7 @@ from dicore.errors import ReplayUnderflowError, SchemaError, UsageError
 from dicore.run.checkpoint_store import read_state, write_state
 from dicore.run.random import stream
 from dicore_plugins.buffers.naive.config import NaiveConfig
-from dicore_plugins.buffers.ring import IntArray, Ring, Usage
+from dicore_plugins.buffers.ring import IntArray, Ring, Usage, fitted
 
 _LOG = logging.getLogger("dicore.buffer")
 _BLOCK = 4 << 20
@@ -199,7 +199,11 @@ class NaiveReplayBuffer:
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restores what `state_dict` returned; sampling continues identically."""
+        """Restores what `state_dict` returned; sampling continues identically.
+
+        A buffer of a larger capacity gets the samples by age.
+        """
+        state = fitted(state, self._ring.capacity)
         self._ring.load_state_dict(state)
         self._usage.load_state_dict(state, self._ring.count)
         self._rng.bit_generator.state = dict(state["rng"])
