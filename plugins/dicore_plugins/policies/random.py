@@ -13,6 +13,7 @@ from dicore.data import Batch, EnvBatch
 from dicore.errors import UsageError
 from dicore.run.random import stream
 from dicore_plugins.env_managers.actions import draw_actions
+from dicore_plugins.functional.exploration import allowed, greedy
 from dicore_plugins.functional.samples import flatten_time
 from dicore_plugins.policies.base import Policy, mode_attribute
 
@@ -42,6 +43,8 @@ class RandomConfig(PolicyConfig):
 
 class RandomPolicy(Policy):
     """Samples every action uniformly from the action space.
+
+    If observations have an `action_mask` (nonzero: allowed), only allowed actions are sampled.
 
     Args:
         cfg: Options; None: all defaults.
@@ -82,7 +85,12 @@ class RandomPolicy(Policy):
 
     def _forward_collect(self, obs: Mapping[int, Any], **kwargs: Any) -> EnvBatch[Any]:
         batch = EnvBatch.of(obs)
-        return batch.with_value({"action": draw(self._action_space, len(batch), self._rng)})
+        mask = batch.value.get("action_mask") if isinstance(batch.value, Mapping) else None
+        if mask is None:
+            action = draw(self._action_space, len(batch), self._rng)
+        else:
+            action = draw_allowed(self._action_space, mask, self._rng)
+        return batch.with_value({"action": action})
 
     def _forward_eval(self, obs: Mapping[int, Any]) -> EnvBatch[Any]:
         return self._forward_collect(obs)
@@ -121,3 +129,36 @@ def draw(space: Any, count: int, rng: np.random.Generator) -> Any:
         )
     drawn = draw_actions(space, count, rng)
     return drawn.astype(np.int64) if name.startswith("Multi") else drawn
+
+
+def draw_allowed(space: Any, mask: Any, rng: np.random.Generator) -> Any:
+    """Samples allowed actions uniformly.
+
+    Args:
+        space: Discrete, or MultiDiscrete with one axis.
+        mask: [K, A], nonzero: allowed; for MultiDiscrete a list of masks, one per head.
+        rng: Random generator.
+
+    Returns:
+        int64 [K], or [K, H] for MultiDiscrete.
+
+    Raises:
+        ActionError: a row allows no action.
+        SchemaError: the mask's shape does not fit the space.
+        UsageError: the space is not supported, or the number of masks is wrong.
+    """
+    name = type(space).__name__
+    counts = np.atleast_1d(space.n if name == "Discrete" else getattr(space, "nvec", 0))
+    if name not in ("Discrete", "MultiDiscrete") or counts.ndim > 1:
+        raise UsageError(
+            f"RandomPolicy supports action_mask for Discrete and MultiDiscrete, not for {space}",
+            hint="rename the key action_mask in the observation if it is not a mask",
+        )
+    masks = [mask] if name == "Discrete" else mask
+    if not isinstance(masks, list | tuple) or len(masks) != len(counts):
+        raise UsageError(f"action_mask must be a list of {len(counts)} masks, one per head")
+    heads = []
+    for head, count in zip(masks, counts, strict=True):
+        noise = rng.random((len(head), int(count)))
+        heads.append(greedy(noise, allowed(head, noise)))
+    return (heads[0] if name == "Discrete" else np.stack(heads, -1)) + space.start

@@ -11,7 +11,7 @@ import pytest
 from gymnasium.spaces import Box, Discrete, MultiBinary, MultiDiscrete
 
 from dicore.data import EnvBatch
-from dicore.errors import ModeError, UsageError
+from dicore.errors import ActionError, ModeError, SchemaError, UsageError
 from dicore.interfaces.policy import CollectMode
 from dicore_plugins.buffers import NaiveReplayBuffer
 from dicore_plugins.collectors import SampleCollector
@@ -108,3 +108,49 @@ def test_samples_like_those_of_a_hand_made_mode() -> None:
     like = SimpleNamespace(process_transition=lambda *_: {}, get_train_sample=lambda each: each)
     policy = RandomPolicy(action_space=Discrete(2), like=like)
     assert policy.collect_mode.get_attribute("nstep") == 1
+
+
+def masked(count: int, mask: Any) -> EnvBatch[Any]:
+    return EnvBatch(np.arange(count), {"x": np.zeros((count, 4)), "action_mask": mask})
+
+
+def test_masks_are_obeyed() -> None:
+    """C21: only allowed actions are sampled, evenly."""
+    rng = np.random.default_rng(0)
+    mask = rng.random((600, 5)) < 0.4
+    mask[:, 2] |= ~mask.any(1)
+    policy = RandomPolicy(action_space=Discrete(5, start=3), rng=rng)
+    actions = policy.collect_mode.forward(masked(600, mask.astype(np.int8))).value["action"]
+    assert mask[np.arange(600), actions - 3].all()
+    even = RandomPolicy(action_space=Discrete(3), rng=rng).collect_mode.forward(
+        masked(900, np.tile([1, 0, 1], (900, 1)))
+    )
+    assert np.bincount(even.value["action"], minlength=3).tolist() == pytest.approx(
+        [450, 0, 450], abs=60
+    )
+
+
+def test_each_head_has_its_mask() -> None:
+    space = MultiDiscrete([2, 3], start=[1, -1])
+    policy = RandomPolicy(action_space=space, rng=np.random.default_rng(0))
+    masks = [np.tile([0, 1], (50, 1)), np.tile([1, 0, 1], (50, 1))]
+    actions = policy.collect_mode.forward(masked(50, masks)).value["action"]
+    assert actions.dtype == np.int64
+    assert set(actions[:, 0]) == {2}
+    assert set(actions[:, 1]) == {-1, 1}
+
+
+@pytest.mark.parametrize(
+    ("space", "mask", "error"),
+    [
+        (Discrete(2), [[1, 0], [0, 0]], ActionError),
+        (Discrete(2), [[1, 0, 1], [1, 1, 1]], SchemaError),
+        (MultiDiscrete([2, 2]), [np.ones((2, 2))], UsageError),
+        (SPACES["box"], np.ones((2, 2)), UsageError),
+    ],
+)
+def test_a_mask_that_does_not_fit_is_an_error(space: Any, mask: Any, error: Any) -> None:
+    policy = RandomPolicy(action_space=space, rng=np.random.default_rng(0))
+    given = mask if isinstance(mask, list) and space.__class__ is MultiDiscrete else np.array(mask)
+    with pytest.raises(error):
+        policy.collect_mode.forward(masked(2, given))
