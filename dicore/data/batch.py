@@ -6,15 +6,7 @@ Shapes: B samples, K environments, `...` the shape of one item.
 from __future__ import annotations
 
 import warnings
-from collections.abc import (
-    Callable,
-    ItemsView,
-    Iterable,
-    Iterator,
-    KeysView,
-    Mapping,
-    Sequence,
-)
+from collections.abc import Callable, ItemsView, Iterable, Iterator, KeysView, Mapping, Sequence
 from typing import Any, Generic, NamedTuple, Self, TypeVar, cast, overload
 
 import numpy as np

@@ -1,4 +1,4 @@
-"""The buffer role: stores samples between collecting and learning.
+"""The buffer role: stores samples between collecting and learning; the dataset role.
 
 Shapes: N samples pushed, B samples drawn.
 """
@@ -21,6 +21,13 @@ KIND = Kind(
     contract="dicore.interfaces.buffer:IBuffer",
     section="policy.other.replay_buffer",
     suite="dicore.testing.buffer:BufferContract",
+)
+
+DATASET_KIND = Kind(
+    name="dataset",
+    summary="provides recorded samples for offline RL",
+    contract="dicore.interfaces.buffer:IDataset",
+    suite="dicore.testing.role:RoleContract",
 )
 
 
@@ -133,4 +140,19 @@ class SupportsSampleBatches(Protocol):
 
         Raises:
             ReplayUnderflowError: see `sample_batch`.
+        """
+
+
+@runtime_checkable
+class IDataset(Protocol):
+    """Recorded samples, which do not change."""
+
+    def __len__(self) -> int:
+        """Number of samples, N."""
+
+    def take(self, index: Any) -> Batch:
+        """Returns B samples by index, in this order: obs, action, reward, next_obs, done.
+
+        Args:
+            index: int64 [B], each from 0 to N - 1.
         """

@@ -1,4 +1,4 @@
-"""The learner role: calls a learn mode, counts iterations and runs hooks around them."""
+"""The learner role: calls a learn mode and counts iterations; the optimizer role."""
 
 from __future__ import annotations
 
@@ -16,6 +16,13 @@ KIND = Kind(
     contract="dicore.interfaces.learner:ILearner",
     section="policy.learn.learner",
     suite="dicore.testing.learner:LearnerContract",
+)
+
+OPTIMIZER_KIND = Kind(
+    name="optimizer",
+    summary="updates parameters from their gradients",
+    contract="dicore.interfaces.learner:IOptimizer",
+    suite="dicore.testing.role:RoleContract",
 )
 
 
@@ -60,3 +67,23 @@ class ILearner(Protocol):
     def load_state_dict(self, state: Mapping[str, Any]) -> None: ...
 
     def close(self) -> None: ...
+
+
+@runtime_checkable
+class IOptimizer(Protocol):
+    """The part of `torch.optim.Optimizer` that policies use; built with the part `params`."""
+
+    param_groups: list[dict[str, Any]]
+    """The parameters and their options; schedules read and set `lr`."""
+
+    def step(self) -> Any:
+        """Updates the parameters."""
+
+    def zero_grad(self) -> None:
+        """Clears the gradients."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """Returns the accumulated state."""
+
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        """Restores a state."""
