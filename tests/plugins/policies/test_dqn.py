@@ -116,6 +116,18 @@ def test_an_update_equals_the_formula(double: bool, ignore: bool, form: str) -> 
     assert set(policy.learn_mode.monitor_vars()) <= set(output)
 
 
+@pytest.mark.parametrize("wanted", [False, True])
+def test_importance_weights_count_if_the_option_says_so(wanted: bool) -> None:
+    weight = np.linspace(0.1, 1, ROWS, dtype=np.float32)
+    policy = make(priority=wanted, priority_IS_weight=wanted)
+    part_ways(policy)
+    loss, _ = by_hand(
+        policy, rows(weight=weight) if wanted else rows(), 0.97, double=True, ignore=False
+    )
+    output = policy.learn_mode.forward(rows(IS=weight))
+    np.testing.assert_allclose(output["total_loss"].item(), loss, rtol=1e-5)
+
+
 @pytest.mark.parametrize(
     "form",
     [

@@ -101,7 +101,8 @@ class DQNPolicy(Policy):
         Args:
             data: Batch or list of B samples: obs, action, reward, next_obs, done; for n-step
                 samples also value_gamma, and reward may be [B, n], one reward per step;
-                optionally weight (or IS) float32 [B].
+                optionally weight float32 [B], and IS float32 [B], which is the weight if
+                `priority_IS_weight` is set.
 
         Returns:
             `total_loss`, `target_q_value` float32 [B] (y), `priority` float32 [B] (absolute TD
@@ -116,7 +117,7 @@ class DQNPolicy(Policy):
             q_values(self._model, batch["obs"]),
             self._action_index(batch["action"]),
             target,
-            batch.get("weight", batch.get("IS")),
+            batch.get("weight", batch.get("IS") if self._cfg.priority_IS_weight else None),
             learn.criterion,
         )
         self._optimizer.zero_grad()
