@@ -18,9 +18,9 @@ from dicore_plugins.functional import (
     default_collate,
     default_decollate,
     to_device,
+    to_list,
     to_tensor,
 )
-from dicore_plugins.functional.conversions import to_list
 
 Pair = namedtuple("Pair", ["left", "right"])
 
