@@ -22,7 +22,7 @@ __all__ = [
     "EnvSpaceError", "EnvStateError", "EnvStepError", "HookError", "MissingDependencyError",
     "MissingPackageError", "ModeError", "NonFiniteError", "PluginConflictError", "PluginLoadError",
     "PluginVersionError", "RegistryError", "ReplayCapacityError", "ReplayError",
-    "ReplayUnderflowError", "RunLockedError", "SchemaError", "TaskError",
+    "ReplayPriorityError", "ReplayUnderflowError", "RunLockedError", "SchemaError", "TaskError",
     "UnknownComponentError", "UsageError",
 ]  # fmt: skip
 
@@ -106,6 +106,10 @@ class ReplayError(DicoreError):
 
 class ReplayUnderflowError(ReplayError):
     """More samples were requested than are stored."""
+
+
+class ReplayPriorityError(ReplayError, ValueError):
+    """A priority is negative or not finite."""
 
 
 class ReplayCapacityError(ReplayError):

@@ -375,8 +375,12 @@ class Compiler:
             return None
         if not issubclass(chosen.config_class, wanted):
             made = issubclass(chosen.config_class, SignatureConfig)  # its name means nothing
-            text = "it needs a config class, which" if made else chosen.config_class.__name__
-            message = f"{kind} '{chosen.name}': {text} must derive from {wanted.__name__}"
+            message = (
+                f"{kind} '{chosen.name}' needs a config class derived from {wanted.__name__}"
+                if made
+                else f"{kind} '{chosen.name}': {chosen.config_class.__name__} must derive from"
+                f" {wanted.__name__}"
+            )
             self.problems.add(join(path, "type"), message)
             return None
         self.components[path] = chosen.provenance

@@ -92,13 +92,12 @@ def checks_of(
     if not found:
         asked = {"dist": dist, "component": component, "kinds": kinds}
         choice = ", ".join(f"{name}={value}" for name, value in asked.items() if value is not None)
-        bare = dist is not None and all(entry.dist != dist for entry in registry.entries())
-        raise UsageError(
-            f"no component to check: {choice}",
-            hint=f"'{dist}' has no installed components; run pip install -e . first"
-            if bare
-            else "dicore list",
-        )
+        hint = "run dicore list"
+        if dist is not None:
+            known = any(entry.dist == dist for entry in registry.entries())
+            bare = f"'{dist}' has no installed components; run pip install -e . first"
+            hint = "run dicore doctor" if known else bare
+        raise UsageError(f"no component to check: {choice}", hint=hint)
     return found
 
 

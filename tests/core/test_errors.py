@@ -18,7 +18,7 @@ from dicore.run.folder import RunFolder
 CODES = {
     1: "DicoreError ModeError SchemaError NonFiniteError ActionError EnvError EnvCreateError"
     " EnvResetError EnvStepError EnvSpaceError EnvStateError ClosedError ReplayError"
-    " ReplayUnderflowError ReplayCapacityError TaskError ContextError"
+    " ReplayUnderflowError ReplayPriorityError ReplayCapacityError TaskError ContextError"
     " ContractError",
     2: "UsageError ConfigError HookError RunLockedError RegistryError UnknownComponentError"
     " MissingPackageError",

@@ -102,7 +102,7 @@ def test_a_plain_class_where_a_config_class_is_needed(world: World) -> None:
         modules={"plain_rl.py": "class Plain:\n    def __init__(self, size: int = 1): ...\n"},
     )
     assert said(world.registry(), "policy.type=plain") == [
-        "policy.type: policy 'plain': it needs a config class, which must derive from PolicyConfig"
+        "policy.type: policy 'plain' needs a config class derived from PolicyConfig"
     ]
 
 
