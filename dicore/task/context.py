@@ -122,54 +122,9 @@ class Context:
 
 
 @dataclasses.dataclass
-class OnlineRLContext(Context):
-    """Context of online training."""
+class _TrainingContext(Context):
+    """The fields that online and offline training share."""
 
-    env_step: int = 0
-    """Env steps collected so far."""
-    env_episode: int = 0
-    """Episodes finished while collecting so far."""
-    train_iter: int = 0
-    """Gradient updates made so far."""
-    train_data: Batch | list[Any] | dict[str, Any] | None = None
-    """The batch of the next gradient update."""
-    train_output: list[dict[str, Any]] | dict[str, Any] | None = None
-    """Results of this step's updates; values are tensors."""
-
-    collect_kwargs: dict[str, Any] = dataclasses.field(default_factory=dict)
-    """Keyword arguments of `collect_mode.forward` in this step, such as `eps`."""
-    obs: EnvBatch[Any] | None = None
-    """Observations that the policy received, by env id."""
-    action: EnvBatch[Any] | None = None
-    """Actions of the policy, by env id."""
-    inference_output: EnvBatch[Any] | None = None
-    """Complete output of the policy, by env id."""
-    trajectories: Batch | list[Row] | None = None
-    """Training samples collected in this step."""
-    episodes: list[Any] | None = None
-    """Whole episodes collected in this step."""
-    trajectory_end_idx: list[int] = dataclasses.field(default_factory=list)
-    """Indices in `trajectories` at which a trajectory segment ends."""
-
-    eval_value: float = float("-inf")
-    """Mean return of this step's evaluation."""
-    last_eval_iter: int = -1
-    """`train_iter` of the last evaluation."""
-    last_eval_value: float = float("-inf")
-    """Mean return of the last evaluation."""
-    eval_output: Any = None
-    """Complete result of this step's evaluation."""
-
-    def __post_init__(self) -> None:
-        self.keep(*_ONLINE_KEPT)
-
-
-@dataclasses.dataclass
-class OfflineRLContext(Context):
-    """Context of training on a dataset."""
-
-    train_epoch: int = 0
-    """Epochs started so far."""
     train_iter: int = 0
     """Gradient updates made so far."""
     train_data: Batch | list[Any] | dict[str, Any] | None = None
@@ -187,11 +142,48 @@ class OfflineRLContext(Context):
     """Complete result of this step's evaluation."""
 
     def __post_init__(self) -> None:
-        self.keep(*_OFFLINE_KEPT)
+        self.keep("train_iter", "last_eval_iter", "last_eval_value")
 
 
-_ONLINE_KEPT = ("env_step", "env_episode", "train_iter", "last_eval_iter", "last_eval_value")
-_OFFLINE_KEPT = ("train_epoch", "train_iter", "last_eval_iter", "last_eval_value")
+@dataclasses.dataclass
+class OnlineRLContext(_TrainingContext):
+    """Context of online training."""
+
+    env_step: int = 0
+    """Env steps collected so far."""
+    env_episode: int = 0
+    """Episodes finished while collecting so far."""
+    collect_kwargs: dict[str, Any] = dataclasses.field(default_factory=dict)
+    """Keyword arguments of `collect_mode.forward` in this step, such as `eps`."""
+    obs: EnvBatch[Any] | None = None
+    """Observations that the policy received, by env id."""
+    action: EnvBatch[Any] | None = None
+    """Actions of the policy, by env id."""
+    inference_output: EnvBatch[Any] | None = None
+    """Complete output of the policy, by env id."""
+    trajectories: Batch | list[Row] | None = None
+    """Training samples collected in this step."""
+    episodes: list[Any] | None = None
+    """Whole episodes collected in this step."""
+    trajectory_end_idx: list[int] = dataclasses.field(default_factory=list)
+    """Indices in `trajectories` at which a trajectory segment ends."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.keep("env_step", "env_episode")
+
+
+@dataclasses.dataclass
+class OfflineRLContext(_TrainingContext):
+    """Context of training on a dataset."""
+
+    train_epoch: int = 0
+    """Epochs started so far."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.keep("train_epoch")
+
 
 _STARTS: dict[type[Context], _Start] = {}
 
