@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import attrs
 
 from dicore.config.convert import Mismatch, convert
-from dicore.config.layers import Problems, is_place
+from dicore.config.layers import CODE_PATH, Problems, is_place
 from dicore.config.paths import dotted, join, leaves, lookup, replace, sections
 from dicore.config.schema import REQUIRED, ComponentConfig, Section, fields_of, range_problem
 from dicore.config.sections import Compiled, EnvConfig, RunConfig
@@ -204,8 +204,7 @@ def run_checks(
         if names_only:
             for name in fields_of(type(section)):
                 for below, target in _code_paths(getattr(section, name), name):
-                    message = f"{target!r} is a code path, which --names-only forbids"
-                    problems.add(join(path, below), message)
+                    problems.add(join(path, below), CODE_PATH.format(target))
         if check is None or problems.below(path):
             continue
         if any(value is REQUIRED for _, _, value in leaves(section)):

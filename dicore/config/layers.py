@@ -64,6 +64,8 @@ _INDEX = re.compile(r"[0-9]{1,9}")
 _FILE = re.compile(r".+\.(py|ya?ml|toml|json)(:\d+)?", re.IGNORECASE)
 _PATH = re.compile(r"[A-Za-z_][\w-]*(\.[\w-]+)*")
 
+CODE_PATH = "{!r} is a code path, which --names-only (or a run without --trust) forbids"
+
 
 @dataclass(frozen=True, slots=True)
 class Lines:

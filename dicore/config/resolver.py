@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any, Protocol
 
-from dicore.config.layers import Layer, Problems
+from dicore.config.layers import CODE_PATH, Layer, Problems
 from dicore.config.paths import join
 from dicore.config.schema import ComponentConfig, Section, component, fields_of, frozen
 from dicore.config.signature import config_class
@@ -178,8 +178,7 @@ class ComponentResolver:
             self.problems.add(where, f"expected a name, got {wanted!r}", layer)
             return None
         if self.names_only and ":" in wanted:
-            message = f"{wanted!r} is a code path, which --names-only forbids"
-            self.problems.add(where, message, layer)
+            self.problems.add(where, CODE_PATH.format(wanted), layer)
             return None
         wanted = self._as_recorded(kind, path, wanted)
         try:

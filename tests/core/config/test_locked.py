@@ -138,10 +138,10 @@ def test_of_a_runs_folder_no_code_is_run(build: Any, run: Path) -> None:
         (run / name).write_text(code)
     build(run)
     rewrite(run, lambda record: record["config"]["policy"].update(type=f"{run}/evil.py:Toy"))
-    with pytest.raises(ConfigError, match="is a code path, which --names-only forbids"):
+    with pytest.raises(ConfigError, match=r"is a code path, which --names-only .* forbids"):
         build(run)
     rewrite(run, lambda record: record["config"].update(policy="./evil.py:Toy"))
-    with pytest.raises(ConfigError, match="is a code path, which --names-only forbids"):
+    with pytest.raises(ConfigError, match=r"is a code path, which --names-only .* forbids"):
         build(run)
     (run / "config.json").unlink()
     with pytest.raises(ConfigError, match="no such config file"):

@@ -196,7 +196,7 @@ def _compile(file: Path, seed: int | None, overrides: Sequence[str], *, trust: b
     try:
         return compile_config(str(file), seed=seed, overrides=overrides, names_only=not trust)
     except ConfigError as error:
-        if "--names-only forbids" in error.message:
+        if "is a code path" in error.message:
             hint = "--trust allows a run that names code by path; use it if you trust the code"
             raise ConfigError(error.problems, hint=hint) from error
         raise
