@@ -43,6 +43,8 @@ class Policy:
         enable_field: Sequence[str] | None = None,
     ) -> None:
         self._cfg: Any = as_config(cfg, self.config_class)
+        self._options: dict[str, Any] = {}
+        self._options_of: Any = None
         self._enabled = tuple(FIELDS if enable_field is None else enable_field)
         self._modes: dict[str, Any] = {}
         self._device = self._choose_device()
@@ -232,9 +234,11 @@ class Policy:
             return getter()
         if hasattr(self, f"_{name}"):
             return getattr(self, f"_{name}")
-        for part in (self._cfg, self._cfg.learn, self._cfg.collect):
-            if name in part:
-                return part[name]
+        if self._options_of is not self._cfg:  # `cfg` can be set
+            self._options = {**self._cfg.collect, **self._cfg.learn, **self._cfg}
+            self._options_of = self._cfg
+        if name in self._options:
+            return self._options[name]
         raise AttributeError(f"{self} has no attribute '{name}'")
 
     def set_attribute(self, name: str, value: Any) -> None:
