@@ -145,7 +145,7 @@ class CheckpointStore:
         if name is None and broken:
             raise CheckpointCorruptError(
                 f"{self.folder}: all checkpoints are incomplete or corrupt: {'; '.join(broken)}",
-                hint="start from scratch in another folder with --exist new",
+                hint="use --exist new to start a new run in another folder",
                 context={"broken": tuple(broken)},
             )
         return name

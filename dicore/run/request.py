@@ -267,7 +267,7 @@ def refuse_changes(compiled: Compiled, folder: RunFolder, *, trust: bool) -> Non
         raise UsageError(
             f"{folder}: trained with another config, which differs in {', '.join(changed[:5])}"
             + (f" and {len(changed) - 5} more" if len(changed) > 5 else ""),
-            hint="start from scratch in another folder with --exist new",
+            hint="use --exist new to start a new run in another folder",
         )
 
 

@@ -342,4 +342,4 @@ def _tag_hint(tag: str, tags: set[str]) -> str:
     close = nearest(tag, tags - {*RESERVED})
     if close:
         return f"did you mean '{close}'?"
-    return "log/metrics.jsonl has the names" if tags else "the run has logged nothing yet"
+    return "log/metrics.jsonl lists the metric names" if tags else "the run has logged nothing yet"
