@@ -97,7 +97,7 @@ def write_state(
             raise
         raise CheckpointWriteError(
             f"{path}: not written: {getattr(error, 'strerror', None) or error}",
-            hint="an older checkpoint of this name is unchanged",
+            hint="free disk space or choose another folder; existing data there is unchanged",
             context={"path": str(path), "errno": getattr(error, "errno", None)},
         ) from error
     return [tensors.stamp, written.stamp]
