@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 KIND = Kind(
     name="buffer",
-    summary="stores training samples and samples batches of them (replay buffer)",
+    summary="stores training samples and returns batches of them (replay buffer)",
     contract="dicore.interfaces.buffer:IBuffer",
     section="policy.other.replay_buffer",
     suite="dicore.testing.buffer:BufferContract",
