@@ -19,7 +19,6 @@ _EPILOG = """\b
 Examples:
   dicore list policy
   dicore show policy/dqn
-  dicore doctor
   dicore train -e cartpole -p dqn -s 0 policy.learn.batch_size=128
   dicore -m serial -e cartpole -p dqn -s 0      (`train` is the default command)
 \b

@@ -317,15 +317,12 @@ class EnvBatch(Mapping[int, Any], Generic[V]):
 
     @classmethod
     def of(cls, mapping: Mapping[int, Any]) -> EnvBatch[Any]:
-        """Returns an EnvBatch unchanged; stacks the values of another mapping, in its order.
-
-        Raises `SchemaError` for anything else, and for values that cannot be stacked.
-        """
+        """Returns an EnvBatch unchanged; stacks the values of another mapping, in its order."""
         return mapping if isinstance(mapping, EnvBatch) else cls.stack(mapping)
 
     @classmethod
     def stack(cls, mapping: Mapping[int, Any]) -> EnvBatch[Any]:
-        """Stacks the values of a mapping; timesteps become a `TimestepBatch`."""
+        """Stacks a mapping's values, else `SchemaError`; timesteps become a `TimestepBatch`."""
         if mapping.__class__ is not dict and not isinstance(mapping, Mapping):
             raise SchemaError(
                 f"expected a mapping from env id to value, got {type(mapping).__name__}",
