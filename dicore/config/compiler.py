@@ -38,7 +38,6 @@ from dicore.config.resolver import (
 )
 from dicore.config.schema import ComponentConfig, Field, Section, fields_of, range_problem
 from dicore.config.sections import Compiled, EnvConfig, PolicyConfig, RunConfig
-from dicore.config.signature import SignatureConfig
 from dicore.config.sources import Sources, classes_by_position, lay_classes_over
 from dicore.config.writer import compare_record, recorded_components, save_compiled, saved_tree
 from dicore.errors import ConfigError, ConfigWarning
@@ -374,13 +373,7 @@ class Compiler:
         if chosen is None:
             return None
         if not issubclass(chosen.config_class, wanted):
-            made = issubclass(chosen.config_class, SignatureConfig)  # its name means nothing
-            message = (
-                f"{kind} '{chosen.name}' needs a config class derived from {wanted.__name__}"
-                if made
-                else f"{kind} '{chosen.name}': {chosen.config_class.__name__} must derive from"
-                f" {wanted.__name__}"
-            )
+            message = f"{kind} '{chosen.name}' needs a config class derived from {wanted.__name__}"
             self.problems.add(join(path, "type"), message)
             return None
         self.components[path] = chosen.provenance

@@ -81,9 +81,7 @@ class ComponentResolver:
             return None
         if name is None:
             none = "" if self.registry.entries(kind) else f"; no {kind} is installed"
-            self.problems.add(
-                path, f"missing 'type'; expected a name ('dicore list {kind}'){none}", top
-            )
+            self.problems.add(path, f"missing 'type' (see 'dicore list {kind}'){none}", top)
             return None
         return self._load(kind, path, name, kept, Layer(f"default {kind}"))
 

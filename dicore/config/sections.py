@@ -29,12 +29,8 @@ class ManagerConfig(ComponentConfig):
     episode_num: float = option(
         float("inf"), "episodes to run per environment; inf: no limit", gt=0, unit="episodes"
     )
-    reset_timeout: float | None = option(
-        120.0, "time limit of one reset; None: no limit", gt=0, unit="s"
-    )
-    step_timeout: float | None = option(
-        60.0, "time limit of one step; None: no limit", gt=0, unit="s"
-    )
+    reset_timeout: float | None = option(120.0, "limit per reset; None: no limit", gt=0, unit="s")
+    step_timeout: float | None = option(60.0, "limit per step; None: no limit", gt=0, unit="s")
 
 
 @frozen(kw_only=True)
@@ -42,7 +38,7 @@ class EnvConfig(ComponentConfig):
     """Options that every environment takes, whatever its own are."""
 
     manager: ManagerConfig = component(
-        "env_manager", help="steps the environments together (vectorized env)"
+        "env_manager", help="steps all environments (vectorized env)"
     )
     env_wrapper: tuple[Any, ...] = components("env_wrapper", help="wrappers, innermost first")
     collector_env_num: int = option(8, "number of environments for collecting", ge=1)
@@ -73,14 +69,10 @@ class LearnConfig(Section):
     batch_size: int = option(64, "samples per gradient update", ge=1)
     update_per_collect: int = option(1, "gradient updates per collect", ge=1)
     learning_rate: float = option(
-        1e-3,
-        "learning rate of the optimizer; lower it if training is unstable",
-        gt=0,
-        lt=float("inf"),
+        1e-3, "learning rate; lower it if training is unstable", gt=0, lt=float("inf")
     )
     ignore_done: bool = option(
-        False,
-        "bootstrap past terminal states; only for envs that report time limits as `terminated`",
+        False, "bootstrap past terminal states, for envs that report time limits as terminated"
     )
     resume_training: bool = option(False, "no effect; accepted for DI-engine configs")
     learner: ComponentConfig = component("learner", help="runs gradient updates and their hooks")
@@ -97,18 +89,14 @@ class CollectConfig(Section):
     unroll_len: int = option(
         1, "length of a training sample; 1: single transitions", ge=1, unit="env steps"
     )
-    collector: ComponentConfig = component(
-        "collector", help="steps the environments and returns training samples"
-    )
+    collector: ComponentConfig = component("collector", help="collects training samples")
 
 
 @frozen(kw_only=True)
 class EvalConfig(Section):
     """Options of evaluating that every policy takes."""
 
-    evaluator: ComponentConfig = component(
-        "evaluator", help="evaluates the policy over whole episodes"
-    )
+    evaluator: ComponentConfig = component("evaluator", help="evaluates over whole episodes")
 
 
 @frozen(kw_only=True)
@@ -136,17 +124,12 @@ class PolicyConfig(ComponentConfig):
     priority_IS_weight: bool = option(False, "weight losses by importance-sampling weights")  # noqa: N815 - the documents' name
     traj_len_inf: bool = option(False, "no effect; accepted for DI-engine configs")
     nstep: int = option(
-        1,
-        "n of n-step returns; raise for delayed rewards, at the cost of variance",
-        ge=1,
-        unit="env steps",
+        1, "n of n-step returns; raise for delayed rewards (more variance)", ge=1, unit="env steps"
     )
     discount_factor: float = option(
         0.97, "discount factor gamma; raise it if rewards are far in the future", ge=0.0, le=1.0
     )
-    model: ComponentConfig | None = component(
-        "model", help="neural network of the policy", optional=True
-    )
+    model: ComponentConfig | None = component("model", help="network of the policy", optional=True)
     learn: LearnConfig = section(LearnConfig)
     collect: CollectConfig = section(CollectConfig)
     eval: EvalConfig = section(EvalConfig)
@@ -173,18 +156,12 @@ class PolicyConfig(ComponentConfig):
 class PipelineConfig(ComponentConfig):
     """Options that every pipeline takes: the budgets and the logs."""
 
-    max_env_step: int | None = option(
-        None, "training budget; None: no limit", ge=1, unit="env steps"
-    )
-    max_train_iter: int | None = option(
-        None, "training budget; None: no limit", ge=1, unit="updates"
-    )
+    max_env_step: int | None = option(None, "budget; None: unlimited", ge=1, unit="env steps")
+    max_train_iter: int | None = option(None, "budget; None: unlimited", ge=1, unit="updates")
     num_threads: int = option(
         1, "threads per tensor operation; 1 is fastest for small networks", ge=1
     )
-    logger: tuple[Any, ...] = components(
-        "logger", help="loggers for metrics, besides metrics.jsonl"
-    )
+    logger: tuple[Any, ...] = components("logger", help="loggers besides metrics.jsonl")
 
 
 @frozen(kw_only=True)

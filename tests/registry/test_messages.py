@@ -119,7 +119,7 @@ def test_a_missing_type(world: World) -> None:
     with pytest.raises(DicoreError) as caught:
         compile_config(config, registry=world.registry())
     assert (
-        "policy: missing 'type'; expected a name ('dicore list policy')"
+        "policy: missing 'type' (see 'dicore list policy')"
         in caught.value.message.splitlines()
     )
 

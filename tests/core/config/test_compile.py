@@ -194,7 +194,7 @@ class TestTypeOfAComponent:
         assert build({**least(), "policy": policy}).policy.model is None
         with pytest.raises(
             ConfigError,
-            match=r"policy.model: missing 'type'; expected a name \('dicore list model'\)",
+            match=r"policy.model: missing 'type' \(see 'dicore list model'\)",
         ):
             build({**least(), "policy": {**policy, "model": {"width": 3}}})
 

@@ -93,10 +93,10 @@ def toy(**policy: Any) -> dict[str, Any]:
             "policy.other.replay_buffer.type: no buffer named 'prio'; installed: heap, ring"
             " (dicore list buffer)",
         ),
-        ({"env": least()["env"]}, "policy: missing 'type'; expected a name ('dicore list policy')"),
+        ({"env": least()["env"]}, "policy: missing 'type' (see 'dicore list policy')"),
         (
             {**least(), "env": "underived"},
-            "env.type: env 'underived': NotDerived must derive from EnvConfig",
+            "env.type: env 'underived' needs a config class derived from EnvConfig",
         ),
         ({**least(), "env": "seven"}, "env.type: env 7 is neither a class nor a function"),
         (
