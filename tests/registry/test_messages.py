@@ -118,10 +118,7 @@ def test_a_missing_type(world: World) -> None:
     config: dict[str, Any] = {"env": RUN["env"], "policy": {"learn": {"batch_size": 4}}}
     with pytest.raises(DicoreError) as caught:
         compile_config(config, registry=world.registry())
-    assert (
-        "policy: missing 'type' (see 'dicore list policy')"
-        in caught.value.message.splitlines()
-    )
+    assert "policy: missing 'type' (see 'dicore list policy')" in caught.value.message.splitlines()
 
 
 def test_a_misspelt_group(world: World) -> None:
