@@ -168,10 +168,6 @@ class TestWords:
         assert "DICORE_NO_PLUGINS" not in os.environ
         assert os.environ["DICORE_NAMES_ONLY"] == "0"
 
-    def test_plugin_wants_a_file(self, commands: World) -> None:
-        done = commands.dicore("list", "--plugin")
-        assert (done.returncode, done.stderr) == (2, "error: --plugin needs a file\n")
-
     def test_a_file_given_by_plugin_is_listed(self, world: World) -> None:
         (world.folder / "mine.py").write_text(
             "import dicore\n\n@dicore.register('policy', 'mine')\nclass Mine:\n    'One file.'\n"
@@ -194,17 +190,35 @@ class TestWords:
 
 
 class TestErrors:
-    def test_each_problem_has_its_line(self, commands: World) -> None:
-        done = commands.dicore("fail", "config")
-        assert done.returncode == 2
-        assert done.stdout == ""
-        assert done.stderr == (
-            "error: policy.lr: unknown\nerror: seed: negative\n  hint: dicore show policy/dqn\n"
-        )
-
-    def test_a_hint_has_its_line(self, commands: World) -> None:
-        done = commands.dicore("fail", "usage")
-        assert (done.stderr, done.returncode) == ("error: not like this\n  hint: like that\n", 2)
+    @pytest.mark.parametrize(
+        ("words", "code", "text"),
+        [
+            (
+                "fail config",
+                2,
+                "error: policy.lr: unknown\nerror: seed: negative\n"
+                "  hint: dicore show policy/dqn\n",
+            ),
+            ("fail usage", 2, "error: not like this\n  hint: like that\n"),
+            ("list --plugin", 2, "error: --plugin needs a file\n"),
+            ("ehco", 2, "error: no command named 'ehco'; did you mean 'echo'?\n"),
+            ("cartpole", 2, "error: no command named 'cartpole'; 'cartpole' is an env\n"),
+            (
+                "echo --modle-name x",
+                2,
+                "error: no such option '--modle-name'; did you mean '--model-name'?\n"
+                "  hint: dicore echo --help\n",
+            ),
+            ("fail", 2, "error: missing argument 'WHAT'\n  hint: dicore fail --help\n"),
+            ("nothing", 3, "error: command 'nothing' (acme 1.0) is not a click command\n"),
+            ("fail interrupt", 130, ""),
+        ],
+    )
+    def test_each_problem_has_its_line(
+        self, commands: World, words: str, code: int, text: str
+    ) -> None:
+        done = commands.dicore(*words.split())
+        assert (done.stdout, done.stderr, done.returncode) == ("", text, code)
 
     @pytest.mark.parametrize("words", [["--debug", "fail", "usage"], ["fail", "usage", "--debug"]])
     def test_debug_shows_the_traceback(self, commands: World, words: list[str]) -> None:
@@ -217,38 +231,19 @@ class TestErrors:
         assert "Traceback" in commands.dicore("fail", "usage", DICORE_DEBUG="1").stderr
         assert "Traceback" not in commands.dicore("fail", "usage", DICORE_DEBUG="0").stderr
 
-    def test_a_fault_of_the_program_is_not_hidden(self, commands: World) -> None:
-        done = commands.dicore("fail", "other")
+    @pytest.mark.parametrize(
+        ("what", "text"),
+        [
+            ("other", "KeyError: 'a fault of the program'\n"),
+            ("pipe", "BrokenPipeError: a pipe of its own\n"),
+        ],
+    )
+    def test_a_fault_of_the_program_is_not_hidden(
+        self, commands: World, what: str, text: str
+    ) -> None:
+        done = commands.dicore("fail", what)
         assert done.returncode == 1
-        assert done.stderr.endswith("KeyError: 'a fault of the program'\n")
-
-    def test_a_broken_pipe_inside_the_program_is_not_hidden(self, commands: World) -> None:
-        done = commands.dicore("fail", "pipe")
-        assert done.returncode == 1
-        assert done.stderr.endswith("BrokenPipeError: a pipe of its own\n")
-
-    def test_an_unknown_command(self, commands: World) -> None:
-        done = commands.dicore("ehco")
-        assert done.returncode == 2
-        assert done.stderr == "error: no command named 'ehco'; did you mean 'echo'?\n"
-
-    def test_a_name_of_another_kind(self, commands: World) -> None:
-        assert commands.dicore("cartpole").stderr == (
-            "error: no command named 'cartpole'; 'cartpole' is an env\n"
-        )
-
-    def test_an_unknown_option(self, commands: World) -> None:
-        done = commands.dicore("echo", "--modle-name", "x")
-        assert done.returncode == 2
-        assert done.stderr == (
-            "error: no such option '--modle-name'; did you mean '--model-name'?\n"
-            "  hint: dicore echo --help\n"
-        )
-
-    def test_a_missing_argument(self, commands: World) -> None:
-        done = commands.dicore("fail")
-        assert done.returncode == 2
-        assert done.stderr == "error: missing argument 'WHAT'\n  hint: dicore fail --help\n"
+        assert done.stderr.endswith(text)
 
     def test_a_broken_command_breaks_itself_alone(self, commands: World) -> None:
         done = commands.dicore("crash")
@@ -258,34 +253,22 @@ class TestErrors:
         )
         assert commands.dicore("list").returncode == 0
 
-    def test_an_object_that_is_no_command(self, commands: World) -> None:
-        done = commands.dicore("nothing")
-        assert (done.stderr, done.returncode) == (
-            "error: command 'nothing' (acme 1.0) is not a click command\n",
-            3,
-        )
-
 
 class TestSignals:
-    def test_an_interrupt_ends_with_130(self, commands: World) -> None:
-        done = commands.dicore("fail", "interrupt")
-        assert (done.returncode, done.stderr) == (130, "")
-
-    def test_ctrl_c_ends_with_130(self, commands: World) -> None:
-        with started(commands, "wait") as process:
+    @pytest.mark.parametrize(
+        ("command", "line", "code"), [("wait", "ready\n", 130), ("flood", "line\n", 141)]
+    )
+    def test_ctrl_c_and_a_reader_that_leaves_are_quiet(
+        self, commands: World, command: str, line: str, code: int
+    ) -> None:
+        with started(commands, command) as process:
             assert process.stdout is not None
-            assert process.stdout.readline() == "ready\n"
-            process.send_signal(signal.SIGINT)
-            assert process.wait(20) == 130
-            assert process.stderr is not None
-            assert process.stderr.read() == ""
-
-    def test_a_reader_that_leaves_is_no_error(self, commands: World) -> None:
-        with started(commands, "flood") as process:
-            assert process.stdout is not None
-            assert process.stdout.readline() == "line\n"
-            process.stdout.close()
-            assert process.wait(20) == 141
+            assert process.stdout.readline() == line
+            if command == "wait":
+                process.send_signal(signal.SIGINT)
+            else:
+                process.stdout.close()
+            assert process.wait(20) == code
             assert process.stderr is not None
             assert process.stderr.read() == ""
 

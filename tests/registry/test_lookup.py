@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from dicore_registry import Registry
@@ -27,24 +29,22 @@ def failure(registry: Registry, kind: str, name: str, where: str = WHERE) -> Reg
 
 class TestFound:
     @pytest.mark.parametrize(
-        "name", ["naive", "NAIVE", " naive ", "dicore-plugins/naive", "Dicore_Plugins/Naive"]
+        ("kind", "name"),
+        [
+            *(("buffer", name) for name in ("naive", "NAIVE", " naive ", "dicore-plugins/naive")),
+            ("buffer", "Dicore_Plugins/Naive"),
+            ("learner-hook", "log-show"),
+        ],
     )
-    def test_by_every_spelling(self, world: World, name: str) -> None:
-        assert world.registry().find("buffer", name).qualified == "dicore-plugins/naive"
-
-    def test_a_hyphen_is_an_underscore(self, world: World) -> None:
-        assert world.registry().find("learner-hook", "log-show").name == "log_show"
+    def test_by_every_spelling(self, world: World, kind: str, name: str) -> None:
+        found = world.registry().find(kind, name).qualified
+        assert found == f"dicore-plugins/{'naive' if kind == 'buffer' else 'log_show'}"
 
     def test_an_old_config_means_what_it_meant(self, world: World) -> None:
         world.add("acme-rl", {"dicore.policy": {"dqn": "acme:DQN"}})
         registry = world.registry()
         assert registry.find("policy", "dqn").dist == "dicore-plugins"
         assert registry.find("policy", "acme-rl/dqn").dist == "acme-rl"
-
-    def test_a_conflict_is_settled_by_the_qualified_name(self, world: World) -> None:
-        world.add("acme-rl", {"dicore.policy": {"sac": "acme:S"}})
-        world.add("other-rl", {"dicore.policy": {"sac": "other:S"}})
-        assert world.registry().find("policy", "other-rl/sac").target == "other:S"
 
 
 class TestNumbered:
@@ -54,12 +54,9 @@ class TestNumbered:
         world.add("acme-rl", {"dicore.buffer": names})
         return world.registry()
 
-    def test_a_bare_name_is_the_highest(self, registry: Registry) -> None:
-        assert registry.find("buffer", "mix").name == "mix_v10"
-        assert registry.find("buffer", "acme-rl/mix").name == "mix_v10"
-
-    def test_a_number_is_itself(self, registry: Registry) -> None:
-        assert registry.find("buffer", "mix_v2").name == "mix_v2"
+    def test_a_bare_name_is_the_highest_and_a_number_is_itself(self, registry: Registry) -> None:
+        for name, found in (("mix", "mix_v10"), ("acme-rl/mix", "mix_v10"), ("mix_v2", "mix_v2")):
+            assert registry.find("buffer", name).name == found
 
     def test_an_unknown_number_lists_the_existing_ones(self, registry: Registry) -> None:
         assert str(failure(registry, "buffer", "mix_v3")) == (
@@ -92,24 +89,29 @@ class TestUnknown:
         assert isinstance(error, UnknownComponentError)
         assert error.exit_code == 2
 
-    def test_of_another_kind(self, world: World) -> None:
-        registry = world.registry()
-        assert str(failure(registry, "policy", "cartpole", "policy.type")) == (
-            "policy.type: no policy named 'cartpole'; 'cartpole' is an env"
-        )
-        assert str(failure(registry, "env", "random", "env.type")) == (
-            "env.type: no env named 'random'; 'random' is a policy"
-        )
-
-    def test_of_two_other_kinds_the_nearest_to_the_root_first(self, world: World) -> None:
-        assert str(failure(world.registry(), "env", "dqn", "env.type")) == (
-            "env.type: no env named 'dqn'; 'dqn' is a policy and a model"
-        )
-
-    def test_like_nothing_else(self, world: World) -> None:
-        world.add("acme-rl", {"dicore.buffer": {"advanced": "a:A"}})
-        assert str(failure(world.registry(), "buffer", "prio")) == (
-            f"{WHERE}: no buffer named 'prio'; installed: advanced, naive (dicore list buffer)"
+    @pytest.mark.parametrize(
+        ("kind", "name", "hint"),
+        [
+            ("policy", "cartpole", "'cartpole' is an env"),
+            ("env", "random", "'random' is a policy"),
+            ("env", "dqn", "'dqn' is a policy and a model"),
+            ("env", "CartPole-v1", "available: 'cartpole'"),
+            ("buffer", "prio", "installed: advanced, naive (dicore list buffer)"),
+            (
+                "policy",
+                "ppo",
+                "polcy/ppo (acme-rl 1.0) is broken: "
+                "unknown kind 'dicore.polcy'; did you mean 'dicore.policy'?",
+            ),
+        ],
+    )
+    def test_the_name_is_repeated_and_the_nearest_thing_is_named(
+        self, world: World, kind: str, name: str, hint: str
+    ) -> None:
+        groups = {"dicore.buffer": {"advanced": "a:A"}, "dicore.polcy": {"ppo": "acme:PPO"}}
+        world.add("acme-rl", groups)
+        assert str(failure(world.registry(), kind, name)) == (
+            f"{WHERE}: no {kind} named '{name}'; {hint}"
         )
 
     def test_among_many(self, world: World) -> None:
@@ -134,13 +136,6 @@ class TestUnknown:
         assert str(failure(registry, "policy", "zzz", "policy.type")) == (
             "policy.type: no policy named 'zzz'; no policy is installed; "
             "'dicore-plugins' provides some: pip install dicore-plugins"
-        )
-
-    def test_in_a_misspelt_group(self, world: World) -> None:
-        world.add("acme-rl", {"dicore.polcy": {"ppo": "acme:PPO"}})
-        assert str(failure(world.registry(), "policy", "ppo", "policy.type")) == (
-            "policy.type: no policy named 'ppo'; polcy/ppo (acme-rl 1.0) is broken: "
-            "unknown kind 'dicore.polcy'; did you mean 'dicore.policy'?"
         )
 
     @pytest.mark.parametrize(
@@ -172,11 +167,6 @@ class TestUnknown:
             "unknown kind 'policy'; no installed package declares kinds: pip install dicore"
         )
 
-    def test_a_name_is_repeated_as_it_was_written(self, world: World) -> None:
-        assert str(failure(world.registry(), "env", "CartPole-v1", "env.type")) == (
-            "env.type: no env named 'CartPole-v1'; available: 'cartpole'"
-        )
-
     def test_without_a_path_nothing_is_put_before(self, world: World) -> None:
         assert str(failure(world.registry(), "policy", "dqnn", "")).startswith("no policy named")
 
@@ -185,7 +175,9 @@ class TestUnusable:
     def test_conflict(self, world: World) -> None:
         world.add("acme-rl", {"dicore.policy": {"sac": "acme:S"}})
         world.add("other-rl", {"dicore.policy": {"sac": "other:S"}})
-        error = failure(world.registry(), "policy", "sac", "policy.type")
+        registry = world.registry()
+        assert registry.find("policy", "other-rl/sac").target == "other:S"
+        error = failure(registry, "policy", "sac", "policy.type")
         assert str(error) == (
             "policy.type: policy 'sac' is provided by 2 packages; "
             "write one of: 'acme-rl/sac', 'other-rl/sac'"
@@ -193,16 +185,48 @@ class TestUnusable:
         assert isinstance(error, PluginConflictError)
         assert (error.exit_code, error.context["choices"]) == (3, ("acme-rl/sac", "other-rl/sac"))
 
-    def test_unavailable(self, world: World) -> None:
-        groups = {"dicore.env": {"pong": "acme:P [atari]"}}
-        world.add("acme-envs", groups, extras={"atari": ["ale-py"]})
-        error = failure(world.registry(), "env", "pong", "env.type")
-        assert str(error) == (
-            "env.type: env 'pong' (acme-envs 1.0) is unavailable: "
-            "needs ale-py: pip install 'acme-envs[atari]'"
-        )
-        assert isinstance(error, MissingDependencyError)
-        assert error.exit_code == 3
+    @pytest.mark.parametrize(
+        ("target", "more", "environ", "reason", "error"),
+        [
+            (
+                "acme:P [atari]",
+                {"extras": {"atari": ["ale-py"]}},
+                {},
+                "unavailable: needs ale-py: pip install 'acme-rl[atari]'",
+                MissingDependencyError,
+            ),
+            (
+                "acme:P",
+                {"requires": ["dicore<0.1"]},
+                {},
+                f"incompatible: needs dicore<0.1 (installed: {VERSION})",
+                PluginVersionError,
+            ),
+            (
+                "acme:P",
+                {},
+                {"DICORE_NO_PLUGINS": "1"},
+                "disabled: switched off by DICORE_NO_PLUGINS",
+                RegistryError,
+            ),
+            ("acme", {}, {}, "broken: target 'acme' is not 'module:attr'", PluginLoadError),
+        ],
+        ids=lambda value: value.split(":")[0] if isinstance(value, str) else "",
+    )
+    def test_the_reason_is_named(
+        self,
+        world: World,
+        target: str,
+        more: dict[str, Any],
+        environ: dict[str, str],
+        reason: str,
+        error: type[RegistryError],
+    ) -> None:
+        world.add("acme-rl", {"dicore.env": {"pong": target}}, version="2.0", **more)
+        found = failure(world.registry(environ), "env", "pong", "env.type")
+        assert str(found) == f"env.type: env 'pong' (acme-rl 2.0) is {reason}"
+        assert isinstance(found, error)
+        assert found.exit_code == (2 if error is RegistryError else 3)
 
     def test_a_qualified_name_does_not_hide_what_is_missing(self, world: World) -> None:
         for dist in ("acme-envs", "other-envs"):
@@ -212,33 +236,6 @@ class TestUnusable:
             "env.type: env 'pong' (acme-envs 1.0) is unavailable: "
             "needs ale-py: pip install 'acme-envs[atari]'"
         )
-
-    def test_incompatible(self, world: World) -> None:
-        groups = {"dicore.policy": {"old": "old_rl:Old"}}
-        world.add("old-rl", groups, version="2.0", requires=["dicore<0.1"])
-        error = failure(world.registry(), "policy", "old", "policy.type")
-        assert str(error) == (
-            "policy.type: policy 'old' (old-rl 2.0) is incompatible: "
-            f"needs dicore<0.1 (installed: {VERSION})"
-        )
-        assert isinstance(error, PluginVersionError)
-        assert error.exit_code == 3
-
-    def test_disabled(self, world: World) -> None:
-        world.add("acme-rl", {"dicore.policy": {"sac": "acme:S"}})
-        error = failure(world.registry({"DICORE_NO_PLUGINS": "1"}), "policy", "sac", "policy.type")
-        assert str(error) == (
-            "policy.type: policy 'sac' (acme-rl 1.0) is disabled: switched off by DICORE_NO_PLUGINS"
-        )
-        assert error.exit_code == 2
-
-    def test_broken(self, world: World) -> None:
-        world.add("acme-rl", {"dicore.policy": {"sac": "acme"}})
-        error = failure(world.registry(), "policy", "sac", "policy.type")
-        assert str(error) == (
-            "policy.type: policy 'sac' (acme-rl 1.0) is broken: target 'acme' is not 'module:attr'"
-        )
-        assert isinstance(error, PluginLoadError)
 
 
 class TestDefault:
