@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from markdown_it import MarkdownIt
 
+from benchmarks.files_entered import files_entered
 from docs.generate import pages
+from docs.generate.path import NAMES, PAGE, limits, listed, traced
 
 ROOT = Path(__file__).parents[2]
 WRITTEN = sorted(
@@ -60,3 +65,87 @@ def test_a_broken_link_is_found() -> None:
     assert broken(Path("docs/index.md"), "[a](generated/cli/train.md) [b](generated/no.md)") == [
         "generated/no.md"
     ]
+
+
+# ---- path
+
+
+TEXT = PAGE.read_text(encoding="utf-8")
+AGAIN = "run python -m docs.generate.path"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_list_names_the_files_that_a_value_passes(name: str) -> None:
+    passed = [file for file, _ in traced(name)]
+    assert len(passed) <= limits(TEXT)[name]
+    assert set(passed) - set(listed(name, TEXT)) == set(), f"missing on the page; {AGAIN}"
+    assert set(listed(name, TEXT)) - set(passed) == set(), f"not on the path; {AGAIN}"
+    assert listed(name, TEXT) == passed, AGAIN
+
+
+def test_a_training_enters_no_more_files_than_the_page_says() -> None:
+    command, env_step = files_entered()
+    assert len(command) <= limits(TEXT)["command_to_optimizer"]
+    assert len(env_step) <= limits(TEXT)["env_step_to_optimizer"]
+    assert f"at most {limits(TEXT)['command_to_optimizer']} files" in TEXT
+
+
+# ---- readme
+
+
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+IMPORTS = re.findall(r"`(from [\w.]+ import [^`…]+)`", README)
+
+
+def test_the_import_lines_are_there() -> None:
+    assert len(IMPORTS) > 15
+    assert len({module for module, _ in SHORTENED}) == 4
+
+
+@pytest.mark.parametrize("line", IMPORTS)
+def test_an_import_line_works(line: str) -> None:
+    exec(line, {})  # the README's own text
+
+
+SHORTENED = [
+    (module, name)
+    for names, module in re.findall(
+        r"^\| (.*) \| `from ([\w.]+) import …` \|$", README, re.MULTILINE
+    )
+    for name in re.findall(r"`(\w+)`", names)
+]
+
+
+@pytest.mark.parametrize(("module", "name"), SHORTENED)
+def test_the_names_of_a_shortened_line_exist(module: str, name: str) -> None:
+    exec(f"from {module} import {name}", {})
+
+
+def run(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    code = "import sys; from dicore.cli import main; sys.exit(main(sys.argv[1:]))"
+    return subprocess.run(
+        [sys.executable, "-c", code, *arguments],
+        cwd=cwd, capture_output=True, text=True, timeout=200, check=False,
+    )  # fmt: skip
+
+
+def test_the_documents_form_of_the_command_trains(tmp_path: Path) -> None:
+    line = next(line for line in README.splitlines() if line.startswith("$ dicore -m serial --env"))
+    words = line.split("#")[0].split()[2:]
+    words[words.index("--train_iter") + 1] = "50"
+    done = run(*words, "pipeline.logger=[]", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    (folder,) = (tmp_path / "runs").iterdir()
+    record = json.loads((folder / "run.json").read_text())
+    assert record["result"]["train_iter"] == 50
+    assert record["seed"] == 0
+
+
+@pytest.mark.parametrize("example", ["custom_main.py", "task_form.py"])
+def test_the_examples_run(example: str, tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "examples" / example), "--max-env-step", "700"],
+        cwd=tmp_path, capture_output=True, text=True, timeout=200, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "return" in done.stdout

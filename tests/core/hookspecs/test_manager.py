@@ -6,34 +6,22 @@ import re
 import subprocess
 import sys
 import warnings
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from dicore.errors import PluginLoadError
+from dicore.errors import ConfigError, PluginLoadError
 from dicore.hookspecs import Plugins, load_plugins
 from dicore.run.launch import launch
 from dicore_registry import using
 from dicore_registry.errors import PluginWarning
 from dicore_tools.commands.doctor import examine
+from tests.registry.conftest import world
 from tests.registry.world import World
 
 HEAD = "from dicore.hookspecs import hookimpl\n\n@hookimpl\n"
 GOOD = HEAD + "def dicore_report_header(run):\n    return [f'good {run}']\n"
-
-
-@pytest.fixture
-def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
-    world = World(tmp_path / "site", tmp_path / "house")
-    world.own()
-    monkeypatch.syspath_prepend(str(world.folder))
-    before = set(sys.modules)
-    yield world
-    for name in set(sys.modules) - before:
-        if str(tmp_path) in (getattr(sys.modules[name], "__file__", None) or ""):
-            del sys.modules[name]
 
 
 def add(world: World, name: str, text: str, **more: Any) -> None:
@@ -231,3 +219,55 @@ class TestCalls:
     def test_an_empty_shell_answers_nothing(self) -> None:
         assert Plugins().call("dicore_run_started", run=1) == []
         assert Plugins().first("dicore_make_logger", cfg=1) is None
+
+
+# ---- a plugin sees the config before anything is built
+
+
+__all__ = ["world"]
+
+HOUSE_RULE = f"""
+from dicore.errors import ConfigError
+{HEAD}
+def dicore_config_compiled(cfg, provenance, compiled):
+    if cfg.policy.nstep > 2:
+        who, said = provenance["policy"]["dist"], compiled.origin["policy.nstep"]
+        raise ConfigError(f"policy.nstep: 2 at most in this house; {{who}}, {{said}}")
+"""
+
+
+def test_a_plugin_may_refuse_a_config(world: World, tmp_path: Path) -> None:
+    add(world, "house-rules", HOUSE_RULE)
+    folder = tmp_path / "run"
+    with using(world.registry()):
+        with pytest.raises(ConfigError, match=r"2 at most in this house; dicore-plugins, preset"):
+            launch(env="cartpole", policy="dqn", exp_name=str(folder))
+        assert not folder.exists()
+        launch(
+            env="cartpole", policy="dqn", exp_name=str(folder), max_env_step=10,
+            overrides=["policy.nstep=1", "pipeline.logger=[]"],
+        )  # fmt: skip
+    assert (folder / "run.json").is_file()
+
+
+SAID = f"""
+from dicore.errors import ConfigError
+{HEAD}
+def dicore_config_loaded(cfg):
+    assert "learner" not in cfg["policy"].get("learn", {{}})  # what nobody said is not there
+    wished = cfg["policy"]["learn"]["batch_size"]
+    cfg.clear()  # a copy
+    if wished == "huge":
+        raise ConfigError("policy.learn.batch_size: nothing is huge here")
+"""
+
+
+def test_a_plugin_sees_what_was_said_before_it_is_compiled(world: World, tmp_path: Path) -> None:
+    add(world, "house-rules", SAID)
+    wishes = {"env": "cartpole", "policy": "dqn", "exp_name": str(tmp_path / "run")}
+    with using(world.registry()):
+        with pytest.raises(ConfigError, match="nothing is huge here"):
+            launch(**wishes, overrides=["policy.learn.batch_size=huge"])
+        with pytest.raises(ConfigError, match="expected int, got str 'apple'"):
+            launch(**wishes, overrides=["policy.learn.batch_size=apple"])
+    assert not (tmp_path / "run").exists()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable
-from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ from dicore.run.metadata import saved_member
 from dicore.run.random import Streams
 from dicore.run.request import compile_resumed
 from dicore.run.run import Limits, Run
+from tests.core.run.test_checkpoint_io import reseal
 
 
 class Part:
@@ -64,15 +64,6 @@ def tags(folder: Path) -> list[str]:
 def spoil(folder: Path, *names: str, file: str = "tensors.safetensors") -> None:
     for name in names:
         (folder / "ckpt" / name / file).write_bytes(b"")
-
-
-def reseal(manifest: Path, change: Callable[[dict[str, Any]], Any]) -> None:
-    """Rewrites a manifest with a right checksum, as an attacker would."""
-    body = json.loads(manifest.read_bytes())
-    body.pop("sha256")
-    change(body)
-    text = json.dumps(body)[:-1].encode()
-    manifest.write_bytes(text + b',"sha256":"' + sha256(text).hexdigest().encode() + b'"}')
 
 
 # ---- which checkpoint
@@ -170,7 +161,7 @@ def test_a_state_with_lies_is_an_error_of_its_class(
 ) -> None:
     """R-E03, E04: checksums that are right prove nothing about the content."""
     for name in ("iteration_1", "iteration_2"):
-        reseal(folder / "ckpt" / name / "manifest.json", lie)
+        reseal(folder / "ckpt" / name, lie)
     with pytest.raises(CheckpointCorruptError):
         begin(folder, resume=True)[0].restore()
 

@@ -273,12 +273,6 @@ def tells_always(self: Any, env_id: int, action: Any) -> tuple[Any, ...]:
     return (*rest, {"eval_episode_return": self.sums[env_id], **info})
 
 
-def known_ids_only(self: Any, ids: list[int]) -> None:
-    for env_id in ids:
-        if env_id >= self.env_num:
-            raise EnvStateError("no such environment")
-
-
 def no_names(self: Any, ids: list[int]) -> None:
     for env_id in ids:
         if env_id >= self.env_num:
