@@ -12,7 +12,8 @@ import pytest
 from dicore.data import Batch
 from dicore.errors import ContractError, ReplayUnderflowError, SchemaError
 from dicore.testing.buffer import BufferContract
-from dicore.testing.suite import Suite, failures
+
+from .faults import Fault, caught, names_of
 
 
 class ListBuffer:
@@ -111,211 +112,159 @@ class ListBuffer:
         self.load_state_dict({**state, "rows": rows})
 
 
-class NoClear(ListBuffer):
-    clear = None  # type: ignore[assignment]
-    update = property()  # type: ignore[assignment]
-
-
-class WrongSize(ListBuffer):
-    def __init__(self, capacity: int) -> None:
-        super().__init__(capacity)
-        self.replay_buffer_size = capacity + 1
-
-
-class ListsOnly(ListBuffer):
-    def push(self, data: Any, cur_collector_envstep: int | None = None) -> range:
-        if isinstance(data, dict):
-            raise TypeError("lists only")
-        return super().push(data)
-
-
-class NewestGoFirst(ListBuffer):
-    def store(self, rows: list[dict[str, Any]]) -> None:
-        if len(self.rows) < self.replay_buffer_size:
-            super().store(rows)
-
-
-class KeepsTheBeginning(ListBuffer):
-    def store(self, rows: list[dict[str, Any]]) -> None:
-        super().store(rows[: self.replay_buffer_size])
-
-
-class SlotIds(ListBuffer):
-    def push(self, data: Any, cur_collector_envstep: int | None = None) -> range:
-        ids = super().push(data)
-        return range(ids.start % self.replay_buffer_size, ids.stop % self.replay_buffer_size)
-
-
-class IdsBeginAgain(ListBuffer):
-    def clear(self) -> None:
-        super().clear()
-        self.push_count = 0
-
-
-class MixesRows(ListBuffer):
-    def sample_batch(self, *args: Any, **kwargs: Any) -> Any:
-        drawn = super().sample_batch(*args, **kwargs)
-        if "reward" in drawn:
-            drawn.columns["reward"] = np.roll(drawn["reward"], 1)
-        return drawn
-
-
-class RowsAsBatch(ListBuffer):
-    def sample(self, *args: Any, **kwargs: Any) -> Any:
-        return super().sample_batch(*args, **kwargs)
-
-
-class DoublesEverything(ListBuffer):
-    def sample_batch(self, *args: Any, **kwargs: Any) -> Any:
-        return super().sample_batch(*args, **kwargs).map(lambda leaf: leaf.astype(np.float64))
-
-
-class FlattensImages(ListBuffer):
-    def sample_batch(self, *args: Any, **kwargs: Any) -> Any:
-        drawn = super().sample_batch(*args, **kwargs)
-        if isinstance(drawn["obs"], dict):
-            drawn.columns["obs"]["image"] = drawn["obs"]["image"].reshape(len(drawn), -1)
-        return drawn
-
-
-class RepeatsQuietly(ListBuffer):
-    def draw(self, size: int, sample_range: slice | None, replace: bool) -> list[dict[str, Any]]:
-        return super().draw(size, sample_range, replace=True)
-
-
-class IgnoresTheRange(ListBuffer):
-    def draw(self, size: int, sample_range: slice | None, replace: bool) -> list[dict[str, Any]]:
-        return super().draw(size, None, replace)
-
-
-class TakesAnyColumns(ListBuffer):
-    def check(self, rows: list[dict[str, Any]]) -> None: ...
-
-
-class StoresBeforeChecking(ListBuffer):
-    def check(self, rows: list[dict[str, Any]]) -> None:
-        self.push_count += 1
-        super().check(rows)
-        self.push_count -= 1
-
-
-class KeepsTheCallersMemory(ListBuffer):
-    def store(self, rows: list[dict[str, Any]]) -> None:
-        self.rows = [*self.rows, *rows][-self.replay_buffer_size :]
-
-
-class HandsOutTheStore(ListBuffer):
-    def sample(self, batch_size: int, *args: Any, **kwargs: Any) -> Any:
-        return self.draw(batch_size, kwargs.get("sample_range"), kwargs.get("replace", False))
-
-
-class OneBatchForAll(ListBuffer):
-    """Recycles memory without having been asked to; `slots` batches in turn."""
-
-    slots = 2
-    asked_only = False
-
-    def __init__(self, capacity: int) -> None:
-        super().__init__(capacity)
-        self.kept: dict[tuple[Any, ...], list[Any]] = {}
-        self.turn = 0
-
-    def sample_batch(self, batch_size: int, *args: Any, **kwargs: Any) -> Any:
-        drawn = super().sample_batch(batch_size, *args, **kwargs)
-        if isinstance(drawn["obs"], dict) or (self.asked_only and not kwargs.get("reuse")):
-            return drawn
-        kept = self.kept.setdefault((batch_size,), [drawn.copy() for _ in range(self.slots)])
-        self.turn += 1
-        target = kept[self.turn % self.slots]
-        for key, column in drawn.items():
-            target[key][:] = column
-        return target
-
-
-class OneRecycledBatch(OneBatchForAll):
-    slots = 1
-    asked_only = True
-
-
 class BatchesAtOnce(ListBuffer):
     def sample_batches(self, count: int, batch_size: int, cur_learner_iter: int = 0) -> Any:
         for _ in range(count):
             yield self.sample_batch(batch_size)
 
 
-class OneDrawForAll(BatchesAtOnce):
-    def sample_batches(self, count: int, batch_size: int, cur_learner_iter: int = 0) -> Any:
-        return iter([self.sample_batch(batch_size)] * count)
+def one_too_many(self: Any, capacity: int) -> None:
+    ListBuffer.__init__(self, capacity)
+    self.replay_buffer_size = capacity + 1
 
 
-class OneBatchLess(BatchesAtOnce):
-    def sample_batches(self, count: int, batch_size: int, cur_learner_iter: int = 0) -> Any:
-        return super().sample_batches(count - 1, batch_size)
+def lists_only(self: Any, data: Any, cur_collector_envstep: int | None = None) -> range:
+    if isinstance(data, dict):
+        raise TypeError("lists only")
+    return ListBuffer.push(self, data)
 
 
-class ForgetsTheDraws(ListBuffer):
-    def load_state_dict(self, state: Any) -> None:
-        super().load_state_dict({**state, "rng": np.random.default_rng(7).bit_generator.state})
+def newest_go_first(self: Any, rows: list[dict[str, Any]]) -> None:
+    if len(self.rows) < self.replay_buffer_size:
+        ListBuffer.store(self, rows)
 
 
-class ForgetsTheCount(ListBuffer):
-    def load_state_dict(self, state: Any) -> None:
-        super().load_state_dict({**state, "push_count": len(state["rows"])})
+def keeps_the_beginning(self: Any, rows: list[dict[str, Any]]) -> None:
+    ListBuffer.store(self, rows[: self.replay_buffer_size])
 
 
-class SavesLess(ListBuffer):
-    def load_data(self, file: str | Path) -> None:
-        super().load_data(file)
-        self.rows = self.rows[1:]
+def slot_ids(self: Any, data: Any, cur_collector_envstep: int | None = None) -> range:
+    ids = ListBuffer.push(self, data)
+    return range(ids.start % self.replay_buffer_size, ids.stop % self.replay_buffer_size)
 
 
-class ClearsHalf(ListBuffer):
-    def clear(self) -> None:
-        self.rows = self.rows[2:]
+def ids_begin_again(self: Any) -> None:
+    ListBuffer.clear(self)
+    self.push_count = 0
 
 
-class UpdateFails(ListBuffer):
-    def update(self, info: Any) -> None:
-        raise NotImplementedError
+def mixes_rows(self: Any, *args: Any, **kwargs: Any) -> Any:
+    drawn = ListBuffer.sample_batch(self, *args, **kwargs)
+    if "reward" in drawn:
+        drawn.columns["reward"] = np.roll(drawn["reward"], 1)
+    return drawn
 
 
-FAULTS: list[tuple[str, type[ListBuffer]]] = [
-    ("has_the_methods", NoClear),
-    ("has_the_methods", WrongSize),
-    ("push_accepts_sample_list_and_batch", ListsOnly),
-    ("overwrites_the_oldest_samples", NewestGoFirst),
-    ("push_beyond_the_capacity", KeepsTheBeginning),
-    ("ids_increase", SlotIds),
-    ("ids_increase", IdsBeginAgain),
-    ("columns_stay_aligned", MixesRows),
-    ("sample_and_sample_batch_agree", RowsAsBatch),
-    ("sample_and_sample_batch_agree", DoublesEverything),
-    ("nested_columns", FlattensImages),
-    ("sampling_too_many_raises", RepeatsQuietly),
-    ("sample_range_selects_samples", IgnoresTheRange),
-    ("mismatched_columns_raise", TakesAnyColumns),
-    ("mismatched_columns_raise", StoresBeforeChecking),
-    ("push_copies_its_input", KeepsTheCallersMemory),
-    ("sampled_dicts_are_copies", HandsOutTheStore),
-    ("sampled_batches_are_copies", OneBatchForAll),
-    ("reuse_keeps_the_previous_batch", OneRecycledBatch),
-    ("sample_batches_matches_sample_batch", OneDrawForAll),
-    ("sample_batches_matches_sample_batch", OneBatchLess),
-    ("state_round_trip", ForgetsTheDraws),
-    ("state_round_trip", ForgetsTheCount),
-    ("file_round_trip", SavesLess),
-    ("clear_removes_all_samples", ClearsHalf),
-    ("update_accepts_priorities", UpdateFails),
+def doubles_everything(self: Any, *args: Any, **kwargs: Any) -> Any:
+    drawn = ListBuffer.sample_batch(self, *args, **kwargs)
+    return drawn.map(lambda leaf: leaf.astype(np.float64))
+
+
+def flattens_images(self: Any, *args: Any, **kwargs: Any) -> Any:
+    drawn = ListBuffer.sample_batch(self, *args, **kwargs)
+    if isinstance(drawn["obs"], dict):
+        drawn.columns["obs"]["image"] = drawn["obs"]["image"].reshape(len(drawn), -1)
+    return drawn
+
+
+def repeats_quietly(self: Any, size: int, sample_range: slice | None, replace: bool) -> Any:
+    return ListBuffer.draw(self, size, sample_range, replace=True)
+
+
+def ignores_the_range(self: Any, size: int, sample_range: slice | None, replace: bool) -> Any:
+    return ListBuffer.draw(self, size, None, replace)
+
+
+def stores_before_checking(self: Any, rows: list[dict[str, Any]]) -> None:
+    self.push_count += 1
+    ListBuffer.check(self, rows)
+    self.push_count -= 1
+
+
+def keeps_the_callers_memory(self: Any, rows: list[dict[str, Any]]) -> None:
+    self.rows = [*self.rows, *rows][-self.replay_buffer_size :]
+
+
+def hands_out_the_store(self: Any, batch_size: int, *args: Any, **kwargs: Any) -> Any:
+    return self.draw(batch_size, kwargs.get("sample_range"), kwargs.get("replace", False))
+
+
+def recycling(slots: int, *, asked_only: bool) -> Any:
+    """Recycles the memory of batches, `slots` in turn; `asked_only`: with `reuse` alone."""
+
+    def sample_batch(self: Any, batch_size: int, *args: Any, **kwargs: Any) -> Any:
+        drawn = ListBuffer.sample_batch(self, batch_size, *args, **kwargs)
+        if isinstance(drawn["obs"], dict) or (asked_only and not kwargs.get("reuse")):
+            return drawn
+        kept = self.__dict__.setdefault("kept", {})
+        batches = kept.setdefault(batch_size, [drawn.copy() for _ in range(slots)])
+        batches.append(target := batches.pop(0))
+        for key, column in drawn.items():
+            target[key][:] = column
+        return target
+
+    return sample_batch
+
+
+def one_draw_for_all(self: Any, count: int, batch_size: int, cur_learner_iter: int = 0) -> Any:
+    return iter([self.sample_batch(batch_size)] * count)
+
+
+def one_batch_less(self: Any, count: int, batch_size: int, cur_learner_iter: int = 0) -> Any:
+    return BatchesAtOnce.sample_batches(self, count - 1, batch_size)
+
+
+def forgets_the_draws(self: Any, state: Any) -> None:
+    fresh = np.random.default_rng(7).bit_generator.state
+    ListBuffer.load_state_dict(self, {**state, "rng": fresh})
+
+
+def forgets_the_count(self: Any, state: Any) -> None:
+    ListBuffer.load_state_dict(self, {**state, "push_count": len(state["rows"])})
+
+
+def loads_less(self: Any, file: str | Path) -> None:
+    ListBuffer.load_data(self, file)
+    self.rows = self.rows[1:]
+
+
+def clears_half(self: Any) -> None:
+    self.rows = self.rows[2:]
+
+
+def update_fails(self: Any, info: Any) -> None:
+    raise NotImplementedError
+
+
+FAULTS: list[Fault] = [
+    ("has_the_methods", {"clear": None, "update": property()}),
+    ("has_the_methods", {"__init__": one_too_many}),
+    ("push_accepts_sample_list_and_batch", {"push": lists_only}),
+    ("overwrites_the_oldest_samples", {"store": newest_go_first}),
+    ("push_beyond_the_capacity", {"store": keeps_the_beginning}),
+    ("ids_increase", {"push": slot_ids}),
+    ("ids_increase", {"clear": ids_begin_again}),
+    ("columns_stay_aligned", {"sample_batch": mixes_rows}),
+    ("sample_and_sample_batch_agree", {"sample": ListBuffer.sample_batch}),
+    ("sample_and_sample_batch_agree", {"sample_batch": doubles_everything}),
+    ("nested_columns", {"sample_batch": flattens_images}),
+    ("sampling_too_many_raises", {"draw": repeats_quietly}),
+    ("sample_range_selects_samples", {"draw": ignores_the_range}),
+    ("mismatched_columns_raise", {"check": lambda self, rows: None}),
+    ("mismatched_columns_raise", {"check": stores_before_checking}),
+    ("push_copies_its_input", {"store": keeps_the_callers_memory}),
+    ("sampled_dicts_are_copies", {"sample": hands_out_the_store}),
+    ("sampled_batches_are_copies", {"sample_batch": recycling(2, asked_only=False)}),
+    ("reuse_keeps_the_previous_batch", {"sample_batch": recycling(1, asked_only=True)}),
+    ("sample_batches_matches_sample_batch", {"sample_batches": one_draw_for_all}),
+    ("sample_batches_matches_sample_batch", {"sample_batches": one_batch_less}),
+    ("state_round_trip", {"load_state_dict": forgets_the_draws}),
+    ("state_round_trip", {"load_state_dict": forgets_the_count}),
+    ("file_round_trip", {"load_data": loads_less}),
+    ("clear_removes_all_samples", {"clear": clears_half}),
+    ("update_accepts_priorities", {"update": update_fails}),
 ]
 PLANTED = {BufferContract: [check for check, _ in FAULTS]}
-
-
-def suite_for(cls: type[ListBuffer]) -> type[Suite]:
-    class Contract(BufferContract):
-        def make(self, capacity: int) -> ListBuffer:
-            return cls(capacity)
-
-    return Contract
 
 
 class TestGoodBuffer(BufferContract):
@@ -332,10 +281,7 @@ class TestGoodBufferOfBatches(BufferContract):
         return BatchesAtOnce(capacity)
 
 
-@pytest.mark.parametrize(
-    ("check", "faulty"), FAULTS, ids=lambda each: getattr(each, "__name__", each)
-)
-def test_each_check_catches_its_fault(check: str, faulty: type[ListBuffer]) -> None:
-    found = failures(suite_for(faulty))
-    assert check in found
-    assert isinstance(found[check], ContractError | TypeError | NotImplementedError)
+@pytest.mark.parametrize("fault", FAULTS, ids=names_of(FAULTS))
+def test_each_check_catches_its_fault(fault: Fault) -> None:
+    found = caught(BufferContract, ListBuffer, fault)
+    assert isinstance(found, ContractError | TypeError | NotImplementedError)
