@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from dicore.config import Compiled, compile_config
+from dicore.errors import ConfigError
 from dicore_registry import Registry
 
 PARTS = "tests.core.config.toy_parts"
@@ -71,6 +72,13 @@ def registry(tmp_path_factory: pytest.TempPathFactory) -> Registry:
 def least() -> dict[str, Any]:
     """Everything that a person must say, and no more."""
     return {"env": {"type": "pole", "stop_value": 475, "n_evaluator_episode": 10}, "policy": "toy"}
+
+
+def problems_of(build: Any, *args: Any, **kwargs: Any) -> tuple[str, ...]:
+    """Returns the problems of a config that does not compile."""
+    with pytest.raises(ConfigError) as caught:
+        build(*args, **kwargs)
+    return caught.value.problems
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from dicore.config import flatten, frozen, option, to_dict
 from dicore.config.layers import ALIASES, CREATE_PATHS, Problems, expand_aliases
 from dicore.config.sections import PolicyConfig
 from dicore.errors import ConfigError
-from tests.core.config.conftest import least
+from tests.core.config.conftest import least, problems_of
 
 SCALARS = {
     alias: path
@@ -40,9 +40,7 @@ def test_both_forms_with_one_value_are_fine_and_with_two_are_refused(
     one, two = (True, False) if path.endswith("multi_gpu") else (1, 2)
     same = build(overrides={alias: one, path: one})
     assert flatten(same.cfg)[path] == one
-    with pytest.raises(ConfigError) as caught:
-        build(overrides={alias: two, path: one})
-    assert caught.value.problems == (
+    assert problems_of(build, overrides={alias: two, path: one}) == (
         f"{alias}: {two!r} contradicts {path}, which is {one!r}; give one of them",
     )
 
@@ -74,9 +72,9 @@ def test_a_subtree_moves_as_a_whole_and_joins_what_is_there(build: Any) -> None:
 
 
 def test_a_short_form_below_something_that_is_no_section(build: Any) -> None:
-    with pytest.raises(ConfigError) as caught:
-        build({**least(), "model": "net", "policy": 3})
-    assert "model: stands for policy.model, whose section is not a dict" in caught.value.problems
+    assert "model: stands for policy.model, whose section is not a dict" in problems_of(
+        build, {**least(), "model": "net", "policy": 3}
+    )
 
 
 def test_the_table_is_sound() -> None:
@@ -141,6 +139,4 @@ def test_an_echo_of_the_followed_value_goes_on_following(build: Any) -> None:
 def test_what_is_followed_and_missing_is_named_once(build: Any) -> None:
     main = least()
     main["env"].pop("stop_value")
-    with pytest.raises(ConfigError) as caught:
-        build(main)
-    assert [line.partition(":")[0] for line in caught.value.problems] == ["env.stop_value"]
+    assert [line.partition(":")[0] for line in problems_of(build, main)] == ["env.stop_value"]

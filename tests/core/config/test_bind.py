@@ -10,6 +10,7 @@ import pytest
 from dicore.config import bind, flatten, write_config
 from dicore.errors import ConfigError
 from tests.core.config import toy_parts as toy
+from tests.core.config.conftest import problems_of
 
 
 def test_silent_values_are_filled_and_given_ones_stay(build: Any) -> None:
@@ -31,9 +32,7 @@ def test_a_shape_that_contradicts_the_environment_is_refused(
     build: Any, said: str, observation: Any
 ) -> None:
     compiled = build(overrides=[f"policy.model.obs_shape={said}"])
-    with pytest.raises(ConfigError) as caught:
-        bind(compiled, observation, "discrete")
-    (problem,) = caught.value.problems
+    (problem,) = problems_of(bind, compiled, observation, "discrete")
     wanted = f"policy.model.obs_shape: expected {observation!r}, as the environment has, got "
     assert problem.startswith(wanted)
 
@@ -79,6 +78,4 @@ def test_a_part_that_takes_no_shape_is_left_alone(build: Any) -> None:
 def test_what_does_not_fit_is_refused(
     build: Any, observation: Any, action: Any, problem: str
 ) -> None:
-    with pytest.raises(ConfigError) as caught:
-        bind(build(), observation, action)
-    assert caught.value.problems[0].startswith(problem)
+    assert problems_of(bind, build(), observation, action)[0].startswith(problem)

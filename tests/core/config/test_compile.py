@@ -17,7 +17,7 @@ import pytest
 from dicore.config import RunConfig, compile_config, compile_section, flatten, to_dict
 from dicore.errors import ConfigError, ConfigWarning
 from tests.core.config import toy_parts as toy
-from tests.core.config.conftest import least
+from tests.core.config.conftest import least, problems_of
 
 
 def test_the_seeds_outline_compiles_and_reads_by_attribute_and_by_item(build: Any) -> None:
@@ -147,9 +147,7 @@ def test_create_config_lands_at_the_documented_paths(build: Any) -> None:
 
 
 def test_main_and_create_must_agree(build: Any) -> None:
-    with pytest.raises(ConfigError) as caught:
-        build([least(), {"policy": {"type": "bare"}}])
-    assert caught.value.problems == (
+    assert problems_of(build, [least(), {"policy": {"type": "bare"}}]) == (
         "policy.type: 'bare' in create_config contradicts 'toy' in main_config",
     )
 
@@ -290,9 +288,7 @@ class TestImportNames:
 
     def test_a_needed_import_that_fails_is_a_problem(self, build: Any) -> None:
         node = {"type": "unheard", "import_names": ["no_such_module_at_all"]}
-        with pytest.raises(ConfigError) as caught:
-            build({**least(), "policy": node})
-        first, second = caught.value.problems
+        first, second = problems_of(build, {**least(), "policy": node})
         assert first.startswith("policy.import_names: cannot import 'no_such_module_at_all'")
         assert second.startswith("policy.type: no policy named 'unheard'")
 
@@ -362,9 +358,9 @@ class TestOneSection:
 
     def test_options_are_checked_like_in_a_whole_config(self, registry: Any) -> None:
         assert compile_section(toy.HeapConfig, {"alpha": 1}) == toy.HeapConfig(alpha=1.0)
-        with pytest.raises(ConfigError) as caught:
-            compile_section(toy.HeapConfig, {"alpa": 1, "alpha": 2}, registry=registry)
-        assert caught.value.problems == (
+        assert problems_of(
+            compile_section, toy.HeapConfig, {"alpa": 1, "alpha": 2}, registry=registry
+        ) == (
             "alpa: HeapConfig has no option 'alpa'; did you mean 'alpha'?",
             "alpha: must be <= 1, got 2.0",
         )

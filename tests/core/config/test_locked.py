@@ -14,7 +14,7 @@ import pytest
 from dicore.config import compile_config, differences, write_config
 from dicore.errors import ConfigError, ConfigWarning, RegistryError
 from dicore_registry import Registry
-from tests.core.config.conftest import ENTRIES, PARTS, least
+from tests.core.config.conftest import ENTRIES, PARTS, least, problems_of
 from tests.registry.world import write_metadata
 
 Change = Callable[[dict[str, Any]], None]
@@ -55,9 +55,7 @@ def test_another_part_is_refused_by_name_and_warned_of(
     build: Any, run: Path, change: Change, one: str, other: str
 ) -> None:
     rewrite(run, change)
-    with pytest.raises(ConfigError) as caught:
-        build(run, locked=True)
-    (problem,) = caught.value.problems
+    (problem,) = problems_of(build, run, locked=True)
     assert problem.startswith("policy: recorded ")
     recorded, _, here = problem.partition(", here ")
     assert one in recorded
@@ -72,9 +70,7 @@ def test_another_core_and_parts_that_come_and_go(build: Any, run: Path) -> None:
         record["components"]["gone"] = record["components"].pop("policy.model")
 
     rewrite(run, change)
-    with pytest.raises(ConfigError) as caught:
-        build(run, locked=True, overrides=["replay_buffer=heap"])
-    told = caught.value.problems
+    told = problems_of(build, run, locked=True, overrides=["replay_buffer=heap"])
     assert told[0].startswith("dicore: recorded 0.0.1, here ")
     assert told[1] == "gone: recorded 'net' of toy-parts 1.0, here (none)"
     assert told[2] == "policy.model: recorded (none), here 'net' of toy-parts 1.0"

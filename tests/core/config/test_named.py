@@ -10,22 +10,15 @@ import pytest
 
 from dicore.config import NamedConfig, bind, flatten, write_config
 from dicore.config.writer import JSON
-from dicore.errors import ConfigError
 from dicore_tools.config_formats.python_form import FORMATTED, TOTAL
 from tests.core.config import toy_parts as toy
-from tests.core.config.conftest import least
+from tests.core.config.conftest import least, problems_of
 
 TWO = {"agent": {"size": 5}, "demo": {"type": "heap", "alpha": 0.5}}
 
 
 def other(buffers: Any) -> dict[str, Any]:
     return {**least(), "policy": {"type": "toy", "other": {"replay_buffer": buffers}}}
-
-
-def told(build: Any, *args: Any, **kwargs: Any) -> tuple[str, ...]:
-    with pytest.raises(ConfigError) as caught:
-        build(*args, **kwargs)
-    return caught.value.problems
 
 
 def test_each_buffer_has_its_own_settings(build: Any) -> None:
@@ -159,4 +152,4 @@ def test_they_are_built_by_name(build: Any) -> None:
 def test_what_cannot_be_meant_is_told(
     build: Any, buffers: Any, override: str, problem: str
 ) -> None:
-    assert problem in told(build, other(buffers), overrides=[override])
+    assert problem in problems_of(build, other(buffers), overrides=[override])

@@ -14,13 +14,7 @@ from hypothesis import strategies as st
 from dicore.config import flatten
 from dicore.config.layers import ALIASES
 from dicore.errors import ConfigError, PluginLoadError
-from tests.core.config.conftest import least
-
-
-def problems_of(build: Any, *args: Any, **kwargs: Any) -> tuple[str, ...]:
-    with pytest.raises(ConfigError) as caught:
-        build(*args, **kwargs)
-    return caught.value.problems
+from tests.core.config.conftest import least, problems_of
 
 
 def toy(**policy: Any) -> dict[str, Any]:
@@ -229,9 +223,9 @@ def test_a_lone_component_that_fails_to_load_keeps_its_own_error(build: Any) -> 
 def test_the_error_points_into_the_file(build: Any, tmp_path: Any) -> None:
     file = tmp_path / "my.yaml"
     file.write_text("env:\n  type: pole\n  stop_valu: 3\npolicy: toy\n")
-    with pytest.raises(ConfigError) as caught:
-        build(file, overrides=["env.stop_value=1", "env.n_evaluator_episode=1"])
-    (problem,) = caught.value.problems
+    (problem,) = problems_of(
+        build, file, overrides=["env.stop_value=1", "env.n_evaluator_episode=1"]
+    )
     assert problem.endswith(f"did you mean 'stop_value'? ({file}:3)")
 
 

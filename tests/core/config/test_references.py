@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 from dicore.config import bind, write_config
 from dicore.config.redact import escaped, resolve
 from dicore.config.writer import JSON
-from dicore.errors import ConfigError
 from dicore_tools.config_formats.python_form import FORMATTED, TOTAL
-from tests.core.config.conftest import least
+from tests.core.config.conftest import least, problems_of
 
 
 def toy(**learn: Any) -> dict[str, Any]:
@@ -69,9 +68,7 @@ def test_what_is_not_set_or_does_not_fit_is_told(
         "env: {type: pole, stop_value: 1, n_evaluator_episode: 1}\npolicy:\n  type: toy\n  learn:\n"
         "    batch_size: ${env:APPLE}\n    free:\n      token: [x, '${env:NOT_SET}']\n"
     )
-    with pytest.raises(ConfigError) as caught:
-        build(file)
-    assert caught.value.problems == (
+    assert problems_of(build, file) == (
         f"policy.learn.batch_size: expected int, which ${{env:APPLE}} is not ({file}:5)",
         f"policy.learn.free.token[1]: the environment variable 'NOT_SET' is not set ({file}:7)",
     )

@@ -14,7 +14,7 @@ from dicore.config.writer import JSON, fingerprint, saved_tree
 from dicore.errors import ConfigError
 from dicore.run.metadata import redact_words
 from dicore_tools.config_formats.python_form import FORMATTED, TOTAL
-from tests.core.config.conftest import least
+from tests.core.config.conftest import least, problems_of
 
 HUSH = "hush-4711"
 
@@ -63,9 +63,7 @@ def test_no_saved_form_holds_one(build: Any, tmp_path: Path) -> None:
 
 def test_what_was_left_out_must_be_given_again(build: Any, tmp_path: Path) -> None:
     write_config(build(toy(token=HUSH)), tmp_path)
-    with pytest.raises(ConfigError) as caught:
-        build(tmp_path / JSON)
-    (problem,) = caught.value.problems
+    (problem,) = problems_of(build, tmp_path / JSON)
     assert problem.startswith(
         f"policy.learn.free.token: was {REDACTED} when it was saved; give it again, best as"
     )

@@ -10,6 +10,7 @@ from dicore.config import default_config, frozen, read_config
 from dicore.config.sections import PolicyConfig
 from dicore.errors import ConfigError, UsageError
 from tests.core.config import toy_parts as toy
+from tests.core.config.conftest import problems_of
 
 MAIN = {
     "env": {"stop_value": 475, "n_evaluator_episode": 10, "manager": {"workers": 3}},
@@ -76,9 +77,9 @@ def test_a_class_without_a_name_is_refused(build: Any) -> None:
     class Nameless(PolicyConfig):
         """Of a script."""
 
-    with pytest.raises(ConfigError) as caught:
-        build(MAIN, policy=Nameless, env=toy.PoleEnvConfig, env_manager="workers", buffer="heap")
-    (problem,) = caught.value.problems
+    (problem,) = problems_of(
+        build, MAIN, policy=Nameless, env=toy.PoleEnvConfig, env_manager="workers", buffer="heap"
+    )
     assert problem.startswith("policy.type: policy class ")
     assert problem.endswith('; register it: @register("policy", "nameless") above the class')
 
