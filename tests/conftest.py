@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import multiprocessing.resource_tracker
 import os
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 
@@ -29,3 +31,11 @@ def leaves_nothing() -> Iterator[None]:
     known = children | {getattr(tracker, "_pid", None)}
     processes = [p for p in psutil.Process().children() if p.pid not in known]
     assert not processes, f"processes left behind: {processes}"
+
+
+def printed(code: str) -> str:
+    """Returns what a new Python process prints that runs a piece of code."""
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import math
-import subprocess
 import sys
 import time
 import warnings
@@ -16,6 +15,7 @@ import pytest
 
 from dicore.config import RunConfig, compile_config, compile_section, flatten, to_dict
 from dicore.errors import ConfigError, ConfigWarning
+from tests.conftest import printed
 from tests.core.config import toy_parts as toy
 from tests.core.config.conftest import least, problems_of
 
@@ -401,8 +401,7 @@ def test_importing_config_imports_nothing_heavy() -> None:
         "heavy = {'numpy', 'torch', 'yaml', 'gymnasium', 'pluggy', 'click', 'rich'};"
         "print(sorted(heavy & set(sys.modules)))"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
+    assert printed(code).strip() == "[]"
 
 
 def test_the_process_registry_is_the_default() -> None:

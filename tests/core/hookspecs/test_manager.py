@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
 import sys
 import warnings
 from pathlib import Path
@@ -17,6 +16,7 @@ from dicore.run.launch import launch
 from dicore_registry import using
 from dicore_registry.errors import PluginWarning
 from dicore_tools.commands.doctor import examine
+from tests.conftest import printed
 from tests.registry.conftest import world
 from tests.registry.world import World
 
@@ -37,8 +37,7 @@ def test_without_plugins_pluggy_is_not_imported() -> None:
         "print(bool(p), p.call('dicore_run_started'), "
         "p.run(lambda: 3, run=None), 'pluggy' in sys.modules)"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert done.stdout == "False [] 3 False\n", done.stderr
+    assert printed(code) == "False [] 3 False\n"
 
 
 def test_two_of_one_name_are_both_called(world: World) -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
@@ -32,6 +30,7 @@ from dicore_plugins.hooks.hook_config import Interval, build_hooks, hook_problem
 from dicore_plugins.learners import BaseLearner
 from dicore_plugins.learners.base.config import BaseLearnerConfig
 from tests.conformance.test_all import SMALL
+from tests.conftest import printed
 from tests.plugins.learners.test_base import mode
 
 LOOK = {"type": "log_show", "ext_args": {"freq": 1}}
@@ -392,8 +391,7 @@ def test_the_standard_hooks_are_not_imported_to_compile_a_config() -> None:
         "compile_config(preset='cartpole_dqn');"
         "print([name for name in sys.modules if name in ('torch', 'numpy')])"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == "[]\n"
+    assert printed(code) == "[]\n"
 
 
 def test_a_wrong_hook_is_told_before_there_is_a_run_folder(tmp_path: Path) -> None:

@@ -7,7 +7,6 @@ import itertools
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -33,6 +32,7 @@ from dicore_plugins.models import create_model
 from dicore_registry import Registry, using
 from dicore_tools.agent.inference import to_observation
 from dicore_tools.evaluation.evaluate import evaluate
+from tests.conftest import printed
 
 SMALL: dict[str, Any] = {
     "policy__eval__evaluator__n_episode": 4,
@@ -169,8 +169,7 @@ def test_ctrl_c_is_passed_on(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_core_alone_names_it_without_importing_it() -> None:
     code = "import dicore, sys; print('Agent' in dir(dicore), 'numpy' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ["True", "False"]
+    assert printed(code).split() == ["True", "False"]
     assert dicore.Agent is Agent
     assert "read_metrics" in dir(dicore.run)
 
