@@ -74,6 +74,11 @@ def least() -> dict[str, Any]:
     return {"env": {"type": "pole", "stop_value": 475, "n_evaluator_episode": 10}, "policy": "toy"}
 
 
+def write(folder: Path, name: str, text: str) -> Path:
+    (folder / name).write_text(text, encoding="utf-8")
+    return folder / name
+
+
 def problems_of(build: Any, *args: Any, **kwargs: Any) -> tuple[str, ...]:
     """Returns the problems of a config that does not compile."""
     with pytest.raises(ConfigError) as caught:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from dicore.config.layers import Layer
 from dicore.config.reader import node_lines, read_file
 from dicore.errors import ConfigError
+from tests.core.config.conftest import write
 
 FILES = {
     "a.py": """\
@@ -94,22 +95,17 @@ def line_of(file: Path, path: str) -> int | None:
     return read_file(file).lines.find(path)
 
 
-def written(folder: Path, name: str, text: str) -> Path:
-    (folder / name).write_text(text, encoding="utf-8")
-    return folder / name
-
-
 @pytest.mark.parametrize("name", FILES)
 @pytest.mark.parametrize("path", WANTED)
 def test_each_key_is_found(name: str, path: str, tmp_path: Path) -> None:
-    line = line_of(written(tmp_path, name, FILES[name]), path)
+    line = line_of(write(tmp_path, name, FILES[name]), path)
     assert line is not None
     assert WANTED[path] in FILES[name].splitlines()[line - 1]
 
 
 @pytest.mark.parametrize("name", FILES)
 def test_what_is_not_written_points_to_the_section_around_it(name: str, tmp_path: Path) -> None:
-    file = written(tmp_path, name, FILES[name])
+    file = write(tmp_path, name, FILES[name])
     line = line_of(file, "env.manager.max_retry")
     assert line is not None
     assert "env" in FILES[name].splitlines()[line - 1]
@@ -164,7 +160,7 @@ create_config = dict(policy=dict(type="toy"))
 def test_python_code_is_read_as_far_as_it_is_plain(
     path: str, line: int | None, tmp_path: Path
 ) -> None:
-    assert line_of(written(tmp_path, "a.py", PYTHON), path) == line
+    assert line_of(write(tmp_path, "a.py", PYTHON), path) == line
 
 
 def test_what_a_function_makes_is_found_in_it(tmp_path: Path) -> None:
@@ -177,24 +173,24 @@ def test_what_a_function_makes_is_found_in_it(tmp_path: Path) -> None:
         "    return dict(policy=policy,\n"
         "                seed=1), dict(policy='toy')\n"
     )
-    file = written(tmp_path, "pair.py", pair)
+    file = write(tmp_path, "pair.py", pair)
     assert [line_of(file, path) for path in ("policy.nstep", "seed")] == [4, 7]
     both = pair.replace("return dict(policy=policy,", "return dict(main_config=dict(policy=policy,")
     both = both.replace("seed=1), dict(policy='toy')", "seed=1), create_config=dict(policy='toy'))")
-    file = written(tmp_path, "both.py", both)
+    file = write(tmp_path, "both.py", both)
     assert [line_of(file, path) for path in ("policy.nstep", "seed")] == [4, 7]
 
 
 def test_toml_has_no_lines(tmp_path: Path) -> None:
-    file = written(tmp_path, "a.toml", "seed = 3\n[env]\nstop_value = 475\n")
+    file = write(tmp_path, "a.toml", "seed = 3\n[env]\nstop_value = 475\n")
     assert read_file(file).main == {"seed": 3, "env": {"stop_value": 475}}
     assert line_of(file, "env.stop_value") is None
     assert Layer(str(file), lines=read_file(file).lines).place("seed") == str(file)
 
 
 def test_json_that_is_not_yaml_has_no_lines(tmp_path: Path) -> None:
-    assert line_of(written(tmp_path, "a.json", '{\n\t"a": 1,\n\t"b": 2}'), "b") == 3
-    file = written(tmp_path, "b.json", '{"a": "\x7f",\n"b": 2}')
+    assert line_of(write(tmp_path, "a.json", '{\n\t"a": 1,\n\t"b": 2}'), "b") == 3
+    file = write(tmp_path, "b.json", '{"a": "\x7f",\n"b": 2}')
     assert (read_file(file).main, line_of(file, "b")) == ({"a": "\x7f", "b": 2}, None)
 
 
@@ -248,13 +244,13 @@ def test_what_a_parser_would_pass_over_is_told(
     name: str, text: str, said: str, tmp_path: Path
 ) -> None:
     with pytest.raises(ConfigError) as caught:
-        read_file(written(tmp_path, name, text))
+        read_file(write(tmp_path, name, text))
     assert caught.value.message.startswith(str(tmp_path / name))
     assert said in caught.value.message
 
 
 def test_merged_keys_of_yaml_are_no_duplicates(tmp_path: Path) -> None:
     text = "base: &b {x: 1,\n  y: 2}\nmine:\n  <<: *b\n  y: 3\n"
-    found = read_file(written(tmp_path, "a.yaml", text))
+    found = read_file(write(tmp_path, "a.yaml", text))
     assert found.main["mine"] == {"x": 1, "y": 3}
     assert (found.lines.find("mine.x"), found.lines.find("mine.y")) == (1, 5)

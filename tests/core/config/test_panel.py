@@ -15,6 +15,7 @@ from dicore.config.writer import JSON
 from dicore.data.json_codec import loads
 from dicore.errors import ConfigError
 from dicore_tools.config_formats.python_form import TOTAL
+from tests.core.config.conftest import write
 
 PANEL, PARAMS = "cpanel.json", "params.yaml"
 PYTHON = """
@@ -52,11 +53,6 @@ policy:
     free: {literal: "$${cpanel.lr}"}
   model: ${cpanel.net}
 """
-
-
-def write(folder: Path, name: str, text: str) -> Path:
-    (folder / name).write_text(text, encoding="utf-8")
-    return folder / name
 
 
 def test_derived_values_follow_the_knobs(build: Any, tmp_path: Path) -> None:

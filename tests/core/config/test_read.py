@@ -9,6 +9,7 @@ import pytest
 
 from dicore.config import is_config, read_config
 from dicore.errors import ConfigError
+from tests.core.config.conftest import write
 
 PYTHON = """
 from math import inf
@@ -17,11 +18,6 @@ from math import inf
 if __name__ == '__main__':
     raise SystemExit('this file is read, not run as a program')
 """
-
-
-def write(folder: Path, name: str, text: str) -> Path:
-    (folder / name).write_text(text, encoding="utf-8")
-    return folder / name
 
 
 @pytest.mark.parametrize(
