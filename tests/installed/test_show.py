@@ -205,17 +205,8 @@ def test_first_party(world: World) -> None:
 
 
 class TestNames:
-    def test_a_name_that_one_kind_has_needs_no_kind(self, acme: World) -> None:
+    def test_a_name_that_one_kind_has_needs_no_kind_and_may_be_qualified(self, acme: World) -> None:
         assert shown(acme, "countdown")["kind"] == "env"
-
-    def test_a_name_that_two_kinds_have_needs_one(self, acme: World) -> None:
-        done = acme.dicore("show", "mix")
-        assert done.returncode == 2
-        assert done.stderr == (
-            "error: 'mix' exists in 2 kinds; use one of: 'model/mix', 'policy/mix'\n"
-        )
-
-    def test_a_qualified_name(self, acme: World) -> None:
         assert shown(acme, "policy/Acme_RL/mix")["qualified"] == "acme-rl/mix"
 
     @pytest.mark.parametrize(
@@ -225,9 +216,10 @@ class TestNames:
             ("polcy/mix", "unknown kind 'polcy'; did you mean 'policy'?"),
             ("countdwn", "no component named 'countdwn'; did you mean 'countdown'?"),
             ("qwertz", "no component named 'qwertz' (dicore list)"),
+            ("mix", "'mix' exists in 2 kinds; use one of: 'model/mix', 'policy/mix'"),
         ],
     )
-    def test_unknown(self, acme: World, name: str, said: str) -> None:
+    def test_unknown_or_in_two_kinds(self, acme: World, name: str, said: str) -> None:
         done = acme.dicore("show", name)
         assert (done.stderr, done.returncode) == (f"error: {said}\n", 2)
 

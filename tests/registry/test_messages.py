@@ -29,7 +29,6 @@ def world(world: World) -> World:
     world.add(
         "old-rl", {"dicore.policy": {"old": "old_rl:O"}}, version="2.0", requires=["dicore<0.1"]
     )
-    world.add("typo-rl", {"dicore.polcy": {"ppo": "typo_rl:PPO"}})
     world.add(
         "pong-envs", {"dicore.env": {"pong": "pong:Pong [atari]"}}, version="0.1.0",
         extras={"atari": ["no-such-ale"]},
@@ -119,14 +118,6 @@ def test_a_missing_type(world: World) -> None:
     with pytest.raises(DicoreError) as caught:
         compile_config(config, registry=world.registry())
     assert "policy: missing 'type' (see 'dicore list policy')" in caught.value.message.splitlines()
-
-
-def test_a_misspelt_group(world: World) -> None:
-    broken = [entry for entry in world.registry().entries() if entry.status == "broken"]
-    assert [f"{e.kind}/{e.name} ({e.provider}): {e.status}: {e.reason}" for e in broken] == [
-        "polcy/ppo (typo-rl 1.0): broken: unknown kind 'dicore.polcy'; "
-        "did you mean 'dicore.policy'?"
-    ]
 
 
 def test_all_mistakes_at_once(world: World) -> None:
