@@ -176,12 +176,14 @@ class TestSameName:
         self, world: World
     ) -> None:
         world.add("acme-rl", {"dicore.policy": {"my-sac": "acme:A", "my_sac": "acme:B"}})
+        alone = world.registry()
         world.add("other-rl", {"dicore.policy": {"MY_SAC": "other:C"}})
         registry = world.registry()
-        found = [entry for entry in registry.entries("policy") if entry.dist == "acme-rl"]
-        assert [(e.name, e.status, e.reason) for e in found] == [
-            ("my_sac", "broken", "acme-rl declares 'my_sac' more than once")
-        ] * 2
+        for each in (alone, registry):
+            found = [entry for entry in each.entries("policy") if entry.dist == "acme-rl"]
+            assert [(e.name, e.status, e.reason) for e in found] == [
+                ("my_sac", "broken", "acme-rl declares 'my_sac' more than once")
+            ] * 2
         assert only(registry, "policy", "my_sac", "other-rl").status == "ok"
         assert registry.find("policy", "my_sac").dist == "other-rl"
 
