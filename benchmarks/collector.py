@@ -28,6 +28,7 @@ def make() -> gymnasium.Env:
 def dicore_collect(samples: int) -> Callable[[], object]:
     manager = BaseEnvManager([make] * ENVS)
     manager.seed(0)
+    torch.manual_seed(0)  # how long episodes are depends on the network
     policy = DQNPolicy(DQNConfig(model=DQNModelConfig(type="dqn", obs_shape=4, action_shape=2)))
     collector = SampleCollector(None, manager, policy.collect_mode)
     return lambda: collector.collect_batch(samples, policy_kwargs={"eps": EPS})
