@@ -33,8 +33,9 @@ Examples:
   dicore -m serial --env cartpole --policy dqn --train_iter 100000 -s 0
 
 The command line overrides the config file, which overrides the preset <env>_<policy> if it exists.
-Training stops at env.stop_value or a budget, whichever is reached first. The exit code is 0 then,
-and 130 or 143 after SIGINT or SIGTERM, which save first; a second signal exits without saving.
+Training stops at env.stop_value or a budget, whichever is reached first; without either it does not
+stop. Exit code 0: stopped there. 130 or 143: stopped by SIGINT or SIGTERM, after saving a
+checkpoint; a second signal exits without saving.
 """
 
 

@@ -25,10 +25,11 @@ def data_pusher(
     Args:
         cfg: The whole compiled config.
         buffer_: Replay buffer (`IBuffer`).
-        group_by_env: Push each trajectory segment separately (see `trajectory_end_idx`).
+        group_by_env: True: one push per trajectory segment, cut at `ctx.trajectory_end_idx`; False
+            or None: one push for all samples.
 
     Returns:
-        A middleware: trajectories or episodes -> the buffer; both fields are cleared.
+        A middleware that pushes `ctx.trajectories`, or else `ctx.episodes`, and sets it to None.
     """
 
     @middleware(

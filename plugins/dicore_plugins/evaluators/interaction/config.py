@@ -24,7 +24,7 @@ class InteractionEvaluatorConfig(ComponentConfig):
         unit="env steps",
     )
     fixed_starts: bool = option(
-        False, "reuse the same episode seeds in every evaluation, so results compare"
+        False, "use the same episode seeds in every evaluation, to compare results"
     )
 
     def build(self, ctx: Any, **parts: Any) -> Any:

@@ -18,7 +18,8 @@ Examples:
   dicore collect runs/cartpole_dqn_s0/ckpt/best -s 7
 
 The samples are saved as safetensors with a checksum, for imitation or offline RL. In Python,
-load_demo_data(DIR) returns them as a Batch, and buffer.load_data(DIR) fills a replay buffer.
+load_demo_data(DIR) (from dicore import load_demo_data) returns them as a Batch; the method
+load_data(DIR) of a replay buffer fills it.
 """
 
 

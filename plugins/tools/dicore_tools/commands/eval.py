@@ -29,8 +29,8 @@ Examples:
   dicore -m eval -e cartpole -p dqn --load-path runs/x/ckpt/best --replay-path video
 
 Nothing is written to the run folder. Without -n, -s and a.b=c, the training's evaluation episodes
-are reused, so the result equals the logged one. The best checkpoint was selected by that result;
-use -s to evaluate it on new episodes.
+are repeated, so the result equals the return that was logged for this checkpoint. The best
+checkpoint was selected by that result; use -s to evaluate it on new episodes.
 """
 
 

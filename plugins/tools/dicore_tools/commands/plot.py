@@ -28,8 +28,8 @@ Examples:
 
 Runs of the same config form a group, whatever their seeds and budgets; the legend shows the options
 that differ between groups. The curve of a run that reached its stop value is extended with its last
-value. The mean is dashed where some runs of the group have already ended. Unfinished runs are
-included; runs without the metric are skipped.
+value to the end of the longest run. The mean is dashed where some runs of the group have already
+ended. Unfinished runs are included; runs without the metric are skipped.
 """
 
 
@@ -49,7 +49,7 @@ included; runs without the metric are skipped.
     type=click.Choice(["env_step", "train_iter", "wall"]),
     default="env_step",
     show_default=True,
-    help="Quantity on the x axis.",
+    help="Quantity on the x axis: env steps, gradient updates, or seconds of training.",
 )
 @click.option(
     "-y",
@@ -78,7 +78,7 @@ included; runs without the metric are skipped.
     default=1,
     show_default=True,
     metavar="N",
-    help="Smooth each curve by a moving average over N points.",
+    help="Smooth each curve by a moving average over N logged values.",
 )
 @click.option("--title", help="Title of the plot.")
 @click.option("--text", is_flag=True, help="Draw in the terminal instead of a file.")
