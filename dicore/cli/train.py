@@ -85,7 +85,7 @@ checkpoint; a second signal exits without saving.
     help="Stop after this number of env steps.",
 )
 @click.option(
-    "--cpanel", metavar="JSON", help="Parameters of the config's cpanel, as a JSON object."
+    "--cpanel", metavar="JSON", help="Overrides entries of the config file's dict `cpanel`."
 )
 @click.option(
     "--locked",

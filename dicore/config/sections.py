@@ -119,8 +119,8 @@ class PolicyConfig(ComponentConfig):
 
     on_policy: bool = option(REQUIRED, "train only on samples of the current policy")
     cuda: bool = option(False, "train on the first CUDA device")
-    multi_gpu: bool = option(False, "average gradients over several learners (data parallel)")
-    priority: bool = option(False, "prioritized replay: write TD errors back to the buffer")
+    multi_gpu: bool = option(False, "data-parallel training; no policy supports it yet")
+    priority: bool = option(False, "prioritized replay; needs a buffer that supports it")
     priority_IS_weight: bool = option(False, "weight losses by importance-sampling weights")  # noqa: N815 - the documents' name
     traj_len_inf: bool = option(False, "no effect; accepted for DI-engine configs")
     nstep: int = option(

@@ -42,8 +42,7 @@ def check(main: Path | None, *overrides: str) -> None:
         ),
         (
             ["policy.on_policy=true"],
-            "policy.on_policy: 'dqn' is on-policy; the pipeline 'serial' trains from a"
-            " replay buffer",
+            "policy.on_policy: the pipeline 'serial' trains from a replay buffer; expected False",
         ),
         (["policy=random"], "policy.type: 'random' cannot be trained"),
         (

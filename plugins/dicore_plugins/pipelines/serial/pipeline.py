@@ -52,7 +52,7 @@ class SerialPipeline:
         elif policy.on_policy:
             problems.add(
                 "policy.on_policy",
-                f"'{policy.type}' is on-policy; the pipeline 'serial' trains from a replay buffer",
+                "the pipeline 'serial' trains from a replay buffer; expected False",
             )
             problems.hints.append("dicore list pipeline")
         else:

@@ -83,7 +83,7 @@ class DQNConfig(PolicyConfig):
 
     fixed_by_spaces: ClassVar[tuple[str, ...]] = (*PolicyConfig.fixed_by_spaces, "action_start")
 
-    on_policy: bool = option(False, "train only on samples of the current policy")
+    on_policy: bool = option(False, "False: DQN trains from a replay buffer")
     model: Any = component("model", default="dqn", help="Q network")
     action_start: int | tuple[int, ...] = option(
         0, "lowest action index (`Discrete.start`), per head for MultiDiscrete; read from the env"
