@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from dicore.run.metadata import RunMetadata, code_state
+from dicore.run.metadata import RunMetadata
+from dicore_tools.code_state import code_state
 
 
 def changed_code(folder: Path) -> str | None:
@@ -73,7 +74,7 @@ def test_a_patch_is_cut_and_holds_no_secret(
         "key=len)",
     ):  # fmt: skip
         assert kept in patch
-    monkeypatch.setattr("dicore.run.metadata._MAX_PATCH_CHARS", 100)
+    monkeypatch.setattr("dicore_tools.code_state._MAX_PATCH_CHARS", 100)
     assert (changed_code(repository) or "").endswith(" more characters)\n")
 
 
@@ -83,7 +84,7 @@ def test_no_half_of_a_secret_is_left_where_a_patch_is_cut(
     (repository / "code.py").write_text("x = 2\ntoken = 'hush hush hush hush hush hush'\n")
     whole = changed_code(repository) or ""
     assert "+token = <redacted>" in whole
-    monkeypatch.setattr("dicore.run.metadata._MAX_PATCH_CHARS", whole.index("+token") + 15)
+    monkeypatch.setattr("dicore_tools.code_state._MAX_PATCH_CHARS", whole.index("+token") + 15)
     assert "hush" not in (changed_code(repository) or "")
 
 
