@@ -39,11 +39,17 @@ class EnvState(Enum):
 class IEnvManager(Protocol):
     """Launches, steps and resets N environments.
 
-    Optional features are declared in `capabilities`: `reset_one` (reset single environments),
-    `episode_seed` (seed each episode by `dicore.run.random.episode_seed`) and `manual_reset`
-    (`auto_reset=False`). A manager may have `step_into(action, out=None)`, which is `step` with
-    recycled memory: its result is valid until the second next call.
+    Optional features are declared in `capabilities`: `lockstep` (a step returns the timesteps of
+    all environments named), `reset_one` (reset single environments), `episode_seed` (seed each
+    episode by `dicore.run.random.episode_seed`), `manual_reset` (`auto_reset=False`) and `workers`
+    (environments run in other processes; `worker_pids()` returns their ids by env id). A manager
+    may have `step_into(action, out=None)`, which is `step` with recycled memory: its result is
+    valid until the second next call.
     """
+
+    @property
+    def capabilities(self) -> frozenset[str]:
+        """Names of its optional features."""
 
     @property
     def env_num(self) -> int:
@@ -51,7 +57,10 @@ class IEnvManager(Protocol):
 
     @property
     def ready_obs(self) -> EnvBatch[Any]:
-        """Observations [K, ...] of the environments that need an action, by env id."""
+        """Observations [K, ...] of the environments that wait for an action, by env id.
+
+        Environments whose timestep is pending are missing.
+        """
 
     @property
     def done(self) -> bool:
@@ -77,7 +86,11 @@ class IEnvManager(Protocol):
         """
 
     def step(self, action: Mapping[int, Any]) -> EnvBatch[Any]:
-        """Steps the given environments and returns their timesteps (a `TimestepBatch`).
+        """Sends actions to the given environments and returns timesteps (a `TimestepBatch`).
+
+        A manager that declares `lockstep` returns those of all environments given. Another one
+        returns at least one, of any environments that have a pending action; the others come from
+        later calls, and `step({})` only waits.
 
         At the end of an episode, info has its return (`eval_episode_return`) and length
         (`episode_length`), and the next episode starts. Steps to exclude from training are marked

@@ -9,17 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple, NoReturn, cast
 
 import numpy as np
 import numpy.typing as npt
 
-from dicore.data import Batch, EnvBatch, TimestepBatch
+from dicore.data import Batch, EnvBatch, TimestepBatch, tree_row
 from dicore.errors import ContractError, EnvStateError
 from dicore.interfaces.policy import LearnMode
 from dicore.testing.suite import expect
 
-__all__ = ["FakeCollectMode", "FakeEvalMode", "FakeLearnMode", "FakeManager", "Script", "Unfetched"]
+__all__ = [
+    "DelayedEnvManager", "FakeCollectMode", "FakeEvalMode", "FakeLearnMode", "FakeManager",
+    "Script", "Unfetched",
+]  # fmt: skip
 
 
 class Unfetched:
@@ -120,6 +123,8 @@ class FakeManager:
 
     observation_space = None
     action_space = None
+    capabilities = frozenset({"lockstep", "reset_one"})
+    done = False
 
     def __init__(self, env_num: int, script: Script | None = None) -> None:
         self.env_num = env_num
@@ -214,6 +219,83 @@ class FakeManager:
         if not self.closed:
             self.events.append("close")
         self.closed = True
+
+
+class DelayedEnvManager:
+    """An asynchronous env manager over a lockstep one: its timesteps come late, in any order.
+
+    `step` keeps the actions it is given and steps a random non-empty subset of all environments
+    whose action is pending; the others answer in later calls, `step({})` included. Their ids are
+    missing from `ready_obs` meanwhile. All else is that of the manager below, to which an unknown
+    attribute is passed on.
+
+    Args:
+        manager: A manager that declares `lockstep`.
+        seed: Of the subsets; equal seeds and calls give equal subsets.
+
+    Attributes:
+        manager: The manager below.
+        pending: Actions of the environments that have not answered yet, by env id.
+    """
+
+    def __init__(self, manager: Any, seed: int = 0) -> None:
+        self.manager = manager
+        self.pending: dict[int, Any] = {}
+        self._rng = np.random.default_rng(seed)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_") or name in ("manager", "step_into"):
+            raise AttributeError(name)
+        return getattr(self.manager, name)
+
+    @property
+    def capabilities(self) -> frozenset[str]:
+        """Those of the manager below, without `lockstep`."""
+        return frozenset(self.manager.capabilities) - {"lockstep"}
+
+    @property
+    def ready_obs(self) -> EnvBatch[Any]:
+        """Observations of the environments that wait for an action."""
+        return self._without_pending(self.manager.ready_obs)
+
+    def random_action(self) -> EnvBatch[Any]:
+        """Draws a legal action for each environment that waits for one."""
+        return self._without_pending(self.manager.random_action())
+
+    def _without_pending(self, batch: EnvBatch[Any]) -> EnvBatch[Any]:
+        rows = [row for row, each in enumerate(batch.env_id.tolist()) if each not in self.pending]
+        return EnvBatch(batch.env_id[rows], tree_row(batch.value, rows))
+
+    def step(self, action: Mapping[int, Any]) -> EnvBatch[Any]:
+        """Sends actions; returns at least one timestep of those pending."""
+        ready = set(self.ready_obs)
+        for env_id in action:
+            if env_id not in ready:
+                raise EnvStateError(f"env {env_id} does not wait for an action")
+        self.pending |= {int(env_id): action[env_id] for env_id in action}
+        if not self.pending:
+            raise EnvStateError("no environment has a pending action")
+        count = int(self._rng.integers(1, len(self.pending) + 1))
+        ids = self._rng.permutation(list(self.pending))[:count].tolist()
+        return cast(
+            "EnvBatch[Any]", self.manager.step({each: self.pending.pop(each) for each in ids})
+        )
+
+    def reset(self, reset_param: Any = None) -> None:
+        """Starts new episodes; pending actions of these environments are dropped."""
+        for env_id in list(self.pending if reset_param is None else reset_param):
+            self.pending.pop(int(env_id), None)
+        self.manager.reset(reset_param)
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restores the state of the manager below; no action is pending."""
+        self.pending.clear()
+        self.manager.load_state_dict(state)
+
+    def close(self) -> None:
+        """Closes the manager below."""
+        self.pending.clear()
+        self.manager.close()
 
 
 class _CollectMode(NamedTuple):

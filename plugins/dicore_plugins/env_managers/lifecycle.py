@@ -58,7 +58,7 @@ class ManagedEnvs:
     """
 
     config_class: ClassVar[type[ManagerConfig]]
-    capabilities = frozenset({"reset_one", "episode_seed", "manual_reset"})
+    capabilities = frozenset({"lockstep", "reset_one", "episode_seed", "manual_reset"})
     brought_back: bool | None = None
     """Whether the last loaded state restored every running episode; None: none was loaded."""
 
