@@ -62,13 +62,33 @@ class Dist:
     @cached_property
     def requirements(self) -> tuple[Requirement, ...]:
         """All valid requirements, including those of extras."""
-        lines = self._headers.get("requires-dist", [])
+        lines = [*self._headers.get("requires-dist", []), *self._legacy[0]]
         return tuple(found for found in map(Requirement.parse, lines) if found is not None)
 
     @cached_property
     def extras(self) -> frozenset[str]:
         """The names of its extras, normalised."""
-        return frozenset(dist_name(extra) for extra in self._headers.get("provides-extra", []))
+        declared = [*self._headers.get("provides-extra", []), *self._legacy[1]]
+        return frozenset(dist_name(extra) for extra in declared)
+
+    @cached_property
+    def _legacy(self) -> tuple[list[str], list[str]]:
+        """Requirements and extras in the `requires.txt` of an `.egg-info`, as `Requires-Dist`."""
+        needs: list[str] = []
+        extras: list[str] = []
+        if self.place.endswith(".dist-info") or "requires-dist" in self._headers:
+            return needs, extras
+        condition = ""
+        for raw in self.read("requires.txt").splitlines():
+            line = raw.strip()
+            if line.startswith("["):  # [extra], [extra:marker] or [:marker]
+                extra, _, marker = line.strip("[]").partition(":")
+                extras += filter(None, [extra])
+                parts = (f"({marker})" * bool(marker), f'extra == "{extra}"' * bool(extra))
+                condition = " and ".join(filter(None, parts))
+            elif line and not line.startswith("#"):
+                needs.append(f"{line}; {condition}" if condition else line)
+        return needs, extras
 
     @cached_property
     def origin(self) -> dict[str, Any]:
@@ -113,13 +133,14 @@ class Dist:
             line = raw.strip()
             if not line or line[0] in "#;":
                 continue
+            name, equals, value = line.partition("=")
             if line.startswith("[") and line.endswith("]"):
                 group = line[1:-1].strip()
-            elif line.startswith("[") or not group:
-                group = ""  # the group of the next lines is unknown
+            elif line.startswith("[") or not (group and equals and name):
+                if "[" in name or "]" in name:
+                    group = ""  # half a header: the group of the next lines is unknown
                 fault = fault or f"entry_points.txt is damaged at {line[:80]!r}"
             elif group.lower().startswith("dicore"):
-                name, _, value = line.partition("=")
                 found.append(Line(group, name.strip(), value.strip()))
         return found, fault
 

@@ -13,7 +13,7 @@ import pytest
 from dicore_registry import Registry, dist_name, using
 from dicore_registry.metadata import everywhere, installed
 from dicore_tools.commands.doctor import examine
-from tests.registry.world import World
+from tests.registry.world import VERSION, World
 
 ENTRY = "[dicore.policy]\n{name} = zipped_rl:P\n"
 
@@ -112,6 +112,25 @@ def test_an_egg_info_is_a_distribution(tmp_path: Path, monkeypatch: pytest.Monke
     assert (found.version, [line.name for line in found.lines]) == ("0.3", ["old"])
 
 
+def test_a_legacy_egg_info_has_a_range_and_extras(world: World) -> None:
+    """`setup.py develop` writes `requires.txt` instead of `Requires-Dist`."""
+    info = world.folder / "old_rl.egg-info"
+    info.mkdir()
+    (info / "PKG-INFO").write_text("Name: old-rl\nVersion: 0.3\n")
+    (info / "requires.txt").write_text(
+        "numpy\ndicore>=0.1\n\n[:python_version < '3']\ndicore<0.1\n\n[atari]\nale-of-the-test\n"
+    )
+    text = "[dicore.policy]\nold = old_rl:P\npong = old_rl:P [atari]\nx = old_rl:P [none]\n"
+    (info / "entry_points.txt").write_text(text)
+    entries = {entry.name: entry for entry in world.registry().entries("policy")}
+    assert entries["old"].status == "ok"
+    assert entries["pong"].reason == "needs ale-of-the-test: pip install 'old-rl[atari]'"
+    assert entries["x"].reason == "old-rl defines no extra 'none'"
+    (info / "requires.txt").write_text("dicore<0.1\n")
+    (old, *_) = (entry for entry in world.registry().entries("policy") if entry.name == "old")
+    assert (old.status, old.reason) == ("incompatible", f"needs dicore<0.1 (installed: {VERSION})")
+
+
 def test_an_egg_info_may_be_a_single_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "older_rl-0.2.egg-info").write_text("Name: older.rl\nVersion: 0.2\n")
     monkeypatch.syspath_prepend(str(tmp_path))
@@ -133,9 +152,13 @@ def test_a_direct_url_that_says_nothing(world: World, text: str) -> None:
         (b"[dicore.policy\nsac = a:B\n", "entry_points.txt is damaged at '[dicore.policy'"),
         (b"\xff\xfe[dicore.policy]\nsac = a:B\n", "entry_points.txt is damaged at "),
         (b"sac = a:B\n[dicore.env]\nx = a:C\n", "entry_points.txt is damaged at 'sac = a:B'"),
+        (b"[dicore.env]\nx = a:C\ndicore.policy]\nsac = a:B\n",
+         "entry_points.txt is damaged at 'dicore.policy]'"),
+        (b"[dicore.policy]\nsac a:B\nx = a:C\n", "entry_points.txt is damaged at 'sac a:B'"),
+        (b"[dicore.policy]\n= a:B\n", "entry_points.txt is damaged at '= a:B'"),
         (None, "entry_points.txt cannot be read: Is a directory"),
     ],
-)
+)  # fmt: skip
 def test_damaged_metadata_is_skipped_and_told(world: World, text: bytes | None, fault: str) -> None:
     """G09: what cannot be read stops nobody, and nothing of it is guessed."""
     world.add("good-rl", {"dicore.policy": {"good": "good_rl:G"}})
@@ -147,7 +170,7 @@ def test_damaged_metadata_is_skipped_and_told(world: World, text: bytes | None, 
     registry = world.registry()
     assert registry.distributions["bad-rl"].fault.startswith(fault)
     assert registry.find("policy", "good").dist == "good-rl"
-    assert not any(e.name == "sac" for e in registry.entries())
+    assert {e.name for e in registry.entries() if e.dist == "bad-rl"} <= {"x"}
     with using(registry):
         found = {each.about: each for each in examine(registry) if each.check == "meta"}
     assert found["bad-rl"].level == "warning"
