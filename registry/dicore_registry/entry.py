@@ -186,7 +186,7 @@ class Renamed(NamedTuple):
     """Target of a deprecated name that still works.
 
     Args:
-        to: The new name, of the same kind.
+        to: The new name, of the same kind; `dist/name` if it moved to another distribution.
         since: Version of the distribution that renamed it.
     """
 

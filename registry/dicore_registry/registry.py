@@ -45,6 +45,9 @@ T = TypeVar("T")
 _BEFORE_FILES = ("api", "command", "default", "kind")
 """Kinds that are looked up without importing the project's files, to keep `--help` fast."""
 
+_MAY_BE_CONSTANT = ("api", "config_format", "run_file")
+"""Groups whose targets may be any object."""
+
 
 class Registry:
     """Finds components by name; reads the metadata once, on first use.
@@ -277,11 +280,18 @@ class Registry:
         return self._sources.place(entry.target)
 
     def judged(self, entry: Entry) -> Entry:
-        """Returns the entry, as `deprecated` if its source defines it as renamed or removed."""
+        """Returns the entry, as `deprecated` or `broken` if that shows in its source.
+
+        It is deprecated if it is defined as renamed or removed, broken if it is a constant.
+        """
         place = self.place(entry) if entry.status in ("ok", "conflict", "shadowed") else None
-        if place is None or not place.retired:
-            return entry
-        return entry._replace(status="deprecated", reason=place.retired)
+        if place is not None and place.retired:
+            return entry._replace(status="deprecated", reason=place.retired)
+        if place is not None and place.constant and entry.kind not in _MAY_BE_CONSTANT:
+            wanted = "a dict" if entry.kind == "preset" else "a class or function"
+            reason = f"{entry.target} is of type {place.constant}, not {wanted}"
+            return entry._replace(status="broken", reason=reason)
+        return entry
 
     def provenance(self, entry: Entry, name: str = "") -> dict[str, Any]:
         """Returns the origin of a component: type, dist, version, target, source, editable.
@@ -389,13 +399,15 @@ class Registry:
         text = f"{entry.label} was {retired.reason}"
         if isinstance(retired, Removed):
             raise UnknownComponentError(explain.at(where, text))
-        if entry.name in passed:
+        if entry.qualified in passed:
             raise PluginLoadError(explain.at(where, f"{entry.label} is part of a cycle of renames"))
-        passed.add(entry.name)
+        passed.add(entry.qualified)
         if text not in self._warned:
             self._warned.add(text)
             warnings.warn(explain.at(where, text), RetiredWarning, stacklevel=4)
-        return self.find(entry.kind, f"{entry.dist}/{retired.to}", where)
+        own = f"{entry.dist}/{retired.to}"
+        in_own = "/" not in retired.to and self._matches(entry.kind, own, where)[1]
+        return self.find(entry.kind, own if in_own else retired.to, where)
 
     def registering(
         self, kind: str, name: str, file: str, *, override: bool = False

@@ -20,12 +20,10 @@ _DOC: Final = re.compile(r"[rRuUbB]{0,2}(\"\"\"|'''|\"|')(.*)", re.DOTALL)
 _DEFINITION: Final = re.compile(
     r"^(?:(?:class|(?:async[ \t]+)?def)[ \t]+(\w+)|(\w+)[ \t]*(?::[^=\n]+)?=(?!=))", re.MULTILINE
 )
-_RETIRED: Final = re.compile(
-    r"^\w+[^=]*=\s*(?:\w+\.)*(?P<word>renamed|removed)\(\s*(?P<q>[\"'])(?P<text>.*?)(?P=q)"
-    r"\s*,\s*since\s*=\s*(?P<r>[\"'])(?P<since>.*?)(?P=r)"
-)
 _SUMMARY: Final = re.compile(r"\s+summary=([\"'])(.+)\1,$")
+_VALUE: Final = re.compile(r"\w+[ \t]*(?::[^=\n]+)?=[ \t]*(?:(?:\w+\.)*(\w+)\(|([\d\"'\[-]))")
 _IMPORT: Final = r"^from[ \t]+(\.*)([\w.]*)[ \t]+import[ \t]+(\([^)]*\)|[^\n]*)"
+_GIVEN: Final = ("text", "to", "since", "summary")
 _NOT_A_NEIGHBOUR: Final = (" ", "\t", ")", "]", "}", "#")
 
 
@@ -37,12 +35,14 @@ class Place(NamedTuple):
         line: The line of its definition, from 1; 1 for a whole module.
         doc: Its docstring; "" if none was found.
         retired: Why the name is deprecated, if it is defined by `renamed` or `removed`; else "".
+        constant: Type of the number, string or list that is assigned to it; else "".
     """
 
     file: str
     line: int
     doc: str
     retired: str = ""
+    constant: str = ""
 
     @property
     def summary(self) -> str:
@@ -71,7 +71,7 @@ class Sources:
             lines = text.split("\n")
             at = _definition(text, attr)
             if at is not None:
-                return Place(file, at + 1, _documentation(lines, at), _retired(lines, at))
+                return _place(file, lines, at)
             package = os.path.basename(file) == "__init__.py"  # noqa: PTH119 - pathlib is slow here
             module, attr = _origin(text, module, attr, package=package)
         return None
@@ -125,19 +125,44 @@ def _definition(text: str, attr: str) -> int | None:
     return text.count("\n", 0, starts[-1]) if starts else None
 
 
-def _retired(lines: list[str], at: int) -> str:
-    """Returns why a name is deprecated, if its definition calls `renamed` or `removed`."""
-    match = _RETIRED.search("".join(lines[at : at + 4])) if "re" in lines[at] else None
-    if match is None:
-        return ""
-    retired = Renamed if match["word"] == "renamed" else Removed
-    return retired(match["text"], match["since"]).reason
-
-
-def _documentation(lines: list[str], at: int) -> str:
+def _place(file: str, lines: list[str], at: int) -> Place:
+    """Returns what the definition at a line says."""
     if re.match(r"(class|def|async)[ \t]", lines[at]):
-        return _docstring(lines, at)
-    return _attribute_doc(lines, at)
+        return Place(file, at + 1, _docstring(lines, at))
+    doc = _attribute_doc(lines, at)
+    match = _VALUE.match(lines[at])
+    call = match[1] if match is not None else ""
+    named = call in ("renamed", "removed") or (call == "Kind" and not doc)
+    if match is None or (call and not named):
+        return Place(file, at + 1, doc)
+    import ast  # late: few targets are neither class, function nor dict
+
+    given: dict[str, str] = {}
+    constant = ""
+    try:
+        value = ast.parse("\n".join(lines[at : _after(lines, at)])).body[0].value  # type: ignore[attr-defined]
+        if isinstance(value, ast.Call):
+            order = ("name", "summary") if call == "Kind" else ("text", "since")
+            words = [*zip(order, value.args, strict=False)]
+            words += [(each.arg or "", each.value) for each in value.keywords]
+            given = {name: str(ast.literal_eval(each)) for name, each in words if name in _GIVEN}
+        elif not call:
+            constant = type(ast.literal_eval(value)).__name__
+    except (SyntaxError, ValueError):
+        pass  # not literal: what it is shows when it is imported
+    if {"to", "text"} & given.keys() and "since" in given:
+        retired = Renamed if call == "renamed" else Removed
+        text = given.get("to") or given["text"]
+        return Place(file, at + 1, doc, retired(text, given["since"]).reason)
+    return Place(file, at + 1, doc or given.get("summary", ""), constant=constant)
+
+
+def _after(lines: list[str], at: int) -> int:
+    """Returns the line index after an assignment that begins at a line."""
+    for index in range(at + 1, len(lines)):
+        if lines[index].strip() and not lines[index].startswith(_NOT_A_NEIGHBOUR):
+            return index
+    return len(lines)
 
 
 def _docstring(lines: list[str], at: int) -> str:
@@ -153,13 +178,9 @@ def _docstring(lines: list[str], at: int) -> str:
 
 def _attribute_doc(lines: list[str], at: int) -> str:
     """Returns the string directly below an assignment, or its `summary=` (of a kind)."""
-    for index in range(at + 1, len(lines)):
-        line = lines[index]
-        if match := _SUMMARY.match(line):
-            return match[2]
-        if line.strip() and not line.startswith(_NOT_A_NEIGHBOUR):
-            return _literal(lines, index)
-    return ""
+    end = _after(lines, at)
+    summaries = (match[2] for line in lines[at + 1 : end] if (match := _SUMMARY.match(line)))
+    return next(summaries, "") or _literal(lines, end)
 
 
 def _literal(lines: list[str], start: int) -> str:

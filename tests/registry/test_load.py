@@ -292,18 +292,28 @@ class TestRetiredNames:
         class Double:
             '''Double DQN.'''
 
+        class Twin:
+            '''Twin DQN.'''
+
         old = renamed("double", since="0.3")
         older = renamed("old", since="0.2")
         gone = removed("use double", since="0.5")
+        moved = renamed("naive_rl/twin", since="0.4")
+        old_dqn = renamed("dqn", since="0.4")
+        same = renamed("other_rl/same", since="0.4")
+        lost = renamed("nothing", since="0.4")
         ring = renamed("gnir", since="0.1")
         gnir = renamed("ring", since="0.1")
     """
 
     @pytest.fixture
     def retired(self, world: World) -> Registry:
-        names = {name: f"ret_rl:{name}" for name in ("old", "older", "gone", "ring", "gnir")}
+        spelt = "old older gone moved old_dqn same lost ring gnir"
+        names = {name: f"ret_rl:{name}" for name in spelt.split()}
         groups = {"dicore.policy": {"double": "ret_rl:Double", **names}}
         world.add("ret-rl", groups, modules={"ret_rl.py": self.MODULE})
+        world.add("naive-rl", {"dicore.policy": {"twin": "ret_rl:Twin"}})
+        world.add("other-rl", {"dicore.policy": {"same": "ret_rl:Double"}})
         return world.registry()
 
     def test_a_renamed_one_works_and_warns_once(self, retired: Registry) -> None:
@@ -318,6 +328,29 @@ class TestRetiredNames:
     def test_renamed_twice(self, retired: Registry) -> None:
         with pytest.warns(FutureWarning, match="renamed"):
             assert retired.resolve("policy", "older").name == "double"
+
+    @pytest.mark.filterwarnings("ignore::FutureWarning")
+    @pytest.mark.parametrize(
+        ("name", "found"),
+        [
+            ("moved", "naive-rl/twin"),
+            ("old_dqn", "dicore-plugins/dqn"),
+            ("ret-rl/same", "other-rl/same"),
+            ("old", "ret-rl/double"),
+        ],
+    )
+    def test_one_renamed_into_another_package(
+        self, retired: Registry, name: str, found: str
+    ) -> None:
+        entry = retired.resolve("policy", name).entry
+        assert entry is not None
+        assert entry.qualified == found
+
+    @pytest.mark.filterwarnings("ignore::FutureWarning")
+    def test_one_renamed_to_nothing(self, retired: Registry) -> None:
+        assert str(failure(retired, "policy", "lost")).startswith(
+            "policy.type: no policy named 'nothing'; "
+        )
 
     def test_a_removed_one_says_what_to_use(self, retired: Registry) -> None:
         assert str(failure(retired, "policy", "gone")) == (

@@ -269,9 +269,12 @@ class TestRetired:
             old = renamed("new", since="0.3")
             gone: object = removed(
                 "use new", since='0.5')
+            def older(): return {}
+            named = renamed(to="acme-rl/new", since="0.4")
+            '''A name of another package.'''
             reused = make("renamed", since=3)
             """
-        names = ("old", "gone", "reused")
+        names = ("old", "gone", "older", "named", "reused")
         world.add(
             "old-rl",
             {"dicore.policy": {name: f"old_rl:{name}" for name in names}},
@@ -283,7 +286,33 @@ class TestRetired:
             ("deprecated", "renamed to 'new' in 0.3"),
             ("deprecated", "removed in 0.5: use new"),
             ("ok", ""),
+            ("deprecated", "renamed to 'acme-rl/new' in 0.4"),
+            ("ok", ""),
         ]
+
+
+@pytest.mark.parametrize(
+    ("value", "kind", "reason"),
+    [
+        ("5", "policy", "con_rl:X is of type int, not a class or function"),
+        ("-0.5", "policy", "con_rl:X is of type float, not a class or function"),
+        ("'C'", "kind", "con_rl:X is of type str, not a class or function"),
+        ("[\n    C,\n    1,\n]", "policy", ""),
+        ("[\n    1,\n]", "preset", "con_rl:X is of type list, not a dict"),
+        ("{'seed': 1}", "preset", ""),
+        ("C()", "policy", ""),
+        ("'a' if C else 'b'", "policy", ""),
+        ("5", "api", ""),
+    ],
+)
+def test_a_constant_is_no_component(world: World, value: str, kind: str, reason: str) -> None:
+    text = f'class C: ...\n\n\nX = {value}\n"""Text."""\n'
+    world.add("con-rl", {f"dicore.{kind}": {"con": "con_rl:X"}}, modules={"con_rl.py": text})
+    registry = world.registry()
+    (entry,) = (each for each in registry.entries(kind) if each.dist == "con-rl")
+    judged = registry.judged(entry)
+    assert (judged.status, judged.reason) == (("broken", reason) if reason else ("ok", ""))
+    assert registry.summary(entry) == "Text."
 
 
 class TestMetadata:

@@ -39,6 +39,15 @@ ROLE = Kind(
     name="role",
     summary="does a part",
 )
+NAMED: Final = registry.Kind("named", "opens " "doors")
+WRAPPED = Kind(
+    "wrapped",
+    summary=(
+        "closes "
+        'them'
+    ),
+)
+MADE = Kind("made", make("x"))
 NUMBER = 3
 
 
@@ -105,6 +114,9 @@ def place(world: World) -> Sources:
         ("OTHER", "Another preset."),
         ("BARE", ""),
         ("ROLE", "does a part"),
+        ("NAMED", "opens doors"),
+        ("WRAPPED", "closes them"),
+        ("MADE", ""),
         ("NUMBER", ""),
         ("Plain", "A plain class."),
         ("Wide", "Begins on a line of its own."),
