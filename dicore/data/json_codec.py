@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -20,41 +19,27 @@ from dicore.errors import CheckpointCorruptError, CheckpointError, CheckpointWri
 
 __all__ = ["Block", "decode", "decode_state", "dumps", "encode", "encode_state", "loads"]
 
-MAX_DEPTH = 64
-"""Levels of nesting that the state of a checkpoint may have."""
+MAX_DEPTH = 64  # levels of nesting that the state of a checkpoint may have
 
-_TAGS = frozenset({"__float__", "__tuple__", "__numpy__", "__dict__", "__array__"})
-_TEXT_KINDS, _EXACT_BYTES = "biufU", 8
+_TAGS = ("__float__", "__tuple__", "__numpy__", "__dict__", "__array__")
 _BLOCK_KINDS = "biufcmMU"
 _CODES = {
     "float64": "F64", "float32": "F32", "float16": "F16", "bfloat16": "BF16", "int64": "I64",
     "int32": "I32", "int16": "I16", "int8": "I8", "uint64": "U64", "uint32": "U32",
-    "uint16": "U16", "uint8": "U8", "bool": "BOOL", "complex64": "C64",
+    "uint16": "U16", "uint8": "U8", "bool": "BOOL", "complex64": "C64", "complex128": "U8",
+    "float8_e4m3fn": "U8", "float8_e5m2": "U8",
 }  # fmt: skip
-_TENSOR_TYPES = {*_CODES, "complex128", "float8_e4m3fn", "float8_e5m2"}
+"""Code of each type that a tensor may have; numpy's other types are stored as bytes, `U8`."""
 
-Path = tuple[str, ...]
 Blocks = Mapping[str, tuple[str, bytearray]]
 
 
-@dataclass(frozen=True, slots=True)
-class Block:
-    """Bytes of one array or tensor.
-
-    Args:
-        code: Its type by the name that safetensors uses; `U8` also for types it does not have.
-        shape: Shape in units of that type.
-        data: The bytes, in C order, little endian unless the skeleton says otherwise.
-    """
+class Block(NamedTuple):
+    """Bytes of one array or tensor in C order, with the type code of safetensors (`U8` if none)."""
 
     code: str
     shape: tuple[int, ...]
     data: memoryview[Any]
-
-    @property
-    def item_size(self) -> int:
-        """Bytes of one item."""
-        return self.data.nbytes // max(math.prod(self.shape), 1)
 
 
 def dumps(value: Any) -> str:
@@ -62,66 +47,47 @@ def dumps(value: Any) -> str:
     return json.dumps(encode(value), indent=2, allow_nan=False)
 
 
-def encode(value: Any) -> Any:
-    """Returns plain data as a tree that `json` can write.
+def loads(text: str) -> Any:
+    """Reads what `dumps` wrote, and any other JSON; see `decode`."""
+    return decode(json.loads(text))
 
-    Raises:
-        TypeError: the data holds a value of another type; the message gives its path.
-    """
-    return _encode(value, (), lambda tag, content: {f"__{tag}__": content}, _text_leaf)
+
+def encode(value: Any) -> Any:
+    """Returns plain data as a tree that `json` can write; a `TypeError` names any other value."""
+    return _encode(value, (), None)
 
 
 def decode(tree: Any) -> Any:
-    """Restores what `encode` was given, from a tree that any parser has read.
-
-    Raises:
-        ValueError: a tag has the wrong content.
-    """
-    return _checked(_restored, tree)
-
-
-def loads(text: str) -> Any:
-    """Reads what `dumps` wrote, and any other JSON.
-
-    Raises:
-        ValueError: the text is not JSON, or a tag has the wrong content.
-    """
-    return _checked(lambda: json.loads(text, object_hook=_untagged))
+    """Restores what `encode` was given; raises `ValueError` if a tag has the wrong content."""
+    try:
+        return _decode(tree, None, 0)
+    except (AttributeError, TypeError) as error:
+        raise ValueError(f"a tag has the wrong content: {error}") from error
 
 
 def encode_state(state: Any) -> tuple[Any, dict[str, Block]]:
-    """Takes the state of a checkpoint apart.
+    """Returns the state of a checkpoint as a skeleton, which `json` can write, and named blocks.
 
-    Args:
-        state: Dicts, lists and tuples of None, bools, ints, floats, strings, numpy arrays and
-            scalars, and torch tensors (stored as they are on the CPU, without gradient).
-
-    Returns:
-        The skeleton, which `json` can write, and the blocks by name.
-
-    Raises:
-        CheckpointWriteError: the state holds a value of another type; the message gives its path.
+    A state is None, bools, ints, floats, strings, numpy arrays and scalars and torch tensors in
+    dicts, lists and tuples; a `CheckpointWriteError` gives the path of any other value.
     """
     blocks: dict[str, Block] = {}
-
-    def leaf(value: Any, path: Path) -> Any:
-        return _block_leaf(value, path, blocks)
-
-    return _encode(state, (), lambda tag, content: {"$": tag, "v": content}, leaf), blocks
+    return _encode(state, (), blocks), blocks
 
 
 def decode_state(skeleton: Any, blocks: Blocks) -> Any:
-    """Restores the state of a checkpoint.
-
-    Args:
-        skeleton: As `encode_state` made it, read back by `json`.
-        blocks: Code and bytes of each block; the arrays take over the memory.
+    """Restores a state; the arrays take over the memory of the blocks.
 
     Raises:
         CheckpointCorruptError: the skeleton does not describe the blocks.
         CheckpointError: a tensor has a type that only torch has, and torch is not imported.
     """
-    return _decode(skeleton, blocks, 0)
+    try:
+        return _decode(skeleton, blocks, 0)
+    except CheckpointError:
+        raise
+    except Exception as error:  # a skeleton can lie in many ways
+        raise CheckpointCorruptError(f"the skeleton is broken: {error!r}") from None
 
 
 def scalar_type(value: Any) -> str | None:
@@ -131,46 +97,48 @@ def scalar_type(value: Any) -> str | None:
     """
     if type(value).__module__ != "numpy" or getattr(value, "shape", None) != ():
         return None
-    dtype = value.dtype
-    if dtype.kind not in _TEXT_KINDS or (dtype.kind == "f" and dtype.itemsize > _EXACT_BYTES):
-        return None
-    return {"U": "str_", "b": "bool_"}.get(dtype.kind) or str(dtype.name)
+    named = {"U": "str_", "b": "bool_"}.get(value.dtype.kind)
+    return named or (value.dtype.name if _is_exact(value.dtype) else None)
 
 
 def is_array(value: Any) -> bool:
     """Returns whether something is a numpy array of plain numbers or booleans."""
-    if type(value) is not np.ndarray:
-        return False
-    exact = value.dtype.kind in "biuf" and value.dtype.itemsize <= _EXACT_BYTES
-    return exact and value.ndim > 0 and (value.size > 0 or value.ndim == 1)
+    is_plain = type(value) is np.ndarray and _is_exact(value.dtype)
+    return is_plain and value.ndim > 0 and (value.size > 0 or value.ndim == 1)
 
 
-def _encode(
-    value: Any, path: Path, tag: Callable[[str, Any], Any], leaf: Callable[[Any, Path], Any]
-) -> Any:
-    if len(path) > MAX_DEPTH and leaf is not _text_leaf:
+def _is_exact(dtype: np.dtype[Any]) -> bool:
+    return dtype.kind in "biuf" and dtype.itemsize <= 8
+
+
+def _encode(value: Any, path: tuple[str, ...], blocks: dict[str, Block] | None) -> Any:
+    """Encodes a value as part of a state, or without blocks as text."""
+    if len(path) > MAX_DEPTH and blocks is not None:
         raise CheckpointWriteError(f"state is nested deeper than {MAX_DEPTH} levels: {path[:3]} …")
+
+    def tagged(tag: str, content: Any) -> Any:
+        return {f"__{tag}__": content} if blocks is None else {"$": tag, "v": content}
+
+    def below(item: Any, key: object) -> Any:
+        return _encode(item, (*path, str(key)), blocks)
+
     kind = type(value)
     if value is None or kind in (bool, int, str):
         return value
     if kind is float:
-        return value if math.isfinite(value) else tag("float", repr(value))
+        return value if math.isfinite(value) else tagged("float", repr(value))
     if kind in (list, tuple):
-        items = [_encode(item, (*path, str(i)), tag, leaf) for i, item in enumerate(value)]
-        return items if kind is list else tag("tuple", items)
+        items = [below(item, index) for index, item in enumerate(value)]
+        return items if kind is list else tagged("tuple", items)
     if not isinstance(value, Mapping):
-        return leaf(value, path)
-    reserved = _TAGS if leaf is _text_leaf else {"$"}
+        return _text_leaf(value, path) if blocks is None else _block_leaf(value, path, blocks)
+    reserved = _TAGS if blocks is None else ("$",)
     if all(type(key) is str and key not in reserved for key in value):
-        return {key: _encode(item, (*path, key), tag, leaf) for key, item in value.items()}
-    pairs = [
-        [_encode(key, (*path, "<key>"), tag, leaf), _encode(item, (*path, str(key)), tag, leaf)]
-        for key, item in value.items()
-    ]
-    return tag("dict", pairs)
+        return {key: below(item, key) for key, item in value.items()}
+    return tagged("dict", [[below(key, "<key>"), below(item, key)] for key, item in value.items()])
 
 
-def _text_leaf(value: Any, path: Path) -> Any:
+def _text_leaf(value: Any, path: tuple[str, ...]) -> Any:
     if name := scalar_type(value):
         item = str.__str__(value) if name == "str_" else value.item()
         return {"__numpy__": [name, encode(item)]}
@@ -180,146 +148,94 @@ def _text_leaf(value: Any, path: Path) -> Any:
             return encode(str.__str__(value) if base is str else base(value))
     if is_array(value):
         return {"__array__": [str(value.dtype), encode(value.tolist())]}
-    where = "$" + "".join(f"[{part}]" if part.isdigit() else f".{part}" for part in path)
-    raise TypeError(f"{where}: {type(value).__name__} {value!r} is not plain data")
+    where = "".join(f"[{part}]" if part.isdigit() else f".{part}" for part in path)
+    raise TypeError(f"${where}: {type(value).__name__} {value!r} is not plain data")
 
 
-def _checked(read: Callable[..., Any], *args: Any) -> Any:
-    try:
-        return read(*args)
-    except (AttributeError, TypeError) as error:
-        raise ValueError(f"a tag has the wrong content: {error}") from error
-
-
-def _restored(tree: Any) -> Any:
-    if isinstance(tree, list):
-        return [_restored(item) for item in tree]
-    if isinstance(tree, dict):
-        return _untagged({key: _restored(item) for key, item in tree.items()})
-    return tree
-
-
-def _untagged(found: dict[Any, Any]) -> Any:
-    if len(found) != 1:
-        return found
-    ((tag, value),) = found.items()
-    if tag == "__float__":
-        return float(value)
-    if tag == "__tuple__":
-        return tuple(value)
-    if tag == "__dict__":
-        return {key: item for key, item in value}  # noqa: C416 - pairs come as lists
-    if tag == "__array__":
-        name, items = value
-        array = np.array(items, dtype=np.dtype(str(name)))
-        if not is_array(array):
-            raise TypeError(f"{name} is not a type of numbers")
-        return array
-    if tag == "__numpy__":
-        name, item = value
-        scalar = getattr(np, name)
-        if scalar_type(scalar()) != name:
-            raise TypeError(f"{name} is not an exact numpy scalar")
-        return scalar(item)
-    return found
-
-
-def _block_leaf(value: Any, path: Path, blocks: dict[str, Block]) -> Any:
+def _block_leaf(value: Any, path: tuple[str, ...], blocks: dict[str, Block]) -> Any:
     name = (".".join(path) or "value").encode("utf-8", "replace").decode()
     while name in blocks or name == "__metadata__":
         name += "_"
-    if is_tensor(value):
-        dtype = str(value.dtype).removeprefix("torch.")
-        if dtype in _TENSOR_TYPES and str(value.layout) == "torch.strided":
+    tag = dtype = code = ""
+    flat: Any = b""
+    if is_tensor(value) and str(value.layout) == "torch.strided":
+        tag, dtype = "tensor", str(value.dtype).removeprefix("torch.")
+        if code := _CODES.get(dtype, ""):
             plain = value.detach().cpu().resolve_conj().resolve_neg().contiguous()
             flat = plain.reshape(-1).view(loaded_torch().uint8).numpy()  # type: ignore[union-attr]
-            blocks[name] = _block(_CODES.get(dtype, "U8"), tuple(value.shape), flat)
-            return {"$": "tensor", "at": name, "dtype": dtype, "shape": list(value.shape)}
     elif isinstance(value, np.generic) or type(value) in (np.ndarray, np.memmap):
-        array = np.asarray(value)
-        if array.dtype.kind in _BLOCK_KINDS:
-            flat = np.ascontiguousarray(array).reshape(-1).view(np.uint8) if array.nbytes else b""
-            blocks[name] = _block(_numpy_code(array.dtype), array.shape, flat)
-            tag = "scalar" if isinstance(value, np.generic) else "array"
-            return {"$": tag, "at": name, "dtype": array.dtype.str, "shape": list(array.shape)}
-    kind = f"{type(value).__module__}.{type(value).__qualname__}"
-    detail = f" of {value.dtype}" if hasattr(value, "dtype") else ""
-    raise CheckpointWriteError(
-        f"state at {'.'.join(path) or 'top'}: cannot store {kind}{detail}",
-        hint="numbers, strings, None, dicts, lists, tuples, numpy arrays and torch tensors",
-        context={"path": path},
-    )
-
-
-def _block(code: str, shape: tuple[int, ...], flat: Any) -> Block:
-    data = memoryview(flat)
+        tag = "scalar" if isinstance(value, np.generic) else "array"
+        dtype, code = value.dtype.str, _numpy_code(value.dtype)
+        if code and value.nbytes:
+            flat = np.ascontiguousarray(value).reshape(-1).view(np.uint8)
+    if not code:
+        kind = f"{type(value).__module__}.{type(value).__qualname__}"
+        detail = f" of {value.dtype}" if hasattr(value, "dtype") else ""
+        raise CheckpointWriteError(
+            f"state at {'.'.join(path) or 'top'}: cannot store {kind}{detail}",
+            hint="numbers, strings, None, dicts, lists, tuples, numpy arrays and torch tensors",
+            context={"path": path},
+        )
+    data, shape = memoryview(flat), tuple(value.shape)
     raw = code == "U8" and math.prod(shape) != data.nbytes
-    return Block(code, (data.nbytes,) if raw else shape, data)
+    blocks[name] = Block(code, (data.nbytes,) if raw else shape, data)
+    return {"$": tag, "at": name, "dtype": dtype, "shape": list(shape)}
 
 
 def _numpy_code(dtype: np.dtype[Any]) -> str:
-    return _CODES.get(dtype.name, "U8") if dtype.str[0] in "<|" else "U8"
+    code = _CODES.get(dtype.name, "U8") if dtype.str[0] in "<|" else "U8"
+    return code if dtype.kind in _BLOCK_KINDS else ""
 
 
-def _decode(node: Any, blocks: Blocks, depth: int) -> Any:
-    if depth > MAX_DEPTH:
+def _decode(node: Any, blocks: Blocks | None, depth: int) -> Any:
+    """Restores a part of a state, or without blocks of text."""
+    if depth > MAX_DEPTH and blocks is not None:
         raise CheckpointCorruptError(f"the skeleton is nested deeper than {MAX_DEPTH} levels")
+
+    def below(item: Any) -> Any:
+        return _decode(item, blocks, depth + 1)
+
     if isinstance(node, list):
-        return [_decode(item, blocks, depth + 1) for item in node]
+        return [below(item) for item in node]
     if not isinstance(node, dict):
         return node
-    tag = node.get("$")
+    tag: Any = node.get("$")
+    content: Any = node.get("v")
+    if blocks is None:
+        tag, content = next(iter(node.items())) if len(node) == 1 else (None, None)
+        tag = tag.strip("_") if tag in _TAGS else None
     if tag is None:
-        return {key: _decode(item, blocks, depth + 1) for key, item in node.items()}
-    try:
-        return _decode_tagged(tag, node, blocks, depth)
-    except (KeyError, TypeError, ValueError) as error:
-        raise CheckpointCorruptError(f"the skeleton has a broken '{tag}': {error!r}") from None
-
-
-def _decode_tagged(tag: str, node: dict[str, Any], blocks: Blocks, depth: int) -> Any:
-    if tag == "float":
-        return {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}[node["v"]]
+        return {key: below(item) for key, item in node.items()}
+    if tag == "float" and (blocks is None or content in ("inf", "-inf", "nan")):
+        return float(content)
     if tag == "tuple":
-        return tuple(_decode(item, blocks, depth + 1) for item in node["v"])
+        return tuple(below(item) for item in content)
     if tag == "dict":
-        return {
-            _decode(key, blocks, depth + 1): _decode(item, blocks, depth + 1)
-            for key, item in node["v"]
-        }
-    code, data = blocks[node["at"]]
+        return {below(key): below(item) for key, item in content}
+    return _text_value(tag, content) if blocks is None else _block_value(tag, node, blocks)
+
+
+def _text_value(tag: str, content: Any) -> Any:
+    name, item = content
+    if tag == "numpy":
+        if (scalar := np.sctypeDict.get(name)) and scalar_type(scalar()) == name:
+            return scalar(decode(item))
+    elif is_array(array := np.array(decode(item), dtype=np.dtype(str(name)))):
+        return array
+    raise TypeError(f"{name} is not an exact numpy type")
+
+
+def _block_value(tag: str, node: Mapping[str, Any], blocks: Blocks) -> Any:
+    name, (code, data) = str(node["dtype"]), blocks[node["at"]]
     shape = [int(length) for length in node["shape"]]
-    if tag == "tensor":
-        return _decode_tensor(code, data, node["dtype"], shape)
-    if tag not in ("array", "scalar"):
-        raise ValueError("unknown tag")
-    dtype = np.dtype(str(node["dtype"]))
-    if dtype.kind not in _BLOCK_KINDS or _numpy_code(dtype) != code:
-        raise ValueError(f"dtype {node['dtype']!r} does not fit block type {code}")
-    array = _as_array(data, dtype, shape)
-    return array[()] if tag == "scalar" else array
-
-
-def _as_array(data: bytearray, dtype: np.dtype[Any], shape: list[int]) -> np.ndarray[Any, Any]:
-    _check_size(data, dtype, shape)
-    return np.frombuffer(data, dtype).reshape(shape) if data else np.empty(shape, dtype)
-
-
-def _check_size(data: bytearray, dtype: Any, shape: list[int]) -> None:
+    library: Any = (loaded_torch() if tag == "tensor" else None) or np
+    if tag == "tensor" and library is np and name.startswith(("bfloat", "float8")):
+        raise CheckpointError(f"a tensor of {name} needs torch", hint="import torch first")
+    dtype = np.dtype(name) if library is np else getattr(library, name)
+    known = _CODES.get(name) if tag == "tensor" else _numpy_code(dtype)
+    if code != known or tag not in ("tensor", "array", "scalar"):
+        raise ValueError(f"'{tag}' of type {name!r} does not fit block type {code}")
     if math.prod(shape) * dtype.itemsize != len(data) or min(shape, default=0) < 0:
         raise ValueError(f"shape {shape} of {dtype} is not {len(data)} bytes")
-
-
-def _decode_tensor(code: str, data: bytearray, dtype: str, shape: list[int]) -> Any:
-    if dtype not in _TENSOR_TYPES or _CODES.get(dtype, "U8") != code:
-        raise ValueError(f"dtype {dtype!r} does not fit block type {code}")
-    torch = loaded_torch()
-    if torch is None:
-        if dtype in ("bfloat16", "float8_e4m3fn", "float8_e5m2"):
-            raise CheckpointError(f"a tensor of {dtype} needs torch", hint="import torch first")
-        return _as_array(data, np.dtype(dtype), shape)
-    kind = getattr(torch, dtype)
-    _check_size(data, kind, shape)
-    if not data:
-        return torch.empty(shape, dtype=kind)
-    return torch.frombuffer(data, dtype=kind).reshape(shape)
+    flat = library.frombuffer(data, dtype=dtype) if data else library.empty(shape, dtype=dtype)
+    return flat.reshape(shape)[()] if tag == "scalar" else flat.reshape(shape)

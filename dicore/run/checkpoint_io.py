@@ -17,6 +17,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
+from math import prod
 from pathlib import Path
 from typing import Any, Final
 
@@ -210,7 +211,8 @@ def _safetensors(blocks: Mapping[str, Block]) -> Iterator[bytes | memoryview[Any
     """Yields the pieces of a file in the format of https://github.com/huggingface/safetensors."""
     header: dict[str, Any] = {}
     end = 0
-    ordered = sorted(blocks.items(), key=lambda item: -item[1].item_size)  # aligns all of them
+    widths = {n: b.data.nbytes // max(prod(b.shape), 1) for n, b in blocks.items()}
+    ordered = sorted(blocks.items(), key=lambda item: -widths[item[0]])  # aligns all of them
     for name, block in ordered:
         begin, end = end, end + block.data.nbytes
         header[name] = {"dtype": block.code, "shape": block.shape, "data_offsets": [begin, end]}

@@ -204,13 +204,20 @@ HOSTILE = [
     {"$": "dict", "v": 3},
     {"$": "tuple"},
     {"$": ["unhashable"]},
+    {"$": "float", "v": {"inf": 1}},
+    {"$": "other", "at": "x", "dtype": "<f8", "shape": [1]},
+    {"$": "tensor", "at": "e", "dtype": "uint8", "shape": [2**62, 2**62, 0]},
+    {"$": "array", "at": "e", "dtype": "|u1", "shape": [2**62, 2**62, 0]},
+    {"$": "array", "at": "e", "dtype": "|u1", "shape": [float("inf")]},
+    {"$": "array", "at": "e", "dtype": "U99999999999", "shape": [0]},
+    {"$": "tensor", "at": "x", "dtype": "__class__", "shape": [1]},
 ]
 
 
 @pytest.mark.parametrize("node", HOSTILE, ids=lambda node: json.dumps(node)[:50])
 def test_a_skeleton_that_lies_is_refused(node: Any) -> None:
     with pytest.raises(CheckpointCorruptError):
-        decode_state({"a": node}, {"x": ("F64", bytearray(8))})
+        decode_state({"a": node}, {"x": ("F64", bytearray(8)), "e": ("U8", bytearray())})
 
 
 def test_a_bottomless_skeleton_is_refused() -> None:
