@@ -32,16 +32,19 @@ class Batch:
         schema: Any object that a producer shares among its batches of equal keys, dtypes and row
             shapes; consumers need to check only one of them.
 
+    Attributes:
+        columns: The columns by name; the dict of the batch itself.
+
     Raises:
         SchemaError: the columns do not share a leading axis.
     """
 
-    __slots__ = ("_columns", "_length", "schema")
+    __slots__ = ("_length", "columns", "schema")
 
     def __init__(
         self, columns: dict[str, Tree], length: int | None = None, schema: object = None
     ) -> None:
-        self._columns = columns
+        self.columns = columns
         self.schema = schema
         self._length = tree_len(columns) if length is None else length
 
@@ -68,23 +71,18 @@ class Batch:
             raise SchemaError(f"cannot concatenate batches: {error}") from error
         return cls(columns, sum(len(batch) for batch in batches))
 
-    @property
-    def columns(self) -> dict[str, Tree]:
-        """The columns by name; the dict of the batch itself."""
-        return self._columns
-
     def keys(self) -> KeysView[str]:
-        return self._columns.keys()
+        return self.columns.keys()
 
     def items(self) -> ItemsView[str, Tree]:
-        return self._columns.items()
+        return self.columns.items()
 
     def get(self, key: str, default: Any = None) -> Any:
-        return self._columns.get(key, default)
+        return self.columns.get(key, default)
 
     def rows(self) -> list[Row]:
         """Returns all rows as dicts of views, in order."""
-        columns = self._columns
+        columns = self.columns
         if any(isinstance(column, dict | list | tuple) for column in columns.values()):
             return [tree_row(columns, index) for index in range(self._length)]
         keys = tuple(columns)
@@ -94,7 +92,7 @@ class Batch:
 
     def map(self, fn: Callable[[Any], Any]) -> Batch:
         """Applies `fn` to every leaf of every column; `fn` must keep the leading axis."""
-        return Batch(tree_map(fn, self._columns), self._length)
+        return Batch(tree_map(fn, self.columns), self._length)
 
     def to_torch(self) -> Batch:
         """Returns the batch as tensors, which share memory on the CPU; torch must be imported."""
@@ -120,29 +118,29 @@ class Batch:
     def __getitem__(self, index: Any) -> Any:
         if isinstance(index, str):
             try:
-                return self._columns[index]
+                return self.columns[index]
             except KeyError:
-                has = ", ".join(self._columns)
+                has = ", ".join(self.columns)
                 raise SchemaError(
                     f"a batch has no column '{index}'", hint=f"it has {has}"
                 ) from None
         if isinstance(index, int | np.integer):
             if not -self._length <= index < self._length:
                 raise IndexError(f"row {index} of a batch of {self._length}")
-            return tree_row(self._columns, index)
+            return tree_row(self.columns, index)
         if isinstance(index, slice):
             length = len(range(*index.indices(self._length)))
-            return Batch(tree_row(self._columns, index), length)
-        return Batch(tree_row(self._columns, index))
+            return Batch(tree_row(self.columns, index), length)
+        return Batch(tree_row(self.columns, index))
 
     def __contains__(self, key: object) -> bool:
-        return key in self._columns
+        return key in self.columns
 
     def __iter__(self) -> Iterator[Row]:
         return iter(self.rows())
 
     def __repr__(self) -> str:
-        shapes = tree_map(lambda leaf: f"{leaf.dtype}{list(leaf.shape)}", self._columns)
+        shapes = tree_map(lambda leaf: f"{leaf.dtype}{list(leaf.shape)}", self.columns)
         return f"Batch({self._length} rows, {shapes})"
 
 
