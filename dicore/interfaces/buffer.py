@@ -78,7 +78,6 @@ class IBuffer(Protocol):
         self,
         batch_size: int,
         cur_learner_iter: int = 0,
-        *,
         sample_range: slice | None = None,
         replace: bool = False,
     ) -> list[Row] | Refused:
@@ -88,9 +87,9 @@ class IBuffer(Protocol):
         self,
         batch_size: int,
         cur_learner_iter: int = 0,
-        *,
         sample_range: slice | None = None,
         replace: bool = False,
+        *,
         reuse: bool = False,
     ) -> Batch | Refused:
         """Draws B = `batch_size` samples uniformly and independently.
@@ -101,7 +100,7 @@ class IBuffer(Protocol):
             sample_range: Draw from this slice of the samples, oldest first (`slice(-100, None)`:
                 the newest hundred).
             replace: Allow B to exceed the number of stored samples.
-            reuse: Return recycled memory, valid until the second next call with this size.
+            reuse: Return recycled memory, valid until the thread's second next call with this size.
 
         Raises:
             ReplayUnderflowError: B exceeds the number of samples, without `replace`.

@@ -156,6 +156,9 @@ class BufferContract(Suite):
         expect(found == {7, 8}, f"expected the newest samples 7 and 8, got {sorted(found)}")
         with refuses(ReplayUnderflowError, "asking for 3 of the newest 2 rows"):
             buffer.sample_batch(3, sample_range=slice(-2, None))
+        rows = buffer.sample(40, 0, slice(2), True)
+        found = {int(row["action"]) for row in rows}
+        expect(found == {3, 4}, f"expected the oldest samples 3 and 4, got {sorted(found)}")
 
     def test_mismatched_columns_raise(self) -> None:
         """Samples with other keys, shapes or dtypes raise SchemaError; the buffer is unchanged."""

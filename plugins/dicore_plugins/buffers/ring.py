@@ -6,6 +6,7 @@ Shapes: N samples pushed, B samples drawn, C the capacity, `...` the shape of on
 from __future__ import annotations
 
 import logging
+import threading
 import time
 from collections.abc import Mapping
 from typing import Any
@@ -43,8 +44,18 @@ Recycled = tuple[list[RecycledBatch], list[npt.NDArray[Any]]]
 """Batches, and the columns that they are slices of."""
 
 
+class _Recycling(threading.local):
+    """Recycled memory of one thread, by (sample count, batch size): two buffers, newest last."""
+
+    def __init__(self) -> None:
+        self.pools: dict[tuple[int, int], list[Recycled]] = {}
+
+
 class Ring:
     """Stores the newest C samples as columns; the first push fixes keys, dtypes and shapes.
+
+    A ring has no lock: a buffer that several threads use holds its own around each push, and
+    around choosing the slots of a batch together with copying them.
 
     Args:
         capacity: C.
@@ -67,8 +78,7 @@ class Ring:
         self._spec: Any = None
         self._paths: list[str] = []
         self._schema: object = None
-        self._pools: dict[tuple[int, int], list[Recycled]] = {}
-        self._turn = 0
+        self._recycling = _Recycling()
 
     # ---- writing
 
@@ -178,19 +188,19 @@ class Ring:
     def recycled(self, slots: IntArray, size: int) -> list[RecycledBatch]:
         """Returns the samples in `slots` as batches of `size`, in recycled memory.
 
-        Two buffers exist for each pair of sample count and batch size; they alternate, so a batch
-        stays valid until the second next call of that size.
+        Each thread has two buffers for each pair of sample count and batch size; they alternate,
+        so a batch stays valid until the thread's second next call of that size.
         """
-        key = len(slots), size
-        pool = self._pools.get(key)
+        key, pools = (len(slots), size), self._recycling.pools
+        pool = pools.get(key)
         if pool is None:
-            pool = self._pools[key] = [self._blank(*key) for _ in range(2)]
-        self._turn = turn = 1 - self._turn
+            pool = pools[key] = [self._blank(*key) for _ in range(2)]
+        pool.reverse()
         if self.debug:
-            for leaf in pool[turn][1]:
+            for leaf in pool[1][1]:
                 leaf.fill(_poison(leaf.dtype))
-            pool[turn] = self._blank(*key)
-        batches, leaves = pool[turn]
+            pool[1] = self._blank(*key)
+        batches, leaves = pool[1]
         for store, leaf in zip(self._stores, leaves, strict=True):
             store.take(slots, 0, leaf, "clip")
         return batches
@@ -221,12 +231,13 @@ class Ring:
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restores what `state_dict` returned.
+        """Restores what `state_dict` returned; a larger ring gets the samples by age.
 
         Raises:
             ReplayCapacityError: the samples do not fit into this ring.
         """
         self.clear()
+        state = fitted(state, self.capacity)
         columns = tree_map(np.asarray, dict(state["columns"]))
         if columns:
             samples = Batch(columns)
@@ -273,7 +284,7 @@ def _poison(dtype: np.dtype[Any]) -> Any:
 
 
 class Usage:
-    """Counts pushed and drawn samples for the log, and optionally the draws of each sample.
+    """Logs the rates of pushed and drawn samples; optionally counts the draws of each sample.
 
     Args:
         capacity: Capacity of the ring.
@@ -293,21 +304,25 @@ class Usage:
         self._pushed = self._drawn = 0
         self.never_drawn = 0
 
-    def pushed(self, ids: range) -> None:
-        """Counts new samples by their ids; the samples in their slots have been overwritten."""
-        self._pushed += len(ids)
+    def pushed(self, count: int, cursor: int) -> None:
+        """Counts new samples, whose slots end before `cursor`; call it if draws are tracked."""
         if self._times is not None:
-            slots = np.arange(max(ids.start, ids.stop - self._capacity), ids.stop) % self._capacity
+            slots = (cursor - 1 - np.arange(min(count, self._capacity))) % self._capacity
             self.never_drawn += int((self._times[slots] == 0).sum())
             self._times[slots] = 0
 
-    def drawn(self, slots: IntArray) -> None:
-        """Counts a draw by its slots and writes the log line when it is due."""
+    def drawn(self, slots: IntArray, push_count: int) -> None:
+        """Counts a draw by its slots; writes the log line when due, after `push_count` pushes."""
         self._drawn += len(slots)
         if self._times is not None:
             np.add.at(self._times, slots, 1)
         if self._period is not None and time.monotonic() - self._since >= self._period:
-            self._log_rates()
+            self._log_rates(push_count)
+
+    def clear(self) -> None:
+        """Forgets the draws of samples that were dropped."""
+        if self._times is not None:
+            self._times.fill(-1)
 
     def counts(self, slots: IntArray) -> IntArray:
         """Returns how often the samples in `slots` were drawn: int64, the same shape.
@@ -332,20 +347,21 @@ class Usage:
             state: If the saved buffer did not track draws, counting starts at zero.
             held: Number of stored samples, in the first slots.
         """
+        self._pushed = int(state["push_count"])
         if self._times is None:
             return
         self._times.fill(-1)
         self._times[:held] = np.asarray(state.get("use_times", np.zeros(held)))[:held]
         self.never_drawn = int(state.get("never_drawn", 0))
 
-    def _log_rates(self) -> None:
+    def _log_rates(self, push_count: int) -> None:
         now = time.monotonic()
         seconds = now - self._since
         unused = "" if self._times is None else f", {self.never_drawn} overwritten without a draw"
-        pushed, drawn = self._pushed / seconds, self._drawn / seconds
+        pushed, drawn = (push_count - self._pushed) / seconds, self._drawn / seconds
         line = f"{pushed:.0f} samples/s pushed, {drawn:.0f} samples/s drawn{unused}"
         _LOG.info("%s", line)
         if self._log is not None:
             self._log.log_text(line, channel="buffer")
-        self._pushed = self._drawn = 0
+        self._pushed, self._drawn = push_count, 0
         self._since = now

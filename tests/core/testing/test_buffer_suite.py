@@ -62,9 +62,9 @@ class ListBuffer:
         self,
         batch_size: int,
         cur_learner_iter: int = 0,
-        *,
         sample_range: slice | None = None,
         replace: bool = False,
+        *,
         reuse: bool = False,
     ) -> Any:
         return Batch.from_rows(self.draw(batch_size, sample_range, replace))
@@ -73,7 +73,6 @@ class ListBuffer:
         self,
         batch_size: int,
         cur_learner_iter: int = 0,
-        *,
         sample_range: slice | None = None,
         replace: bool = False,
     ) -> Any:

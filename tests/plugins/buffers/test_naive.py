@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import logging
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -82,10 +85,14 @@ def test_a_size_that_cannot_be_drawn_is_an_error(
 
 @pytest.mark.parametrize("debug", [True, False])
 def test_recycled_memory_lives_for_one_more_draw(debug: bool) -> None:
-    """The draw after that overwrites it; in debug mode with NaN, for code that still reads it."""
+    """The draw after that overwrites it; in debug mode with NaN, for code that still reads it.
+
+    Draws of other sizes between them do not count.
+    """
     buffer = filled(64, 64, debug=debug)
     first = buffer.sample_batch(8, reuse=True)
     copy = first["obs"].copy()
+    buffer.sample_batch(4, reuse=True)
     buffer.sample_batch(8, reuse=True)
     assert np.array_equal(first["obs"], copy)
     assert first.to_torch() is first.to_torch()
@@ -202,6 +209,14 @@ def test_samples_that_were_never_drawn_are_counted_when_overwritten(
     assert "4 overwritten without a draw" in caplog.text
 
 
+def test_counts_start_anew_after_clear() -> None:
+    buffer = filled(5, 7, enable_track_used_data=True)
+    buffer.sample_batch(5)
+    buffer.clear()
+    buffer.push(rows(7, 3))
+    assert buffer.use_count.tolist() == [0, 0, 0]
+
+
 def test_counts_without_tracking_are_refused() -> None:
     with pytest.raises(UsageError, match="not tracked"):
         _ = filled(4, 4).use_count
@@ -210,7 +225,10 @@ def test_counts_without_tracking_are_refused() -> None:
 @pytest.mark.parametrize("pushed", [3, 5, 7, 10])
 @pytest.mark.parametrize("capacity", [5, 8, 12])
 def test_a_state_is_loaded_by_age_into_another_capacity(pushed: int, capacity: int) -> None:
-    """G7: no slot is drawn that nothing was written to, and the oldest sample goes first."""
+    """G7: no slot is drawn that nothing was written to, and the oldest sample goes first.
+
+    The draw counts follow the samples.
+    """
     old = NaiveReplayBuffer({"replay_buffer_size": 5, "enable_track_used_data": True})
     old.push([{"x": np.float32(i)} for i in range(1, pushed + 1)])
     new = NaiveReplayBuffer({"replay_buffer_size": capacity, "enable_track_used_data": True})
@@ -221,4 +239,64 @@ def test_a_state_is_loaded_by_age_into_another_capacity(pushed: int, capacity: i
         assert set(new.sample_batch(500, replace=True)["x"].tolist()) <= {*held, *map(float, more)}
         new.push({"x": np.float32(value)})
         held = [*held, float(value)][-capacity:]
-        assert set(new.sample_batch(500, replace=True)["x"].tolist()) == set(held)
+        assert new.use_count[-1] == 0
+        before = new.use_count
+        drawn = new.sample_batch(500, replace=True)["x"].tolist()
+        assert set(drawn) == set(held)
+        more_often = [drawn.count(value) for value in held]
+        assert (new.use_count - before).tolist() == more_often
+
+
+@pytest.mark.parametrize("pushed", [3, 5, 7])
+def test_a_bare_ring_is_loaded_by_age_too(pushed: int) -> None:
+    old, new = Ring(5), Ring(8)
+    old.push(rows(0, pushed))
+    new.load_state_dict(old.state_dict())
+    new.push(rows(pushed, 1))
+    stored = new.batch(new.newest(slice(None)))["x"].tolist()
+    assert stored == [*range(pushed + 1)][-min(pushed, 5) - 1 :]
+
+
+# ---- threads
+
+
+@pytest.mark.parametrize("draw", ["fresh", "recycled", "several"])
+def test_one_thread_pushes_and_two_sample(draw: str) -> None:
+    """G8: every sample is whole; its columns are large enough for a push to come between them."""
+    wide = 400
+    buffer = make(500)
+
+    def numbered(start: int, count: int) -> Batch:
+        number = np.arange(start, start + count)
+        return Batch({"id": number, "obs": np.repeat(number[:, None], wide, 1), "end": number})
+
+    def torn(batch: Batch) -> bool:
+        first, last = batch["obs"][:, 0], batch["obs"][:, -1]
+        return not all(np.array_equal(batch["id"], each) for each in (first, last, batch["end"]))
+
+    buffer.push(numbered(0, 500))
+    stop, found = time.monotonic() + 0.6, [0, 0]
+
+    def push() -> None:
+        start = 500
+        while time.monotonic() < stop:
+            buffer.push(numbered(start, 64))
+            start += 64
+
+    def sample(name: int) -> None:
+        while time.monotonic() < stop:
+            if draw == "several":
+                found[name] += any(map(torn, buffer.sample_batches(3, 64)))
+            else:
+                found[name] += torn(buffer.sample_batch(64, reuse=draw == "recycled"))
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        with ThreadPoolExecutor(3) as threads:
+            done = [threads.submit(push), threads.submit(sample, 0), threads.submit(sample, 1)]
+            for each in done:
+                each.result()
+    finally:
+        sys.setswitchinterval(interval)
+    assert found == [0, 0]

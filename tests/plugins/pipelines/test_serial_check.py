@@ -11,6 +11,7 @@ from dicore import register
 from dicore.config import bind, compile_config
 from dicore.errors import ConfigError, UsageError
 from dicore.run.env_factory import BuildContext, spaces_of
+from dicore_plugins.buffers import NaiveReplayBuffer
 from dicore_plugins.pipelines.parts import build_parts
 from dicore_registry import Registry, using
 
@@ -74,6 +75,16 @@ def test_all_of_it_at_once_with_lines(tmp_path: Path) -> None:
 
 def test_what_fits_is_accepted() -> None:
     check(None, "env.evaluator_env_num=2", "env.n_evaluator_episode=2")
+
+
+def test_a_buffer_derived_from_the_uniform_one_may_keep_priorities() -> None:
+    with using(Registry()):
+
+        @register("buffer", "prioritized")
+        class Prioritized(NaiveReplayBuffer):
+            """Samples by priority."""
+
+        check(None, "policy.other.replay_buffer.type=prioritized", "policy.priority=true")
 
 
 # ---- parts that are not what their role says

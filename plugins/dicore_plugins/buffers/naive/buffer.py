@@ -6,6 +6,7 @@ Shapes: N samples pushed, B samples drawn.
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,9 @@ _BLOCK = 4 << 20
 class NaiveReplayBuffer:
     """First-in first-out buffer with uniform sampling; implements `IBuffer`.
 
+    Threads may push and sample at the same time; recycled batches belong to the thread that drew
+    them.
+
     Args:
         cfg: Options, as a section, a dict, or None for the defaults.
         rng: Random generator for sampling; None: the stream `buffer`.
@@ -44,10 +48,11 @@ class NaiveReplayBuffer:
         log: Any | None = None,
     ) -> None:
         self._cfg = as_config(cfg, NaiveConfig)
+        self._lock = threading.Lock()
         self._ring = Ring(self._cfg.replay_buffer_size, debug=self._cfg.debug)
         self._rng = stream("buffer") if rng is None else rng
         period = self._cfg.periodic_thruput_seconds
-        tracked = self._cfg.enable_track_used_data
+        self._tracked = tracked = self._cfg.enable_track_used_data
         self._usage = Usage(self._ring.capacity, tracked=tracked, period=period, log=log)
         self._warned = False
 
@@ -104,17 +109,19 @@ class NaiveReplayBuffer:
             if len(rows) == 0:
                 return range(self.push_count, self.push_count)
             data = Batch.from_rows(rows)
-        ids = self._ring.push(data)
-        self._usage.pushed(ids)
+        with self._lock:
+            ids = self._ring.push(data)
+            if self._tracked:
+                self._usage.pushed(len(ids), self._ring.cursor)
         return ids
 
     def sample_batch(
         self,
         batch_size: int,
         cur_learner_iter: int = 0,
-        *,
         sample_range: slice | None = None,
         replace: bool = False,
+        *,
         reuse: bool = False,
     ) -> Batch:
         """Draws B samples uniformly and independently.
@@ -124,17 +131,18 @@ class NaiveReplayBuffer:
             UsageError: B is not positive.
         """
         ring = self._ring
-        if sample_range is None:
-            count = ring.count
-            if batch_size > count or batch_size < 1:
-                self._check_size(batch_size, count, replace=replace)
-            slots: IntArray = self._rng.integers(0, count, batch_size)
-        else:
-            chosen = ring.newest(sample_range)
-            self._check_size(batch_size, len(chosen), replace=replace)
-            slots = chosen[self._rng.integers(0, len(chosen), batch_size)]
-        self._usage.drawn(slots)
-        return ring.recycled(slots, batch_size)[0] if reuse else ring.batch(slots)
+        with self._lock:
+            if sample_range is None:
+                count = ring.count
+                if batch_size > count or batch_size < 1:
+                    self._check_size(batch_size, count, replace=replace)
+                slots: IntArray = self._rng.integers(0, count, batch_size)
+            else:
+                chosen = ring.newest(sample_range)
+                self._check_size(batch_size, len(chosen), replace=replace)
+                slots = chosen[self._rng.integers(0, len(chosen), batch_size)]
+            self._usage.drawn(slots, ring.push_count)
+            return ring.recycled(slots, batch_size)[0] if reuse else ring.batch(slots)
 
     def sample_batches(
         self, count: int, batch_size: int, cur_learner_iter: int = 0
@@ -148,20 +156,20 @@ class NaiveReplayBuffer:
             UsageError: B is not positive.
         """
         ring = self._ring
-        self._check_size(batch_size, ring.count, replace=False)
-        at_once = max(1, ring.samples_in(_BLOCK) // batch_size)
         while count > 0:
-            some = min(count, at_once)
-            count -= some
-            slots: IntArray = self._rng.integers(0, ring.count, some * batch_size)
-            self._usage.drawn(slots)
-            yield from ring.recycled(slots, batch_size)
+            with self._lock:
+                self._check_size(batch_size, ring.count, replace=False)
+                some = min(count, max(1, ring.samples_in(_BLOCK) // batch_size))
+                count -= some
+                slots: IntArray = self._rng.integers(0, ring.count, some * batch_size)
+                self._usage.drawn(slots, ring.push_count)
+                batches = ring.recycled(slots, batch_size)
+            yield from batches
 
     def sample(
         self,
         batch_size: int,
         cur_learner_iter: int = 0,
-        *,
         sample_range: slice | None = None,
         replace: bool = False,
     ) -> list[Row]:
@@ -188,7 +196,9 @@ class NaiveReplayBuffer:
 
     def clear(self) -> None:
         """Drops all samples; ids continue to rise."""
-        self._ring.clear()
+        with self._lock:
+            self._ring.clear()
+            self._usage.clear()
 
     def state_dict(self) -> dict[str, Any]:
         """Returns samples, cursors, usage counts and the state of the random generator."""
@@ -204,8 +214,9 @@ class NaiveReplayBuffer:
         A buffer of a larger capacity gets the samples by age.
         """
         state = fitted(state, self._ring.capacity)
-        self._ring.load_state_dict(state)
-        self._usage.load_state_dict(state, self._ring.count)
+        with self._lock:
+            self._ring.load_state_dict(state)
+            self._usage.load_state_dict(state, self._ring.count)
         self._rng.bit_generator.state = dict(state["rng"])
 
     def save_data(self, file: str | Path) -> None:

@@ -12,6 +12,7 @@ class NaiveConfig(ComponentConfig):
     """Stores experience first-in, first-out; samples batches uniformly."""
 
     keeps_priorities: ClassVar[bool] = False
+    """Not inherited: a buffer derived from this one may sample by priority."""
 
     replay_buffer_size: int = option(
         10_000, "capacity in samples; when full, the oldest sample is overwritten", ge=1

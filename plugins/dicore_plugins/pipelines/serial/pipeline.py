@@ -141,7 +141,7 @@ def _incompatibilities(cfg: Any) -> Iterator[tuple[str, str]]:
             "policy.other.replay_buffer",
             f"the pipeline 'serial' needs a single buffer, got {names}",
         )
-    elif policy.priority and not getattr(type(buffer), "keeps_priorities", True):
+    elif policy.priority and not vars(type(buffer)).get("keeps_priorities", True):
         yield "policy.priority", f"buffer '{buffer.type}' samples uniformly; expected False"
     if policy.priority_IS_weight and not policy.priority:
         yield "policy.priority_IS_weight", "has no effect without policy.priority; expected False"
