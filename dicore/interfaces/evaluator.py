@@ -23,15 +23,17 @@ class EvalResult:
 
     Args:
         stop: Whether the stop rule holds.
-        returns: Undiscounted return of each episode.
+        returns: Undiscounted return of each episode; arrays if rewards are.
         statistics: `mean std max min median episode_count step_count seconds …` by name.
         episode_info: The last info of each episode.
+        interrupted: `should_stop` ended the evaluation; the result is not to be recorded.
     """
 
     stop: bool
-    returns: list[float]
+    returns: list[Any]
     statistics: dict[str, float] = field(default_factory=dict)
     episode_info: list[dict[str, Any]] = field(default_factory=list)
+    interrupted: bool = False
 
     @property
     def mean_return(self) -> float:
@@ -55,8 +57,14 @@ class ISerialEvaluator(Protocol):
         train_iter: int = -1,
         envstep: int = -1,
         n_episode: int | None = None,
+        *,
+        should_stop: Callable[[], bool] | None = None,
     ) -> EvalResult:
-        """Runs `n_episode` episodes; calls `save_ckpt_fn('ckpt_best.pth.tar')` on a new best."""
+        """Runs `n_episode` episodes; calls `save_ckpt_fn('ckpt_best.pth.tar')` on a new best.
+
+        `should_stop` is called between steps; once it is True, the result is `interrupted`, and the
+        evaluation is due again, from the same state.
+        """
 
     def reset_env(self, env: Any | None = None) -> None: ...
 

@@ -6,13 +6,14 @@ The environments are fakes of scripted returns and lengths; the policy is a hand
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from dicore.errors import DicoreError, UsageError
 from dicore.interfaces.evaluator import ISerialEvaluator
 from dicore.testing.compare import copied
-from dicore.testing.fakes import FakeEvalMode, FakeManager, Script
+from dicore.testing.fakes import DelayedEnvManager, FakeEvalMode, FakeManager, Script
 from dicore.testing.suite import Suite, expect, refuses
 
 __all__ = ["EvaluatorContract"]
@@ -57,6 +58,37 @@ class EvaluatorContract(Suite):
         _, returns = self._evaluator(manager, 6).eval(train_iter=1)
         expect(sorted(returns) == [1, 1, 2, 2, 3, 3], f"the first three of each: {returns}")
         expect(manager.steps == [3, 150], f"3 and 150 steps were needed, made: {manager.steps}")
+
+    def test_works_with_asynchronous_managers(self) -> None:
+        """A manager that answers for some environments at a time gives the same returns."""
+        script = _returning([[1, 2], [10, 20], [100, 200]], length=lambda env_id, _: 5 + env_id)
+        script = replace(script, reward=lambda env_id, episode, step: float(10**env_id + episode))
+        for seed in range(3):
+            manager = FakeManager(3, script)
+            _, found = self._evaluator(DelayedEnvManager(manager, seed), 6).eval(train_iter=1)
+            wanted = [5, 10, 60, 66, 700, 707]
+            expect(sorted(found) == wanted, f"returns are {wanted}, got {sorted(found)}")
+            expect(manager.steps == [10, 12, 14], f"10, 12 and 14 steps, made: {manager.steps}")
+
+    def test_an_interrupted_evaluation_is_repeated(self) -> None:
+        """`should_stop` ends an evaluation between steps; it counts for nothing and is repeated."""
+        manager, saved = FakeManager(2, _returning([[1, 7], [3, 9]])), list[str]()
+        evaluator = self._evaluator(manager, 2, eval_freq=10)
+        evaluator.should_eval(0)
+        evaluator.eval(saved.append, train_iter=0)
+        evaluator.should_eval(10)
+        steps, turns = list(manager.steps), iter([False, False, True])
+        result = evaluator.eval(saved.append, 10, should_stop=lambda: next(turns))
+        made = [now - then for now, then in zip(manager.steps, steps, strict=True)]
+        expect(made == [2, 2], f"stopped before the third step of each, made: {made}")
+        expect(result.interrupted and not result.stop, f"the result is {result}")
+        twin = self._evaluator(FakeManager(2, manager.script), 2, eval_freq=10)
+        twin.load_state_dict(copied(evaluator.state_dict()))
+        for each in (evaluator, twin):
+            expect(each.should_eval(10), "an interrupted evaluation is not due again")
+            expect(len(saved) == 1, "an interrupted evaluation saved a checkpoint")
+            found = sorted(each.eval(train_iter=10).returns)
+            expect(found == [7, 9], f"the second episodes return 7 and 9, got {found}")
 
     def test_fewer_episodes_than_envs_raise(self) -> None:
         """Fewer episodes than environments raise an error: they would favour short episodes."""
@@ -175,7 +207,7 @@ class EvaluatorContract(Suite):
             evaluator.eval(train_iter=2)
 
     def _evaluator(
-        self, manager: FakeManager, n_episode: int = 5, *, mode: FakeEvalMode | None = None,
+        self, manager: Any, n_episode: int = 5, *, mode: FakeEvalMode | None = None,
         stop_value: float = float("inf"), eval_freq: int = 1000,
     ) -> Any:  # fmt: skip
         options = {"n_episode": n_episode, "stop_value": stop_value, "eval_freq": eval_freq}

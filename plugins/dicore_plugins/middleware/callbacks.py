@@ -36,6 +36,8 @@ def interaction_evaluator(
         log = None if run is None else run.log
         evaluator = cfg.policy.eval.evaluator.build(None, env_manager=env, policy=policy, log=log)
 
+    should_stop = None if run is None else lambda: run.stop_requested
+
     def announce(ctx: OnlineRLContext, name: str) -> None:
         if run is not None:
             run.save_best(evaluator.best_return)
@@ -49,12 +51,16 @@ def interaction_evaluator(
     def evaluate(ctx: OnlineRLContext) -> None:
         if not evaluator.should_eval(ctx.train_iter):
             return
-        result = evaluator.eval(partial(announce, ctx), ctx.train_iter, ctx.env_step)
+        result = evaluator.eval(
+            partial(announce, ctx), ctx.train_iter, ctx.env_step, should_stop=should_stop
+        )
         if not hasattr(result, "mean_return"):
             raise UsageError(
                 f"{type(evaluator).__name__}.eval returned a {type(result).__name__}",
                 hint="return an EvalResult (dicore.interfaces.evaluator)",
             )
+        if getattr(result, "interrupted", False):
+            return
         ctx.eval_value = ctx.last_eval_value = result.mean_return
         ctx.eval_output = result
         ctx.last_eval_iter = ctx.train_iter

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Mapping
+from types import SimpleNamespace
 from typing import Any
 
 from dicore.data import EnvBatch
@@ -20,23 +21,28 @@ class GoodEvaluator:
     def __init__(self, env: Any, policy: Any, options: Mapping[str, Any]) -> None:
         self.env, self.policy, self.options = env, policy, options
         self.closed = False
-        self.last = -1
+        self.last = self.before = -1
+        self.starts: Any = None
         self.best = float("-inf")
 
     def should_eval(self, train_iter: int) -> bool:
         due = self.last < 0 or train_iter - self.last >= self.options["eval_freq"]
         if due and train_iter != self.last:
-            self.last = train_iter
+            self.before, self.last = self.last, train_iter
             return True
         return False
 
     def eval(
         self, save_ckpt_fn: Any = None, train_iter: int = -1, envstep: int = -1,
-        n_episode: int | None = None,
+        n_episode: int | None = None, *, should_stop: Any = None,
     ) -> EvalResult:  # fmt: skip
         if self.closed:
             raise ClosedError("closed")
-        returns, steps = self.play(n_episode or self.options["n_episode"])
+        self.should_stop = should_stop or (lambda: False)
+        try:
+            returns, steps = self.play(n_episode or self.options["n_episode"])
+        except InterruptedError:
+            return self.interrupted()
         mean = sum(returns) / len(returns)
         if self.improves(mean):
             self.best = mean
@@ -63,7 +69,14 @@ class GoodEvaluator:
             "envstep_count": float(steps),
         }
 
+    def interrupted(self) -> EvalResult:
+        self.last = self.before
+        self.env.close()
+        self.env.load_state_dict(self.starts)
+        return EvalResult(False, [], interrupted=True)
+
     def begin(self) -> None:
+        self.starts = self.env.state_dict()
         self.env.launch() if self.env.closed else self.env.reset()
         self.policy.reset()
 
@@ -76,9 +89,11 @@ class GoodEvaluator:
         returns: list[float] = []
         steps = 0
         while any(quota.values()):
+            if self.should_stop():
+                raise InterruptedError
             ready = self.env.ready_obs
             obs = {env_id: ready[env_id] for env_id in ready if quota[env_id]}
-            answer = self.env.step(EnvBatch.of(self.policy.forward(obs)))
+            answer = self.env.step(EnvBatch.of(self.policy.forward(obs)) if obs else {})
             steps += len(answer)
             for env_id in answer:
                 step = answer[env_id]
@@ -102,10 +117,11 @@ class GoodEvaluator:
         self.last, self.best = -1, float("-inf")
 
     def state_dict(self) -> dict[str, Any]:
-        return {"last": self.last, "best": self.best}
+        return {"last": self.last, "best": self.best, "env": self.env.state_dict()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         self.last, self.best = state["last"], state["best"]
+        self.env.load_state_dict(state["env"])
 
     def close(self) -> None:
         self.closed = True
@@ -128,6 +144,19 @@ def whoever_is_first(self: Any, count: int) -> tuple[list[float], int]:
             answer[each].info["eval_episode_return"] for each in answer if answer[each].done
         ]
     return returns[:count], steps
+
+
+def in_lockstep(self: Any, count: int) -> tuple[list[float], int]:
+    env, step = self.env, self.env.step
+    self.env = SimpleNamespace(
+        env_num=env.env_num, closed=env.closed, launch=env.launch, reset=env.reset,
+        ready_obs={each: [each] for each in range(env.env_num)}, step=step,
+        state_dict=env.state_dict,
+    )  # fmt: skip
+    try:
+        return GoodEvaluator.play(self, count)
+    finally:
+        self.env = env
 
 
 def few_are_fine(self: Any, count: int) -> tuple[list[float], int]:
@@ -153,6 +182,9 @@ FAULTS: list[Fault] = [
     ("has_the_methods", {"reset": None}),
     ("returns_one_return_per_episode", {"eval": one_short}),
     ("envs_give_equally_many_episodes", {"play": whoever_is_first}),
+    ("works_with_asynchronous_managers", {"play": in_lockstep}),
+    ("an_interrupted_evaluation_is_repeated",
+     {"interrupted": lambda self: EvalResult(False, [], interrupted=True)}),
     ("fewer_episodes_than_envs_raise", {"play": few_are_fine}),
     ("stops_at_stop_value",
      {"stops": lambda self, mean, at: mean > self.options["stop_value"] and at != 0}),

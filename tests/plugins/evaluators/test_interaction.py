@@ -12,8 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dicore.data import EnvBatch
+from dicore.data import EnvBatch, TimestepBatch
 from dicore.errors import UsageError
+from dicore.testing.fakes import FakeManager, Script
 from dicore_plugins.env_managers import BaseEnvManager
 from dicore_plugins.evaluators import BaseSerialEvaluator, VectorEvalMonitor
 
@@ -189,6 +190,43 @@ def test_an_endless_episode_is_cut_with_a_warning(caplog: pytest.LogCaptureFixtu
         evaluator.eval()
     assert len(caplog.records) == 1
     evaluator.close()
+
+
+def test_an_interrupted_evaluation_begins_again_with_the_same_starts() -> None:
+    envs = [Scripted([5, 9], length) for length in (2, 4)]
+    evaluator = judge(envs, n_episode=2)
+    assert evaluator.should_eval(7)
+    for env in envs:
+        env.starts.clear()
+    turns = iter([False, False, False, True])
+    result = evaluator.eval(train_iter=7, should_stop=lambda: next(turns))
+    assert (result.interrupted, result.returns) == (True, [5])
+    assert (evaluator.last_result, evaluator.best_return) == (None, -np.inf)
+    starts = [env.starts.pop(0) for env in envs]
+    twins = [Scripted([5, 9], length) for length in (2, 4)]
+    twin = judge(twins, n_episode=2)
+    twin.load_state_dict(evaluator.state_dict())
+    for each, its in ((evaluator, envs), (twin, twins)):
+        for env in its:
+            env.starts.clear()
+        assert each.should_eval(7)
+        assert each.eval(train_iter=7).episode_info
+        assert [env.starts[0] for env in its] == starts
+        each.close()
+
+
+def test_a_vector_of_returns_counts_as_its_sum() -> None:
+    steps = [np.array([1, 2], np.float32), np.array([3, 8], np.float32)]
+    manager = FakeManager(2, Script(length=lambda env_id, episode: 1))
+    manager._advance = lambda ids, actions: TimestepBatch(  # type: ignore[method-assign]
+        np.zeros((len(ids), 1)), np.array([steps[each] for each in ids]),
+        np.ones(len(ids), np.bool_), np.zeros(len(ids), np.bool_),
+        [{"eval_episode_return": steps[each]} for each in ids],
+    )  # fmt: skip
+    result = BaseSerialEvaluator({"n_episode": 2}, manager, mode()).eval()
+    assert [each.tolist() for each in result.returns] == [[1, 2], [3, 8]]
+    assert result.mean_return == 7
+    assert [result.statistics[f"return_mean/{part}"] for part in (0, 1)] == [2, 5]
 
 
 def test_an_env_batch_is_taken_as_it_is() -> None:

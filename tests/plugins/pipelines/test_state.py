@@ -132,10 +132,12 @@ def test_the_walk_finds_what_nobody_registered(
         step.planted_mean = mean + 0.1 * (ctx.train_iter - mean)
         return call(step, ctx)
 
-    def draw(evaluator: Any, *args: Any, call: Any = InteractionEvaluator.eval) -> Any:
+    evaluate = InteractionEvaluator.eval
+
+    def draw(evaluator: Any, *args: Any, **kwargs: Any) -> Any:
         evaluator.planted_rng = np.random.default_rng(0)
         evaluator.planted_rng.random()
-        return call(evaluator, *args)
+        return evaluate(evaluator, *args, **kwargs)
 
     monkeypatch.setattr(LogShowHook, "__call__", count)
     monkeypatch.setattr(OffPolicyLearner, "__call__", average)

@@ -57,6 +57,7 @@ class InteractionEvaluator:
             check_mode(policy, "eval", "forward")
         self._policy = policy
         self._starts: dict[str, Any] | None = None
+        self._repeat: dict[str, Any] | None = None
         self._clear_results()
 
     @classmethod
@@ -67,7 +68,7 @@ class InteractionEvaluator:
         return dict(default_config(cls.config_class))
 
     def _clear_results(self) -> None:
-        self._last_eval_iter = -1
+        self._last_eval_iter = self._eval_iter_before = -1
         self._consecutive = 0
         self.best_return = float("-inf")
         self.last_result: EvalResult | None = None
@@ -79,7 +80,10 @@ class InteractionEvaluator:
         """Uses the manager `env` from now on, or resets the current environments."""
         if env is not None:
             self._env = env
-        self._starts = self._env_state() if hasattr(self._env, "state_dict") else None
+        if self._repeat is not None:
+            self._env.load_state_dict(self._repeat)
+            self._repeat = None
+        self._starts = self._env_state()
         if self._env.closed:
             self._env.launch()
         else:
@@ -107,7 +111,7 @@ class InteractionEvaluator:
             return False
         due = self._last_eval_iter < 0 or train_iter - self._last_eval_iter >= self._cfg.eval_freq
         if due:
-            self._last_eval_iter = train_iter
+            self._eval_iter_before, self._last_eval_iter = self._last_eval_iter, train_iter
         return due
 
     def eval(
@@ -116,14 +120,20 @@ class InteractionEvaluator:
         train_iter: int = -1,
         envstep: int = -1,
         n_episode: int | None = None,
+        *,
+        should_stop: Callable[[], bool] | None = None,
     ) -> EvalResult:
         """Runs episodes and returns whether training may stop.
+
+        An interrupted evaluation closes the environments, is not recorded, and is due again with
+        the same episodes, also after resuming.
 
         Args:
             save_ckpt_fn: Called with 'ckpt_best.pth.tar' when the mean return is a new maximum.
             train_iter: Gradient updates so far; at 0 training does not stop. -1: unknown.
             envstep: Env steps collected so far. -1: unknown.
             n_episode: Number of episodes; None: the configured number.
+            should_stop: Called between steps; True interrupts the evaluation.
 
         Returns:
             The result, which unpacks as `stop, returns`.
@@ -136,8 +146,10 @@ class InteractionEvaluator:
             raise ClosedError("the evaluator is closed", hint="create a new evaluator")
         start = time.perf_counter()
         monitor = VectorEvalMonitor(self._env.env_num, n_episode or self._cfg.n_episode)
-        steps = self._run_episodes(monitor)
+        steps, complete = self._run_episodes(monitor, should_stop or _never)
         statistics = _statistics(monitor, steps, time.perf_counter() - start)
+        if not complete:
+            return self._interrupted(monitor, statistics)
         mean = statistics["return_mean"]
         reached = mean >= self._cfg.stop_value and train_iter != 0
         self._consecutive = self._consecutive + 1 if reached else 0
@@ -162,8 +174,22 @@ class InteractionEvaluator:
         )
         return self.last_result
 
-    def _run_episodes(self, monitor: VectorEvalMonitor) -> int:
-        """Steps each environment until its episodes are complete; returns the env steps."""
+    def _interrupted(self, monitor: VectorEvalMonitor, statistics: dict[str, float]) -> EvalResult:
+        """Returns the episodes so far; the next evaluation repeats them."""
+        self._repeat, self._fresh = self._starts, False
+        self._env.close()
+        self._last_eval_iter = self._eval_iter_before
+        returns, infos = monitor.get_episode_reward(), monitor.get_episode_info()
+        return EvalResult(False, returns, statistics, infos, interrupted=True)
+
+    def _run_episodes(
+        self, monitor: VectorEvalMonitor, should_stop: Callable[[], bool]
+    ) -> tuple[int, bool]:
+        """Steps each environment until its episodes are complete.
+
+        Returns:
+            The number of env steps, and False if `should_stop` interrupted them.
+        """
         if not self._fresh or self._cfg.fixed_starts:
             if self._cfg.fixed_starts and hasattr(self._env, "restart_episodes"):
                 self._env.restart_episodes()
@@ -172,46 +198,50 @@ class InteractionEvaluator:
         self._policy.reset()
         env, forward = self._env, self._policy.forward
         running = np.ones(env.env_num, np.bool_)
-        total = np.zeros(env.env_num)
-        begun = np.zeros(env.env_num, np.int64)
-        all_run, oldest = True, 0
-        clock = steps = 0
+        lengths = np.zeros(env.env_num, np.int64)
+        total: Any = 0.0
+        all_run, steps, cut_in = True, 0, self._cfg.max_episode_steps
         while not monitor.is_finished():
             changed = False
             while not changed:
+                if should_stop():
+                    return steps, False
                 obs = env.ready_obs
                 if not all_run:
                     rows = np.flatnonzero(running[obs.env_id])
                     obs = EnvBatch(obs.env_id[rows], tree_row(obs.value, rows))
-                answer = env.step(EnvBatch.of(forward(obs)))
+                answer = env.step(EnvBatch.of(forward(obs)) if len(obs) else {})
+                reward = answer.value.reward
+                if not steps:
+                    total = np.zeros((env.env_num, *reward.shape[1:]))
                 steps += len(answer)
-                clock += 1
-                total[answer.env_id] += answer.value.reward
+                lengths[answer.env_id] += 1
+                total[answer.env_id] += reward
+                cut_in -= 1
                 if answer.value.done.any():
-                    self._count_ended(monitor, answer, running, begun, total, clock)
+                    self._count_ended(monitor, answer, running, lengths, total)
                     changed = True
-                if clock - oldest >= self._cfg.max_episode_steps:
-                    self._cut_endless(monitor, running, begun, total, clock)
+                if cut_in <= 0:
+                    self._cut_endless(monitor, running, lengths, total)
                     changed = True
             all_run = bool(running.all())
-            oldest = int(begun[running].min(initial=clock))
-        return steps
+            cut_in = self._cfg.max_episode_steps - int(lengths[running].max(initial=0))
+        return steps, True
 
     def _count_ended(
         self,
         monitor: VectorEvalMonitor,
         answer: EnvBatch[Any],
         running: Any,
-        begun: Any,
+        lengths: Any,
         total: Any,
-        clock: int,
     ) -> None:
         """Records the episodes that ended in a step, except abnormal ones."""
         timestep = answer.value
         for row in np.flatnonzero(timestep.done):
             env_id, info = int(answer.env_id[row]), timestep.info[row]
             self._policy.reset([env_id])
-            begun[env_id], total[env_id] = clock, 0.0
+            lengths[env_id], total[env_id] = 0, 0.0
             if info.get("abnormal") or monitor.is_env_finished(env_id):
                 continue
             monitor.update_info(env_id, info)
@@ -221,18 +251,19 @@ class InteractionEvaluator:
         reset_ended(self._env, ended[running[ended]].tolist())
 
     def _cut_endless(
-        self, monitor: VectorEvalMonitor, running: Any, begun: Any, total: Any, clock: int
+        self, monitor: VectorEvalMonitor, running: Any, lengths: Any, total: Any
     ) -> None:
         """Truncates episodes at `max_episode_steps` and records their return so far."""
         limit = self._cfg.max_episode_steps
-        for env_id in np.flatnonzero(running & (clock - begun >= limit)).tolist():
+        endless = np.flatnonzero(running & (lengths >= limit)).tolist()
+        for env_id in endless:
             monitor.update_info(env_id, {"truncated_by": "max_episode_steps"})
             monitor.update_reward(env_id, total[env_id])
             running[env_id] = not monitor.is_env_finished(env_id)
-            begun[env_id], total[env_id] = clock, 0.0
+            lengths[env_id], total[env_id] = 0, 0.0
             self._policy.reset([env_id])
             self._env.reset({env_id: None})
-        if not self._warned:
+        if endless and not self._warned:
             self._warned = True
             _LOG.warning(
                 "an evaluation episode did not end within %d steps and was truncated; give the"
@@ -249,14 +280,14 @@ class InteractionEvaluator:
             "in_a_row": self._consecutive,
             "best_return": self.best_return,
             "measured": self._measured,
-            "env": self._env_state(),
+            "env": self._env_state() if self._repeat is None else self._repeat,
         }
 
     def _env_state(self) -> dict[str, Any]:
         """Returns the environments' state without the running episodes."""
-        state = self._env.state_dict()
+        state = self._env.state_dict() if hasattr(self._env, "state_dict") else {}
         finished = {"finished": [0] * len(state["finished"])} if "finished" in state else {}
-        return {**state, **finished, "running": None}
+        return {**state, **finished, **({"running": None} if "running" in state else {})}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restores what `state_dict` returned."""
@@ -264,7 +295,8 @@ class InteractionEvaluator:
         self._consecutive = int(state["in_a_row"])
         self.best_return = float(state["best_return"])
         self._measured = state.get("measured")
-        self._env.load_state_dict(state["env"])
+        if hasattr(self._env, "load_state_dict"):
+            self._env.load_state_dict(state["env"])
 
     def close(self) -> None:
         """Closes the environments; harmless when repeated."""
@@ -273,14 +305,27 @@ class InteractionEvaluator:
             self._env.close()
 
 
+def _never() -> bool:
+    return False
+
+
 def _statistics(monitor: VectorEvalMonitor, steps: int, seconds: float) -> dict[str, float]:
-    returns = np.asarray(monitor.get_episode_reward())
+    """Returns statistics of the episodes; a vector of returns counts as its sum."""
+    found = np.asarray(monitor.get_episode_reward())
+    if not len(found):
+        return {"episode_count": 0.0, "envstep_count": float(steps), "evaluate_time": seconds}
+    parts = found.reshape(len(found), -1)
+    returns = parts.sum(1)
+    each = {} if found.ndim == 1 else {
+        f"return_mean/{index}": float(mean) for index, mean in enumerate(parts.mean(0))
+    }  # fmt: skip
     return {
         "return_mean": float(returns.mean()),
         "return_std": float(returns.std()),
         "return_max": float(returns.max()),
         "return_min": float(returns.min()),
         "return_median": float(np.median(returns)),
+        **each,
         "episode_count": float(len(returns)),
         "envstep_count": float(steps),
         "evaluate_time": seconds,
@@ -328,7 +373,7 @@ class VectorEvalMonitor:
             )
         share, rest = divmod(n_episode, env_num)
         self._quota = {env_id: share + (env_id < rest) for env_id in range(env_num)}
-        self._returns: dict[int, list[float]] = {env_id: [] for env_id in range(env_num)}
+        self._returns: dict[int, list[Any]] = {env_id: [] for env_id in range(env_num)}
         self._infos: dict[int, list[dict[str, Any]]] = {env_id: [] for env_id in range(env_num)}
 
     @property
@@ -350,15 +395,16 @@ class VectorEvalMonitor:
             self._infos[env_id].append(info)
 
     def update_reward(self, env_id: int, reward: Any) -> None:
-        """Records the return of an episode; beyond the quota it is ignored."""
+        """Records the return of an episode, a number or an array; beyond the quota: ignored."""
         if not self.is_env_finished(env_id):
-            self._returns[env_id].append(float(reward))
+            value = np.asarray(reward, np.float64)
+            self._returns[env_id].append(value.item() if value.size == 1 else value.copy())
 
-    def get_episode_reward(self) -> list[float]:
+    def get_episode_reward(self) -> list[Any]:
         """Returns all returns so far, ordered by environment."""
         return [value for returns in self._returns.values() for value in returns]
 
-    def get_latest_reward(self, env_id: int) -> float:
+    def get_latest_reward(self, env_id: int) -> Any:
         """Returns the latest recorded return of an environment.
 
         Raises:

@@ -108,7 +108,9 @@ class SerialPipeline:
         stopped = result is not None and result.stop
         if not stopped and self._cfg.final_eval and not run.stop_requested:
             save = lambda name: run.save_best(parts.evaluator.best_return)  # noqa: E731
-            result = parts.evaluator.eval(save, learner.train_iter, collector.envstep)
+            result = parts.evaluator.eval(
+                save, learner.train_iter, collector.envstep, should_stop=lambda: run.stop_requested
+            )
             stopped = result.stop
         run.stop_clock()
         run.set_result(
