@@ -36,6 +36,7 @@ ALIASES: dict[str, str] = {
     **{name: path for name, path in CREATE_PATHS.items() if name != path},
     "policy.batch_size": "policy.learn.batch_size",
     "policy.update_per_collect": "policy.learn.update_per_collect",
+    "policy.update_per_step": "policy.learn.update_per_step",
     "policy.learning_rate": "policy.learn.learning_rate",
     "policy.n_sample": "policy.collect.n_sample",
     "policy.n_episode": "policy.collect.n_episode",

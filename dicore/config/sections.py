@@ -66,15 +66,22 @@ class EnvConfig(ComponentConfig):
 class LearnConfig(Section):
     """Options of learning that every policy takes."""
 
+    one_of: ClassVar[tuple[tuple[str, ...], ...]] = (("update_per_collect", "update_per_step"),)
+
     batch_size: int = option(64, "samples per gradient update", ge=1)
-    update_per_collect: int = option(1, "gradient updates per collect", ge=1)
+    update_per_collect: int | None = option(1, "gradient updates per collect", ge=1)
+    update_per_step: float | None = option(
+        None, "gradient updates per collected env step, instead of update_per_collect", gt=0
+    )
     learning_rate: float = option(
         1e-3, "learning rate; lower it if training is unstable", gt=0, lt=float("inf")
     )
     ignore_done: bool = option(
         False, "bootstrap past terminal states, for envs that report time limits as terminated"
     )
-    resume_training: bool = option(False, "no effect; accepted for DI-engine configs")
+    optimizer: ComponentConfig | None = component(
+        "optimizer", help="updates the parameters from their gradients", optional=True
+    )
     learner: ComponentConfig = component("learner", help="runs gradient updates and their hooks")
 
 
@@ -130,6 +137,9 @@ class PolicyConfig(ComponentConfig):
         0.97, "discount factor gamma; raise it if rewards are far in the future", ge=0.0, le=1.0
     )
     model: ComponentConfig | None = component("model", help="network of the policy", optional=True)
+    reward_model: ComponentConfig | None = component(
+        "reward_model", help="learns or changes the reward of collected samples", optional=True
+    )
     learn: LearnConfig = section(LearnConfig)
     collect: CollectConfig = section(CollectConfig)
     eval: EvalConfig = section(EvalConfig)

@@ -55,7 +55,7 @@ def test_class_defaults_lie_below_preset_below_file_below_command_line(
         path: (flatten(compiled.cfg)[path], compiled.origin[path])
         for path in (
             "policy.learn.update_per_collect",
-            "policy.learn.resume_training",
+            "policy.learn.optimizer",
             "policy.collect.n_sample",
             "policy.learn.batch_size",
             "policy.learn.learning_rate",
@@ -64,7 +64,7 @@ def test_class_defaults_lie_below_preset_below_file_below_command_line(
     }
     assert got == {
         "policy.learn.update_per_collect": (3, "class ToyLearnConfig"),
-        "policy.learn.resume_training": (False, "class LearnConfig"),
+        "policy.learn.optimizer": (None, "class LearnConfig"),
         "policy.collect.n_sample": (16, "preset pole_toy"),
         "policy.learn.batch_size": (48, f"{file}:1"),
         "policy.learn.learning_rate": (0.5, "command line"),

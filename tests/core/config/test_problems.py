@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from dicore.config import flatten
+from dicore.config import flatten, write_config
 from dicore.config.layers import ALIASES
 from dicore.errors import ConfigError, PluginLoadError
 from tests.core.config.conftest import least, problems_of
@@ -163,6 +163,13 @@ class TestMustGive:
         assert compiled.policy.collect.collector.n_sample is None
         again = build(compiled, overrides=["policy.n_sample=5"])
         assert (again.policy.collect.n_sample, again.policy.collect.n_episode) == (5, None)
+
+    def test_updates_per_step_displace_those_per_collect(self, build: Any, tmp_path: Any) -> None:
+        compiled = build(overrides=["policy.update_per_step=0.25"])
+        assert compiled.policy.learn.update_per_collect is None
+        write_config(compiled, tmp_path)
+        learn = build(tmp_path).policy.learn
+        assert (learn.update_per_collect, learn.update_per_step) == (None, 0.25)
 
     def test_taking_the_only_amount_away_is_refused(self, build: Any) -> None:
         (found,) = problems_of(build, toy(n_sample=None, collect={"n_sample": None}))

@@ -104,7 +104,7 @@ class EpsConfig(Section):
 class ToyLearnConfig(LearnConfig):
     """How toy learns."""
 
-    update_per_collect: int = option(3, "updates after each collect", ge=1)
+    update_per_collect: int | None = option(3, "updates after each collect", ge=1)
     target: str = option("assign", "how the target follows", choices=("assign", "momentum"))
     hidden: list[int] = option([32], "sizes", ge=1)
     free: dict[Any, Any] = option({"a": 1, "deep": {"x": 1}}, "free form")

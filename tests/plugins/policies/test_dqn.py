@@ -232,7 +232,7 @@ def test_documented_defaults() -> None:
     learn, collect, eps = config["learn"], config["collect"], config["other"]["eps"]
     assert (learn["update_per_collect"], learn["batch_size"]) == (3, 64)
     assert (learn["learning_rate"], learn["target_update_freq"]) == (1e-3, 100)
-    assert (learn["ignore_done"], learn["resume_training"]) == (False, False)
+    assert not learn["ignore_done"]
     assert (collect["n_sample"], collect["unroll_len"]) == (8, 1)
     assert (eps["type"], eps["start"], eps["end"], eps["decay"]) == ("exp", 0.95, 0.1, 10_000)
     assert (config["nstep"], config["discount_factor"]) == (1, 0.97)

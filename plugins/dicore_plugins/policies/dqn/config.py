@@ -30,7 +30,7 @@ class EpsConfig(Section):
 class DQNLearnConfig(LearnConfig):
     """Options of learning."""
 
-    update_per_collect: int = option(
+    update_per_collect: int | None = option(
         3, "gradient updates after each collect; raise for sample efficiency, lower for speed", ge=1
     )
     target_update_freq: int = option(
