@@ -188,9 +188,12 @@ class Announcer:
         )
         if run.stop_requested:
             self._print("resume", f"dicore train --resume {run.folder}")
-        self._print("curve", f"tensorboard --logdir {run.folder}   (numbers: {run.folder.metrics})")
-        self._print("config", run.folder.config)
-        self._print("checkpoint", run.folder.checkpoints / (run.store.best_or_latest() or ""))
+        self._print(
+            "curve",
+            f"tensorboard --logdir {run.folder}   (numbers: {run.folder}/log/metrics.jsonl)",
+        )
+        self._print("config", f"{run.folder}/config.json")
+        self._print("checkpoint", f"{run.folder}/ckpt/{run.store.best_or_latest() or ''}")
         self._print("folder", run.folder)
 
     def nothing_to_do(self, run: Run, reason: str) -> None:

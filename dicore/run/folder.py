@@ -75,7 +75,8 @@ class RunFolder:
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.path = Path(path)
+        self.path = Path(path).absolute()  # the training may change the working folder
+        self._shown = str(path)
         self.config = self.path / "config.json"
         self.metadata = self.path / "run.json"
         self.checkpoints = self.path / "ckpt"
@@ -86,84 +87,91 @@ class RunFolder:
         self._locked_config: bytes | None = None
 
     @classmethod
-    def create(cls, path: str | Path) -> RunFolder:
-        """Makes the folder, or the first of `path-1`, `path-2`, … that does not exist.
+    def prepare(cls, path: str | os.PathLike[str], exist: Exist = "new") -> RunFolder:
+        """Makes and locks the folder of a new run; raises `UsageError` or `RunLockedError`.
 
+        A folder that a killed start left behind, without a config, is used as if it were new.
         Processes that ask for the same path at the same time get different folders.
+
+        Args:
+            path: The folder.
+            exist: What to do if it exists. `new`: take the first of `path-1`, `path-2`, … that does
+                not; `overwrite`: delete the contents of the run's folder; `error`, or `resume` if
+                there is nothing to resume: raise an error.
         """
         wanted = Path(path)
         if wanted.name in ("", ".."):
             raise _not_made(wanted, "the path has no name")
         for number in count():
-            folder = wanted if number == 0 else wanted.with_name(f"{wanted.name}-{number}")
-            try:
-                wanted.parent.mkdir(parents=True, exist_ok=True)
-                folder.mkdir()
-            except FileExistsError:
-                if not wanted.parent.is_dir():
-                    raise _not_made(folder, f"{wanted.parent} is not a folder") from None
+            folder = cls(wanted if number == 0 else wanted.with_name(f"{wanted.name}-{number}"))
+            made = folder._make()
+            if not made and exist == "new":
                 continue
-            except (OSError, ValueError) as error:  # ValueError: the path has a null byte
-                raise _not_made(folder, getattr(error, "strerror", None) or str(error)) from None
-            break
+            try:
+                folder.lock()
+                break
+            except RunLockedError:
+                if exist != "new":
+                    raise
         try:
-            cls(folder).check_space()
-        except UsageError:
-            folder.rmdir()
+            folder._clear(exist)
+            folder.check_space()
+        except BaseException:
+            folder.unlock()
+            if made:
+                folder.path.rmdir()
             raise
-        return cls(folder)
+        return folder
+
+    def _make(self) -> bool:
+        """Makes the folder; returns False if it exists."""
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self.path.mkdir()
+        except FileExistsError:
+            if not self.path.parent.is_dir():
+                raise _not_made(self, f"{self.path.parent} is not a folder") from None
+            return False
+        except (OSError, ValueError) as error:  # ValueError: the path has a null byte
+            raise _not_made(self, getattr(error, "strerror", None) or str(error)) from None
+        return True
+
+    def _clear(self, exist: Exist) -> None:
+        """Deletes what is in the folder if `exist` allows it; keeps the lock."""
+        content = [each for each in self.path.iterdir() if each.name != _LOCK_FILE]
+        if not self.config.is_file() and not all(map(_is_unfinished, content)):
+            raise UsageError(
+                f"{self}: not a run folder; nothing was deleted",
+                hint="choose another folder with --exp-name",
+            )
+        if self.config.is_file() and exist != "overwrite":
+            raise UsageError(
+                f"{self} already exists",
+                hint="use --exist new|resume|overwrite, or another --exp-name",
+            )
+        for each in content:
+            if each.is_dir() and not each.is_symlink():
+                shutil.rmtree(each)
+            else:
+                each.unlink(missing_ok=True)
 
     def check_space(self) -> None:
         """Raises `UsageError` if less than 64 MiB are free on the disk."""
         free = shutil.disk_usage(self.path).free
         if free < _MIN_FREE_BYTES:
-            raise _not_made(self.path, f"only {free >> 20} MiB are free on its disk")
-
-    @classmethod
-    def prepare(cls, path: str | Path, exist: Exist = "new") -> RunFolder:
-        """Makes the folder of a new run; raises `UsageError` or `RunLockedError` if it cannot.
-
-        Args:
-            path: The folder.
-            exist: What to do if it exists. `new`: append a number; `overwrite`: delete the
-                contents of the run's folder; `error`: raise an error.
-        """
-        folder = cls(path)
-        if exist == "new" or not folder.path.exists():
-            return cls.create(path)
-        if exist != "overwrite":
-            raise UsageError(
-                f"{folder} already exists",
-                hint="use --exist new|resume|overwrite, or another --exp-name",
-            )
-        if not folder.config.is_file() and (not folder.path.is_dir() or any(folder.path.iterdir())):
-            raise UsageError(
-                f"{folder}: not a run folder; nothing was deleted",
-                hint="choose another folder with --exp-name",
-            )
-        lock = RunLock(folder.path)
-        try:
-            for each in folder.path.iterdir():
-                if each.is_dir() and not each.is_symlink():
-                    shutil.rmtree(each)
-                else:
-                    each.unlink(missing_ok=True)
-        finally:
-            lock.release()
-        folder.check_space()
-        return folder
+            raise _not_made(self, f"only {free >> 20} MiB are free on its disk")
 
     @classmethod
     def open(cls, path: str | Path) -> RunFolder:
         """Returns the folder of an existing run, or raises `UsageError`; changes nothing."""
         folder = cls(path)
         if not folder.path.is_dir():
-            raise UsageError(f"{folder.path}: no such folder", hint="pass a run folder")
+            raise UsageError(f"{folder}: no such folder", hint="pass a run folder")
         if not folder.config.is_file():
-            inside = sorted(str(file.parent) for file in folder.path.glob("*/config.json"))
+            inside = sorted(str(file.parent) for file in Path(path).glob("*/config.json"))
             names = ", ".join(inside[:3]) + (", …" if len(inside) > 3 else "")
             raise UsageError(
-                f"{folder.path}: not a run folder: it has no config.json",
+                f"{folder}: not a run folder: it has no config.json",
                 hint=f"runs in this folder: {names}"
                 if inside
                 else "name the folder that 'dicore train' printed",
@@ -173,10 +181,9 @@ class RunFolder:
     # ---- lock
 
     def lock(self) -> None:
-        """Locks the folder until `unlock`, or raises `RunLockedError`; later calls do nothing."""
-        if self._lock is None:
-            self._lock = RunLock(self.path)
-            self._locked_config = self.read_config()
+        """Locks the folder until `unlock`, or raises `RunLockedError`; may be called again."""
+        self._lock = self._lock or RunLock(self.path)
+        self._locked_config = self.read_config()
 
     def unlock(self) -> None:
         """Releases the lock; does nothing if the folder is not locked."""
@@ -223,10 +230,10 @@ class RunFolder:
         return str(self.path)
 
     def __str__(self) -> str:
-        return str(self.path)
+        return self._shown
 
     def __repr__(self) -> str:
-        return f"RunFolder({str(self.path)!r})"
+        return f"RunFolder({self._shown!r})"
 
 
 def default_name(env: str, policy: str, seed: int) -> str:
@@ -239,7 +246,12 @@ def _file_name(name: str) -> str:
     return re.sub(r"[^\w.-]+", "_", last).strip("._")[:60] or "unnamed"
 
 
-def _not_made(folder: Path, reason: str) -> UsageError:
+def _is_unfinished(path: Path) -> bool:
+    """Returns whether a start that was killed before it wrote `config.json` leaves such a file."""
+    return path.name.startswith(".") and path.name.endswith(".tmp") and not path.is_dir()
+
+
+def _not_made(folder: RunFolder | Path, reason: str) -> UsageError:
     return UsageError(
         f"cannot make the run folder {folder}: {reason}",
         hint="choose another folder with --exp-name",

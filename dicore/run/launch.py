@@ -8,13 +8,15 @@ from __future__ import annotations
 import gc
 import os
 import threading
+import traceback
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from dicore.config import Compiled, bind
-from dicore.errors import DicoreError, PluginLoadError, UsageError
+from dicore.data.tree import loaded_torch
+from dicore.errors import ConfigError, DicoreError, PluginLoadError, UsageError
 from dicore.hookspecs.manager import Plugins, load_plugins
 from dicore.interfaces.hook import ILearnerHook
 from dicore.interfaces.pipeline import SupportsCheck
@@ -27,13 +29,15 @@ from dicore.run.request import (
     refuse_changes,
     resumed_folder,
 )
+from dicore.run.signals import StopNow, stop_on_signals
+from dicore_registry.explain import brief
 from dicore_registry.public_names import public_name
 
 if TYPE_CHECKING:
     from dicore.run.folder import RunFolder
     from dicore.run.run import Run
 
-__all__ = ["LaunchObserver", "Outcome", "TrainRequest", "compile_request", "launch"]
+__all__ = ["LaunchObserver", "Outcome", "TrainRequest", "compile_request", "described", "launch"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +88,29 @@ def launch(
     """
     ready = isinstance(config, TrainRequest) and not wishes
     request = config if ready else TrainRequest(config=config, **wishes)
-    with _only_training(), _gc_disabled() if request.own_process else nullcontext():
+    with _only_training(), _contained(), _gc_disabled() if request.own_process else nullcontext():
         return _launch(request, model, observer)
+
+
+@contextmanager
+def _contained() -> Iterator[None]:
+    """Makes `sys.exit` in a component an error, and restores the working folder after the block."""
+    try:
+        here = os.getcwd()  # noqa: PTH109 - not yet a path
+    except FileNotFoundError:
+        raise UsageError("the working folder was deleted", hint="change to another one") from None
+    try:
+        yield
+    except SystemExit as error:
+        *_, (frame, line) = traceback.walk_tb(error.__traceback__)
+        raise DicoreError(
+            f"sys.exit({error.code!r}) was called in {frame.f_code.co_qualname}"
+            f" ({frame.f_code.co_filename}:{line}); it must not end a training",
+            hint="raise an exception instead; task.finish = True ends the training",
+        ) from error
+    finally:
+        with suppress(OSError):
+            os.chdir(here)
 
 
 _LOCK = threading.Lock()
@@ -138,18 +163,54 @@ def _launch(request: TrainRequest, model: Any | None, observer: LaunchObserver |
         if observer is not None:
             observer.nothing_to_do(run, reason)
         return Outcome(None, run, 0)
-    run.start()
-    plugins.call("dicore_run_started", run=run)
-    if request.own_process:
-        run.at_first_step(_enable_gc)
-    if observer is not None:
-        header = plugins.lines("dicore_report_header", run=run)
-        observer.started(run, request, compiled, header)
-    with profiler(run) as timer:
-        outcome = _train(pipeline, compiled, run, model, plugins)
+    policy = timer = None
+    with _recorded(run, plugins) as stopped:
+        plugins.call("dicore_run_started", run=run)
+        if request.own_process:
+            run.at_first_step(_enable_gc)
+        if observer is not None:
+            header = plugins.lines("dicore_report_header", run=run)
+            observer.started(run, request, compiled, header)
+        with profiler(run) as timer:
+            policy = plugins.run(lambda: pipeline.run(compiled, run, model=model), run=run)
     if observer is not None:
         observer.ended(run, timer)
-    return outcome
+    return Outcome(policy, run, 128 + stopped[0].number if stopped else run.stop.exit_code)
+
+
+@contextmanager
+def _recorded(run: Run, plugins: Plugins) -> Iterator[list[StopNow]]:
+    """Starts the run, and records in `run.json` how the block ended.
+
+    A second signal ends the block; it is in the list. After another error, the parts are saved as
+    checkpoint `exception`, from which a run cannot be resumed: a step was not finished.
+    """
+    stopped: list[StopNow] = []
+    status, error_text = "failed", ""
+    run.start()
+    try:
+        with stop_on_signals(run.stop):
+            yield stopped
+        status = "interrupted" if run.stop.signal is not None else "done"
+    except StopNow as stop:
+        status, error_text = "interrupted", str(stop)
+        stopped.append(stop)
+    except BaseException as error:
+        error_text = described(error)
+        run.save_failed(error)
+        raise
+    finally:
+        run.finish(status, error_text)
+        plugins.call("dicore_run_finished", run=run, status=status)
+
+
+def described(error: BaseException) -> str:
+    """Returns class and text of an error, without its hint, even if its `__str__` raises."""
+    try:
+        text = error.message if isinstance(error, DicoreError) else str(error)
+    except Exception:
+        return brief(error)
+    return f"{type(error).__name__}: {text}"
 
 
 def _compile(request: TrainRequest, folder: RunFolder | None, plugins: Plugins) -> Compiled:
@@ -201,30 +262,42 @@ def _prepare(
     context = BuildContext(seed=compiled.seed)
     loggers = [each.build(context) for each in compiled.pipeline.logger]
     loggers += plugins.call("dicore_make_logger", cfg=compiled.cfg)
-    hooks = _learner_hooks(compiled, plugins)
-    if resumed is not None:
-        folder = resumed
-        folder.check_space()
-    else:
-        folder = RunFolder.prepare(folder_name(compiled, request), request.exist)
-        try:
+    hooks, device = _learner_hooks(compiled, plugins), _device(compiled, plugins)
+    folder = resumed or RunFolder.prepare(folder_name(compiled, request), request.exist)
+    try:
+        if resumed is None:
             write_config(compiled, folder.path)
-        except OSError as error:
-            raise UsageError(f"{folder}: cannot be written: {error.strerror}") from error
-    pipeline = compiled.pipeline
-    run = Run(
-        folder,
-        seed_everything(compiled.seed),
-        argv=request.argv,
-        components=compiled.components,
-        loggers=loggers,
-        limits=Limits(pipeline.max_env_step, pipeline.max_train_iter, compiled.env.stop_value),
-        resume=resumed is not None,
-    )
-    run.learner_hooks = hooks
-    if compiled.policy.cuda:
-        run.device = plugins.first("dicore_pick_device", cfg=compiled.cfg) or ""
+        else:
+            folder.check_space()
+        pipeline = compiled.pipeline
+        run = Run(
+            folder,
+            seed_everything(compiled.seed),
+            argv=request.argv,
+            components=compiled.components,
+            loggers=loggers,
+            limits=Limits(pipeline.max_env_step, pipeline.max_train_iter, compiled.env.stop_value),
+            resume=resumed is not None,
+        )
+    except OSError as error:
+        folder.unlock()
+        raise UsageError(f"{folder}: cannot be written: {error.strerror}") from error
+    except BaseException:
+        folder.unlock()
+        raise
+    run.learner_hooks, run.device = hooks, device
     return run
+
+
+def _device(compiled: Compiled, plugins: Plugins) -> str:
+    """Returns the device of the run: `cpu`, the CUDA device that a plugin selects, or `cuda`."""
+    torch = loaded_torch()
+    if not compiled.policy.cuda:
+        return "cpu"
+    if torch is not None and not torch.cuda.is_available():
+        text = "policy.cuda: no CUDA device is available"
+        raise ConfigError(text, hint="set policy.cuda=False")
+    return plugins.first("dicore_pick_device", cfg=compiled.cfg) or "cuda"
 
 
 def _learner_hooks(compiled: Compiled, plugins: Plugins) -> list[Any]:
@@ -237,26 +310,3 @@ def _learner_hooks(compiled: Compiled, plugins: Plugins) -> list[Any]:
                 f" plugins: {', '.join(plugins.labels.values())}"
             )
     return hooks
-
-
-def _train(
-    pipeline: Any, compiled: Compiled, run: Run, model: Any | None, plugins: Plugins
-) -> Outcome:
-    from dicore.run.signals import StopNow, stop_on_signals
-
-    def finish(status: str, error: str = "") -> None:
-        run.finish(status, error)
-        plugins.call("dicore_run_finished", run=run, status=status)
-
-    try:
-        with stop_on_signals(run.stop):
-            policy = plugins.run(lambda: pipeline.run(compiled, run, model=model), run=run)
-    except StopNow as stop:
-        finish("interrupted", str(stop))
-        return Outcome(None, run, 128 + stop.number)
-    except BaseException as error:
-        text = error.message if isinstance(error, DicoreError) else str(error)
-        finish("failed", f"{type(error).__name__}: {text}")
-        raise
-    finish("interrupted" if run.stop.signal is not None else "done")
-    return Outcome(policy, run, run.stop.exit_code)

@@ -213,8 +213,8 @@ def resumed_folder(request: TrainRequest) -> RunFolder | None:
     if request.resume is None:
         if request.exist != "resume":
             return None
-        path = Path(folder_name(compile_request(request), request))
-        return RunFolder.open(path) if path.exists() else None
+        folder = RunFolder(folder_name(compile_request(request), request))
+        return folder if folder.config.is_file() else None
     names = ("config", "mode", "env", "policy", "seed", "exp_name", "cpanel")
     given = [name for name in names if getattr(request, name) is not None]
     if given:

@@ -11,7 +11,13 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, Final, Protocol, runtime_checkable
 
-from dicore.errors import CheckpointCorruptError, CheckpointWriteError, DicoreError, UsageError
+from dicore.errors import (
+    CheckpointCorruptError,
+    CheckpointError,
+    CheckpointWriteError,
+    DicoreError,
+    UsageError,
+)
 from dicore.interfaces.logger import ILogger, LogTarget
 from dicore.run.checkpoint_store import CheckpointStore
 from dicore.run.folder import RunFolder
@@ -19,6 +25,7 @@ from dicore.run.log import LogHub
 from dicore.run.metadata import RunMetadata, RunResult
 from dicore.run.random import Streams
 from dicore.run.signals import StopFlag
+from dicore_registry.explain import brief
 
 __all__ = ["COUNTERS", "Limits", "Run", "Stateful", "StopWatch"]
 
@@ -152,7 +159,7 @@ class Run:
     Attributes:
         resumed_from: Name of the checkpoint to resume from; None: there is none.
         reached: `env_step` and `train_iter` of that checkpoint.
-        device: The CUDA device that a plugin selected (`cuda:1`); "": the first.
+        device: Device of the policy and its batches: `cpu`, `cuda`, `cuda:1`.
         learner_hooks: Hooks that plugins add to every learner of the run.
         deferring: Periodic checkpoints are written by the next `save_due`, at the end of a step,
             where training can resume; set by pipelines that call `save_due`.
@@ -171,7 +178,7 @@ class Run:
         keep_checkpoints: int = 3,
         resume: bool = False,
     ) -> None:
-        self.folder = RunFolder(folder)
+        self.folder = folder if isinstance(folder, RunFolder) else RunFolder(folder)
         self._resume = resume
         self.streams = streams
         self.stop = StopFlag()
@@ -194,7 +201,7 @@ class Run:
         self._parts = _Parts()
         self.register("streams", streams)
         self.register("run", _Progress(self))
-        self.device = ""
+        self.device = "cpu"
         self.learner_hooks: list[Any] = []
         self.deferring = False
         self._due = self._finished = False
@@ -218,6 +225,7 @@ class Run:
         try:
             self._metadata.write("running")
         except OSError as error:
+            self.folder.unlock()
             raise UsageError(
                 f"{self.folder}: cannot be written: {error.strerror or error}"
             ) from error
@@ -371,6 +379,15 @@ class Run:
         """Records a new best return and saves `best`: all parts that are not bulky."""
         self.set_result(best_return=best_return)
         return self.save_checkpoint("best", self._parts.state_dict(bulky=False))
+
+    def save_failed(self, error: BaseException) -> None:
+        """Saves all parts that are not bulky as `exception`, after an error in training."""
+        stops = isinstance(error, KeyboardInterrupt | CheckpointError)
+        if not stops and self.clock.seconds > self.clock.earlier:
+            try:
+                self.save_checkpoint("exception", self._parts.state_dict(bulky=False))
+            except Exception as problem:  # the first error is the one to see
+                _log.warning("no checkpoint after the error: %s", brief(problem))
 
     def _counts(self) -> dict[str, int]:
         """Returns the counters; those of an earlier process or a set result are lower bounds."""

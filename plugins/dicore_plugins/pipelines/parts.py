@@ -66,14 +66,15 @@ def _create_parts(cfg: Any, run: Any | None, model: Any | None) -> Parts:
     ctx = BuildContext(
         observation_space=collector_env.observation_space,
         action_space=collector_env.action_space,
+        device="cpu" if run is None else run.device,
         seed=cfg.seed,
         run=run,
     )
     log = None if run is None else run.log
-    if run is not None and run.device:
+    if ctx.device.startswith("cuda:"):
         import torch
 
-        torch.cuda.set_device(run.device)  # the device of plain `cuda`
+        torch.cuda.set_device(ctx.device)  # the device of plain `cuda`
     policy = cfg.policy.build(ctx, model=model)
     return Parts(
         policy=policy,

@@ -6,6 +6,8 @@ import gc
 import json
 import os
 import signal
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -93,6 +95,13 @@ class Counter:
     def load_state_dict(self, state: Any) -> None: ...
 
 
+class Mute(Exception):
+    """An error without a text."""
+
+    def __str__(self) -> str:
+        raise RuntimeError("no text")
+
+
 class Pipeline:
     """Does what its option says."""
 
@@ -108,6 +117,13 @@ class Pipeline:
         assert gc.isenabled()
         if self._cfg.act == "fail":
             raise RuntimeError("lost the thread")
+        if self._cfg.act == "exit":
+            sys.exit(0)
+        if self._cfg.act == "mute":
+            raise Mute
+        if self._cfg.act == "move":
+            Path("elsewhere").mkdir()
+            os.chdir("elsewhere")
         if self._cfg.act == "signal":
             os.kill(os.getpid(), signal.SIGTERM)
             assert run.stop_requested

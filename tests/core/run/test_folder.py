@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from dicore.errors import RunLockedError, UsageError
-from dicore.run.folder import RunFolder, RunLock, default_name, process_info
+from dicore.run.folder import Exist, RunFolder, RunLock, default_name, process_info
 
 HOLD = """
 import sys, time, json, pathlib
@@ -100,7 +100,7 @@ def test_overwrite_empties_runs_and_nothing_else(tmp_path: Path) -> None:
     (outside / "kept").write_text("")
     (folder / "link").symlink_to(outside)
     assert RunFolder.prepare(folder, "overwrite").path == folder
-    assert list(folder.iterdir()) == []
+    assert {each.name for each in folder.iterdir()} <= {".lock"}
     assert (outside / "kept").is_file()
     precious = tmp_path / "precious"
     precious.mkdir()
@@ -108,6 +108,32 @@ def test_overwrite_empties_runs_and_nothing_else(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="not a run folder"):
         RunFolder.prepare(precious, "overwrite")
     assert (precious / "thesis.tex").is_file()
+
+
+@pytest.mark.parametrize("exist", ["error", "resume", "overwrite"])
+@pytest.mark.parametrize("left", [[], [".lock"], [".lock", ".config.json.77.tmp"]])
+def test_what_a_killed_start_left_is_used_as_if_new(
+    tmp_path: Path, exist: Exist, left: list[str]
+) -> None:
+    """R-C14: killed after mkdir and before `config.json` was there."""
+    (tmp_path / "x").mkdir()
+    for name in left:
+        (tmp_path / "x" / name).touch()
+    folder = RunFolder.prepare(tmp_path / "x", exist)
+    assert folder.path == tmp_path / "x"
+    assert [each.name for each in folder.path.iterdir()] == [".lock"]
+    with pytest.raises(RunLockedError):  # the next one finds it taken, not empty
+        RunFolder.prepare(tmp_path / "x", exist)
+    folder.unlock()
+
+
+def test_hidden_files_of_others_are_never_deleted(tmp_path: Path) -> None:
+    (tmp_path / ".ssh").mkdir()
+    (tmp_path / ".bashrc").touch()
+    for exist in ("overwrite", "resume", "error"):
+        with pytest.raises(UsageError, match="not a run folder"):
+            RunFolder.prepare(tmp_path, exist)
+    assert {each.name for each in tmp_path.iterdir()} == {".ssh", ".bashrc"}
 
 
 def test_a_run_that_is_going_on_is_not_overwritten(tmp_path: Path) -> None:
@@ -121,24 +147,24 @@ def test_a_run_that_is_going_on_is_not_overwritten(tmp_path: Path) -> None:
 
 
 def test_an_existing_folder_gets_a_numbered_sibling(tmp_path: Path) -> None:
-    paths = [RunFolder.create(tmp_path / "a b é" / "x").path.name for _ in range(3)]
+    paths = [RunFolder.prepare(tmp_path / "a b é" / "x").path.name for _ in range(3)]
     assert paths == ["x", "x-1", "x-2"]
 
 
 def test_processes_that_start_together_get_folders_of_their_own(tmp_path: Path) -> None:
     """R-F06."""
     with ThreadPoolExecutor(8) as pool:
-        made = list(pool.map(lambda _: RunFolder.create(tmp_path / "x").path, range(16)))
+        made = list(pool.map(lambda _: RunFolder.prepare(tmp_path / "x").path, range(16)))
     assert len(set(made)) == 16
 
 
 def test_a_folder_that_cannot_be_made_is_a_clear_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(UsageError, match=r"not a folder|Not a directory") as error:
-        RunFolder.create(tmp_path / "file" / "x")
+        RunFolder.prepare(tmp_path / "file" / "x")
     assert "--exp-name" in str(error.value)
     with pytest.raises(UsageError, match="cannot make"):
-        RunFolder.create(tmp_path / ("x" * 300))
+        RunFolder.prepare(tmp_path / ("x" * 300))
 
 
 def test_opening_something_else_says_so(tmp_path: Path) -> None:

@@ -14,10 +14,13 @@ import pytest
 
 from dicore.cli.train import Announcer
 from dicore.console import number
-from dicore.errors import ConfigError, EnvCreateError, UsageError
+from dicore.errors import ConfigError, DicoreError, EnvCreateError, UsageError
+from dicore.run.checkpoint_store import CheckpointStore
 from dicore.run.launch import TrainRequest, compile_request, launch
 from dicore.run.run import Limits, Run
-from tests.core.run.launch_parts import NAMES, PARTS, Manager, config
+from tests.core.run.launch_parts import NAMES, PARTS, Manager, Mute, config
+
+torch = pytest.importorskip("torch")
 
 pytestmark = pytest.mark.usefixtures("toys")
 
@@ -157,12 +160,67 @@ def test_bad_input_makes_no_folder(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_failure_is_on_record_and_goes_on_up() -> None:
-    with pytest.raises(RuntimeError, match="lost the thread"):
-        launch(config(exp_name="x"), overrides=["pipeline.act=fail"])
+@pytest.mark.parametrize(
+    ("act", "error", "recorded"),
+    [
+        ("fail", RuntimeError, "RuntimeError: lost the thread"),
+        ("exit", DicoreError, "SystemExit: 0"),
+        ("mute", Mute, "Mute"),
+    ],
+)
+def test_a_failure_is_on_record_and_goes_on_up(
+    act: str, error: type[Exception], recorded: str
+) -> None:
+    """R-A08: `sys.exit` in a component is a failure; I12: the parts so far are saved."""
+    with pytest.raises(error) as caught:
+        launch(config(exp_name="x"), overrides=[f"pipeline.act={act}"])
+    if act == "exit":
+        assert "sys.exit(0) was called in Pipeline.run" in str(caught.value)
+        assert caught.value.exit_code == 1
     written = record(Path("x"))
-    assert written["status"] == "failed"
-    assert written["error"] == "RuntimeError: lost the thread"
+    assert (written["status"], written["error"]) == ("failed", recorded)
+    store = CheckpointStore("x/ckpt")
+    assert store.load("exception")["learner"] == {"policy": {"value": 3}}
+    assert store.metadata("exception")["train_iter"] == 7
+    assert store.resumable() is None, "its last step was not finished"
+
+
+def test_a_component_may_change_the_working_folder(tmp_path: Path) -> None:
+    """R-F08: everything lands in the run's folder, and later runs in the folder of the start."""
+    launch(config(exp_name="x"), overrides=["pipeline.act=move"])
+    assert Path.cwd() == tmp_path
+    assert record(Path("x"))["status"] == "done"
+    assert (tmp_path / "x/ckpt/best").is_dir()
+    assert list((tmp_path / "elsewhere").iterdir()) == []
+
+
+def test_a_deleted_working_folder_is_one_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """R-G01."""
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    with pytest.raises(UsageError, match="working folder was deleted"):
+        launch(config())
+
+
+def test_a_run_that_is_interrupted_before_its_first_step_is_closed() -> None:
+    class Impatient(Announcer):
+        def started(self, *_: object) -> None:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        launch(config(exp_name="x"), observer=Impatient())
+    assert record(Path("x"))["status"] == "failed"
+    assert not Path("x/.lock").exists()
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="for machines without a CUDA device")
+def test_a_device_that_is_not_there_is_an_error_before_there_is_a_folder(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"policy\.cuda: no CUDA device"):
+        launch(config(), overrides=["policy.cuda=true"])
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize(("act", "code"), [("signal", 143), ("two signals", 130)])

@@ -44,7 +44,7 @@ def begin(folder: Path, *, resume: bool = False, **wishes: Any) -> tuple[Run, Pa
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """A run with two complete checkpoints, at 1 and 2, and a `best` that is newer."""
-    run, part = begin(RunFolder.create(tmp_path / "x").path)
+    run, part = begin(RunFolder.prepare(tmp_path / "x").path)
     for n in (1, 2):
         part.train_iter = n
         run.log.log_scalars({"a": n}, env_step=n, train_iter=n)
@@ -96,7 +96,7 @@ def test_with_nothing_there_training_begins_anew_and_says_so(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """R-C14: a run that died before its first checkpoint."""
-    run, _ = begin(RunFolder.create(tmp_path / "x").path)
+    run, _ = begin(RunFolder.prepare(tmp_path / "x").path)
     run.log.log_scalars({"a": 1.0}, env_step=1, train_iter=1)
     run.finish("failed", "died")
     again, part = begin(tmp_path / "x", resume=True)

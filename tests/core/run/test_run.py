@@ -43,7 +43,7 @@ class Counter:
 
 @pytest.fixture
 def run(tmp_path: Path) -> Iterator[Run]:
-    folder = RunFolder.create(tmp_path / "x")
+    folder = RunFolder.prepare(tmp_path / "x")
     components = {"policy": {"type": "dqn", "dist": "d", "version": "1", "target": "m:C"}}
     made = Run(folder, Streams(3), argv=["dicore", "train"], components=components)
     made.start()
@@ -270,7 +270,7 @@ def test_a_state_that_cannot_be_stored_is_an_error_at_once(run: Run) -> None:
 
 def test_limits_reach_the_loggers(tmp_path: Path) -> None:
     limits = Limits(max_env_step=5, stop_value=475.0)
-    made = Run(RunFolder.create(tmp_path / "x"), Streams(0), limits=limits)
+    made = Run(RunFolder.prepare(tmp_path / "x"), Streams(0), limits=limits)
     assert made.log.target.max_env_step == 5
     assert made.log.target.stop_value == 475.0
     assert not made.stop_requested
@@ -284,7 +284,7 @@ import sys, threading
 from dicore.run.folder import RunFolder
 from dicore.run.random import Streams
 from dicore.run.run import Run
-run = Run(RunFolder.create(sys.argv[1]), Streams(0))
+run = Run(RunFolder.prepare(sys.argv[1]), Streams(0))
 run.start(); run.log.log_scalars({"a/b": 1.0}, env_step=0, train_iter=0); run.finish()
 assert threading.active_count() == 1
 assert not {"torch", "rich", "tensorboardX", "gymnasium"} & set(sys.modules)

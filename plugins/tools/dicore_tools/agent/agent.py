@@ -151,7 +151,7 @@ class Agent:
         self._act = None
         outcome = launch(self._next(step, n_iter))
         run = outcome.run
-        self._folder, self._compiled = Path(run.folder), None
+        self._folder, self._compiled = Path(str(run.folder)), None
         store = CheckpointStore(run.folder.checkpoints)
         self._checkpoint = "final" if "final" in store.names() else store.latest()
         if outcome.exit_code:
@@ -360,7 +360,7 @@ def _result(folder: RunFolder) -> TrainResult:
         env_step=int(result.get("env_step", 0)),
         best_return=result.get("best_return"),
         wall_s=float(result.get("wall_s", 0.0)),
-        folder=folder.path,
+        folder=Path(str(folder)),
     )
 
 

@@ -15,7 +15,7 @@ from typing import Any, Self
 
 from dicore.console import chatter, is_quiet
 from dicore.errors import DicoreError
-from dicore.run.launch import Outcome, TrainRequest, launch
+from dicore.run.launch import Outcome, TrainRequest, described, launch
 from dicore.run.signals import StopFlag, StopNow, stop_on_signals
 
 __all__ = ["ProcessPool", "SeedRun"]
@@ -64,9 +64,8 @@ class SeedRun:
     def failed(cls, seed: int, error: BaseException) -> SeedRun:
         """Returns the result of a failed training and logs the traceback."""
         _log.debug("seed %d failed", seed, exc_info=error)
-        text = error.message if isinstance(error, DicoreError) else str(error)
         code = error.exit_code if isinstance(error, DicoreError) else 1
-        return cls(seed=seed, error=f"{type(error).__name__}: {text}", exit_code=code)
+        return cls(seed=seed, error=described(error), exit_code=code)
 
 
 class ProcessPool:
