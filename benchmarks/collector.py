@@ -31,7 +31,7 @@ def dicore_collect(samples: int) -> Callable[[], object]:
     torch.manual_seed(0)  # how long episodes are depends on the network
     policy = DQNPolicy(DQNConfig(model=DQNModelConfig(type="dqn", obs_shape=4, action_shape=2)))
     collector = SampleCollector(None, manager, policy.collect_mode)
-    return lambda: collector.collect_batch(samples, policy_kwargs={"eps": EPS})
+    return lambda: collector.collect_batch(n_sample=samples, policy_kwargs={"eps": EPS})
 
 
 def sb3_collect(samples: int) -> Callable[[], object] | None:

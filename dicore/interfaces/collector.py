@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from dicore_registry import Kind
@@ -26,11 +26,46 @@ class ISerialCollector(Protocol):
     envstep: int
     """Env steps collected so far; set on resume."""
 
+    total_episode_count: int
+    """Episodes collected so far."""
+
+    @property
+    def trajectory_end_idx(self) -> Any:
+        """int64 [E]: the samples of the last call that end an episode, or are an env's last."""
+
     def collect(self, *args: Any, **kwargs: Any) -> list[Any]:
         """Collects as `collect_batch` does and returns rows."""
 
-    def collect_batch(self, *args: Any, **kwargs: Any) -> Batch:
-        """Collects the configured or given number and returns columns."""
+    def collect_batch(
+        self,
+        *,
+        n_sample: int | None = None,
+        n_episode: int | None = None,
+        train_iter: int = 0,
+        random_collect: bool = False,
+        policy_kwargs: Mapping[str, Any] | None = None,
+        should_stop: Callable[[], bool] | None = None,
+        reuse: bool = False,
+    ) -> Batch:
+        """Collects a number of samples, or of whole episodes.
+
+        Args:
+            n_sample: Number of samples; None, without `n_episode`: the configured number.
+            n_episode: Number of whole episodes.
+            train_iter: Updates so far, which every sample has as `collect_iter`.
+            random_collect: The policy is a warm-up policy.
+            policy_kwargs: Keyword arguments of the policy's forward.
+            should_stop: Asked between env steps. If it returns True, the call returns an empty
+                batch, and the next call continues with the steps made so far.
+            reuse: Return memory that the next call overwrites.
+
+        Returns:
+            B samples with `end` bool [B] (the last of an episode) and `env_id` int64 [B]; those of
+            one environment are in order.
+
+        Raises:
+            UsageError: both numbers are given, or none, or the policy makes no samples.
+        """
 
     def reset_env(self, env: Any | None = None) -> None:
         """Resets the manager, or launches and uses another one."""

@@ -44,18 +44,43 @@ class LearnMode(NamedTuple):
     load_state_dict: Callable[[Mapping[str, Any]], None]
 
 
+class Tail(NamedTuple):
+    """What `get_train_sample` needs besides the rows of a block [T, N, ...].
+
+    Attributes:
+        obs: Observations [N, ...] after the last row: those that the policy acts on next.
+        final_index: int64 [F]; the rows that end an episode, as `t * N + n`.
+        final_obs: [F, ...]; the observations after these rows, the last ones of their episodes.
+        starts: Samples begin at rows below this one; the next block begins with the others.
+        carried: Leading rows that were in the previous block too.
+    """
+
+    obs: Any
+    final_index: Any
+    final_obs: Any
+    starts: int
+    carried: int = 0
+
+
 class CollectMode(NamedTuple):
     """The functions for collectors.
 
     `forward(obs: EnvBatch, **kwargs) -> EnvBatch` returns columns [K, ...], including `action`.
     `process_transition(obs, output, timestep) -> columns` selects the columns for training.
-    `get_train_sample(trajectory: Batch) -> Batch` converts time-major columns [T, N, ...], with an
-    additional column `end` (bool [T, N]), to samples [B, ...].
+    `get_train_sample(block: Batch, tail: Tail) -> Batch` converts time-major columns [T, N, ...] to
+    samples [B, ...]: one per start, fewer or more, or none. The block has the additional columns
+    `end` bool [T, N] (the last row of an episode), `valid` bool [T, N] (False for the rows of
+    abnormal episodes, which give no samples) and `env_id` int64 [T, N].
+
+    A sample bridges `sample_len` rows, and samples begin every `sample_stride` rows: (1, 1) are
+    single steps, (n, 1) n-step returns, (T + 1, T) sequences of T steps with the state after them.
+    With `sample_len` "episode", each block is a whole episode [T, 1, ...]. Collectors read both by
+    `get_attribute`.
     """
 
     forward: Callable[..., Any]
     process_transition: Callable[[Any, dict[str, Any], TimestepBatch], dict[str, Any]]
-    get_train_sample: Callable[[Batch], Batch]
+    get_train_sample: Callable[[Batch, Tail], Batch]
     reset: Callable[..., None]
     get_attribute: Callable[[str], Any]
     set_attribute: Callable[[str, Any], None]
@@ -119,3 +144,7 @@ class IPolicy(Protocol):
     @property
     def eval_mode(self) -> Any:
         """An `EvalMode` or an object with the same fields."""
+
+    @property
+    def command_mode(self) -> Any:
+        """A `CommandMode` or an object with the same fields."""

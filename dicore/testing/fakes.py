@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from dicore.data import Batch, EnvBatch, TimestepBatch, tree_row
 from dicore.errors import ContractError, EnvStateError
-from dicore.interfaces.policy import LearnMode
+from dicore.interfaces.policy import LearnMode, Tail
 from dicore.testing.suite import expect
 
 __all__ = [
@@ -357,7 +357,7 @@ class FakeCollectMode:
         return {env_id: {"action": np.int64(self.name)} for env_id in obs}
 
     def _get_attribute(self, name: str) -> Any:
-        facts = {"nstep": 1, "on_policy": False, "unroll_len": 1, **self.facts}
+        facts = {"sample_len": 1, "sample_stride": 1, "on_policy": False, **self.facts}
         if name not in facts:
             raise AttributeError(name)
         return facts[name]
@@ -399,12 +399,11 @@ def _process_transition(
     }
 
 
-def _get_train_sample(trajectory: Batch) -> Batch:
-    """Converts [T, N, ...] to [T N, ...], see `CollectMode`."""
-    return Batch(
-        {
-            key: column.reshape(-1, *column.shape[2:])
-            for key, column in trajectory.items()
-            if key != "end"
-        }
-    )
+def _get_train_sample(block: Batch, tail: Tail) -> Batch:
+    """Converts [T, N, ...] to [B, ...], without the rows that are not valid; see `CollectMode`."""
+    flat = {
+        key: column[: tail.starts].reshape(-1, *column.shape[2:])
+        for key, column in block.items()
+        if key != "valid"
+    }
+    return Batch(flat)[np.flatnonzero(block["valid"][: tail.starts])]

@@ -51,7 +51,7 @@ class Middleware(MiddlewareContract):
         compiled = compile_config(SMALL)
         cfg = bind(compiled, *spaces_of(compiled.env, 0)).cfg
         parts = self.parts = build_parts(cfg)
-        self.data = parts.collector.collect_batch(64)
+        self.data = parts.collector.collect_batch(n_sample=64)
         parts.buffer.push(self.data)
         name = self.registered.entry.name
         mode = MODES.get(name, "collect_mode")

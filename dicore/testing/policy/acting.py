@@ -99,6 +99,25 @@ class ActingChecks(PolicyChecks):
         done = array(columns["done"]).astype(np.bool_).tolist()
         expect(done == [True, False, False, False], f"terminated, truncated, and not: done {done}")
 
+    def test_invalid_rows_give_no_samples(self) -> None:
+        """Rows of abnormal episodes, which are not `valid`, are in no sample."""
+        policy = self.make()
+        block, tail = self.block(policy)
+        if len(block["end"][0]) < 4:
+            skip("its blocks are whole episodes, of which abnormal ones are dropped before")
+        for key in ("reward", "obs"):
+            if key in block:
+                for _, leaf in leaves_of(block[key], key):
+                    if leaf.dtype.kind == "f":
+                        leaf[:, 3] = np.nan
+        block["valid"][:, 3] = False
+        samples = policy.collect_mode.get_train_sample(block, tail)
+        expect(len(samples) > 0, "the other environments gave no sample")
+        for key in ("reward", "obs"):
+            for path, leaf in leaves_of(samples[key], key) if key in samples else ():
+                clean = np.isfinite(array(leaf)).all() if array(leaf).dtype.kind == "f" else True
+                expect(clean, f"'{path}' has values of rows that are not valid")
+
     def test_get_train_sample_returns_samples(self) -> None:
         """`get_train_sample` converts steps [T, N, ...] to a Batch of samples."""
         samples = self.samples(self.make())

@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from dicore.data import Batch, EnvBatch, TimestepBatch
+from dicore.data import Batch, EnvBatch, TimestepBatch, tree_map, tree_row, tree_stack
 from dicore.data.tree import loaded_torch
 from dicore.errors import ConfigError, ModeError
-from dicore.interfaces.policy import CollectMode, EvalMode, LearnMode
+from dicore.interfaces.policy import CollectMode, EvalMode, LearnMode, Tail
 from dicore.run.checkpoint_store import read_state, write_state
 from dicore.run.env_factory import BuildContext
 from dicore.run.random import ambient_streams, seed_everything
@@ -87,26 +87,70 @@ class PolicyChecks(Suite):
         mode = getattr(policy, f"{name}_mode")
         return mode.forward(obs, **(self.collect_kwargs if name == "collect" else {}))
 
-    def transition(self, policy: Any, count: int) -> dict[str, Any]:
+    def transition(
+        self, policy: Any, count: int, obs: Any = None, after: Any = None
+    ) -> dict[str, Any]:
         """One step: the first environment terminates, the second is truncated."""
-        obs, after = self.obs(count), self.obs(count)
-        output = EnvBatch.of(self.act(policy, "collect", obs))
+        seen = self.obs(count) if obs is None else EnvBatch(np.arange(count), obs)
+        output = EnvBatch.of(self.act(policy, "collect", seen))
         terminated, truncated = np.zeros((2, count), np.bool_)
         terminated[0] = truncated[1] = True
         reward = np.linspace(-1, 1, count, dtype=np.float32)
-        step = TimestepBatch(after.value, reward, terminated, truncated, [{} for _ in range(count)])
+        later = self.obs(count).value if after is None else after
+        step = TimestepBatch(later, reward, terminated, truncated, [{} for _ in range(count)])
         columns: dict[str, Any] = policy.collect_mode.process_transition(
-            obs.value, output.value, step
+            seen.value, output.value, step
         )
         return columns
 
+    def block(self, policy: Any, num_envs: int = 4) -> tuple[Batch, Tail]:
+        """Steps of environments, the first two of which end an episode in every step.
+
+        With `sample_len` "episode" it is one step of one environment.
+        """
+        get = policy.collect_mode.get_attribute
+        length, stride = (
+            fact(get, "sample_len", fact(get, "nstep", 1)),
+            fact(get, "sample_stride", 1),
+        )
+        if length == "episode":
+            num_envs = length = stride = steps = 1
+        else:
+            steps = length + stride * (7 // stride)
+        states = [self.obs(num_envs + t).value for t in range(steps + 1)]
+        states = [tree_row(state, slice(0, num_envs)) for state in states]
+        finals = [self.obs(num_envs + 50 + t).value for t in range(steps)]
+        rows = []
+        for t in range(steps):
+            after = tree_map(np.copy, states[t + 1])
+            for env in range(min(2, num_envs)):
+                tree_map(lambda to, value, i=env: to.__setitem__(i, value[i]), after, finals[t])
+            rows.append(self.transition(policy, num_envs, states[t], after))
+        columns: dict[str, Any] = tree_stack([tree_map(array, row) for row in rows])
+        columns["end"] = np.tile(np.arange(num_envs) < 2, (steps, 1))
+        columns["valid"] = np.ones((steps, num_envs), np.bool_)
+        columns["env_id"] = np.tile(np.arange(num_envs), (steps, 1))
+        ended = [(t, env) for t in range(steps) for env in range(min(2, num_envs))]
+        tail = Tail(
+            states[-1],
+            np.array([t * num_envs + env for t, env in ended], np.int64),
+            tree_stack([tree_row(finals[t], env) for t, env in ended]),
+            steps - (length - stride),
+        )
+        return Batch(columns, steps), tail
+
     def samples(self, policy: Any) -> Batch:
-        """Samples of 8 steps of 4 environments, two of which end in every step."""
-        steps = [self.transition(policy, 4) for _ in range(8)]
-        columns = {key: np.stack([array(step[key]) for step in steps]) for key in steps[0]}
-        columns["end"] = np.tile(np.array([True, True, False, False]), (8, 1))
-        samples: Batch = policy.collect_mode.get_train_sample(Batch(columns, 8))
+        """The samples of `block`."""
+        samples: Batch = policy.collect_mode.get_train_sample(*self.block(policy))
         return samples
+
+
+def fact(get_attribute: Any, name: str, default: Any) -> Any:
+    """Returns an attribute of a mode, or `default` if it has none of this name."""
+    try:
+        return get_attribute(name)
+    except (AttributeError, KeyError):
+        return default
 
 
 def modes_of(policy: Any) -> dict[str, Any]:

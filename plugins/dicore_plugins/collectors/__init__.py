@@ -7,8 +7,19 @@ from typing import TYPE_CHECKING
 from dicore_plugins.lazy import lazy
 
 if TYPE_CHECKING:
+    from dicore_plugins.collectors.base import SerialCollector
+    from dicore_plugins.collectors.block import Block
     from dicore_plugins.collectors.sample.collector import SampleCollector
+    from dicore_plugins.collectors.statistics import EpisodeStatistics
 
-__all__ = ["SampleCollector"]
+__all__ = ["Block", "EpisodeStatistics", "SampleCollector", "SerialCollector"]
 
-__getattr__ = lazy(__name__, {"SampleCollector": ".sample.collector"})
+__getattr__ = lazy(
+    __name__,
+    {
+        "Block": ".block",
+        "EpisodeStatistics": ".statistics",
+        "SampleCollector": ".sample.collector",
+        "SerialCollector": ".base",
+    },
+)

@@ -15,7 +15,7 @@ Shapes: T steps, N environments, B samples, `...` one item.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict
 
 import numpy as np
 import numpy.typing as npt
@@ -24,46 +24,152 @@ from dicore.data import Batch, Tree, tree_map
 from dicore.data.tree import is_tensor, loaded_torch
 from dicore.errors import SchemaError, UsageError
 
+if TYPE_CHECKING:
+    from dicore.interfaces.policy import Tail
+
 _FLOAT_COLUMNS = ("reward", "done", "value_gamma", "weight", "IS")
 
 
-def flatten_time(block: Batch) -> Batch:
-    """Flattens columns [T, N, ...] to [T * N, ...], step by step, without `end`.
+def next_obs_of(block: Batch, tail: Tail | None) -> Tree:
+    """Returns the observations after each row of a block.
 
-    The columns are views of the block where NumPy allows it; `done` becomes float32.
+    They are derived from `obs` and the tail, so that a block stores each observation once; a column
+    `next_obs` of the block comes first.
+
+    Args:
+        block: Columns [T, N, ...].
+        tail: What follows the block; None: the block has `next_obs`.
+
+    Returns:
+        Arrays [T, N, ...], in new memory if they are derived.
+
+    Raises:
+        SchemaError: there is neither a tail nor a column `next_obs`, or the tail's observations
+            have another form than the column `obs`.
     """
-    columns = {key: column for key, column in block.items() if key != "end"}
+    if "next_obs" in block:
+        return block["next_obs"]
+    if tail is None:
+        raise SchemaError("the block has no next_obs and there is no tail", hint="pass the tail")
+    index = tail.final_index
+
+    def shifted(leaf: Any, after: Any, finals: Any) -> Any:
+        out = np.empty_like(leaf)
+        out[:-1] = leaf[1:]
+        out[-1] = after
+        if len(index):
+            out.reshape(-1, *leaf.shape[2:])[index] = finals
+        return out
+
+    try:
+        return tree_map(shifted, block["obs"], tail.obs, tail.final_obs)
+    except ValueError as error:
+        raise SchemaError(
+            f"the column 'obs' differs from the observations of the environment: {error}",
+            hint="return next_obs from process_transition too",
+        ) from error
+
+
+def flatten_time(block: Batch, tail: Tail | None = None) -> Batch:
+    """Flattens columns [T, N, ...] to [B, ...], step by step, without the rows that are not valid.
+
+    Args:
+        block: Columns [T, N, ...] with `end`.
+        tail: Not needed; a policy without `next_obs` can use this function as its
+            `get_train_sample`.
+
+    Returns:
+        The columns, as views of the block where NumPy allows it; `done` becomes float32. `end` and
+        `env_id` are kept, `valid` is not.
+    """
+    columns = {key: column for key, column in block.items() if key != "valid"}
     count = len(block) * block["end"].shape[1]
     flat = tree_map(lambda leaf: leaf.reshape(count, *leaf.shape[2:]), columns)
     if "done" in flat:
         flat["done"] = flat["done"].astype(np.float32)
-    return Batch(flat, count)
+    samples = Batch(flat, count)
+    valid = block.get("valid")
+    if valid is None or valid.all():
+        return samples
+    return samples[np.flatnonzero(valid)]
 
 
-def nstep_samples(block: Batch, nstep: int, gamma: float) -> Batch:
-    """Converts a block of T + nstep - 1 steps to n-step samples of its first T steps.
+def transitions(block: Batch, tail: Tail | None = None) -> Batch:
+    """Converts a block [T, N, ...] to single steps [B, ...] with `next_obs`; see `flatten_time`."""
+    if "next_obs" in block:
+        return flatten_time(block)
+    return flatten_time(Batch({**block.columns, "next_obs": next_obs_of(block, tail)}, len(block)))
+
+
+def nstep_samples(block: Batch, nstep: int, gamma: float, tail: Tail | None = None) -> Batch:
+    """Converts a block to n-step samples that begin at its first rows.
 
     Args:
-        block: Columns [T + nstep - 1, N, ...] with `reward`, `next_obs`, `done` (termination) and
-            `end` (the last step of an episode, terminated or truncated).
+        block: Columns [T, N, ...] with `reward`, `done` (termination) and `end` (the last step of
+            an episode, terminated or truncated).
         nstep: n of the n-step returns.
         gamma: Discount factor.
+        tail: What follows the block; None: the block has `next_obs`, and samples begin at the first
+            T - nstep + 1 rows.
 
     Returns:
-        T * N samples: `reward` is the discounted sum, `next_obs` and `done` are those of the last
-        bridged step, `value_gamma` float32 is gamma^k of the k bridged steps.
+        Samples [B, ...] as from `flatten_time`: `reward` is the discounted sum, `next_obs` and
+        `done` are those of the last bridged step, `value_gamma` float32 is gamma^k of the k bridged
+        steps.
     """
+    starts = len(block) - (nstep - 1) if tail is None else tail.starts
     bridged = nstep_columns(
         reward=block["reward"],
         terminated=block["done"],
         end=block["end"],
-        next_obs=block["next_obs"],
+        next_obs=next_obs_of(block, tail),
         nstep=nstep,
         gamma=gamma,
+        starts=starts,
     )
-    length = len(block) - (nstep - 1)
-    columns = tree_map(lambda leaf: leaf[:length], dict(block.items()))
-    return flatten_time(Batch({**columns, **bridged}, length))
+    columns = tree_map(lambda leaf: leaf[:starts], block.columns)
+    return flatten_time(Batch({**columns, **bridged}, starts))
+
+
+def sequences(block: Batch, length: int, stride: int, tail: Tail | None = None) -> Batch:
+    """Cuts a block into sequences of consecutive rows.
+
+    Sequences may contain the end of an episode (`end`), after which a recurrent state is reset.
+    Those with rows that are not valid are left out.
+
+    Args:
+        block: Columns [T, N, ...].
+        length: Rows of a sequence, L.
+        stride: Rows between the starts of two sequences.
+        tail: What follows the block; None: sequences begin wherever they fit.
+
+    Returns:
+        B sequences [B, L, ...], by start and then by environment; `env_id` int64 [B].
+
+    Raises:
+        SchemaError: the block is shorter than one sequence.
+    """
+    if len(block) < length:
+        raise SchemaError(f"sequences of {length} rows do not fit in a block of {len(block)}")
+    last = len(block) - length + 1
+    starts = np.arange(0, last if tail is None else min(last, tail.starts), stride)
+    rows = starts[:, None] + np.arange(length)
+    num_envs = block["end"].shape[1]
+
+    def cut(leaf: Any) -> Any:  # [S, L, N, ...] -> [S, N, L, ...] -> [B, L, ...]
+        return leaf[rows].swapaxes(1, 2).reshape(-1, length, *leaf.shape[2:])
+
+    columns = {key: each for key, each in block.items() if key not in ("valid", "env_id")}
+    found = tree_map(cut, columns)
+    if "done" in found:
+        found["done"] = found["done"].astype(np.float32)
+    env_id = block["env_id"][0] if "env_id" in block else np.arange(num_envs)
+    found["env_id"] = np.tile(env_id, len(starts))
+    samples = Batch(found, len(starts) * num_envs)
+    valid = block.get("valid")
+    if valid is None or valid.all():
+        return samples
+    return samples[np.flatnonzero(cut(valid).all(1))]
 
 
 def to_batch(data: Batch | Sequence[Mapping[str, Any]], device: str = "cpu") -> Batch:
@@ -102,6 +208,7 @@ def nstep_columns(
     next_obs: Tree,
     nstep: int,
     gamma: float,
+    starts: int | None = None,
 ) -> BridgedColumns:
     """Computes n-step returns of the first T' = T - (nstep - 1) steps of N parallel streams.
 
@@ -109,12 +216,13 @@ def nstep_columns(
     return the same numbers as one large block, bit for bit.
 
     Args:
-        reward: float32 [T, N].
+        reward: float32 [T, N], or [T, N, M] with M parts.
         terminated: bool (or 0/1) [T, N]; the next state is terminal.
         end: bool [T, N]; the episode's last step, terminated or truncated.
         next_obs: Arrays [T, N, ...]; the true observation after each step.
         nstep: n >= 1.
         gamma: Discount factor.
+        starts: T', if it is another: up to T where the last steps of the streams end episodes.
 
     Returns:
         Columns [T', N, ...] in new memory; `done` is 1 where the bridge ends in a terminal state.
@@ -125,22 +233,27 @@ def nstep_columns(
     """
     if nstep < 1:
         raise UsageError(f"nstep must be >= 1, got {nstep}")
-    length = len(reward) - (nstep - 1)
+    length = len(reward) - (nstep - 1) if starts is None else starts
     if length < 1:
         raise SchemaError(f"{nstep}-step returns need at least {nstep} steps, got {len(reward)}")
-    if not reward.shape == terminated.shape == end.shape:
+    if not reward.shape[:2] == terminated.shape == end.shape:
         raise SchemaError(
             "reward, terminated and end must all be [T, N]; got"
             f" {reward.shape}, {terminated.shape}, {end.shape}"
         )
     total = reward[:length].astype(np.float32)
-    last = np.zeros(total.shape, np.intp)
-    going = np.ones(total.shape, np.bool_)
+    last = np.zeros(end[:length].shape, np.intp)
+    going = np.ones(last.shape, np.bool_)
     for step in range(1, nstep):
-        going &= ~end[step - 1 : step - 1 + length]
-        total += reward[step : step + length] * (going * np.float32(gamma**step))
+        fit = min(length, len(reward) - step)  # shorter where the streams end with the block
+        going[fit:] = False
+        going[:fit] &= ~end[step - 1 : step - 1 + fit]
+        power = going[:fit] * np.float32(gamma**step)
+        if reward.ndim > 2:
+            power = power.reshape(*power.shape, *(1,) * (reward.ndim - 2))
+        total[:fit] += reward[step : step + fit] * power
         last += going
-    index = (last + np.arange(length)[:, None]) * total.shape[1] + np.arange(total.shape[1])
+    index = (last + np.arange(length)[:, None]) * last.shape[1] + np.arange(last.shape[1])
     powers = np.array([gamma**steps for steps in range(1, nstep + 1)], np.float32)
     return {
         "reward": total,

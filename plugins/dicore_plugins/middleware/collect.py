@@ -56,7 +56,7 @@ class StepCollector:
             ctx.trajectories = self._collect_randomly()
         else:
             ctx.trajectories = self.collector.collect_batch(
-                self._within_budget(self._n_sample),
+                n_sample=self._within_budget(self._n_sample),
                 train_iter=ctx.train_iter,
                 policy_kwargs=ctx.collect_kwargs,
             )
@@ -68,7 +68,7 @@ class StepCollector:
         random = RandomPolicy(action_space=self._env.action_space, like=self._policy)
         self.collector.reset_policy(random.collect_mode)
         size = self._within_budget(self._warm_up)
-        samples: Batch = self.collector.collect_batch(size, random_collect=True)
+        samples: Batch = self.collector.collect_batch(n_sample=size, random_collect=True)
         self.collector.reset_policy(self._policy)
         return samples
 
@@ -143,6 +143,7 @@ def rolloutor(
         result = env.step(ctx.inference_output)
         timestep = result.value
         columns = policy.process_transition(ctx.obs.value, ctx.inference_output.value, timestep)
+        columns.setdefault("next_obs", timestep.obs)
         steps.clear()
         for row, env_id in enumerate(result.env_id.tolist()):
             done = bool(timestep.terminated[row] or timestep.truncated[row])

@@ -16,7 +16,8 @@ from dicore.config.sections import PolicyConfig
 from dicore.data import Batch, EnvBatch, TimestepBatch, Tree, tree_map, tree_paths
 from dicore.data.tree import is_tensor
 from dicore.errors import ModeError, UsageError
-from dicore.interfaces.policy import CollectMode, CommandMode, EvalMode, LearnMode
+from dicore.interfaces.policy import CollectMode, CommandMode, EvalMode, LearnMode, Tail
+from dicore_plugins.functional.samples import flatten_time, next_obs_of, sequences
 
 FIELDS = ("learn", "collect", "eval")
 
@@ -173,20 +174,37 @@ class Policy:
     def _process_transition(
         self, obs: Any, output: dict[str, Any], timestep: TimestepBatch
     ) -> dict[str, Any]:
-        """Selects the columns of one step of K environments that off-policy learning needs.
+        """Selects the columns of one step of K environments that learning needs.
 
-        `done` is the termination only: after a truncation the last state still has a value.
+        `done` is the termination only: after a truncation the last state still has a value. The
+        next observation is not among them: samples get it from the following row.
         """
         return {
             "obs": obs,
-            "next_obs": timestep.obs,
             "action": output["action"],
             "reward": timestep.reward,
             "done": getattr(timestep, "terminated", timestep.done),
         }
 
-    def _get_train_sample(self, trajectory: Batch) -> Batch:
-        return trajectory
+    def _get_train_sample(self, block: Batch, tail: Tail | None = None) -> Batch:
+        """Returns single steps, or sequences of `unroll_len` steps; off-policy with `next_obs`."""
+        if not self._cfg.on_policy and "next_obs" not in block:
+            block = Batch({**block.columns, "next_obs": next_obs_of(block, tail)}, len(block))
+        unroll_len = self._cfg.collect.unroll_len
+        if unroll_len > 1:
+            return sequences(block, self._get_unroll_steps(), unroll_len, tail)
+        return flatten_time(block)
+
+    def _get_unroll_steps(self) -> int:
+        return int(self._cfg.collect.unroll_len + self._cfg.nstep - 1)
+
+    def _get_sample_len(self) -> int | str:
+        """Rows that one sample bridges, or "episode"; see `CollectMode`."""
+        return "episode" if self._cfg.traj_len_inf else self._get_unroll_steps()
+
+    def _get_sample_stride(self) -> int:
+        """Rows between the starts of two samples; see `CollectMode`."""
+        return int(self._cfg.collect.unroll_len)
 
     def _monitor_vars_learn(self) -> list[str]:
         return ["cur_lr", "total_loss"]
@@ -293,7 +311,12 @@ class Actor:
         """
         try:
             if self._act is not None:
-                return {"logit": self._act(obs)}
+                output = self._act(obs)
+                return (
+                    {"logit": output}
+                    if output.__class__ is np.ndarray
+                    else dict(as_outputs(output))
+                )
             return self._forward_module(obs)
         except Exception as error:
             shapes = {path: [*np.shape(leaf)] for path, leaf in tree_paths(obs).items()}

@@ -11,10 +11,10 @@ from dicore.config.schema import frozen, option, section
 from dicore.config.sections import CollectConfig, PolicyConfig
 from dicore.data import Batch, EnvBatch
 from dicore.errors import UsageError
+from dicore.interfaces.policy import Tail
 from dicore.run.random import stream
 from dicore_plugins.env_managers.actions import draw_actions
 from dicore_plugins.functional.exploration import allowed, greedy
-from dicore_plugins.functional.samples import flatten_time
 from dicore_plugins.policies.base import Policy, mode_attribute
 
 
@@ -100,13 +100,19 @@ class RandomPolicy(Policy):
             return self._like.process_transition(obs, output, timestep)
         return super()._process_transition(obs, output, timestep)
 
-    def _get_train_sample(self, trajectory: Batch) -> Batch:
+    def _get_train_sample(self, block: Batch, tail: Tail | None = None) -> Batch:
         if self._like is not None:
-            return self._like.get_train_sample(trajectory)
-        return flatten_time(trajectory)
+            samples: Batch = self._like.get_train_sample(block, tail)
+            return samples
+        return super()._get_train_sample(block, tail)
 
-    def _get_nstep(self) -> int:
-        return 1 if self._like is None else int(mode_attribute(self._like, "nstep", 1))
+    def _get_sample_len(self) -> int | str:
+        own = super()._get_sample_len()
+        return own if self._like is None else mode_attribute(self._like, "sample_len", own)
+
+    def _get_sample_stride(self) -> int:
+        own = super()._get_sample_stride()
+        return own if self._like is None else int(mode_attribute(self._like, "sample_stride", own))
 
     def _state_dict_model(self) -> dict[str, Any]:
         return {}

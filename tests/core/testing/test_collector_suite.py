@@ -9,6 +9,7 @@ import numpy as np
 
 from dicore.data import Batch, EnvBatch, TimestepBatch, tree_stack
 from dicore.errors import ClosedError
+from dicore.interfaces.policy import Tail
 from dicore.testing.collector import CollectorContract
 
 from .faults import Fault, catches
@@ -23,6 +24,9 @@ class GoodCollector:
         self.closed = False
         self.extra: list[dict[str, Any]] = []
         env.launch()
+
+    total_episode_count = 0
+    trajectory_end_idx = ()
 
     def collect(
         self, n_sample: int, train_iter: int = 0, policy_kwargs: Mapping[str, Any] | None = None
@@ -43,7 +47,8 @@ class GoodCollector:
         answer = self.env.step(output)
         columns = self.policy.process_transition(obs.value, output.value, self.seen(answer.value))
         block = {key: tree_stack([column]) for key, column in columns.items()}
-        samples = self.policy.get_train_sample(Batch(block, 1)).rows()
+        block["valid"] = np.ones((1, len(answer)), np.bool_)
+        samples = self.policy.get_train_sample(Batch(block, 1), Tail(None, None, None, 1)).rows()
         rows = []
         for row, env_id in enumerate(answer):
             timestep = answer[env_id]

@@ -9,7 +9,7 @@ import numpy as np
 
 from dicore.data import Batch, EnvBatch, TimestepBatch, tree_row
 from dicore.errors import ModeError
-from dicore.interfaces.policy import CollectMode, EvalMode, LearnMode
+from dicore.interfaces.policy import CollectMode, EvalMode, LearnMode, Tail
 from dicore.run.random import seed_everything, stream
 from dicore.testing.compare import array
 from dicore.testing.policy import PolicyContract
@@ -93,9 +93,9 @@ class GoodPolicy:
             "next_obs": timestep.obs, "done": timestep.terminated,
         }  # fmt: skip
 
-    def get_train_sample(self, block: Batch) -> Any:
+    def get_train_sample(self, block: Batch, tail: Tail) -> Any:
         flat = {key: column.reshape(-1, *column.shape[2:]) for key, column in block.items()}
-        return Batch({key: column for key, column in flat.items() if key != "end"})
+        return Batch(flat)[np.flatnonzero(flat.pop("valid"))]
 
     # ---- learning
 
@@ -211,8 +211,13 @@ def ends(self: Any, obs: Any, output: Any, timestep: TimestepBatch) -> dict[str,
     return {**columns, "done": timestep.done}
 
 
-def as_list(self: Any, block: Batch) -> Any:
-    return GoodPolicy.get_train_sample(self, block).rows()
+def as_list(self: Any, block: Batch, tail: Tail) -> Any:
+    return GoodPolicy.get_train_sample(self, block, tail).rows()
+
+
+def invalid_too(self: Any, block: Batch, tail: Tail) -> Any:
+    block["valid"][:] = True
+    return GoodPolicy.get_train_sample(self, block, tail)
 
 
 def idle(self: Any, gradient: Any) -> None: ...
@@ -274,6 +279,7 @@ FAULTS: list[Fault] = [
     ("transitions_are_columns", {"process_transition": one_row}),
     ("truncation_is_not_terminal", {"process_transition": ends}),
     ("get_train_sample_returns_samples", {"get_train_sample": as_list}),
+    ("invalid_rows_give_no_samples", {"get_train_sample": invalid_too}),
     ("learning_changes_the_shared_model", {"update": idle}),
     ("learning_changes_the_shared_model", {"model_state": copied_model}),
     ("results_are_named_and_detached", {"result": with_graph}),

@@ -290,7 +290,7 @@ class Tabular:
         rng, result = stream("tabular/sample"), None
         run.first_step()
         while learner.train_iter < (self._cfg.max_train_iter or 1000) and not run.stop_requested:
-            buffer.extend(collector.collect_batch(cfg.policy.collect.n_sample).rows())
+            buffer.extend(collector.collect_batch(n_sample=cfg.policy.collect.n_sample).rows())
             for _ in range(cfg.policy.learn.update_per_collect):
                 chosen = rng.integers(len(buffer), size=cfg.policy.learn.batch_size)
                 learner.train(Batch.from_rows([buffer[index] for index in chosen]))

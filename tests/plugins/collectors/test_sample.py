@@ -55,7 +55,7 @@ class World:
 
     def collect(self, n_sample: int, **options: Any) -> Batch:
         options.setdefault("policy_kwargs", {"eps": 0.5})
-        return self.collector.collect_batch(n_sample, **options)
+        return self.collector.collect_batch(n_sample=n_sample, **options)
 
 
 def equal(one: Batch, two: Batch) -> None:
@@ -156,14 +156,14 @@ def test_nested_observations_go_on_after_a_restore(nstep: int, space: Any, tmp_p
         return SampleCollector({}, manager, policy.collect_mode)
 
     one, two = collector(), collector()
-    one.collect_batch(10)
+    one.collect_batch(n_sample=10)
     write_state(tmp_path / "state", one.state_dict())
     two.load_state_dict(read_state(tmp_path / "state"))
     assert two.envstep == one.envstep
-    data = two.collect_batch(10)
+    data = two.collect_batch(n_sample=10)
     assert len(data) == 10
     assert optree.tree_structure(data["next_obs"]) == optree.tree_structure(shown.sample())
-    two.collect_batch(2)
+    two.collect_batch(n_sample=2)
 
 
 class Bridging:
@@ -184,8 +184,8 @@ class Bridging:
             "done": timestep.terminated,
         }
 
-    def get_train_sample(self, trajectory: Batch) -> Batch:
-        return nstep_samples(trajectory, self.nstep, GAMMA)
+    def get_train_sample(self, block: Batch, tail: Any) -> Batch:
+        return nstep_samples(block, self.nstep, GAMMA, tail)
 
 
 @pytest.mark.parametrize("nstep", [1, 3, 5])
@@ -346,7 +346,7 @@ def test_the_configured_number_is_the_default() -> None:
 def test_ends_of_pieces_are_told() -> None:
     world = World()
     data = world.collect(20 * N)
-    ends = [world.journals[i % N][i // N]["end"] for i in range(len(data))]
+    ends = [world.journals[i % N][i // N]["end"] for i in range(len(data) - N)] + [True] * N
     assert world.collector.trajectory_end_idx.tolist() == np.flatnonzero(ends).tolist()
 
 
@@ -447,4 +447,4 @@ def test_answers_of_a_mode_in_another_form_are_told(function: str, answer: Any, 
     world = World()
     odd = world.policy.collect_mode._replace(**{function: lambda *_, **__: answer})
     with pytest.raises(SchemaError, match=says):
-        SampleCollector(None, world.manager, odd).collect_batch(6)
+        SampleCollector(None, world.manager, odd).collect_batch(n_sample=6)

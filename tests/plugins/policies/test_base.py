@@ -152,8 +152,8 @@ def process(obs: Any, output: dict[str, Any], timestep: Any) -> dict[str, Any]:
 
 CollectMode = namedtuple("CollectMode", "forward process_transition get_train_sample reset")
 HAND_MADE = [
-    CollectMode(forward, process, lambda trajectory: trajectory, no_reset),
-    CollectMode(forward, process, lambda trajectory: flatten_time(trajectory).rows(), no_reset),
+    CollectMode(forward, process, lambda block, tail: block, no_reset),
+    CollectMode(forward, process, lambda block, tail: flatten_time(block).rows(), no_reset),
     types.SimpleNamespace(
         forward=forward, process_transition=process, get_train_sample=flatten_time, reset=no_reset
     ),

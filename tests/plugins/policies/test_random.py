@@ -61,7 +61,7 @@ def test_nested_actions_are_drawn_part_by_part(nested: Any) -> None:
     collector = SampleCollector({}, manager, policy.collect_mode)
     buffer = NaiveReplayBuffer({"replay_buffer_size": 20})
     for _ in range(2):
-        buffer.push(collector.collect_batch(6))
+        buffer.push(collector.collect_batch(n_sample=6))
     assert all(space.contains(action) for action in env.actions)
     assert len(buffer.sample(5)) == 5
     collector.close()
@@ -92,10 +92,10 @@ def test_warm_up_data_has_the_columns_of_training(nstep: int) -> None:
     random = RandomPolicy(action_space=manager.action_space, like=policy.collect_mode)
     collector = SampleCollector({}, manager, random.collect_mode)
     buffer = NaiveReplayBuffer({"replay_buffer_size": 200})
-    first = collector.collect_batch(50)
+    first = collector.collect_batch(n_sample=50)
     buffer.push(first)
     collector.reset_policy(policy.collect_mode)
-    second = collector.collect_batch(50, policy_kwargs={"eps": 0.5})
+    second = collector.collect_batch(n_sample=50, policy_kwargs={"eps": 0.5})
     buffer.push(second)
     assert list(first.keys()) == list(second.keys())
     assert ("value_gamma" in first) == (nstep > 1)

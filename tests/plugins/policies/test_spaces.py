@@ -88,9 +88,9 @@ def test_the_best_action_is_learned(
     random = RandomPolicy(action_space=actions, like=policy.collect_mode)
     collector = SampleCollector(None, manager, random.collect_mode)
     buffer = NaiveReplayBuffer({})
-    buffer.push(collector.collect_batch(64))
+    buffer.push(collector.collect_batch(n_sample=64))
     collector.reset_policy(policy.collect_mode)
-    buffer.push(collector.collect_batch(64, policy_kwargs={"eps": 1.0}))
+    buffer.push(collector.collect_batch(n_sample=64, policy_kwargs={"eps": 1.0}))
     batch = buffer.sample_batch(32)
     assert all(actions.contains(each) for each in batch["action"].astype(actions.dtype))
     seen = [row["obs"] for row in batch.rows()]

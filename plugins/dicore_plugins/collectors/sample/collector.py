@@ -3,236 +3,199 @@
 There are no transition objects: the policy's outputs and the timesteps are written into a
 time-major block, and the policy's `get_train_sample` turns the block into samples.
 
-Shapes: K ready environments (all N of them here), T steps, B samples.
+Shapes: K ready environments of N, T steps, B samples.
 """
 
 from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from numbers import Integral
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from dicore.config.compiler import as_config
+from dicore.config.schema import ComponentConfig
 from dicore.data import Batch, EnvBatch, tree_paths
-from dicore.errors import ClosedError, EnvError, SchemaError, UsageError
-from dicore.interfaces.policy import check_mode
-from dicore_plugins.collectors.rollout import Block, EpisodeStatistics
+from dicore.errors import EnvError, UsageError
+from dicore.interfaces.policy import Tail
+from dicore_plugins.collectors.base import SerialCollector, mode_name, no_columns
+from dicore_plugins.collectors.block import Block
 from dicore_plugins.collectors.sample.config import SampleCollectorConfig
 from dicore_plugins.env_managers.episodes import reset_ended
 from dicore_plugins.functional.samples import flatten_time
-from dicore_plugins.policies.base import mode_attribute
 
 if TYPE_CHECKING:
-    from dicore_plugins.middleware.profiler import StepTimer
+    from dicore_plugins.collectors.sample.each import PerEnvSteps
 
 _LOG = logging.getLogger("dicore.collector")
 
 
-class SampleCollector:
-    """Collects a number of training samples; the contract is `ISerialCollector`.
+class _Call(NamedTuple):
+    """The options of one call of `collect_batch` that its steps need."""
 
-    Args:
-        cfg: Options, as a section, a dict, or None for the defaults.
-        env_manager: Steps the environments; launched here if it is closed.
-        policy: Collect mode of the policy.
-        log: Receives statistics by `log_scalars(scalars, env_step=…, train_iter=…)`; None: no log.
+    kwargs: dict[str, Any]
+    count: bool
+    stop: Callable[[], bool] | None
+    reuse: bool
+
+
+class SampleCollector(SerialCollector):
+    """Collects a number of training samples, or of whole episodes; see `ISerialCollector`.
+
+    All environments are stepped together if the manager declares `lockstep`; else each one at its
+    own pace. The arguments are those of `SerialCollector`.
     """
 
-    config_class = SampleCollectorConfig
+    config_class: ClassVar[type[ComponentConfig]] = SampleCollectorConfig
+    _warned_of_waste = False
 
-    def __init__(
-        self,
-        cfg: SampleCollectorConfig | Mapping[str, Any] | None = None,
-        env_manager: Any = None,
-        policy: Any = None,
-        *,
-        log: Any | None = None,
-    ) -> None:
-        self._cfg = as_config(cfg, SampleCollectorConfig)
-        self._log = log
-        self._closed = self._warned_of_waste = False
-        self.statistics = EpisodeStatistics()
-        self._policy: Any = None
-        self._env: Any = None
-        self._on_policy = False
-        self._carry, self._n_sample = 0, self._cfg.n_sample
-        self._previous: Block | None = None
+    def _forget(self) -> None:
+        self._block = Block(self._num_envs)
+        self._each: PerEnvSteps | None = None
+        self._pieces: list[Batch] = []
+        self._episodes = np.zeros(self._num_envs, np.int64)
+        self._unit, self._interrupted, self._barren, self._more = "", False, False, False
+        self._block_was_valid = True
+        self._marks: tuple[Any, Any] = (None, None)
         self._schema: tuple[Any, ...] | None = None
-        self._reset_counters()
-        if policy is not None:
-            self.reset_policy(policy)
-        if env_manager is not None:
-            self.reset_env(env_manager)
-
-    @classmethod
-    def default_config(cls) -> dict[str, Any]:
-        """Returns all options with their defaults, as a plain dict."""
-        from dicore.config import default_config
-
-        return dict(default_config(cls.config_class))
-
-    # ---- env manager and policy
-
-    def reset_env(self, env: Any | None = None) -> None:
-        """Resets the current environments, or launches a new manager and uses it from now on."""
-        self._previous = None
-        if env is None:
-            self._env.reset()
-        else:
-            self._env = env
-            if env.closed:
-                env.launch()
-            else:
-                env.reset()
-        self._num_envs = self._env.env_num
-        self._step = getattr(self._env, "step_into", self._env.step)
-
-    def reset_policy(self, policy: Any | None = None) -> None:
-        """Uses `policy` (a collect mode) from the next step on, and clears its per-env state.
-
-        The environments are not reset. Unfinished samples of the previous policy are dropped, as
-        their columns may differ.
-        """
-        if policy is not None:
-            check_mode(
-                policy, "collect", "forward", "process_transition", "get_train_sample", "reset"
-            )
-            if not _same_samples(policy, self._policy):
-                self._previous = None
-            self._policy = policy
-            self._carry = mode_attribute(policy, "nstep", 1) - 1
-            self._on_policy = bool(mode_attribute(policy, "on_policy", default=False))
-            self._n_sample = self._cfg.n_sample or mode_attribute(policy, "n_sample", None)
-        self._policy.reset()
-
-    def reset(self, policy: Any | None = None, env: Any | None = None) -> None:
-        """Resets policy, environments and counters, and drops partial trajectories."""
-        self.reset_env(env)
-        self.reset_policy(policy)
-        self._reset_counters()
-
-    def _reset_counters(self) -> None:
-        self._previous = None
-        self.envstep = 0
-        self.total_episode_count = 0
-        self.total_train_sample_count = 0
-        self.trajectory_end_idx: npt.NDArray[np.int64] = np.empty(0, np.int64)
-        self._last_log_iter = -1
-        self.statistics.clear()
 
     # ---- collecting
 
     def collect(
-        self,
-        n_sample: int | None = None,
-        train_iter: int = 0,
-        drop_extra: bool = True,
-        random_collect: bool = False,
-        record_random_collect: bool = True,
-        policy_kwargs: Mapping[str, Any] | None = None,
+        self, n_sample: int | None = None, train_iter: int = 0, **options: Any
     ) -> list[dict[str, Any]]:
         """Collects like `collect_batch` and returns the samples as rows."""
-        return self.collect_batch(
-            n_sample,
-            train_iter,
-            drop_extra,
-            random_collect,
-            record_random_collect,
-            policy_kwargs,
-        ).rows()
+        return self.collect_batch(n_sample=n_sample, train_iter=train_iter, **options).rows()
 
-    def collect_batch(
+    def collect_batch(  # noqa: PLR0913 - the documents' options
         self,
+        *,
         n_sample: int | None = None,
+        n_episode: int | None = None,
         train_iter: int = 0,
         drop_extra: bool = True,
         random_collect: bool = False,
         record_random_collect: bool = True,
         policy_kwargs: Mapping[str, Any] | None = None,
+        should_stop: Callable[[], bool] | None = None,
+        reuse: bool = False,
     ) -> Batch:
-        """Collects training samples.
+        """Collects training samples, or the samples of whole episodes.
 
         Args:
-            n_sample: Number of samples; None: the configured number.
+            n_sample: Number of samples; None, without `n_episode`: the configured number.
+            n_episode: Number of whole episodes, the same number (or one less) of each environment.
             train_iter: Gradient updates so far; stored in every sample as `collect_iter`.
-            drop_extra: Return exactly `n_sample`; False: all samples of the last step as well.
+            drop_extra: Return exactly `n_sample`; False: all samples of the last step as well. Of
+                whole episodes, and of policies that make several samples per start, all are
+                returned.
             random_collect: The policy is a warm-up policy.
             record_random_collect: Count warm-up steps as well.
             policy_kwargs: Keyword arguments of the policy's forward (`eps` of epsilon-greedy, …).
+            should_stop: Asked between env steps. If it returns True, the call returns an empty
+                batch, and the next call continues with the steps made so far.
+            reuse: Return memory that the next call overwrites.
 
         Returns:
-            B samples, ordered by step and then by environment.
+            B samples with `end` bool [B] (the last step of an episode), `env_id` int64 [B] and
+            `collect_iter` int64 [B]; ordered by step and then by environment, or by episode.
 
         Raises:
-            UsageError: no number of samples is given or configured, or it is not positive.
+            UsageError: no number is given or configured, or it is not positive, or both are given;
+                or the policy made no samples of two blocks in a row.
             ClosedError: the collector is closed.
         """
-        wanted = self._wanted(n_sample)
-        kwargs = dict(policy_kwargs or {})
-        count = record_random_collect or not random_collect
-        if self._on_policy:
-            self._previous = None
-        pieces: list[Batch] = []
-        ends: list[npt.NDArray[np.int64]] = []
-        collected = 0
-        while collected < wanted:
-            steps = math.ceil((wanted - collected) / self._num_envs)
-            piece, end = self._collect_block(steps, kwargs, count=count)
-            pieces.append(piece)
-            ends.append(end + collected)
-            collected += len(piece)
-        data = pieces[0] if len(pieces) == 1 else Batch.concat(pieces)
-        if drop_extra and collected > wanted:
+        unit, wanted = self._wanted(n_sample, n_episode)
+        self._begin(unit)
+        call = _Call(
+            dict(policy_kwargs or {}),
+            record_random_collect or not random_collect,
+            should_stop,
+            reuse and not self._pieces,
+        )
+        if unit == "n_episode":
+            complete = self._collect_episodes(wanted, call)
+        else:
+            complete = self._collect_samples(wanted, call)
+        self._interrupted = not complete
+        if not complete:
+            return Batch({}, 0)
+        data = Batch.concat(self._pieces)
+        self._pieces = []
+        whole = unit == "n_episode" or self._sample_len == "episode" or self._more
+        if drop_extra and not whole and len(data) > wanted:
+            if wanted == self._n_sample and 2 * wanted <= len(data):
+                self._warn_of_waste(wanted, len(data))
             data = data[:wanted]
-            if wanted == self._n_sample and 2 * wanted <= collected:
-                self._warn_of_waste(wanted, collected)
-        self.trajectory_end_idx = ends[0] if len(ends) == 1 else np.concatenate(ends)
-        if len(self.trajectory_end_idx):
-            self.trajectory_end_idx = self.trajectory_end_idx[self.trajectory_end_idx < len(data)]
-        data.columns["collect_iter"] = np.full(len(data), train_iter, np.int64)
+        return self._finished(data, train_iter, call)
+
+    def _finished(self, data: Batch, train_iter: int, call: _Call) -> Batch:
+        """Stamps and counts the samples of a call."""
+        columns = data.columns
+        columns["collect_iter"] = np.full(len(data), train_iter, np.int64)
         data.schema = self._known_schema(data)
-        if count:
+        self._marks = columns.get("end"), columns.get("env_id")
+        if call.count:
             self.total_train_sample_count += len(data)
             self.statistics.train_sample_count += len(data)
-        self._log_statistics(train_iter)
+        if self._log is not None and self.statistics.episode_count:
+            self._report(train_iter)
         return data
+
+    @property
+    def trajectory_end_idx(self) -> npt.NDArray[np.int64]:
+        """int64 [E]: the samples of the last call that end an episode, or are an env's last."""
+        end, env_id = self._marks
+        if end is None or env_id is None:
+            return np.empty(0, np.int64)
+        marked = end.reshape(len(end), -1)[:, -1].copy()  # of a sequence: its last step
+        last_first = np.unique(env_id[::-1], return_index=True)[1]
+        marked[len(env_id) - 1 - last_first] = True
+        return np.flatnonzero(marked)
 
     def samples_within(self, env_steps: int) -> int:
         """Returns the number of samples that `env_steps` more steps complete; may be negative.
 
         With nstep = n, the first n - 1 steps of an environment complete no sample.
         """
-        carried = 0 if self._on_policy else self._carried
-        return env_steps - (self._carry - carried) * self._num_envs
+        if isinstance(self._sample_len, str):
+            return env_steps
+        kept = 0 if self._on_policy and not self._interrupted else int(self._block.rows.min())
+        first = self._sample_len - self._stride
+        return (env_steps - (first - kept) * self._num_envs) // self._stride
 
-    @property
-    def _carried(self) -> int:
-        """Steps kept of the previous block, with which the next samples begin."""
-        return 0 if self._previous is None else min(self._carry, self._previous.steps)
-
-    def profile(self, timer: StepTimer) -> None:
-        """Times the steps of the environments, until `timer.end`."""
-        timer.patch(self, "_step", "env step")
-
-    def _wanted(self, n_sample: int | None) -> int:
-        if self._closed:
-            raise ClosedError("the collector is closed", hint="create a new collector")
-        if self._env is None or self._policy is None:
-            missing = "policy" if self._env is not None else "env"
-            hint = f"call reset_{missing}(…) first"
-            raise UsageError(f"the collector has no {missing}", hint=hint)
-        wanted: Any = self._n_sample if n_sample is None else n_sample
+    def _wanted(self, n_sample: int | None, n_episode: int | None) -> tuple[str, int]:
+        self._check_ready()
+        if n_sample is not None and n_episode is not None:
+            raise UsageError("n_sample and n_episode are both given", hint="pass one of them")
+        if n_sample is None and n_episode is None:
+            n_sample = self._n_sample
+            n_episode = self._n_episode if n_sample is None else None
+        unit, wanted = ("n_sample", n_sample) if n_episode is None else ("n_episode", n_episode)
         if not isinstance(wanted, Integral) or int(wanted) < 1:
             raise UsageError(
-                f"cannot collect {wanted!r} samples",
-                hint="pass n_sample, an int >= 1, or set policy.collect.n_sample",
+                f"cannot collect {wanted!r} {unit[2:]}s",
+                hint=f"pass {unit}, an int >= 1, or set policy.collect.{unit}",
             )
-        return int(wanted)
+        return unit, int(wanted)
+
+    def _begin(self, unit: str) -> None:
+        """Drops the rows of earlier calls that this call must not use."""
+        if self._interrupted and unit == self._unit:
+            return
+        changed = self._unit not in ("", unit)
+        stale = self._on_policy and bool(self._block.rows.any())
+        if changed or stale:
+            whole = unit == "n_episode" or self._sample_len == "episode"
+            self._forget() if changed else self._block.clear()
+            if whole:  # the rest of a running episode is not an episode
+                self._env.reset()
+                self._policy.reset()
+        self._unit, self._more = unit, False
+        self._episodes[:] = 0
 
     def _warn_of_waste(self, wanted: int, collected: int) -> None:
         """Warns, once, that at least half of the collected samples are dropped."""
@@ -246,90 +209,202 @@ class SampleCollector:
                 self._num_envs,
             )
 
-    def _collect_block(
-        self, steps: int, kwargs: dict[str, Any], *, count: bool
-    ) -> tuple[Batch, npt.NDArray[np.int64]]:
-        """Steps all environments until the first `steps` rows of the block are complete."""
-        carried = self._carried
-        block = Block(steps + self._carry, self._num_envs)
-        if self._previous is not None:
-            block.carry(self._previous, carried)
+    def _collect_samples(self, wanted: int, call: _Call) -> bool:
+        """Collects at least `wanted` samples; returns False if it was stopped before."""
+        collected = sum(map(len, self._pieces))
+        while collected < wanted:
+            missing, before = wanted - collected, len(self._pieces)
+            if isinstance(self._sample_len, str):
+                done = self._fill_episode(call)
+            elif self._lockstep and self._block.even:
+                done = self._fill_together(missing, self._sample_len, call)
+            else:
+                done = self._fill_each(missing, self._sample_len, call)
+            if not done:
+                return False
+            found = sum(map(len, self._pieces[before:]))
+            collected += found
+            self._check_progress(found)
+        return True
+
+    def _check_progress(self, found: int) -> None:
+        """Raises an error if two blocks in a row gave no samples."""
+        if found:
+            self._barren = False
+        elif self._barren:
+            mode = mode_name(self._policy)
+            raise UsageError(
+                f"{mode}: get_train_sample returned no samples of two blocks in a row, which"
+                f" {type(self).__name__} collected for it (sample_len {self._sample_len!r},"
+                f" sample_stride {self._stride})",
+                hint="return at least one sample, or declare another sample_len and sample_stride",
+            )
+        else:
+            self._barren = self._block_was_valid
+
+    def _fill_together(self, missing: int, length: int, call: _Call) -> bool:
+        """Steps all environments together until they have rows for `missing` samples."""
+        block, num_envs, stride = self._block, self._num_envs, self._stride
+        first = int(block.rows[0])
+        count = max(math.ceil(missing / num_envs), (first - length) // stride + 1)
+        rows = length + (count - 1) * stride
+        block.reserve(rows)
         forward, process = self._policy.forward, self._policy.process_transition
-        env, step, end = self._env, self._step, block.end
-        for t in range(carried, block.steps):
+        env, step, end, kwargs, stop = self._env, self._step, block.end, call.kwargs, call.stop
+        for t in range(first, rows):
+            if stop is not None and stop():
+                block.rows[:] = t
+                return False
             obs = env.ready_obs
             output = EnvBatch.of(forward(obs, **kwargs))
             if output.value.__class__ is not dict and not isinstance(output.value, Mapping):
-                raise SchemaError(
-                    "the collect mode's forward must return a dict of columns with 'action'; got"
-                    f" {type(output.value).__name__}",
-                    hint="{env_id: {'action': …}}",
-                )
+                raise no_columns(output.value)
             answer = step(output)
             timestep = answer.value
-            if len(timestep) != self._num_envs:
+            if len(timestep) != num_envs:
                 raise EnvError(
-                    f"{len(timestep)} of {self._num_envs} environments returned a timestep; the"
-                    " sample collector steps all of them together",
-                    hint="use a synchronous manager with auto_reset=True",
+                    f"{len(timestep)} of {num_envs} environments returned a timestep, but the"
+                    " manager declares 'lockstep'",
+                    hint="remove 'lockstep' from its capabilities, or use auto_reset=True",
                 )
             block.write(t, process(obs.value, output.value, timestep))
             done = timestep.terminated | timestep.truncated
             end[t] = done
+            if call.count:
+                self.envstep += num_envs
             if timestep.abnormal is not None:
-                self._drop_abnormal(block, t, answer.env_id, timestep)
+                self._drop_abnormal(np.full(num_envs, t), answer.env_id, timestep, call, first)
             if done.any():
-                self._episodes_ended(answer.env_id, done, timestep, count=count)
-                reset_ended(env, answer.env_id[done].tolist())
-        new = block.valid[carried:]
-        if count:
-            self.envstep += new.size if block.all_valid else int(new.sum())
-        self._previous = block if self._carry or not self._on_policy else None
-        return self._samples(block, steps)
+                self._episodes_ended(t, answer.env_id, done, timestep, count=call.count)
+        block.rows[:] = rows
+        self._block_was_valid = bool(block.valid[first:rows].any())
+        self._add(*block.together(rows, count * stride, env.ready_obs.value), count * num_envs)
+        dropped = rows if self._on_policy else count * stride
+        block.advance(dropped, recycle=call.reuse)
+        return True
 
-    def _samples(self, block: Block, steps: int) -> tuple[Batch, npt.NDArray[np.int64]]:
-        """Post-processes a block; samples of abnormal episodes are left out."""
-        trajectory = block.batch()
-        samples = self._policy.get_train_sample(trajectory)
-        if samples is trajectory:
-            samples = flatten_time(trajectory)
+    def _fill_each(self, missing: int, length: int, call: _Call) -> bool:
+        """Steps environments at their own pace until they have rows for `missing` samples."""
+        block, stride = self._block, self._stride
+        while True:
+            counts = np.maximum((block.rows - length) // stride + 1, 0)
+            if counts.sum() >= missing:
+                break
+            if call.stop is not None and call.stop():
+                return False
+            self._step_each(call)
+        for env in np.flatnonzero(counts).tolist():
+            count = int(counts[env])
+            self._add_env(env, count * stride, count)
+            block.advance_env(env, int(block.rows[env]) if self._on_policy else count * stride)
+        return True
+
+    def _fill_episode(self, call: _Call, wanted: npt.NDArray[np.bool_] | None = None) -> bool:
+        """Steps environments until an episode ends; of the `wanted` environments, if given."""
+        ended: list[int] = []
+        while not ended:
+            if call.stop is not None and call.stop():
+                return False
+            ended = self._step_each(call, wanted)
+        for env in ended:
+            rows = int(self._block.rows[env])
+            self._add_env(env, rows, rows)
+            self._block.advance_env(env, rows)
+            self._episodes[env] += 1
+        return True
+
+    def _collect_episodes(self, wanted: int, call: _Call) -> bool:
+        """Collects whole episodes; returns False if it was stopped before."""
+        quota = wanted // self._num_envs + (np.arange(self._num_envs) < wanted % self._num_envs)
+        while True:
+            open_envs = self._episodes < quota
+            if not open_envs.any():
+                return True
+            before = len(self._pieces)
+            if not self._fill_episode(call, open_envs):
+                return False
+            self._check_progress(sum(map(len, self._pieces[before:])))
+
+    def _step_each(self, call: _Call, wanted: npt.NDArray[np.bool_] | None = None) -> list[int]:
+        """Acts in the environments that are ready, and adds a row to those that answer.
+
+        Returns:
+            The environments whose episode ended and gives samples.
+        """
+        t, ids, timestep = self._per_env().step(self._step, call.kwargs, wanted)
+        self._block_was_valid = True
+        if call.count:
+            self.envstep += len(ids)
+        if timestep.abnormal is not None:
+            self._drop_abnormal(t, ids, timestep, call, 0)
+        done = timestep.terminated | timestep.truncated
+        if not done.any():
+            return []
+        self._episodes_ended(t, ids, done, timestep, count=call.count)
+        if timestep.abnormal is not None:
+            done = done & ~timestep.abnormal
+        return [int(env) for env in ids[done]]
+
+    def _per_env(self) -> PerEnvSteps:
+        if self._each is None:
+            from dicore_plugins.collectors.sample.each import PerEnvSteps
+
+            self._each = PerEnvSteps(self._env, self._block)
+        self._each.policy = self._policy
+        return self._each
+
+    def _add(self, block: Batch, tail: Tail, starts: int) -> None:
+        """Adds the samples that the policy makes of a block."""
+        samples = self._policy.get_train_sample(block, tail)
+        if samples is block:
+            samples = flatten_time(block)
         elif not isinstance(samples, Batch):
             samples = Batch.from_rows(samples)
-        end = block.end[:steps].reshape(-1)
-        if not block.all_valid:
-            keep = block.valid[:steps].reshape(-1)
-            samples, end = samples[np.flatnonzero(keep)], end[keep]
-        return samples, np.flatnonzero(end)
+        self._more = self._more or len(samples) > starts
+        if len(samples):
+            self._pieces.append(samples)
+
+    def _add_env(self, env: int, starts: int, count: int) -> None:
+        """Adds the samples of all rows of one environment."""
+        obs = self._per_env().latest_obs(env)
+        self._add(*self._block.of_env(env, starts, obs), count)
 
     def _drop_abnormal(
-        self, block: Block, t: int, env_id: npt.NDArray[np.int64], timestep: Any
+        self, t: npt.NDArray[np.int64], env_id: Any, timestep: Any, call: _Call, first: int
     ) -> None:
-        """Drops the running episode of each environment whose step was abnormal."""
+        """Drops the running episode of each environment whose step was abnormal.
+
+        Its steps since row `first`, with which the call began, are not counted.
+        """
         bad = np.flatnonzero(timestep.abnormal)
         for row in bad:
-            block.drop(t, int(row))
+            env, at = int(env_id[row]), int(t[row])
+            start = self._block.drop(at, env)
+            if call.count:
+                self.envstep -= at + 1 - max(start, first)
+            if self._sample_len == "episode" or self._unit == "n_episode":
+                self._block.advance_env(env, at + 1)
             if not timestep.terminated[row] and not timestep.truncated[row]:
-                self._env.reset({int(env_id[row]): None})
+                self._env.reset({env: None})
         self._policy.reset([int(env_id[row]) for row in bad])
 
     def _episodes_ended(
-        self,
-        env_id: npt.NDArray[np.int64],
-        done: npt.NDArray[np.bool_],
-        timestep: Any,
-        *,
-        count: bool,
+        self, t: Any, env_id: Any, done: npt.NDArray[np.bool_], timestep: Any, *, count: bool
     ) -> None:
+        """Stores last observations, resets the policy and the environments, counts episodes."""
         rows = np.flatnonzero(done)
         if timestep.abnormal is not None:
             rows = rows[~timestep.abnormal[rows]]
-        if len(rows) == 0:
-            return
-        self._policy.reset([int(env_id[row]) for row in rows])
-        if count:
-            self.total_episode_count += len(rows)
-            for row in rows:
-                self.statistics.add(timestep.info[row])
+        if len(rows):
+            ids = env_id[rows].tolist()
+            at = t if np.ndim(t) == 0 else t[rows]
+            self._block.add_finals(at, ids, rows.tolist(), timestep.obs)
+            self._policy.reset(ids)
+            if count:
+                self.total_episode_count += len(rows)
+                for row in rows:
+                    self.statistics.add(timestep.info[row])
+        reset_ended(self._env, env_id[done].tolist())
 
     def _known_schema(self, data: Batch) -> tuple[Any, ...]:
         """Returns the same object for batches with the same keys, dtypes and sample shapes."""
@@ -341,42 +416,18 @@ class SampleCollector:
             self._schema = schema
         return self._schema
 
-    # ---- reporting and state
-
-    def _log_statistics(self, train_iter: int) -> None:
-        """Logs the statistics of the episodes since the last report."""
-        if self._log is None or self.statistics.episode_count == 0:
-            return
-        last = self._last_log_iter
-        if last >= 0 and train_iter < last + self._cfg.collect_print_freq:
-            return
-        self._last_log_iter = train_iter
-        scalars = self.statistics.summary()
-        scalars |= {
-            "total_envstep_count": float(self.envstep),
-            "total_episode_count": float(self.total_episode_count),
-            "total_train_sample_count": float(self.total_train_sample_count),
-        }
-        self._log.log_scalars(
-            {f"collector/{key}": value for key, value in scalars.items()},
-            env_step=self.envstep,
-            train_iter=train_iter,
-        )
-        if hasattr(self._log, "log_text"):
-            self._log.log_text(_line(scalars, train_iter, self.envstep), channel="collector")
-        self.statistics.clear()
+    # ---- state
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns counters and unfinished trajectories."""
-        rows, previous = self._carried, self._previous
-        partial = previous.state_dict(rows) if previous is not None and rows else None
+        """Returns counters, unfinished trajectories, and the samples of an interrupted call."""
+        pieces = Batch.concat(self._pieces).columns if self._pieces else None
         return {
-            "envstep": self.envstep,
-            "total_episode_count": self.total_episode_count,
-            "total_train_sample_count": self.total_train_sample_count,
-            "last_log_iter": self._last_log_iter,
-            "partial": partial,
-            "statistics": self.statistics.state_dict(),
+            **super().state_dict(),
+            "partial": self._block.state_dict(),
+            "pieces": pieces,
+            "episodes": self._episodes.copy(),
+            "unit": self._unit,
+            "interrupted": self._interrupted,
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -385,37 +436,15 @@ class SampleCollector:
         Unfinished samples are dropped if the manager, whose state is loaded first, could not
         restore the running episodes: the samples would continue in other episodes.
         """
-        self.envstep = int(state["envstep"])
-        self.total_episode_count = int(state["total_episode_count"])
-        self.total_train_sample_count = int(state["total_train_sample_count"])
-        self._last_log_iter = int(state["last_log_iter"])
-        self.statistics.load_state_dict(state["statistics"])
-        lost = getattr(self._env, "brought_back", None) is False
-        partial = None if lost else state["partial"]
-        self._previous = Block.from_state(partial) if partial is not None else None
-
-    def close(self) -> None:
-        """Closes the environments; harmless when repeated."""
-        if not self._closed:
-            self._closed = True
-            if self._env is not None:
-                self._env.close()
-
-
-def _line(scalars: Mapping[str, float], train_iter: int, envstep: int) -> str:
-    """Returns the statistics of the episodes since the last report as a log line."""
-    return (
-        f"update {train_iter}, env step {envstep}: {scalars['episode_count']:.0f} episodes, mean"
-        f" return {scalars['reward_mean']:.6g} (std {scalars['reward_std']:.4g}),"
-        f" {scalars['avg_envstep_per_episode']:.1f} steps each,"
-        f" {scalars['avg_envstep_per_sec']:.0f} env steps/s"
-    )
-
-
-def _same_samples(policy: Any, other: Any) -> bool:
-    """Returns whether the samples of two collect modes have the same columns (warm-up policies)."""
-    return (
-        policy is other
-        or (other is not None and mode_attribute(policy, "like", None) is other)
-        or mode_attribute(other, "like", None) is policy
-    )
+        super().load_state_dict(state)
+        if self._env is None:
+            return
+        self._forget()
+        if getattr(self._env, "brought_back", None) is False:
+            return
+        if state["partial"] is not None:
+            self._block = Block.from_state(state["partial"])
+        if state["pieces"] is not None:
+            self._pieces = [Batch(dict(state["pieces"]))]
+        self._episodes = np.array(state["episodes"], np.int64)
+        self._unit, self._interrupted = state["unit"], bool(state["interrupted"])

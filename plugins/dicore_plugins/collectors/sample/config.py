@@ -14,9 +14,6 @@ class SampleCollectorConfig(ComponentConfig):
     n_sample: int | None = option(
         None, "training samples per collect", ge=1, follows="policy.collect.n_sample"
     )
-    unroll_len: int = option(
-        1, "length of a training sample, in env steps", ge=1, follows="policy.collect.unroll_len"
-    )
     collect_print_freq: int = option(
         100, "gradient updates between log lines", ge=1, unit="updates"
     )

@@ -21,9 +21,10 @@ from torch import nn
 from dicore.config.sections import PolicyConfig
 from dicore.data import Batch, EnvBatch
 from dicore.errors import UsageError
+from dicore.interfaces.policy import Tail
 from dicore.run.random import stream, torch_stream
 from dicore_plugins.functional.exploration import get_epsilon_greedy_fn
-from dicore_plugins.functional.samples import flatten_time, nstep_samples, to_batch
+from dicore_plugins.functional.samples import nstep_samples, to_batch, transitions
 from dicore_plugins.functional.td import discounted_sum, dqn_td_target, nstep_td_error
 from dicore_plugins.model_wrappers import model_wrap
 from dicore_plugins.models import create_model
@@ -234,11 +235,11 @@ class DQNPolicy(Policy):
             return output
         return {**output, "action": output["action"] + self._start}
 
-    def _get_train_sample(self, trajectory: Batch) -> Batch:
-        """Converts a block [T, N, ...] to samples of its first T - (nstep - 1) steps."""
+    def _get_train_sample(self, block: Batch, tail: Tail | None = None) -> Batch:
+        """Converts a block to single steps, or to n-step samples."""
         if self._cfg.nstep == 1:
-            return flatten_time(trajectory)
-        return nstep_samples(trajectory, self._cfg.nstep, self._cfg.discount_factor)
+            return transitions(block, tail)
+        return nstep_samples(block, self._cfg.nstep, self._cfg.discount_factor, tail)
 
     def _get_setting_collect(self, command_info: Mapping[str, Any]) -> dict[str, Any]:
         """Computes epsilon at `envstep`."""

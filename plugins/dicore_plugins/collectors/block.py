@@ -1,0 +1,289 @@
+"""Storage of a collector: time-major rows of transitions, and what they need to become samples.
+
+Shapes: T steps, N environments, K of them, `...` one item.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import optree
+
+from dicore.data import Batch, Tree, tree_map, tree_stack
+from dicore.data.tree import is_tensor
+from dicore.errors import SchemaError
+from dicore.interfaces.policy import Tail
+
+__all__ = ["Block"]
+
+_NO_ROWS: npt.NDArray[np.int64] = np.empty(0, np.int64)
+
+
+class Block:
+    """The rows of N environments, as columns [T, N, ...] that grow as needed.
+
+    Each environment has its own number of rows. All have the same number if they are stepped
+    together; then `write` is the fastest way to add a row.
+
+    Args:
+        num_envs: N.
+
+    Attributes:
+        rows: int64 [N]; rows written per environment.
+        end: bool [T, N]; the last step of an episode, terminated or truncated.
+        valid: bool [T, N]; False for the dropped steps of abnormal episodes.
+    """
+
+    def __init__(self, num_envs: int) -> None:
+        self.num_envs = num_envs
+        self.rows: npt.NDArray[np.int64] = np.zeros(num_envs, np.int64)
+        self._carried: npt.NDArray[np.int64] = np.zeros(num_envs, np.int64)
+        self.end: npt.NDArray[np.bool_] = np.zeros((0, num_envs), np.bool_)
+        self.valid: npt.NDArray[np.bool_] = np.ones((0, num_envs), np.bool_)
+        self._env_id = np.arange(num_envs)
+        self._finals: list[tuple[int, int, Tree]] = []
+        self._spec: Any = None
+        self._leaves: list[npt.NDArray[Any]] = []
+        self._items: list[tuple[str, npt.NDArray[Any]]] | None = None
+
+    @property
+    def even(self) -> bool:
+        """Whether all environments have the same number of rows."""
+        return bool((self.rows == self.rows[0]).all())
+
+    def reserve(self, steps: int) -> None:
+        """Makes room for `steps` rows."""
+        if steps > len(self.end):
+            self._renew(steps, int(self.rows.max()))
+
+    def _renew(self, steps: int, keep: int, start: int = 0) -> None:
+        """Replaces the memory by new memory of `steps` rows, with `keep` rows from `start` on."""
+        end, valid, leaves = self.end, self.valid, self._leaves
+        self.end = np.zeros((steps, self.num_envs), np.bool_)
+        self.valid = np.ones((steps, self.num_envs), np.bool_)
+        self._leaves = [np.empty((steps, *leaf.shape[1:]), leaf.dtype) for leaf in leaves]
+        if keep:
+            pairs = zip((self.end, self.valid, *self._leaves), (end, valid, *leaves), strict=True)
+            for target, source in pairs:
+                target[:keep] = source[start : start + keep]
+        self._name_columns()
+
+    def write(self, t: int, row: dict[str, Any]) -> None:
+        """Writes the columns [N, ...] of row `t`; the first call fixes keys, dtypes and shapes.
+
+        Raises:
+            SchemaError: the columns differ from those of the first call.
+        """
+        if self._spec is None:
+            self._allocate(row)
+        try:
+            if self._items is not None:
+                for key, column in self._items:
+                    column[t] = row[key]
+            else:
+                self._write_leaves(t, row)
+        except (ValueError, KeyError) as error:
+            raise SchemaError(f"step {t}: the transition columns changed: {error!r}") from error
+
+    def write_some(
+        self, env_id: npt.NDArray[np.int64], row: dict[str, Any], done: npt.NDArray[np.bool_]
+    ) -> None:
+        """Adds one row [K, ...] to K environments, each at its own place; see `write`."""
+        if self._spec is None:
+            self._allocate(row)
+        t = self.rows[env_id]
+        if int(t.max()) >= len(self.end):
+            self.reserve(max(16, 2 * len(self.end)))
+        try:
+            self._write_leaves((t, env_id), row)
+        except (ValueError, KeyError) as error:
+            raise SchemaError(f"the transition columns changed: {error!r}") from error
+        self.end[t, env_id] = done
+        self.valid[t, env_id] = True
+        self.rows[env_id] = t + 1
+
+    def _write_leaves(self, where: Any, row: dict[str, Any]) -> None:
+        leaves, spec = optree.tree_flatten(row)
+        if spec != self._spec:
+            raise SchemaError(f"the transition columns changed to {sorted(row)}")
+        for column, leaf in zip(self._leaves, leaves, strict=True):
+            column[where] = leaf
+
+    def _allocate(self, row: dict[str, Any]) -> None:
+        if not isinstance(row, dict):
+            raise SchemaError(
+                f"process_transition must return a dict of columns; got {type(row).__name__}"
+            )
+        leaves, self._spec = optree.tree_flatten(row)
+        arrays = [leaf.cpu().numpy() if is_tensor(leaf) else np.asarray(leaf) for leaf in leaves]
+        for array in arrays:
+            if array.ndim == 0 or len(array) > self.num_envs or array.dtype == object:
+                raise SchemaError(
+                    "process_transition must return columns of numbers with one entry per"
+                    f" environment ({self.num_envs}); got {array.dtype}{list(array.shape)}"
+                )
+        self._leaves = [
+            np.empty(
+                (len(self.end), self.num_envs, *array.shape[1:]),
+                np.float32 if array.dtype == np.float64 else array.dtype,
+            )
+            for array in arrays
+        ]
+        self._flat_keys = (
+            None
+            if any(isinstance(value, dict | list | tuple) for value in row.values())
+            else list(row)
+        )
+        self._name_columns()
+
+    def _name_columns(self) -> None:
+        """Sets the columns by key, in the order of the first row; None where some are nested."""
+        if self._spec is None or self._flat_keys is None:
+            self._items = None
+            return
+        by_key = optree.tree_unflatten(self._spec, self._leaves)
+        self._items = [(key, by_key[key]) for key in self._flat_keys]
+
+    def add_finals(self, t: Any, env_id: Iterable[int], rows: Iterable[int], obs: Tree) -> None:
+        """Stores copies of the observations after the rows that ended an episode.
+
+        Args:
+            t: Their row: one number, or one per environment.
+            env_id: The environments.
+            rows: Their places in `obs`.
+            obs: [K, ...].
+        """
+        at = np.broadcast_to(t, np.shape(env_id)).tolist()
+        for step, env, row in zip(at, env_id, rows, strict=True):
+            self._finals.append(
+                (step, int(env), tree_map(lambda leaf, i=row: np.array(leaf[i]), obs))
+            )
+
+    def drop(self, t: int, env: int) -> int:
+        """Marks the episode of an environment, up to row `t`, as invalid.
+
+        The row itself becomes an end, so that no sample spans it.
+
+        Returns:
+            The first row of the episode.
+        """
+        ends = np.flatnonzero(self.end[:t, env])
+        start = int(ends[-1]) + 1 if len(ends) else 0
+        self.valid[start : t + 1, env] = False
+        self.end[t, env] = True
+        return start
+
+    def together(self, rows: int, starts: int, obs: Tree) -> tuple[Batch, Tail]:
+        """Returns the first `rows` rows of all environments, as views, and their tail.
+
+        Args:
+            rows: T.
+            starts: Rows at which samples may begin.
+            obs: Observations [N, ...] after the last row.
+        """
+        env_id = np.broadcast_to(self._env_id, (rows, self.num_envs))
+        block = self._columns(slice(0, rows), slice(None), env_id)
+        finals = [(t * self.num_envs + env, final) for t, env, final in self._finals]
+        return block, _tail(obs, finals, starts, int(self._carried[0]))
+
+    def of_env(self, env: int, starts: int, obs: Tree) -> tuple[Batch, Tail]:
+        """Returns a copy of all rows of one environment, as [T, 1, ...], and their tail.
+
+        Args:
+            env: Env id.
+            starts: Rows at which samples may begin.
+            obs: Observation [1, ...] after the last row.
+        """
+        rows = int(self.rows[env])
+        env_id = np.full((rows, 1), env, np.int64)
+        block = self._columns(slice(0, rows), slice(env, env + 1), env_id).copy()
+        finals = [(t, final) for t, each, final in self._finals if each == env]
+        return block, _tail(obs, finals, starts, int(self._carried[env]))
+
+    def _columns(self, rows: slice, envs: slice, env_id: npt.NDArray[np.int64]) -> Batch:
+        columns = optree.tree_unflatten(self._spec, [leaf[rows, envs] for leaf in self._leaves])
+        if self._flat_keys is not None:
+            columns = {key: columns[key] for key in self._flat_keys}
+        columns |= {"end": self.end[rows, envs], "valid": self.valid[rows, envs]}
+        return Batch({**columns, "env_id": env_id}, rows.stop)
+
+    def advance(self, count: int, *, recycle: bool) -> None:
+        """Drops the first `count` rows of all environments, which have the same number of rows.
+
+        Args:
+            count: Number of rows.
+            recycle: Use the memory again, which returned views share.
+        """
+        keep = int(self.rows[0]) - count
+        if recycle:
+            for array in (self.end, self.valid, *self._leaves):
+                array[:keep] = array[count : count + keep]
+            self.valid[keep:] = True
+        else:
+            self._renew(len(self.end), keep, count)
+        self.rows[:] = self._carried[:] = keep
+        if self._finals:
+            self._finals = [(t - count, *rest) for t, *rest in self._finals if t >= count]  # type: ignore[misc]
+
+    def advance_env(self, env: int, count: int) -> None:
+        """Drops the first `count` rows of one environment."""
+        rows = int(self.rows[env])
+        for array in (self.end, self.valid, *self._leaves):
+            array[: rows - count, env] = array[count:rows, env]
+        self.rows[env] = self._carried[env] = rows - count
+        self._finals = [
+            (t - count if each == env else t, each, obs)
+            for t, each, obs in self._finals
+            if each != env or t >= count
+        ]
+
+    def clear(self) -> None:
+        """Drops all rows."""
+        self.rows[:] = self._carried[:] = 0
+        self.valid[:] = True
+        self._finals.clear()
+
+    def state_dict(self) -> dict[str, Any] | None:
+        """Returns the rows and their finals; None if there are none."""
+        steps = int(self.rows.max())
+        if not steps:
+            return None
+        leaves = [leaf[:steps].copy() for leaf in self._leaves]
+        return {
+            "columns": optree.tree_unflatten(self._spec, leaves),
+            "keys": self._flat_keys,
+            "rows": self.rows.copy(),
+            "carried": self._carried.copy(),
+            "end": self.end[:steps].copy(),
+            "valid": self.valid[:steps].copy(),
+            "finals": [list(each) for each in self._finals],
+        }
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any]) -> Block:
+        """Returns a block with the rows that `state_dict` returned."""
+        end = np.asarray(state["end"])
+        block = cls(end.shape[1])
+        leaves, block._spec = optree.tree_flatten(dict(state["columns"]))
+        block._leaves = [np.asarray(leaf) for leaf in leaves]
+        block._flat_keys = None if state["keys"] is None else list(state["keys"])
+        block.end, block.valid = end.copy(), np.asarray(state["valid"]).copy()
+        block.rows = np.array(state["rows"], np.int64)
+        block._carried = np.array(state["carried"], np.int64)
+        block._finals = [(int(t), int(env), obs) for t, env, obs in state["finals"]]
+        block._name_columns()
+        return block
+
+    _flat_keys: list[str] | None = None
+    """Keys in the order of the first row; None where some columns are nested."""
+
+
+def _tail(obs: Tree, finals: list[tuple[int, Tree]], starts: int, carried: int) -> Tail:
+    if not finals:
+        return Tail(obs, _NO_ROWS, tree_map(lambda leaf: leaf[:0], obs), starts, carried)
+    finals.sort(key=lambda each: each[0])
+    rows, values = zip(*finals, strict=True)
+    return Tail(obs, np.array(rows, np.int64), tree_stack(list(values)), starts, carried)
