@@ -12,6 +12,7 @@ import os
 import platform
 import re
 import shutil
+import stat
 from contextlib import suppress
 from itertools import count
 from pathlib import Path
@@ -29,6 +30,7 @@ EXIST: Final[tuple[Exist, ...]] = ("new", "resume", "overwrite", "error")
 
 _LOCK_FILE: Final = ".lock"
 _MIN_FREE_BYTES: Final = 64 << 20
+_PLAIN: Final = (stat.S_IFREG, stat.S_IFDIR)
 
 
 def process_info() -> dict[str, Any]:
@@ -191,13 +193,24 @@ class RunFolder:
             self._lock.release()
             self._lock = None
 
-    def restore_if_removed(self) -> None:
+    def refuse_links(self) -> None:
+        """Raises `UsageError` if a link or a pipe is among the files that a resumed run writes."""
+        tops = [self.path / _LOCK_FILE, self.log, self.checkpoints]
+        below = (path for top in tops[1:] if not top.is_symlink() for path in top.rglob("*"))
+        for path in (*tops, *below):
+            if os.path.lexists(path) and stat.S_IFMT(path.lstat().st_mode) not in _PLAIN:
+                raise UsageError(
+                    f"{path}: a symbolic link or a special file; refusing to write to it",
+                    hint="remove it if you trust the run, or start a new run",
+                )
+
+    def restore_if_removed(self) -> bool:
         """Makes a locked folder again, with its config, if it was removed during the run.
 
         Raises `RunLockedError` if another run has taken its place.
         """
         if self._lock is None or self._lock.is_valid():
-            return
+            return False
         with suppress(OSError, UsageError):  # the next write raises the same error
             self.path.mkdir(parents=True, exist_ok=True)
             lock = RunLock(self.path)
@@ -219,6 +232,7 @@ class RunFolder:
                     " checkpoints",
                     self,
                 )
+        return True
 
     # ---- paths
 

@@ -15,10 +15,13 @@ import json
 import logging
 import math
 import os
+import stat
 import time
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from datetime import datetime
+from errno import EINVAL, ENOSPC
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
@@ -33,14 +36,17 @@ _log = logging.getLogger(__name__)
 
 
 class LogHub:
-    """Passes numbers and texts to the files of the run and to all loggers; itself an `ILogger`."""
+    """Passes numbers and texts to the files of the run and to all loggers; itself an `ILogger`.
+
+    A file that cannot be written is tried again with each line; no failure ends a training.
+    """
 
     def __init__(self, target: LogTarget, loggers: Iterable[ILogger] = ()) -> None:
         self.target = target
-        self._metrics: MetricsFile | None = MetricsFile(target.folder / "metrics.jsonl")
-        self._loggers: list[ILogger] = []
         self._warned: set[str] = set()
-        self._texts: dict[str, Any] | None = {}
+        self._metrics = MetricsFile(target.folder / "metrics.jsonl", self._warned)
+        self._texts: dict[str, LineFile] = {}
+        self._loggers: list[ILogger] = []
         for each in loggers:
             self.add(each)
 
@@ -58,12 +64,7 @@ class LogHub:
                    if (number := self._number(tag, value)) is not None}  # fmt: skip
         if not numbers:
             return
-        if self._metrics is not None:
-            try:
-                self._metrics.log_scalars(numbers, env_step=env_step, train_iter=train_iter)
-            except OSError as error:
-                self._metrics = None
-                _log.warning("metrics are no longer written to %s: %s", self.target.folder, error)
+        self._metrics.log_scalars(numbers, env_step=env_step, train_iter=train_iter)
         for each in tuple(self._loggers):
             self._call(each, "log_scalars", numbers, env_step=env_step, train_iter=train_iter)
 
@@ -79,26 +80,28 @@ class LogHub:
 
     def log_text(self, text: str, *, channel: str = "run") -> None:
         """Appends a text, with the time, to `log/<channel>/<channel>.txt`."""
-        if self._texts is not None:
-            try:
-                self._append(self._texts, channel, text)
-            except OSError as error:
-                self._close_texts()
-                _log.warning("texts are no longer written: %s", error)
+        if channel not in self._texts:
+            file = self.target.folder / channel / f"{channel}.txt"
+            self._texts[channel] = LineFile(file, self._warned)
+        self._texts[channel].append(f"[{datetime.now():%Y-%m-%d %H:%M:%S}] {text.rstrip()}")
         for each in tuple(self._loggers):
             self._call(each, "log_text", text, channel=channel)
 
     def state_dict(self) -> dict[str, Any]:
         """Returns the position in the metrics file."""
-        return {} if self._metrics is None else dict(self._metrics.position())
+        return dict(self._metrics.position())
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Removes the numbers that were written after the state was saved."""
-        if self._metrics is not None and state:
+        if state:
             self._metrics.rewind(state)
 
+    def folder_is_new(self) -> None:
+        """The folder was removed and is made again, as a warning said already."""
+        self._warned.add("removed")
+
     def flush(self) -> None:
-        """Flushes every logger."""
+        """Flushes every logger; checkpoints do, so that their lines survive a kill."""
         for each in tuple(self._loggers):
             self._call(each, "flush")
 
@@ -107,30 +110,16 @@ class LogHub:
         for each in tuple(self._loggers):
             self._call(each, "close")
         self._loggers.clear()
-        self._close_texts()
-        if self._metrics is not None:
-            self._metrics.close()
-
-    def _append(self, texts: dict[str, Any], channel: str, text: str) -> None:
-        if channel not in texts:
-            file = self.target.folder / channel / f"{channel}.txt"
-            file.parent.mkdir(parents=True, exist_ok=True)
-            texts[channel] = file.open("ab", buffering=0)
-        line = f"[{datetime.now():%Y-%m-%d %H:%M:%S}] {text.rstrip()}\n"
-        texts[channel].write(line.encode("utf-8", "replace"))
-
-    def _close_texts(self) -> None:
-        for file in (self._texts or {}).values():
+        for file in (self._metrics, *self._texts.values()):
             file.close()
-        self._texts = None
 
     def _call(self, logger: ILogger, method: str, *args: Any, **kwargs: Any) -> None:
         try:  # no failure of a logger may end a training
             getattr(logger, method)(*args, **kwargs)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             if logger in self._loggers:
                 self._loggers.remove(logger)
-                with suppress(Exception):
+                with suppress(Exception, SystemExit):
                     logger.close()  # its files and threads
             name = type(logger).__name__
             _log.warning("logger %s is disabled: %s: %s", name, type(error).__name__, error)
@@ -138,12 +127,12 @@ class LogHub:
     def _number(self, tag: str, value: Any) -> float | None:
         if value is None:
             return None
-        if tag in RESERVED:
-            self._warn(tag, "the name is reserved")
+        if tag in RESERVED or not isinstance(tag, str):
+            self._warn(tag, "the name is reserved" if tag in RESERVED else "the name is not a text")
             return None
         try:
             return float(value.item() if hasattr(value, "item") else value)
-        except (TypeError, ValueError, RuntimeError) as error:
+        except Exception as error:  # of any conversion; a huge int raises OverflowError
             self._warn(tag, f"not a single number: {error}")
             return None
 
@@ -159,62 +148,129 @@ RESERVED: Final = ("step", "train_iter", "time")
 _NON_FINITE: Final = {"NaN", "Infinity", "-Infinity"}
 
 
-class MetricsFile:
-    """Appends lines to a metrics file, unbuffered; the first line makes file and folder."""
+class LineFile:
+    """Appends lines to a file, unbuffered; the first line makes file and folder.
 
-    def __init__(self, path: str | Path) -> None:
+    Half a line that a crash left behind is removed. If writing fails, the last 1000 lines wait for
+    the next call. `warned` holds what was warned of already.
+    """
+
+    def __init__(self, path: str | Path, warned: set[str] | None = None) -> None:
         self.path = Path(path)
-        self._began = time.monotonic()
+        self._warned = set() if warned is None else warned
+        self._waiting: deque[bytes] = deque(maxlen=1000)
         self._file: Any = None
+
+    def append(self, line: str) -> None:
+        """Writes one line, after those that wait; a failure is one warning."""
+        self._waiting.append(line.encode("utf-8", "replace") + b"\n")
+        try:
+            self._write_waiting()
+        except OSError as error:
+            self._warn(str(self.path), f"{self.path} is not written for now: {error.strerror}")
+
+    def close(self) -> None:
+        """Closes the file after a last attempt to write; further calls do nothing."""
+        with suppress(OSError):
+            self._write_waiting()
+        self._close_file()
+
+    def _write_waiting(self) -> None:
+        if self._file is not None and os.fstat(self._file.fileno()).st_nlink == 0:
+            self._close_file()
+            text = "was removed during training; it is made again, without the earlier lines"
+            self._warn("removed", f"{self.path} {text}")
+        while self._waiting:
+            self._write(self._waiting[0])
+            self._waiting.popleft()
+
+    def _write(self, line: bytes) -> None:
+        self._file = self._file or self._open()
+        written = 0
+        try:
+            written = self._file.write(line)
+        finally:
+            if written < len(line):
+                self._close_file()  # the next attempt removes this half of the line
+        if written < len(line):
+            raise OSError(ENOSPC, os.strerror(ENOSPC))
+
+    def _open(self) -> Any:
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        file = open_plain(self.path)
+        file.truncate(_end_of_line(file, file.seek(0, os.SEEK_END)))
+        return file
+
+    def _close_file(self) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def _warn(self, key: str, text: str) -> None:
+        if key not in self._warned:
+            self._warned.add(key)
+            _log.warning(text)
+
+
+class MetricsFile(LineFile):
+    """A metrics file, with a position that checkpoints save."""
+
+    def __init__(self, path: str | Path, warned: set[str] | None = None) -> None:
+        super().__init__(path, warned)
+        self._began = time.monotonic()
 
     def log_scalars(self, scalars: Mapping[str, float], *, env_step: int, train_iter: int) -> None:
         """Writes one line."""
         line: dict[str, Any] = {
-            "step": env_step,
-            "train_iter": train_iter,
+            "step": int(env_step),
+            "train_iter": int(train_iter),
             "time": round(time.monotonic() - self._began, 6),
         }
         for tag, value in scalars.items():
             line[tag] = value if math.isfinite(value) else _non_finite(value)
-        if self._file is None:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            self._file = self.path.open("ab", buffering=0)
-        self._file.write(json.dumps(line, ensure_ascii=False).encode("utf-8", "replace") + b"\n")
+        self.append(json.dumps(line, ensure_ascii=False))
 
     def position(self) -> dict[str, float]:
         """Returns size of the file and seconds since its start, for `rewind`.
 
         Syncs the file first, so that a checkpoint never refers to lines that a crash may lose.
         """
-        if self._file is not None:
-            os.fsync(self._file.fileno())
-            if not self.path.exists():  # it was removed; the next line makes a new one
-                self.close()
+        with suppress(OSError):
+            self._write_waiting()
+            if self._file is not None:
+                os.fsync(self._file.fileno())
         size = self.path.stat().st_size if self.path.is_file() else 0
         return {"size": size, "time": time.monotonic() - self._began}
 
     def rewind(self, position: Mapping[str, float]) -> None:
         """Removes what was written after `position` and sets the time back to it.
 
-        Raises `ValueError` for an invalid position, `UsageError` if the file is a symbolic link.
+        Raises `ValueError` for an invalid position, `UsageError` if the file cannot be written.
         """
         size, seconds = int(position["size"]), float(position["time"])
         if size < 0 or not math.isfinite(seconds):
             raise ValueError(f"invalid position: {size} bytes, {seconds} s")
-        self.close()
+        self._close_file()
         self._began = time.monotonic() - seconds
-        if self.path.is_symlink():
-            raise UsageError(f"{self.path}: a symbolic link; refusing to write to it")
-        if self.path.is_file():
-            with self.path.open("r+b") as file:
+        if not os.path.lexists(self.path):
+            return
+        try:
+            with open_plain(self.path) as file:
                 size = min(size, file.seek(0, os.SEEK_END))
                 file.truncate(_end_of_line(file, size))
+        except OSError as error:
+            raise UsageError(f"{self.path}: cannot be written: {error.strerror}") from error
 
-    def close(self) -> None:
-        """Closes the file; further calls do nothing."""
-        if self._file is not None:
-            self._file.close()
-            self._file = None
+
+def open_plain(path: Path) -> BinaryIO:
+    """Opens a regular file to read and append, unbuffered; refuses links, pipes and devices."""
+    flags = os.O_RDWR | os.O_APPEND | os.O_CREAT
+    flags |= getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+    file = os.fdopen(os.open(path, flags, 0o666), "r+b", buffering=0)
+    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        file.close()
+        raise OSError(EINVAL, "not a regular file")
+    return file
 
 
 def read_metrics(path: str | Path) -> Iterator[dict[str, Any]]:

@@ -208,6 +208,7 @@ class Run:
         self._at_first_step: list[Callable[[], None]] = []
 
     def _find_checkpoint(self) -> str | None:
+        self.folder.refuse_links()
         self.folder.lock()  # before looking inside
         try:
             return self.store.resumable()
@@ -355,7 +356,9 @@ class Run:
             self._due = True
             return None
         counts = self._counts()
-        self.folder.restore_if_removed()
+        if self.folder.restore_if_removed():
+            self.log.folder_is_new()
+        self.log.flush()
         content = self.state_dict() if state is None else state
         try:
             return self.store.save(name, content, **counts, complete=state is None)

@@ -63,7 +63,7 @@ class ConsoleLogger:
             self._best = value if math.isnan(self._best) else max(self._best, value)
         self._stale = True
         if time.monotonic() - self._shown >= (_REDRAW_S if self._on_terminal else self._interval):
-            self.flush()
+            self._show()
 
     def log_text(self, text: str, *, channel: str = "run") -> None:
         """Prints texts of the run itself; those of its parts are written to files only."""
@@ -71,6 +71,9 @@ class ConsoleLogger:
             say(text)
 
     def flush(self) -> None:
+        """Does nothing: lines are printed at once."""
+
+    def _show(self) -> None:
         """Prints the current state, if it changed."""
         if not self._stale:
             return
@@ -83,7 +86,7 @@ class ConsoleLogger:
 
     def close(self) -> None:
         """Prints the last state and removes the bar."""
-        self.flush()
+        self._show()
         if self._bar is not None:
             self._bar.stop()
             self._bar = None

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import math
 import socket
-import struct
 import time
 from collections.abc import Mapping
 from contextlib import suppress
 from datetime import datetime
 from itertools import count
-from typing import TYPE_CHECKING, Any, BinaryIO, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from dicore.interfaces.logger import LogTarget
 
@@ -107,46 +106,52 @@ class TensorBoardLogger:
 
 
 class _EventFile:
-    """An event file that is written in the calling thread.
+    """An event file that is written in the calling thread; made again if it was removed.
 
-    tensorboardX's own writer passes events to a thread by a bounded queue. If the disk is full, the
-    thread dies and the next events block forever.
+    tensorboardX's own event writer passes events to a thread by a bounded queue. If the disk is
+    full, the thread dies and the next events block forever.
     """
 
     def __init__(self, folder: Path, flush_secs: float) -> None:
-        from tensorboardX.proto.event_pb2 import Event
-
-        folder.mkdir(parents=True, exist_ok=True)
+        self._folder = folder
         self._flush_secs = flush_secs
+        self._open()
+
+    def _open(self) -> None:
+        from tensorboardX.proto.event_pb2 import Event
+        from tensorboardX.record_writer import RecordWriter
+
+        self._folder.mkdir(parents=True, exist_ok=True)
         self._flushed = -math.inf
-        self._file = _new_file(folder)
+        self._path = _new_file(self._folder)
+        self._writer = RecordWriter(str(self._path))
         self.add(Event(file_version="brain.Event:2"))
 
     def add(self, event: Any) -> None:
-        from tensorboardX.record_writer import masked_crc32c
-
         event.wall_time = datetime.now().timestamp()
-        data = event.SerializeToString()
-        head = struct.pack("<Q", len(data))
-        sums = [struct.pack("<I", masked_crc32c(part)) for part in (head, data)]
-        self._file.write(head + sums[0] + data + sums[1])
+        self._writer.write(event.SerializeToString())
         if time.monotonic() - self._flushed >= self._flush_secs:
             self.flush()
 
     def flush(self) -> None:
+        if not self._path.exists():
+            self.close()
+            self._open()
         self._flushed = time.monotonic()
-        self._file.flush()
+        self._writer.flush()
 
     def close(self) -> None:
-        self._file.close()
+        self._writer.close()
 
 
-def _new_file(folder: Path) -> BinaryIO:
-    """Opens a new file, with a number if runs of the same second share the folder."""
+def _new_file(folder: Path) -> Path:
+    """Makes a new file, with a number if runs of the same second share the folder."""
     name = f"events.out.tfevents.{int(datetime.now().timestamp())}.{socket.gethostname()}"
     for number in count():
+        path = folder / (f"{name}.{number}" if number else name)
         with suppress(FileExistsError):
-            return (folder / (f"{name}.{number}" if number else name)).open("xb")
+            path.touch(exist_ok=False)
+            return path
     raise AssertionError("unreachable")
 
 

@@ -5,6 +5,12 @@ from __future__ import annotations
 import json
 import logging
 import math
+import os
+import resource
+import shutil
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -21,13 +27,13 @@ from dicore.run.log import RESERVED, LogHub, MetricsFile, read_metrics
 class Recorder:
     """A logger that remembers; it may be told to fail."""
 
-    def __init__(self, fails_in: str = "") -> None:
+    def __init__(self, fails_in: str = "", error: type[BaseException] = RuntimeError) -> None:
         self.calls: list[tuple[str, Any]] = []
-        self._fails_in = fails_in
+        self._fails_in, self._error = fails_in, error
 
     def _note(self, method: str, value: Any = None) -> None:
         if method == self._fails_in:
-            raise RuntimeError("no route to host")
+            raise self._error("no route to host")
         self.calls.append((method, value))
 
     def open(self, target: LogTarget) -> None:
@@ -141,11 +147,15 @@ def test_a_line_cut_off_by_a_crash_is_left_out(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("method", ["open", "scalars", "text", "flush", "close"])
+@pytest.mark.parametrize("error", [RuntimeError, SystemExit])
 def test_a_failing_logger_is_switched_off_once(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, method: str
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    method: str,
+    error: type[BaseException],
 ) -> None:
     """R-J08."""
-    bad, good = Recorder(fails_in=method), Recorder()
+    bad, good = Recorder(fails_in=method, error=error), Recorder()
     with caplog.at_level(logging.WARNING):
         hub = LogHub(LogTarget(tmp_path), [bad, good])
         for _ in range(3):
@@ -154,7 +164,7 @@ def test_a_failing_logger_is_switched_off_once(
             hub.flush()
         hub.close()
     assert len(caplog.records) == 1
-    assert "Recorder is disabled: RuntimeError: no route to host" in caplog.text
+    assert f"Recorder is disabled: {error.__name__}: no route to host" in caplog.text
     assert len(good.calls) == 11
     assert len(lines(tmp_path)) == 3
 
@@ -196,3 +206,98 @@ def test_histograms_reach_those_who_can(tmp_path: Path) -> None:
     hub.log_histogram("p", np.array([[1, 2]]), env_step=0, train_iter=0)
     assert able.calls[1] == ("p", [1.0, 2.0])
     assert len(plain.calls) == 1
+
+
+# ---- failures that pass
+
+
+def steps(folder: Path) -> list[int]:
+    return [line["step"] for line in lines(folder)]
+
+
+def test_a_disk_that_refuses_for_a_moment_costs_no_line(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """R-C16, J08: half of a line got through; it is cut, and all lines come after it."""
+    hub = LogHub(LogTarget(tmp_path))
+    hub.log_scalars({"a": 0.0}, env_step=0, train_iter=0)
+    limit = (tmp_path / "metrics.jsonl").stat().st_size + 10
+    with caplog.at_level(logging.WARNING), small_files(limit):
+        for step in (1, 2):
+            hub.log_scalars({"a": 0.0}, env_step=step, train_iter=0)
+            assert hub.state_dict()["size"] <= limit
+    assert (tmp_path / "metrics.jsonl").stat().st_size == limit
+    hub.log_scalars({"a": 0.0}, env_step=3, train_iter=0)
+    assert steps(tmp_path) == [0, 1, 2, 3]
+    hub.close()
+    assert len(caplog.records) == 1
+    assert "metrics.jsonl is not written for now: No space left" in caplog.text
+
+
+@contextmanager
+def small_files(limit: int) -> Iterator[None]:
+    """The process can write no file beyond `limit` bytes."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    ignored = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        signal.signal(signal.SIGXFSZ, ignored)
+
+
+def test_half_a_line_of_a_killed_run_is_cut_before_the_next_one(tmp_path: Path) -> None:
+    path = tmp_path / "metrics.jsonl"
+    path.write_text('{"step": 1}\n{"step": 2, "a')
+    hub = LogHub(LogTarget(tmp_path))
+    hub.log_scalars({"a": 0.0}, env_step=3, train_iter=0)
+    hub.close()
+    assert steps(tmp_path) == [1, 3]
+
+
+def test_logs_that_are_removed_are_made_again_and_said_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """J08: `rm -rf RUN/log` during a training."""
+    hub = LogHub(LogTarget(tmp_path / "log"))
+    with caplog.at_level(logging.WARNING):
+        for step in range(3):
+            hub.log_scalars({"a": 0.0}, env_step=step, train_iter=0)
+            hub.log_text("hello", channel="learner")
+            if step == 0:
+                shutil.rmtree(tmp_path / "log")
+    hub.close()
+    assert steps(tmp_path / "log") == [1, 2]
+    assert len((tmp_path / "log/learner/learner.txt").read_text().splitlines()) == 2
+    assert [each.getMessage().split(";")[0] for each in caplog.records] == [
+        f"{tmp_path}/log/metrics.jsonl was removed during training"
+    ]
+
+
+@pytest.mark.parametrize("value", [10**400, object(), np.ones(2), 1 + 2j])
+def test_a_value_of_any_kind_ends_nothing(value: object, tmp_path: Path) -> None:
+    hub = LogHub(LogTarget(tmp_path))
+    hub.log_scalars({"a": value, ("b",): 1.0, "c": 2.0}, env_step=np.int64(4), train_iter=0)  # type: ignore[dict-item]
+    hub.close()
+    (line,) = lines(tmp_path)
+    assert {**line, "time": 0} == {"step": 4, "train_iter": 0, "time": 0, "c": 2.0}
+
+
+@pytest.mark.parametrize("make", ["link", "pipe", "folder"])
+def test_what_is_no_plain_file_is_not_written(
+    make: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """R-E04."""
+    path, other = tmp_path / "metrics.jsonl", tmp_path / "other"
+    other.write_text("mine")
+    {"link": lambda: path.symlink_to(other), "pipe": lambda: os.mkfifo(path), "folder": path.mkdir}[
+        make
+    ]()
+    hub = LogHub(LogTarget(tmp_path))
+    hub.log_scalars({"a": 1.0}, env_step=0, train_iter=0)
+    with pytest.raises(UsageError, match="cannot be written"):
+        hub.load_state_dict({"size": 0, "time": 0.0})
+    hub.close()
+    assert len(caplog.records) == 1
+    assert other.read_text() == "mine"

@@ -307,3 +307,30 @@ else:
     raise SystemExit("found nonsense")
 """
     subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_what_is_logged_before_a_checkpoint_survives_a_kill_after_it(tmp_path: Path) -> None:
+    """R-C16: curves of a logger that buffers have no holes after a resume."""
+
+    class Buffering:
+        def __init__(self) -> None:
+            self.kept: list[int] = []
+            self.written: list[int] = []
+
+        def open(self, target: Any) -> None: ...
+        def log_text(self, text: str, *, channel: str = "run") -> None: ...
+        def close(self) -> None: ...
+
+        def log_scalars(self, scalars: Any, *, env_step: int, train_iter: int) -> None:
+            self.kept.append(env_step)
+
+        def flush(self) -> None:
+            self.written += self.kept
+
+    logger = Buffering()
+    run = Run(RunFolder.prepare(tmp_path / "x"), Streams(0), loggers=[logger])
+    run.start()
+    run.log.log_scalars({"a": 1.0}, env_step=5, train_iter=1)
+    run.save_checkpoint("iteration_1")
+    assert logger.written == [5]
+    run.finish()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import threading
 from pathlib import Path
 from typing import Any
@@ -108,9 +109,9 @@ def test_a_full_disk_switches_it_off_and_training_goes_on(
     before = threading.active_count()
     hub.log_scalars({"a/x": 1.0}, env_step=0, train_iter=0)
     assert threading.active_count() == before
-    file = logger._files["env_step"]
-    file._file.close()
-    file._file = full = Path("/dev/full").open("wb")  # noqa: SIM115 - the hub has to close it
+    writer = logger._files["env_step"]._writer
+    writer.close()
+    writer._writer = full = Path("/dev/full").open("wb")  # noqa: SIM115 - the hub has to close it
     for step in range(1, 100):
         hub.log_scalars({"a/x": 1.0}, env_step=step, train_iter=step)
     assert full.closed
@@ -118,3 +119,15 @@ def test_a_full_disk_switches_it_off_and_training_goes_on(
     assert [each.levelname for each in caplog.records] == ["WARNING"]
     assert "TensorBoardLogger is disabled" in caplog.text
     assert len((tmp_path / "log" / "metrics.jsonl").read_text().splitlines()) == 100
+
+
+def test_files_that_are_removed_are_made_again(tmp_path: Path) -> None:
+    logger = TensorBoardLogger()
+    logger.open(LogTarget(tmp_path / "log"))
+    for step in (1, 2):
+        logger.log_scalars({"a/x": 1.0}, env_step=step, train_iter=step)
+        if step == 1:
+            shutil.rmtree(tmp_path / "log")
+            logger.flush()
+    logger.close()
+    assert curve(tmp_path / "log", "a/x") == [(2, 1.0)]
