@@ -108,7 +108,7 @@ checkpoint; a second signal exits without saving.
 @click.option(
     "--trust",
     is_flag=True,
-    help="With --resume: run code that the run's config names by path (./file.py:Class).",
+    help="Run code that a run or its config.json names by path (./file.py:Class).",
 )
 @click.option(
     "--profile",

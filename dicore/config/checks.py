@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import replace as changed
 from typing import Any, TypeVar
 
 import attrs
 
 from dicore.config.convert import Mismatch, convert
-from dicore.config.layers import CODE_PATH, Problems, is_place
+from dicore.config.layers import Problems, is_place
 from dicore.config.paths import dotted, join, leaves, lookup, replace, sections
 from dicore.config.schema import REQUIRED, ComponentConfig, Section, fields_of, range_problem
 from dicore.config.sections import Compiled, EnvConfig, RunConfig
@@ -194,32 +194,14 @@ def _empty_groups(section: Section) -> Iterator[tuple[str, str]]:
             yield group[0], f"one of {', '.join(group)} must be given ({helps})"
 
 
-def run_checks(
-    cfg: Section, problems: Problems, *, prefix: str = "", names_only: bool = False
-) -> None:
+def run_checks(cfg: Section, problems: Problems, *, prefix: str = "") -> None:
     """Runs each section's own `check`, parts before the whole, if its values are valid."""
     start = tuple(prefix.split(".")) if prefix else ()
     for keys, section in sections(cfg, start):
         check, path = getattr(section, "check", None), dotted(keys)
-        if names_only:
-            for name in fields_of(type(section)):
-                for below, target in _code_paths(getattr(section, name), name):
-                    problems.add(join(path, below), CODE_PATH.format(target))
         if check is None or problems.below(path):
             continue
         if any(value is REQUIRED for _, _, value in leaves(section)):
             continue
         for below, message in check():
             problems.add(join(path, below) if below else path, message)
-
-
-def _code_paths(value: Any, path: str) -> Iterator[tuple[str, str]]:
-    """Yields the import paths that an option's value, a dict or list, gives as types."""
-    if isinstance(value, list | tuple):
-        for index, item in enumerate(value):
-            yield from _code_paths(item, f"{path}[{index}]")
-    elif isinstance(value, Mapping):
-        for key, item in value.items():
-            if key == "type" and isinstance(item, str) and ":" in item:
-                yield f"{path}.type", item
-            yield from _code_paths(item, f"{path}.{key}")

@@ -12,7 +12,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from dataclasses import replace as evolved
 from functools import reduce
-from os import PathLike
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -61,7 +60,7 @@ def compile_config(  # noqa: PLR0913 - sources are many, and DI-engine's entry h
     seed: int | None = None,
     registry: RegistryView | None = None,
     strict: bool = True,
-    names_only: bool = False,
+    names_only: bool | None = None,
     cpanel: Mapping[str, Any] | str | None = None,
     locked: bool = False,
     loaded: Callable[[dict[str, Any]], Any] | None = None,
@@ -77,8 +76,7 @@ def compile_config(  # noqa: PLR0913 - sources are many, and DI-engine's entry h
     Args:
         main: A dict, `[main_config, create_config]`, `{"cpanel": …, "gen_params": …}`, the path of
             a file or of a run folder, a hand-made or a compiled config; None for names and
-            defaults alone. Of a run folder only `config.json` is read, and only names choose
-            code.
+            defaults alone. Of a run folder only `config.json` is read.
         create: A create_config; or the first of the classes below.
         *by_position: Classes in the order of DI-engine's `compile_config`, from `env_manager` on.
         preset: Name of a preset, below `main`.
@@ -86,7 +84,8 @@ def compile_config(  # noqa: PLR0913 - sources are many, and DI-engine's entry h
         seed: Random seed of the run, above all.
         registry: Where components are looked up; None for everything installed.
         strict: Unknown keys are errors; else warnings.
-        names_only: Refuse import paths, files and `import_names`.
+        names_only: Refuse code that is named by import path, file or `import_names`; None refuses
+            it in a `config.json`, which may come from others.
         cpanel: Parameters of the control panel of `main` to override; a dict, or a JSON object as
             text.
         locked: Fail if a component differs from the one recorded in `main`, which is a run folder
@@ -110,7 +109,7 @@ def compile_config(  # noqa: PLR0913 - sources are many, and DI-engine's entry h
     tree = create if create is not None else create_cfg if auto else None
     tree = lay_classes_over(tree, {**classes_by_position(by_position), **classes}, registry)
     sources = Sources(main, tree, preset, overrides, seed, cpanel)
-    names_only = names_only or is_on(os.environ, "DICORE_NAMES_ONLY")
+    names_only = is_on(os.environ, "DICORE_NAMES_ONLY") or names_only
     compiled = _compile(
         sources, registry, strict=strict, names_only=names_only, locked=locked, loaded=loaded
     )
@@ -122,7 +121,7 @@ def _compile(
     registry: RegistryView,
     *,
     strict: bool,
-    names_only: bool,
+    names_only: bool | None,
     locked: bool,
     loaded: Callable[[dict[str, Any]], Any] | None,
 ) -> Compiled:
@@ -137,10 +136,9 @@ def _compile(
         raise ConfigError("the config is nested too deeply, or contains itself") from None
     if loaded is not None:
         loaded(reduce(merge, (layer.tree for layer in layers), {}))
-    is_folder = isinstance(main, str | PathLike) and Path(main).is_dir()
     record = file.record if file is not None else None
     recorded = recorded_components(record)
-    resolver = ComponentResolver(registry, problems, names_only or is_folder, recorded)
+    resolver = ComponentResolver(registry, problems, names_only, recorded)
     compiled = Compiler(resolver, problems).compile(layers, strict=strict)
     if file is not None:
         compiled = evolved(compiled, cpanel=file.cpanel)
@@ -212,7 +210,7 @@ class Compiler:
                 cfg = attrs.evolve(cfg, env=fill_from_spec(cfg.env, self.origin, problems))
             cfg = fill_linked_defaults(cfg, self.origin, problems, self._repeats)
             report_missing(cfg, problems, whole=True)
-            run_checks(cfg, problems, names_only=self.resolver.names_only)
+            run_checks(cfg, problems)
         if problems.found:
             problems.places = {path: layer.place(path) for path, layer in self.given_by.items()}
         problems.raise_if_any()
@@ -309,6 +307,8 @@ class Compiler:
         if not given:
             self.origin[path] = f"{DEFAULT}{declared.declared_by}"
             return default
+        for each in given:
+            self.resolver.check_names(each, path)
         layer = given[-1].layer
         value = reduce(merge, (each.value for each in given), default)
         self.origin[path], self.given_by[path] = layer.origin(path), layer

@@ -65,7 +65,8 @@ _INDEX = re.compile(r"[0-9]{1,9}")
 _FILE = re.compile(r".+\.(py|ya?ml|toml|json)(:\d+)?", re.IGNORECASE)
 _PATH = re.compile(r"[A-Za-z_][\w-]*(\.[\w-]+)*")
 
-CODE_PATH = "{!r} is a code path, which --names-only (or a run without --trust) forbids"
+_CODE_PATH = "{!r} is a code path, which --names-only (or a saved config without --trust) forbids"
+_TRUST = "--trust (names_only=False) runs code that a saved config refers to by path"
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,11 +104,15 @@ def _spellings(path: str) -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """The values of one source: a preset, a file (with lines), the command line."""
+    """The values of one source: a preset, a file (with lines), the command line.
+
+    Only names choose code if it is `saved`: a `config.json` comes with the files of others.
+    """
 
     name: str
     tree: dict[str, Any] = field(default_factory=dict)
     lines: Lines | None = None
+    saved: bool = False
 
     def origin(self, path: str) -> str:
         """Returns the source of the value at a path: `my.yaml:3`, `preset cartpole_dqn`, …."""
@@ -149,6 +154,12 @@ class Problems:
         """Adds an error of the registry, whose message begins with the path, and `more`."""
         self.causes.append(error)
         self.add(path, error.message.removeprefix(f"{path}: ") + more, layer)
+
+    def add_code_path(self, path: str, target: str, layer: Layer) -> None:
+        """Adds a component that only names may choose, and is given as a code path."""
+        self.add(path, _CODE_PATH.format(target), layer)
+        if layer.saved:
+            self.hints.append(_TRUST)
 
     def below(self, path: str) -> bool:
         """Returns whether there is a mistake at or below `path`."""

@@ -42,6 +42,11 @@ class ConfigFile:
     record: Mapping[str, Any] | None = None
     name: str = ""
 
+    @property
+    def is_saved(self) -> bool:
+        """Whether a run wrote the file, or it passes for one of a run folder."""
+        return self.record is not None or Path(self.name).name == _RECORD
+
 
 class TextError(ValueError):
     """A text is not a config; the message may begin with a line."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any, Protocol
 
-from dicore.config.layers import CODE_PATH, Layer, Problems
+from dicore.config.layers import Layer, Problems
 from dicore.config.paths import join
 from dicore.config.schema import ComponentConfig, Section, component, fields_of, frozen
 from dicore.config.signature import config_class
@@ -59,8 +59,24 @@ class ComponentResolver:
 
     registry: RegistryView
     problems: Problems
-    names_only: bool = False
+    names_only: bool | None = None
     recorded: Mapping[str, Any] = field(default_factory=dict)
+
+    def only_names(self, layer: Layer) -> bool:
+        """Returns whether code paths of a layer are refused: all, none, or those of saved ones."""
+        return layer.saved if self.names_only is None else self.names_only
+
+    def check_names(self, given: LayerValue, path: str) -> None:
+        """Adds the code paths that an option's value, a dict or list, gives as types."""
+        value = given.value
+        if isinstance(value, list | tuple):
+            for index, item in enumerate(value):
+                self.check_names(LayerValue(given.layer, item), f"{path}[{index}]")
+        elif isinstance(value, Mapping) and self.only_names(given.layer):
+            for key, item in value.items():
+                if key == "type" and isinstance(item, str) and ":" in item:
+                    self.problems.add_code_path(f"{path}.type", item, given.layer)
+                self.check_names(LayerValue(given.layer, item), f"{path}.{key}")
 
     def choose(
         self, kind: str, path: str, values: Sequence[LayerValue]
@@ -175,8 +191,8 @@ class ComponentResolver:
         if not isinstance(wanted, str) or not wanted:
             self.problems.add(where, f"expected a name, got {wanted!r}", layer)
             return None
-        if self.names_only and ":" in wanted:
-            self.problems.add(where, CODE_PATH.format(wanted), layer)
+        if ":" in wanted and self.only_names(layer):
+            self.problems.add_code_path(where, wanted, layer)
             return None
         wanted = self._as_recorded(kind, path, wanted)
         try:
@@ -228,8 +244,9 @@ class ComponentResolver:
 
     def _resolve(self, kind: str, wanted: str, where: str, values: Sequence[LayerValue]) -> Any:
         """Resolves a name, after importing the modules of `import_names` if it needs them."""
-        imports = [(value, name) for value in values for name in _import_names(value)]
-        if not imports or self.names_only:
+        able = [value for value in values if not self.only_names(value.layer)]
+        imports = [(value, name) for value in able for name in _import_names(value)]
+        if not imports:
             return self.registry.resolve(kind, wanted, where)
         needed = not self.declared(kind, wanted)
         failed = [(value, reason) for value, name in imports if (reason := _import(name))]

@@ -11,7 +11,6 @@ from dicore.config.layers import (
     CREATE_PATHS,
     PRESET,
     Layer,
-    Lines,
     Overrides,
     Problems,
     expand_aliases,
@@ -75,10 +74,11 @@ class Sources:
                 name, lines = file.name, file.lines
         if file is not None:
             main = [file.main, file.create]
-        layers.append(_layer(name, main, self.create, problems, lines))
+        saved = file is not None and file.is_saved
+        layers.append(_layer(Layer(name, lines=lines, saved=saved), main, self.create, problems))
         if self.overrides:
             tree = override_tree(self.overrides, problems)
-            layers.append(_layer("command line", tree, None, problems))
+            layers.append(_layer(Layer("command line"), tree, None, problems))
         if self.seed is not None:
             layers.append(Layer("argument seed", {"seed": self.seed}))
         return layers
@@ -90,23 +90,15 @@ def _preset_layer(name: str, registry: RegistryView, problems: Problems) -> Laye
     except RegistryError as error:
         problems.add_error("preset", error)
         return Layer(f"{PRESET}{name}")
-    return _layer(f"{PRESET}{found.name}", found.target, None, problems)
+    return _layer(Layer(f"{PRESET}{found.name}"), found.target, None, problems)
 
 
-def _layer(
-    name: str,
-    main: Any,
-    create: Mapping[str, Any] | None,
-    problems: Problems,
-    lines: Lines | None = None,
-) -> Layer:
-    layer = Layer(name, lines=lines)
-
+def _layer(layer: Layer, main: Any, create: Mapping[str, Any] | None, problems: Problems) -> Layer:
     def contradicts(path: str, first: Any, second: Any) -> None:
         text = f"{second!r} in create_config contradicts {first!r} in main_config"
         problems.add(path, text, layer)
 
-    main, own_create = _pair(main, name, problems)
+    main, own_create = _pair(main, layer.name, problems)
     tree: Any = expand_aliases(main, problems, layer)
     for each in (own_create, plain(create or {})):
         tree = combine(tree, expand_aliases(each, problems, layer), "", contradicts)

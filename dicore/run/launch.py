@@ -223,7 +223,7 @@ def _compile(request: TrainRequest, folder: RunFolder | None, plugins: Plugins) 
 
     compiled = bind(compiled, *spaces_of(compiled.env, compiled.seed))
     if folder is not None:
-        refuse_changes(compiled, folder, trust=request.trust)
+        refuse_changes(compiled, folder, names_only=request.names_only)
     return compiled
 
 

@@ -71,7 +71,7 @@ class TrainRequest:
             or `error`.
         resume: Folder of a run to resume from its latest complete checkpoint. `auto`: resume the
             run of this request if it exists, else start it (`exist="resume"`).
-        trust: Run code that the config of a resumed run names by path.
+        trust: Run code that a saved config (a run or its `config.json`) names by path.
         profile: Time the training; the table is written to `log/profile.json` and
             `log/profile.txt`.
         argv: The command line for `run.json`.
@@ -102,6 +102,11 @@ class TrainRequest:
             object.__setattr__(self, "resume", None)
             object.__setattr__(self, "exist", "resume")
 
+    @property
+    def names_only(self) -> bool | None:
+        """False allows code paths in saved configs; see `compile_config`."""
+        return False if self.trust else None
+
 
 def compile_request(request: TrainRequest, plugins: Plugins | None = None) -> Compiled:
     """Compiles the config of a request: preset < file < command line.
@@ -129,6 +134,7 @@ def compile_request(request: TrainRequest, plugins: Plugins | None = None) -> Co
             overrides=[*assumed, *overrides],
             seed=request.seed,
             cpanel=request.cpanel,
+            names_only=request.names_only,
             locked=request.locked,
             loaded=call_plugins if plugins and not assumed else None,
         )
@@ -244,18 +250,18 @@ def compile_resumed(request: TrainRequest, folder: RunFolder) -> Compiled:
     return compile_config(
         str(folder.config),
         overrides=[*([json.dumps(limits)] if limits else []), *request.overrides],
-        names_only=not request.trust,
+        names_only=request.names_only,
         locked=request.locked,
     )
 
 
-def refuse_changes(compiled: Compiled, folder: RunFolder, *, trust: bool) -> None:
+def refuse_changes(compiled: Compiled, folder: RunFolder, *, names_only: bool | None) -> None:
     """Raises `UsageError` if a config differs in more than limits from the saved one of a run."""
     from dicore.config import differences
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the first compilation has shown them
-        before = compile_config(str(folder.config), names_only=not trust)
+        before = compile_config(str(folder.config), names_only=names_only)
     changed = [
         path
         for path in differences(compiled, before)

@@ -179,7 +179,7 @@ print(json.dumps(found))
 def _torch_importers(targets: tuple[str, ...]) -> dict[str, str]:
     """Imports all targets in one process without torch; returns where each asked for it."""
     answer = subprocess.run(  # noqa: S603 - our own interpreter and our own program
-        [sys.executable, "-c", _PROBE],
+        [sys.executable, "-P", "-c", _PROBE],
         input=json.dumps([sys.path, targets]),
         capture_output=True,
         text=True,

@@ -190,4 +190,7 @@ def test_a_python_file_in_a_run_is_never_run(whole: Path, tmp_path: Path) -> Non
     (run / "config.json").write_text(json.dumps(config))
     said = dicore("train", "--resume", "run", "--max-env-step", "600", code=2, cwd=tmp_path)
     assert "evil.py" in said.stderr
+    assert "--trust" in dicore("train", "run/config.json", code=2, cwd=tmp_path).stderr
     assert not marker.exists()
+    dicore("train", "run/config.json", "--trust", code=2, cwd=tmp_path)  # it has no class Env
+    assert marker.exists()

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
+from tests.registry.environment import MAIN, hermetic
 from tests.registry.world import World
 
 ENV = '''
@@ -56,6 +58,22 @@ def test_a_good_one_passes_and_leaves_nothing(world: World) -> None:
     assert done.stdout.startswith("1 component: ")
     assert done.stdout.endswith(" skipped\n")
     assert {path.name for path in world.folder.iterdir()} - before <= {"__pycache__"}
+
+
+@pytest.mark.parametrize(
+    "words", [("check", "acme-rl"), ("doctor", "--import"), ("list", "env", "--load")], ids=str
+)
+def test_no_module_of_the_working_folder_hides_another(
+    words: tuple[str, ...], world: World, tmp_path: Path
+) -> None:
+    """RELIABILITY E06: what lies there is not imported because of its name."""
+    here = tmp_path / "here"
+    here.mkdir()
+    for name in ("numpy", "json", "dicore_tools", "gymnasium", "acme_rl"):
+        (here / f"{name}.py").write_text(f"raise SystemExit('the {name} of the working folder')")
+    done = hermetic().run("-P", "-c", MAIN, *words, cwd=here, **world.environ())
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "working folder" not in done.stdout + done.stderr
 
 
 def test_a_bad_one_fails_by_the_name_of_its_check(world: World) -> None:

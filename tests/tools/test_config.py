@@ -202,6 +202,26 @@ class TestCheck:
         done = said(capfd, "check", *words, code=2)
         assert (done.out, text in done.err) == ("", True), done.err
 
+    @pytest.mark.parametrize(
+        "words",
+        ["check x", "check x/config.json", "show x/config.json seed=3", "diff x a.yaml"],
+    )
+    def test_a_saved_config_runs_no_code_unless_trusted(
+        self, words: str, run: Path, here: Path, capfd: Any
+    ) -> None:
+        """RELIABILITY E06, in each command that compiles."""
+        (here / "x").mkdir()
+        text = (run / "config.json").read_text().replace('"type": "cartpole"', '"type": "./e.py:E"')
+        (here / "x/config.json").write_text(text)
+        (here / "e.py").write_text("from pathlib import Path\nPath('ran').touch()\nE = 1\n")
+        if words.startswith("diff"):
+            assert "./e.py:E" in said(capfd, *words.split()).out  # shown as recorded
+        else:
+            assert "--trust" in said(capfd, *words.split(), code=2).err
+            assert not (here / "ran").exists()
+            said(capfd, *words.split(), "--trust", code=2)
+            assert (here / "ran").exists()
+
     def test_quick_does_without_the_environment(self, here: Path, capfd: Any) -> None:
         said(capfd, "check", "--quick", "-e", "pendulum", "-p", "dqn")
         said(capfd, "check", "--quick", "-e", "pendulum", "-p", "dqn", "policy.nstep=0", code=2)

@@ -24,6 +24,8 @@ def collect_demo_data(
     expert_data_path: str | Path = "demo_data",
     state_dict_path: str | Path | None = None,
     overrides: Sequence[str] = (),
+    *,
+    trust: bool = False,
 ) -> Batch:
     """Collects samples with a trained policy and writes them to a folder.
 
@@ -39,6 +41,7 @@ def collect_demo_data(
         expert_data_path: The folder; existing data in it is replaced.
         state_dict_path: Name or path of a checkpoint; None takes the run's best.
         overrides: `a.b=c`, on top of the config.
+        trust: Run code that `config.json` names by path instead of a registered name.
 
     Returns:
         The samples, as returned by the policy's `get_train_sample`.
@@ -50,7 +53,9 @@ def collect_demo_data(
     """
     target = _target(expert_data_path)
     if isinstance(input_cfg, str | Path) and Path(input_cfg).is_dir():
-        trained = find_policy(input_cfg, state_dict_path, seed=seed, overrides=overrides)
+        trained = find_policy(
+            input_cfg, state_dict_path, seed=seed, overrides=overrides, trust=trust
+        )
     else:
         checkpoint = _required(input_cfg, state_dict_path)
         trained = load_policy(input_cfg, checkpoint, seed=seed, overrides=overrides)

@@ -75,7 +75,7 @@ def _run(order: str) -> tuple[list[str], str]:
     """
     with tempfile.TemporaryFile("w+") as output, tempfile.TemporaryFile("w+") as errors:
         process = subprocess.Popen(
-            [sys.executable, "-m", "dicore_tools.import_probe"],
+            [sys.executable, "-P", "-m", "dicore_tools.import_probe"],
             stdin=subprocess.PIPE, stdout=output, stderr=errors, text=True, start_new_session=True,
         )  # fmt: skip
         try:

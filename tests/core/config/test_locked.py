@@ -126,20 +126,60 @@ def test_a_run_names_the_package_that_is_gone(build: Any, run: Path) -> None:
         build(run)
 
 
-def test_of_a_runs_folder_no_code_is_run(build: Any, run: Path) -> None:
-    """RELIABILITY E06: a `config.py` there is not read, and code by path is refused."""
-    marker = run / "marker"
-    code = f"open({str(marker)!r}, 'w')\nmain_config = create_config = {{}}\nToy = 1\n"
-    for name in ("config.py", "total_config.py", "evil.py"):
-        (run / name).write_text(code)
-    build(run)
-    rewrite(run, lambda record: record["config"]["policy"].update(type=f"{run}/evil.py:Toy"))
-    with pytest.raises(ConfigError, match=r"is a code path, which --names-only .* forbids"):
-        build(run)
-    rewrite(run, lambda record: record["config"].update(policy="./evil.py:Toy"))
-    with pytest.raises(ConfigError, match=r"is a code path, which --names-only .* forbids"):
-        build(run)
-    (run / "config.json").unlink()
-    with pytest.raises(ConfigError, match="no such config file"):
-        build(run)
-    assert not marker.exists()
+EVIL = "./evil.py:Toy"
+HOOK = {"free": {"deep": [{"type": EVIL}]}}
+
+
+class TestSavedConfigs:
+    """RELIABILITY E06: a `config.json` comes from anywhere; only names choose code."""
+
+    @pytest.fixture
+    def marker(self, run: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+        code = f"import pathlib; pathlib.Path({str(run / 'marker')!r}).touch()\n"
+        code += "main_config = create_config = {}\n"
+        code += "from tests.core.config.toy_parts import ToyPolicyConfig as Toy\n"
+        for name in ("config.py", "total_config.py", "evil.py"):
+            (run / name).write_text(code)
+        monkeypatch.chdir(run)
+        return run / "marker"
+
+    @pytest.mark.parametrize("place", [".", "config.json"])
+    @pytest.mark.parametrize(
+        "change",
+        [
+            lambda record: record["config"]["policy"].update(type=EVIL),
+            lambda record: record["config"].update(policy=EVIL),
+            lambda record: record["config"]["policy"]["learn"].update(HOOK),
+            lambda record: record["config"]["policy"].update(import_names="evil", type="x"),
+            lambda record: record.pop("components"),
+        ],
+        ids=["type", "bare", "free form", "import_names", "no record"],
+    )
+    def test_no_code_is_run(
+        self, build: Any, run: Path, marker: Path, change: Change, place: str
+    ) -> None:
+        build(place)
+        rewrite(run, change)
+        if "components" not in json.loads((run / "config.json").read_text()):
+            (run / "config.json").write_text(json.dumps({**least(), "policy": EVIL}))
+        with pytest.raises(ConfigError, match=r"is a code path, which|no policy named 'x'"):
+            build(place, overrides=["policy.learn.free.other=1"])
+        assert not marker.exists()
+
+    def test_trusted_it_is_and_what_the_caller_names_too(
+        self, build: Any, run: Path, marker: Path
+    ) -> None:
+        assert build(".", overrides=[f"policy.type={EVIL}"]).policy.type == EVIL
+        assert marker.exists()
+        rewrite(run, lambda record: record["config"]["policy"].update(type=EVIL))
+        with pytest.raises(ConfigError, match="--trust"):
+            build(".")
+        assert build(".", names_only=False).policy.type == EVIL
+
+    def test_other_files_of_the_folder_are_not_read(
+        self, build: Any, run: Path, marker: Path
+    ) -> None:
+        (run / "config.json").unlink()
+        with pytest.raises(ConfigError, match="no such config file"):
+            build(run)
+        assert not marker.exists()

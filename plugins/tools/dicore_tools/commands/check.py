@@ -97,15 +97,15 @@ def _find_checks(what: str) -> list[Check]:
 def _temporary_folder() -> Iterator[None]:
     """Runs tests in a temporary folder; what components print goes to stderr."""
     with tempfile.TemporaryDirectory(prefix="dicore-") as folder:
-        here = Path.cwd()
-        sys.path.insert(0, str(here))  # keeps components of the working directory importable
+        here, path = Path.cwd(), list(sys.path)
+        sys.path.append(str(here))  # components there stay importable and hide no other module
         os.chdir(folder)
         try:
             with contextlib.redirect_stdout(sys.stderr):
                 yield
         finally:
             os.chdir(here)
-            sys.path.remove(str(here))
+            sys.path[:] = path
 
 
 def _run(check: Check, *, verbose: bool) -> _Result:

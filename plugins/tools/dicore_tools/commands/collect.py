@@ -49,6 +49,11 @@ load_data(DIR) of a replay buffer fills it.
     metavar="CKPT",
     help="Name or path of a checkpoint.  [default: best, else the latest valid one]",
 )
+@click.option(
+    "--trust",
+    is_flag=True,
+    help="Run code that config.json names by path (./file.py:Class, pkg.mod:Class).",
+)
 @verbosity
 def command(run: str, *, load_path: str | None, out: str, count: int, **given: Any) -> None:
     """Collects samples with a trained policy and saves them to a folder."""

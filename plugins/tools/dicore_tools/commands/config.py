@@ -43,6 +43,13 @@ def command() -> None:
     """Shows, checks and compares configs of files, runs and presets."""
 
 
+_trust = click.option(
+    "--trust",
+    is_flag=True,
+    help="Run code that a run or its config.json names by path (./file.py:Class).",
+)
+
+
 def _sources(function: F) -> F:
     """Adds the options that select the config sources."""
     for option in reversed(
@@ -51,6 +58,7 @@ def _sources(function: F) -> F:
             click.option("-p", "--policy", metavar="NAME", help="Algorithm."),
             click.option("-s", "--seed", type=click.IntRange(0), help="Random seed."),
             click.option("--cpanel", metavar="JSON", help="Parameters of the file's cpanel."),
+            _trust,
         )
     ):
         function = option(function)
@@ -162,8 +170,9 @@ def _check(name: str | None, request: Any, *, quick: bool) -> str:
 @command.command(name="diff")
 @click.argument("one", metavar="A")
 @click.argument("other", metavar="B")
+@_trust
 @click.option("--json", "as_json", is_flag=True, help="Print only JSON.")
-def diff(*, one: str, other: str, as_json: bool) -> None:
+def diff(*, one: str, other: str, trust: bool, as_json: bool) -> None:
     """Compares two configs.
 
     A and B are runs, files or presets. Lists the values and components that differ; components
@@ -175,7 +184,7 @@ def diff(*, one: str, other: str, as_json: bool) -> None:
     from dicore.data.json_codec import encode
     from dicore_tools.commands.config_view import format_value, view_config
 
-    request = _request(())
+    request = _request((), trust=trust)
     with contextlib.redirect_stdout(sys.stderr):
         left, right = view_config(one, request), view_config(other, request)
     values = tree_differences(left.tree, right.tree)

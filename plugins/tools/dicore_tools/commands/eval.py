@@ -108,7 +108,7 @@ def _evaluate(words: Sequence[str], **given: Any) -> Evaluation:
         return evaluate(place, **options, **given)
     if places and load_path is not None:
         raise UsageError(f"checkpoint given twice: {places[0]} and --load-path {load_path}")
-    request = TrainRequest(**names, seed=seed, overrides=overrides)
+    request = TrainRequest(**names, seed=seed, overrides=overrides, trust=trust)
     return eval_by_config(request, load_path=places[0] if places else load_path, **given)
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from dicore.config import Compiled, bind, compile_config
-from dicore.errors import CheckpointCorruptError, CheckpointError, ConfigError
+from dicore.errors import CheckpointCorruptError, CheckpointError
 from dicore.run.checkpoint_io import read_manifest, read_state
 from dicore.run.checkpoint_store import CheckpointStore
 from dicore.run.folder import RunFolder
@@ -109,7 +109,9 @@ def find_policy(
             f"{folder}: no valid checkpoint",
             hint="name one with --load-path (load_path= in Python)",
         )
-    compiled = _compile(folder.config, seed, overrides, trust=trust)
+    names_only = False if trust else None
+    file = str(folder.config)
+    compiled = compile_config(file, seed=seed, overrides=overrides, names_only=names_only)
     key = str(name.absolute()) if isinstance(name, Path) else name
 
     def read() -> PolicyState:
@@ -189,14 +191,3 @@ def _policy_state(state: Any, facts: Mapping[str, Any], name: str) -> PolicyStat
 def _first_line(error: Exception) -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return lines[min(1, len(lines) - 1)] if lines else type(error).__name__
-
-
-def _compile(file: Path, seed: int | None, overrides: Sequence[str], *, trust: bool) -> Compiled:
-    """Compiles the config of a run; unless it is trusted, only names may refer to code."""
-    try:
-        return compile_config(str(file), seed=seed, overrides=overrides, names_only=not trust)
-    except ConfigError as error:
-        if "is a code path" in error.message:
-            hint = "--trust allows a run that names code by path; use it if you trust the code"
-            raise ConfigError(error.problems, hint=hint) from error
-        raise
