@@ -14,7 +14,7 @@ import shutil
 import stat
 import struct
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from math import prod
@@ -32,6 +32,7 @@ from dicore.errors import (
     CheckpointUnsafeError,
     CheckpointVersionError,
     CheckpointWriteError,
+    DicoreError,
 )
 from dicore.run.atomic import (
     Stamp,
@@ -41,6 +42,7 @@ from dicore.run.atomic import (
     temporary,
     write_synced,
 )
+from dicore_registry.explain import brief
 
 __all__ = [
     "FORMAT_VERSION", "Manifest", "read_manifest", "read_state", "stamps", "verify", "write_state",
@@ -119,7 +121,8 @@ def read_state(path: str | Path) -> Any:
     """
     folder = Path(path)
     manifest = read_manifest(folder)
-    return decode_state(manifest.skeleton, _read_blocks(folder, manifest))
+    with _corrupt(folder):
+        return decode_state(manifest.skeleton, _read_blocks(folder, manifest))
 
 
 def verify(path: str | Path) -> Manifest:
@@ -145,7 +148,25 @@ def read_manifest(path: str | Path) -> Manifest:
                 f"{folder}: the manifest is over {_MAX_MANIFEST_BYTES >> 20} MiB"
             )
         raw = file.read()
-    body = _parse(folder, raw)
+    with _corrupt(folder):
+        return _parsed(folder, raw)
+
+
+@contextmanager
+def _corrupt(folder: Path) -> Iterator[None]:
+    """Makes any error of what a checkpoint holds a `CheckpointCorruptError`."""
+    try:
+        yield
+    except DicoreError:
+        raise
+    except Exception as error:
+        raise CheckpointCorruptError(f"{folder}: cannot be read: {brief(error)}") from error
+
+
+def _parsed(folder: Path, raw: bytes) -> Manifest:
+    body = json.loads(raw)
+    if not isinstance(body, dict):
+        raise CheckpointUnsafeError(f"{folder}: not a dicore checkpoint")
     version = body.get("format_version") if body.get("format") == "dicore-state" else None
     if isinstance(version, int) and version > FORMAT_VERSION:
         by = body.get("versions", {}).get("dicore", "a newer version")
@@ -159,24 +180,17 @@ def read_manifest(path: str | Path) -> Manifest:
         )
     if version != FORMAT_VERSION:
         raise CheckpointUnsafeError(f"{folder}: not a dicore checkpoint")
-    return _manifest(folder, body)
-
-
-def _manifest(folder: Path, body: dict[str, Any]) -> Manifest:
     files = body.get("files")
     if not isinstance(files, dict) or list(files) != [TENSORS]:
         raise CheckpointUnsafeError(f"{folder}: the manifest lists files besides {TENSORS}")
-    try:
-        return Manifest(
-            format_version=body["format_version"],
-            versions=dict(body["versions"]),
-            metadata=_metadata(body["facts"]),
-            size=int(files[TENSORS]["size"]),
-            sha256=str(files[TENSORS]["sha256"]),
-            skeleton=body["state"],
-        )
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise CheckpointCorruptError(f"{folder}: {MANIFEST} lacks {error}") from None
+    return Manifest(
+        format_version=body["format_version"],
+        versions=dict(body["versions"]),
+        metadata=_metadata(body["facts"]),
+        size=int(files[TENSORS]["size"]),
+        sha256=str(files[TENSORS]["sha256"]),
+        skeleton=body["state"],
+    )
 
 
 def _metadata(metadata: dict[str, Any]) -> dict[str, Any]:
@@ -235,23 +249,7 @@ def _read_blocks(folder: Path, manifest: Manifest) -> dict[str, tuple[str, bytea
     _check_digest(folder, manifest, sha256(raw).hexdigest())
     if len(raw) < 8 or struct.unpack("<Q", raw[:8])[0] > _MAX_HEADER_BYTES:
         raise CheckpointUnsafeError(f"{folder}: the header of {TENSORS} is too large")
-    try:
-        parsed = deserialize(raw)
-    except safetensors.SafetensorError as error:
-        raise CheckpointCorruptError(f"{folder}: {TENSORS} cannot be parsed: {error}") from None
-    return {name: (spec["dtype"], spec["data"]) for name, spec in parsed}
-
-
-def _parse(folder: Path, raw: bytes) -> dict[str, Any]:
-    try:
-        body = json.loads(raw)
-    except (ValueError, RecursionError) as error:
-        raise CheckpointCorruptError(
-            f"{folder}: {MANIFEST} cannot be parsed: {type(error).__name__}"
-        ) from None
-    if not isinstance(body, dict):
-        raise CheckpointUnsafeError(f"{folder}: not a dicore checkpoint")
-    return body
+    return {name: (spec["dtype"], spec["data"]) for name, spec in deserialize(raw)}
 
 
 def _check_kind(folder: Path) -> None:

@@ -130,7 +130,7 @@ class CheckpointStore:
 
     def latest(self) -> str | None:
         """Returns the newest valid checkpoint; warns if invalid ones are skipped."""
-        return self._first_valid(lambda: self.names()[::-1])
+        return self._first_valid(lambda: self.names()[::-1])[0]
 
     def resumable(self) -> str | None:
         """Returns the newest valid checkpoint that a run can resume from; None: there is none.
@@ -138,9 +138,15 @@ class CheckpointStore:
         Raises:
             CheckpointCorruptError: there are some, and all are invalid.
         """
+        return self.newest_state()[0]
+
+    def newest_state(self) -> tuple[str | None, Any]:
+        """Returns name and state of the checkpoint of `resumable`; None and None: there is none."""
         broken: list[str] = []
-        name = self._first_valid(
-            lambda: [name for name in self.names()[::-1] if self._may_resume(name)], broken
+        name, state = self._first_valid(
+            lambda: [name for name in self.names()[::-1] if self._may_resume(name)],
+            broken,
+            load=True,
         )
         if name is None and broken:
             raise CheckpointCorruptError(
@@ -148,7 +154,7 @@ class CheckpointStore:
                 hint="use --exist new to start a new run in another folder",
                 context={"broken": tuple(broken)},
             )
-        return name
+        return name, state
 
     def _may_resume(self, name: str) -> bool:
         try:
@@ -170,37 +176,46 @@ class CheckpointStore:
             names = self.names()[::-1]
             return sorted(names, key=lambda name: name != "best")
 
-        return self._first_valid(candidates)
+        return self._first_valid(candidates)[0]
 
     def _first_valid(
-        self, candidates: Callable[[], list[str]], broken: list[str] | None = None
-    ) -> str | None:
-        """Returns the first valid candidate; tries again if a writer deleted some meanwhile."""
+        self,
+        candidates: Callable[[], list[str]],
+        broken: list[str] | None = None,
+        *,
+        load: bool = False,
+    ) -> tuple[str | None, Any]:
+        """Returns the first valid candidate, and its state with `load`.
+
+        Tries again if a writer deleted some meanwhile.
+        """
         names = candidates()
         for _ in range(_MAX_READS):
             reasons: list[str] = []
-            name = self._first_readable(names, reasons)
-            before, names = names, candidates() if name is None else names
+            found = self._first_readable(names, reasons, load=load)
+            before, names = names, candidates() if found[0] is None else names
             if names == before:
                 break
         if broken is not None:
             broken += reasons
-        elif name is None and reasons:
+        elif found[0] is None and reasons:
             _log.warning("all checkpoints are incomplete or corrupt: %s", "; ".join(reasons))
-        return name
+        return found
 
-    def _first_readable(self, names: list[str], broken: list[str]) -> str | None:
+    def _first_readable(
+        self, names: list[str], broken: list[str], *, load: bool
+    ) -> tuple[str | None, Any]:
         for name in names:
             try:
-                self._read_stable(name, verify)
+                content = self._read_stable(name, read_state if load else verify)
             except CheckpointError as error:
                 if self._find(name).exists():
                     broken.append(f"{name} ({error.message})")
                 continue
             if broken:
                 _log.warning("checkpoint %s is used instead of %s", name, "; ".join(broken))
-            return name
-        return None
+            return name, content
+        return None, None
 
     def _read_stable(self, name: str | Path, read: Callable[[Path], T]) -> T:
         """Reads a checkpoint, again if a writer replaced it meanwhile."""

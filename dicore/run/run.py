@@ -135,9 +135,11 @@ class _Parts:
         for name in sorted(self.by_name, key=lambda name: name == "streams"):
             try:
                 self.by_name[name].load_state_dict(state[name])
-            except (LookupError, TypeError, ValueError, AttributeError, RuntimeError) as error:
+            except (CheckpointError, UsageError):
+                raise
+            except Exception as error:
                 raise CheckpointCorruptError(
-                    f"'{name}' cannot load its state from the checkpoint: {error!r}",
+                    f"'{name}' cannot load its state from the checkpoint: {brief(error)}",
                     hint="it was written by another version of this part, or not by dicore",
                     context={"part": name},
                 ) from error
@@ -188,7 +190,9 @@ class Run:
         config = self.folder.read_config()
         sha = {"config_sha256": config and sha256(config).hexdigest()}
         self.store = CheckpointStore(self.folder.checkpoints, keep=keep_checkpoints, metadata=sha)
-        self.resumed_from = self._find_checkpoint() if resume else None
+        found = self._find_checkpoint() if resume else (None, None)
+        self.resumed_from: str | None = found[0]
+        self._state: Any = found[1]
         saved = self.store.metadata(self.resumed_from) if self.resumed_from else {}
         self.reached = {name: int(saved.get(name, 0)) for name in COUNTERS}
         ends = asdict(self.limits)
@@ -207,11 +211,11 @@ class Run:
         self._due = self._finished = False
         self._at_first_step: list[Callable[[], None]] = []
 
-    def _find_checkpoint(self) -> str | None:
+    def _find_checkpoint(self) -> tuple[str | None, Any]:
         self.folder.refuse_links()
         self.folder.lock()  # before looking inside
         try:
-            return self.store.resumable()
+            return self.store.newest_state()
         except BaseException:
             self.folder.unlock()
             raise
@@ -339,7 +343,8 @@ class Run:
                 "%s: no checkpoint to resume from; training starts from scratch", self.folder
             )
             return None
-        self.load_state_dict(self.store.load(self.resumed_from))
+        state, self._state = self._state, None
+        self.load_state_dict(state)
         return self.resumed_from
 
     def save_checkpoint(self, name: str, state: Mapping[str, Any] | None = None) -> Path | None:

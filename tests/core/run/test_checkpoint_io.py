@@ -25,6 +25,7 @@ from dicore.errors import (
     CheckpointWriteError,
 )
 from dicore.run import checkpoint_io as format_
+from dicore.run import checkpoint_store
 from dicore.run.atomic import armed
 from dicore.run.checkpoint_io import read_manifest, read_state, verify, write_state
 from dicore.run.checkpoint_store import CheckpointStore
@@ -421,9 +422,11 @@ def test_a_reader_finds_one_while_the_writer_drops_others(
         for number in newest:
             writer.save(f"iteration_{number}", state(), train_iter=number, complete=True)
             break
-        return verify(path)
+        return read(path)
 
-    monkeypatch.setattr("dicore.run.checkpoint_store.verify", meanwhile)
+    name = "read_state" if choose == "resumable" else "verify"
+    read = getattr(checkpoint_store, name)
+    monkeypatch.setattr(checkpoint_store, name, meanwhile)
     reader = CheckpointStore(writer.folder)
     assert getattr(reader, choose)() == "iteration_3"
     assert [path.name for path in writer.folder.iterdir()] == ["iteration_3"]
@@ -444,3 +447,83 @@ def test_a_writer_that_dies_while_dropping_leaves_nothing_half(
     assert not caplog.records
     again.save("iteration_3", state(), train_iter=3)
     assert all(not path.name.startswith(".") for path in store.folder.iterdir())
+
+
+# ---- sealed lies, and formats of earlier versions
+
+
+def _set(path: str, value: Any) -> Any:
+    def change(body: dict[str, Any]) -> None:
+        *parents, last = path.split("/")
+        for name in parents:
+            body = body[name]
+        body[last] = value
+
+    return change
+
+
+def _tensor(**lies: Any) -> dict[str, Any]:
+    return {"$": "array", "at": "w", "dtype": "<f8", "shape": [5], **lies}
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ("versions", None),
+        ("format_version", 1e400),
+        ("facts", []),
+        ("facts/train_iter", 1e400),
+        ("files/tensors.safetensors/size", 1e400),
+        ("files/tensors.safetensors", 5),
+        ("state/w", _tensor(shape=[1e400])),
+        ("state/w", _tensor(shape=[2**62, 2**62, 0])),
+        ("state/w", _tensor(dtype=[])),
+        ("state/w", _tensor(dtype="O")),
+        ("state/w", {"$": []}),
+        ("state/t", {"$": "tuple", "v": 5}),
+        ("state/n", {"$": "dict", "v": [[[1], 1]]}),
+        ("state/n", {"$": "float", "v": {}}),
+    ],
+)
+def test_a_sealed_lie_is_corrupt_and_the_one_before_is_used(
+    path: str, value: Any, store: CheckpointStore, caplog: pytest.LogCaptureFixture
+) -> None:
+    """R-E04, D09: of whatever kind the error is."""
+    for number in (1, 2):
+        store.save(f"iteration_{number}", state(number), train_iter=number, complete=True)
+    reseal(store.folder / "iteration_2", _set(path, value))
+    with pytest.raises((CheckpointCorruptError, CheckpointUnsafeError)):
+        store.load("iteration_2")
+    name, content = store.newest_state()
+    assert (name, content["w"][0]) == ("iteration_1", 1.0)
+    assert "checkpoint iteration_1 is used instead of iteration_2" in caplog.text
+
+
+GOLDEN = Path(__file__).with_name("golden")
+
+
+def golden_state() -> dict[str, Any]:
+    """What `golden/format_N` holds, one folder for each format version that was ever released."""
+    return {
+        "w": np.arange(6, dtype=np.float32).reshape(2, 3),
+        "mask": np.array([True, False]),
+        "scalar": np.int64(2**40),
+        "plain": {"n": 3, "inf": float("inf"), "none": None, "text": "é", "t": (1, [2.5])},
+        "by number": {1: "one", (2, 3): "pair"},
+    }
+
+
+@pytest.mark.parametrize("version", range(1, format_.FORMAT_VERSION + 1))
+def test_every_format_that_was_ever_written_is_read(version: int) -> None:
+    """R-D09: whoever raises FORMAT_VERSION adds `golden/format_N` and migrates the older ones."""
+    folder = GOLDEN / f"format_{version}"
+    assert read_manifest(folder).metadata == {"train_iter": 7, "env_step": 70}
+    verify(folder)
+    found = read_state(folder)
+    expected = golden_state()
+    assert found.keys() == expected.keys()
+    np.testing.assert_array_equal(np.asarray(found["w"]), expected["w"])
+    np.testing.assert_array_equal(np.asarray(found["mask"]), expected["mask"])
+    assert type(found["scalar"]) is np.int64
+    for name in ("scalar", "plain", "by number"):
+        assert found[name] == expected[name]
