@@ -7,23 +7,25 @@ import gc
 import re
 import sys
 from collections.abc import Sequence
+from typing import Any
 
 import click
 
 import dicore_registry
 from dicore.console import plural, write_table
 from dicore.errors import UsageError
-from dicore_registry import LOCAL, STATUSES, Entry, Registry, explain, nearest
+from dicore_registry import LOCAL, STATUSES, Entry, Registry, explain
+from dicore_registry.entry_status import RESERVED
 from dicore_registry.public_names import public_name
 
 _PROBLEMS = frozenset({"unavailable", "incompatible", "conflict", "broken"})
-_HEADER = ("KIND", "NAME", "STATUS", "DIST", "VERSION", "SUMMARY")
+_HEADER = ("KIND", "NAME", "STATUS", "PACKAGE", "VERSION", "SUMMARY")
 _EPILOG = """\b
 Examples:
   dicore list                      all components
   dicore list policy --json        all policies, as JSON
   dicore list --status broken      broken components and the reasons
-  dicore list --dist acme-rl       components of one package
+  dicore list --package acme-rl    all that one package declares
   dicore list env --match '^lunar'
 """
 
@@ -31,9 +33,9 @@ Examples:
 @click.command(name="list", epilog=_EPILOG)
 @click.argument("kind", required=False)
 @click.option("--status", type=click.Choice(STATUSES), help="Only components with this status.")
-@click.option("--dist", metavar="NAME", help="Only components of this package.")
+@click.option("--package", "--dist", "dist", metavar="NAME", help="Only those of this package.")
 @click.option(
-    "--match", metavar="RE", help="Only components whose NAME, KIND/NAME or DIST/NAME matches."
+    "--match", metavar="RE", help="Only those whose NAME, KIND/NAME or PACKAGE/NAME matches."
 )
 @click.option("--load", is_flag=True, help="Import the components to find broken ones.")
 @click.option("--json", "as_json", is_flag=True, help="Print only JSON.")
@@ -49,11 +51,13 @@ def command(
     registry = dicore_registry.default()
     pattern = None if match is None else _pattern(match)
     with contextlib.redirect_stdout(sys.stderr):  # files of the project may print
-        entries = _entries(registry, kind)
-        if dist is not None:
-            dist = known_dist(registry, dist)
-    if dist is not None:
-        entries = [entry for entry in entries if entry.dist == dist]
+        entries = registry.provided(dist) if dist is not None else registry.entries(kind)
+        known = [*registry.kinds(), *RESERVED]
+    if kind is not None:
+        kind = dicore_registry.canonical(kind)
+        if kind not in known:
+            raise explain.unknown_kind(kind, known, "")
+        entries = [entry for entry in entries if entry.kind == kind]
     if pattern is not None:
         entries = [entry for entry in entries if _matches(pattern, entry)]
     if load:
@@ -62,36 +66,14 @@ def command(
         entries = [registry.judged(entry) for entry in entries]
     if status is not None:
         entries = [entry for entry in entries if entry.status == status]
-    rows = [(entry, registry.summary(entry)) for entry in entries]
     if as_json:
-        _write_json(rows)
+        import json
+
+        facts = [entry_facts(registry, entry) for entry in entries]
+        sys.stdout.write(json.dumps(facts, indent=1) + "\n")
     else:
-        _write_table(registry, rows, kind)
+        _write_table(registry, entries, kind, dist)
     gc.freeze()  # the process ends soon: skip the garbage collection
-
-
-def _entries(registry: Registry, kind: str | None) -> list[Entry]:
-    if kind is None:
-        return registry.entries()
-    known = [*registry.kinds(), "kind", "default", "plugin"]
-    if dicore_registry.canonical(kind) not in known:
-        raise explain.unknown_kind(kind, known, "")
-    return registry.entries(kind)
-
-
-def known_dist(registry: Registry, dist: str) -> str:
-    """Returns the normalised name of an installed package that provides components.
-
-    Raises:
-        UsageError: there is no such package.
-    """
-    name = dicore_registry.dist_name(dist)
-    known = {entry.dist for entry in registry.entries()}
-    if name in known:
-        return name
-    close = nearest(name, known)
-    hint = f"did you mean '{close}'?" if close else f"packages: {', '.join(sorted(known))}"
-    raise UsageError(f"no installed package '{dist}' provides components; {hint}")
 
 
 def _pattern(match: str) -> re.Pattern[str]:
@@ -109,58 +91,42 @@ def _matches(pattern: re.Pattern[str], entry: Entry) -> bool:
 def _loaded(entries: Sequence[Entry]) -> list[Entry]:
     """Imports components in a separate process and marks those that fail as broken."""
     probe_imports = public_name("probe_imports", "--load")
-    tested = {
-        entry
-        for entry in entries
-        if entry.status in ("ok", "conflict", "shadowed")
-        and entry.kind != "default"
-        and entry.dist != LOCAL
-    }
+    usable = [entry for entry in entries if entry.status in ("ok", "conflict", "shadowed")]
+    tested = {entry for entry in usable if entry.kind != "default" and entry.dist != LOCAL}
     outcomes = probe_imports([entry.target for entry in entries if entry in tested], torch=True)
+    problems = {entry: outcomes[entry.target].problem(entry) for entry in tested}
     return [
-        entry._replace(
-            status="broken",
-            reason=f"{entry.label} failed to import {entry.module}: {outcomes[entry.target].error}",
-        )
-        if entry in tested and outcomes[entry.target].error
+        entry._replace(status="broken", reason=f"{entry.label} {problem}")
+        if (problem := problems.get(entry))
         else entry
         for entry in entries
     ]
 
 
-def _write_json(rows: Sequence[tuple[Entry, str]]) -> None:
-    import json
-
-    items = [
-        {
-            "kind": entry.kind,
-            "name": entry.name,
-            "qualified": entry.qualified,
-            "status": entry.status,
-            "reason": entry.reason,
-            "dist": entry.dist,
-            "version": entry.version,
-            "summary": summary,
-            "target": entry.target,
-        }
-        for entry, summary in rows
-    ]
-    sys.stdout.write(json.dumps(items, indent=1) + "\n")
+def entry_facts(registry: Registry, entry: Entry) -> dict[str, Any]:
+    """Returns what is known of a component without importing it, by the keys of `--json`."""
+    keys = ("kind", "name", "qualified", "status", "reason", "dist", "version")
+    facts = {key: getattr(entry, key) for key in keys}
+    return {**facts, "summary": registry.summary(entry), "target": entry.target}
 
 
-def _write_table(registry: Registry, rows: Sequence[tuple[Entry, str]], kind: str | None) -> None:
-    if rows:
-        cells = [(e.kind, e.name, e.status, e.dist, e.version, summary) for e, summary in rows]
-        write_table(_HEADER, cells)
-    entries = [entry for entry, _ in rows]
+def _write_table(
+    registry: Registry, entries: Sequence[Entry], kind: str | None, dist: str | None
+) -> None:
+    if entries:
+        facts = [
+            (e.kind, e.name, e.status, e.dist, e.version, registry.summary(e)) for e in entries
+        ]
+        write_table(_HEADER, facts)
     problems = [entry for entry in entries if entry.status in _PROBLEMS]
     more = " (dicore doctor)" if problems else ""
     lines = [f"{plural(len(entries), 'component')}, {plural(len(problems), 'problem')}{more}"]
     for entry in problems:
         at = f"{entry.kind}/{entry.name} ({entry.provider})"
         lines.append(f"{at}: {entry.status}: {entry.reason}")
-    dists = registry.distributions.values()
-    lines += [f"{dist.name}: skipped: {dist.fault}" for dist in dists if dist.fault]
-    if not registry.entries(kind or "policy"):
+    faults = {each.name: each.fault for each in registry.distributions.values() if each.fault}
+    shown = faults if dist is None else {dicore_registry.dist_name(dist)} & faults.keys()
+    lines += [f"{name}: {faults[name]}" for name in shown]
+    if not (dist or registry.entries(kind or "policy")):
         lines.append(explain.absent(kind or "policy"))
     sys.stdout.write(("\n" if entries else "") + "\n".join(lines) + "\n")

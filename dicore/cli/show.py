@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import json
+import math
 import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Literal, get_args, get_origin
 
 import click
 
 import dicore_registry
-from dicore.errors import ConfigError, PluginConflictError, RegistryError, UnknownComponentError
+from dicore.cli.list import entry_facts
+from dicore.errors import DicoreError, PluginConflictError, RegistryError, UnknownComponentError
 from dicore_registry import Entry, Kind, Registry, Removed, Renamed, nearest
-
-if TYPE_CHECKING:
-    from dicore.cli.options import Option
 
 _EPILOG = """\b
 Examples:
@@ -25,22 +24,7 @@ Examples:
   dicore show preset/cartpole_dqn           the config of a preset
   dicore show buffer/naive --json
 """
-
-
-@dataclass
-class _Facts:
-    """What `dicore show` prints of a component."""
-
-    entry: Entry
-    status: str
-    reason: str
-    doc: str = ""
-    file: str = ""
-    line: int = 0
-    section: str = ""
-    prefix: str = ""
-    options: list[Option] = field(default_factory=list)
-    tree: Any = None
+_SIGNS = {"ge": ">=", "gt": ">", "le": "<=", "lt": "<"}
 
 
 @click.command(name="show", epilog=_EPILOG)
@@ -50,9 +34,9 @@ def command(component: str, as_json: bool) -> None:
     """Shows one component: options with types and defaults, package and source file."""
     registry = dicore_registry.default()
     with contextlib.redirect_stdout(sys.stderr):  # imports may print
-        facts = _gather(registry, _entry(registry, component))
+        facts = describe(registry, _entry(registry, component))
     if as_json:
-        _write_json(registry, facts)
+        sys.stdout.write(json.dumps(_jsonable(facts), indent=1) + "\n")
     else:
         _write_text(facts)
 
@@ -92,121 +76,207 @@ def _only_kind(registry: Registry, name: str) -> str:
     raise UnknownComponentError(f"no component named '{name}'{hint}")
 
 
-def _gather(registry: Registry, entry: Entry) -> _Facts:
-    facts = _Facts(entry, entry.status, entry.reason)
-    place = registry.place(entry)
-    if place is not None:
-        facts.file, facts.line, facts.doc = place.file, place.line, place.doc
+def describe(registry: Registry, entry: Entry) -> dict[str, Any]:
+    """Imports a component and returns what is known of it, by the keys of `--json`."""
+    judged, place = registry.judged(entry), registry.place(entry)
+    kind = registry.kinds().get(entry.kind)
+    facts = {
+        **entry_facts(registry, judged),
+        "aliases": registry.aliases(entry),
+        "file": place.file if place is not None else "",
+        "line": place.line if place is not None else 0,
+        "doc": place.doc if place is not None else "",
+        "section": kind.section if kind is not None else "",
+        "use": "",
+        "options": [],
+        "tree": None,
+    }
     try:
-        target = registry.load(entry)
-    except RegistryError as error:
-        if entry.status in ("ok", "conflict", "shadowed"):
-            facts.status, facts.reason = "broken", error.message
-        return facts
-    _describe(registry, facts, target)
+        _describe_target(registry, entry, facts, kind)
+    except (DicoreError, TypeError) as error:
+        if judged.status in ("ok", "conflict", "shadowed"):
+            reason = error.message if isinstance(error, DicoreError) else str(error)
+            facts |= {"status": "broken", "reason": reason}
     return facts
 
 
-def _describe(registry: Registry, facts: _Facts, target: Any) -> None:
-    kind = facts.entry.kind
+def _describe_target(
+    registry: Registry, entry: Entry, facts: dict[str, Any], kind: Kind | None
+) -> None:
+    """Adds what only the import of a component shows.
+
+    Raises:
+        DicoreError: it is broken.
+        TypeError: the type of an option cannot be resolved.
+    """
+    target = registry.load(entry)
     if isinstance(target, Renamed | Removed):
-        facts.status, facts.reason = "deprecated", target.reason
-    elif isinstance(target, click.Command):
-        facts.doc = inspect.cleandoc(target.help or "")
+        facts |= {"status": "deprecated", "reason": target.reason}
+        return
+    if isinstance(target, type) or inspect.isroutine(target):  # others have that of their class
+        facts["doc"] = inspect.cleandoc(target.__doc__ or "") or facts["doc"]
+    if isinstance(target, click.Command):
+        facts["doc"] = inspect.cleandoc(target.help or "")
+    elif entry.kind == "plugin":
+        from dicore.hookspecs.manager import hooks_of
+
+        facts["tree"] = {"hooks": hooks_of(registry, entry)}
     elif isinstance(target, Kind):
-        facts.tree = target._asdict()
+        facts["tree"] = target._asdict()
     elif isinstance(target, Mapping):
-        facts.tree = dict(target)
-    else:
-        facts.doc = inspect.getdoc(target) or facts.doc
-        facts.section = registry.kinds()[kind].section if kind in registry.kinds() else ""
-        _list_options(registry, facts, target)
+        facts["tree"] = dict(target)
+    elif kind is not None:
+        from dicore.config.signature import config_class
+
+        cls = config_class(target, entry.kind)
+        facts["options"] = list(options_of(cls, registry, _prefix(kind.section)))
+    if kind is not None:
+        facts["use"] = kind.usage(_words(facts, entry))
 
 
-def _list_options(registry: Registry, facts: _Facts, target: Any) -> None:
-    from dicore.cli.options import options_of, section_prefix
-    from dicore.config.signature import config_class
-
-    try:
-        facts.options = options_of(config_class(target, facts.entry.kind), registry)
-    except (ConfigError, TypeError) as error:
-        message = error.message if isinstance(error, ConfigError) else str(error)
-        facts.status, facts.reason = "broken", message
-    facts.prefix = section_prefix(facts.section)
-
-
-def _write_json(registry: Registry, facts: _Facts) -> None:
-    import json
-
-    from dicore.cli.options import jsonable
-
-    entry = facts.entry
-    item = {
-        "kind": entry.kind,
-        "name": entry.name,
-        "qualified": entry.qualified,
-        "status": facts.status,
-        "reason": facts.reason,
-        "dist": entry.dist,
-        "version": entry.version,
-        "summary": registry.summary(entry),
-        "target": entry.target,
-        "file": facts.file,
-        "line": facts.line,
-        "doc": facts.doc,
-        "section": facts.section,
-        "options": [option.as_json(facts.prefix) for option in facts.options],
-        "tree": jsonable(facts.tree),
+def _words(facts: Mapping[str, Any], entry: Entry) -> dict[str, Any]:
+    """Returns what an example of use is made from: names, and the defaults of options."""
+    name = entry.qualified if entry.status in ("conflict", "shadowed") else entry.name
+    needed = [option["name"] for option in facts["options"] if option["required"]]
+    item = ", ".join([f"type: {name}", *(f"{option}: …" for option in needed)])
+    return {
+        **{option["name"]: option["default"] for option in facts["options"]},
+        "name": name,
+        "spelling": name.replace("_", "-"),
+        "module": entry.module,
+        "attr": entry.attr,
+        "item": f"{{{item}}}" if needed else name,
     }
-    sys.stdout.write(json.dumps(item, indent=1) + "\n")
 
 
-def _write_text(facts: _Facts) -> None:
-    entry = facts.entry
-    reason = f": {facts.reason}" if facts.reason else ""
-    place = f"{facts.file}:{facts.line}" if facts.file else "not found"
-    rows = [
-        ("status", f"{facts.status}{reason}"),
-        ("provider", entry.provider),
-        ("qualified", entry.qualified),
-        ("target", entry.target),
-        ("file", place),
-        ("section", facts.section),
-    ]
-    lines = [f"{entry.kind}/{entry.name}", "", *([facts.doc, ""] if facts.doc else [])]
-    lines += [f"{name:<10} {value}" for name, value in rows if value]
+def options_of(
+    cls: Any, registry: Registry, prefix: str = "", path: str = ""
+) -> Iterator[dict[str, Any]]:
+    """Yields the options of a config class, including those of its sections.
+
+    Args:
+        cls: The class.
+        registry: Provides the default components of slots.
+        prefix: Path of the component in a complete config, with a trailing dot.
+        path: Path of this section in the component, with a trailing dot.
+    """
+    from dicore.config.schema import ComponentConfig, fields_of
+
+    for field in fields_of(cls).values():
+        name = path + field.name
+        if "section" in field.metadata:
+            yield from options_of(field.metadata["section"], registry, prefix, f"{name}.")
+        elif not (field.name == "type" and issubclass(cls, ComponentConfig)):
+            yield {"path": prefix + name, "name": name, **_option(field, registry)}
+
+
+def _option(field: Any, registry: Registry) -> dict[str, Any]:
+    from dicore.config.convert import type_name
+    from dicore.config.schema import REQUIRED
+
+    facts = field.metadata
+    text, default = type_name(field.hint), field.default()
+    if kind := facts.get("component"):
+        text, default = kind, facts["component_default"]
+        if default is None and not facts.get("optional"):
+            default = registry.default(kind) or REQUIRED
+    elif kind := facts.get("components"):
+        text, default = f"list of {kind}", facts["component_default"]
+    choices = tuple(facts.get("choices") or ())
+    if get_origin(field.hint) is Literal:
+        choices = get_args(field.hint)
+        text = " or ".join(dict.fromkeys(type(choice).__name__ for choice in choices))
+    bounds = [f"{_SIGNS[sign]} {bound:g}" for sign, bound in facts.get("bounds", {}).items()]
+    if field.follows:
+        bounds.append(f"follows {field.follows}")
+    return {
+        "type": text,
+        "default": None if default is REQUIRED else default,
+        "required": default is REQUIRED,
+        "range": ", ".join(bounds),
+        "choices": choices,
+        "unit": facts.get("unit", ""),
+        "help": facts.get("help", ""),
+    }
+
+
+def _prefix(section: str) -> str:
+    """Returns the path of the options of a component in a config, with a trailing dot.
+
+    Args:
+        section: Path of the component. That of an item of a list ends in `[]`; it is "" if the
+            section is no path of every config.
+    """
+    from dicore.config.schema import fields_of
+    from dicore.config.sections import RunConfig
+
+    cls: Any = RunConfig
+    facts: Mapping[str, Any] = {}
+    for part in section.split("."):
+        field = fields_of(cls).get(part) if cls is not None else None
+        if field is None:
+            return ""
+        facts = field.metadata
+        cls = facts.get("section") or (field.hint if "component" in facts else None)
+    return f"{section}[]." if "components" in facts else f"{section}."
+
+
+def _jsonable(value: Any) -> Any:
+    """Converts a value to JSON types; other values become text."""
+    if isinstance(value, Mapping):
+        return {str(key): _jsonable(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_jsonable(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    return value if isinstance(value, bool | int | float | str | None) else repr(value)
+
+
+def leaves(tree: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    """Yields path and value of each leaf of nested dicts."""
+    if not isinstance(tree, Mapping) or not tree:
+        yield path, tree
+        return
+    for key, value in tree.items():
+        yield from leaves(value, f"{path}.{key}" if path else str(key))
+
+
+def _write_text(facts: Mapping[str, Any]) -> None:
+    from dicore.console import write_table
+
+    rows = {
+        "status": ": ".join(filter(None, (facts["status"], facts["reason"]))),
+        "package": f"{facts['dist']} {facts['version']}".rstrip(),
+        "full name": facts["qualified"],
+        "aliases": ", ".join(facts["aliases"]),
+        "target": facts["target"],
+        "file": f"{facts['file']}:{facts['line']}" if facts["file"] else "not found",
+        "section": facts["section"],
+        "use": facts["use"],
+    }
+    lines = [f"{facts['kind']}/{facts['name']}", "", *([facts["doc"], ""] if facts["doc"] else [])]
+    lines += [f"{name:<10} {value}" for name, value in rows.items() if value]
     sys.stdout.write("\n".join(lines) + "\n")
-    if facts.options:
-        _write_options(facts.options, facts.prefix)
-    if facts.tree is not None:
+    if facts["options"]:
         sys.stdout.write("\n")
-        from dicore.cli.options import leaves
-
-        for path, value in leaves(facts.tree):
+        header = ("OPTION", "TYPE", "DEFAULT", "RANGE", "HELP")
+        write_table(header, [option_row(option) for option in facts["options"]])
+    if facts["tree"] is not None:
+        sys.stdout.write("\n")
+        for path, value in leaves(facts["tree"]):
             sys.stdout.write(f"{path} = {value!r}\n")
 
 
-def _write_options(options: Sequence[Option], prefix: str) -> None:
-    from dicore.console import write_table
-
-    sys.stdout.write("\n")
-    write_table(
-        ("OPTION", "TYPE", "DEFAULT", "RANGE", "HELP"),
-        [
-            (
-                prefix + option.name,
-                option.type,
-                "required" if option.required else _brief(option.default),
-                " | ".join(map(repr, option.choices)) or option.range,
-                option.help + (f" [{option.unit}]" if option.unit else ""),
-            )
-            for option in options
-        ],
-    )
-
-
-def _brief(value: Any) -> str:
-    """Formats a default; a component without options as its name."""
-    if isinstance(value, Mapping) and set(value) == {"type"}:
-        return str(value["type"])
-    return value if isinstance(value, str) and value else repr(value)
+def option_row(option: Mapping[str, Any]) -> Sequence[str]:
+    """Returns path, type, default, range and help of an option as texts."""
+    default = option["default"]
+    if isinstance(default, Mapping) and set(default) == {"type"}:
+        default = default["type"]  # a component without options
+    return (
+        option["path"],
+        option["type"],
+        "required" if option["required"] else default if isinstance(default, str) and default
+        else repr(default),
+        " or ".join(map(repr, option["choices"])) or option["range"],
+        option["help"] + (f" [{option['unit']}]" if option["unit"] else ""),
+    )  # fmt: skip

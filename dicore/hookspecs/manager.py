@@ -17,7 +17,7 @@ from dicore_registry.plugin_filter import is_on
 if TYPE_CHECKING:
     import pluggy
 
-__all__ = ["Diagnostic", "Level", "Plugins", "load_plugins"]
+__all__ = ["Diagnostic", "Level", "Plugins", "hooks_of", "load_plugins"]
 
 Level = Literal["error", "warning"]
 
@@ -150,6 +150,18 @@ class _Core:
         return (work(),)  # the first result of a hook must not be None; that of work may be
 
 
+def _new_manager() -> pluggy.PluginManager:
+    import pluggy
+
+    from dicore.hookspecs import specs
+
+    manager = pluggy.PluginManager(specs.PROJECT)
+    manager.add_hookspecs(specs)
+    specs.hookimpl(trylast=True)(_Core.dicore_run)
+    manager.register(_Core, name="dicore")
+    return manager
+
+
 def load_plugins(registry: Registry | None = None, *, strict: bool | None = None) -> Plugins:
     """Loads the installed plugins, or those of `registry`, into a manager of their own.
 
@@ -161,12 +173,7 @@ def load_plugins(registry: Registry | None = None, *, strict: bool | None = None
     entries = [entry for entry in declared if entry.status != "disabled"]
     if not entries:
         return Plugins()
-    import pluggy
-
-    from dicore.hookspecs import specs
-
-    manager = pluggy.PluginManager(specs.PROJECT)
-    manager.add_hookspecs(specs)
+    manager = _new_manager()
     labels: dict[str, str] = {}
     problems: list[str] = []
     for entry in entries:
@@ -182,9 +189,14 @@ def load_plugins(registry: Registry | None = None, *, strict: bool | None = None
         raise PluginLoadError("\n".join(problems))
     for text in problems:
         warnings.warn(f"{text}; the plugin is not used", PluginWarning, stacklevel=2)
-    specs.hookimpl(trylast=True)(_Core.dicore_run)
-    manager.register(_Core, name="dicore")
     return Plugins(manager if labels else None, labels, tuple(problems))
+
+
+def hooks_of(registry: Registry, entry: Entry) -> list[str]:
+    """Returns the hooks that a plugin implements; raises `PluginLoadError` if it is broken."""
+    manager = _new_manager()
+    _add(manager, registry, entry)
+    return sorted(each.name for each in manager.get_hookcallers(registry.load(entry)) or ())
 
 
 def _add(manager: pluggy.PluginManager, registry: Registry, entry: Entry) -> bool:

@@ -21,6 +21,7 @@ KIND = Kind(
     contract="dicore.interfaces.buffer:IBuffer",
     section="policy.other.replay_buffer",
     suite="dicore.testing.buffer:BufferContract",
+    use="dicore train -e cartpole -p dqn policy.other.replay_buffer={name}",
 )
 
 DATASET_KIND = Kind(

@@ -16,6 +16,7 @@ KIND = Kind(
     contract="dicore.interfaces.collector:ISerialCollector",
     section="policy.collect.collector",
     suite="dicore.testing.collector:CollectorContract",
+    use="dicore train -e cartpole -p dqn policy.collect.collector={name}",
 )
 
 

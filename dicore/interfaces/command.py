@@ -8,4 +8,5 @@ KIND = Kind(
     name="command",
     summary="adds a subcommand to the command line: `dicore NAME`",
     contract="click:Command",
+    use="dicore {spelling}",
 )

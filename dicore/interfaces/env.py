@@ -13,6 +13,7 @@ KIND = Kind(
     contract="dicore.interfaces.env:IEnv",
     section="env",
     suite="dicore.testing.env:EnvContract",
+    use="dicore train -e {name} -p dqn --max-env-step 20000",
 )
 
 WRAPPER_KIND = Kind(
@@ -21,6 +22,7 @@ WRAPPER_KIND = Kind(
     contract="dicore.interfaces.env:IEnv",
     section="env.env_wrapper",
     suite="dicore.testing.env_wrapper:EnvWrapperContract",
+    use="dicore train -e cartpole -p dqn 'env.env_wrapper=[{item}]'",
 )
 
 

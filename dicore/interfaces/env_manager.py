@@ -20,6 +20,7 @@ KIND = Kind(
     contract="dicore.interfaces.env_manager:IEnvManager",
     section="env.manager",
     suite="dicore.testing.env_manager:EnvManagerContract",
+    use="dicore train -e cartpole -p dqn env.manager={name}",
 )
 
 

@@ -14,6 +14,7 @@ KIND = Kind(
     contract="dicore.interfaces.evaluator:ISerialEvaluator",
     section="policy.eval.evaluator",
     suite="dicore.testing.evaluator:EvaluatorContract",
+    use="dicore train -e cartpole -p dqn policy.eval.evaluator={name}",
 )
 
 

@@ -16,6 +16,7 @@ KIND = Kind(
     contract="dicore.interfaces.hook:ILearnerHook",
     section="policy.learn.learner.hook",
     suite="dicore.testing.hook:HookContract",
+    use="dicore train -e cartpole -p dqn policy.learn.learner.hook.{name}_{position}={freq}",
 )
 
 POSITIONS: Final = ("before_run", "after_run", "before_iter", "after_iter")

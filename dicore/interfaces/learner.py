@@ -16,6 +16,7 @@ KIND = Kind(
     contract="dicore.interfaces.learner:ILearner",
     section="policy.learn.learner",
     suite="dicore.testing.learner:LearnerContract",
+    use="dicore train -e cartpole -p dqn policy.learn.learner={name}",
 )
 
 OPTIMIZER_KIND = Kind(

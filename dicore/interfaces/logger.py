@@ -25,6 +25,7 @@ KIND = Kind(
     contract="dicore.interfaces.logger:ILogger",
     section="pipeline.logger",
     suite="dicore.testing.logger:LoggerContract",
+    use="dicore train -e cartpole -p dqn 'pipeline.logger=[console,tensorboard,{item}]'",
 )
 
 

@@ -16,6 +16,7 @@ KIND = Kind(
     summary="does one part of a training step: collect, push, learn, evaluate or save",
     contract="dicore.interfaces.middleware:IMiddleware",
     suite="dicore.testing.middleware:MiddlewareContract",
+    use="task.use({attr}(…))  # from {module} import {attr}",
 )
 
 Suspended = Generator[None, None, None]

@@ -18,6 +18,7 @@ KIND = Kind(
     contract="dicore.interfaces.model:IModel",
     section="policy.model",
     suite="dicore.testing.model:ModelContract",
+    use="dicore train -e cartpole -p dqn policy.model={name}",
 )
 
 WRAPPER_KIND = Kind(

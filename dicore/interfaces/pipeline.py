@@ -15,6 +15,7 @@ KIND = Kind(
     contract="dicore.interfaces.pipeline:IPipeline",
     section="pipeline",
     suite="dicore.testing.pipeline:PipelineContract",
+    use="dicore train -m {name} -e cartpole -p dqn",
 )
 
 

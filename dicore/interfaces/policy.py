@@ -22,6 +22,7 @@ KIND = Kind(
     contract="dicore.interfaces.policy:IPolicy",
     section="policy",
     suite="dicore.testing.policy:PolicyContract",
+    use="dicore train -e cartpole -p {name}",
 )
 
 StateDict = dict[str, Any]

@@ -7,4 +7,5 @@ from dicore_registry import Kind
 KIND = Kind(
     name="preset",
     summary="provides a tuned config for an environment and an algorithm",
+    use="dicore train {name}",
 )

@@ -10,8 +10,8 @@ from unittest import SkipTest
 from dicore.errors import ContractError, UsageError
 from dicore.testing.component import Component
 from dicore.testing.generic import ComponentContract
-from dicore.testing.suite import Suite
-from dicore_registry import Registry, default
+from dicore.testing.suite import Suite, skip
+from dicore_registry import Registry, Removed, Renamed, default
 from dicore_registry.importing import import_target
 
 __all__ = ["Check", "checks_of", "parametrize"]
@@ -47,6 +47,9 @@ class Check:
         """
         bound = type(self.suite.__name__, (self.suite,), {"component": self.component})
         try:
+            target = self.component.target
+            if self.name != "loads" and isinstance(target, Renamed | Removed):
+                skip(target.reason)
             getattr(bound(), f"test_{self.name}")()
         except (Exception, SkipTest) as error:
             error.add_note(f"check '{self.name}' of {self.component.label}")
@@ -72,12 +75,16 @@ def checks_of(
 
     Raises:
         UsageError: no usable component was selected.
+        UnknownComponentError: the distribution is not installed, or declares nothing.
     """
     registry = default() if registry is None else registry
     found: list[Check] = []
-    for entry in registry.entries():
+    entries = registry.entries() if dist is None else registry.provided(dist)
+    dist = None if dist is None else entries[0].dist
+    for entry in entries:
         chosen = (
             entry.status in ("ok", "deprecated", "shadowed", "conflict")
+            and entry.kind != "default"
             and dist in (None, entry.dist)
             and component in (None, f"{entry.kind}/{entry.name}")
             and (kinds is None or entry.kind in kinds)
@@ -85,18 +92,16 @@ def checks_of(
         if not chosen:
             continue
         each = Component(entry, registry)
-        suite = (suites or {}).get(entry.kind) or _suite_of(entry.kind, registry)
+        suite = (suites or {}).get(entry.kind)
+        if suite is None and entry.kind in registry.kinds():
+            suite = _suite_of(entry.kind, registry)
         for contract in (ComponentContract, suite):
             if contract is not None:
                 found += [Check(each, contract, name) for name in contract.checks()]
     if not found:
         asked = {"dist": dist, "component": component, "kinds": kinds}
         choice = ", ".join(f"{name}={value}" for name, value in asked.items() if value is not None)
-        hint = "run dicore list"
-        if dist is not None:
-            known = any(entry.dist == dist for entry in registry.entries())
-            bare = f"'{dist}' has no installed components; run pip install -e . first"
-            hint = "run dicore doctor" if known else bare
+        hint = "run dicore list" if dist is None else "run dicore doctor"
         raise UsageError(f"no component to check: {choice}", hint=hint)
     return found
 

@@ -12,6 +12,7 @@ import attrs
 from dicore.config.schema import REQUIRED, ComponentConfig
 from dicore.run.env_factory import BuildContext
 from dicore_registry import Entry, Registry
+from dicore_registry.entry_status import RESERVED
 
 __all__ = ["Component"]
 
@@ -40,8 +41,8 @@ class Component:
 
     @property
     def takes_options(self) -> bool:
-        """Whether it has options; presets and commands have none."""
-        return self.entry.kind not in ("preset", "command")
+        """Whether it has options; presets, commands and what is no component have none."""
+        return self.entry.kind not in ("preset", "command", *RESERVED)
 
     @cached_property
     def config_class(self) -> type[ComponentConfig]:

@@ -6,6 +6,7 @@ import inspect
 import json
 import subprocess
 import sys
+import warnings
 from functools import cache
 from multiprocessing.reduction import ForkingPickler
 from typing import Any, get_type_hints
@@ -14,7 +15,10 @@ import attrs
 
 from dicore.config.schema import ComponentConfig, Section
 from dicore.errors import ConfigError
+from dicore.hookspecs.manager import hooks_of
 from dicore.testing.suite import Suite, expect, skip
+from dicore_registry import Entry, Kind, Registry, Removed, Renamed
+from dicore_registry.importing import import_target
 
 __all__ = ["ComponentContract"]
 
@@ -23,16 +27,39 @@ class ComponentContract(Suite):
     """It can be imported, has a summary, and its options are typed and documented."""
 
     def test_loads(self) -> None:
-        """The entry point can be imported."""
-        expect(self.registered.target is not None, "the entry point is None")
+        """The entry point leads to what its group declares."""
+        entry, registry, target = self._parts()
+        expect(target is not None, "the entry point is None")
+        if isinstance(target, Renamed):
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                registry.resolve(entry.kind, entry.qualified)
+        elif entry.kind == "plugin":
+            hooks_of(registry, entry)
+        elif entry.kind == "kind":
+            expect(isinstance(target, Kind), _unexpected(entry, target, "a dicore_registry.Kind"))
+        elif self.registered.takes_options and not isinstance(target, Removed):
+            expect(callable(target), _unexpected(entry, target, "a class or function"))
+
+    def test_kind_is_complete(self) -> None:
+        """A kind has the name of its entry, a summary, and a contract that can be imported."""
+        entry, _, target = self._parts()
+        if entry.kind != "kind":
+            skip("it is not a kind")
+        expect(target.name == entry.name, f"its name is '{target.name}', not '{entry.name}'")
+        expect(target.summary, "it has no summary")
+        for path in filter(None, (target.contract, target.suite)):
+            module, _, name = path.partition(":")
+            import_target(module, name)
 
     def test_has_a_summary(self) -> None:
         """The first docstring line is a summary of at most 120 characters."""
         component = self.registered
         summary = component.registry.summary(component.entry)
-        if not summary:
-            doc = inspect.getdoc(component.target) if callable(component.target) else ""
-            summary = (doc or "").partition("\n")[0]
+        if component.entry.kind == "kind" and not summary:
+            summary = component.target.summary
+        if not summary and callable(component.target):  # its own, not that of its base
+            summary = inspect.cleandoc(component.target.__doc__ or "").partition("\n")[0]
         expect(summary, f"{component.entry.target} has no docstring")
         expect(len(summary) <= 120, f"the first line of the docstring is too long: {summary!r}")
 
@@ -110,10 +137,13 @@ class ComponentContract(Suite):
         from click import Command
 
         command = component.target
-        expect(
-            isinstance(command, Command), f"it is a {type(command).__name__}, not a click command"
-        )
+        wrong = _unexpected(component.entry, command, "a click command")
+        expect(isinstance(command, Command), wrong)
         expect(command.help or command.short_help, "it has no help text")
+
+    def _parts(self) -> tuple[Entry, Registry, Any]:
+        component = self.registered
+        return component.entry, component.registry, component.target
 
     def _configured(self) -> Any:
         if not self.registered.takes_options:
@@ -132,6 +162,10 @@ class ComponentContract(Suite):
 
 
 _NO_CONFIG = ("kind", "default", "plugin", "preset", "command")
+
+
+def _unexpected(entry: Entry, target: Any, wanted: str) -> str:
+    return f"{entry.target} is of type {type(target).__name__}, not {wanted}"
 
 
 def _is_config_class(target: Any) -> bool:

@@ -136,6 +136,7 @@ class Kind(NamedTuple):
         contract: `module:Class` of the Protocol that built components of this kind satisfy.
         section: Config path of such a component (`policy.collect.collector`); "" if none.
         suite: `module:Class` of the conformance suite in `dicore.testing`; "" if there is none.
+        use: A command or line of Python that uses the component `{name}`; see `usage`.
     """
 
     name: str
@@ -143,6 +144,11 @@ class Kind(NamedTuple):
     contract: str = ""
     section: str = ""
     suite: str = ""
+    use: str = ""
+
+    def usage(self, words: Mapping[str, object]) -> str:
+        """Returns `use` with each `{word}` replaced by its value, or by `…` if it has none."""
+        return re.sub(r"\{(\w+)\}", lambda match: str(words.get(match[1], "…")), self.use)
 
     @property
     def group(self) -> str:

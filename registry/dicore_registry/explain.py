@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 from dicore_registry.entry import Entry, canonical, family
 from dicore_registry.errors import (
@@ -17,6 +18,9 @@ from dicore_registry.errors import (
 )
 from dicore_registry.known import known
 from dicore_registry.requirements import dist_name
+
+if TYPE_CHECKING:
+    from dicore_registry.metadata import Dist
 
 _SHOWN = 20
 """Number of names printed; the rest is counted."""
@@ -146,6 +150,24 @@ def article(kind: str) -> str:
 def _listed(names: Sequence[str]) -> str:
     more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
     return ", ".join(names[:_SHOWN]) + more
+
+
+def no_package(
+    dist: str, entries: Iterable[Entry], installed: Mapping[str, Dist]
+) -> UnknownComponentError:
+    """Returns the error for a package that declares nothing for dicore, or is not installed."""
+    name = dist_name(dist)
+    known = {entry.dist for entry in entries}
+    found = installed.get(name)
+    if found is not None:
+        hint = f"{found.fault}; reinstall it" if found.fault else ""
+        return UnknownComponentError(f"package '{name}' provides no components", hint=hint)
+    close = nearest(name, known)
+    hint = f"did you mean '{close}'?" if close else f"packages: {', '.join(sorted(known))}"
+    return UnknownComponentError(
+        f"no installed package '{dist}' provides components; {hint}",
+        hint="" if close else "install it; from its source folder: pip install -e .",
+    )
 
 
 def preferred(kind: str, name: str, dist: str, where: str) -> UnknownComponentError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -134,6 +135,32 @@ class Registry:
             for entry in found
             if name not in RESERVED or entry.status == "broken"
         ] + (self._failed or [])
+
+    def provided(self, dist: str) -> list[Entry]:
+        """Returns all that a distribution declares: also kinds, defaults, plugins, public names.
+
+        Args:
+            dist: Its name, in any spelling; `local` for components of decorators.
+
+        Raises:
+            UnknownComponentError: it is not installed, or declares nothing.
+        """
+        self._load_files()
+        entries = [*itertools.chain.from_iterable(self._by_kind().values()), *(self._failed or [])]
+        found = [entry for entry in entries if entry.dist == dist_name(dist)]
+        if not found:
+            raise explain.no_package(dist, entries, self._dists)
+        return found
+
+    def aliases(self, entry: Entry) -> list[str]:
+        """Returns the other names of a component: of the same target, or renamed to it."""
+        renamed = {f"renamed to '{name}' in" for name in (entry.name, entry.qualified)}
+        return [
+            each.qualified if each.dist != entry.dist else each.name
+            for each in map(self.judged, self.entries(entry.kind))
+            if each.qualified != entry.qualified
+            and (each.target == entry.target or each.reason.rpartition(" ")[0] in renamed)
+        ]
 
     def find(self, kind: str, name: str, where: str = "") -> Entry:
         """Returns the entry of a component that can be used.

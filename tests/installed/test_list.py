@@ -74,7 +74,7 @@ def test_json_has_these_keys_and_values(foreign: World) -> None:
 
 def test_the_table_ends_with_a_count_and_the_problems(foreign: World) -> None:
     lines = foreign.dicore("list").stdout.splitlines()
-    assert lines[0].split() == ["KIND", "NAME", "STATUS", "DIST", "VERSION", "SUMMARY"]
+    assert lines[0].split() == ["KIND", "NAME", "STATUS", "PACKAGE", "VERSION", "SUMMARY"]
     sac = next(line for line in lines if " sac " in line)
     assert sac.split(maxsplit=5) == [
         "policy", "sac", "ok", "acme-rl", "1.2", "Soft actor-critic."
@@ -97,6 +97,26 @@ def test_filters(foreign: World) -> None:
     assert [row["name"] for row in rows(foreign, "--status", "broken")] == ["ppo"]
     assert [row["name"] for row in rows(foreign, "--match", "^policy/S|^acme-rl/s")] == ["sac"]
     assert rows(foreign, "policy", "--dist", "acme-rl", "--status", "broken") == []
+
+
+def test_all_that_a_package_declares(foreign: World) -> None:
+    groups = {
+        "dicore.plugin": {"host": "more_rl"}, "dicore.api": {"tune": "more_rl:tune"},
+        "dicore.default": {"policy": "sac"}, "dicore.kind": {"role": "more_rl:ROLE"},
+    }  # fmt: skip
+    info = foreign.add("more-rl", groups)
+    found = [(row["kind"], row["name"]) for row in rows(foreign, "--package", "more-rl")]
+    assert found == [("api", "tune"), ("default", "policy"), ("kind", "role"), ("plugin", "host")]
+    assert [row["name"] for row in rows(foreign, "plugin", "--package", "more-rl")] == ["host"]
+    (info / "entry_points.txt").write_text("[dicore.plugin\nhost = more_rl\n")
+    done = foreign.dicore("list", "--package", "more-rl")
+    assert done.stderr == (
+        "error: package 'more-rl' provides no components\n"
+        "  hint: entry_points.txt is damaged at '[dicore.plugin'; reinstall it\n"
+    )
+    end = "\nmore-rl: entry_points.txt is damaged at '[dicore.plugin'\n"
+    assert foreign.dicore("list").stdout.endswith(end)
+    assert "more-rl" not in foreign.dicore("list", "--package", "acme-rl").stdout
 
 
 def test_load_finds_what_breaks(foreign: World) -> None:

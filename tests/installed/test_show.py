@@ -46,6 +46,9 @@ class MixConfig(PolicyConfig):
 '''
 
 SMALL = '''
+from dicore_registry import renamed
+
+
 class Countdown:
     """Count down to zero.
 
@@ -56,6 +59,7 @@ class Countdown:
     def __init__(self, start: int = 5, penalty: float = 0.01) -> None: ...
 
 
+MIXER = renamed("mix", since="0.9")
 PRESET = {"env": {"type": "countdown", "start": 3}, "policy": {"type": "mix"}, "seed": 1}
 """The smallest preset."""
 
@@ -70,7 +74,11 @@ def acme(world: World) -> World:
     world.add(
         "acme-rl",
         {
-            "dicore.policy": {"mix": "acme_rl.mix:MixConfig", "boom": "acme_rl.boom:Boom"},
+            "dicore.policy": {
+                "mix": "acme_rl.mix:MixConfig",
+                "boom": "acme_rl.boom:Boom",
+                "mixer": "acme_rl.small:MIXER",
+            },
             "dicore.env": {"countdown": "acme_rl.small:Countdown", "pong": "acme_rl.p:P [atari]"},
             "dicore.preset": {"countdown_mix": "acme_rl.small:PRESET"},
             "dicore.model": {"mix": "acme_rl.mix:MixConfig"},
@@ -113,6 +121,8 @@ def test_a_config_class_in_json(acme: World) -> None:
         "line": line,
         "doc": "Mixes what it sees.\n\nAt length.",
         "section": "policy",
+        "aliases": ["mixer"],
+        "use": "dicore train -e cartpole -p mix",
         "tree": None,
     }
     assert options["policy.size"] == {
@@ -159,12 +169,15 @@ def test_a_config_class_in_text(acme: World) -> None:
     lines = acme.dicore("show", "policy/mix").stdout.splitlines()
     assert lines[:5] == ["policy/mix", "", "Mixes what it sees.", "", "At length."]
     assert "status     ok" in lines
-    assert "provider   acme-rl 1.0" in lines
+    assert "package    acme-rl 1.0" in lines
+    assert "full name  acme-rl/mix" in lines
+    assert "aliases    mixer" in lines
+    assert "use        dicore train -e cartpole -p mix" in lines
     assert any(line.startswith("file       /") and ".py:" in line for line in lines)
     rate = next(line for line in lines if line.startswith("policy.deep.rate"))
     assert " ".join(rate.split()) == "policy.deep.rate float 0.5 >= 0, < 1 share kept [rows]"
     assert "required" in next(line for line in lines if line.startswith("policy.size"))
-    assert "'soft' | 'hard'" in next(line for line in lines if line.startswith("policy.mode "))
+    assert "'soft' or 'hard'" in next(line for line in lines if line.startswith("policy.mode "))
 
 
 def test_a_plain_class_tells_its_signature(acme: World) -> None:
@@ -174,10 +187,27 @@ def test_a_plain_class_tells_its_signature(acme: World) -> None:
     assert options["env.penalty"]["type"] == "float"
 
 
-def test_items_of_a_list_have_no_path_of_their_own(world: World) -> None:
-    facts = shown(world, "learner_hook/log_show")
-    assert facts["section"] == "policy.learn.learner.hook"
-    assert "freq" in [option["path"] for option in facts["options"]]
+@pytest.mark.parametrize(
+    ("name", "path", "use"),
+    [
+        ("learner_hook/log_show", "freq", "policy.learn.learner.hook.log_show_after_iter=100"),
+        ("learner_hook/load_ckpt", "load_path", "policy.learn.learner.hook.load_ckpt_before_run=…"),
+        ("env_wrapper/clip_reward", "", "'env.env_wrapper=[clip_reward]'"),
+        (
+            "env_wrapper/time_limit",
+            "env.env_wrapper[].max_episode_steps",
+            "'env.env_wrapper=[{type: time_limit, max_episode_steps: …}]'",
+        ),
+        ("middleware/data_pusher", "group_by_env", " import data_pusher"),
+        ("buffer/naive", "policy.other.replay_buffer.replay_buffer_size", ".replay_buffer=naive"),
+    ],
+)
+def test_an_example_of_use_and_paths_of_options(
+    world: World, name: str, path: str, use: str
+) -> None:
+    facts = shown(world, name)
+    assert facts["use"].endswith(use)
+    assert not path or path in [option["path"] for option in facts["options"]]
 
 
 def test_a_preset_shows_its_tree(acme: World) -> None:
@@ -262,6 +292,49 @@ class TestProblems:
         assert (facts["status"], facts["reason"]) == ("deprecated", "renamed to 'mix' in 2")
 
 
+MODULES = {
+    "plug_rl.py": """
+        from dicore.hookspecs import hookimpl
+
+        @hookimpl
+        def dicore_report_header(run): return []
+        """,
+    "odd_rl.py": """
+        def dicore_report_header(run): return []
+        NUMBER = int("3")
+        class Base:
+            '''Says what the base is.'''
+        class Heir(Base): ...
+        """,
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "status", "rest"),
+    [
+        ("plugin/good", "ok", {"tree": {"hooks": ["dicore_report_header"]}}),
+        ("plugin/bad", "broken: dicore_report_header is not marked with @hookimpl", {}),
+        ("api/number", "ok", {}),
+        ("policy/number", "broken: policy 3 is neither a class nor a function", {"doc": ""}),
+        ("buffer/heir", "ok", {"doc": "", "summary": ""}),
+    ],
+)
+def test_what_is_no_class_with_options(
+    world: World, name: str, status: str, rest: dict[str, Any]
+) -> None:
+    groups = {
+        "dicore.plugin": {"good": "plug_rl", "bad": "odd_rl"},
+        "dicore.api": {"number": "odd_rl:NUMBER"},
+        "dicore.policy": {"number": "odd_rl:NUMBER"},
+        "dicore.buffer": {"heir": "odd_rl:Heir"},
+    }
+    world.add("odd-rl", groups, modules=MODULES)
+    facts = shown(world, name)
+    reason = facts["reason"].removeprefix("plugin 'bad' (odd-rl 1.0): ")
+    assert ": ".join(filter(None, (facts["status"], reason))) == status
+    assert {key: facts[key] for key in rest} == rest
+
+
 def test_what_an_import_prints_is_no_answer(world: World) -> None:
     world.add(
         "loud-rl",
@@ -287,9 +360,9 @@ def test_types_that_may_be_none_are_written_alike(world: World) -> None:
     done = world.dicore("show", "env/gate", "--json")
     options = json.loads(done.stdout)["options"]
     assert [(each["name"], each["type"]) for each in options if each["name"] in tuple("abcde")] == [
-        ("a", "int | None"),
-        ("b", "int | None"),
-        ("c", "int | None"),
-        ("d", "int | str"),
-        ("e", "list[int] | None"),
+        ("a", "int or None"),
+        ("b", "int or None"),
+        ("c", "int or None"),
+        ("d", "int or str"),
+        ("e", "list[int] or None"),
     ]

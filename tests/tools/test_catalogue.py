@@ -48,7 +48,7 @@ def test_a_page_has_every_option(world: World) -> None:
     assert text.splitlines()[:3] == ["# Components", "", "## buffer"]
     assert "## env" not in text  # nothing of the kind is installed
     assert "| `size` | `int` | `10` | `>= 1` | rows \\| kept [rows] |" in text
-    assert "| `mode` | `str` | `'a'` | `'a' or 'b'` | how |" in text
+    assert "| `mode` | `str` | `a` | `'a' or 'b'` | how |" in text
     assert "A buffer for a page.\n\nMore | of it." in text
     assert "**deprecated**: renamed to 'page' in 0.2" in text
     assert "**broken**: buffer 'broken' (page-rl 1.0) failed to import page_rl" in text
@@ -76,6 +76,26 @@ def test_mistakes_end_with_2(world: World, words: list[str], said: str) -> None:
     done = world.dicore("catalogue", *words)
     assert done.returncode == 2
     assert done.stderr.startswith(said)
+
+
+def test_a_package_without_components_has_a_page_too(world: World) -> None:
+    text = '"""Reports."""\nfrom dicore.hookspecs import hookimpl\n\n\n@hookimpl\ndef {}(run): ...'
+    modules = {
+        "plug_rl.py": text.format("dicore_report_header"),
+        "bad_plug.py": text.format("dicore_report_haeder"),
+        "add_rl.py": "def tune():\n    '''Tunes.'''\n",
+    }
+    groups = {
+        "dicore.plugin": {"good": "plug_rl", "bad": "bad_plug"},
+        "dicore.api": {"tune": "add_rl:tune"},
+    }
+    world.add("plug-rl", groups, modules=modules)
+    done = world.dicore("catalogue", "--package", "plug-rl")
+    assert done.returncode == 0, done.stderr
+    assert "### plugin/good\n\nplug-rl 1.0, `plug_rl`\n\nReports.\n\n" in done.stdout
+    assert "| `hooks` | `['dicore_report_header']` |" in done.stdout
+    assert "\n\n**broken**: plugin 'bad' (plug-rl 1.0): no hook" in done.stdout
+    assert "## api\n\n### api/tune\n\nplug-rl 1.0, `add_rl:tune`\n\nTunes.\n" in done.stdout
 
 
 def test_everything_first_party_has_a_section() -> None:

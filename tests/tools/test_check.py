@@ -118,6 +118,60 @@ def test_mistakes_end_with_2(world: World, what: str, said: str) -> None:
     assert (done.returncode, done.stderr) == (2, said)
 
 
+PARTS = """
+    'Parts of every kind.'
+    import sys
+    from dicore.hookspecs import hookimpl
+    from dicore_registry import Kind, renamed
+    from dicore_registry import renamed as moved
+    import gymnasium
+
+    @hookimpl
+    def dicore_report_header(run): return []
+
+    ROLE = Kind("it", "does a part", "odd_rl:Missing")
+    OLD = moved("good", since="0.3")
+    LOST = moved("nothing", since="0.3")
+
+    class Leaving(gymnasium.Env):
+        '''Ends the process.'''
+
+        def __init__(self) -> None:
+            sys.exit(0)
+    """
+
+
+@pytest.mark.parametrize(
+    ("group", "target", "failed"),
+    [
+        ("plugin", "odd_rl", ""),
+        (
+            "plugin",
+            "odd_rl:Leaving",
+            "loads: PluginLoadError: plugin 'it' (odd-rl 1.0): it has no hooks",
+        ),
+        ("kind", "odd_rl:ROLE", "kind_is_complete: AttributeError: "),
+        ("env", "odd_rl:OLD", ""),
+        ("env", "odd_rl:LOST", "loads: UnknownComponentError: no env named 'nothing'; "),
+        ("env", "odd_rl:sys", "loads: odd_rl:sys is of type module, not a class or function"),
+        ("api", "odd_rl:dicore_report_header", "has_a_summary: "),
+        ("env", "odd_rl:Leaving", "spaces: SystemExit: 0"),
+    ],
+)
+def test_all_that_a_package_declares_is_checked(
+    world: World, group: str, target: str, failed: str
+) -> None:
+    world.add("odd-rl", {f"dicore.{group}": {"it": target}}, modules={"odd_rl.py": PARTS})
+    done = world.dicore("check", "odd-rl", "--json")
+    found = json.loads(done.stdout)
+    bad = [each for each in found["checks"] if each["outcome"] == "failed"]
+    said = [f"{each['check']}: {each['reason']}" for each in bad]
+    assert done.returncode == bool(failed)
+    assert not said if not failed else any(text.startswith(failed) for text in said), said
+    loads = failed.startswith("loads")
+    assert not loads or len(said) == 1
+
+
 def test_broken_entries_are_no_success(world: World) -> None:
     world.add("typo-rl", {"dicore.polcy": {"x": "a:B"}})
     done = world.dicore("check", "typo-rl")

@@ -36,6 +36,28 @@ def test_strict_counts_warnings(world: World) -> None:
     ]
 
 
+@pytest.mark.parametrize("wanted", ["dicore", "numpy"])
+@pytest.mark.parametrize("kind", ["policy", "plugin"])
+def test_a_package_without_a_range(world: World, kind: str, wanted: str) -> None:
+    world.add("free-rl", {f"dicore.{kind}": {"free": "free:Free"}}, requires=[wanted])
+    found = findings(world, code=0 if kind == "policy" else 1)
+    assert [each["about"] for each in found if each["check"] == "host-range"] == ["free-rl"]
+
+
+def test_a_constant_is_an_error(world: World) -> None:
+    modules = {"con_rl.py": "PLAIN = 3\nMADE = int('3')\nclass C: ...\nOBJECT = C()\n"}
+    targets = {name.lower(): f"con_rl:{name}" for name in ("PLAIN", "MADE", "OBJECT", "C")}
+    world.add("con-rl", {"dicore.policy": targets, "dicore.api": targets}, modules=modules)
+    texts = [f"{e['about']}: {e['text']}" for e in findings(world, "--import", code=1)]
+    reason = "leads to con_rl:{} of type {}, not to a class or function"
+    assert texts == [
+        "policy/made (con-rl 1.0): " + reason.format("MADE", "int"),
+        "policy/object (con-rl 1.0): " + reason.format("OBJECT", "C"),
+        "policy/plain (con-rl 1.0): broken: con_rl:PLAIN is of type int, not a class or function",
+        "policy/plain (con-rl 1.0): " + reason.format("PLAIN", "int"),
+    ]
+
+
 def test_a_switch_that_names_nothing(world: World) -> None:
     world.add("acme-rl", {"dicore.policy": {"sac": "acme_rl:SAC"}})
     switches = {

@@ -12,8 +12,9 @@ import pytest
 from dicore.cli import main
 from dicore.errors import UsageError
 from dicore_registry import Registry, default, using
-from dicore_tools.commands.new import _USAGE, kinds, write_plugin
+from dicore_tools.commands.new import kinds, write_plugin
 
+SELECTED = [name for name, kind in default().kinds().items() if kind.use.startswith("dicore ")]
 QUICK = ["env.evaluator_env_num=1", "env.n_evaluator_episode=1"]
 
 
@@ -85,7 +86,7 @@ def test_options_that_cannot_be(here: Path, options: dict[str, str], said: str) 
         write_plugin("mine", "env", **options)  # type: ignore[arg-type] # each is a str
 
 
-@pytest.mark.parametrize("kind", list(_USAGE))
+@pytest.mark.parametrize("kind", SELECTED)
 def test_what_its_readme_says_works(
     kind: str, here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -16,10 +16,13 @@ import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from dicore_registry import Entry
 
 __all__ = ["Outcome", "probe_imports"]
 
@@ -37,6 +40,7 @@ class Outcome:
         seconds: Duration, without modules that were already imported.
         torch: `file:line` that imports torch, if torch was blocked.
         is_config: Whether the target is a config class.
+        kind_of_value: The type of a target that is neither a class, a function nor a dict.
     """
 
     target: str
@@ -44,6 +48,16 @@ class Outcome:
     seconds: float = 0.0
     torch: str = ""
     is_config: bool = False
+    kind_of_value: str = ""
+
+    def problem(self, entry: Entry) -> str:
+        """Returns why the target cannot be used as what an entry declares; "" if it can."""
+        if self.error:
+            return f"failed to import {entry.module}: {self.error}"
+        if self.kind_of_value and entry.kind not in ("api", "config_format", "plugin", "run_file"):
+            wanted = "a dict" if entry.kind == "preset" else "a class or function"
+            return f"leads to {self.target} of type {self.kind_of_value}, not to {wanted}"
+        return ""
 
 
 def probe_imports(targets: Sequence[str], *, torch: bool) -> dict[str, Outcome]:
@@ -114,7 +128,7 @@ class _TorchBlocker:
 
 def _import(target: str) -> Outcome:
     from dicore.config.schema import ComponentConfig
-    from dicore_registry import explain
+    from dicore_registry import Kind, Removed, Renamed, explain
 
     module, _, attr = target.partition(":")
     before = set(sys.modules)
@@ -132,7 +146,9 @@ def _import(target: str) -> Outcome:
         for name in set(sys.modules) - before:
             sys.modules.pop(name)
     is_config = isinstance(found, type) and issubclass(found, ComponentConfig)
-    return Outcome(target, error, round(seconds, 4), _TorchBlocker.importer, is_config)
+    expected = callable(found) or isinstance(found, Mapping | Kind | Removed | Renamed)
+    value = "" if error or expected else type(found).__name__
+    return Outcome(target, error, round(seconds, 4), _TorchBlocker.importer, is_config, value)
 
 
 def _main() -> None:

@@ -9,7 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from dicore.errors import ContractError, PluginLoadError, UsageError
+from dicore.errors import (
+    ContractError,
+    PluginLoadError,
+    UnknownComponentError,
+    UsageError,
+)
 from dicore.testing import checks_of, parametrize
 from dicore.testing.buffer import BufferContract
 from dicore.testing.generic import ComponentContract
@@ -214,9 +219,11 @@ def test_a_kind_without_its_suite_fails_by_name(registry: Registry) -> None:
 
 
 def test_a_choice_of_nothing_is_an_error(registry: Registry) -> None:
-    with pytest.raises(UsageError, match=r"no component to check: dist=acme-lr\n") as caught:
+    with pytest.raises(UnknownComponentError, match=r"did you mean 'acme-rl'\?"):
         checks_of(dist="acme-lr", registry=registry)
-    assert caught.value.hint == "'acme-lr' has no installed components; run pip install -e . first"
+    with pytest.raises(UnknownComponentError, match="no installed package 'mine'") as caught:
+        checks_of(dist="mine", registry=registry)
+    assert caught.value.hint == "install it; from its source folder: pip install -e ."
     with pytest.raises(UsageError, match="component=buffer/tydi"):
         checks_of(component="buffer/tydi", registry=registry)
 

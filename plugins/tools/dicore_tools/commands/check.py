@@ -17,7 +17,6 @@ from unittest import SkipTest
 import click
 
 import dicore_registry
-from dicore.cli.list import known_dist
 from dicore.console import plural
 from dicore.errors import UsageError
 
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
 
 _EPILOG = """\b
 Examples:
-  dicore check acme-rl                 every component of a package
+  dicore check acme-rl                 all that a package declares
   dicore check env/countdown           one component
   dicore check env/acme-rl/countdown   the component of this package
   dicore check acme-rl -v              also print passed and skipped tests
@@ -47,7 +46,7 @@ class _Result:
 
 
 @click.command(name="check", epilog=_EPILOG)
-@click.argument("what", metavar="DIST|KIND/NAME")
+@click.argument("what", metavar="PACKAGE|KIND/NAME")
 @click.option("-v", "--verbose", is_flag=True, help="Print every test, and tracebacks.")
 @click.option("--json", "as_json", is_flag=True, help="Print only JSON.")
 @click.pass_context
@@ -85,8 +84,9 @@ def _find_checks(what: str) -> list[Check]:
     if slash:
         entry = registry.find(kind, name)
         return checks_of(component=f"{entry.kind}/{entry.name}", dist=entry.dist)
-    dist = known_dist(registry, what)
-    broken = [e for e in registry.entries() if e.dist == dist and e.status == "broken"]
+    entries = registry.provided(what)
+    dist = entries[0].dist
+    broken = [entry for entry in entries if entry.status == "broken"]
     if broken:
         reasons = "; ".join(f"{entry.kind}/{entry.name}: {entry.reason}" for entry in broken)
         raise UsageError(f"{dist} has broken entries: {reasons}", hint="run dicore doctor")
@@ -114,13 +114,13 @@ def _run(check: Check, *, verbose: bool) -> _Result:
         check()
     except SkipTest as skipped:
         outcome, reason = "skipped", str(skipped)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         outcome = "failed"
         reason = "".join(traceback.format_exception(error)) if verbose else _brief(error)
     return _Result(check.component.label, check.name, outcome, reason)
 
 
-def _brief(error: Exception) -> str:
+def _brief(error: BaseException) -> str:
     from dicore.errors import ContractError
 
     text = str(error).strip()

@@ -27,7 +27,7 @@ _WHAT = """\
         -m|--mode) what=pipeline ;;
         --kind) what=kind ;;
         --status) what=status ;;
-        --dist) what=dist ;;
+        --dist|--package) what=dist ;;
         *) case $first in
             list|catalogue) what=kind ;;
             show|check) what=component ;;
@@ -109,6 +109,7 @@ complete -c dicore -s m -l mode -x -a '(__dicore_names pipeline)'
 complete -c dicore -l kind -x -a '(__dicore_names kind)'
 complete -c dicore -l status -x -a '(__dicore_names status)'
 complete -c dicore -l dist -x -a '(__dicore_names dist)'
+complete -c dicore -l package -x -a '(__dicore_names dist)'
 complete -c dicore -n 'not __fish_use_subcommand' -a '(__dicore_config)'
 complete -c dicore -n 'string match -q -- "-*" (commandline -ct)' -f -a '(__dicore_options)'
 """

@@ -11,6 +11,7 @@ from urllib.request import url2pathname
 
 from dicore.hookspecs.manager import Diagnostic, Level
 from dicore_registry import LOCAL, Entry, Registry, nearest
+from dicore_registry.entry_status import RESERVED
 from dicore_registry.metadata import Dist, everywhere
 from dicore_tools.import_probe import probe_imports
 
@@ -35,7 +36,8 @@ def check_statuses(registry: Registry) -> Iterator[Diagnostic]:
         if not any(e.dist == dist and e.name == name for e in registry.entries(kind)):
             text = f"the project prefers '{dist}/{name}', which is not installed"
             yield Diagnostic("error", f"{kind}/{name}", text, f"pip install {dist}", "prefer")
-    for entry in [*registry.entries(), *_reserved(registry)]:
+    for declared in [*registry.entries(), *_reserved(registry)]:
+        entry = registry.judged(declared)
         level = _LEVELS.get(entry.status)
         if level is not None:
             text = f"{entry.status}: {entry.reason}"
@@ -44,7 +46,7 @@ def check_statuses(registry: Registry) -> Iterator[Diagnostic]:
 
 def _reserved(registry: Registry) -> list[Entry]:
     """Returns public names, kinds, defaults and plugins that `entries` does not list."""
-    found = [e for kind in ("api", "kind", "default", "plugin") for e in registry.entries(kind)]
+    found = [entry for kind in RESERVED for entry in registry.entries(kind)]
     return [entry for entry in found if entry.status not in ("broken", "shadowed")]
 
 
@@ -58,10 +60,12 @@ def check_metadata(registry: Registry) -> Iterator[Diagnostic]:
         if dist.fault:
             yield Diagnostic("warning", dist.name, dist.fault, "reinstall it", "meta")
     yield from _check_filters(registry)
-    names = {entry.dist for entry in registry.entries()} - {LOCAL}
+    entries = [*registry.entries(), *_reserved(registry)]
+    names = {entry.dist for entry in entries} - {LOCAL}
     for name in sorted(names):
         dist = registry.distributions[name]
-        if not any(wanted.name == "dicore" for wanted in dist.requirements) and name != "dicore":
+        ranges = [each.specifier for each in dist.requirements if each.name == "dicore"]
+        if not any(ranges) and name != "dicore":
             text = "does not declare which versions of dicore it supports"
             hint = 'add a range to its dependencies: "dicore>=0.1,<0.2"'
             yield Diagnostic("warning", name, text, hint, "host-range")
@@ -155,9 +159,10 @@ def _check_duplicates(names: Iterable[str]) -> Iterator[Diagnostic]:
 def check_imports(registry: Registry) -> Iterator[Diagnostic]:
     """Imports the components in separate processes and yields the problems."""
     by_dist: dict[str, list[Entry]] = {}
-    groups = [registry.entries(kind) for kind in (None, "api", "kind", "plugin")]
+    groups = [registry.entries(kind) for kind in (None, *RESERVED)]
     for entry in itertools.chain.from_iterable(groups):
-        if entry.status in ("ok", "conflict", "shadowed") and entry.dist != LOCAL:
+        usable = entry.status in ("ok", "conflict", "shadowed") and entry.kind != "default"
+        if usable and entry.dist != LOCAL:
             by_dist.setdefault(entry.dist, []).append(entry)
     for entries in by_dist.values():
         light = probe_imports([entry.target for entry in entries], torch=False)
@@ -166,8 +171,7 @@ def check_imports(registry: Registry) -> Iterator[Diagnostic]:
         for entry in entries:
             outcome = full[entry.target]
             asked = light[entry.target].torch
-            if outcome.error:
-                text = f"failed to import {entry.module}: {outcome.error}"
+            if text := outcome.problem(entry):
                 yield Diagnostic("error", _about(entry), text, check="import")
             elif outcome.is_config and asked:
                 text = f"its config class imports torch ({asked})"

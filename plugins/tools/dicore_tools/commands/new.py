@@ -5,6 +5,7 @@ from __future__ import annotations
 import keyword
 import re
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import Path
@@ -50,24 +51,6 @@ _BACKENDS: Final = {
         'tool.uv.build-backend]\nmodule-name = "$package"\nmodule-root = ""',
     ),
 }
-_USAGE: Final = {
-    "buffer": "dicore train -e cartpole -p dqn policy.other.replay_buffer=$name",
-    "collector": "dicore train -e cartpole -p dqn policy.collect.collector=$name",
-    "command": "dicore $spelling",
-    "env": "dicore train -e $name -p dqn --max-env-step 20000",
-    "env_manager": "dicore train -e cartpole -p dqn env.manager=$name",
-    "env_wrapper": "dicore train -e cartpole -p dqn 'env.env_wrapper=[$name]'",
-    "evaluator": "dicore train -e cartpole -p dqn policy.eval.evaluator=$name",
-    "learner": "dicore train -e cartpole -p dqn policy.learn.learner=$name",
-    "learner_hook": "dicore train -e cartpole -p dqn -v"
-    " policy.learn.learner.hook.${name}_after_iter=100",
-    "logger": "dicore train -e cartpole -p dqn 'pipeline.logger=[console,tensorboard,$name]'",
-    "model": "dicore train -e cartpole -p dqn policy.model=$name",
-    "pipeline": "dicore train -m $name -e cartpole -p dqn",
-    "policy": "dicore train -e cartpole -p $name",
-    "preset": "dicore train $name",
-}
-"""Command that uses the installed component."""
 _BY_HAND: Final = {
     "middleware": "Add it to a task: `task.use($name())` (see `examples/task_form.py`).",
     "model_wrapper": 'Wrap a model in it: `model_wrap(model, wrapper_name="$name")`.',
@@ -164,7 +147,7 @@ def write_plugin(
     )
     words["build_options"] = "\n[" + Template(options).substitute(words)
     words["target"] = Template(own.target).substitute(words)
-    words["usage"] = Template(_usage(kind)).substitute(words)
+    words["usage"] = _usage(kind, words)
     for file, text in {**shared.files, **own.files}.items():
         path = place / Template(file).substitute(words)
         body = Template(text).substitute(words).strip("\n") + "\n" * bool(text.strip())
@@ -190,10 +173,14 @@ def _variables(dist: str, package: str, kind: str, component: str) -> dict[str, 
     }
 
 
-def _usage(kind: str) -> str:
-    if kind in _USAGE:
-        return f"Use it after `pip install .`:\n\n```\n{_USAGE[kind]}\n```"
-    return _BY_HAND.get(kind, _SLOT)
+def _usage(kind: str, words: Mapping[str, str]) -> str:
+    """Returns how to use the installed component, as Markdown."""
+    if kind in _BY_HAND:
+        return Template(_BY_HAND[kind]).substitute(words)
+    given = {**words, "item": words["name"], "position": "after_iter", "freq": "100"}
+    usage = dicore_registry.default().kinds()[kind].usage(given)
+    text = f"Use it after `pip install .`:\n\n```\n{usage}\n```"
+    return text if usage else Template(_SLOT).substitute(words)
 
 
 def _canonical_kind(kind: str) -> str:
