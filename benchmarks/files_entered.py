@@ -49,7 +49,7 @@ def watch(frame, event, _):
     elif event == "return":
         if code.co_qualname == "CartPoleEnv.step":
             since.clear()
-        elif code.co_qualname == "FlatAdam.step":
+        elif code.co_qualname == "FlatOptimizer.step":
             sys.setprofile(None)
             os.write(1, json.dumps([list(whole), list(since)]).encode())
             os._exit(0)

@@ -18,7 +18,7 @@ from gymnasium.envs.classic_control import CartPoleEnv
 from benchmarks.measure import at_most, emit
 from dicore.run.launch import launch
 from dicore_plugins.models.dqn.model import DQN
-from dicore_plugins.optimizers.flat_adam import FlatAdam
+from dicore_plugins.optimizers.flat import FlatOptimizer
 from dicore_plugins.policies.base import Actor
 from dicore_plugins.policies.dqn import policy as dqn
 
@@ -76,8 +76,8 @@ def main() -> None:
     dqn.nstep_td_error = timed("forward", dqn.nstep_td_error)  # the loss
     dqn.dqn_td_target = timed("forward", dqn.dqn_td_target)
     torch.Tensor.backward = timed("backward", torch.Tensor.backward)
-    FlatAdam.step = timed("optimizer", FlatAdam.step)
-    FlatAdam.zero_grad = timed("optimizer", FlatAdam.zero_grad)
+    FlatOptimizer.step = timed("optimizer", FlatOptimizer.step)
+    FlatOptimizer.zero_grad = timed("optimizer", FlatOptimizer.zero_grad)
     train(0)  # warm-up: the first run of a process is slower
     cost = timer_cost()
     shares = []

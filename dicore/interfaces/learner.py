@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from dicore_registry import Kind
@@ -23,6 +23,7 @@ OPTIMIZER_KIND = Kind(
     name="optimizer",
     summary="updates parameters from their gradients",
     contract="dicore.interfaces.learner:IOptimizer",
+    section="policy.learn.optimizer",
     suite="dicore.testing.role:RoleContract",
 )
 
@@ -72,7 +73,10 @@ class ILearner(Protocol):
 
 @runtime_checkable
 class IOptimizer(Protocol):
-    """The part of `torch.optim.Optimizer` that policies use; built with the part `params`."""
+    """The part of `torch.optim.Optimizer` that policies use.
+
+    Built with the part `params`, which iterates over the parameters; `step()` needs no argument.
+    """
 
     param_groups: list[dict[str, Any]]
     """The parameters and their options; schedules read and set `lr`."""
@@ -82,6 +86,9 @@ class IOptimizer(Protocol):
 
     def zero_grad(self) -> None:
         """Clears the gradients."""
+
+    def register_step_pre_hook(self, hook: Callable[..., Any]) -> Any:
+        """Calls `hook(optimizer, args, kwargs)` before each update, such as an all-reduce."""
 
     def state_dict(self) -> dict[str, Any]:
         """Returns the accumulated state."""

@@ -194,7 +194,7 @@ def trace_observation(place: str, chosen: int) -> None:
 
 def trace_learning_rate(place: str) -> None:
     """Prints the files from the command line to the optimizer."""
-    Path(is_learning_rate, until="FlatAdam.step").start()
+    Path(is_learning_rate, until="FlatOptimizer.step").start()
     train(place, f"policy.learn.learning_rate={LEARNING_RATE:f}")
 
 

@@ -8,7 +8,6 @@ from itertools import accumulate, pairwise
 from typing import Any
 
 from dicore.data import Batch
-from dicore.interfaces.buffer import SupportsSampleBatches
 from dicore.task import OnlineRLContext, middleware
 
 _DATA_LOG = logging.getLogger("dicore.data")
@@ -234,7 +233,7 @@ class OffPolicyLearner:
         count = self._updates
         if self._max_train_iter is not None:
             count = min(count, self._max_train_iter - learner.last_iter)
-        if not self._priority and isinstance(buffer, SupportsSampleBatches):
+        if not self._priority and hasattr(buffer, "sample_batches"):
             yield from buffer.sample_batches(count, size, learner.last_iter)
             return
         for _ in range(count):

@@ -12,6 +12,8 @@ Shapes: P elements of all parameters.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+
 import torch
 from torch import Tensor, nn
 
@@ -19,14 +21,16 @@ from dicore.errors import UsageError
 
 
 class Flat:
-    """Binds a module's parameters to one tensor, in the order of `module.parameters()`.
+    """Binds the parameters of a module to one tensor, in the order of `module.parameters()`.
+
+    It iterates over the parameters, so that optimizers of torch accept it.
 
     Args:
-        module: Its parameters share one dtype and device, and either all or none of them require
-            a gradient; none: a frozen copy such as a target network, which has no `grad`.
+        module: A module, or parameters. They share one dtype and device, and either all or none of
+            them require a gradient; none: a frozen copy such as a target network, without `grad`.
 
     Attributes:
-        module: The module given.
+        module: The module given; without parameters for a list of them.
         data: [P]; writing to it writes the parameters.
         grad: [P]; backward adds to it, `zero_grad` clears it. A frozen module has none.
 
@@ -38,12 +42,18 @@ class Flat:
     data: Tensor
     grad: Tensor
 
-    def __init__(self, module: nn.Module) -> None:
-        self.module = module
+    def __init__(self, module: nn.Module | Iterable[nn.Parameter]) -> None:
+        self.module = module if isinstance(module, nn.Module) else nn.Module()
+        self._source = (
+            module.parameters if isinstance(module, nn.Module) else tuple(module).__iter__
+        )
         self._parameters: tuple[nn.Parameter, ...] = ()
         self._pointers: tuple[tuple[nn.Parameter, int], ...] = ()
         self._grad_pointers: tuple[tuple[nn.Parameter, int], ...] = ()
         self.rebind()
+
+    def __iter__(self) -> Iterator[nn.Parameter]:
+        return iter(self._parameters)
 
     @property
     def parameters(self) -> tuple[nn.Parameter, ...]:
@@ -74,7 +84,7 @@ class Flat:
         Raises:
             UsageError: see the constructor.
         """
-        self._parameters = tuple(self.module.parameters())
+        self._parameters = tuple(self._source())
         trainable = _check(self._parameters, type(self.module).__name__)
         self.data = torch.cat([parameter.reshape(-1) for parameter in self._parameters])
         pieces = self.split(self.data)

@@ -18,7 +18,7 @@ from dicore.errors import NonFiniteError, TaskError
 from dicore.run.launch import launch
 from dicore.task import Context, Task, middleware
 from dicore_plugins.middleware.profiler import StepTimer, SupportsProfile
-from dicore_plugins.optimizers.flat_adam import FlatAdam
+from dicore_plugins.optimizers.flat import FlatOptimizer
 from tests.conformance.test_all import SMALL
 
 
@@ -258,7 +258,7 @@ def test_the_times_add_up(profiled: Any) -> None:
 
 def test_what_was_timed_is_left_as_it_was(profiled: Any) -> None:
     assert torch.Tensor.backward.__module__ == "torch._tensor"
-    assert FlatAdam.step.__qualname__ == "FlatAdam.step"
+    assert FlatOptimizer.step.__qualname__ == "FlatOptimizer.step"
     for part in profiled.run.parts.values():
         assert not {"train", "sample_batch", "step", "eval"} & set(vars(part))
     from dicore_plugins.learners.base.profile import TimedHook

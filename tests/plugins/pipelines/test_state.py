@@ -111,7 +111,7 @@ def test_everything_with_state_is_brought_back(
     saved, restored = saved_and_restored(monkeypatch, tmp_path / "x")
     assert lost(saved, restored) == []
     for part in (
-        "optimizer._mean",
+        "optimizer._moments",
         "collector_env']._pool.envs[0]",
         "_action_log",
         "_rng",

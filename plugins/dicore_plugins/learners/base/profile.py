@@ -16,7 +16,7 @@ from torch.optim.optimizer import (
 )
 
 from dicore.interfaces.hook import ILearnerHook
-from dicore_plugins.optimizers.flat_adam import FlatAdam
+from dicore_plugins.optimizers.flat import FlatOptimizer
 
 if TYPE_CHECKING:
     from dicore_plugins.middleware.profiler import StepTimer
@@ -56,7 +56,7 @@ def time_hooks(
 def time_updates(timer: StepTimer, mode: Any) -> Any:
     """Returns a learn mode whose forward, backward pass and optimizer step are timed."""
     timer.patch(torch.Tensor, "backward", "backward")
-    timer.patch(FlatAdam, "step", "optimizer")
+    timer.patch(FlatOptimizer, "step", "optimizer")
     _time_torch_optimizers(timer)
     if not hasattr(mode, "_replace"):  # not a named tuple: `train` times it as a whole
         return mode

@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Literal
 from dicore.config.schema import Section, component, frozen, option, section
 from dicore.config.sections import CollectConfig, LearnConfig, OtherConfig, PolicyConfig
 from dicore.errors import ConfigError
+from dicore_plugins.optimizers.config import optimizer_problems
 
 
 @frozen(kw_only=True)
@@ -48,10 +49,11 @@ class DQNLearnConfig(LearnConfig):
     max_grad_norm: float | None = option(
         None, "maximum gradient norm; larger gradients are scaled down; None: off", gt=0
     )
-    adam_eps: float = option(
-        1e-8, "epsilon of Adam (numerical stability); raise if updates are unstable", gt=0
+    optimizer: Any = component(
+        "optimizer", default="adam", help="updates the parameters from their gradients"
     )
-    weight_decay: float = option(0.0, "weight decay of Adam (L2 penalty)", ge=0)
+    adam_eps: float | None = option(None, "replaces optimizer.eps if set", gt=0)
+    weight_decay: float | None = option(None, "replaces optimizer.weight_decay if set", ge=0)
 
 
 @frozen(kw_only=True)
@@ -129,6 +131,11 @@ class DQNConfig(PolicyConfig):
 
     def check(self) -> Any:
         """Yields the options that contradict each other."""
+        learn = self.learn
+        for path, problem in optimizer_problems(
+            learn, eps=learn.adam_eps, weight_decay=learn.weight_decay
+        ):
+            yield f"learn.{path}", problem
         if self.collect.unroll_len != 1:
             yield "collect.unroll_len", "dqn learns from single steps; set it to 1"
         size = getattr(self.other.replay_buffer, "replay_buffer_size", None)

@@ -30,7 +30,7 @@ from dicore_plugins.model_wrappers import model_wrap
 from dicore_plugins.models import create_model
 from dicore_plugins.models.dqn.model import DQN
 from dicore_plugins.models.flat import Flat
-from dicore_plugins.optimizers.flat_adam import FlatAdam
+from dicore_plugins.optimizers.config import build_optimizer
 from dicore_plugins.policies.base import Actor, Policy, as_outputs
 from dicore_plugins.policies.dqn.config import DQNConfig
 
@@ -85,12 +85,13 @@ class DQNPolicy(Policy):
         learn = self._cfg.learn
         self._model.to(self._device)
         self._flat = Flat(self._model)
-        self._optimizer = FlatAdam(
+        self._optimizer = build_optimizer(
+            learn.optimizer,
             self._flat,
             learning_rate=learn.learning_rate,
+            max_grad_norm=learn.max_grad_norm,
             eps=learn.adam_eps,
             weight_decay=learn.weight_decay,
-            max_grad_norm=learn.max_grad_norm,
         )
         self._target_model = copy.deepcopy(self._model).requires_grad_(False)
         self._target_flat = Flat(self._target_model)

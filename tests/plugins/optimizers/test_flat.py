@@ -1,4 +1,4 @@
-"""FlatAdam against torch.optim.Adam, and what it does with losses that are not finite."""
+"""Flat optimizers against those of torch, and what they do with losses that are not finite."""
 
 from __future__ import annotations
 
@@ -9,9 +9,19 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from dicore.errors import CheckpointError, UsageError
+from dicore.config import bind, compile_config
+from dicore.errors import CheckpointError, ConfigError, UsageError
+from dicore.interfaces.learner import IOptimizer
+from dicore.run.env_factory import spaces_of
 from dicore_plugins.models import Flat
-from dicore_plugins.optimizers.flat_adam import FlatAdam
+from dicore_plugins.optimizers import (
+    FlatAdam,
+    FlatOptimizer,
+    FlatRMSprop,
+    FlatSGD,
+    ForeignOptimizer,
+    build_optimizer,
+)
 from tests.conftest import printed
 
 
@@ -34,7 +44,7 @@ def losses(module: nn.Module, optimizer: Any, data: list[tuple[Tensor, Tensor]])
         optimizer.zero_grad()
         loss = nn.functional.mse_loss(module(x), y)
         loss.backward()
-        optimizer.step(loss) if isinstance(optimizer, FlatAdam) else optimizer.step()
+        optimizer.step(loss) if isinstance(optimizer, FlatOptimizer) else optimizer.step()
 
 
 def vector(module: nn.Module) -> Tensor:
@@ -44,7 +54,7 @@ def vector(module: nn.Module) -> Tensor:
 def make(module: nn.Module, *, fused: bool = True, **options: Any) -> FlatAdam:
     optimizer = FlatAdam(Flat(module), **options)
     if not fused:
-        optimizer._update = optimizer._unfused
+        optimizer._update = optimizer._kept_if_finite
     return optimizer
 
 
@@ -69,7 +79,7 @@ def test_it_is_torchs_adam(
     """Bit for bit the fused one, on layers of whole vector registers; others round differently."""
     ours, theirs, data = net(), net(), batches(50)
     optimizer = make(ours, fused=fused, **options)
-    assert optimizer._update.__name__ == ("_fused" if fused else "_unfused")
+    assert optimizer._update.__name__ == ("_fused" if fused else "_kept_if_finite")
     losses(ours, optimizer, data)
     adam = torch.optim.Adam(theirs.parameters(), fused=theirs_fused, **named(options))
     losses(theirs, adam, data)
@@ -90,6 +100,167 @@ def test_it_is_torchs_fused_adam_of_the_same_flat_tensor(options: dict[str, Any]
         adam.param_groups[0]["params"][0].grad = flat.grad
         adam.step()
     assert torch.equal(vector(ours), vector(theirs))
+
+
+RULES: dict[str, tuple[Any, Any, dict[str, Any], bool]] = {
+    "adamw": (FlatAdam, torch.optim.AdamW, {"weight_decay": 0.1}, True),
+    "rmsprop": (FlatRMSprop, torch.optim.RMSprop, {}, False),
+    "rmsprop, all options": (
+        FlatRMSprop, torch.optim.RMSprop,
+        {"alpha": 0.9, "eps": 1e-5, "weight_decay": 0.1, "momentum": 0.8, "centered": True}, False,
+    ),
+    "sgd": (FlatSGD, torch.optim.SGD, {}, True),
+    "sgd, all options": (
+        FlatSGD, torch.optim.SGD, {"momentum": 0.9, "weight_decay": 0.1, "nesterov": True}, True,
+    ),
+}  # fmt: skip
+
+
+def of_rule(rule: str, params: Any) -> FlatOptimizer:
+    ours, _, options, _ = RULES[rule]
+    more = {"decoupled": True} if rule == "adamw" else {}
+    made: FlatOptimizer = ours(params, learning_rate=1e-2, **options, **more)
+    return made
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("fused", [True, False])
+def test_each_rule_is_torchs(rule: str, fused: bool) -> None:
+    _, theirs, options, can_fuse = RULES[rule]
+    ours, other, data = net(), net(), batches(50)
+    optimizer = of_rule(rule, Flat(ours))
+    assert optimizer._update.__name__ == ("_fused" if can_fuse else "_kept_if_finite")
+    if not fused:
+        optimizer._update = optimizer._kept_if_finite
+    losses(ours, optimizer, data)
+    losses(other, theirs(other.parameters(), lr=1e-2, **options), data)
+    torch.testing.assert_close(vector(ours), vector(other), rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("rule", [*RULES, "torch"])
+def test_a_bad_update_leaves_no_trace_and_a_state_goes_on(rule: str) -> None:
+    """Parameters and moments stay as if the bad update had not been there; so in a twin, loaded."""
+    module, other, data = net(), net(), batches(6)
+
+    def make_one(module: nn.Module) -> FlatOptimizer:
+        flat = Flat(module)
+        if rule != "torch":
+            return of_rule(rule, flat)
+        return ForeignOptimizer(flat, torch.optim.NAdam(flat, lr=1e-2))
+
+    optimizer, twin = make_one(module), make_one(other)
+    losses(module, optimizer, data[:3])
+    losses(other, twin, data[:3])
+    optimizer.zero_grad()
+    optimizer._flat.grad[3] = float("nan")
+    optimizer.step()
+    assert (optimizer.skipped, twin.skipped) == (1, 0)
+    twin = make_one(other)
+    twin.load_state_dict(optimizer.state_dict())
+    assert (twin.skipped, twin.learning_rate) == (1, 1e-2)
+    losses(module, optimizer, data[3:])
+    losses(other, twin, data[3:])
+    assert torch.equal(vector(module), vector(other))
+    assert vector(module).isfinite().all()
+
+
+@pytest.mark.parametrize("rule", [*RULES, "torch"])
+def test_it_satisfies_the_protocol(rule: str) -> None:
+    flat = Flat(net().parameters())
+    made = torch.optim.Adam(flat) if rule == "torch" else None
+    optimizer = of_rule(rule, flat) if made is None else ForeignOptimizer(flat, made)
+    assert isinstance(optimizer, IOptimizer)
+    optimizer.param_groups[0]["lr"] = 0.5
+    assert optimizer.learning_rate == 0.5
+
+
+@pytest.mark.parametrize("foreign", [False, True])
+def test_a_hook_runs_between_backward_and_clipping(foreign: bool) -> None:
+    """As an all-reduce does; a removed hook runs no more."""
+    flat = Flat(net())
+    optimizer: FlatOptimizer = FlatSGD(flat, learning_rate=1.0, max_grad_norm=1.0)
+    if foreign:
+        optimizer = ForeignOptimizer(flat, torch.optim.SGD(flat, lr=1.0), max_grad_norm=1.0)
+    handle = optimizer.register_step_pre_hook(lambda it, args, kwargs: flat.grad.mul_(100.0))
+    before = flat.data.clone()
+    flat.grad.fill_(1e-2)
+    optimizer.step()
+    assert torch.linalg.norm(flat.data - before).item() == pytest.approx(1.0, rel=1e-4)
+    handle.remove()
+    before = flat.data.clone()
+    flat.grad.fill_(1e-3)
+    optimizer.step()
+    assert torch.allclose(flat.data, before - 1e-3)
+
+
+def test_a_state_of_another_rule_is_refused() -> None:
+    state = of_rule("sgd, all options", Flat(net())).state_dict()
+    with pytest.raises(CheckpointError, match="has step, momentum_buffer; FlatAdam needs exp_avg"):
+        make(net()).load_state_dict(state)
+
+
+# ---- the slot
+
+
+def compiled(*overrides: str) -> Any:
+    said = [f"policy.learn.{each}" for each in overrides]
+    return compile_config(overrides=["env=cartpole", "policy=dqn", *said])
+
+
+@pytest.mark.parametrize(
+    ("overrides", "cls", "group"),
+    [
+        ([], FlatAdam, {"lr": 1e-3, "eps": 1e-8, "weight_decay": 0.0}),
+        (["adam_eps=1e-5", "weight_decay=0.1"], FlatAdam, {"eps": 1e-5, "weight_decay": 0.1}),
+        (["optimizer.eps=1e-4"], FlatAdam, {"eps": 1e-4}),
+        (["optimizer.type=adamw", "learning_rate=0.5"], FlatAdam, {"lr": 0.5}),
+        (["optimizer.type=rmsprop", "optimizer.centered=true"], FlatRMSprop, {"centered": True}),
+        (["optimizer.type=sgd", "optimizer.momentum=0.9"], FlatSGD, {"momentum": 0.9}),
+        (
+            ["optimizer.type=torch.optim:AdamW", "optimizer.betas=[0.8,0.9]", "weight_decay=0.2"],
+            ForeignOptimizer,
+            {"lr": 1e-3, "betas": (0.8, 0.9), "weight_decay": 0.2},
+        ),
+    ],
+    ids=str,
+)
+def test_a_config_chooses_the_optimizer(
+    overrides: list[str], cls: type[FlatOptimizer], group: dict[str, Any]
+) -> None:
+    cfg = compiled(*overrides, "max_grad_norm=0.5")
+    policy = bind(cfg, *spaces_of(cfg.env, 0)).policy.build(None)
+    optimizer = policy.get_attribute("optimizer")
+    assert type(optimizer) is cls
+    assert {key: optimizer.param_groups[0][key] for key in group} == group
+    assert optimizer.max_grad_norm == 0.5
+
+
+@pytest.mark.parametrize(
+    ("overrides", "problem"),
+    [
+        (
+            ["optimizer.type=sgd", "adam_eps=1e-5"],
+            "policy.learn.optimizer: 'sgd' has no option 'eps', which learn sets",
+        ),
+        (
+            ["optimizer.type=torch.optim:SGD", "optimizer.lr=0.5"],
+            "policy.learn.optimizer.lr: set learn.learning_rate=0.5 instead",
+        ),
+        (["optimizer.betas=[0.9,1.0]"], "policy.learn.optimizer.betas: both must be >= 0 and < 1"),
+        (["optimizer.type=sgd", "optimizer.nesterov=true"], "optimizer.nesterov: needs momentum"),
+    ],
+    ids=str,
+)
+def test_settings_that_an_optimizer_cannot_follow(overrides: list[str], problem: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        compiled(*overrides)
+    assert problem in caught.value.problems[0]
+
+
+def test_an_optimizer_that_needs_a_closure_is_refused() -> None:
+    section = compiled("optimizer.type=torch.optim:LBFGS").policy.learn.optimizer
+    with pytest.raises(UsageError, match=r"LBFGS: step.. cannot be called: .*closure"):
+        build_optimizer(section, Flat(net()), learning_rate=1.0)
 
 
 @pytest.mark.parametrize("fused", [True, False])
@@ -204,7 +375,7 @@ def test_an_empty_state_resets() -> None:
     optimizer = make(module)
     losses(module, optimizer, batches(2))
     optimizer.load_state_dict(fresh)
-    assert not optimizer._mean.any()
+    assert not any(moment.any() for moment in optimizer._moments)
     assert optimizer.skipped == 0
 
 
@@ -234,21 +405,21 @@ def test_a_dtype_that_the_fused_operation_refuses_goes_the_other_way(
     monkeypatch.setattr(torch, "_fused_adam_", refuses)
     module = net()
     optimizer = make(module)
-    assert optimizer._update.__name__ == "_unfused"
+    assert optimizer._update.__name__ == "_kept_if_finite"
     before = vector(module)
     losses(module, optimizer, batches(1))
     assert not torch.equal(before, vector(module))
     monkeypatch.delattr(torch, "_fused_adam_")
-    assert make(net())._update.__name__ == "_unfused"
+    assert make(net())._update.__name__ == "_kept_if_finite"
 
 
-@pytest.mark.parametrize("way", ["_fused", "_unfused"])
+@pytest.mark.parametrize("way", ["_fused", "_kept_if_finite"])
 def test_it_never_imports_dynamo(way: str) -> None:
     """Building, stepping, saving and loading: over a second saved at the start of each run."""
     program = f"""
 import sys, torch
 from dicore_plugins.models import DQN, Flat
-from dicore_plugins.optimizers.flat_adam import FlatAdam
+from dicore_plugins.optimizers.flat import FlatAdam
 model = DQN(4, 2)
 optimizer = FlatAdam(Flat(model), max_grad_norm=1.0)
 optimizer._update = optimizer.{way}

@@ -1,0 +1,65 @@
+"""Optimizers with the interface of `torch.optim`, run as optimizers of flat parameters."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from dicore.errors import UsageError
+from dicore_plugins.optimizers.flat import FlatOptimizer, Params
+
+
+class ForeignOptimizer(FlatOptimizer):
+    """Runs any optimizer with the interface of `torch.optim` on the parameters of a `Flat`.
+
+    Hooks, clipping and the check of loss and gradient are those of `FlatOptimizer`. On a GPU, a
+    skipped update passes a zero gradient, so the optimizer's averages decay; the parameters stay.
+
+    Args:
+        params: The parameters that `optimizer` updates.
+        optimizer: Updates the parameters in `step()`.
+        max_grad_norm: See `FlatOptimizer`.
+
+    Raises:
+        UsageError: `optimizer.step` needs an argument, such as the closure of LBFGS.
+    """
+
+    def __init__(self, params: Params, optimizer: Any, max_grad_norm: float | None = None) -> None:
+        super().__init__(params, 1.0, max_grad_norm)
+        try:
+            inspect.signature(optimizer.step).bind()
+        except TypeError as error:
+            raise UsageError(
+                f"optimizer {type(optimizer).__name__}: step() cannot be called: {error}",
+                hint="use an optimizer that needs no closure",
+            ) from None
+        self.optimizer = optimizer
+        self.param_groups = optimizer.param_groups
+
+    def _kept_if_finite(self, data: Tensor, grad: Tensor) -> None:
+        if data.device.type == "cpu":
+            if not self._bad:
+                self.optimizer.step()
+            return
+        bad, kept = self._bad.bool(), data.clone()
+        grad.masked_fill_(bad, 0.0)
+        self.optimizer.step()
+        torch.where(bad, kept, data, out=data)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Returns copies of the optimizer's state, and the number of updates."""
+        state: dict[str, Any] = copy.deepcopy(self.optimizer.state_dict())
+        return {**state, "steps": float(self._steps), "skipped": self.skipped}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restores what `state_dict` returned."""
+        own = {key: state[key] for key in state if key not in ("steps", "skipped")}
+        self.optimizer.load_state_dict(own)
+        self.param_groups = self.optimizer.param_groups
+        self._steps.fill_(float(state["steps"]))
+        self._calls = int(state["steps"]) + int(state["skipped"])
