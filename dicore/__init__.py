@@ -22,9 +22,9 @@ def __getattr__(name: str) -> Any:
         return register
     if name.startswith("_"):
         raise AttributeError(f"module 'dicore' has no attribute '{name}'")
-    from dicore_registry.public_names import public_name
+    from dicore_registry.public_names import attribute
 
-    return public_name(name)
+    return attribute(name)
 
 
 def __dir__() -> list[str]:

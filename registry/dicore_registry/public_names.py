@@ -2,11 +2,30 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 from dicore_registry.errors import MissingPackageError, UnknownComponentError
 from dicore_registry.known import known
 from dicore_registry.registry import default
+
+
+def attribute(name: str) -> Any:
+    """Implements `dicore.__getattr__`: returns a public name.
+
+    Raises:
+        AttributeError: no installed package adds it, so that `hasattr(dicore, name)` is False; if a
+            known package does, the message names it.
+        MissingPackageError: the same for `from dicore import name`.
+    """
+    try:
+        return public_name(name)
+    except MissingPackageError as error:
+        # `from dicore import name` asks by `hasattr` first and would drop an AttributeError.
+        asked_by = sys._getframe(2).f_globals.get("__name__")  # noqa: SLF001 - `inspect` is slow
+        if asked_by == "importlib._bootstrap":
+            raise
+        raise AttributeError(error.message, name=name) from None
 
 
 def public_name(name: str, asked: str = "") -> Any:

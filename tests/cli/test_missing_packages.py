@@ -61,8 +61,12 @@ def test_what_needs_no_other_package_works(here: Path, capsys: pytest.CaptureFix
 
 @pytest.mark.parametrize("name", known("api"))
 def test_public_names_tell_their_package(name: str, here: Path) -> None:
-    with pytest.raises(MissingPackageError, match=f"'{name}' comes with {known('api')[name]}: pip"):
+    text = f"'{name}' comes with {known('api')[name]}: pip"
+    with pytest.raises(MissingPackageError, match=text):
+        exec(f"from dicore import {name}")
+    with pytest.raises(AttributeError, match=text):
         getattr(dicore, name)
+    assert not hasattr(dicore, name)
 
 
 def test_several_seeds_in_python_need_the_tools(here: Path) -> None:

@@ -65,10 +65,13 @@ def test_a_name_of_a_package_that_is_not_installed(
     folder = tmp_path_factory.mktemp("bare")
     world = World(folder / "site", folder / "house")
     world.own("dicore")
+    text = f"'{name}' comes with {dist}: pip install {dist}"
     error = failure(world.registry(), name)
-    assert isinstance(error, MissingPackageError)
-    assert isinstance(error, ImportError)
-    assert (str(error), error.exit_code) == (f"'{name}' comes with {dist}: pip install {dist}", 2)
+    assert (type(error), str(error)) == (AttributeError, text)
+    with using(world.registry()), pytest.raises(MissingPackageError) as caught:
+        exec(f"import dicore.errors\nfrom dicore import {name} as it")
+    assert isinstance(caught.value, ImportError)
+    assert (str(caught.value), caught.value.exit_code) == (text, 2)
 
 
 def test_a_name_of_two_packages(world: World) -> None:
