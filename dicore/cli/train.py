@@ -110,6 +110,7 @@ checkpoint; a second signal exits without saving.
     is_flag=True,
     help="Run code that a run or its config.json names by path (./file.py:Class).",
 )
+@click.option("--dry-run", is_flag=True, help="Check config and environment; train nothing.")
 @click.option(
     "--profile",
     is_flag=True,
@@ -125,6 +126,7 @@ def command(
     config: str | None,
     seeds: tuple[int, ...],
     jobs: int,
+    dry_run: bool,
     **given: Any,
 ) -> None:
     """Trains a policy; writes config, checkpoints and logs to a run folder."""
@@ -147,6 +149,9 @@ def command(
         **given,
     )
     own_process()
+    if dry_run:
+        say(public_name("check_request", "--dry-run")(request), result=True)
+        return
     if len(seeds) > 1:
         train_seeds = public_name("train_seeds", "--seed given twice")
         ctx.exit(train_seeds(request, seeds, jobs))

@@ -32,8 +32,8 @@ _NAMES: Final[dict[str, dict[str, str]]] = {
     },
     "dicore-tools": {
         "api": (
-            "Agent code_state collect_demo_data eval evaluate load_demo_data probe_imports "
-            "run_series train_seeds"
+            "Agent check_request code_state collect_demo_data eval evaluate load_demo_data "
+            "probe_imports run_series train_seeds"
         ),
         "command": "catalogue check collect completion config doctor eval new plot",
         "config_format": "cpanel py toml yaml yml",

@@ -19,6 +19,7 @@ from dicore.run.log import read_metrics
 from dicore_registry import using
 from tests.core.hookspecs.test_manager import HEAD, add, world
 from tests.registry.world import World
+from tests.tools.conftest import mtimes
 
 __all__ = ["world"]
 
@@ -225,6 +226,26 @@ class TestCheck:
     def test_quick_does_without_the_environment(self, here: Path, capfd: Any) -> None:
         said(capfd, "check", "--quick", "-e", "pendulum", "-p", "dqn")
         said(capfd, "check", "--quick", "-e", "pendulum", "-p", "dqn", "policy.nstep=0", code=2)
+
+    @pytest.mark.parametrize(
+        ("words", "code", "text"),
+        [
+            ("-e cartpole -p dqn -s 0", 0, "config: valid (dqn on CartPole-v1, serial, sha256:"),
+            ("a.yaml -s 0 -s 1", 0, "a.yaml: valid (dqn on CartPole-v1, serial, sha256:"),
+            ("-e cartpole -p dqn policy.nstep=0", 2, "error: policy.nstep: must be >= 1"),
+            ("-e pendulum -p dqn", 2, "error: "),
+            ("--resume {run} --max-env-step 400", 0, "{run}: valid (dqn on CartPole-v1, "),
+            ("--resume {run} policy.nstep=7", 2, "error: a resumed run keeps its config"),
+        ],
+    )
+    def test_a_training_checked_and_not_run(
+        self, words: str, code: int, text: str, here: Path, run: Path, capfd: Any
+    ) -> None:
+        before = mtimes(run) | mtimes(here)
+        assert main(["train", "--dry-run", *words.format(run=run).split()]) == code
+        done = capfd.readouterr()
+        assert (done.out or done.err).startswith(text.format(run=run))
+        assert mtimes(run) | mtimes(here) == before
 
     def test_a_locked_run_is_that_of_its_components(self, run: Path, capfd: Any) -> None:
         said(capfd, "check", "--locked", str(run))

@@ -6,14 +6,17 @@ import contextlib
 import json
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from dicore.console import plural, write_table
 from dicore.errors import ConfigError, DicoreError, UsageError
 
-__all__ = ["command"]
+if TYPE_CHECKING:
+    from dicore.run.request import TrainRequest
+
+__all__ = ["check_request", "command"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -139,7 +142,19 @@ def check(ctx: click.Context, /, *, words: Sequence[str], quick: bool, **given: 
     ctx.exit(exit_code)
 
 
-def _check(name: str | None, request: Any, *, quick: bool) -> str:
+def check_request(request: TrainRequest) -> str:
+    """Checks a training as far as it goes before it makes a folder; returns a line about it.
+
+    Args:
+        request: What to train, or the run to resume.
+
+    Raises:
+        DicoreError: it cannot be trained.
+    """
+    return _check(None if request.config is None else str(request.config), request, quick=False)
+
+
+def _check(name: str | None, request: TrainRequest, *, quick: bool) -> str:
     """Checks one config and returns a line about it.
 
     Raises:
@@ -148,10 +163,16 @@ def _check(name: str | None, request: Any, *, quick: bool) -> str:
     from dicore.config import bind
     from dicore.config.writer import fingerprint
     from dicore.hookspecs.manager import load_plugins
+    from dicore.run.request import compile_resumed, resumed_folder
     from dicore_tools.commands.config_view import compile_source
 
     plugins = load_plugins()
-    compiled = compile_source(name, request, plugins)
+    folder = resumed_folder(request)
+    if folder is not None and request.resume is not None:
+        name = str(folder)
+        compiled = compile_resumed(request, folder)
+    else:
+        compiled = compile_source(name, request, plugins)
     if not quick:
         from dicore.interfaces.pipeline import SupportsCheck
         from dicore.run.env_factory import BuildContext, spaces_of
