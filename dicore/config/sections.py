@@ -121,6 +121,8 @@ class PolicyConfig(ComponentConfig):
 
     learns: ClassVar[bool] = True
     """Whether there are parameters to train; False for a random policy."""
+    offline: ClassVar[bool] = False
+    """Whether it learns from a dataset instead of collected samples."""
     fixed_by_spaces: ClassVar[tuple[str, ...]] = ("model.obs_shape", "model.action_shape")
     """Values that `bind` derives and that a source may not set differently."""
 

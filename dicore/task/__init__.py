@@ -2,8 +2,9 @@
 
 from dicore.task.context import Context, OfflineRLContext, OnlineRLContext
 from dicore.task.middleware import middleware
-from dicore.task.task import Task, TaskState, task
+from dicore.task.task import StepInterrupted, Task, TaskState, task
 
 __all__ = [
-    "Context", "OfflineRLContext", "OnlineRLContext", "Task", "TaskState", "middleware", "task",
+    "Context", "OfflineRLContext", "OnlineRLContext", "StepInterrupted", "Task", "TaskState",
+    "middleware", "task",
 ]  # fmt: skip

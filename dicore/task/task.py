@@ -26,6 +26,10 @@ from dicore.task.middleware import (
 __all__ = ["Task", "TaskState", "task"]
 
 
+class StepInterrupted(Exception):  # noqa: N818 - not an error
+    """Raised by a middleware to finish the task within a step, which a resumed task repeats."""
+
+
 class Task(Events):
     """Middleware, context and listeners of one training.
 
@@ -219,7 +223,11 @@ class Task(Events):
             if self._spent:
                 self._ctx = self._ctx.renew()
             self._spent = True
-            self._step()
+            try:
+                self._step()
+            except StepInterrupted:
+                self._abandon(None)
+                self._finish, self._spent = True, False
 
     def _step(self) -> None:
         """Runs every middleware once, forward and backward."""
@@ -238,6 +246,8 @@ class Task(Events):
                 part = suspended.pop()
                 for _ in part:
                     _refuse_second_yield(part)
+        except StepInterrupted:
+            raise
         except Exception as error:
             _note(error, part, ctx)
             raise
@@ -372,7 +382,7 @@ class TaskState:
         ctx = self._task.ctx
         names = [name for name in ctx.__dataclass_fields__ if ctx.keeps(name)]
         fields = {name: getattr(ctx, name) for name in names}
-        return {**fields, "total_step": ctx.total_step + 1}
+        return {**fields, "total_step": ctx.total_step + self._task._spent}  # noqa: SLF001
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Sets `values`."""

@@ -18,11 +18,15 @@ if TYPE_CHECKING:
         eps_greedy_handler,
         inferencer,
         rolloutor,
+        settings_handler,
     )
     from dicore_plugins.middleware.learn import (
         OffPolicyLearner,
         data_pusher,
+        multistep_trainer,
+        offline_data_fetcher,
         offpolicy_data_fetcher,
+        reward_model_trainer,
         trainer,
     )
     from dicore_plugins.middleware.profiler import StepTimer
@@ -37,8 +41,12 @@ __all__ = [
     "eps_greedy_handler",
     "inferencer",
     "interaction_evaluator",
+    "multistep_trainer",
+    "offline_data_fetcher",
     "offpolicy_data_fetcher",
+    "reward_model_trainer",
     "rolloutor",
+    "settings_handler",
     "termination_checker",
     "trainer",
 ]
@@ -55,8 +63,12 @@ __getattr__ = lazy(
         "eps_greedy_handler": ".collect",
         "inferencer": ".collect",
         "interaction_evaluator": ".callbacks",
+        "multistep_trainer": ".learn",
+        "offline_data_fetcher": ".learn",
         "offpolicy_data_fetcher": ".learn",
+        "reward_model_trainer": ".learn",
         "rolloutor": ".collect",
+        "settings_handler": ".collect",
         "termination_checker": ".callbacks",
         "trainer": ".learn",
     },

@@ -9,7 +9,7 @@ from typing import Any
 
 from dicore.errors import UsageError
 from dicore.run.checkpoint_store import CheckpointStore
-from dicore.task import OnlineRLContext, Task, middleware, task
+from dicore.task import OnlineRLContext, StepInterrupted, Task, middleware, task
 from dicore_plugins.hooks.hook_config import Interval
 
 BEST_EVALUATION = "best_evaluation"
@@ -60,7 +60,7 @@ def interaction_evaluator(
                 hint="return an EvalResult (dicore.interfaces.evaluator)",
             )
         if getattr(result, "interrupted", False):
-            return
+            raise StepInterrupted
         ctx.eval_value = ctx.last_eval_value = result.mean_return
         ctx.eval_output = result
         ctx.last_eval_iter = ctx.train_iter

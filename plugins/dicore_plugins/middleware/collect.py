@@ -9,7 +9,7 @@ import numpy as np
 
 from dicore.data import Batch, EnvBatch, Row, tree_row
 from dicore.errors import UsageError
-from dicore.task import OnlineRLContext, middleware
+from dicore.task import OnlineRLContext, StepInterrupted, middleware
 from dicore_plugins.functional.exploration import get_epsilon_greedy_fn
 
 
@@ -19,16 +19,20 @@ from dicore_plugins.functional.exploration import get_epsilon_greedy_fn
     optional=["collect_kwargs"],
 )
 class StepCollector:
-    """Collects exactly `n_sample` training samples per step.
+    """Collects `n_sample` training samples per step, or `n_episode` whole episodes.
+
+    A signal or the budget of env steps ends the task within a collect; when the run is resumed, it
+    collects on from there.
 
     Args:
         cfg: The whole compiled config; `policy.collect` is used.
         policy: Collect mode of the policy.
         env: Env manager of the collector.
         random_collect_size: Samples collected by a random policy in the first step (like
-            `learning_starts`); they count as env steps.
-        run: Run that logs statistics; None: no log.
+            `learning_starts`); they count as env steps. None: `policy.collect.random_collect_size`.
+        run: Run that logs statistics and whose stop flag is obeyed; None: neither.
         collector: Collector to use; None: the configured one is created.
+        reuse: The samples of a step may be overwritten in the next one.
     """
 
     def __init__(
@@ -36,59 +40,100 @@ class StepCollector:
         cfg: Any,
         policy: Any,
         env: Any,
-        random_collect_size: int = 0,
+        random_collect_size: int | None = 0,
         *,
         run: Any | None = None,
         collector: Any | None = None,
+        reuse: bool = False,
     ) -> None:
         log = None if run is None else run.log
         self.collector = collector or cfg.policy.collect.collector.build(
             None, env_manager=env, policy=policy, log=log
         )
-        self._policy = policy
-        self._env = env
+        self._policy, self._env, self._run, self._reuse = policy, env, run, reuse
         self._max_env_step = cfg.pipeline.max_env_step
+        collect = cfg.policy.collect
+        if random_collect_size is None:
+            random_collect_size = collect.get("random_collect_size", 0)
         self._warm_up = random_collect_size
-        self._n_sample = cfg.policy.collect.n_sample
+        self._n_sample, self._n_episode = collect.n_sample, collect.n_episode
 
     def __call__(self, ctx: OnlineRLContext) -> None:
         if self._warm_up > self.collector.envstep:
-            ctx.trajectories = self._collect_randomly()
+            data = self._collect_randomly()
         else:
-            ctx.trajectories = self.collector.collect_batch(
-                n_sample=self._within_budget(self._n_sample),
+            data = self.collector.collect_batch(
+                **self._amount(self._n_sample),
                 train_iter=ctx.train_iter,
                 policy_kwargs=ctx.collect_kwargs,
+                should_stop=self._should_stop,
+                reuse=self._reuse,
             )
-        self._count(ctx)
+        if not data and self._should_stop():
+            raise StepInterrupted
+        self._count(ctx, data)
 
     def _collect_randomly(self) -> Batch:
         from dicore_plugins.policies.random import RandomPolicy
 
         random = RandomPolicy(action_space=self._env.action_space, like=self._policy)
         self.collector.reset_policy(random.collect_mode)
-        size = self._within_budget(self._warm_up)
-        samples: Batch = self.collector.collect_batch(n_sample=size, random_collect=True)
+        amount = {"n_sample": self._within_budget(self._warm_up)}
+        samples: Batch = self.collector.collect_batch(
+            **amount, random_collect=True, should_stop=self._should_stop
+        )
         self.collector.reset_policy(self._policy)
         return samples
 
-    def _within_budget(self, size: int | None) -> int | None:
+    def _amount(self, n_sample: int | None) -> dict[str, int]:
+        """Returns how much to collect; nothing: the collector knows."""
+        if n_sample is None:
+            return {} if self._n_episode is None else {"n_episode": self._n_episode}
+        return {"n_sample": self._within_budget(n_sample)}
+
+    def _within_budget(self, size: int) -> int:
         """Returns `size`, or fewer samples if the budget of env steps ends before."""
-        if self._max_env_step is None or size is None:
+        if self._max_env_step is None:
             return size
         left = self._max_env_step - self.collector.envstep
         within = getattr(self.collector, "samples_within", None)
         return max(1, min(size, left if within is None else within(left)))
 
-    def _count(self, ctx: OnlineRLContext) -> None:
-        if ctx.trajectories is None or not len(ctx.trajectories):  # would loop forever
+    def _should_stop(self) -> bool:
+        if self._run is not None and self._run.stop_requested:
+            return True
+        return self._max_env_step is not None and self.collector.envstep >= self._max_env_step
+
+    def _count(self, ctx: OnlineRLContext, data: Any) -> None:
+        if not data:  # would loop forever
             raise UsageError(
                 f"{type(self.collector).__name__}.collect_batch returned no samples",
                 hint="step the environments until there are n_sample samples",
             )
+        ctx.trajectories = data
         ctx.trajectory_end_idx = self.collector.trajectory_end_idx.tolist()
         ctx.env_step = self.collector.envstep
         ctx.env_episode = self.collector.total_episode_count
+
+
+def settings_handler(mode: Any) -> Callable[[OnlineRLContext], None]:
+    """Sets the annealed settings of acting for this step (`eps`, noise, …).
+
+    Args:
+        mode: Command mode of the policy; `get_setting_collect` returns the settings by env step
+            (`envstep`) and update (`learner_step`).
+
+    Returns:
+        A middleware: env_step, train_iter -> collect_kwargs.
+    """
+    get_setting = mode.get_setting_collect
+
+    @middleware(reads=["env_step", "train_iter"], writes=["collect_kwargs"])
+    def set_settings(ctx: OnlineRLContext) -> None:
+        info = {"envstep": ctx.env_step, "learner_step": ctx.train_iter}
+        ctx.collect_kwargs = {**ctx.collect_kwargs, **get_setting(info)}
+
+    return set_settings
 
 
 def inferencer(seed: int | None, policy: Any, env: Any) -> Callable[[OnlineRLContext], None]:

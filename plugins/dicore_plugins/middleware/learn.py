@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from itertools import accumulate, pairwise
 from typing import Any
 
+import numpy as np
+
 from dicore.data import Batch
-from dicore.task import OnlineRLContext, middleware
+from dicore.errors import UsageError
+from dicore.task import OfflineRLContext, OnlineRLContext, middleware
 
 _DATA_LOG = logging.getLogger("dicore.data")
 _LOG = logging.getLogger("dicore.learn")
 
+Settings = Callable[[Mapping[str, Any]], dict[str, Any]]
 Source = Any | Sequence[tuple[Any, float]] | Mapping[str, Any]
 
 
@@ -39,9 +44,9 @@ def data_pusher(
         if ctx.trajectories is not None:
             if group_by_env:
                 for piece in _pieces(ctx.trajectories, ctx.trajectory_end_idx):
-                    buffer_.push(piece, cur_collector_envstep=ctx.env_step)
+                    buffer_.push(_samples(piece), cur_collector_envstep=ctx.env_step)
             else:
-                buffer_.push(ctx.trajectories, cur_collector_envstep=ctx.env_step)
+                buffer_.push(_samples(ctx.trajectories), cur_collector_envstep=ctx.env_step)
             ctx.trajectories = None
         elif ctx.episodes is not None:
             for episode in ctx.episodes:
@@ -51,11 +56,31 @@ def data_pusher(
     return push
 
 
-def _pieces(trajectories: Any, ends: Sequence[int]) -> list[Any]:
+def _samples(data: Any) -> Any:
+    """Returns samples without the columns that only tell where they come from."""
+    if not isinstance(data, Batch) or "env_id" not in data:
+        return data
+    columns = {key: value for key, value in data.items() if key not in ("end", "env_id")}
+    return Batch(columns, len(data), data.schema)
+
+
+def _pieces(trajectories: Any, ends: Sequence[int]) -> Iterator[Any]:
+    """Yields the pieces between ends: of a Batch, of each environment in turn."""
+    if not isinstance(trajectories, Batch) or "env_id" not in trajectories:
+        yield from _cut(trajectories, [*ends])  # of one environment after the other
+        return
+    env_id = np.asarray(trajectories["env_id"])
+    for env in np.unique(env_id):
+        rows = np.flatnonzero(env_id == env)
+        yield from _cut(trajectories[rows], np.flatnonzero(np.isin(rows, ends)).tolist())
+
+
+def _cut(data: Any, ends: list[int]) -> Iterator[Any]:
     cuts = [0, *(end + 1 for end in ends)]
-    if cuts[-1] < len(trajectories):
-        cuts.append(len(trajectories))
-    return [trajectories[start:stop] for start, stop in pairwise(cuts)]
+    if cuts[-1] < len(data):
+        cuts.append(len(data))
+    for start, stop in pairwise(cuts):
+        yield data[start:stop]
 
 
 def offpolicy_data_fetcher(
@@ -154,6 +179,12 @@ def as_learner(cfg: Any, policy: Any, run: Any | None = None) -> Any:
     return cfg.policy.learn.learner.build(None, policy=policy, run=run)
 
 
+def _settings_of(settings: Settings | None, ctx: Any) -> dict[str, Any] | None:
+    if settings is None:
+        return None
+    return settings({"envstep": ctx.env_step, "learner_step": ctx.train_iter})
+
+
 def trainer(cfg: Any, policy: Any, *, run: Any | None = None) -> Callable[[OnlineRLContext], None]:
     """Runs one gradient update on the fetched batch.
 
@@ -176,14 +207,98 @@ def trainer(cfg: Any, policy: Any, *, run: Any | None = None) -> Callable[[Onlin
         if ctx.train_data is None:
             return
         ctx.train_output = learner.train(ctx.train_data, ctx.env_step)
-        ctx.train_iter = learner.last_iter
+        ctx.train_iter = learner.train_iter
 
     return train
 
 
+def multistep_trainer(
+    cfg: Any, policy: Any, *, run: Any | None = None, settings: Settings | None = None
+) -> Callable[[OnlineRLContext], None]:
+    """Passes all collected samples to the learn mode, which may make several updates of them.
+
+    Args:
+        cfg: The whole compiled config.
+        policy: Learn mode of the policy, or a learner.
+        run: Run for the hooks' logs and checkpoints; None: no run.
+        settings: `get_setting_learn` of the policy's command mode; None: no annealed settings.
+
+    Returns:
+        A middleware: train_data, or else trajectories -> train_output, train_iter; `trajectories`
+        is set to None.
+    """
+    learner = as_learner(cfg, policy, run)
+
+    @middleware(
+        reads=["train_iter"],
+        either=["train_data", "trajectories"],
+        writes=["train_output", "train_iter"],
+        optional=["train_data", "trajectories", "env_step"],
+    )
+    def train(ctx: OnlineRLContext) -> None:
+        data = ctx.trajectories if ctx.train_data is None else ctx.train_data
+        if data is None:
+            return
+        ctx.train_output = learner.train(data, ctx.env_step, _settings_of(settings, ctx))
+        ctx.train_iter = learner.train_iter
+        ctx.trajectories = None
+
+    return train
+
+
+def offline_data_fetcher(cfg: Any, dataset: Any) -> Callable[[OfflineRLContext], None]:
+    """Fetches the next batch of a dataset; every sample once per epoch, in random order.
+
+    Args:
+        cfg: The whole compiled config; the batch size is `policy.learn.batch_size`.
+        dataset: See `IDataset`.
+
+    Returns:
+        A middleware: -> train_data, train_epoch. The last batch of an epoch may be smaller.
+
+    Raises:
+        UsageError: the dataset is empty.
+    """
+    if not len(dataset):
+        raise UsageError("the dataset is empty", hint="set pipeline.dataset to one with samples")
+    size, count = cfg.policy.learn.batch_size, len(dataset)
+    per_epoch = math.ceil(count / size)
+    order: tuple[int, Any] = (-1, None)
+
+    @middleware(reads=["total_step"], writes=["train_data", "train_epoch"])
+    def fetch(ctx: OfflineRLContext) -> None:
+        nonlocal order
+        epoch, batch = divmod(ctx.total_step, per_epoch)
+        if order[0] != epoch:
+            order = epoch, np.random.default_rng((cfg.seed, epoch)).permutation(count)
+        ctx.train_data = dataset.take(order[1][batch * size : (batch + 1) * size])
+        ctx.train_epoch = epoch
+
+    return fetch
+
+
+def reward_model_trainer(reward_model: Any) -> Callable[[OnlineRLContext], None]:
+    """Trains a reward model on the samples that it received while collecting.
+
+    Args:
+        reward_model: See `IRewardModel`.
+
+    Returns:
+        A middleware that is run after collecting.
+    """
+
+    @middleware(optional=["trajectories"])
+    def train_reward_model(ctx: OnlineRLContext) -> None:
+        reward_model.train()
+
+    return train_reward_model
+
+
 @middleware(reads=["train_iter", "env_step"], writes=["train_output", "train_iter", "train_data"])
 class OffPolicyLearner:
-    """Samples a batch and runs a gradient update, `update_per_collect` times per step.
+    """Samples a batch and runs a gradient update, several times per step.
+
+    The number is `update_per_collect`, or `update_per_step` for each collected env step.
 
     Args:
         cfg: The whole compiled config; `policy.learn` is used.
@@ -191,6 +306,7 @@ class OffPolicyLearner:
         buffer_: Replay buffer (`IBuffer`).
         reward_model: Estimates the reward of each batch before the update.
         run: Run for the hooks' logs and checkpoints; None: no run.
+        settings: `get_setting_learn` of the policy's command mode; None: no annealed settings.
     """
 
     def __init__(
@@ -201,43 +317,60 @@ class OffPolicyLearner:
         reward_model: Any | None = None,
         *,
         run: Any | None = None,
+        settings: Settings | None = None,
     ) -> None:
         self.learner = as_learner(cfg, policy, run)
         self._buffer = buffer_
         self._reward_model = reward_model
+        self._settings = settings
         self._batch_size = cfg.policy.learn.batch_size
-        self._updates = cfg.policy.learn.update_per_collect
+        learn = cfg.policy.learn
+        self._updates, self._per_step = learn.update_per_collect, learn.get("update_per_step")
+        self._last_env_step = 0
         self._max_train_iter = cfg.pipeline.max_train_iter
         self._priority = cfg.policy.priority
         self._warned = False
 
     def __call__(self, ctx: OnlineRLContext) -> None:
+        count = self._count(ctx.env_step)
         if self._buffer.count() < self._batch_size:
             if not self._warned:
                 self._warned = True
                 _warn_of_shortage(_LOG.info, self._buffer, self._batch_size)
             return
         learner, outputs = self.learner, []
-        for data in self._batches():
+        kwargs = _settings_of(self._settings, ctx)
+        for data in self._batches(count):
             if self._reward_model is not None:
                 data = self._reward_model.estimate(data)  # noqa: PLW2901 - the same samples
-            outputs += learner.train(data, ctx.env_step)
+            outputs += learner.train(data, ctx.env_step, kwargs)
             if self._priority:
                 self._buffer.update(learner.priority_info)
         ctx.train_output = outputs
-        ctx.train_iter = learner.last_iter
+        ctx.train_iter = learner.train_iter
 
-    def _batches(self) -> Iterator[Any]:
+    def join_task(self, task: Any) -> None:
+        """Reads the env steps collected so far, from which `update_per_step` counts."""
+        self._last_env_step = getattr(task.ctx, "env_step", 0)
+
+    def _count(self, env_step: int) -> int:
+        """Returns the number of updates of this step; one in the first that can train."""
+        before, self._last_env_step = self._last_env_step, env_step
+        if self._per_step is None:
+            return int(self._updates)
+        count = math.floor(env_step * self._per_step) - math.floor(before * self._per_step)
+        return min(count, 1) if self.learner.train_iter == 0 else count
+
+    def _batches(self, count: int) -> Iterator[Any]:
         """Yields the batches of this step; with priorities, one draw at a time."""
         buffer, size, learner = self._buffer, self._batch_size, self.learner
-        count = self._updates
         if self._max_train_iter is not None:
-            count = min(count, self._max_train_iter - learner.last_iter)
+            count = min(count, self._max_train_iter - learner.train_iter)
         if not self._priority and hasattr(buffer, "sample_batches"):
-            yield from buffer.sample_batches(count, size, learner.last_iter)
+            yield from buffer.sample_batches(count, size, learner.train_iter)
             return
         for _ in range(count):
-            data = buffer.sample_batch(size, learner.last_iter, reuse=True)
+            data = buffer.sample_batch(size, learner.train_iter, reuse=True)
             if not data:
                 return
             yield data

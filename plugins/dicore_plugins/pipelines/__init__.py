@@ -9,9 +9,11 @@ from dicore_plugins.lazy import lazy
 if TYPE_CHECKING:
     from dicore_plugins.pipelines.entry import serial_pipeline
     from dicore_plugins.pipelines.parts import Parts, build_parts
+    from dicore_plugins.pipelines.training import TrainingPipeline
 
 __all__ = [
     "Parts",
+    "TrainingPipeline",
     "build_parts",
     "serial_pipeline",
 ]
@@ -20,6 +22,7 @@ __getattr__ = lazy(
     __name__,
     {
         "Parts": ".parts",
+        "TrainingPipeline": ".training",
         "build_parts": ".parts",
         "serial_pipeline": ".entry",
     },

@@ -9,7 +9,7 @@ import numpy as np
 
 from dicore.data import Batch, EnvBatch, TimestepBatch, tree_row
 from dicore.errors import ModeError
-from dicore.interfaces.policy import CollectMode, EvalMode, LearnMode, Tail
+from dicore.interfaces.policy import CollectMode, CommandMode, EvalMode, LearnMode, Tail
 from dicore.run.random import seed_everything, stream
 from dicore.testing.compare import array
 from dicore.testing.policy import PolicyContract
@@ -70,6 +70,10 @@ class GoodPolicy:
     @property
     def eval_mode(self) -> Any:
         return self.mode("eval")
+
+    @property
+    def command_mode(self) -> Any:
+        return CommandMode(*[lambda info: {}] * 3)
 
     # ---- acting
 

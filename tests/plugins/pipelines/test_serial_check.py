@@ -43,7 +43,7 @@ def check(main: Path | None, *overrides: str) -> None:
         ),
         (
             ["policy.on_policy=true"],
-            "policy.on_policy: the pipeline 'serial' trains from a replay buffer; expected False",
+            "policy.on_policy: dqn learns from a replay buffer; set it to False",
         ),
         (["policy=random"], "policy.type: 'random' cannot be trained"),
         (

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from typing import Any
 
-from dicore.config.schema import components, frozen, option
+from dicore.config.schema import component, components, frozen, option
 from dicore.config.sections import PipelineConfig
 
 
 @frozen(kw_only=True)
 class SerialConfig(PipelineConfig):
-    """Trains off-policy in one process: evaluates, collects and learns in turn."""
+    """Trains in one process: off-policy, on-policy or from a dataset, as the policy declares."""
 
     logger: tuple[Any, ...] = components(
         "logger",
         default=("tensorboard", "console"),
         help="loggers for metrics, besides metrics.jsonl",
+    )
+    dataset: Any = component(
+        "dataset", help="recorded samples, for policies that learn offline", optional=True
     )
     final_eval: bool = option(True, "evaluate once more when a budget ends the training")
 
@@ -24,3 +27,25 @@ class SerialConfig(PipelineConfig):
         from dicore_plugins.pipelines.serial.pipeline import SerialPipeline
 
         return SerialPipeline(self)
+
+
+@frozen(kw_only=True)
+class SerialOnPolicyConfig(SerialConfig):
+    """Trains on-policy in one process: collects and learns in turn, without a buffer."""
+
+    def build(self, ctx: Any, **parts: Any) -> Any:
+        """Creates the pipeline."""
+        from dicore_plugins.pipelines.on_policy import OnPolicyPipeline
+
+        return OnPolicyPipeline(self)
+
+
+@frozen(kw_only=True)
+class SerialOfflineConfig(SerialConfig):
+    """Trains from a dataset in one process; environments only evaluate."""
+
+    def build(self, ctx: Any, **parts: Any) -> Any:
+        """Creates the pipeline."""
+        from dicore_plugins.pipelines.offline import OfflinePipeline
+
+        return OfflinePipeline(self)

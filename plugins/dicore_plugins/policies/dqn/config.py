@@ -145,6 +145,8 @@ class DQNConfig(PolicyConfig):
                 f"must be <= {size}, the capacity of other.replay_buffer, got"
                 f" {self.learn.batch_size}",
             )
+        if self.on_policy:
+            yield "on_policy", "dqn learns from a replay buffer; set it to False"
         if self.multi_gpu:
             yield "multi_gpu", "dqn learns in one process; set it to False"
         if self.collect.n_episode is not None:

@@ -1,0 +1,29 @@
+"""The offline pipeline: learns from a dataset; environments only evaluate."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, ClassVar
+
+from dicore.task import Context, OfflineRLContext
+from dicore_plugins.middleware.learn import offline_data_fetcher, trainer
+from dicore_plugins.pipelines.parts import Parts
+from dicore_plugins.pipelines.training import TrainingPipeline
+
+
+class OfflinePipeline(TrainingPipeline):
+    """Evaluates and learns from the next batch of the dataset in turn."""
+
+    school: ClassVar[str] = "offline"
+    context: ClassVar[type[Context]] = OfflineRLContext
+
+    def problems(self, cfg: Any) -> Iterator[tuple[str, str]]:
+        """Yields the problems of the budget and the dataset."""
+        if cfg.pipeline.dataset is None:
+            yield "pipeline.dataset", "required to train from a dataset (dicore list dataset)"
+        if cfg.pipeline.max_env_step is not None:
+            yield "pipeline.max_env_step", "no env steps are collected; set max_train_iter"
+
+    def stages(self, parts: Parts) -> list[Any]:
+        """Fetches a batch, and updates the policy from it."""
+        return [offline_data_fetcher(parts.cfg, parts.dataset), trainer(parts.cfg, parts.learner)]

@@ -1,0 +1,57 @@
+"""Rewards of a reward model: they replace those of a block before samples are made of it.
+
+Shapes: T steps, N environments, B = T N rows.
+"""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from dicore.data import Batch, tree_map
+from dicore.errors import SchemaError
+from dicore.interfaces.policy import CollectMode, Tail
+from dicore_plugins.functional.samples import next_obs_of
+
+
+def with_reward_model(collect_mode: Any, reward_model: Any) -> Any:
+    """Returns a collect mode whose samples have the rewards that a reward model estimates.
+
+    Returns over several steps (n-step, GAE) are computed from the estimated rewards. The reward
+    model first receives the new rows by `collect_data`, without those of abnormal episodes.
+
+    Args:
+        collect_mode: A collect mode, or an object with its functions.
+        reward_model: See `IRewardModel`; `estimate` receives B rows, by step and then by
+            environment, with the columns of the block, `next_obs`, `end` and `env_id`.
+
+    Returns:
+        The mode with another `get_train_sample`; the block itself is not changed.
+    """
+    make_samples = collect_mode.get_train_sample
+
+    def get_train_sample(block: Batch, tail: Tail) -> Batch:
+        steps, num_envs = block["end"].shape
+        columns = {key: block[key] for key in block.columns if key != "valid"}
+        columns["next_obs"] = next_obs_of(block, tail)
+        rows = Batch(
+            tree_map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), columns), steps * num_envs
+        )
+        new = np.flatnonzero(block["valid"].reshape(-1))
+        reward_model.collect_data(rows[new[new >= tail.carried * num_envs]])
+        estimated = np.asarray(reward_model.estimate(rows)["reward"])
+        if len(estimated) != len(rows):
+            raise SchemaError(
+                f"{type(reward_model).__name__}.estimate returned {len(estimated)} rewards for"
+                f" {len(rows)} rows"
+            )
+        reward = estimated.reshape(steps, num_envs, *estimated.shape[1:])
+        return make_samples(Batch({**block.columns, "reward": reward}, steps), tail)
+
+    if isinstance(collect_mode, CollectMode):
+        return collect_mode._replace(get_train_sample=get_train_sample)
+    functions = {name: getattr(collect_mode, name, None) for name in CollectMode._fields}
+    functions = {name: each for name, each in functions.items() if each is not None}
+    return SimpleNamespace(**{**functions, "get_train_sample": get_train_sample})
