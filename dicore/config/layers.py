@@ -10,7 +10,7 @@ from typing import Any
 
 from dicore.config.convert import parse_value, shortened
 from dicore.config.paths import combine, lookup, plain
-from dicore.config.redact import conceal, is_secret
+from dicore.config.redact import conceal, is_secret, redact_text
 from dicore.errors import ConfigError, RegistryError
 
 PRESET = "preset "
@@ -141,7 +141,8 @@ class Problems:
 
     def add(self, path: str, message: str, layer: Layer | None = None) -> None:
         """Adds one mistake, without the value of a secret."""
-        self.found.append((path, conceal(message) if is_secret(path) else message, layer))
+        shown = conceal(message) if is_secret(path) else redact_text(message)
+        self.found.append((path, shown, layer))
 
     def extend(self, findings: Iterable[tuple[str, str]], layer: Layer | None = None) -> None:
         """Adds several."""

@@ -1,8 +1,9 @@
 """Secrets and references: what must not be written to files, and `${env:NAME}`.
 
 Texts under keys such as token, key, password and secret are left out of saved configs, printed
-output and errors. Pass a secret as `${env:NAME}`, so that a run can be repeated from its own
-config. Declare an option whose name only looks like a secret with `option(…, secret=False)`.
+output and errors, and so are credentials in URLs and headers. Pass a secret as `${env:NAME}`, so
+that a run can be repeated from its own config. Declare an option whose name only looks like a
+secret with `option(…, secret=False)`.
 
 `${env:NAME}` is the text of an environment variable. It is looked up when a config is compiled;
 saved files keep the reference. An option that is not a text takes the value that the command line
@@ -25,8 +26,15 @@ ENV = re.compile(r"(\$+)\{env:([A-Za-z_]\w*)\}")
 KNOB = re.compile(r"(\$+)\{cpanel\.([\w.-]+)\}")
 
 _SECRET = re.compile(
-    r"(?:.*[_-])?(?:api|auth|access|private)?"
-    r"(?:key|tokens?|passwords?|passwd|pwd|passphrase|secrets?|credentials?)",
+    r"(?:.*[_-]|(?-i:.*[a-z\d](?=[A-Z])))?(?:api|auth|access|private)?(?:authorization|bearer|cookie"
+    r"|key(?:_id)?|tokens?|passwords?|passwd|pwd|passphrase|secrets?|credentials?)",
+    re.IGNORECASE,
+)
+_CREDENTIAL = re.compile(
+    r"""(?P<url>://)[^\s/@:'"]*:[^\s/@'"]+(?=@)|(?P<id>://)[^\s/@:'"]{16,}(?=@)"""
+    r"""|(?P<query>[?&](?P<name>[\w.-]+)=)[^&\s"'#]+"""
+    r"""|(?P<header>\bauthorization\\?["']?\s*[:=,]\s*\\?["']?(?:[a-z]+\s+)?)[^\s"',;\\]+"""
+    r"""|(?P<bearer>\bbearer\s+)[\w.~+/=-]{4,}""",
     re.IGNORECASE,
 )
 
@@ -37,8 +45,19 @@ def is_secret(path: str) -> bool:
     return _SECRET.fullmatch(key) is not None
 
 
+def redact_text(text: str) -> str:
+    """Returns a text without the credentials in its URLs and headers; references stay."""
+
+    def hide(match: re.Match[str]) -> str:
+        shown = "${env:" in match[0] or (match["name"] and not is_secret(match["name"]))
+        start = next(filter(None, match.group("url", "id", "query", "header", "bearer")))
+        return match[0] if shown else start + REDACTED
+
+    return _CREDENTIAL.sub(hide, text)
+
+
 def conceal(message: str) -> str:
-    """Removes the value from a message about a secret."""
+    """Removes the value from a message about a secret option."""
     text, got, _ = message.partition(", got ")
     if got:
         return f"{text}, got {REDACTED}"
@@ -46,19 +65,20 @@ def conceal(message: str) -> str:
 
 
 def redacted(value: Any, *, secret: bool = False) -> Any:
-    """Returns plain data without the texts under secret keys; references stay."""
+    """Returns plain data without the texts under secret keys, and credentials; references stay."""
     if isinstance(value, Mapping):
         return {key: redacted(item, secret=is_secret(str(key))) for key, item in value.items()}
     if type(value) in (list, tuple):
         return type(value)(redacted(item, secret=secret) for item in value)
-    hidden = secret and isinstance(value, str) and value and "${env:" not in value
-    return REDACTED if hidden else value
+    if not isinstance(value, str):
+        return value
+    return REDACTED if secret and value and "${env:" not in value else redact_text(value)
 
 
 def redacted_paths(value: Any, path: str) -> Iterator[str]:
     """Yields the paths in a saved value whose secrets were left out."""
     if isinstance(value, str):
-        if value == REDACTED:
+        if REDACTED in value:
             yield path
     elif isinstance(value, Mapping):
         for key, item in value.items():

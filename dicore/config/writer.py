@@ -17,7 +17,7 @@ from typing import Any
 import attrs
 
 from dicore.config.paths import Keys, dotted, leaves, plain, to_dict
-from dicore.config.redact import REDACTED, escaped, is_secret, redacted
+from dicore.config.redact import REDACTED, escaped, is_secret, redact_text, redacted
 from dicore.config.sections import Compiled
 from dicore.errors import ConfigError, ConfigWarning
 from dicore_registry import default
@@ -118,10 +118,11 @@ def saved_tree(compiled: Compiled, *, redact: bool = True) -> dict[str, Any]:
 
 def _saved(value: Any, path: str, hide: bool, redact: bool, references: Mapping[str, str]) -> Any:
     if path in references:
-        return references[path]
+        return redact_text(references[path]) if redact else references[path]
     if isinstance(value, str):
         if hide and value:
             return REDACTED
+        value = redact_text(value) if redact else value
         return escaped(value) if "${" in value else value
     if isinstance(value, Mapping) and value:
         saved = {

@@ -12,7 +12,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from dicore.config.redact import REDACTED, is_secret, redacted
+from dicore.config.convert import parse_value
+from dicore.config.redact import REDACTED, is_secret, redact_text, redacted
 from dicore.errors import MissingPackageError
 from dicore.run.atomic import write_file
 from dicore.run.folder import process_info
@@ -155,15 +156,13 @@ def redact_words(words: Sequence[str]) -> list[str]:
 
 
 def _redact_word(word: str) -> str:
-    if word.startswith("{"):
+    path, equals, value = ("", "", word) if word.startswith("{") else word.partition("=")
+    if value.startswith(("{", "[")):
         try:
-            return json.dumps(redacted(json.loads(word)), ensure_ascii=False)
+            found = parse_value(value)  # JSON, or what YAML makes of it
         except (ValueError, RecursionError):
-            return word
-    path, equals, value = word.partition("=")
-    if equals and value:
-        if value.startswith("{"):
-            return f"{path}={_redact_word(value)}"
-        if is_secret(path.removeprefix("--")) and "${env:" not in value:
-            return f"{path}={REDACTED}"
-    return word
+            return redact_text(word)
+        shown = redacted(found, secret=is_secret(path))
+        return word if shown == found else f"{path}{equals}{json.dumps(shown, ensure_ascii=False)}"
+    hide = value and is_secret(path.removeprefix("--")) and "${env:" not in value
+    return f"{path}={REDACTED}" if hide else redact_text(word)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from dicore.run.metadata import RunMetadata
-from dicore_tools.code_state import code_state
+from dicore_tools.code_state import code_state, redact_diff
 
 
 def changed_code(folder: Path) -> str | None:
@@ -76,6 +76,91 @@ def test_a_patch_is_cut_and_holds_no_secret(
         assert kept in patch
     monkeypatch.setattr("dicore_tools.code_state._MAX_PATCH_CHARS", 100)
     assert (changed_code(repository) or "").endswith(" more characters)\n")
+
+
+HUSH = "hush4711"
+HIDDEN = {
+    "a.py": [
+        'os.environ["API_KEY"] = "hush4711"',
+        'os.environ.setdefault("WANDB_API_KEY", "hush4711")',
+        'token: str | None = "hush4711"',
+        'if token == "hush4711":',
+        'token = """a\nhush4711\n"""',
+        'token = rb"""\nhush4711\n"""',
+        'token = (\n    "hush4711"\n    "hush4711"\n)',
+        'token = \\\n    "hush4711"',
+        'd = {"token":\n  "hush4711"}',
+        'tokens = ["hush4711", "x"]',
+        'tokens = [\n "x",\n "hush4711",\n]',
+        'token = "a" + f"hush4711" "hush4711"',
+        'password = "esc\\"hush4711"',
+        'login(password=("hush4711"), clientSecret="hush4711")',
+        'run("API_TOKEN=hush4711 cmd")',
+        'h = {"Authorization": "Bearer hush4711"}',
+        'h = "Authorization: Basic hush4711"',
+        'url = "https://me:hush4711@host/x"',
+        'url = "https://host/x?a=1&api_key=hush4711"',
+        'pem = """-----BEGIN RSA PRIVATE KEY-----\nhush4711\n-----END RSA PRIVATE KEY-----"""',
+    ],
+    "a.ipynb": ['"token = \\"hush4711\\"\\n",', '"e[\\"API_KEY\\"] = \\"hush4711\\"\\n",'],
+    "c.yaml": [
+        "token: |\n  hush4711\n\n  hush4711",
+        "token: >-\n\n  hush4711",
+        "token:\n  hush4711",
+        "tokens:\n- hush4711",
+        "tokens:\n  - hush4711",
+        'token: "a\n  hush4711"',
+        "token: a, hush4711",
+        "- name: API_TOKEN\n  value: hush4711",
+        "- API_TOKEN=hush4711",
+        "Authorization: Bearer hush4711",
+    ],
+    "a.json": ['"token": [\n  "hush4711"\n]', '"Authorization": "token hush4711"'],
+    "a.toml": ['token = """\nhush4711\n"""', 'tokens = [\n  "hush4711",\n]'],
+    "x/.env": ["export API_TOKEN=hush4711", 'API_TOKEN="a\nhush4711"'],
+    "run.sh": [
+        "API_TOKEN=hush4711 python x",
+        'curl -H "Authorization: Bearer hush4711" x',
+        "curl -u me:hush4711 x",
+        "dicore train a.token=hush4711",
+        "mysql --password hush4711",
+    ],
+    "Dockerfile": ["ENV API_TOKEN=hush4711", "ENV API_TOKEN hush4711", "ARG TOKEN=hush4711"],
+}
+
+
+@pytest.mark.parametrize(
+    ("file", "text"), [(file, text) for file, texts in HIDDEN.items() for text in texts]
+)
+def test_secrets_are_found_in_every_form(file: str, text: str) -> None:
+    """R-E10: assignments of every kind, over several lines, added, removed and as context."""
+    for sign in "+- ":
+        lines = [f"{sign}{line}" for line in text.split("\n")]
+        patch = "\n".join([f"--- a/{file}", f"+++ b/{file}", "@@ -1 +1 @@", *lines, "+kept = 1"])
+        shown = redact_diff(patch)
+        assert HUSH not in shown
+        assert shown.endswith("+kept = 1")
+
+
+def test_each_side_of_a_patch_has_texts_of_its_own() -> None:
+    """The old text ends before the new one does."""
+    lines = [
+        '@@ -1,9 +1,9 @@ token = "hush"', ' token = """', '-hush"""', "+hush", '+hush"""',
+        " kept = 1",
+    ]  # fmt: skip
+    assert redact_diff("\n".join(["+++ b/a.py", *lines])).split("\n") == [
+        "+++ b/a.py", "@@ -1,9 +1,9 @@ token = <redacted>", " token = <redacted>", "-<redacted>",
+        "+<redacted>", "+<redacted>", " kept = 1",
+    ]  # fmt: skip
+
+
+def test_code_that_only_looks_like_a_secret_is_kept() -> None:
+    code = [
+        "+y = sorted(z, key=len)", '+monkey = "see"', "+token = read_token()", "+if key:",
+        '+print("token", count)', "+url = 'https://git@host/x?page=2'", "+bearer = who",
+    ]  # fmt: skip
+    patch = "\n".join(["+++ b/a.py", "@@ -1 +1 @@", *code])
+    assert redact_diff(patch) == patch
 
 
 def test_no_half_of_a_secret_is_left_where_a_patch_is_cut(

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dicore.config import bind, write_config
-from dicore.config.redact import REDACTED, escaped, is_secret, resolve
+from dicore.config.redact import REDACTED, escaped, is_secret, redact_text, resolve
 from dicore.config.writer import JSON, fingerprint, saved_tree
 from dicore.errors import ConfigError
 from dicore.run.metadata import redact_words
@@ -44,6 +44,9 @@ def holding(**free: Any) -> dict[str, Any]:
         ("client_secret", True),
         ("credentials", True),
         ("key", True),
+        ("Authorization", True),
+        ("clientSecret", True),
+        ("AWS_ACCESS_KEY_ID", True),
         ("monkey", False),
         ("token_count", False),
         ("keys", False),
@@ -68,6 +71,41 @@ def test_no_saved_form_holds_one(build: Any, tmp_path: Path) -> None:
         holding(token="other", deep={"passwords": ["else", 3], "user": "me", "key": None})
     )
     assert fingerprint(compiled) == fingerprint(other)
+
+
+CREDENTIALS = [
+    f"https://me:{HUSH}@host/x",
+    f"https://{HUSH}{HUSH}@host",
+    f"https://host/x?a=1&token={HUSH}#x",
+    f"Authorization: Basic {HUSH}",
+    f"bearer {HUSH}",
+    f"https://me:{HUSH}@${{env:HOST}}",
+]
+
+
+@pytest.mark.parametrize("text", CREDENTIALS)
+def test_credentials_in_texts_are_left_out(
+    text: str, build: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """R-E10: URLs and headers under keys of any name, in files, errors and command lines."""
+    monkeypatch.setenv("HOST", "h")
+    write_config(build(holding(url=[text])), tmp_path)
+    for form in (JSON, TOTAL, FORMATTED):
+        assert HUSH not in (tmp_path / form).read_text()
+    (problem,) = problems_of(build, tmp_path / JSON)
+    assert problem.startswith("policy.learn.free.url[0]: was <redacted> when it was saved")
+    (problem,) = problems_of(build, learning(batch_size=text.replace("${env:HOST}", "h")))
+    assert HUSH not in problem
+    for word in (text, f"a.url={text}", f"a.urls=[{text}]", json.dumps({"url": text})):
+        assert HUSH not in redact_words([word])[0]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["https://git@host/x?page=2", "https://me:${env:PW}@h?token=${env:T}", "a bearer", "x=Bearer"],
+)
+def test_texts_without_credentials_stay(text: str) -> None:
+    assert redact_text(text) == text
 
 
 def test_what_was_left_out_must_be_given_again(build: Any, tmp_path: Path) -> None:
@@ -114,6 +152,7 @@ def test_command_lines_lose_theirs() -> None:
         f"a.token={HUSH}",
         "a.token=${env:T}",
         f'a.b={{"password": "{HUSH}", "n": 1}}',
+        f"a.b=[{{password: {HUSH}}}]",
         "--cpanel",
         json.dumps({"api_key": HUSH, "lr": 0.1, "more": [{"secret": HUSH}]}),
         "policy.learn.batch_size=3",
@@ -122,8 +161,8 @@ def test_command_lines_lose_theirs() -> None:
     shown = redact_words(words)
     assert HUSH not in " ".join(shown)
     assert shown[2:4] == [f"a.token={REDACTED}", "a.token=${env:T}"]
-    assert json.loads(shown[6])["lr"] == 0.1
-    assert shown[7:] == words[7:]
+    assert json.loads(shown[7])["lr"] == 0.1
+    assert shown[8:] == words[8:]
 
 
 # ---- references, looked up when the config is compiled
