@@ -106,6 +106,23 @@ checkpoint; a second signal exits without saving.
     help="If the folder exists: add a number, resume, delete its contents, or fail.",
 )
 @click.option(
+    "--allow-change",
+    multiple=True,
+    metavar="PATH",
+    help="With --resume: an option that may have another value than the run's; may be repeated.",
+)
+@click.option(
+    "--ignore-missing",
+    is_flag=True,
+    help="With --resume: leave out loggers and hooks whose package is not installed.",
+)
+@click.option(
+    "--requeue",
+    is_flag=True,
+    help="Resume this command's run if it exists, and put the Slurm job back into the queue after a"
+    " preemption signal (SIGUSR1, SIGUSR2).",
+)
+@click.option(
     "--trust",
     is_flag=True,
     help="Run code that a run or its config.json names by path (./file.py:Class).",
@@ -127,6 +144,7 @@ def command(
     seeds: tuple[int, ...],
     jobs: int,
     dry_run: bool,
+    requeue: bool,
     **given: Any,
 ) -> None:
     """Trains a policy; writes config, checkpoints and logs to a run folder."""
@@ -152,10 +170,13 @@ def command(
     if dry_run:
         say(public_name("check_request", "--dry-run")(request), result=True)
         return
+    if requeue:
+        request = public_name("requeued", "--requeue")(request)
     if len(seeds) > 1:
         train_seeds = public_name("train_seeds", "--seed given twice")
         ctx.exit(train_seeds(request, seeds, jobs))
-    ctx.exit(launch(request, observer=Announcer()).exit_code)
+    code = launch(request, observer=Announcer()).exit_code
+    ctx.exit(public_name("requeue")(code) if requeue else code)
 
 
 class Announcer:

@@ -240,6 +240,12 @@ class RunFolder:
         """Returns the content of `config.json`; None if it does not exist."""
         return self.config.read_bytes() if self.config.is_file() else None
 
+    def keep_config(self) -> None:
+        """Copies `config.json` to `config_1.json`, `config_2.json`, …, before it is replaced."""
+        names = (self.path / f"config_{number}.json" for number in count(1))
+        free = next(path for path in names if not os.path.lexists(path))
+        shutil.copyfile(self.config, free)
+
     def __fspath__(self) -> str:
         return str(self.path)
 

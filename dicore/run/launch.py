@@ -14,19 +14,20 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext, supp
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from dicore.config import Compiled, bind
+from dicore.config import Compiled, bind, write_config
 from dicore.data.tree import loaded_torch
 from dicore.errors import ConfigError, DicoreError, PluginLoadError, UsageError
 from dicore.hookspecs.manager import Plugins, load_plugins
 from dicore.interfaces.hook import ILearnerHook
 from dicore.interfaces.pipeline import SupportsCheck
 from dicore.run.request import (
+    CHANGEABLE,
     TrainRequest,
+    changes_of,
     compile_request,
     compile_resumed,
     folder_name,
     nothing_left,
-    refuse_changes,
     resumed_folder,
 )
 from dicore.run.signals import StopNow, stop_on_signals
@@ -154,7 +155,7 @@ def _enable_gc() -> None:
 def _launch(request: TrainRequest, model: Any | None, observer: LaunchObserver | None) -> Outcome:
     plugins = load_plugins()
     folder = resumed_folder(request)
-    compiled = _compile(request, folder, plugins)
+    compiled, changes = _compile(request, folder, plugins)
     pipeline = _build_pipeline(compiled, plugins)
     profiler = _profiler(wanted=request.profile)
     run = _prepare(compiled, request, folder, plugins)
@@ -163,13 +164,16 @@ def _launch(request: TrainRequest, model: Any | None, observer: LaunchObserver |
         if observer is not None:
             observer.nothing_to_do(run, reason)
         return Outcome(None, run, 0)
+    if folder is not None and not all(path.startswith(CHANGEABLE) for path in changes):
+        folder.keep_config()
+        write_config(compiled, folder.path)
     policy = timer = None
     with _recorded(run, plugins) as stopped:
         plugins.call("dicore_run_started", run=run)
         if request.own_process:
             run.at_first_step(_enable_gc)
         if observer is not None:
-            header = plugins.lines("dicore_report_header", run=run)
+            header = [*changes.values(), *plugins.lines("dicore_report_header", run=run)]
             observer.started(run, request, compiled, header)
         with profiler(run) as timer:
             policy = plugins.run(lambda: pipeline.run(compiled, run, model=model), run=run)
@@ -213,8 +217,10 @@ def described(error: BaseException) -> str:
     return f"{type(error).__name__}: {text}"
 
 
-def _compile(request: TrainRequest, folder: RunFolder | None, plugins: Plugins) -> Compiled:
-    """Compiles the config and binds it to the spaces of its environment."""
+def _compile(
+    request: TrainRequest, folder: RunFolder | None, plugins: Plugins
+) -> tuple[Compiled, dict[str, str]]:
+    """Compiles the config and binds it to the spaces of its environment; see `changes_of`."""
     if folder is not None and request.resume is not None:
         compiled = compile_resumed(request, folder)
     else:
@@ -222,9 +228,7 @@ def _compile(request: TrainRequest, folder: RunFolder | None, plugins: Plugins) 
     from dicore.run.env_factory import spaces_of  # building an environment imports numpy and more
 
     compiled = bind(compiled, *spaces_of(compiled.env, compiled.seed))
-    if folder is not None:
-        refuse_changes(compiled, folder, names_only=request.names_only)
-    return compiled
+    return compiled, {} if folder is None else changes_of(compiled, request, folder)
 
 
 def _build_pipeline(compiled: Compiled, plugins: Plugins) -> Any:
@@ -253,7 +257,6 @@ def _prepare(
     compiled: Compiled, request: TrainRequest, resumed: RunFolder | None, plugins: Plugins
 ) -> Run:
     """Makes the folder with its config, and the run with its streams and loggers."""
-    from dicore.config import write_config
     from dicore.run.env_factory import BuildContext
     from dicore.run.folder import RunFolder
     from dicore.run.random import seed_everything
@@ -285,7 +288,7 @@ def _prepare(
     except BaseException:
         folder.unlock()
         raise
-    run.learner_hooks, run.device = hooks, device
+    run.learner_hooks, run.device, run.ignore_missing = hooks, device, request.ignore_missing
     return run
 
 

@@ -7,14 +7,17 @@ import sys
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from dicore.config import Compiled, compile_config, is_config
+from dicore.config import Compiled, compile_config, differences, is_config
+from dicore.config.redact import is_secret
 from dicore.errors import ConfigError, UnknownComponentError, UsageError
 from dicore.run.folder import EXIST, RunFolder, default_name
 from dicore.run.metadata import saved_member
+from dicore_registry.public_names import public_name
 
 if TYPE_CHECKING:
     from dicore.hookspecs.manager import Plugins
@@ -22,16 +25,22 @@ if TYPE_CHECKING:
     from dicore.run.run import Run
 
 __all__ = [
-    "TrainRequest", "compile_request", "compile_resumed", "env_label", "folder_name",
-    "nothing_left", "refuse_changes", "resumed_folder",
+    "TrainRequest", "changes_of", "compile_request", "compile_resumed", "env_label", "folder_name",
+    "nothing_left", "resumed_folder",
 ]  # fmt: skip
 
 _ASSUMED: Final = {"env.n_evaluator_episode": 10, "env.stop_value": float("inf")}
 """Assumed if an env or a preset is requested by name and no layer sets them."""
 
-_CHANGEABLE: Final = ("pipeline.", "env.stop_value", "env.n_evaluator_episode")
+CHANGEABLE: Final = ("pipeline.", "env.stop_value", "env.n_evaluator_episode")
 """Options that may change when a run is resumed: its length and its output, not what it learns."""
-_FOLLOWS: Final = tuple(f"follows {path}" for path in _CHANGEABLE)
+_INEXACT: Final = {
+    "env.collector_env_num": "not exact: episodes start anew, samples come in another order",
+    "env.evaluator_env_num": "not exact: evaluations have other episodes",
+    "env.manager": "not exact: episodes may start anew",
+    "policy.cuda": "not exact: another device rounds differently",
+}
+"""Options that may change too, and what is then no longer as in an uninterrupted run."""
 
 _FIELDS: Final = {
     "pipeline.type": "mode",
@@ -71,6 +80,9 @@ class TrainRequest:
             or `error`.
         resume: Folder of a run to resume from its latest complete checkpoint. `auto`: resume the
             run of this request if it exists, else start it (`exist="resume"`).
+        allow_change: Paths of options that may change when a run is resumed, with those below them.
+        ignore_missing: Resume without the loggers, hooks and parts of the checkpoint whose package
+            is not installed.
         trust: Run code that a saved config (a run or its `config.json`) names by path.
         profile: Time the training; the table is written to `log/profile.json` and
             `log/profile.txt`.
@@ -92,6 +104,8 @@ class TrainRequest:
     locked: bool = False
     exist: Exist = "new"
     resume: str | PathLike[str] | None = None
+    allow_change: Sequence[str] = ()
+    ignore_missing: bool = False
     trust: bool = False
     profile: bool = False
     argv: Sequence[str] = field(default_factory=lambda: tuple(sys.argv))
@@ -233,48 +247,58 @@ def resumed_folder(request: TrainRequest) -> RunFolder | None:
 
 def compile_resumed(request: TrainRequest, folder: RunFolder) -> Compiled:
     """Compiles the saved config of a run, with its latest limits and those of the request."""
-    overrides = [each if isinstance(each, str) else json.dumps(each) for each in request.overrides]
-    fixed = [text for text in overrides if not text.startswith(_CHANGEABLE)]
-    if fixed:
-        raise UsageError(
-            f"a resumed run keeps its config: cannot change {', '.join(fixed)}",
-            hint="change pipeline.* or env.stop_value only, or start a new run from"
-            f" {folder.config}",
-        )
     saved = saved_member(folder.metadata, "limits")
     limits = {path: saved[key] for path, key in _LIMITS.items() if key in saved}
     if limits.get("env.stop_value", 0) is None:  # run.json has null for infinity
         limits["env.stop_value"] = float("inf")
     requested = {path: getattr(request, key, None) for path, key in _LIMITS.items()}
     limits |= {path: value for path, value in requested.items() if value is not None}
+    return _saved_config(request, folder, [json.dumps(limits)] * bool(limits), request.overrides)
+
+
+def _saved_config(request: TrainRequest, folder: RunFolder, *overrides: Any) -> Compiled:
+    main: Any = str(folder.config)
+    names_only = request.names_only
+    if request.ignore_missing:
+        main = public_name("without_missing", "--ignore-missing")(folder.config)
+        names_only = not request.trust
     return compile_config(
-        str(folder.config),
-        overrides=[*([json.dumps(limits)] if limits else []), *request.overrides],
-        names_only=request.names_only,
+        main,
+        overrides=list(chain.from_iterable(overrides)),
+        names_only=names_only,
         locked=request.locked,
     )
 
 
-def refuse_changes(compiled: Compiled, folder: RunFolder, *, names_only: bool | None) -> None:
-    """Raises `UsageError` if a config differs in more than limits from the saved one of a run."""
-    from dicore.config import differences
+def changes_of(compiled: Compiled, request: TrainRequest, folder: RunFolder) -> dict[str, str]:
+    """Returns how a config differs from the saved one of a run: a line by option path.
 
+    Raises:
+        UsageError: an option differs that must not change, unless `allow_change` names it.
+    """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the first compilation has shown them
-        before = compile_config(str(folder.config), names_only=names_only)
-    changed = [
-        path
-        for path in differences(compiled, before)
-        if not path.startswith(_CHANGEABLE)
-        and not compiled.origin.get(path, "").startswith(_FOLLOWS)
-        and path != "exp_name"
-    ]
-    if changed:
+        before = _saved_config(request, folder)
+    free = tuple(f"{path}{end}" for path in request.allow_change for end in (".", "["))
+    free = (*CHANGEABLE, *_INEXACT, *free)
+    lines, refused = {}, []
+    for path, (new, old) in differences(compiled, before).items():
+        follows = compiled.origin.get(path, "").removeprefix("follows ")
+        if path == "exp_name" or follows.startswith(CHANGEABLE):
+            continue
+        if not path.startswith(free) and path not in request.allow_change:
+            refused.append(path)
+        why = [f" ({text})" for start, text in _INEXACT.items() if path.startswith(start)]
+        shown = "" if is_secret(path) else f": {old!r} -> {new!r}"
+        lines[path] = f"changed: {path}{shown}{''.join(why)}"
+    if refused:
         raise UsageError(
-            f"{folder}: trained with another config, which differs in {', '.join(changed[:5])}"
-            + (f" and {len(changed) - 5} more" if len(changed) > 5 else ""),
-            hint="use --exist new to start a new run in another folder",
+            f"{folder}: trained with another config, which differs in {', '.join(refused[:5])}"
+            + (f" and {len(refused) - 5} more" if len(refused) > 5 else ""),
+            hint=f"--allow-change {refused[0]} resumes with another value; or start a new run with"
+            " --exist new",
         )
+    return lines
 
 
 def nothing_left(run: Run) -> str:

@@ -127,12 +127,15 @@ class _Parts:
             if bulky or name not in self._bulky
         }
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: Mapping[str, Any], *, ignore_missing: bool = False) -> None:
         missing = sorted(set(self.by_name) - set(state))
-        if missing:
-            raise CheckpointCorruptError(f"the checkpoint lacks {', '.join(missing)}")
+        if missing and not ignore_missing:
+            raise CheckpointCorruptError(
+                f"the checkpoint lacks {', '.join(missing)}", hint="--ignore-missing loads the rest"
+            )
         # The streams come last: restoring another part may draw from them.
-        for name in sorted(self.by_name, key=lambda name: name == "streams"):
+        present = [name for name in self.by_name if name in state]
+        for name in sorted(present, key=lambda name: name == "streams"):
             try:
                 self.by_name[name].load_state_dict(state[name])
             except (CheckpointError, UsageError):
@@ -163,6 +166,7 @@ class Run:
         reached: `env_step` and `train_iter` of that checkpoint.
         device: Device of the policy and its batches: `cpu`, `cuda`, `cuda:1`.
         learner_hooks: Hooks that plugins add to every learner of the run.
+        ignore_missing: Parts that a checkpoint lacks keep their state when it is loaded.
         deferring: Periodic checkpoints are written by the next `save_due`, at the end of a step,
             where training can resume; set by pipelines that call `save_due`.
         clock: Measures the training from its first step to before the final save.
@@ -207,7 +211,7 @@ class Run:
         self.register("run", _Progress(self))
         self.device = "cpu"
         self.learner_hooks: list[Any] = []
-        self.deferring = False
+        self.deferring = self.ignore_missing = False
         self._due = self._finished = False
         self._at_first_step: list[Callable[[], None]] = []
 
@@ -328,7 +332,7 @@ class Run:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restores every registered part, or raises `CheckpointCorruptError`."""
-        self._parts.load_state_dict(state)
+        self._parts.load_state_dict(state, ignore_missing=self.ignore_missing)
 
     def restore(self) -> str | None:
         """Restores all registered parts if the run was made with `resume`.

@@ -33,7 +33,7 @@ _NAMES: Final[dict[str, dict[str, str]]] = {
     "dicore-tools": {
         "api": (
             "Agent check_request code_state collect_demo_data eval evaluate load_demo_data "
-            "probe_imports run_series train_seeds"
+            "probe_imports requeue requeued run_series train_seeds without_missing"
         ),
         "command": "catalogue check collect completion config doctor eval new plot",
         "config_format": "cpanel py toml yaml yml",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import os
 import random
@@ -165,7 +166,8 @@ def test_what_a_resumed_run_learns_cannot_be_changed(whole: Path, tmp_path: Path
     said = dicore(
         "train", "--resume", str(whole), "policy.learn.batch_size=8", code=2, cwd=tmp_path
     )
-    assert "cannot change policy.learn.batch_size=8" in said.stderr
+    assert "trained with another config, which differs in policy.learn.batch_size" in said.stderr
+    assert "--allow-change policy.learn.batch_size" in said.stderr
     said = dicore("train", "--resume", str(whole), "-e", "acrobot", code=2, cwd=tmp_path)
     assert "env" in said.stderr
     said = dicore("train", "--resume", str(tmp_path), code=2, cwd=tmp_path)
@@ -194,3 +196,123 @@ def test_a_python_file_in_a_run_is_never_run(whole: Path, tmp_path: Path) -> Non
     assert not marker.exists()
     dicore("train", "run/config.json", "--trust", code=2, cwd=tmp_path)  # it has no class Env
     assert marker.exists()
+
+
+# ---- resumed otherwise
+
+
+TINY = [
+    "train", "-e", "cartpole", "-p", "dqn", "--max-env-step", "40", "env.collector_env_num=4",
+    "env.evaluator_env_num=1", "policy.eval.evaluator.n_episode=2", "env.stop_value=inf",
+    "pipeline.logger=[]", "policy.learn.batch_size=8", "--exp-name", "run",
+]  # fmt: skip
+MORE = ["train", "--resume", "run", "--max-env-step", "80"]
+
+
+@pytest.fixture
+def tiny(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Any:
+    """Runs commands beside a small run, and returns exit code, output and errors."""
+    monkeypatch.chdir(tmp_path)
+    assert main(TINY) == 0
+
+    def command(*words: str) -> tuple[int, str, str]:
+        capfd.readouterr()
+        code = main(list(words))
+        return code, *capfd.readouterr()
+
+    return command
+
+
+def test_an_option_may_change_if_it_is_named(tiny: Any) -> None:
+    """R-C12: what changed is printed; the run keeps both configs."""
+    change = ["policy.learn.batch_size=16", "policy.nstep=2"]
+    assert tiny(*MORE, *change, "--allow-change", "policy.learn")[0] == 2
+    assert not Path("run/config_1.json").exists()
+    allowed = [f"--allow-change={path}" for path in ("policy.learn", "policy.nstep")]
+    code, said, _ = tiny(*MORE, *change, *allowed)
+    assert code == 0
+    assert "changed: policy.learn.batch_size: 8 -> 16\n" in said
+    assert "changed: pipeline.max_env_step: 40 -> 80\n" in said
+    for name, size in (("config_1.json", 8), ("config.json", 16)):
+        config = json.loads(Path("run", name).read_text())["config"]
+        assert config["policy"]["learn"]["batch_size"] == size
+    assert tiny("train", "--resume", "run", "--max-env-step", "120")[0] == 0
+    assert not Path("run/config_2.json").exists(), "a new budget is no new config"
+
+
+@pytest.mark.parametrize("count", [2, 6])
+def test_a_run_goes_on_with_another_number_of_environments(count: int, tiny: Any) -> None:
+    """R-C13: and says what is no longer exact."""
+    changes = [f"env.collector_env_num={count}", "env.evaluator_env_num=2"]
+    code, said, errors = tiny(*MORE, *changes)
+    assert (code, errors) == (0, "")
+    assert f"changed: env.collector_env_num: 4 -> {count} (not exact: episodes start anew" in said
+    assert "changed: env.evaluator_env_num: 1 -> 2 (not exact: evaluations have other" in said
+    state = read_state(Path("run/ckpt/final"))
+    assert len(state["collector_env"]["finished"]) == count
+    assert state["collector"]["envstep"] >= 80
+    before = CheckpointStore("run/ckpt").load("iteration_128")["collector_env"]["finished"]
+    kept = list(zip(before, state["collector_env"]["finished"], strict=False))
+    assert all(now >= then for then, now in kept)
+
+
+@pytest.mark.filterwarnings("always::dicore.errors.ConfigWarning")
+def test_a_run_goes_on_without_what_is_not_installed(tiny: Any) -> None:
+    """R-D11: loggers and hooks may be left out, and parts that the checkpoint lacks."""
+    file, gone = Path("run/config.json"), {"dist": "acme-rl", "version": "1.2.0", "target": "a:B"}
+    record = json.loads(file.read_text())
+    whole = copy.deepcopy(record["config"])
+    learner = record["config"]["policy"]["learn"]["learner"]
+    learner["hook"]["acme_after_iter"] = {"type": "acme-rl/h"}
+    record["config"]["pipeline"]["logger"] = [{"type": "acme-rl/w", "project": "x"}, "console"]
+    record["components"] |= {
+        "policy.learn.learner.hook.acme_after_iter": {"type": "acme-rl/h", **gone},
+        "pipeline.logger[0]": {"type": "acme-rl/w", **gone},
+    }
+    file.write_text(json.dumps(record))
+    code, _, errors = tiny(*MORE)
+    assert code == 2
+    assert "the run used it from acme-rl 1.2.0" in errors
+    code, _, errors = tiny(*MORE, "--ignore-missing")
+    assert code == 0
+    assert errors.splitlines() == [
+        f"warning: {path}: left out: acme-rl/{name} of acme-rl 1.2.0 is not installed"
+        for path, name in (
+            ("policy.learn.learner.hook.acme_after_iter", "h"),
+            ("pipeline.logger[0]", "w"),
+        )
+    ]
+    file.write_text(json.dumps({**record, "config": whole}))
+    store = CheckpointStore("run/ckpt")
+    state = store.load("final")
+    del state["task"]
+    store.save("final", state, train_iter=9999, env_step=80, complete=True)
+    more = [*MORE[:-1], "120", "--ignore-missing"]
+    assert "the checkpoint lacks task" in tiny(*more[:-1])[2]
+    assert tiny(*more)[0] == 0
+
+
+def test_a_job_that_is_preempted_queues_itself_again(tmp_path: Path) -> None:
+    """R-C03: the command that Slurm starts again resumes the run."""
+    queue = tmp_path / "bin/scontrol"
+    queue.parent.mkdir()
+    queue.write_text('#!/bin/sh\necho "$@" >> queue\n')
+    queue.chmod(0o755)
+    env = {**environ(), "SLURM_JOB_ID": "17", "PATH": f"{queue.parent}:{os.environ['PATH']}"}
+    job = [*DICORE, *RUN, "--exp-name", "run", "--requeue", "--max-env-step"]
+    for budget in ("1000000", "1000"):
+        process = subprocess.Popen(
+            [*job, budget], cwd=tmp_path, env=env, stdout=subprocess.PIPE, text=True
+        )
+        with process:
+            if budget == "1000000":
+                wait_for_checkpoint(process, tmp_path / "run", 0)
+                process.send_signal(signal.SIGUSR1)
+            said = process.communicate(timeout=60)[0]
+        assert process.returncode == (75 if budget == "1000000" else 0), said
+    assert (tmp_path / "queue").read_text() == "requeue 17\n"
+    record = json.loads((tmp_path / "run/run.json").read_text())
+    assert record["resumed"][0]["train_iter"] > 0
+    assert not (tmp_path / "run-1").exists()
+    refused = dicore(*RUN, "--requeue", code=2, cwd=tmp_path)
+    assert "not a Slurm job" in refused.stderr

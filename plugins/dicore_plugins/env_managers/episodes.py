@@ -5,7 +5,7 @@ Shapes: N environments.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from numbers import Integral
 from typing import Any
 
@@ -268,3 +268,25 @@ def reset_ended(manager: Any, env_ids: Iterable[int]) -> None:
     waiting = [env_id for env_id in env_ids if state_of(env_id) is EnvState.NEED_RESET]
     if waiting:
         manager.reset(waiting)
+
+
+def resized(state: Mapping[str, Any], env_num: int) -> Mapping[str, Any]:
+    """Returns a manager's state for another number of environments, without running episodes.
+
+    Environments that are in both keep their counters, parameters and layers.
+    """
+    if len(state["finished"]) == env_num:
+        return state
+
+    def fit(values: Sequence[Any], new: Callable[[], Any]) -> list[Any]:
+        return [*values[:env_num], *(new() for _ in range(env_num - len(values)))]
+
+    return {
+        **state,
+        "seeds": {**state["seeds"], "episodes": fit(state["seeds"]["episodes"], int)},
+        "finished": fit(state["finished"], int),
+        "restarts": fit(state["restarts"], int),
+        "params": fit(state["params"], dict),
+        "layers": (state.get("layers") or [])[:env_num],
+        "running": None,
+    }

@@ -21,7 +21,7 @@ from dicore.errors import ClosedError, DicoreError, EnvResetError, EnvStateError
 from dicore.interfaces.env_manager import EnvState
 from dicore_plugins.env_managers.actions import ActionLog, NestedActions, action_check_of
 from dicore_plugins.env_managers.env_pool import EnvPool
-from dicore_plugins.env_managers.episodes import RESET, RUN, Episodes, EpisodeSeeds
+from dicore_plugins.env_managers.episodes import RESET, RUN, Episodes, EpisodeSeeds, resized
 from dicore_plugins.env_managers.faults import all_of, data_error
 from dicore_plugins.env_managers.observations import (
     BoundsWarning,
@@ -307,8 +307,10 @@ class ManagedEnvs:
         """Restores what `state_dict` returned, now or at the launch; running episodes continue.
 
         An episode that cannot be replayed (its actions are not known, or the environment is not
-        deterministic) starts again, with a warning; see `brought_back`.
+        deterministic) starts again, with a warning; see `brought_back`. All episodes start again if
+        the number of environments is another.
         """
+        state = resized(state, self.env_num)
         self._seeds.load_state_dict(state["seeds"])
         self._params = [dict(params) for params in state["params"]]
         self._loaded_counts = list(state["finished"]), list(state["restarts"])
