@@ -24,7 +24,6 @@ class BuildContext:
         device: Device of tensors: `cpu`, `cuda`, `cuda:1`.
         seed: Seed of the run.
         run: The run that the component becomes part of; None outside of a run.
-        logger: Logger for scalars and text; None: no logging.
     """
 
     observation_space: Any = None
@@ -32,7 +31,6 @@ class BuildContext:
     device: str = "cpu"
     seed: int = 0
     run: Run | None = None
-    logger: Any = None
 
     def with_spaces(self, observation_space: Any, action_space: Any) -> BuildContext:
         """Returns a copy with the given spaces."""
