@@ -15,7 +15,7 @@ from dicore.errors import ReplayUnderflowError, SchemaError
 from dicore.interfaces.buffer import IBuffer
 from dicore.run.random import seed_everything
 from dicore.testing.compare import array, copied, difference
-from dicore.testing.suite import Suite, expect, folder, refuses
+from dicore.testing.suite import Suite, expect, expect_members, folder, refuses
 
 __all__ = ["BufferContract", "numbered_rows"]
 
@@ -45,7 +45,7 @@ class BufferContract(Suite):
     def test_has_the_methods(self) -> None:
         """It satisfies `IBuffer` and reports its capacity."""
         buffer = self.make(7)
-        expect(isinstance(buffer, IBuffer), f"{type(buffer).__name__} lacks methods of IBuffer")
+        expect_members(buffer, IBuffer)
         expect(
             buffer.replay_buffer_size == 7, f"capacity: expected 7, got {buffer.replay_buffer_size}"
         )

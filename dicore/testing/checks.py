@@ -79,7 +79,8 @@ def checks_of(
     """
     registry = default() if registry is None else registry
     found: list[Check] = []
-    entries = registry.entries() if dist is None else registry.provided(dist)
+    kind = None if component is None else component.partition("/")[0]
+    entries = registry.entries(kind) if dist is None else registry.provided(dist)
     dist = None if dist is None else entries[0].dist
     for entry in entries:
         chosen = (

@@ -17,7 +17,7 @@ from dicore.errors import DicoreError
 from dicore.interfaces.collector import ISerialCollector
 from dicore.testing.compare import array, copied, difference
 from dicore.testing.fakes import FakeCollectMode, FakeManager, Script
-from dicore.testing.suite import Suite, expect, refuses, skip
+from dicore.testing.suite import Suite, expect, expect_members, refuses, skip
 
 __all__ = ["CollectorContract"]
 
@@ -38,8 +38,7 @@ class CollectorContract(Suite):
         """It satisfies `ISerialCollector`, launches its environments and starts at `envstep` 0."""
         manager = FakeManager(2)
         collector = self.make(manager, FakeCollectMode().mode)
-        wrong = f"{type(collector).__name__} lacks parts of ISerialCollector"
-        expect(isinstance(collector, ISerialCollector), wrong)
+        expect_members(collector, ISerialCollector)
         expect(
             collector.envstep == 0,
             f"envstep of a new collector: expected 0, got {collector.envstep}",

@@ -14,7 +14,7 @@ from dicore.errors import DicoreError, UsageError
 from dicore.interfaces.evaluator import ISerialEvaluator
 from dicore.testing.compare import copied
 from dicore.testing.fakes import DelayedEnvManager, FakeEvalMode, FakeManager, Script
-from dicore.testing.suite import Suite, expect, refuses
+from dicore.testing.suite import Suite, expect, expect_members, refuses
 
 __all__ = ["EvaluatorContract"]
 
@@ -34,9 +34,7 @@ class EvaluatorContract(Suite):
 
     def test_has_the_methods(self) -> None:
         """It satisfies `ISerialEvaluator`."""
-        evaluator = self._evaluator(FakeManager(2))
-        wrong = f"{type(evaluator).__name__} lacks parts of ISerialEvaluator"
-        expect(isinstance(evaluator, ISerialEvaluator), wrong)
+        expect_members(self._evaluator(FakeManager(2)), ISerialEvaluator)
 
     def test_returns_one_return_per_episode(self) -> None:
         """`stop, returns = eval()`: the undiscounted returns of exactly `n_episode` episodes."""

@@ -7,7 +7,7 @@ from typing import Any
 
 from dicore.errors import ConfigError, HookError
 from dicore.interfaces.hook import POSITIONS, ILearnerHook
-from dicore.testing.suite import Suite, expect, refuses
+from dicore.testing.suite import Suite, expect, expect_members, refuses
 
 __all__ = ["HookContract"]
 
@@ -22,7 +22,7 @@ class HookContract(Suite):
     def test_has_the_attributes(self) -> None:
         """It satisfies `ILearnerHook`."""
         hook = self.make()
-        expect(isinstance(hook, ILearnerHook), f"{type(hook).__name__} lacks parts of ILearnerHook")
+        expect_members(hook, ILearnerHook)
         expect(isinstance(hook.name, str) and hook.name, f"its name is {hook.name!r}")
 
     def test_has_a_default_position(self) -> None:

@@ -10,7 +10,7 @@ from dicore.errors import HookError
 from dicore.interfaces.hook import POSITIONS, LearnerHook
 from dicore.interfaces.learner import ILearner
 from dicore.testing.fakes import FakeLearnMode
-from dicore.testing.suite import Suite, expect, folder, refuses, skip
+from dicore.testing.suite import Suite, expect, expect_members, folder, refuses, skip
 
 __all__ = ["LearnerContract", "RecordingHook"]
 
@@ -41,7 +41,7 @@ class LearnerContract(Suite):
     def test_has_the_methods(self) -> None:
         """It satisfies `ILearner` and starts at `train_iter` 0."""
         learner = self.make(FakeLearnMode().mode)
-        expect(isinstance(learner, ILearner), f"{type(learner).__name__} lacks parts of ILearner")
+        expect_members(learner, ILearner)
         expect(
             learner.train_iter == 0,
             f"train_iter of a new learner: expected 0, got {learner.train_iter}",

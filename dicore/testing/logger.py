@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from dicore.interfaces.logger import ILogger, LogTarget
-from dicore.testing.suite import Suite, expect, folder
+from dicore.testing.suite import Suite, expect, expect_members, folder
 
 __all__ = ["LoggerContract"]
 
@@ -26,8 +26,7 @@ class LoggerContract(Suite):
 
     def test_has_the_methods(self) -> None:
         """It satisfies `ILogger`."""
-        logger = self.make()
-        expect(isinstance(logger, ILogger), f"{type(logger).__name__} lacks methods of ILogger")
+        expect_members(self.make(), ILogger)
 
     def test_logs_a_whole_run(self) -> None:
         """All methods return None in a whole run: open, log, flush, close."""

@@ -15,7 +15,7 @@ from dicore.interfaces.model import IModel
 from dicore.run.random import seed_everything
 from dicore.testing.compare import array, copied, difference
 from dicore.testing.policy.play import leaves_of
-from dicore.testing.suite import Suite, expect, skip
+from dicore.testing.suite import Suite, expect, expect_members, skip
 
 __all__ = ["ModelContract"]
 
@@ -40,7 +40,7 @@ class ModelContract(Suite):
     def test_has_the_methods(self) -> None:
         """It satisfies `IModel` and has parameters."""
         model = self.make(4, 3)
-        expect(isinstance(model, IModel), f"{type(model).__name__} lacks methods of IModel")
+        expect_members(model, IModel)
         expect(list(model.parameters()), "it has no parameters")
 
     def test_returns_named_outputs(self) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 from dicore.data.tree import to_tensor
 from dicore.interfaces.model import IModelWrapper
 from dicore.testing.compare import copied, difference
-from dicore.testing.suite import Suite, expect, refuses
+from dicore.testing.suite import Suite, expect, expect_members, refuses
 
 __all__ = ["FakeModel", "ModelWrapperContract"]
 
@@ -70,8 +70,7 @@ class ModelWrapperContract(Suite):
 
     def test_has_the_methods(self) -> None:
         """It satisfies `IModelWrapper`."""
-        wrapper = self.make(self.model())
-        expect(isinstance(wrapper, IModelWrapper), f"{type(wrapper).__name__} lacks methods")
+        expect_members(self.make(self.model()), IModelWrapper)
 
     def test_attributes_pass_through(self) -> None:
         """Other attributes are those of the model, at any depth; unknown ones raise."""

@@ -17,7 +17,7 @@ from dicore.interfaces.reward_model import IRewardModel, SupportsExpertData
 from dicore.run.env_factory import BuildContext
 from dicore.run.random import seed_everything
 from dicore.testing.compare import array, copied, difference
-from dicore.testing.suite import Suite, expect
+from dicore.testing.suite import Suite, expect, expect_members
 
 __all__ = ["RewardModelContract"]
 
@@ -53,8 +53,7 @@ class RewardModelContract(Suite):
 
     def test_has_the_methods(self) -> None:
         """It satisfies `IRewardModel`."""
-        model = self._made()
-        expect(isinstance(model, IRewardModel), f"{type(model).__name__} lacks methods")
+        expect_members(self._made(), IRewardModel)
 
     def test_estimates_a_reward_for_each_row(self) -> None:
         """`estimate` returns the same number of samples, with finite float32 rewards."""

@@ -13,7 +13,7 @@ import numpy as np
 
 from dicore.data.tree import to_tensor
 from dicore.testing.compare import copied, difference
-from dicore.testing.suite import Suite, expect, skip
+from dicore.testing.suite import Suite, expect, expect_members, members_of, skip
 from dicore_registry.importing import import_target
 
 __all__ = ["RoleContract"]
@@ -40,14 +40,12 @@ class RoleContract(Suite):
 
     def test_has_the_members_of_the_protocol(self) -> None:
         """It has all methods and attributes of the Protocol."""
-        made, names = self.make(), _names(self.contract())
-        lacks = [name for name in names if not hasattr(made, name)]
-        expect(not lacks, f"{type(made).__name__} lacks {', '.join(lacks)}")
+        expect_members(self.make(), self.contract())
 
     def test_accepts_the_arguments_of_the_protocol(self) -> None:
         """Every method accepts the arguments of the Protocol."""
         made, contract = self.make(), self.contract()
-        for name in _names(contract):
+        for name in members_of(contract):
             wanted = inspect.getattr_static(contract, name, None)
             found = getattr(made, name, None)
             if not inspect.isfunction(wanted) or not callable(found):
@@ -63,7 +61,7 @@ class RoleContract(Suite):
 
     def test_state_round_trip(self) -> None:
         """A component with a loaded state returns the same state."""
-        if "state_dict" not in _names(self.contract()):
+        if "state_dict" not in members_of(self.contract()):
             skip("it has no state")
         made, twin = self.make(), self.make()
         state = copied(made.state_dict())
@@ -76,13 +74,3 @@ def _parameters() -> Iterator[Any]:
     """Yields tensors lazily, because the caller imports torch."""
     for shape in ((4, 2), (2,)):
         yield to_tensor(np.zeros(shape, np.float32)).requires_grad_()
-
-
-def _names(contract: type[Any]) -> list[str]:
-    """Returns the members of a Protocol and its bases."""
-    found: dict[str, None] = {}
-    for base in contract.__mro__:
-        if getattr(base, "_is_protocol", False):
-            found |= dict.fromkeys([*vars(base), *vars(base).get("__annotations__", {})])
-    special = ("__len__", "__call__", "__getitem__", "__iter__")
-    return [name for name in found if name[0] != "_" or name in special]

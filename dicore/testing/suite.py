@@ -20,7 +20,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import ClassVar, NoReturn
+from typing import Any, ClassVar, NoReturn
 from unittest import SkipTest
 
 from dicore.errors import ContractError, UsageError
@@ -29,6 +29,7 @@ from dicore.testing.component import Component
 __all__ = [
     "Suite",
     "expect",
+    "expect_members",
     "failures",
     "folder",
     "refuses",
@@ -90,6 +91,44 @@ def expect(holds: object, message: str) -> None:
     """
     if not holds:
         raise ContractError(message)
+
+
+def expect_members(made: object, contract: type[Any], *names: str) -> None:
+    """Asserts that an object, or its class, has the members of a Protocol; names those it lacks.
+
+    Args:
+        made: The object.
+        contract: The Protocol.
+        *names: Only these members; none: all.
+
+    Raises:
+        ContractError: it lacks some.
+    """
+    lacks = [name for name in names or members_of(contract) if not _has(made, name, contract)]
+    label = made.__name__ if isinstance(made, type) else type(made).__name__
+    expect(not lacks, f"{label} lacks {', '.join(lacks)} of {contract.__name__}")
+
+
+def members_of(contract: type[Any]) -> list[str]:
+    """Returns the public members of a Protocol and its bases, and the special ones it needs."""
+    found: dict[str, None] = {}
+    for base in contract.__mro__:
+        if getattr(base, "_is_protocol", False):
+            found |= dict.fromkeys([*vars(base), *vars(base).get("__annotations__", {})])
+    special = ("__len__", "__call__", "__getitem__", "__iter__")
+    return [name for name in found if name[0] != "_" or name in special]
+
+
+def _has(made: object, name: str, contract: type[Any]) -> bool:
+    try:
+        value = getattr(made, name, _ABSENT)
+    except Exception:  # a property that cannot be read yet
+        return True
+    is_method = callable(getattr(contract, name, None))
+    return value is not _ABSENT and not (is_method and value is None)
+
+
+_ABSENT = object()
 
 
 @contextmanager

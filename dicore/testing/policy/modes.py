@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dicore.errors import ModeError
+from dicore.interfaces.policy import IPolicy
 from dicore.testing.policy.play import (
     MODES,
     PolicyChecks,
     modes_of,
 )
-from dicore.testing.suite import expect, refuses
+from dicore.testing.suite import expect, expect_members, refuses
 
 FACTS = ("cfg", "n_sample", "on_policy", "batch_size", "device", "priority", "model")
 """Attributes that workers read."""
@@ -20,6 +21,7 @@ class ModeChecks(PolicyChecks):
     def test_modes_are_immutable_tuples(self) -> None:
         """Every mode is an immutable tuple of functions."""
         policy = self.make()
+        expect_members(policy, IPolicy, "learn_mode", "collect_mode", "eval_mode")
         for name, mode in modes_of(policy).items():
             expect(isinstance(mode, tuple), f"{name}_mode is a {type(mode).__name__}, not a tuple")
             fields = getattr(mode, "_fields", ())

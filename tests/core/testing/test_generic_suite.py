@@ -25,6 +25,7 @@ GOOD = '''
 """A package of one good component of each form."""
 from typing import Any
 from dicore.config import ComponentConfig, component, frozen, option, section, Section
+from dicore_registry import Kind
 
 @frozen(kw_only=True)
 class Inner(Section):
@@ -46,9 +47,16 @@ class Hook:
     """A hook with typed options."""
     def __init__(self, freq: int = 3, name: str = "x") -> None:
         self.freq = freq
+    def __call__(self, engine: Any) -> None: ...
 
 PRESET = {"env": {"type": "no_such_env"}}
 """A preset of an environment that there is not."""
+
+ROLE = Kind("role", "does a part", "acme_good:NoSuchContract")
+
+class Half:
+    """A buffer that can only be filled."""
+    def push(self, data: object, cur_collector_envstep: int | None = None) -> None: ...
 
 command = 3
 """A command that is none."""
@@ -105,11 +113,15 @@ crooked = acme_bad:Crooked
 stuck = acme_bad:Stuck
 heavy = acme_heavy:Heavy
 missing = acme_good:NoSuchClass
+half = acme_good:Half
 
 [dicore.learner_hook]
 tidy_hook = acme_good:Hook
 undocumented = acme_bad:Undocumented
 untyped = acme_bad:Untyped
+
+[dicore.kind]
+role = acme_good:ROLE
 
 [dicore.preset]
 hopeless = acme_good:PRESET
@@ -136,6 +148,13 @@ def registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Regist
     )
     for name in ("acme_good", "acme_bad", "acme_heavy"):
         sys.modules.pop(name, None)
+
+
+def test_every_missing_method_is_named(registry: Registry) -> None:
+    error = failing(registry, "buffer/half")["has_the_methods_of_its_kind"]
+    lacks = str(error).partition("lacks ")[2].partition(" of IBuffer")[0].split(", ")
+    assert {"sample", "count", "clear", "state_dict", "load_state_dict"} <= set(lacks)
+    assert "push" not in lacks
 
 
 class Nothing(Suite):
@@ -174,6 +193,8 @@ FAULTS = {
     "buffer/stuck": "config_pickles",
     "preset/hopeless": "preset_compiles",
     "command/speechless": "command_has_help",
+    "buffer/half": "has_the_methods_of_its_kind",
+    "kind/role": "kind_is_complete",
 }
 PLANTED = {ComponentContract: [*FAULTS.values()]}
 
@@ -193,6 +214,16 @@ def test_each_check_catches_its_fault(registry: Registry, component: str, check:
 def test_the_culprit_of_a_torch_import_is_named(registry: Registry) -> None:
     error = failing(registry, "buffer/heavy")["config_module_imports_no_torch"]
     assert "acme_heavy.py:2" in str(error)
+
+
+@pytest.mark.parametrize("ending", ["import sys; sys.exit(0)", "import os; os._exit(0)", "LOOP"])
+def test_an_import_that_does_not_return_fails_itself_alone(
+    registry: Registry, tmp_path: Path, ending: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dicore.testing.generic._TIMEOUT_S", 3.0)
+    loop = "import threading\nthreading.Event().wait() if __name__ != 'x' else None"
+    (tmp_path / "acme_bad.py").write_text(loop if ending == "LOOP" else ending)
+    assert failing(registry, "buffer/tidy") == {}
 
 
 def test_suites_are_those_that_the_kinds_name(registry: Registry) -> None:
@@ -230,7 +261,7 @@ def test_a_choice_of_nothing_is_an_error(registry: Registry) -> None:
 
 def test_a_package_is_chosen_by_name(registry: Registry) -> None:
     labels = {check.component.label for check in checks_of(dist="acme-rl", registry=registry)}
-    assert labels == set(FAULTS) | {"buffer/tidy", "learner_hook/tidy_hook"}
+    assert labels == {*FAULTS} | {"buffer/tidy", "learner_hook/tidy_hook"}
     kinds = {check.component.entry.kind for check in checks_of(kinds=["preset"], registry=registry)}
     assert kinds == {"preset"}
 
