@@ -251,6 +251,14 @@ class BufferContract(Suite):
         twin.load_state_dict(buffer.state_dict())
         _expect_twins(buffer, twin)
 
+    def test_empty_state_round_trip(self) -> None:
+        """The state of a buffer without samples can be saved and loaded."""
+        twin = self.make(5)
+        twin.load_state_dict(self.make(5).state_dict())
+        expect(twin.count() == 0, f"an empty buffer became one of {twin.count()} samples")
+        twin.push(numbered_rows(2))
+        expect(twin.count() == 2, f"2 samples pushed, count() is {twin.count()}")
+
     def test_file_round_trip(self) -> None:
         """`save_data` and `load_data` restore the same state."""
         buffer, twin = self.make(5), self.make(5)

@@ -223,9 +223,9 @@ class Ring:
 
     def state_dict(self) -> dict[str, Any]:
         """Returns the stored samples by slot, and the cursors; columns are views until a push."""
-        columns = self._tree([store[: self.count] for store in self._stores])
+        stored = [store[: self.count] for store in self._stores]
         return {
-            "columns": columns if self.count else {},
+            "columns": self._tree(stored) if self.count else {},
             "cursor": self.cursor,
             "push_count": self.push_count,
         }
