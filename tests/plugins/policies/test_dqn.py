@@ -407,23 +407,53 @@ def test_a_loss_that_is_nan_is_left_out_and_counted() -> None:
     assert np.isfinite(engine.monitor["total_loss"])
 
 
-@pytest.mark.parametrize("freq", [1, 2, 3, 5])
-def test_three_such_losses_in_a_row_end_the_training(freq: int) -> None:
+@pytest.mark.parametrize(("good", "at"), [(2, 8), (5, 16), (150, 228)])
+def test_three_such_losses_in_a_row_end_the_training(good: int, at: int) -> None:
+    """Whatever hooks there are; at once in the beginning, later within 100 updates."""
     policy = make()
-    engine = learner(policy, freq)
-    for data in (rows(), nan_rows(), nan_rows(), rows()):
+    engine = BaseLearner(BaseLearnerConfig(hook=[]), policy.learn_mode)
+    for data in (rows(), nan_rows(), nan_rows(), *[rows()] * (good - 1)):
         engine.train(data)
     before = parameters(policy)
-    with pytest.raises(NonFiniteError, match="consecutive updates"):
-        train_on_nan(engine, 8)
-    assert engine.last_iter - 4 >= 3
+    with pytest.raises(NonFiniteError, match="the loss of 3 consecutive updates is not finite"):
+        train_on_nan(engine, 100)
+    assert engine.last_iter == at
     assert torch.equal(before, parameters(policy))
+
+
+def test_a_short_training_ends_with_that_error_too() -> None:
+    engine = BaseLearner(BaseLearnerConfig(hook=[]), make().learn_mode)
+    train_on_nan(engine, 3)
+    with pytest.raises(NonFiniteError, match="the loss of 3 consecutive updates"):
+        engine.call_hook("after_run")
+
+
+def test_a_gradient_that_is_never_finite_ends_the_training() -> None:
+    """The loss is finite; the optimizer skips all updates."""
+    policy = make()
+    engine = BaseLearner(BaseLearnerConfig(hook=[]), policy.learn_mode)
+    policy.get_attribute("optimizer").register_step_pre_hook(
+        lambda optimizer, args, kwargs: policy.get_attribute("flat").grad.fill_(np.inf)
+    )
+    for _ in range(3):
+        engine.train(rows())
+    with pytest.raises(NonFiniteError, match="the gradient of 4 consecutive updates"):
+        engine.train(rows())
+
+
+def test_losses_are_counted_across_a_checkpoint() -> None:
+    first, second = make(), make()
+    engine = BaseLearner(BaseLearnerConfig(hook=[]), first.learn_mode)
+    train_on_nan(engine, 2)
+    resumed = BaseLearner(BaseLearnerConfig(hook=[]), second.learn_mode)
+    resumed.load_state_dict(engine.state_dict())
+    with pytest.raises(NonFiniteError, match="the loss of 3 consecutive updates"):
+        train_on_nan(resumed, 2)
 
 
 def test_the_batch_that_ended_a_training_can_be_looked_at(tmp_path: Path) -> None:
     run = Run(tmp_path, seed_everything(0))
     engine = BaseLearner(BaseLearnerConfig(hook=[]), make().learn_mode, run=run)
-    engine.register_hook(LogShowHook(freq=4))
     with pytest.raises(NonFiniteError) as caught:
         train_on_nan(engine, 4)
     run.finish("failed")

@@ -20,7 +20,7 @@ from dicore.interfaces.policy import CollectMode, EvalMode, check_mode
 from dicore.run.checkpoint_store import CheckpointStore
 from dicore_plugins.hooks.hook_config import build_hooks
 from dicore_plugins.learners.base.config import BaseLearnerConfig
-from dicore_plugins.learners.base.log_buffer import LogBuffer
+from dicore_plugins.learners.base.log_buffer import FiniteCheck, LogBuffer
 
 if TYPE_CHECKING:
     from dicore_plugins.learners.base.dataloader import Dataloader
@@ -75,6 +75,7 @@ class BaseLearner:
         self.tick_time = 0.0
         self.monitor: dict[str, float] = {}
         self.log_buffer = LogBuffer()
+        self._finite_check = FiniteCheck()
         self.get_data: Callable[[int], Any] | None = None
         self._latest: tuple[Any, Mapping[str, Any]] = ({}, {})
         self._hooks: dict[str, list[ILearnerHook]] = {position: [] for position in POSITIONS}
@@ -169,6 +170,7 @@ class BaseLearner:
 
         Raises:
             UsageError: there is no policy, or its result is not a dict or a list of dicts.
+            NonFiniteError: loss or gradient of the last updates, three or more, are not finite.
         """
         if self._policy is None:
             raise UsageError(
@@ -186,8 +188,11 @@ class BaseLearner:
                     hint="return a dict of results, or a list of one dict per update",
                 )
             self.log_buffer.add(result)
+            self._finite_check.add(result)
             self._latest = data, result
         self.last_iter += len(outputs)
+        if self.last_iter >= self._finite_check.due:
+            self._finite_check(self)
         self._run_hooks("after_iter")
         self.tick_time = time.perf_counter() - start
         return outputs
@@ -241,11 +246,14 @@ class BaseLearner:
 
         Raises:
             HookError: the position is unknown.
+            NonFiniteError: at `after_run`, the last updates were not finite.
         """
         if position not in self._hooks:
             raise HookError(
                 f"unknown hook position '{position}'", hint=f"use one of {', '.join(POSITIONS)}"
             )
+        if position == "after_run":
+            self._finite_check(self)
         self._run_hooks(position)
 
     def _run_hooks(self, position: str) -> None:
@@ -289,6 +297,7 @@ class BaseLearner:
             "last_iter": self.last_iter,
             "last_step": self.envstep,
             "log": self.log_buffer.state_dict(),
+            "finite_check": self._finite_check.state_dict(self),
             "hooks": {
                 place: dict(hook.state_dict())
                 for place, hook in self._placed_hooks()
@@ -302,6 +311,7 @@ class BaseLearner:
         self.last_iter = int(state["last_iter"])
         self.envstep = int(state["last_step"])
         self.log_buffer.load_state_dict(state.get("log", {}))
+        self._finite_check.load_state_dict(state.get("finite_check", {}), self)
         hook_states = state.get("hooks", {})
         for place, hook in self._placed_hooks():
             if hasattr(hook, "resume"):

@@ -1,4 +1,4 @@
-"""Monitored results of updates, stored without conversion until they are logged."""
+"""Monitored results of updates, stored until they are logged, and the check for finite losses."""
 
 from __future__ import annotations
 
@@ -9,8 +9,15 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from dicore.errors import SchemaError
+from dicore.data import Batch, tree_map
+from dicore.errors import DicoreError, NonFiniteError, SchemaError
+from dicore.run.checkpoint_store import write_state
+from dicore_plugins.policies.base import mode_attribute
 
+_FIRST_CHECK, _CHECK_EVERY = 4, 100
+"""Updates before the first check for finite losses, and most updates between two."""
+_TOLERATED = 2
+"""Consecutive updates that may be skipped because the loss was not finite."""
 _NUMBERS = torch.Tensor | float | int | np.ndarray | np.number | np.bool_
 
 
@@ -112,6 +119,102 @@ class LogBuffer:
 
     def __len__(self) -> int:
         return len(self._results)
+
+
+class FiniteCheck:
+    """Ends a training whose loss or gradient stays non-finite; the policy skips such updates.
+
+    Losses are read together, at most every 100 updates, so that no update waits for the device.
+
+    Attributes:
+        due: Number of updates at which to call the check.
+    """
+
+    def __init__(self) -> None:
+        self.due = _FIRST_CHECK
+        self._losses: list[Any] = []
+        self._counts = dict.fromkeys(("in_a_row", "skipped", "skipped_in_a_row", "seen"), 0)
+
+    def add(self, result: Mapping[str, Any]) -> None:
+        """Stores the loss of an update; nothing is copied from a device."""
+        self._losses.append(result.get("total_loss"))
+
+    def __call__(self, engine: Any) -> None:
+        """Checks the updates since the last call.
+
+        Raises:
+            NonFiniteError: three consecutive updates had a non-finite loss, or all since the last
+                check (three or more) a non-finite gradient.
+        """
+        made = engine.last_iter
+        self.due = made + min(_CHECK_EVERY, max(_FIRST_CHECK, made))
+        losses = self._count(engine)
+        if self._counts["in_a_row"] > _TOLERATED:
+            what = f"the loss of {self._counts['in_a_row']} consecutive updates"
+            batch = None if losses.size and np.isfinite(losses[-1]) else _save_batch(engine)
+        elif self._counts["skipped_in_a_row"] > _TOLERATED:
+            what = f"the gradient of {self._counts['skipped_in_a_row']} consecutive updates"
+            batch = _save_batch(engine)
+        else:
+            return
+        where = f"; the last batch is in {batch}" if batch else ""
+        raise NonFiniteError(
+            f"learner: {what} is not finite (at update {made}); the updates were skipped and the"
+            " parameters are unchanged",
+            hint=f"lower learning_rate, set max_grad_norm, and check the rewards{where}",
+            context={"train_iter": made, "batch": batch},
+        )
+
+    def _count(self, engine: Any) -> npt.NDArray[Any]:
+        """Counts consecutive bad updates across checks; returns the losses since the last one."""
+        counts, stored = self._counts, [loss for loss in self._losses if isinstance(loss, _NUMBERS)]
+        self._losses.clear()
+        losses = _array("total_loss", stored) if stored else np.zeros(0)
+        finite = np.isfinite(losses)
+        for good in finite if not finite.all() else finite[-1:]:
+            if counts["in_a_row"] > _TOLERATED:  # the next call raises it
+                break
+            counts["in_a_row"] = 0 if good else counts["in_a_row"] + 1
+        skipped = int(mode_attribute(engine.policy, "skipped_updates", 0))
+        fresh, made = skipped - counts["skipped"], engine.last_iter - counts["seen"]
+        if fresh > 0 and counts["skipped"] == 0:
+            engine.logger.warning(
+                "update %d: skipped %d updates with a non-finite loss or gradient; see the metric"
+                " learner/skipped_updates for further ones",
+                engine.last_iter,
+                fresh,
+            )
+        all_skipped = fresh >= made > 0
+        counts["skipped_in_a_row"] = counts["skipped_in_a_row"] + made if all_skipped else 0
+        counts["skipped"], counts["seen"] = skipped, engine.last_iter
+        return losses
+
+    def state_dict(self, engine: Any) -> dict[str, int]:
+        """Returns the counters, after counting the updates since the last check."""
+        self._count(engine)
+        return {**self._counts, "due": self.due}
+
+    def load_state_dict(self, state: Mapping[str, int], engine: Any) -> None:
+        """Restores what `state_dict` returned; without a state, counts from here on."""
+        skipped = int(mode_attribute(engine.policy, "skipped_updates", 0))
+        found = {"skipped": skipped, "seen": engine.last_iter, **state}
+        self._losses.clear()
+        self._counts = {name: int(found.get(name, 0)) for name in self._counts}
+        self.due = int(state.get("due", engine.last_iter + _CHECK_EVERY))
+
+
+def _save_batch(engine: Any) -> str | None:
+    """Saves the learner's last batch to the run folder, for inspection; returns its path."""
+    data = engine.latest_data
+    if engine.run is None or not isinstance(data, Batch):
+        return None
+    path = engine.run.folder.log / f"nonfinite_batch_{engine.last_iter}"
+    try:
+        write_state(path, tree_map(np.asarray, dict(data.items())))
+    except (OSError, DicoreError) as error:
+        engine.logger.warning("cannot save the non-finite batch: %s", error)
+        return None
+    return str(path)
 
 
 def _array(name: str, values: list[Any]) -> npt.NDArray[np.float64]:
