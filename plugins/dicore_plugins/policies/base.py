@@ -22,6 +22,10 @@ from dicore_plugins.functional.samples import flatten_time, next_obs_of, sequenc
 FIELDS = ("learn", "collect", "eval")
 
 
+def _nothing() -> None:
+    """Prepares a mode that needs no preparation."""
+
+
 class Policy:
     """Base class of policies: all modes share one model.
 
@@ -36,6 +40,8 @@ class Policy:
     """
 
     config_class: ClassVar[type[PolicyConfig]] = PolicyConfig
+    fields: ClassVar[tuple[str, ...]] = FIELDS
+    """Names of the modes; a subclass adds its own, and returns each by `mode(…)`."""
 
     def __init__(
         self,
@@ -46,17 +52,16 @@ class Policy:
         self._cfg: Any = as_config(cfg, self.config_class)
         self._options: dict[str, Any] = {}
         self._options_of: Any = None
-        self._enabled = tuple(FIELDS if enable_field is None else enable_field)
+        self._enabled = tuple(self.fields if enable_field is None else enable_field)
         self._modes: dict[str, Any] = {}
         self._device = self._choose_device()
         self._model = self._create_model() if model is None else self._checked_model(model)
         for field in self._enabled:
-            setup = getattr(self, f"_init_{field}", None)
-            if setup is None:
+            if field not in (*self.fields, "command"):
                 raise ModeError(
-                    f"{self} has no mode '{field}'", hint=f"choose from {', '.join(FIELDS)}"
+                    f"{self} has no mode '{field}'", hint=f"choose from {', '.join(self.fields)}"
                 )
-            setup()
+            getattr(self, f"_init_{field}", _nothing)()
 
     @classmethod
     def default_config(cls) -> dict[str, Any]:
@@ -97,17 +102,17 @@ class Policy:
     @property
     def learn_mode(self) -> LearnMode:
         """Functions to train; see `LearnMode`."""
-        return self._mode("learn", self._make_learn_mode)
+        return self.mode("learn", self._make_learn_mode)
 
     @property
     def collect_mode(self) -> CollectMode:
         """Functions to collect; see `CollectMode`."""
-        return self._mode("collect", self._make_collect_mode)
+        return self.mode("collect", self._make_collect_mode)
 
     @property
     def eval_mode(self) -> EvalMode:
         """Functions to evaluate; see `EvalMode`."""
-        return self._mode("eval", self._make_eval_mode)
+        return self.mode("eval", self._make_eval_mode)
 
     @property
     def command_mode(self) -> CommandMode:
@@ -116,7 +121,16 @@ class Policy:
             self._get_setting_learn, self._get_setting_collect, self._get_setting_eval
         )
 
-    def _mode(self, field: str, make: Callable[[], Any]) -> Any:
+    def mode(self, field: str, make: Callable[[], Any]) -> Any:
+        """Returns a mode, which is created when it is first asked for.
+
+        Args:
+            field: Its name, one of `fields`.
+            make: Creates it: a tuple of functions such as `EvalMode`.
+
+        Raises:
+            ModeError: the policy was built without it.
+        """
         if field not in self._enabled:
             raise ModeError(
                 f"{self} was built without '{field}_mode'",

@@ -58,6 +58,7 @@ class RandomPolicy(Policy):
     """
 
     config_class = RandomConfig
+    fields = ("collect", "eval")
 
     def __init__(
         self,
@@ -66,7 +67,7 @@ class RandomPolicy(Policy):
         action_space: Any = None,
         like: Any | None = None,
         rng: np.random.Generator | None = None,
-        enable_field: Sequence[str] = ("collect", "eval"),
+        enable_field: Sequence[str] | None = None,
     ) -> None:
         if action_space is None:
             raise UsageError(
@@ -76,12 +77,6 @@ class RandomPolicy(Policy):
         self._like = like
         self._rng = stream("policy/random") if rng is None else rng
         super().__init__(cfg, None, enable_field)
-
-    def _init_collect(self) -> None:
-        """Builds nothing."""
-
-    def _init_eval(self) -> None:
-        """Builds nothing."""
 
     def _forward_collect(self, obs: Mapping[int, Any], **kwargs: Any) -> EnvBatch[Any]:
         batch = EnvBatch.of(obs)

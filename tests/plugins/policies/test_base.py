@@ -94,12 +94,18 @@ def test_a_mode_of_ones_own() -> None:
         choose_opponent: Any
 
     class Own(DQNPolicy):
+        fields = (*DQNPolicy.fields, "battle", "watch")
+
         def _init_battle(self) -> None:
             self._opponents = ["old", "new"]
 
         @property
         def battle_mode(self) -> BattleMode:
-            return self._mode("battle", lambda: BattleMode(self._opponents.pop))
+            return self.mode("battle", lambda: BattleMode(self._opponents.pop))
+
+        @property
+        def watch_mode(self) -> tuple[str]:
+            return self.mode("watch", lambda: ("no preparation",))
 
         def _forward_eval(self, obs: Any) -> Any:
             answer = super()._forward_eval(obs)
@@ -110,8 +116,17 @@ def test_a_mode_of_ones_own() -> None:
     assert own.battle_mode.choose_opponent() == "new"
     obs = EnvBatch(np.arange(2), np.zeros((2, 4), np.float32))
     assert own.eval_mode.forward(obs).value["by"] == "own"
+    assert Own({}, model=model).battle_mode.choose_opponent() == "new"
+    assert Own({}, model=model).watch_mode == ("no preparation",)
     with pytest.raises(ModeError, match="battle_mode"):
-        _ = Own({}, model=model).battle_mode
+        _ = Own({}, model=model, enable_field=["eval"]).battle_mode
+
+
+def test_the_command_mode_may_be_named_among_the_others() -> None:
+    only = DQNPolicy({}, model=DQN(4, 2, (8,)), enable_field=["command"])
+    assert only.command_mode.get_setting_collect({"envstep": 0})
+    with pytest.raises(ModeError, match="learn_mode"):
+        _ = only.learn_mode
 
 
 def test_a_subclass_changes_one_default_and_keeps_the_others() -> None:
