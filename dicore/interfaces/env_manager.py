@@ -30,6 +30,7 @@ class EnvState(Enum):
     VOID = "not created"
     INIT = "created, not reset"
     RUN = "in an episode, waiting for an action"
+    STEP = "being stepped"
     RESET = "being reset"
     NEED_RESET = "its episode ended, waiting for a reset"
     DONE = "finished all its episodes"

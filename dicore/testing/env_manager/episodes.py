@@ -30,11 +30,10 @@ class EpisodeChecks(ManagerChecks):
             manager.launch()
             ended = 0
             for _ in range(20):
-                ready = manager.ready_obs
-                if len(ready) == 0:
+                if ended == 4:
                     break
                 expect(not manager.done, f"done after {ended} of 4 episodes")
-                answer = manager.step(dict.fromkeys(ready, 0))
+                answer = manager.step(dict.fromkeys(manager.ready_obs, 0))
                 ended += sum(bool(answer[env_id].done) for env_id in answer)
             expect(ended == 4, f"2 episodes of 2 environments are 4, ended: {ended}")
             expect(manager.done, "all episodes are over, and it is not done")

@@ -11,9 +11,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from dicore.errors import EnvError, NonFiniteError
+from dicore.errors import EnvError, EnvStateError, NonFiniteError
+from dicore.testing.compare import copied
 from dicore.testing.scripted_env import ScriptedEnv
 from dicore.testing.suite import Suite, skip
 
@@ -55,18 +54,19 @@ class ManagerChecks(Suite):
         if launch and manager.closed:
             manager.launch()
         found: Steps = {env_id: [] for env_id in range(manager.env_num)}
+        before: dict[int, Any] = {}
         while any(len(steps) < count for steps in found.values()):
             ready = manager.ready_obs
-            before = {env_id: np.copy(ready[env_id]) for env_id in ready}
-            act = [env_id for env_id in before if len(found[env_id]) < count]
+            act = [env_id for env_id in ready if len(found[env_id]) < count]
+            before |= {env_id: copied(ready[env_id]) for env_id in act}
             answer = manager.step({each: action_of(each, len(found[each])) for each in act})
             for env_id in answer:
                 step = answer[env_id]
                 found[env_id].append(
                     {
                         "obs": before[env_id],
-                        "next_obs": np.copy(step.obs),
-                        "reward": float(step.reward),
+                        "next_obs": copied(step.obs),
+                        "reward": copied(step.reward),
                         "terminated": bool(step.terminated),
                         "truncated": bool(step.truncated),
                         "info": dict(step.info),
@@ -86,10 +86,13 @@ def action_of(env_id: int, number: int) -> int:
 
 
 def wait_for_all(manager: Any) -> set[int]:
-    """Returns the ready ids; polls asynchronous managers."""
-    for _ in range(100):
-        ready = set(manager.ready_obs)
-        if len(ready) == manager.env_num:
+    """Returns the ready ids; waits for the pending timesteps of asynchronous managers."""
+    while len(ready := set(manager.ready_obs)) < manager.env_num:
+        if "lockstep" in manager.capabilities:
+            break
+        try:
+            manager.step({})
+        except EnvStateError:  # none is pending: the others wait for a reset
             break
     return ready
 

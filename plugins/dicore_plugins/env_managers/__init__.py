@@ -12,10 +12,15 @@ from dicore_plugins.lazy import lazy
 
 if TYPE_CHECKING:
     from dicore_plugins.env_managers.base.manager import BaseEnvManager
+    from dicore_plugins.env_managers.env_pool import EnvPool
+    from dicore_plugins.env_managers.faults import RemoteError
 
-__all__ = ["BaseEnvManager", "build_env", "get_vec_env_setting"]
+__all__ = ["BaseEnvManager", "EnvPool", "RemoteError", "build_env", "get_vec_env_setting"]
 
-__getattr__ = lazy(__name__, {"BaseEnvManager": ".base.manager"})
+__getattr__ = lazy(
+    __name__,
+    {"BaseEnvManager": ".base.manager", "EnvPool": ".env_pool", "RemoteError": ".faults"},
+)
 
 
 def get_vec_env_setting(cfg: Any) -> tuple[Callable[[Any], Any], list[Any], list[Any]]:

@@ -1,44 +1,64 @@
-"""The environments of one process: made on first need, reset with retries, asked for attributes."""
+"""The environments of one process: created, reset, stepped, closed and asked for attributes."""
 
 from __future__ import annotations
 
 import logging
+import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
+from threading import Thread
 from types import MappingProxyType
 from typing import Any
 
 from dicore.errors import (
     DicoreError,
     EnvCreateError,
-    EnvResetError,
     EnvSpaceError,
     UsageError,
 )
 from dicore_plugins.env_managers.adapt import Adapted, StatefulLayers, adapt
-from dicore_plugins.env_managers.faults import reset_error
+from dicore_plugins.env_managers.faults import described
 
-__all__ = ["EnvPool"]
+__all__ = ["EnvPool", "Results"]
 
 _LOG = logging.getLogger("dicore.env")
+CLOSE_S = 5.0
+"""Seconds in which all environments are closed."""
+
+
+Results = tuple[
+    list[int], Any, Any, list[Any], dict[int, tuple[Any, Any]], dict[int, BaseException]
+]
+"""Timesteps of K environments: env ids; observations; rewards; infos; (terminated, truncated) of
+the rows whose episode ended; the exceptions of the rows whose step failed. Observations are a list,
+or stacked [K, ...] in the dtype of the space (float64: float32) and not overwritten before the next
+step but one; rewards are a list or an array."""
+NextReset = Callable[[int], tuple[int, Mapping[str, Any]]]
 
 
 class EnvPool:
-    """Environments made from factories.
+    """The environments of a manager, in the calling process.
+
+    It only creates, resets, steps and closes them. Seeds, checks, retries, restart budgets, episode
+    ends and replay are the manager's. For environments that live elsewhere, derive from this class,
+    override its public methods, and set `pool_class` of a manager to it.
 
     Args:
         env_fn: One factory per environment.
-        cfg: `max_retry`, `retry_type` and `retry_waiting_time` of resets.
+        cfg: The manager's options.
 
     Attributes:
+        ids: All env ids. If `step` is given this very list, all environments are stepped.
         envs: The environments, None where one is not made.
-        steps: The step function of each, after `launch`.
-        layers: Their stateful layers, after `launch`.
+        next_reset: Returns the seed and the arguments of an environment's next reset, without
+            counting an episode; set by the manager.
 
     Raises:
         UsageError: there is no factory.
     """
+
+    next_reset: NextReset
 
     def __init__(self, env_fn: Sequence[Callable[[], Any]], cfg: Any) -> None:
         if not isinstance(env_fn, Sequence) or not env_fn:
@@ -52,14 +72,15 @@ class EnvPool:
                     f"env_fn[{env_id}] is a {type(make).__name__}, not a function that makes one",
                     hint="env_fn=[lambda: gymnasium.make('CartPole-v1')] * 8",
                 )
-        self._env_fn = list(env_fn)
-        self._cfg = cfg
-        self.envs: list[Adapted | None] = [None] * len(self._env_fn)
-        self.steps: list[Callable[[Any], Any]] = []
-        self.layers = StatefulLayers()
+        self.env_fn = list(env_fn)
+        self.cfg = cfg
+        self.ids = list(range(len(self.env_fn)))
+        self.envs: list[Adapted | None] = [None] * len(self.env_fn)
+        self._steps: list[Callable[[Any], Any]] = []
+        self._layers = StatefulLayers()
 
     def __len__(self) -> int:
-        return len(self._env_fn)
+        return len(self.env_fn)
 
     def env(self, env_id: int) -> Adapted:
         """Returns an environment, made on first need.
@@ -70,13 +91,13 @@ class EnvPool:
         env = self.envs[env_id]
         if env is None:
             try:
-                env = self.envs[env_id] = adapt(self._env_fn[env_id]())
+                env = self.envs[env_id] = adapt(self.env_fn[env_id]())
             except DicoreError as error:
                 error.context = MappingProxyType({"env_id": env_id, **error.context})
                 raise
-            except Exception as error:
+            except (Exception, SystemExit) as error:
                 raise EnvCreateError(
-                    f"env {env_id} could not be made: {type(error).__name__}: {error}",
+                    f"env {env_id} could not be made: {described(error)}",
                     hint=_advice(error),
                     context={"env_id": env_id},
                 ) from error
@@ -98,49 +119,67 @@ class EnvPool:
                     hint="each factory must create a new environment per call",
                     context={"env_id": env_id},
                 )
-        self.layers = StatefulLayers(env.env for env in envs)
-        self.steps = [env.step for env in envs]
+        self._layers = StatefulLayers(env.env for env in envs)
+        self._steps = [env.step for env in envs]
         return [env.time_limit for env in envs]
 
-    def reset(self, env_id: int, seed: int, params: Mapping[str, Any]) -> Any:
-        """Resets an environment, with retries; returns its observation.
+    def reset(
+        self, ids: Sequence[int], seeds: Sequence[int], params: Sequence[Mapping[str, Any]]
+    ) -> list[Any]:
+        """Resets environments once; pending steps of theirs are dropped.
 
-        Raises:
-            EnvResetError: every try failed, or reset returned something else.
+        An environment that was discarded, or failed for good, is made again.
+
+        Returns:
+            By row what `reset` returned (observation and info), or the exception that it raised.
         """
-        if self.layers.any:
-            self.layers.begin(env_id)
-        try:
-            env = self.envs[env_id] or self._renewed(env_id)
-            result = env.reset(seed=seed, **params) if params else env.reset(seed=seed)
-        except Exception as error:
-            result = self._retry(env_id, seed, params, error)
-        if result.__class__ is not tuple or len(result) != 2:
-            raise EnvResetError(
-                f"env {env_id}: reset returned {type(result).__name__}",
-                hint="reset(seed=…) returns observation and info (gymnasium's API)",
-                context={"env_id": env_id, "seed": seed},
-            )
-        return result[0]
-
-    def _retry(self, env_id: int, seed: int, params: Mapping[str, Any], error: Exception) -> Any:
-        """Resets an environment again after a failed reset; returns the result.
-
-        Raises:
-            EnvResetError: every try failed.
-        """
-        for attempt in range(1, self._cfg.max_retry):
-            failed = reset_error(env_id, seed, attempt, error)
-            _LOG.warning("%s; try %d", failed.message, attempt + 1)
-            time.sleep(self._cfg.retry_waiting_time)
-            if self._cfg.retry_type == "renew":
-                self.discard(env_id)
+        found: list[Any] = []
+        layers = self._layers
+        for env_id, seed, given in zip(ids, seeds, params, strict=True):
             try:
+                if layers.any:
+                    layers.begin(env_id)
                 env = self.envs[env_id] or self._renewed(env_id)
-                return env.reset(seed=seed, **params)
-            except Exception as again:
-                error = again
-        raise reset_error(env_id, seed, self._cfg.max_retry, error) from error
+                found.append(env.reset(seed=seed, **given) if given else env.reset(seed=seed))
+            except (Exception, SystemExit) as error:
+                found.append(error)
+        return found
+
+    def step(self, ids: list[int], actions: Iterable[Any]) -> Results:
+        """Steps environments; an exception of one does not stop the others.
+
+        An asynchronous pool sends the actions and returns the results of at least one environment
+        that has a pending action; without ids it only waits.
+
+        Args:
+            ids: The environments, each of which has been reset and has no pending action.
+            actions: One legal action each.
+        """
+        obs: list[Any] = []
+        rewards: list[Any] = []
+        infos: list[Any] = []
+        ended: dict[int, tuple[Any, Any]] = {}
+        raised: dict[int, BaseException] = {}
+        steps = self._steps if ids is self.ids else [self._steps[env_id] for env_id in ids]
+        pairs = zip(steps, actions)  # noqa: B905 - checked to be equally long
+        while True:
+            try:
+                for step, each in pairs:
+                    seen, reward, terminated, truncated, info = step(each)
+                    if terminated or truncated:
+                        ended[len(obs)] = (terminated, truncated)
+                    obs.append(seen)
+                    rewards.append(reward)
+                    infos.append(info)
+            except (Exception, SystemExit) as error:
+                row = len(obs)
+                raised[row] = error
+                ended.pop(row, None)
+                obs.append(None)
+                rewards.append(0.0)
+                infos.append({})
+            else:
+                return ids, obs, rewards, infos, ended, raised
 
     def _renewed(self, env_id: int) -> Adapted:
         """Makes an environment again after it was discarded.
@@ -149,19 +188,41 @@ class EnvPool:
             EnvCreateError: it could not be made.
         """
         made = self.env(env_id)
-        self.steps[env_id] = made.step
-        self.layers.replace(env_id, made.env)
+        self._steps[env_id] = made.step
+        self._layers.replace(env_id, made.env)
         return made
 
     def discard(self, env_id: int) -> None:
         """Closes an environment and drops it; a failing close is logged."""
-        env, self.envs[env_id] = self.envs[env_id], None
-        if env is None or not hasattr(env.env, "close"):
-            return
-        try:
-            env.env.close()
-        except Exception as error:
-            _LOG.warning("closing env %d failed: %s: %s", env_id, type(error).__name__, error)
+        self._close([env_id])
+
+    def close(self) -> None:
+        """Closes all environments within 5 s; those that hang or fail are logged."""
+        self._close(self.ids)
+
+    def _close(self, ids: Sequence[int]) -> None:
+        closing: dict[int, Thread] = {}
+        until = time.monotonic() + CLOSE_S
+        for env_id in ids:
+            env, self.envs[env_id] = self.envs[env_id], None
+            close = None if env is None else getattr(env.env, "close", None)
+            if close is None:
+                continue
+            # a window belongs to the thread that created it, and the end of Python starts no thread
+            if getattr(env.env, "render_mode", None) is not None or sys.is_finalizing():
+                _close_one(env_id, close)
+                continue
+            closing[env_id] = Thread(target=_close_one, args=(env_id, close), daemon=True)
+            closing[env_id].start()
+            closing[env_id].join(max(0.0, min(1.0, until - time.monotonic())))
+        for env_id, thread in closing.items():
+            thread.join(max(0.0, until - time.monotonic()))
+            if thread.is_alive():
+                _LOG.warning("env %d: close() did not return within %g s", env_id, CLOSE_S)
+
+    def exists(self, env_id: int) -> bool:
+        """Returns whether an environment is made."""
+        return self.envs[env_id] is not None
 
     def space(self, name: str, old_name: str) -> Any:
         """Returns a space of the first environment, or what its older `info()` returns for it.
@@ -186,11 +247,38 @@ class EnvPool:
         """Returns an attribute of an environment or of one of its wrappers."""
         return _attribute(self.env(env_id).env, name)
 
-    def method(self, env_id: int, name: str) -> Callable[..., Any]:
-        """Returns a method of an environment."""
+    def has(self, env_id: int, name: str) -> bool:
+        """Returns whether an environment has a method or an attribute."""
+        try:
+            _attribute(self.env(env_id).core, name)
+        except AttributeError:
+            return False
+        return True
+
+    def call(self, env_id: int, name: str, *args: Any, **kwargs: Any) -> Any:
+        """Calls a method of an environment."""
         # of the core: a peeled OrderEnforcing has not seen the reset and would refuse to render
-        method: Callable[..., Any] = _attribute(self.env(env_id).core, name)
-        return method
+        return _attribute(self.env(env_id).core, name)(*args, **kwargs)
+
+    @property
+    def stateful(self) -> bool:
+        """An environment has layers with a state that outlives episodes."""
+        return self._layers.any
+
+    def layer_states(self, env_id: int, *, begun: bool = False) -> Sequence[Any]:
+        """Returns the states of an environment's stateful layers, now or before its episode."""
+        return self._layers.begun(env_id) if begun else self._layers.now(env_id)
+
+    def load_layer_states(self, env_id: int, states: Sequence[Any]) -> None:
+        """Restores what `layer_states` returned."""
+        self._layers.load(env_id, states)
+
+
+def _close_one(env_id: int, close: Callable[[], Any]) -> None:
+    try:
+        close()
+    except (Exception, SystemExit) as error:
+        _LOG.warning("closing env %d failed: %s", env_id, described(error))
 
 
 def _attribute(env: Any, name: str) -> Any:
@@ -198,7 +286,7 @@ def _attribute(env: Any, name: str) -> Any:
     return getattr(env, name) if get is None else get(name)
 
 
-def _advice(error: Exception) -> str:
+def _advice(error: BaseException) -> str:
     """Returns the hint for a failed construction."""
     if isinstance(error, ModuleNotFoundError):
         return f"install the package that provides '{error.name}'"

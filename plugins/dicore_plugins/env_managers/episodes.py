@@ -15,14 +15,24 @@ from dicore.errors import EnvStateError, UsageError
 from dicore.interfaces.env_manager import EnvState
 from dicore.run.random import ambient_streams, episode_seed
 
-__all__ = ["EpisodeSeeds", "Episodes", "reset_ended"]
+__all__ = ["EpisodeSeeds", "Episodes", "reset_ended", "shape_of"]
 
 _REPORTED_RETURN = frozenset({"eval_episode_return", "final_eval_reward"})
 """Keys of info under which an environment may report the episode return itself."""
 _EMPTY: dict[str, Any] = {}
 
 
-RUN, RESET = EnvState.RUN, EnvState.RESET  # looking them up in the enum is slow
+RUN, RESET, STEP = (
+    EnvState.RUN,
+    EnvState.RESET,
+    EnvState.STEP,
+)  # looking them up in the enum is slow
+
+
+def shape_of(space: Any) -> tuple[int, ...]:
+    """Returns the shape of rewards of a space: () for scalars, also if declared as (1,)."""
+    shape = tuple(getattr(space, "shape", None) or ())
+    return () if int(np.prod(shape)) == 1 else shape
 
 
 class Episodes:
@@ -35,19 +45,27 @@ class Episodes:
         limits: Steps after which an environment's episode is truncated, [N]; inf: never.
         episode_num: Episodes after which an environment is done.
         auto_reset: Whether the next episode begins by itself.
+        reward_shape: Of one reward.
 
     Attributes:
         clock: Steps since the launch.
         deadline: Clock at which an episode may reach its time limit.
         state: State of each environment.
         all_run: Every environment waits for an action.
-        total: Undiscounted return so far, float64 [N].
+        total: Undiscounted return so far, float64 [N, ...].
         seed: Seed of each running episode.
         finished: Episodes finished, without failed ones.
         restarts: Failed episodes that were discarded.
     """
 
-    def __init__(self, limits: Sequence[float], episode_num: float, *, auto_reset: bool) -> None:
+    def __init__(
+        self,
+        limits: Sequence[float],
+        episode_num: float,
+        *,
+        auto_reset: bool,
+        reward_shape: tuple[int, ...] = (),
+    ) -> None:
         count = len(limits)
         self._limits = list(limits)
         self._auto_reset = auto_reset
@@ -57,7 +75,8 @@ class Episodes:
         self.deadline = float("inf")
         self.state = [EnvState.INIT] * count
         self.all_run = False
-        self.total = np.zeros(count)
+        self.total = np.zeros((count, *reward_shape))
+        self._scalar = not reward_shape
         self.seed = [0] * count
         self.finished = [0] * count
         self.restarts = [0] * count
@@ -72,7 +91,7 @@ class Episodes:
         if not self.all_run:
             self.all_run = all(each is RUN for each in self.state)
 
-    def resume(self, env_id: int, length: int, total: float) -> None:
+    def resume(self, env_id: int, length: int, total: Any) -> None:
         """Sets the length and the return so far of an episode that was replayed."""
         self._start[env_id] = self.clock - length
         self.deadline = min(self.deadline, self._start[env_id] + self._limits[env_id])
@@ -82,6 +101,14 @@ class Episodes:
         """Sets a state in which the environment cannot be stepped."""
         self.state[env_id] = state
         self.all_run = False
+
+    def answered(self, sent: Sequence[int], answered: Sequence[int]) -> None:
+        """Sets the states after actions were sent to some environments and some answered."""
+        for env_id in sent:
+            self.stop(env_id, STEP)
+        for env_id in answered:
+            self.state[env_id] = RUN
+        self.all_run = all(each is RUN for each in self.state)
 
     def length(self, env_id: int) -> int:
         """Returns the number of steps in the running episode of an environment."""
@@ -105,9 +132,10 @@ class Episodes:
             self.check_known(env_id)
             state = self.state[env_id]
             if state is not EnvState.RUN:
+                wait = "wait until it is in ready_obs; step({}) sends nothing"
                 raise EnvStateError(
                     f"env {env_id} is {state.name} ({state.value}) and cannot be stepped",
-                    hint=f"call reset({{{env_id}: None}}) first",
+                    hint=wait if state is STEP else f"call reset({{{env_id}: None}}) first",
                     context={"env_id": env_id, "state": state.name},
                 )
         if len(set(env_ids)) < len(env_ids):
@@ -142,18 +170,22 @@ class Episodes:
         """Ends an episode; returns its last info with the episode's return and length."""
         final_info = {
             **(info or _EMPTY),
-            "eval_episode_return": self.total.item(env_id),
+            "eval_episode_return": self._return(env_id),
             "episode_length": self.clock - self._start[env_id],
         }
         if info and not _REPORTED_RETURN.isdisjoint(info):
             reported = info.get("eval_episode_return", info.get("final_eval_reward"))
-            final_info["eval_episode_return"] = float(np.asarray(reported).item())
+            value = np.asarray(reported, np.float64)
+            final_info["eval_episode_return"] = value.item() if value.size == 1 else value.copy()
         self.finished[env_id] += 1
         if self.finished[env_id] >= self._episode_num:
             self.stop(env_id, EnvState.DONE)
         elif not self._auto_reset:
             self.stop(env_id, EnvState.NEED_RESET)
         return final_info
+
+    def _return(self, env_id: int) -> Any:
+        return self.total.item(env_id) if self._scalar else self.total[env_id].copy()
 
     def cut(self, env_id: int) -> None:
         """Ends a failed episode, which is not counted."""
@@ -224,8 +256,13 @@ class EpisodeSeeds:
 
     def next(self, env_id: int) -> int:
         """Returns the seed of the next episode of an environment and counts the episode."""
+        seed = self.peek(env_id)
+        self.episodes[env_id] += 1
+        return seed
+
+    def peek(self, env_id: int) -> int:
+        """Returns the seed of the next episode of an environment."""
         episode = self.episodes[env_id]
-        self.episodes[env_id] = episode + 1
         if env_id in self._literal:
             seed, since = self._literal[env_id], self._since.get(env_id, 0)
             if not self._dynamic or episode == since:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import traceback
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -11,12 +13,28 @@ import numpy as np
 from dicore.errors import DicoreError, EnvResetError, EnvStepError, NonFiniteError
 from dicore_plugins.env_managers.observations import Fault
 
-__all__ = ["all_of", "data_error", "reset_error", "reward_fault", "step_error"]
+__all__ = [
+    "LARGEST", "RemoteError", "all_of", "data_error", "described", "flag_fault", "info_fault",
+    "reset_error", "reward_fault", "step_error", "warn_no_effect",
+]  # fmt: skip
 
-_LARGEST = float(np.finfo(np.float32).max)
+_LOG = logging.getLogger("dicore.env")
+LARGEST = float(np.finfo(np.float32).max)
 
 
-def step_error(env_id: int, where: str, seed: int, action: Any, error: Exception) -> EnvStepError:
+@cache
+def warn_no_effect(name: str) -> None:
+    """Warns of a time limit that this manager cannot enforce; once per process."""
+    _LOG.warning(
+        "env.manager.%s has no effect: environments run in this process and cannot be interrupted;"
+        " choose a manager that uses processes (dicore list env_manager)",
+        name,
+    )
+
+
+def step_error(
+    env_id: int, where: str, seed: int, action: Any, error: BaseException
+) -> EnvStepError:
     """Returns the error for a step that raised; the caller chains the cause.
 
     Args:
@@ -35,18 +53,17 @@ def step_error(env_id: int, where: str, seed: int, action: Any, error: Exception
             context=context,
         )
     return EnvStepError(
-        f"env {env_id}: {where} failed on action {action}: {_described(error, frames)}",
+        f"env {env_id}: {where} failed on action {action}: {described(error)}",
         hint="see the exception above; call reset({env_id: None}) to start a new episode",
         context=context,
     )
 
 
-def reset_error(env_id: int, seed: int, tries: int, error: Exception) -> EnvResetError:
+def reset_error(env_id: int, seed: int, tries: int, error: BaseException) -> EnvResetError:
     """Returns the error for a reset of which every attempt failed; the caller chains the cause."""
-    frames = traceback.extract_tb(error.__traceback__)
     times = f"{tries} times" if tries > 1 else "once"
     return EnvResetError(
-        f"env {env_id}: reset failed {times} (seed {seed}): {_described(error, frames)}",
+        f"env {env_id}: reset failed {times} (seed {seed}): {described(error)}",
         hint=getattr(error, "hint", "") or "see the exception above",
         context={"env_id": env_id, "seed": seed, "tries": tries},
     )
@@ -61,20 +78,55 @@ def data_error(env_id: int, where: str, seed: int, fault: Fault) -> DicoreError:
     )
 
 
-def reward_fault(reward: Any) -> tuple[float, Fault | None]:
+def reward_fault(reward: Any, shape: tuple[int, ...] = ()) -> tuple[Any, Fault | None]:
     """Converts a reward of any form: a bool, an array of shape (1,), a torch scalar.
 
     Returns:
-        The number, and its fault or None.
+        The float64 array of that shape, and its fault or None.
     """
     try:
-        value = float(np.asarray(reward).item())
+        given = np.asarray(reward)
+        if given.dtype.kind == "O":  # as numpy would make None a NaN
+            given = np.array([float(each) for each in given.flat])
+        value = given.astype(np.float64).reshape(shape)
+        bad = given.dtype.kind in "US"
     except (TypeError, ValueError, RuntimeError):
-        return 0.0, Fault(EnvStepError, f"reward {reward!r} is not a number", {"reward": reward})
-    if abs(value) <= _LARGEST:
+        bad = True
+    if bad:
+        form = f"an array of shape {shape}" if shape else "a number"
+        fault = Fault(EnvStepError, f"reward {reward!r} is not {form}", {"reward": reward})
+        return np.zeros(shape), fault
+    if (abs(value) <= LARGEST).all():
         return value, None
-    what = "is not finite" if not np.isfinite(value) else "is too large for float32"
-    return 0.0, Fault(NonFiniteError, f"reward {value} {what}", {"reward": value})
+    what = "is too large for float32" if np.isfinite(value).all() else "is not finite"
+    text = f"reward {value.tolist()} {what}"
+    return np.zeros(shape), Fault(NonFiniteError, text, {"reward": value.tolist()})
+
+
+def info_fault(info: Any) -> Fault | None:
+    """Returns why an info is invalid, or None."""
+    if isinstance(info, Mapping):
+        return None
+    text = f"info is a {type(info).__name__}, not a dict"
+    return Fault(EnvStepError, text, {})
+
+
+def flag_fault(flags: tuple[Any, Any]) -> tuple[tuple[bool, bool], Fault | None]:
+    """Converts (terminated, truncated): bools, 0 or 1, or arrays of one such value.
+
+    Returns:
+        The two as bools, and their fault or None.
+    """
+    for name, flag in zip(("terminated", "truncated"), flags, strict=True):
+        try:
+            legal = flag is None or float(np.asarray(flag).item()) in (0.0, 1.0)
+            legal = legal and not isinstance(flag, str)
+        except (TypeError, ValueError, RuntimeError):
+            legal = False
+        if not legal:
+            text = f"{name} is {flag!r}, which is neither True nor False"
+            return (False, False), Fault(EnvStepError, text, {name: flag})
+    return (bool(flags[0]), bool(flags[1])), None
 
 
 def all_of(errors: Sequence[DicoreError]) -> DicoreError:
@@ -91,9 +143,43 @@ def all_of(errors: Sequence[DicoreError]) -> DicoreError:
     return joined
 
 
-def _described(error: Exception, frames: traceback.StackSummary) -> str:
-    message = getattr(error, "message", None) or str(error)
-    text = f"{type(error).__name__}: {message}"
+class RemoteError(Exception):
+    """An exception of an environment in another process; it pickles.
+
+    Args:
+        kind: Name of its class.
+        message: Its message.
+        origin: File, line and function.
+        trace: Its traceback.
+    """
+
+    def __init__(self, kind: str, message: str, origin: str = "", trace: str = "") -> None:
+        super().__init__(kind, message, origin, trace)
+        self.kind, self.message, self.origin, self.trace = kind, message, origin, trace
+
+    @classmethod
+    def of(cls, error: BaseException) -> RemoteError:
+        """Returns what another process is to know of an exception."""
+        message = getattr(error, "message", None) or str(error)
+        trace = "".join(traceback.format_exception(error))
+        return cls(type(error).__name__, message, _origin(error), trace)
+
+    def __str__(self) -> str:
+        return f"{self.kind}: {self.message}\n\n{self.trace}".rstrip()
+
+
+def described(error: BaseException) -> str:
+    """Returns type, message and origin of an exception in one line."""
+    kind = getattr(error, "kind", "") or type(error).__name__
+    message, origin = getattr(error, "message", None) or str(error), _origin(error)
+    text = f"sys.exit({message}) was called" if kind == "SystemExit" else f"{kind}: {message}"
+    return f"{text} ({origin})" if origin else text
+
+
+def _origin(error: BaseException) -> str:
+    if isinstance(error, RemoteError):
+        return error.origin
+    frames = traceback.extract_tb(error.__traceback__)
     if not frames:
-        return text
-    return f"{text} ({frames[-1].filename}:{frames[-1].lineno}, in {frames[-1].name})"
+        return ""
+    return f"{frames[-1].filename}:{frames[-1].lineno}, in {frames[-1].name}"

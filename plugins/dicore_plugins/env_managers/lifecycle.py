@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import time
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -17,12 +17,26 @@ import optree
 from dicore.config.compiler import as_config
 from dicore.config.sections import ManagerConfig
 from dicore.data import tree_row
-from dicore.errors import ClosedError, DicoreError, EnvResetError, EnvStateError
+from dicore.errors import ClosedError, DicoreError, EnvResetError, EnvSpaceError, EnvStateError
 from dicore.interfaces.env_manager import EnvState
 from dicore_plugins.env_managers.actions import ActionLog, NestedActions, action_check_of
 from dicore_plugins.env_managers.env_pool import EnvPool
-from dicore_plugins.env_managers.episodes import RESET, RUN, Episodes, EpisodeSeeds, resized
-from dicore_plugins.env_managers.faults import all_of, data_error
+from dicore_plugins.env_managers.episodes import (
+    RESET,
+    RUN,
+    STEP,
+    Episodes,
+    EpisodeSeeds,
+    resized,
+    shape_of,
+)
+from dicore_plugins.env_managers.faults import (
+    all_of,
+    data_error,
+    described,
+    reset_error,
+    warn_no_effect,
+)
 from dicore_plugins.env_managers.observations import (
     BoundsWarning,
     ObsBuffers,
@@ -39,16 +53,6 @@ _BOUNDS_CHECKS = 100
 Resets = Sequence[int] | Mapping[int, Mapping[str, Any] | None] | None
 
 
-@cache
-def warn_no_effect(name: str) -> None:
-    """Warns of a time limit that this manager cannot enforce; once per process."""
-    _LOG.warning(
-        "env.manager.%s has no effect: environments run in this process and cannot be interrupted;"
-        " choose a manager that uses processes (dicore list env_manager)",
-        name,
-    )
-
-
 class ManagedEnvs:
     """N environments and their episodes; `BaseEnvManager` steps them.
 
@@ -58,6 +62,8 @@ class ManagedEnvs:
     """
 
     config_class: ClassVar[type[ManagerConfig]]
+    pool_class: ClassVar[type[EnvPool]] = EnvPool
+    """Where the environments run: all that a manager with workers overrides."""
     capabilities = frozenset({"lockstep", "reset_one", "episode_seed", "manual_reset"})
     brought_back: bool | None = None
     """Whether the last loaded state restored every running episode; None: none was loaded."""
@@ -69,13 +75,17 @@ class ManagedEnvs:
     ) -> None:
         self._closed = True
         self._cfg: Any = as_config(cfg, self.config_class)
-        self._pool = EnvPool(env_fn, self._cfg)
+        self._pool = self.pool_class(env_fn, self._cfg)
         for name in ("reset_timeout", "step_timeout"):
-            if self._cfg[name] is not None:
+            if "workers" not in self.capabilities and self._cfg[name] is not None:
                 warn_no_effect(name)
-        self._id_list = list(range(self.env_num))
+        self._id_list = self._pool.ids
+        self._pending: dict[int, Any] = {}
+        self._reward_shape: tuple[int, ...] = ()
         self._seeds = EpisodeSeeds(self.env_num)
-        self._params: list[dict[str, Any]] = [{} for _ in self._id_list]
+        params: list[dict[str, Any]] = [{} for _ in self._id_list]
+        self._params, peek = params, self._seeds.peek
+        self._pool.next_reset = lambda env_id: (peek(env_id), params[env_id])  # no cycle with self
         self._episodes = self._new_episodes([float("inf")] * self.env_num)
         self._obs_buffers: ObsBuffers | None = None
         self._action_log: ActionLog | None = None
@@ -85,7 +95,8 @@ class ManagedEnvs:
         self._loaded_running: Sequence[Mapping[str, Any]] | None = None
 
     def _new_episodes(self, limits: Sequence[float]) -> Episodes:
-        return Episodes(limits, self._cfg.episode_num, auto_reset=self._cfg.auto_reset)
+        auto_reset, shape = self._cfg.auto_reset, self._reward_shape
+        return Episodes(limits, self._cfg.episode_num, auto_reset=auto_reset, reward_shape=shape)
 
     @property
     def env_num(self) -> int:
@@ -101,6 +112,18 @@ class ManagedEnvs:
     def action_space(self) -> Any:
         """Of one environment; makes at most one."""
         return self._pool.space("action_space", "act_space")
+
+    @property
+    def reward_space(self) -> Any:
+        """Of one environment: a float32 scalar unless the environment declares another."""
+        with contextlib.suppress(EnvSpaceError):
+            return self._pool.space("reward_space", "rew_space")
+        from gymnasium.spaces import Box
+
+        low, high = -np.inf, np.inf
+        with contextlib.suppress(AttributeError):
+            low, high = self._pool.attribute(0, "reward_range")
+        return Box(low, high, (), np.float32)
 
     @property
     def closed(self) -> bool:
@@ -122,7 +145,7 @@ class ManagedEnvs:
     def env_state(self, env_id: int) -> EnvState:
         """Returns the state of one environment."""
         if self._closed:
-            return EnvState.VOID if self._pool.envs[env_id] is None else EnvState.INIT
+            return EnvState.INIT if self._pool.exists(env_id) else EnvState.VOID
         return self._episodes.state[env_id]
 
     # ---- launch, reset, close
@@ -146,6 +169,7 @@ class ManagedEnvs:
             self._check = check
             self._legal: frozenset[int] = getattr(check, "legal", frozenset())
             self._action_log = ActionLog(self.env_num) if self._cfg.record_actions else None
+            self._reward_shape = shape_of(self.reward_space)
             self._episodes = self._new_episodes(limits)
             self._ready = self._storage.empty(self.env_num)
             self._bounds_checks = _BOUNDS_CHECKS
@@ -176,8 +200,8 @@ class ManagedEnvs:
         Raises:
             ClosedError: the manager is not launched.
             EnvStateError: there is no environment with that id.
-            EnvResetError: an environment failed more often than `max_retry` allows; the other
-                environments have begun their episodes.
+            EnvResetError: an environment failed more often than `max_retry` allows; the manager
+                is closed.
         """
         self._check_open("reset")
         if reset_param is None:
@@ -190,8 +214,7 @@ class ManagedEnvs:
         self._episodes.reopen(chosen)
         errors = self._begin_many(chosen, ready)
         self._ready = ready
-        if errors:
-            raise all_of(errors)
+        self._raise_any(errors)
         self._bounds.check(self._storage, tree_row(ready, chosen))
 
     def close(self) -> None:
@@ -200,8 +223,8 @@ class ManagedEnvs:
         if clipped:
             _LOG.warning("%d actions were outside of the action space and were clipped", clipped)
         self._closed = True
-        for env_id in self._id_list:
-            self._pool.discard(env_id)
+        self._pending.clear()
+        self._pool.close()
         self._episodes = self._new_episodes([float("inf")] * self.env_num)
 
     def __enter__(self) -> Self:
@@ -228,41 +251,83 @@ class ManagedEnvs:
             if each is not None:
                 self._params[int(env_id)] = dict(each)
 
-    def _begin_many(self, env_ids: Sequence[int], ready: Any) -> list[DicoreError]:
-        """Begins episodes and writes their first observations; returns the errors."""
-        errors: list[DicoreError] = []
+    def _raise_any(self, errors: Sequence[DicoreError]) -> None:
+        """Raises the errors of environments, if any; closes the manager if one could not be reset."""
+        if any(isinstance(error, EnvResetError) for error in errors):
+            self.close()
+        if errors:
+            raise all_of(errors)
+
+    def _begin_many(
+        self, env_ids: Sequence[int], ready: Any, seeds: Sequence[int] | None = None
+    ) -> list[DicoreError]:
+        """Begins episodes and writes their first observations; returns the errors.
+
+        Args:
+            env_ids: The environments.
+            ready: Where to write the observations [N, ...].
+            seeds: Seeds of the episodes; None: the next ones.
+        """
+        episodes, errors = self._episodes, list[DicoreError]()
+        if seeds is None:
+            seeds = [self._seeds.next(env_id) for env_id in env_ids]
+        params, storage, log = self._params, self._storage, self._action_log
         for env_id in env_ids:
-            try:
-                self._begin(env_id, ready)
-            except DicoreError as error:
-                errors.append(error)
+            episodes.state[env_id] = RESET
+            self._pending.pop(env_id, None)
+        results = self._pool.reset(env_ids, seeds, [params[env_id] for env_id in env_ids])
+        for env_id, seed, result in zip(env_ids, seeds, results, strict=True):
+            if (
+                result.__class__ is not tuple
+                or len(result) != 2
+                or not storage.try_write(ready, env_id, result[0])
+            ):
+                error = self._begin_slowly(env_id, seed, result, ready)
+                if error is not None:
+                    errors.append(error)
+                    episodes.stop(env_id, EnvState.ERROR)
+                    continue
+            episodes.begin(env_id, seed)
+            if log is not None:
+                log.begin(env_id)
         return errors
 
-    def _begin(self, env_id: int, ready: Any, seed: int | None = None) -> None:
-        """Begins one episode and writes its first observation; None: with the next seed.
-
-        Raises:
-            EnvResetError: every try failed, or reset returned something else.
-            EnvSpaceError: the observation does not match its space.
-            NonFiniteError: the observation has NaN or infinity.
-        """
-        episodes, storage = self._episodes, self._storage
-        seed = self._seeds.next(env_id) if seed is None else seed
-        episodes.state[env_id] = RESET
-        try:
-            obs = self._pool.reset(env_id, seed, self._params[env_id])
-        except EnvResetError:
-            episodes.stop(env_id, EnvState.ERROR)
-            raise
+    def _begin_slowly(self, env_id: int, seed: int, result: Any, ready: Any) -> DicoreError | None:
+        """Resets again after an exception, and casts the observation; returns the error, if any."""
+        if isinstance(result, BaseException):
+            result = self._retry(env_id, seed, result)
+            if isinstance(result, DicoreError):
+                return result
+        if result.__class__ is not tuple or len(result) != 2:
+            return EnvResetError(
+                f"env {env_id}: reset returned {type(result).__name__}",
+                hint="reset(seed=…) returns observation and info (gymnasium's API)",
+                context={"env_id": env_id, "seed": seed},
+            )
+        obs, storage = result[0], self._storage
         if not storage.try_write(ready, env_id, obs):
             fault = storage.fault(obs)
             if fault is not None:
-                episodes.stop(env_id, EnvState.ERROR)
-                raise data_error(env_id, f"the reset with seed {seed}", seed, fault)
+                return data_error(env_id, f"the reset with seed {seed}", seed, fault)
             storage.write(ready, env_id, obs)
-        episodes.begin(env_id, seed)
-        if self._action_log is not None:
-            self._action_log.begin(env_id)
+        return None
+
+    def _retry(self, env_id: int, seed: int, error: BaseException) -> Any:
+        """Resets an environment again after a failed reset; returns the result, or an error."""
+        for attempt in range(1, self._cfg.max_retry):
+            _LOG.warning(
+                "%s; try %d", reset_error(env_id, seed, attempt, error).message, attempt + 1
+            )
+            time.sleep(self._cfg.retry_waiting_time)
+            if self._cfg.retry_type == "renew":
+                self._pool.discard(env_id)
+            (result,) = self._pool.reset([env_id], [seed], [self._params[env_id]])
+            if not isinstance(result, BaseException):
+                return result
+            error = result
+        failed = reset_error(env_id, seed, self._cfg.max_retry, error)
+        failed.__cause__ = error
+        return failed
 
     # ---- state
 
@@ -276,8 +341,8 @@ class ManagedEnvs:
         """
         running, layers = self._loaded_running, self._loaded_layers
         if not self._closed:
-            if self._pool.layers.any:
-                layers = [self._pool.layers.now(i) for i in self._id_list]
+            if self._pool.stateful:
+                layers = [self._pool.layer_states(i) for i in self._id_list]
             if self._action_log is not None:
                 running = [self._running_episode(i, self._action_log) for i in self._id_list]
         finished, restarts = self._loaded_counts or (
@@ -294,13 +359,15 @@ class ManagedEnvs:
         }
 
     def _running_episode(self, env_id: int, action_log: ActionLog) -> dict[str, Any]:
-        episodes, layers = self._episodes, self._pool.layers
+        episodes, pool = self._episodes, self._pool
+        runs = episodes.state[env_id] in (RUN, STEP)  # a pending action is not logged yet
+        total = episodes.total[env_id]
         return {
             "seed": episodes.seed[env_id],
-            "actions": action_log.actions(env_id) if episodes.state[env_id] is RUN else None,
-            "return": float(episodes.total[env_id]),
+            "actions": action_log.actions(env_id) if runs else None,
+            "return": total.copy() if self._reward_shape else float(total),
             "obs": tree_row(self._ready, env_id),
-            **({"layers": layers.begun(env_id)} if layers.any else {}),
+            **({"layers": pool.layer_states(env_id, begun=True)} if pool.stateful else {}),
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -312,7 +379,7 @@ class ManagedEnvs:
         """
         state = resized(state, self.env_num)
         self._seeds.load_state_dict(state["seeds"])
-        self._params = [dict(params) for params in state["params"]]
+        self._params[:] = [dict(params) for params in state["params"]]
         self._loaded_counts = list(state["finished"]), list(state["restarts"])
         self.brought_back, self._loaded_running = False, state["running"]
         self._loaded_layers = state.get("layers")
@@ -324,7 +391,7 @@ class ManagedEnvs:
         running, self._loaded_running = self._loaded_running, None
         layers, self._loaded_layers = self._loaded_layers, None
         for env_id, states in enumerate(layers or ()):
-            self._pool.layers.load(env_id, states)
+            self._pool.load_layer_states(env_id, states)
         if running is None:
             self.reset()
         else:
@@ -336,31 +403,43 @@ class ManagedEnvs:
             self._episodes.finished, self._episodes.restarts = self._loaded_counts
             self._loaded_counts = None
 
+    def _repeat(self, env_id: int, actions: Sequence[Any], ready: Any) -> bool:
+        """Steps an environment and writes the last observation; returns whether it can go on."""
+        for number, action in enumerate(actions, 1):
+            _, obs, _, _, ended, raised = self._pool.step([env_id], [action])
+            if raised:
+                why = described(raised[0])
+                _LOG.warning("env %d: its running episode cannot be replayed: %s", env_id, why)
+                return False
+            if number == len(actions):
+                last = obs[0] if obs.__class__ is list else tree_row(obs, 0)
+                if ended or self._storage.fault(last) is not None:
+                    return False
+                self._storage.write(ready, env_id, last)
+        return True
+
+    def _begin_one(self, env_id: int, ready: Any, seed: int | None = None) -> None:
+        self._raise_any(self._begin_many([env_id], ready, None if seed is None else [seed]))
+
     def _replay(self, env_id: int, episode: Mapping[str, Any], ready: Any) -> bool:
         """Repeats the actions of an episode; returns whether the last observation is the same."""
-        actions, layers = episode["actions"], self._pool.layers
+        actions, pool = episode["actions"], self._pool
         if actions is None:
-            self._begin(env_id, ready)
+            self._begin_one(env_id, ready)
             return False
-        before = layers.now(env_id)
-        layers.load(env_id, episode.get("layers", before))
-        self._begin(env_id, ready, int(episode["seed"]))
-        step, obs, over = self._pool.steps[env_id], None, False
-        try:
-            for action in actions:
-                obs, _, terminated, truncated, _ = step(action)
-                over = bool(terminated or truncated)
-        except Exception as error:
-            _LOG.warning("env %d: its running episode cannot be replayed: %s", env_id, error)
-            over = True
-        if not over and len(actions) and not self._storage.try_write(ready, env_id, obs):
-            self._storage.write(ready, env_id, obs)
-        if over or not _same(tree_row(ready, env_id), episode["obs"]):
+        before = pool.layer_states(env_id) if pool.stateful else ()
+        if pool.stateful:
+            pool.load_layer_states(env_id, episode.get("layers", before))
+        self._begin_one(env_id, ready, int(episode["seed"]))
+        if not self._repeat(env_id, actions, ready) or not _same(
+            tree_row(ready, env_id), episode["obs"]
+        ):
             _LOG.warning("env %d does not repeat its episode; it begins a new one", env_id)
-            layers.load(env_id, before)
-            self._begin(env_id, ready)
+            if pool.stateful:
+                pool.load_layer_states(env_id, before)
+            self._begin_one(env_id, ready)
             return False
-        self._episodes.resume(env_id, len(actions), float(episode["return"]))
+        self._episodes.resume(env_id, len(actions), episode["return"])
         if self._action_log is not None:
             for action in actions:
                 self._action_log.add([env_id], [action])

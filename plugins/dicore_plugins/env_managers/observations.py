@@ -6,6 +6,7 @@ Shapes: K environments, `...` one observation.
 from __future__ import annotations
 
 import logging
+import warnings
 from collections import deque
 from collections.abc import Sequence
 from math import isfinite
@@ -22,6 +23,9 @@ __all__ = ["BoundsWarning", "Fault", "Leaf", "Nested", "ObsBuffers", "obs_buffer
 _LOG = logging.getLogger("dicore.env")
 
 Array = npt.NDArray[Any]
+
+# infinity times zero, by which `Leaf.stack` finds it, is a fault that is reported as one
+warnings.filterwarnings("ignore", "invalid value encountered in", RuntimeWarning, __name__)
 
 _LARGE_BYTES = 4096
 """Size of one observation from which on buffers are recycled."""
@@ -104,6 +108,12 @@ class Leaf:
             return block if isfinite(block.ravel().dot(self._zeros)) else None
         except RuntimeWarning:  # of infinity, where warnings are errors
             return None
+
+    def stacked(self, block: Any, count: int) -> Array | None:
+        """Returns observations [K, ...] that are stacked already; None as for `stack`."""
+        if block.__class__ is not ndarray or block.dtype != self.dtype:
+            return None
+        return block if block.shape == (count, *self.shape) and self.finite(block) else None
 
     def _fill(self, obs: list[Any], block: Array) -> Array | None:
         """Copies observations that match dtype and shape exactly; None if one does not."""
@@ -243,6 +253,14 @@ class Nested:
         except (TypeError, LookupError):
             return None
         return self._join(found)
+
+    def stacked(self, block: Any, count: int) -> Any:
+        """Returns observations that are stacked already; see `Leaf.stacked`."""
+        try:
+            parts = {key: part.stacked(block[key], count) for key, part in self._parts.items()}
+        except (TypeError, LookupError):
+            return None
+        return None if any(part is None for part in parts.values()) else self._join(parts)
 
     def fault(self, obs: Any) -> Fault | None:
         """Returns why one observation is invalid, or None."""

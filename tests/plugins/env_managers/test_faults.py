@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import logging
 import re
+import subprocess
+import sys
+import threading
+import time
 import traceback
 from typing import Any
 
@@ -12,8 +16,9 @@ import pytest
 
 from dicore.errors import EnvCreateError, EnvError, EnvResetError, EnvStepError, NonFiniteError
 from dicore.interfaces.env_manager import EnvState
+from dicore_plugins.env_managers import env_pool
 from dicore_plugins.env_managers.base.manager import BaseEnvManager
-from dicore_plugins.env_managers.lifecycle import warn_no_effect
+from dicore_plugins.env_managers.faults import warn_no_effect
 
 from .toy_envs import BadReset, CountEnv, Faulty, Tired, column, manager_of, rollout
 
@@ -58,6 +63,7 @@ def test_tensors_are_rewards() -> None:
 
 BAD: dict[str, tuple[Any, type[Exception], str]] = {
     "none": (None, EnvStepError, "reward None is not a number"),
+    "digits": ("1.5", EnvStepError, "reward '1.5' is not a number"),
     "text": ("much", EnvStepError, "reward 'much' is not a number"),
     "pair": (np.array([1.0, 2.0]), EnvStepError, "reward array([1., 2.]) is not a number"),
     "empty": ([], EnvStepError, "reward [] is not a number"),
@@ -260,9 +266,9 @@ def test_exhausted_tries_are_counted(max_retry: int, caplog: pytest.LogCaptureFi
     assert "toy_envs.py" in str(caught.value)
     assert 9 - bad.times == max_retry
     assert len(caplog.records) == max_retry - 1
-    assert column(manager, 3) == {0: 0}, "the other one has begun its next episode"
+    assert manager.closed, "retries are spent"
     bad.times = 0
-    manager.reset({1: None})
+    manager.launch()
     assert len(rollout(manager, 1)[0]) == 2
 
 
@@ -275,14 +281,16 @@ def test_waits_between_tries() -> None:
     assert 0.1 <= time.monotonic() - begun < 2
 
 
-def test_resets_by_hand_name_what_failed_and_begin_the_rest() -> None:
-    manager = manager_of(CountEnv(0), BadReset(9, 1, after=1), CountEnv(2), BadReset(9, 3, after=1))
+def test_resets_by_hand_name_what_failed_and_close() -> None:
+    envs = (CountEnv(0), BadReset(9, 1, after=1), CountEnv(2), BadReset(9, 3, after=1))
+    manager = manager_of(*envs)
     rollout(manager, 1)
     with pytest.raises(EnvResetError, match="env 1") as caught:
         manager.reset()
     assert caught.value.context["env_ids"] == [1, 3]
     assert "env 3" in str(caught.value)
-    assert column(manager, 3) == {0: 0, 2: 0}
+    assert manager.closed
+    assert [env.closed for env in envs] == [1, 1, 1, 1]
 
 
 @pytest.mark.parametrize(
@@ -390,15 +398,121 @@ def test_limits_that_one_process_cannot_keep_are_told(caplog: pytest.LogCaptureF
     assert "step_timeout has no effect" in caplog.text
 
 
-@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])
-def test_interrupts_are_not_faults(error: type[BaseException]) -> None:
+def test_interrupts_are_not_faults() -> None:
     def stop(*_: Any) -> Any:
-        raise error
+        raise KeyboardInterrupt
 
     manager = manager_of(Faulty(stop), restart_budget=9)
     rollout(manager, 1)
-    with pytest.raises(error):
+    with pytest.raises(KeyboardInterrupt):
         rollout(manager, 1)
+
+
+def leave(*_: Any) -> Any:
+    sys.exit(0)
+
+
+def test_an_exit_in_a_step_is_a_fault() -> None:
+    manager = manager_of(CountEnv(0), Faulty(leave), restart_budget=1)
+    assert rollout(manager, 2)[1][1][4]["abnormal"]
+    manager = manager_of(CountEnv(0), Faulty(leave))
+    rollout(manager, 1)
+    with pytest.raises(EnvStepError, match=r"env 1: step 2 .*sys\.exit\(0\) was called.*in leave"):
+        rollout(manager, 1)
+
+
+def test_an_exit_elsewhere_is_a_fault_too(caplog: pytest.LogCaptureFixture) -> None:
+    class Env(CountEnv):
+        reset = close = leave  # type: ignore[assignment]
+
+    with pytest.raises(EnvCreateError, match=r"env 0 .*sys\.exit\(0\)"):
+        BaseEnvManager([leave]).launch()
+    with pytest.raises(EnvResetError, match=r"env 0: reset failed 3 times .*sys\.exit\(0\)"):
+        manager_of(Env())
+    assert "closing env 0 failed: sys.exit(0) was called" in caplog.text
+
+
+@pytest.mark.parametrize("flag", [float("nan"), "no", 2, object()], ids=type)
+@pytest.mark.parametrize("place", [0, 1], ids=["terminated", "truncated"])
+def test_an_end_that_is_no_bool_is_named(flag: Any, place: int) -> None:
+    def step(obs: Any, reward: Any, *rest: Any) -> Any:
+        flags = [False, False]
+        flags[place] = flag
+        return obs, reward, *flags, {}
+
+    manager = manager_of(CountEnv(0), Faulty(step), restart_budget=1)
+    rollout(manager, 1)
+    found = rollout(manager, 1)[0][1]
+    name = ("terminated", "truncated")[place]
+    assert f"env 1: {name} is " in found[4]["error"]
+    assert found[2:4] == (False, True)
+    assert column(manager, 3) == {0: 2, 1: 0}
+
+
+@pytest.mark.parametrize("flag", [np.True_, 1, np.array([True]), 1.0], ids=str)
+def test_an_end_may_be_any_single_truth_value(flag: Any) -> None:
+    manager = manager_of(Faulty(lambda obs, reward, *_: (obs, reward, flag, None, {})))
+    found = rollout(manager, 2)[1][0]
+    assert (found[2], found[3], found[4]["episode_length"]) == (True, False, 2)
+
+
+@pytest.mark.parametrize("info", [None, [1], "all fine", (), 7], ids=str)
+@pytest.mark.parametrize("ends", [False, True])
+def test_an_info_that_is_no_dict_is_a_fault(info: Any, ends: bool) -> None:
+    def step(obs: Any, reward: Any, *_: Any) -> Any:
+        return obs, reward, ends, False, info
+
+    manager = manager_of(CountEnv(0), Faulty(step), restart_budget=1)
+    found = rollout(manager, 2)[1]
+    assert found[1][4]["abnormal"]
+    wanted = f"env 1: info is a {type(info).__name__}, not a dict, at step 2"
+    assert found[1][4]["error"].startswith(wanted)
+    assert not found[0][4], "the other one is as ever"
+    manager = manager_of(CountEnv(0), Faulty(step))
+    rollout(manager, 1)
+    with pytest.raises(EnvStepError, match="env 1: info is a "):
+        rollout(manager, 1)
+    assert manager.env_state(1) is EnvState.ERROR
+
+
+NOISELESS = """
+import numpy as np
+from tests.plugins.env_managers.toy_envs import Faulty, manager_of, rollout
+for bad in (np.inf, 1e300, np.float32(3e38)):
+    pays = lambda obs, reward, *rest: (obs, bad, *rest)
+    owes = lambda obs, reward, *rest: (obs, -bad, *rest)
+    rollout(manager_of(Faulty(pays, 0), Faulty(owes, 1), restart_budget=1), 3)
+shows = lambda obs, *rest: (obs + np.float32("-inf"), *rest)
+rollout(manager_of(Faulty(shows, 0), restart_budget=1), 3)
+"""
+
+
+def test_no_warning_of_numpy_leaks() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", NOISELESS], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert "RuntimeWarning" not in done.stderr
+
+
+class Stuck(CountEnv):
+    free = threading.Event()
+
+    def close(self) -> None:
+        self.free.wait(60)
+
+
+def test_environments_that_hang_when_closed_hold_nothing_up(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(env_pool, "CLOSE_S", 0.4)
+    good = CountEnv(7)
+    manager = manager_of(*(Stuck(tag) for tag in range(5)), good)
+    begun = time.monotonic()
+    manager.close()
+    assert time.monotonic() - begun < 2
+    Stuck.free.set()
+    assert good.closed == 1
+    assert "env 4: close() did not return within 0.4 s" in caplog.text
 
 
 def test_a_stop_iteration_is_a_fault_like_any_other() -> None:

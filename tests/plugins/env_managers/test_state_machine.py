@@ -122,12 +122,14 @@ def test_run_error_run() -> None:
     assert len(rollout(manager, 1)[0]) == 2
 
 
-def test_reset_error_run() -> None:
+def test_reset_error_void() -> None:
+    """Retries are spent: the manager closes, and can be launched again."""
     manager = manager_of(CountEnv(0), BadReset(times=3, after=1))
     with pytest.raises(EnvResetError):
         rollout(manager, 2)
-    assert states(manager) == ["RUN", "ERROR"]
-    manager.reset([1])
+    assert manager.closed
+    assert states(manager) == ["VOID", "VOID"]
+    manager.launch()
     assert states(manager) == ["RUN", "RUN"]
 
 

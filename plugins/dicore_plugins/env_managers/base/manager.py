@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from math import isfinite
+from math import hypot
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,25 +16,27 @@ import numpy.typing as npt
 from numpy import array, float32, ndarray
 
 from dicore.data import EnvBatch, TimestepBatch, tree_row
-from dicore.errors import DicoreError, EnvError, EnvSpaceError, UsageError
+from dicore.errors import DicoreError, EnvStateError, UsageError
 from dicore.interfaces.env_manager import EnvState
 from dicore_plugins.env_managers.actions import actions_of, batch_of, draw_actions
 from dicore_plugins.env_managers.base.config import BaseManagerConfig
+from dicore_plugins.env_managers.env_pool import Results
 from dicore_plugins.env_managers.episodes import RUN
-from dicore_plugins.env_managers.faults import all_of, data_error, reward_fault, step_error
+from dicore_plugins.env_managers.faults import (
+    LARGEST,
+    data_error,
+    flag_fault,
+    info_fault,
+    reward_fault,
+    step_error,
+)
 from dicore_plugins.env_managers.lifecycle import ManagedEnvs
-from dicore_plugins.env_managers.observations import ObsBuffers
+from dicore_plugins.env_managers.observations import Fault, ObsBuffers
 
 __all__ = ["BaseEnvManager", "EnvInfo"]
 
 _LOG = logging.getLogger("dicore.env")
 _INT64 = np.dtype(np.int64)
-_REWARD_SCALE = 1e-19
-"""Sums of float32 rewards, each multiplied by this, cannot overflow."""
-
-Results = tuple[list[Any], list[Any], list[Any], dict[int, tuple[bool, bool]], dict[int, Exception]]
-"""Of K environments: observations, rewards and infos by row; (terminated, truncated) of the rows
-whose episode ended; the exceptions of the rows whose step raised."""
 Rewards = npt.NDArray[np.float32]
 
 
@@ -79,7 +81,6 @@ class BaseEnvManager(ManagedEnvs):
         self._position = {env_id: env_id for env_id in self._id_list}
         self._none_ended = np.zeros(self.env_num, np.bool_)
         self._none_ended.setflags(write=False)
-        self._scale = np.full(self.env_num, _REWARD_SCALE, np.float32)
 
     # ---- stepping
 
@@ -139,9 +140,11 @@ class BaseEnvManager(ManagedEnvs):
         if buffers is not None:
             buffers.turn()
         whole = id_list is self._id_list
-        steps = self._pool.steps
-        results = self._advance(steps if whole else [steps[i] for i in id_list], actions)
-        _, _, infos, ended, _ = results
+        results = self._pool.step(id_list, actions)
+        if results[0] is not id_list:
+            ids, id_list, actions = self._answered(id_list, actions, results[0])
+            whole = id_list is self._id_list
+        _, _, _, infos, ended, _ = results
         log, episodes = self._action_log, self._episodes
         if log is not None:
             log.steps.append((id_list, actions))
@@ -157,14 +160,13 @@ class BaseEnvManager(ManagedEnvs):
             episodes.total += reward
         else:
             episodes.total[id_list] += reward
-        abnormal = _abnormal(infos, id_list) if any(infos) else None
+        abnormal = _abnormal(infos) if any(infos) else None
         if whole and not ended and not errors:
             self._ready, none = block, self._none_ended
             timestep = TimestepBatch(block, reward, none, none, infos, abnormal)
             return EnvBatch(ids, timestep, self._position)
         terminated, truncated = self._end_episodes(results, block, id_list, buffers, errors)
-        if errors:
-            raise all_of(errors)
+        self._raise_any(errors)
         timestep = TimestepBatch(block, reward, terminated, truncated, infos, abnormal)
         return EnvBatch(ids, timestep, self._position if whole else None)
 
@@ -174,6 +176,8 @@ class BaseEnvManager(ManagedEnvs):
         ids, value, id_list = batch.env_id, batch.value, self._id_list
         if ids is not self._ids or not self._episodes.all_run:
             id_list = ids.tolist()
+            if not id_list:
+                return ids, id_list, self._nothing()
             self._episodes.check_running(id_list)
             if id_list == self._id_list:
                 id_list = self._id_list  # by identity: all environments, in order
@@ -188,32 +192,27 @@ class BaseEnvManager(ManagedEnvs):
             actions = self._check(actions_of(value, nested=self._nested), id_list)
         return ids, id_list, actions
 
-    def _advance(self, steps: Sequence[Callable[[Any], Any]], actions: Iterable[Any]) -> Results:
-        """Steps environments one after the other; an exception of one does not stop the others."""
-        obs: list[Any] = []
-        rewards: list[Any] = []
-        infos: list[Any] = []
-        ended: dict[int, tuple[bool, bool]] = {}
-        raised: dict[int, Exception] = {}
-        pairs = zip(steps, actions)  # noqa: B905 - checked to be equally long
-        while True:
-            try:
-                for step, each in pairs:
-                    seen, reward, terminated, truncated, info = step(each)
-                    if terminated or truncated:
-                        ended[len(obs)] = (bool(terminated), bool(truncated))
-                    obs.append(seen)
-                    rewards.append(reward)
-                    infos.append(info)
-            except Exception as error:
-                row = len(obs)
-                raised[row] = error
-                ended.pop(row, None)
-                obs.append(None)
-                rewards.append(0.0)
-                infos.append({})
-            else:
-                return obs, rewards, infos, ended, raised
+    def _nothing(self) -> list[Any]:
+        """Returns no actions, for a step that only waits."""
+        if not self._pending:
+            raise EnvStateError(
+                "step({}) waits for environments that were sent an action, but none was",
+                hint="step those in ready_obs; reset those that ended or failed",
+            )
+        return []
+
+    def _answered(
+        self, sent: list[int], actions: Iterable[Any], answered: list[int]
+    ) -> tuple[Any, list[int], list[Any]]:
+        """Accounts for environments that answer later, or an earlier call.
+
+        Returns:
+            The env ids that answered, as an array and as a list, and their actions.
+        """
+        self._pending |= zip(sent, actions, strict=True)
+        self._episodes.answered(sent, answered)
+        taken = [self._pending.pop(env_id) for env_id in answered]
+        return np.array(answered, np.int64), answered, taken
 
     def _checked_block(
         self, results: Results, actions: Any, id_list: list[int], buffers: ObsBuffers | None
@@ -223,23 +222,30 @@ class BaseEnvManager(ManagedEnvs):
         Returns:
             Observations [K, ...], rewards [K], and the errors of the environments that failed.
         """
-        obs, rewards, _, _, raised = results
-        room, scale = None, self._scale
-        if id_list is not self._id_list:
-            scale = scale[: len(id_list)]
-        elif buffers is not None:
-            room = buffers.room()
-        block = self._storage.stack(obs, room)
+        _, obs, rewards, infos, ended, raised = results
+        storage = self._storage
+        if obs.__class__ is list:
+            whole = id_list is self._id_list
+            block = storage.stack(obs, buffers.room() if whole and buffers is not None else None)
+        else:
+            block = storage.stacked(obs, len(id_list))
+            if block is not None and buffers is None:
+                block = storage.copy(block)
+        odd = raised or (ended and not _are_flags(ended))
+        if (any(infos) or self._bounds_checks) and not all(map(_is_dict, infos)):
+            odd = True
         try:
-            reward = array(rewards, float32)
-            if (
-                block is not None
-                and not raised
-                and reward.shape == scale.shape
-                and isfinite(reward.dot(scale))
-            ):
-                return block, reward, []
-        except (TypeError, ValueError, RuntimeError, RuntimeWarning):
+            if block is not None and not odd:
+                if self._reward_shape:
+                    shape = (len(id_list), *self._reward_shape)
+                    reward, fault = reward_fault(rewards, shape)
+                    if fault is None:
+                        return block, reward.astype(float32), []
+                elif hypot(*rewards) <= LARGEST:  # unlike a sum it warns of nothing
+                    reward = array(rewards, float32)
+                    if reward.shape == (len(id_list),):
+                        return block, reward, []
+        except (TypeError, ValueError, OverflowError, RuntimeError, Warning):
             pass
         return self._checked_rows(results, list(actions), id_list)
 
@@ -250,16 +256,24 @@ class BaseEnvManager(ManagedEnvs):
 
         A failed row has the last observation before the failure and reward 0.
         """
-        obs, rewards, infos, ended, raised = results
-        storage = self._storage
+        _, obs, rewards, infos, ended, raised = results
+        storage, shape = self._storage, self._reward_shape
         block = storage.empty(len(id_list))
-        reward = np.zeros(len(id_list), float32)
+        reward = np.zeros((len(id_list), *shape), float32)
         errors: list[DicoreError] = []
         for row, env_id in enumerate(id_list):
-            error = self._error_of(env_id, actions[row], raised.get(row), obs[row], rewards[row])
+            seen = obs[row] if obs.__class__ is list else tree_row(obs, row)
+            ended_row = ended.get(row, (False, False))
+            faults = (
+                lambda seen=seen: storage.fault(seen),
+                lambda row=row: reward_fault(rewards[row], shape)[1],
+                lambda ended_row=ended_row: flag_fault(ended_row)[1],
+                lambda row=row: info_fault(infos[row]),
+            )
+            error = self._error_of(env_id, actions[row], raised.get(row), faults)
             if error is None:
-                storage.write(block, row, obs[row])
-                reward[row], _ = reward_fault(rewards[row])
+                storage.write(block, row, seen)
+                reward[row] = reward_fault(rewards[row], shape)[0]
                 continue
             storage.put(block, [row], tree_row(self._ready, [env_id]))
             raised[row] = error
@@ -274,7 +288,11 @@ class BaseEnvManager(ManagedEnvs):
         return block, reward, errors
 
     def _error_of(
-        self, env_id: int, action: Any, cause: Exception | None, obs: Any, reward: Any
+        self,
+        env_id: int,
+        action: Any,
+        cause: BaseException | None,
+        faults: Iterable[Callable[[], Fault | None]],
     ) -> DicoreError | None:
         """Returns the error of one environment's step, or None."""
         where, seed = self._episodes.where(env_id), self._episodes.seed[env_id]
@@ -282,7 +300,7 @@ class BaseEnvManager(ManagedEnvs):
             error = step_error(env_id, where, seed, action, cause)
             error.__cause__ = cause
             return error
-        fault = self._storage.fault(obs) or reward_fault(reward)[1]
+        fault = next(filter(None, (find() for find in faults)), None)
         return None if fault is None else data_error(env_id, where, seed, fault)
 
     def _may_restart(self, env_id: int, error: DicoreError) -> bool:
@@ -304,7 +322,7 @@ class BaseEnvManager(ManagedEnvs):
         errors: list[DicoreError],
     ) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
         """Ends episodes and begins the next ones; returns terminated and truncated [K]."""
-        _, _, infos, ended, raised = results
+        _, _, _, infos, ended, raised = results
         episodes = self._episodes
         none = self._none_ended
         if id_list is self._id_list:
@@ -331,16 +349,6 @@ class BaseEnvManager(ManagedEnvs):
     # ---- attributes and methods of the environments
 
     @property
-    def reward_space(self) -> Any:
-        """Of one environment: a float32 scalar unless the environment declares another."""
-        with contextlib.suppress(EnvSpaceError):
-            return self._pool.space("reward_space", "rew_space")
-        from gymnasium.spaces import Box
-
-        low, high = getattr(self._pool.env(0).env, "reward_range", (-np.inf, np.inf))
-        return Box(low, high, (), np.float32)
-
-    @property
     def env_info(self) -> dict[str, Any]:
         """Number of environments and the three spaces."""
         return {
@@ -352,13 +360,15 @@ class BaseEnvManager(ManagedEnvs):
 
     def info(self) -> EnvInfo:
         """Returns the number of agents and the three spaces, in the older form."""
-        agents = getattr(self._pool.env(0).env, "agent_num", 1)
+        agents = 1
+        with contextlib.suppress(AttributeError):
+            agents = self._pool.attribute(0, "agent_num")
         return EnvInfo(agents, self.observation_space, self.action_space, self.reward_space)
 
     @property
     def ready_imgs(self) -> dict[int, Any]:
         """Rendered images of the environments that wait for an action, by env id."""
-        return {env_id: self._pool.method(env_id, "render")() for env_id in self.ready_obs}
+        return {env_id: self._pool.call(env_id, "render") for env_id in self.ready_obs}
 
     def env_attr(self, name: str) -> list[Any]:
         """Returns an attribute of every environment.
@@ -380,7 +390,7 @@ class BaseEnvManager(ManagedEnvs):
                 f"'{name}' may not be called on environments",
                 hint=f"one of {', '.join(self.method_name_list)}; attributes: env_attr",
             )
-        return [self._pool.method(i, name)(*args, **kwargs) for i in self._id_list]
+        return [self._pool.call(i, name, *args, **kwargs) for i in self._id_list]
 
     def enable_save_replay(self, replay_path: str | Sequence[str]) -> None:
         """Records episodes from now on, in environments that can; one folder, or one per env.
@@ -404,29 +414,34 @@ class BaseEnvManager(ManagedEnvs):
         self._record(env_id, "enable_save_figure", figure_path)
 
     def _record(self, env_id: int, name: str, path: Any) -> None:
-        try:
-            method = self._pool.method(env_id, name)
-        except AttributeError:
-            raise UsageError(f"env {env_id} ({self._pool.env(env_id).env}) has no {name}") from None
-        method(path)
+        if not self._pool.has(env_id, name):
+            raise UsageError(f"env {env_id} has no {name}")
+        self._pool.call(env_id, name, path)
 
     def reward_shaping(self, env_id: int, transitions: Any) -> Any:
         """Calls the environment's `reward_shaping`; without one, returns `transitions` as is."""
-        try:
-            shape = self._pool.method(env_id, "reward_shaping")
-        except AttributeError:
+        if not self._pool.has(env_id, "reward_shaping"):
             return transitions
-        return shape(transitions)
+        return self._pool.call(env_id, "reward_shaping", transitions)
 
 
-def _abnormal(infos: list[Any], id_list: list[int]) -> npt.NDArray[np.bool_] | None:
-    try:
-        flags = [bool(info and info.get("abnormal")) for info in infos]
-    except AttributeError:
-        odd = [bool(info) and not hasattr(info, "get") for info in infos].index(True)
-        raise EnvError(
-            f"env {id_list[odd]}: info is a {type(infos[odd]).__name__}, not a dict",
-            hint="step(action) returns obs, reward, terminated, truncated, info (gymnasium's API)",
-            context={"env_id": id_list[odd]},
-        ) from None
+def _is_dict(info: Any) -> bool:
+    return info.__class__ is dict or isinstance(info, Mapping)
+
+
+def _are_flags(ended: dict[int, tuple[Any, Any]]) -> bool:
+    """Makes (terminated, truncated) bools; returns whether all are valid."""
+    for row, flags in ended.items():
+        terminated, truncated = flags
+        if terminated.__class__ is bool and truncated.__class__ is bool:
+            continue
+        ended[row], fault = flag_fault(flags)
+        if fault is not None:
+            ended[row] = flags
+            return False
+    return True
+
+
+def _abnormal(infos: list[Any]) -> npt.NDArray[np.bool_] | None:
+    flags = [bool(info and info.get("abnormal")) for info in infos]
     return np.array(flags) if any(flags) else None
