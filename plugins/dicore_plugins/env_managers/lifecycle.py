@@ -252,7 +252,7 @@ class ManagedEnvs:
                 self._params[int(env_id)] = dict(each)
 
     def _raise_any(self, errors: Sequence[DicoreError]) -> None:
-        """Raises the errors of environments, if any; closes the manager if one could not be reset."""
+        """Raises errors of environments; closes the manager if one could not be reset."""
         if any(isinstance(error, EnvResetError) for error in errors):
             self.close()
         if errors:
@@ -268,10 +268,10 @@ class ManagedEnvs:
             ready: Where to write the observations [N, ...].
             seeds: Seeds of the episodes; None: the next ones.
         """
-        episodes, errors = self._episodes, list[DicoreError]()
+        episodes, storage, log = self._episodes, self._storage, self._action_log
+        params, errors = self._params, list[DicoreError]()
         if seeds is None:
             seeds = [self._seeds.next(env_id) for env_id in env_ids]
-        params, storage, log = self._params, self._storage, self._action_log
         for env_id in env_ids:
             episodes.state[env_id] = RESET
             self._pending.pop(env_id, None)
@@ -343,12 +343,10 @@ class ManagedEnvs:
         if not self._closed:
             if self._pool.stateful:
                 layers = [self._pool.layer_states(i) for i in self._id_list]
-            if self._action_log is not None:
-                running = [self._running_episode(i, self._action_log) for i in self._id_list]
-        finished, restarts = self._loaded_counts or (
-            self._episodes.finished,
-            self._episodes.restarts,
-        )
+            if (log := self._action_log) is not None:
+                running = [self._running_episode(i, log) for i in self._id_list]
+        episodes = self._episodes
+        finished, restarts = self._loaded_counts or (episodes.finished, episodes.restarts)
         return {
             "seeds": self._seeds.state_dict(),
             "finished": list(finished),
