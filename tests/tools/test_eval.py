@@ -230,6 +230,7 @@ def process(*arguments: str) -> subprocess.CompletedProcess[str]:
         (".", 2, "no config.json"),
         ("../work0", 2, "runs in this folder: ../work0/x"),
         ("x --load-path iteration_7", 4, "no such checkpoint"),
+        ("x env.type=acrobot", 2, "policy.model.obs_shape: expected 6, as the environment has"),
         ("x -n 0", 2, "range"),
         ("--json", 2, "no run given"),
         ("x -q -v", 2, "mutually exclusive"),

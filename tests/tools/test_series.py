@@ -237,4 +237,5 @@ def test_runs_end_when_their_parent_is_killed(here: Path, endless: Any) -> None:
     process, children = endless
     process.kill()
     _until(lambda: _ended(children))
+    assert process.communicate()[1] == ""
     assert_saved(here)

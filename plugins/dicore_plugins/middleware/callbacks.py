@@ -74,7 +74,7 @@ def interaction_evaluator(
 class CkptSaver:
     """Saves a checkpoint every `train_freq` updates, after each best evaluation, and at the end.
 
-    Both DI-engine forms work: `CkptSaver(cfg, policy, train_freq=100)` and
+    Both DI-engine forms work, also by keyword: `CkptSaver(cfg, policy, train_freq=100)` and
     `CkptSaver(policy, save_dir, train_freq=100)`.
 
     Args:
@@ -89,7 +89,7 @@ class CkptSaver:
 
     def __init__(
         self,
-        cfg: Any,
+        cfg: Any = None,
         policy: Any = None,
         train_freq: int | None = None,
         save_finish: bool = True,
@@ -99,6 +99,8 @@ class CkptSaver:
     ) -> None:
         if hasattr(cfg, "learn_mode"):
             cfg, policy, save_dir = None, cfg, policy if save_dir is None else save_dir
+        if policy is None and run is None:
+            raise UsageError("CkptSaver has no policy to save", hint="pass policy= or run=")
         if save_dir is None:
             save_dir = getattr(cfg, "exp_name", None) or "default_experiment"
         self._policy = policy

@@ -26,6 +26,22 @@ def _nothing() -> None:
     """Prepares a mode that needs no preparation."""
 
 
+_COMPILED = "_orig_mod."
+"""What `torch.compile` puts into the names of parameters."""
+
+
+def model_state(model: Any) -> dict[str, Any]:
+    """Returns the state of a network by plain names, also of one that `torch.compile` returned."""
+    return {name.replace(_COMPILED, ""): value for name, value in model.state_dict().items()}
+
+
+def load_model_state(model: Any, state: Mapping[str, Any]) -> None:
+    """Loads the state of a network, compiled or not, into one that may be the other."""
+    own = {name.replace(_COMPILED, ""): name for name in model.state_dict()}
+    plain = {name.replace(_COMPILED, ""): value for name, value in state.items()}
+    model.load_state_dict({own.get(name, name): value for name, value in plain.items()})
+
+
 class Policy:
     """Base class of policies: all modes share one model.
 
@@ -233,10 +249,10 @@ class Policy:
         """Clears the per-env state of evaluating; most policies have none."""
 
     def _state_dict_model(self) -> dict[str, Any]:
-        return {"model": dict(self._model.state_dict())}
+        return {"model": model_state(self._model)}
 
     def _load_state_dict_model(self, state: Mapping[str, Any]) -> None:
-        self._model.load_state_dict(dict(state["model"]))
+        load_model_state(self._model, state["model"])
 
     def _state_dict_learn(self) -> dict[str, Any]:
         return self._state_dict_model()

@@ -82,14 +82,17 @@ def test_evaluating_leaves_the_training_alone(make: Any, running: Any) -> None:
     assert with_it == without
 
 
-@pytest.mark.parametrize("form", ["documents", "head"])
+@pytest.mark.parametrize("form", ["documents", "head", "keywords"])
 def test_checkpoints_in_both_forms(make: Any, running: Any, form: str, tmp_path: Path) -> None:
     cfg, _, env = make("env.stop_value=inf")
     policy = DQNPolicy(cfg.policy)
     if form == "documents":
         saver, folder = CkptSaver(cfg, policy, train_freq=4), Path(cfg.exp_name)
-    else:
+    elif form == "head":
         saver, folder = CkptSaver(policy, str(tmp_path / "own"), train_freq=4), tmp_path / "own"
+    else:
+        folder = tmp_path / "own"
+        saver = CkptSaver(policy=policy, save_dir=folder, train_freq=4)
     running.use(interaction_evaluator(cfg, policy.eval_mode, env))
     running.use(count_updates)
     running.use(saver)

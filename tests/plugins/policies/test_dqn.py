@@ -227,6 +227,25 @@ def test_the_state_of_acting_is_the_model(mode: str) -> None:
     assert torch.equal(parameters(twin), parameters(policy))
 
 
+@pytest.mark.parametrize("saved", ["compiled", "plain", "old"])
+def test_a_compiled_network_is_saved_and_loaded_by_plain_names(saved: str) -> None:
+    """`torch.compile` puts `_orig_mod.` into every name; so do checkpoints that we once wrote."""
+    torch.manual_seed(9)
+    network = DQN(OBS, ACTIONS, (8,))
+    compiled = DQNPolicy({}, model=torch.compile(copy.deepcopy(network), backend="eager"))
+    plain = make()
+    source, target = (plain, compiled) if saved == "plain" else (compiled, plain)
+    source.learn_mode.forward(rows())
+    state = source.learn_mode.state_dict()
+    assert state["model"].keys() == state["target_model"].keys() == network.state_dict().keys()
+    if saved == "old":
+        for name in ("model", "target_model"):
+            state[name] = {f"_orig_mod.{key}": value for key, value in state[name].items()}
+    target.learn_mode.load_state_dict(state)
+    target.eval_mode.load_state_dict(source.eval_mode.state_dict())
+    assert torch.equal(parameters(source), parameters(target))
+
+
 def test_documented_defaults() -> None:
     config = DQNPolicy.default_config()
     learn, collect, eps = config["learn"], config["collect"], config["other"]["eps"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import itertools
 import os
@@ -325,6 +326,23 @@ def test_a_saved_agent_is_the_run_elsewhere() -> None:
     assert same.train(step=100).folder == Path("deep/kept")
     with pytest.raises(UsageError, match="already exists"):
         ours.save("deep/kept")
+
+
+@pytest.mark.parametrize("checkpoint", ["", "/ckpt/best"])
+def test_a_run_folder_is_all_that_an_agent_needs(checkpoint: str) -> None:
+    ours = agent()
+    ours.train(step=400)
+    same = Agent.from_run(f"x{checkpoint}")
+    expected = ours.best if checkpoint else ours
+    assert same.evaluate(2, seed=1).returns == expected.evaluate(2, seed=1).returns
+    assert repr(same) == repr(expected).replace(" x)", f" {same.folder})")
+    assert same.config.env.env_id == "CartPole-v1"
+    if not checkpoint:
+        assert same.train(step=100).env_step >= 500
+    with pytest.raises(UsageError, match="x is a run of dqn, not of random"):
+        importlib.import_module("dicore_tools.agent").RandomAgent.from_run("x")
+    with pytest.raises(UsageError, match="no such folder"):
+        Agent.from_run("nowhere")
 
 
 def test_a_run_of_something_else_is_refused() -> None:

@@ -31,7 +31,13 @@ from dicore_plugins.models import create_model
 from dicore_plugins.models.dqn.model import DQN
 from dicore_plugins.models.flat import Flat
 from dicore_plugins.optimizers.config import build_optimizer
-from dicore_plugins.policies.base import Actor, Policy, as_outputs
+from dicore_plugins.policies.base import (
+    Actor,
+    Policy,
+    as_outputs,
+    load_model_state,
+    model_state,
+)
 from dicore_plugins.policies.dqn.config import DQNConfig
 
 
@@ -173,15 +179,15 @@ class DQNPolicy(Policy):
 
     def _state_dict_learn(self) -> dict[str, Any]:
         return {
-            "model": dict(self._model.state_dict()),
-            "target_model": dict(self._target_model.state_dict()),
+            "model": model_state(self._model),
+            "target_model": model_state(self._target_model),
             "optimizer": self._optimizer.state_dict(),
             "update_count": self._update_count,
         }
 
     def _load_state_dict_learn(self, state: Mapping[str, Any]) -> None:
-        self._model.load_state_dict(dict(state["model"]))
-        self._target_model.load_state_dict(dict(state["target_model"]))
+        load_model_state(self._model, state["model"])
+        load_model_state(self._target_model, state["target_model"])
         self._optimizer.load_state_dict(state["optimizer"])
         self._update_count = int(state["update_count"])
 

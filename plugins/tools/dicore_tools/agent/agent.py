@@ -183,14 +183,39 @@ class Agent:
             UsageError: the folder is not a run folder, or the run has another policy or env.
             CheckpointError: there is no valid checkpoint.
         """
-        place = Path(path)
-        trained = find_policy(place, trust=trust)
+        trained = find_policy(path, trust=trust)
         theirs, ours = _label(trained.compiled), _label(self.config)
         if theirs != ours:
             raise UsageError(
                 f"{path} is a run of {theirs}; this agent is {ours}",
-                hint="create the agent with the environment and the policy of the run",
+                hint="create the agent with the environment and the policy of the run, or by"
+                " Agent.from_run",
             )
+        return self._attach(Path(path), trained, trust=trust)
+
+    @classmethod
+    def from_run(cls, path: str | Path, *, trust: bool = False) -> Self:
+        """Creates an agent from a run: environment, policy and parameters are those of the run.
+
+        Args:
+            path: A run folder, whose training can be resumed, or the folder of a checkpoint.
+            trust: Run code that the run's config names by path.
+
+        Raises:
+            UsageError: the folder is not a run folder, or this class is for another policy.
+            CheckpointError: there is no valid checkpoint.
+        """
+        trained = find_policy(path, trust=trust)
+        policy = trained.compiled.policy.type
+        if cls.algorithm not in (None, policy):
+            raise UsageError(
+                f"{path} is a run of {policy}, not of {cls.algorithm}", hint="use Agent.from_run"
+            )
+        agent = cls.__new__(cls)
+        agent._request = TrainRequest(resume=path, trust=trust)  # noqa: SLF001 - this class
+        return agent._attach(Path(path), trained, trust=trust)  # noqa: SLF001 - this class
+
+    def _attach(self, place: Path, trained: TrainedPolicy, *, trust: bool) -> Self:
         checkpoint = (place / "manifest.json").is_file()
         self._folder = place.absolute().parent.parent if checkpoint else place
         self._checkpoint = place.name if checkpoint else self._end(trained.name)

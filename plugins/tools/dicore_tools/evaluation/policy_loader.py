@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from dicore.config import Compiled, bind, compile_config
-from dicore.errors import CheckpointCorruptError, CheckpointError
+from dicore.errors import CheckpointCorruptError, CheckpointError, ConfigError
 from dicore.run.checkpoint_io import read_manifest, read_state
 from dicore.run.checkpoint_store import CheckpointStore
 from dicore.run.folder import RunFolder
@@ -60,9 +60,15 @@ class TrainedPolicy:
             context: A `BuildContext` with the spaces.
 
         Raises:
+            ConfigError: the policy does not fit the spaces.
             CheckpointError: the checkpoint is missing, or its parameters do not fit the policy.
         """
-        policy = self.compiled.policy.build(context)
+        spaces = context.observation_space, context.action_space
+        try:
+            policy = bind(self.compiled, *spaces).policy.build(context)
+        except ConfigError as error:
+            hint = "evaluate the policy in an environment with the spaces that it was trained for"
+            raise ConfigError(error.problems, hint=hint) from error
         if self.read is None:
             return policy, PolicyState(None)
         state = self.read()

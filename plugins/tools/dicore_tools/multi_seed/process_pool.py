@@ -9,6 +9,7 @@ import signal
 import sys
 import threading
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from multiprocessing.connection import Connection, wait
 from typing import Any, Self
@@ -171,7 +172,8 @@ def _train(connection: Connection, request: TrainRequest, quiet: bool) -> None:
             run = replace(run, status="interrupted", exit_code=128 + stop.number, error=str(stop))
         except Exception as error:
             run = SeedRun.failed(request.seed, error)
-    connection.send(run)
+    with suppress(BrokenPipeError):  # the parent was killed
+        connection.send(run)
     connection.close()
 
 
