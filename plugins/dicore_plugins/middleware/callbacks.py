@@ -54,13 +54,13 @@ def interaction_evaluator(
         result = evaluator.eval(
             partial(announce, ctx), ctx.train_iter, ctx.env_step, should_stop=should_stop
         )
+        if getattr(result, "interrupted", False):
+            raise StepInterrupted
         if not hasattr(result, "mean_return"):
             raise UsageError(
                 f"{type(evaluator).__name__}.eval returned a {type(result).__name__}",
                 hint="return an EvalResult (dicore.interfaces.evaluator)",
             )
-        if getattr(result, "interrupted", False):
-            raise StepInterrupted
         ctx.eval_value = ctx.last_eval_value = result.mean_return
         ctx.eval_output = result
         ctx.last_eval_iter = ctx.train_iter
