@@ -6,7 +6,8 @@ A page runs from top to bottom in one empty folder and one Python namespace:
 - `console` contains lines `$ command`, each followed by its output. `…` matches anything, and a
   number matches any number. Long budgets are reduced.
 - `yaml`, `toml`, `json`, `ini` are parsed, and written to a file if they have a caption.
-- `text` is ignored. A comment `<!-- not run: why -->` disables the next block.
+- `text` is ignored. A comment `<!-- not run: why -->` disables the next block, and
+  `<!-- run: command -->` runs a command that the page does not show.
 """
 
 from __future__ import annotations
@@ -68,6 +69,8 @@ def snippets_of(text: str) -> Iterator[Snippet]:
         if token.type == "html_block":
             found = re.search(r"<!-- not run: (.+?) -->", token.content)
             skip = found[1] if found else ""
+            if hidden := re.search(r"<!-- run: (.+?) -->", token.content):
+                yield Snippet("console", f"$ {hidden[1]}\n", (token.map or [0])[0] + 1)
         elif token.type == "fence":
             line = (token.map or [0])[0] + 2
             language, options, code, taken = _opened(token.info.strip(), token.content)

@@ -21,6 +21,8 @@ x = 1
 a: 1
 ```
 
+<!-- run: ls -->
+
 <!-- not run: it never ends -->
 ```console
 $ dicore train
@@ -41,11 +43,12 @@ other
 def test_blocks_are_found_with_language_line_and_caption() -> None:
     found = list(snippets_of(PAGE))
     assert [(each.language, each.line) for each in found] == [
-        ("python", 5), ("yaml", 11), ("console", 16), ("toml", 26),
+        ("python", 5), ("yaml", 11), ("console", 14), ("console", 18), ("toml", 28),
     ]  # fmt: skip
+    assert found[2].code == "$ ls\n"
     assert found[0].code == "x = 1\n"
     assert (found[1].caption, found[1].code) == ("some.yaml", "a: 1\n")
-    assert [each.not_run for each in found] == ["", "", "it never ends", ""]
+    assert [each.not_run for each in found] == ["", "", "", "it never ends", ""]
 
 
 def test_indented_code_is_refused() -> None:

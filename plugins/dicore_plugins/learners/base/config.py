@@ -39,7 +39,8 @@ class BaseLearnerConfig(ComponentConfig):
     log_policy: bool = option(True, "log the policy's description before training (shown by -v)")
     hook: dict[str, Any] | list[Any] = option(
         _HOOKS,
-        "hooks: `<hook>_<position>: value`, or a list of"
+        "hooks: `<hook>_<position>: value`; the value is an interval in updates, `true`, or a"
+        " checkpoint to load; `false` or '': off; or a list of"
         " {type, name, priority, position, ext_args}",
     )
 
