@@ -48,7 +48,7 @@ class LearnMode(NamedTuple):
 class Tail(NamedTuple):
     """What `get_train_sample` needs besides the rows of a block [T, N, ...].
 
-    Attributes:
+    Args:
         obs: Observations [N, ...] after the last row: those that the policy acts on next.
         final_index: int64 [F]; the rows that end an episode, as `t * N + n`.
         final_obs: [F, ...]; the observations after these rows, the last ones of their episodes.

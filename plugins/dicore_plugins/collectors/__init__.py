@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 from dicore_plugins.lazy import lazy
 
 if TYPE_CHECKING:
-    from dicore_plugins.collectors.base import SerialCollector
+    from dicore_plugins.collectors.base import EpisodeStatistics, SerialCollector
     from dicore_plugins.collectors.block import Block
     from dicore_plugins.collectors.sample.collector import SampleCollector
-    from dicore_plugins.collectors.statistics import EpisodeStatistics
 
 __all__ = ["Block", "EpisodeStatistics", "SampleCollector", "SerialCollector"]
 
@@ -18,7 +17,7 @@ __getattr__ = lazy(
     __name__,
     {
         "Block": ".block",
-        "EpisodeStatistics": ".statistics",
+        "EpisodeStatistics": ".base",
         "SampleCollector": ".sample.collector",
         "SerialCollector": ".base",
     },

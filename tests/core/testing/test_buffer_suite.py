@@ -235,6 +235,12 @@ def update_fails(self: Any, info: Any) -> None:
     raise NotImplementedError
 
 
+def needs_samples(self: Any) -> dict[str, Any]:
+    if not self.rows:
+        raise TypeError("no columns")
+    return ListBuffer.state_dict(self)
+
+
 FAULTS: list[Fault] = [
     ("has_the_methods", {"clear": None, "update": property()}),
     ("has_the_methods", {"__init__": one_too_many}),
@@ -259,6 +265,7 @@ FAULTS: list[Fault] = [
     ("sample_batches_matches_sample_batch", {"sample_batches": one_batch_less}),
     ("state_round_trip", {"load_state_dict": forgets_the_draws}),
     ("state_round_trip", {"load_state_dict": forgets_the_count}),
+    ("empty_state_round_trip", {"state_dict": needs_samples}),
     ("file_round_trip", {"load_data": loads_less}),
     ("clear_removes_all_samples", {"clear": clears_half}),
     ("update_accepts_priorities", {"update": update_fails}),
