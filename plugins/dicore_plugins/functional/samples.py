@@ -245,7 +245,7 @@ def nstep_columns(
     last = np.zeros(end[:length].shape, np.intp)
     going = np.ones(last.shape, np.bool_)
     for step in range(1, nstep):
-        fit = min(length, len(reward) - step)  # shorter where the streams end with the block
+        fit = max(0, min(length, len(reward) - step))  # less where streams end with the block
         going[fit:] = False
         going[:fit] &= ~end[step - 1 : step - 1 + fit]
         power = going[:fit] * np.float32(gamma**step)
