@@ -8,10 +8,12 @@ from dicore_plugins.lazy import lazy
 
 if TYPE_CHECKING:
     from dicore_plugins.buffers.naive.buffer import NaiveBuffer, NaiveReplayBuffer
+    from dicore_plugins.buffers.naive.config import NaiveConfig
     from dicore_plugins.buffers.ring import Ring
 
 __all__ = [
     "NaiveBuffer",
+    "NaiveConfig",
     "NaiveReplayBuffer",
     "Ring",
 ]
@@ -20,6 +22,7 @@ __getattr__ = lazy(
     __name__,
     {
         "NaiveBuffer": ".naive.buffer",
+        "NaiveConfig": ".naive.config",
         "NaiveReplayBuffer": ".naive.buffer",
         "Ring": ".ring",
     },

@@ -10,8 +10,15 @@ if TYPE_CHECKING:
     from dicore_plugins.collectors.base import EpisodeStatistics, SerialCollector
     from dicore_plugins.collectors.block import Block
     from dicore_plugins.collectors.sample.collector import SampleCollector
+    from dicore_plugins.collectors.sample.config import SampleCollectorConfig
 
-__all__ = ["Block", "EpisodeStatistics", "SampleCollector", "SerialCollector"]
+__all__ = [
+    "Block",
+    "EpisodeStatistics",
+    "SampleCollector",
+    "SampleCollectorConfig",
+    "SerialCollector",
+]
 
 __getattr__ = lazy(
     __name__,
@@ -19,6 +26,7 @@ __getattr__ = lazy(
         "Block": ".block",
         "EpisodeStatistics": ".base",
         "SampleCollector": ".sample.collector",
+        "SampleCollectorConfig": ".sample.config",
         "SerialCollector": ".base",
     },
 )

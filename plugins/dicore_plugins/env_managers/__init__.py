@@ -11,15 +11,42 @@ from typing import TYPE_CHECKING, Any
 from dicore_plugins.lazy import lazy
 
 if TYPE_CHECKING:
+    from dicore_plugins.env_managers.actions import (
+        action_check_of,
+        actions_of,
+        batch_of,
+        draw_actions,
+    )
+    from dicore_plugins.env_managers.base.config import BaseManagerConfig
     from dicore_plugins.env_managers.base.manager import BaseEnvManager
     from dicore_plugins.env_managers.env_pool import EnvPool
     from dicore_plugins.env_managers.faults import RemoteError
 
-__all__ = ["BaseEnvManager", "EnvPool", "RemoteError", "build_env", "get_vec_env_setting"]
+__all__ = [
+    "BaseEnvManager",
+    "BaseManagerConfig",
+    "EnvPool",
+    "RemoteError",
+    "action_check_of",
+    "actions_of",
+    "batch_of",
+    "build_env",
+    "draw_actions",
+    "get_vec_env_setting",
+]
 
 __getattr__ = lazy(
     __name__,
-    {"BaseEnvManager": ".base.manager", "EnvPool": ".env_pool", "RemoteError": ".faults"},
+    {
+        "BaseEnvManager": ".base.manager",
+        "BaseManagerConfig": ".base.config",
+        "EnvPool": ".env_pool",
+        "RemoteError": ".faults",
+        "action_check_of": ".actions",
+        "actions_of": ".actions",
+        "batch_of": ".actions",
+        "draw_actions": ".actions",
+    },
 )
 
 

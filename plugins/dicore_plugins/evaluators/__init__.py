@@ -7,12 +7,24 @@ from typing import TYPE_CHECKING
 from dicore_plugins.lazy import lazy
 
 if TYPE_CHECKING:
+    from dicore_plugins.evaluators.interaction.config import InteractionEvaluatorConfig
     from dicore_plugins.evaluators.interaction.evaluator import (
         BaseSerialEvaluator,
         InteractionEvaluator,
         VectorEvalMonitor,
     )
 
-__all__ = ["BaseSerialEvaluator", "InteractionEvaluator", "VectorEvalMonitor"]
+__all__ = [
+    "BaseSerialEvaluator",
+    "InteractionEvaluator",
+    "InteractionEvaluatorConfig",
+    "VectorEvalMonitor",
+]
 
-__getattr__ = lazy(__name__, dict.fromkeys(__all__, ".interaction.evaluator"))
+__getattr__ = lazy(
+    __name__,
+    {
+        **dict.fromkeys(__all__, ".interaction.evaluator"),
+        "InteractionEvaluatorConfig": ".interaction.config",
+    },
+)

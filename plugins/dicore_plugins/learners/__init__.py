@@ -7,15 +7,18 @@ from typing import TYPE_CHECKING
 from dicore_plugins.lazy import lazy
 
 if TYPE_CHECKING:
+    from dicore_plugins.learners.base.config import BaseLearnerConfig
     from dicore_plugins.learners.base.learner import BaseLearner
 
 __all__ = [
     "BaseLearner",
+    "BaseLearnerConfig",
 ]
 
 __getattr__ = lazy(
     __name__,
     {
         "BaseLearner": ".base.learner",
+        "BaseLearnerConfig": ".base.config",
     },
 )

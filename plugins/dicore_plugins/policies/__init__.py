@@ -8,10 +8,13 @@ from dicore_plugins.lazy import lazy
 
 if TYPE_CHECKING:
     from dicore_plugins.policies.base import Policy, single_env_forward
+    from dicore_plugins.policies.dqn.config import DQNConfig, DQNLearnConfig
     from dicore_plugins.policies.dqn.policy import DQNPolicy
     from dicore_plugins.policies.random import RandomPolicy
 
 __all__ = [
+    "DQNConfig",
+    "DQNLearnConfig",
     "DQNPolicy",
     "Policy",
     "RandomPolicy",
@@ -21,6 +24,8 @@ __all__ = [
 __getattr__ = lazy(
     __name__,
     {
+        "DQNConfig": ".dqn.config",
+        "DQNLearnConfig": ".dqn.config",
         "DQNPolicy": ".dqn.policy",
         "Policy": ".base",
         "RandomPolicy": ".random",
