@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Announcer", "command"]
 
+_FLAG: Final = {"is_flag": True}
 _EPILOG = """\b
 Examples:
   dicore train -e cartpole -p dqn -s 0
@@ -39,101 +40,55 @@ checkpoint; a second signal exits without saving.
 """
 
 
+_OPTIONS: Final[tuple[tuple[str, dict[str, Any], str], ...]] = (
+    ("-m --mode", {"metavar": "NAME"}, "Pipeline (dicore list pipeline)."),
+    ("-c --config", {"metavar": "FILE"}, "Config file: .py, .yaml, .toml or .json."),
+    ("-e --env", {"metavar": "NAME"}, "Environment, or a Gymnasium id."),
+    ("-p --policy", {"metavar": "NAME"}, "Algorithm (dicore list policy)."),
+    ("-s --seed seeds", {"type": click.IntRange(0), "multiple": True},
+     "Random seed. Repeat to train one run per seed and print a summary."),
+    ("--jobs", {"type": click.IntRange(1), "default": 1},
+     "Number of seeds to train in parallel, one process each.  [default: 1]"),
+    ("--exp-name --exp_name", {"metavar": "DIR"},
+     "Run folder; if it exists, a number is appended (runs/a-1)."
+     "  [default: runs/<env>_<policy>_s<seed>]"),
+    ("--max-train-iter --train-iter --train_iter --max_train_iter max_train_iter",
+     {"type": click.IntRange(1)}, "Stop after this number of gradient updates."),
+    ("--max-env-step --env-step --env_step --max_env_step max_env_step",
+     {"type": click.IntRange(1)}, "Stop after this number of env steps."),
+    ("--cpanel", {"metavar": "JSON"}, "Overrides entries of the config file's dict `cpanel`."),
+    ("--locked", _FLAG,
+     "Fail if an installed component differs from the recorded one (in a run or config.json)."),
+    ("--resume", {"metavar": "RUN|auto"},
+     "Resume from the latest valid checkpoint; the budget may be raised. auto: resume this"
+     " command's run if it exists, else start it (--exist resume)."),
+    ("--exist", {"type": click.Choice(["new", "resume", "overwrite", "error"]), "default": "new",
+                 "show_default": True},
+     "If the folder exists: add a number, resume, delete its contents, or fail."),
+    ("--allow-change", {"multiple": True, "metavar": "PATH"},
+     "With --resume: an option that may have another value than the run's; may be repeated."),
+    ("--ignore-missing", _FLAG,
+     "With --resume: leave out loggers and hooks whose package is not installed."),
+    ("--requeue", _FLAG,
+     "Resume this command's run if it exists, and put the Slurm job back into the queue after a"
+     " preemption signal (SIGUSR1, SIGUSR2)."),
+    ("--trust", _FLAG, "Run code that a run or its config.json names by path (./file.py:Class)."),
+    ("--dry-run", _FLAG, "Check config and environment; train nothing."),
+    ("--profile", _FLAG,
+     "Time each middleware and the steps of the learner; prints a table at the end and writes it to"
+     " RUN/log/profile.json and profile.txt."),
+)  # fmt: skip
+
+
+def _options(command: Callable[..., None]) -> Callable[..., None]:
+    for flags, how, text in reversed(_OPTIONS):
+        command = click.option(*flags.split(), help=text, **how)(command)
+    return command
+
+
 @click.command(name="train", epilog=_EPILOG)
 @click.argument("words", nargs=-1, metavar="[FILE|RUN|PRESET] [a.b=c]...")
-@click.option("-m", "--mode", metavar="NAME", help="Pipeline (dicore list pipeline).")
-@click.option("-c", "--config", metavar="FILE", help="Config file: .py, .yaml, .toml or .json.")
-@click.option("-e", "--env", metavar="NAME", help="Environment, or a Gymnasium id.")
-@click.option("-p", "--policy", metavar="NAME", help="Algorithm (dicore list policy).")
-@click.option(
-    "-s",
-    "--seed",
-    "seeds",
-    type=click.IntRange(0),
-    multiple=True,
-    help="Random seed. Repeat to train one run per seed and print a summary.",
-)
-@click.option(
-    "--jobs",
-    type=click.IntRange(1),
-    default=1,
-    help="Number of seeds to train in parallel, one process each.  [default: 1]",
-)
-@click.option(
-    "--exp-name",
-    "--exp_name",
-    metavar="DIR",
-    help="Run folder; if it exists, a number is appended (runs/a-1)."
-    "  [default: runs/<env>_<policy>_s<seed>]",
-)
-@click.option(
-    "--max-train-iter",
-    "--train-iter",
-    "--train_iter",
-    "--max_train_iter",
-    "max_train_iter",
-    type=click.IntRange(1),
-    help="Stop after this number of gradient updates.",
-)
-@click.option(
-    "--max-env-step",
-    "--env-step",
-    "--env_step",
-    "--max_env_step",
-    "max_env_step",
-    type=click.IntRange(1),
-    help="Stop after this number of env steps.",
-)
-@click.option(
-    "--cpanel", metavar="JSON", help="Overrides entries of the config file's dict `cpanel`."
-)
-@click.option(
-    "--locked",
-    is_flag=True,
-    help="Fail if an installed component differs from the recorded one (in a run or config.json).",
-)
-@click.option(
-    "--resume",
-    metavar="RUN|auto",
-    help="Resume from the latest valid checkpoint; the budget may be raised. auto: resume this"
-    " command's run if it exists, else start it (--exist resume).",
-)
-@click.option(
-    "--exist",
-    type=click.Choice(["new", "resume", "overwrite", "error"]),
-    default="new",
-    show_default=True,
-    help="If the folder exists: add a number, resume, delete its contents, or fail.",
-)
-@click.option(
-    "--allow-change",
-    multiple=True,
-    metavar="PATH",
-    help="With --resume: an option that may have another value than the run's; may be repeated.",
-)
-@click.option(
-    "--ignore-missing",
-    is_flag=True,
-    help="With --resume: leave out loggers and hooks whose package is not installed.",
-)
-@click.option(
-    "--requeue",
-    is_flag=True,
-    help="Resume this command's run if it exists, and put the Slurm job back into the queue after a"
-    " preemption signal (SIGUSR1, SIGUSR2).",
-)
-@click.option(
-    "--trust",
-    is_flag=True,
-    help="Run code that a run or its config.json names by path (./file.py:Class).",
-)
-@click.option("--dry-run", is_flag=True, help="Check config and environment; train nothing.")
-@click.option(
-    "--profile",
-    is_flag=True,
-    help="Time each middleware and the steps of the learner; prints a table at the end and writes"
-    " it to RUN/log/profile.json and profile.txt.",
-)
+@_options
 @verbosity
 @click.pass_context
 def command(

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, NamedTuple
 
 __all__ = [
-    "Stamp", "Written", "armed", "backup_path", "reach", "recover", "recover_one", "replace_folder",
+    "Stamp", "Written", "backup_path", "reach", "recover", "recover_one", "replace_folder",
     "stamp", "sync_folder", "temporary", "write_file", "write_synced",
 ]  # fmt: skip
 
@@ -20,20 +19,9 @@ _handler: Callable[[str], None] | None = None
 
 
 def reach(point: str) -> None:
-    """Calls the handler of `armed`, if any, with the name of a fault-injection point."""
+    """Calls the handler of `dicore.testing.failpoints`, if any, with the name of a point."""
     if _handler is not None:
         _handler(point)
-
-
-@contextmanager
-def armed(handler: Callable[[str], None]) -> Iterator[None]:
-    """Calls `handler` at each fault-injection point within the block; for crash tests."""
-    global _handler  # noqa: PLW0603 - the handler concerns the whole process
-    before, _handler = _handler, handler
-    try:
-        yield
-    finally:
-        _handler = before
 
 
 _CHUNK_BYTES = 16 << 20

@@ -189,32 +189,27 @@ class CheckpointStore:
 
         Tries again if a writer deleted some meanwhile.
         """
-        names = candidates()
+        names: list[str] | None = None
+        reasons: list[str] = []
         for _ in range(_MAX_READS):
-            reasons: list[str] = []
-            found = self._first_readable(names, reasons, load=load)
-            before, names = names, candidates() if found[0] is None else names
+            before, names = names, candidates()
             if names == before:
                 break
+            reasons = []
+            for name in names:
+                try:
+                    content = self._read_stable(name, read_state if load else verify)
+                except CheckpointError as error:
+                    if self._find(name).exists():
+                        reasons.append(f"{name} ({error.message})")
+                    continue
+                if reasons:
+                    _log.warning("checkpoint %s is used instead of %s", name, "; ".join(reasons))
+                return name, content
         if broken is not None:
             broken += reasons
-        elif found[0] is None and reasons:
+        elif reasons:
             _log.warning("all checkpoints are incomplete or corrupt: %s", "; ".join(reasons))
-        return found
-
-    def _first_readable(
-        self, names: list[str], broken: list[str], *, load: bool
-    ) -> tuple[str | None, Any]:
-        for name in names:
-            try:
-                content = self._read_stable(name, read_state if load else verify)
-            except CheckpointError as error:
-                if self._find(name).exists():
-                    broken.append(f"{name} ({error.message})")
-                continue
-            if broken:
-                _log.warning("checkpoint %s is used instead of %s", name, "; ".join(broken))
-            return name, content
         return None, None
 
     def _read_stable(self, name: str | Path, read: Callable[[Path], T]) -> T:

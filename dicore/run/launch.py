@@ -9,8 +9,8 @@ import gc
 import os
 import threading
 import traceback
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -89,29 +89,8 @@ def launch(
     """
     ready = isinstance(config, TrainRequest) and not wishes
     request = config if ready else TrainRequest(config=config, **wishes)
-    with _only_training(), _contained(), _gc_disabled() if request.own_process else nullcontext():
+    with _only_training(request):
         return _launch(request, model, observer)
-
-
-@contextmanager
-def _contained() -> Iterator[None]:
-    """Makes `sys.exit` in a component an error, and restores the working folder after the block."""
-    try:
-        here = os.getcwd()  # noqa: PTH109 - not yet a path
-    except FileNotFoundError:
-        raise UsageError("the working folder was deleted", hint="change to another one") from None
-    try:
-        yield
-    except SystemExit as error:
-        *_, (frame, line) = traceback.walk_tb(error.__traceback__)
-        raise DicoreError(
-            f"sys.exit({error.code!r}) was called in {frame.f_code.co_qualname}"
-            f" ({frame.f_code.co_filename}:{line}); it must not end a training",
-            hint="raise an exception instead; task.finish = True ends the training",
-        ) from error
-    finally:
-        with suppress(OSError):
-            os.chdir(here)
 
 
 _LOCK = threading.Lock()
@@ -120,9 +99,16 @@ _training_pid = 0
 
 
 @contextmanager
-def _only_training() -> Iterator[None]:
-    """Refuses a second training in this process while the block runs."""
+def _only_training(request: TrainRequest) -> Iterator[None]:
+    """Refuses a second training in this process while the block runs.
+
+    `sys.exit` of a component becomes an error. Afterwards the working folder is as before.
+    """
     global _training_pid  # noqa: PLW0603 - one process, one training
+    try:
+        here = os.getcwd()  # noqa: PTH109 - it may not exist
+    except FileNotFoundError:
+        raise UsageError("the working folder was deleted", hint="change to another one") from None
     with _LOCK:
         if _training_pid == os.getpid():
             raise UsageError(
@@ -132,18 +118,22 @@ def _only_training() -> Iterator[None]:
             )
         _training_pid = os.getpid()
     try:
+        if request.own_process:
+            gc.disable()
         yield
+    except SystemExit as error:
+        *_, (frame, line) = traceback.walk_tb(error.__traceback__)
+        raise DicoreError(
+            f"sys.exit({error.code!r}) was called in {frame.f_code.co_qualname}"
+            f" ({frame.f_code.co_filename}:{line}); it must not end a training",
+            hint="raise an exception instead; task.finish = True ends the training",
+        ) from error
     finally:
         _training_pid = 0
-
-
-@contextmanager
-def _gc_disabled() -> Iterator[None]:
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.enable()
+        if request.own_process:
+            gc.enable()
+        with suppress(OSError):
+            os.chdir(here)
 
 
 def _enable_gc() -> None:
@@ -157,7 +147,7 @@ def _launch(request: TrainRequest, model: Any | None, observer: LaunchObserver |
     folder = resumed_folder(request)
     compiled, changes = _compile(request, folder, plugins)
     pipeline = _build_pipeline(compiled, plugins)
-    profiler = _profiler(wanted=request.profile)
+    profiler: Any = public_name("profiled", "--profile") if request.profile else nullcontext
     run = _prepare(compiled, request, folder, plugins)
     if folder is not None and (reason := nothing_left(run)):
         run.abandon()
@@ -178,7 +168,7 @@ def _launch(request: TrainRequest, model: Any | None, observer: LaunchObserver |
         with profiler(run) as timer:
             policy = plugins.run(lambda: pipeline.run(compiled, run, model=model), run=run)
     if observer is not None:
-        observer.ended(run, timer)
+        observer.ended(run, timer if request.profile else None)
     return Outcome(policy, run, 128 + stopped[0].number if stopped else run.stop.exit_code)
 
 
@@ -244,13 +234,6 @@ def _build_pipeline(compiled: Compiled, plugins: Plugins) -> Any:
         compiled=compiled,
     )
     return pipeline
-
-
-def _profiler(*, wanted: bool) -> Callable[[Run], AbstractContextManager[Any]]:
-    if not wanted:
-        return lambda run: nullcontext()
-    profiler: Callable[[Run], AbstractContextManager[Any]] = public_name("profiled", "--profile")
-    return profiler
 
 
 def _prepare(

@@ -70,26 +70,23 @@ class StopWatch:
 
     def __init__(self) -> None:
         self.earlier = 0.0
-        self._started: float | None = None
-        self._stopped: float | None = None
+        self._ends: list[float] = []
 
     def start(self) -> None:
         """Starts the watch; further calls do nothing."""
-        if self._started is None:
-            self._started = time.perf_counter()
+        self._ends = self._ends or [time.perf_counter()]
 
     def stop(self) -> None:
         """Stops the watch for good; does nothing if it is not running."""
-        if self._started is not None and self._stopped is None:
-            self._stopped = time.perf_counter()
+        if len(self._ends) == 1:
+            self._ends.append(time.perf_counter())
 
     @property
     def seconds(self) -> float:
         """Seconds from `start` to now, or to `stop`, and those before this process."""
-        if self._started is None:
-            return self.earlier
-        now = time.perf_counter() if self._stopped is None else self._stopped
-        return self.earlier + now - self._started
+        now = time.perf_counter()
+        begin, end = [*self._ends, now][:2] if self._ends else (now, now)
+        return self.earlier + end - begin
 
 
 class _Parts:

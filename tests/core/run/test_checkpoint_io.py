@@ -26,9 +26,9 @@ from dicore.errors import (
 )
 from dicore.run import checkpoint_io as format_
 from dicore.run import checkpoint_store
-from dicore.run.atomic import armed
 from dicore.run.checkpoint_io import read_manifest, read_state, verify, write_state
 from dicore.run.checkpoint_store import CheckpointStore
+from dicore.testing.failpoints import armed
 
 
 def state(value: float = 1.0) -> dict[str, Any]:

@@ -15,7 +15,7 @@ SAVE = """
 import os, signal, sys
 from pathlib import Path
 import numpy as np
-from dicore.run.atomic import armed
+from dicore.testing.failpoints import armed
 from dicore.run.checkpoint_store import CheckpointStore
 
 folder, when = Path(sys.argv[1]), int(sys.argv[2])

@@ -21,10 +21,10 @@ from dicore.errors import (
     RunLockedError,
     UsageError,
 )
-from dicore.run.atomic import armed
 from dicore.run.folder import RunFolder, RunLock
 from dicore.run.random import Streams
 from dicore.run.run import Limits, Run
+from dicore.testing.failpoints import armed
 
 
 class Counter:

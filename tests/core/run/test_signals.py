@@ -20,7 +20,7 @@ from dicore.run.signals import StopFlag, StopNow, stop_on_signals
 LOOP = """
 import signal, sys, time
 from pathlib import Path
-from dicore.run.atomic import armed
+from dicore.testing.failpoints import armed
 from dicore.run.signals import StopFlag, StopNow, stop_on_signals
 from dicore.run.checkpoint_store import CheckpointStore
 
