@@ -22,6 +22,7 @@ _PACKAGES = {
     "report": ("dicore_tools.reports", "Learning curves of several runs and seeds."),
     "tools": ("dicore_tools", "Evaluation, demo data and several seeds."),
     "testing": ("dicore.testing", "Conformance suites and test doubles."),
+    "components": ("dicore_plugins", "What own components derive from and are made of."),
     "plugins": ("dicore.hookspecs", "Plugin hooks (pluggy)."),
     "errors": ("dicore.errors", "All exception classes with their exit codes."),
     "registry": ("dicore_registry", "Discovery and lookup of installed components."),
@@ -31,6 +32,10 @@ _MORE = {
     "dicore.run": ("launch", "env_factory"),
     "dicore_tools.reports": ("curves", "picture", "text"),
     "dicore.hookspecs": ("specs",),
+    "dicore_plugins": (
+        *("policies", "models", "optimizers", "functional", "collectors", "buffers", "learners"),
+        *("hooks", "middleware", "pipelines", "evaluators", "env_managers", "env_wrappers"),
+    ),
     "dicore.testing": ("suite", "checks", "component", "env", "fakes"),
 }
 """Modules whose public names are listed on the page of a package."""
@@ -96,6 +101,8 @@ def _directive(module: ModuleType, name: str, seen: set[int]) -> list[str]:
         package = getattr(getattr(value, "func", value), "__module__", "").partition(".")[0]
         target = "``dict``" if value is dict else f"a class of ``{package}``"
         return [f".. py:data:: {path}", "", f"   Alias of {target}.", ""]
+    if inspect.isclass(value) and value.__name__ != name and hasattr(module, value.__name__):
+        return [f".. py:data:: {path}", "", f"   Alias of ``{value.__name__}``.", ""]
     if inspect.isclass(value):
         seen.add(id(value))
         return [f".. autoclass:: {path}", "   :members:", ""]

@@ -18,12 +18,14 @@ __all__ = [
     "Ring",
 ]
 
-__getattr__ = lazy(
-    __name__,
-    {
-        "NaiveBuffer": ".naive.buffer",
-        "NaiveConfig": ".naive.config",
-        "NaiveReplayBuffer": ".naive.buffer",
-        "Ring": ".ring",
-    },
-)
+_HOMES = {
+    ".naive.buffer": (
+        "NaiveBuffer",
+        "NaiveReplayBuffer",
+    ),
+    ".naive.config": ("NaiveConfig",),
+    ".ring": ("Ring",),
+}
+"""Public names by module."""
+
+__getattr__ = lazy(__name__, {name: home for home, names in _HOMES.items() for name in names})

@@ -20,13 +20,15 @@ __all__ = [
     "SerialCollector",
 ]
 
-__getattr__ = lazy(
-    __name__,
-    {
-        "Block": ".block",
-        "EpisodeStatistics": ".base",
-        "SampleCollector": ".sample.collector",
-        "SampleCollectorConfig": ".sample.config",
-        "SerialCollector": ".base",
-    },
-)
+_HOMES = {
+    ".base": (
+        "EpisodeStatistics",
+        "SerialCollector",
+    ),
+    ".block": ("Block",),
+    ".sample.collector": ("SampleCollector",),
+    ".sample.config": ("SampleCollectorConfig",),
+}
+"""Public names by module."""
+
+__getattr__ = lazy(__name__, {name: home for home, names in _HOMES.items() for name in names})

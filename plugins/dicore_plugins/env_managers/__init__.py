@@ -12,6 +12,7 @@ from dicore_plugins.lazy import lazy
 
 if TYPE_CHECKING:
     from dicore_plugins.env_managers.actions import (
+        ActionLog,
         action_check_of,
         actions_of,
         batch_of,
@@ -20,9 +21,11 @@ if TYPE_CHECKING:
     from dicore_plugins.env_managers.base.config import BaseManagerConfig
     from dicore_plugins.env_managers.base.manager import BaseEnvManager
     from dicore_plugins.env_managers.env_pool import EnvPool
+    from dicore_plugins.env_managers.episodes import reset_ended
     from dicore_plugins.env_managers.faults import RemoteError
 
 __all__ = [
+    "ActionLog",
     "BaseEnvManager",
     "BaseManagerConfig",
     "EnvPool",
@@ -33,21 +36,20 @@ __all__ = [
     "build_env",
     "draw_actions",
     "get_vec_env_setting",
+    "reset_ended",
 ]
 
-__getattr__ = lazy(
-    __name__,
-    {
-        "BaseEnvManager": ".base.manager",
-        "BaseManagerConfig": ".base.config",
-        "EnvPool": ".env_pool",
-        "RemoteError": ".faults",
-        "action_check_of": ".actions",
-        "actions_of": ".actions",
-        "batch_of": ".actions",
-        "draw_actions": ".actions",
-    },
-)
+_HOMES = {
+    ".actions": ("ActionLog", "action_check_of", "actions_of", "batch_of", "draw_actions"),
+    ".base.config": ("BaseManagerConfig",),
+    ".base.manager": ("BaseEnvManager",),
+    ".env_pool": ("EnvPool",),
+    ".episodes": ("reset_ended",),
+    ".faults": ("RemoteError",),
+}
+"""Public names by module."""
+
+__getattr__ = lazy(__name__, {name: home for home, names in _HOMES.items() for name in names})
 
 
 def get_vec_env_setting(cfg: Any) -> tuple[Callable[[Any], Any], list[Any], list[Any]]:

@@ -21,10 +21,14 @@ __all__ = [
     "VectorEvalMonitor",
 ]
 
-__getattr__ = lazy(
-    __name__,
-    {
-        **dict.fromkeys(__all__, ".interaction.evaluator"),
-        "InteractionEvaluatorConfig": ".interaction.config",
-    },
-)
+_HOMES = {
+    ".interaction.config": ("InteractionEvaluatorConfig",),
+    ".interaction.evaluator": (
+        "BaseSerialEvaluator",
+        "InteractionEvaluator",
+        "VectorEvalMonitor",
+    ),
+}
+"""Public names by module."""
+
+__getattr__ = lazy(__name__, {name: home for home, names in _HOMES.items() for name in names})

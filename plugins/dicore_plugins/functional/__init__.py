@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from dicore_plugins.lazy import lazy
 
 if TYPE_CHECKING:
+    from dicore_plugins.functional.advantage import gae
     from dicore_plugins.functional.collate import default_collate, default_decollate
     from dicore_plugins.functional.conversions import (
         same_shape,
@@ -21,13 +22,24 @@ if TYPE_CHECKING:
         to_ndarray,
         to_tensor,
     )
-    from dicore_plugins.functional.exploration import get_epsilon_greedy_fn
+    from dicore_plugins.functional.exploration import (
+        allowed,
+        any_of,
+        eps_greedy,
+        get_epsilon_greedy_fn,
+        greedy,
+        proportional,
+        softmax,
+        uniform,
+    )
     from dicore_plugins.functional.preprocess import default_preprocess_learn
     from dicore_plugins.functional.samples import (
         flatten_time,
         get_nstep_return_data,
         next_obs_of,
+        nstep_columns,
         nstep_samples,
+        rows_after,
         sequences,
         to_batch,
         transitions,
@@ -42,22 +54,31 @@ if TYPE_CHECKING:
     from dicore_plugins.functional.unroll import get_train_sample
 
 __all__ = [
+    "allowed",
+    "any_of",
     "default_collate",
     "default_decollate",
     "default_preprocess_learn",
     "discounted_sum",
     "dqn_td_target",
+    "eps_greedy",
     "flatten_time",
+    "gae",
     "get_epsilon_greedy_fn",
     "get_nstep_return_data",
     "get_train_sample",
+    "greedy",
     "next_obs_of",
+    "nstep_columns",
     "nstep_samples",
     "nstep_td_error",
+    "proportional",
     "q_nstep_target",
     "q_nstep_td_loss",
+    "rows_after",
     "same_shape",
     "sequences",
+    "softmax",
     "tensor_to_list",
     "to_batch",
     "to_device",
@@ -67,35 +88,56 @@ __all__ = [
     "to_ndarray",
     "to_tensor",
     "transitions",
+    "uniform",
 ]
 
-__getattr__ = lazy(
-    __name__,
-    {
-        "default_collate": ".collate",
-        "default_decollate": ".collate",
-        "default_preprocess_learn": ".preprocess",
-        "discounted_sum": ".td",
-        "dqn_td_target": ".td",
-        "flatten_time": ".samples",
-        "get_epsilon_greedy_fn": ".exploration",
-        "get_nstep_return_data": ".samples",
-        "get_train_sample": ".unroll",
-        "next_obs_of": ".samples",
-        "nstep_samples": ".samples",
-        "nstep_td_error": ".td",
-        "q_nstep_target": ".td",
-        "q_nstep_td_loss": ".td",
-        "same_shape": ".conversions",
-        "sequences": ".samples",
-        "tensor_to_list": ".conversions",
-        "to_batch": ".samples",
-        "to_device": ".conversions",
-        "to_dtype": ".conversions",
-        "to_item": ".conversions",
-        "to_list": ".conversions",
-        "to_ndarray": ".conversions",
-        "to_tensor": ".conversions",
-        "transitions": ".samples",
-    },
-)
+_HOMES = {
+    ".advantage": ("gae",),
+    ".collate": (
+        "default_collate",
+        "default_decollate",
+    ),
+    ".conversions": (
+        "same_shape",
+        "tensor_to_list",
+        "to_device",
+        "to_dtype",
+        "to_item",
+        "to_list",
+        "to_ndarray",
+        "to_tensor",
+    ),
+    ".exploration": (
+        "allowed",
+        "any_of",
+        "eps_greedy",
+        "get_epsilon_greedy_fn",
+        "greedy",
+        "proportional",
+        "softmax",
+        "uniform",
+    ),
+    ".preprocess": ("default_preprocess_learn",),
+    ".samples": (
+        "flatten_time",
+        "get_nstep_return_data",
+        "next_obs_of",
+        "nstep_columns",
+        "nstep_samples",
+        "rows_after",
+        "sequences",
+        "to_batch",
+        "transitions",
+    ),
+    ".td": (
+        "discounted_sum",
+        "dqn_td_target",
+        "nstep_td_error",
+        "q_nstep_target",
+        "q_nstep_td_loss",
+    ),
+    ".unroll": ("get_train_sample",),
+}
+"""Public names by module."""
+
+__getattr__ = lazy(__name__, {name: home for home, names in _HOMES.items() for name in names})

@@ -51,23 +51,40 @@ def next_obs_of(block: Batch, tail: Tail | None) -> Tree:
         return block["next_obs"]
     if tail is None:
         raise SchemaError("the block has no next_obs and there is no tail", hint="pass the tail")
-    index = tail.final_index
-
-    def shifted(leaf: Any, after: Any, finals: Any) -> Any:
-        out = np.empty_like(leaf)
-        out[:-1] = leaf[1:]
-        out[-1] = after
-        if len(index):
-            out.reshape(-1, *leaf.shape[2:])[index] = finals
-        return out
-
     try:
-        return tree_map(shifted, block["obs"], tail.obs, tail.final_obs)
+        return rows_after(block["obs"], tail.obs, tail.final_obs, tail)
     except ValueError as error:
         raise SchemaError(
             f"the column 'obs' differs from the observations of the environment: {error}",
             hint="return next_obs from process_transition too",
         ) from error
+
+
+def rows_after(rows: Tree, last: Tree, finals: Tree, tail: Tail) -> Tree:
+    """Returns what follows each row of a block, of observations or of what is computed from them.
+
+    `rows_after(value, V(tail.obs), V(tail.final_obs), tail)` are the values of the next states.
+
+    Args:
+        rows: Arrays [T, N, ...], of the block's observations.
+        last: Arrays [N, ...], of `tail.obs`.
+        finals: Arrays [F, ...], of `tail.final_obs`.
+        tail: What follows the block.
+
+    Returns:
+        Arrays [T, N, ...] in new memory.
+    """
+    index = tail.final_index
+
+    def shifted(leaf: Any, after: Any, ended: Any) -> Any:
+        out = np.empty_like(leaf)
+        out[:-1] = leaf[1:]
+        out[-1] = after
+        if len(index):
+            out.reshape(-1, *leaf.shape[2:])[index] = ended
+        return out
+
+    return tree_map(shifted, rows, last, finals)
 
 
 def flatten_time(block: Batch, tail: Tail | None = None) -> Batch:

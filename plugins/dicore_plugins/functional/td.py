@@ -112,7 +112,7 @@ def q_nstep_td_loss(
         criterion: `huber` (quadratic within 1, linear beyond) or `mse` (the square, not halved).
 
     Returns:
-        The mean loss, a scalar with its graph, and |y - Q(s, a)|, float32 [B], detached.
+        The mean loss, a scalar with its graph, and the absolute TD error, float32 [B], detached.
 
     Raises:
         UsageError: the criterion is unknown.
@@ -145,7 +145,7 @@ def nstep_td_error(
         criterion: See `q_nstep_td_loss`.
 
     Returns:
-        The mean loss, a scalar with its graph, and the heads' mean |TD error|, float32 [B].
+        The mean loss, a scalar with its graph, and the heads' mean absolute TD error, float32 [B].
 
     Raises:
         UsageError: the numbers of heads differ, or the criterion is unknown.

@@ -15,10 +15,10 @@ __all__ = [
     "BaseLearnerConfig",
 ]
 
-__getattr__ = lazy(
-    __name__,
-    {
-        "BaseLearner": ".base.learner",
-        "BaseLearnerConfig": ".base.config",
-    },
-)
+_HOMES = {
+    ".base.config": ("BaseLearnerConfig",),
+    ".base.learner": ("BaseLearner",),
+}
+"""Public names by module."""
+
+__getattr__ = lazy(__name__, {name: home for home, names in _HOMES.items() for name in names})

@@ -10,29 +10,64 @@ if TYPE_CHECKING:
     from dicore_plugins.model_wrappers.base import model_wrap, register_wrapper
     from dicore_plugins.models.create import create_model
     from dicore_plugins.models.dqn.config import DQNModelConfig
-    from dicore_plugins.models.dqn.model import DQN
+    from dicore_plugins.models.dqn.model import DQN, QHead
+    from dicore_plugins.models.encoders.conv import NatureConv
+    from dicore_plugins.models.encoders.mlp import MLP, initialise
     from dicore_plugins.models.encoders.nested import Nested
     from dicore_plugins.models.flat import Flat
+    from dicore_plugins.models.shapes import (
+        action_shape_problem,
+        action_start,
+        discrete_shape,
+        obs_shape_problem,
+        observation_options,
+    )
 
 __all__ = [
     "DQN",
+    "MLP",
     "DQNModelConfig",
     "Flat",
+    "NatureConv",
     "Nested",
+    "QHead",
+    "action_shape_problem",
+    "action_start",
     "create_model",
+    "discrete_shape",
+    "initialise",
     "model_wrap",
+    "obs_shape_problem",
+    "observation_options",
     "register_wrapper",
 ]
 
-__getattr__ = lazy(
-    __name__,
-    {
-        "DQN": ".dqn.model",
-        "DQNModelConfig": ".dqn.config",
-        "Flat": ".flat",
-        "Nested": ".encoders.nested",
-        "create_model": ".create",
-        "model_wrap": "dicore_plugins.model_wrappers.base",
-        "register_wrapper": "dicore_plugins.model_wrappers.base",
-    },
-)
+_HOMES = {
+    ".create": ("create_model",),
+    ".dqn.config": ("DQNModelConfig",),
+    ".dqn.model": (
+        "DQN",
+        "QHead",
+    ),
+    ".encoders.conv": ("NatureConv",),
+    ".encoders.mlp": (
+        "MLP",
+        "initialise",
+    ),
+    ".encoders.nested": ("Nested",),
+    ".flat": ("Flat",),
+    ".shapes": (
+        "action_shape_problem",
+        "action_start",
+        "discrete_shape",
+        "obs_shape_problem",
+        "observation_options",
+    ),
+    "dicore_plugins.model_wrappers.base": (
+        "model_wrap",
+        "register_wrapper",
+    ),
+}
+"""Public names by module."""
+
+__getattr__ = lazy(__name__, {name: home for home, names in _HOMES.items() for name in names})

@@ -7,24 +7,48 @@ from typing import TYPE_CHECKING
 from dicore_plugins.lazy import lazy
 
 if TYPE_CHECKING:
-    from dicore_plugins.optimizers.config import build_optimizer
+    from dicore_plugins.optimizers.config import (
+        AdamConfig,
+        AdamWConfig,
+        RMSpropConfig,
+        SGDConfig,
+        build_optimizer,
+        optimizer_problems,
+    )
     from dicore_plugins.optimizers.flat import FlatAdam, FlatOptimizer, FlatRMSprop, FlatSGD
     from dicore_plugins.optimizers.foreign import ForeignOptimizer
 
 __all__ = [
+    "AdamConfig",
+    "AdamWConfig",
     "FlatAdam",
     "FlatOptimizer",
     "FlatRMSprop",
     "FlatSGD",
     "ForeignOptimizer",
+    "RMSpropConfig",
+    "SGDConfig",
     "build_optimizer",
+    "optimizer_problems",
 ]
 
-__getattr__ = lazy(
-    __name__,
-    {
-        **dict.fromkeys(__all__, ".flat"),
-        "ForeignOptimizer": ".foreign",
-        "build_optimizer": ".config",
-    },
-)
+_HOMES = {
+    ".config": (
+        "AdamConfig",
+        "AdamWConfig",
+        "RMSpropConfig",
+        "SGDConfig",
+        "build_optimizer",
+        "optimizer_problems",
+    ),
+    ".flat": (
+        "FlatAdam",
+        "FlatOptimizer",
+        "FlatRMSprop",
+        "FlatSGD",
+    ),
+    ".foreign": ("ForeignOptimizer",),
+}
+"""Public names by module."""
+
+__getattr__ = lazy(__name__, {name: home for home, names in _HOMES.items() for name in names})
