@@ -191,6 +191,17 @@ def test_the_step_is_that_of_torch_adam() -> None:
     torch.testing.assert_close(parameters(policy), expected, rtol=1e-5, atol=1e-6)
 
 
+def test_the_learning_rate_falls_linearly_and_goes_on_after_a_resume() -> None:
+    learn = {"learning_rate": 0.01, "learning_rate_end": 0.2, "learning_rate_decay": 4}
+    policy, rates = make(learn=learn), []
+    for seed in range(6):
+        state = copy.deepcopy(policy.learn_mode.state_dict())
+        policy = make(learn=learn)
+        policy.learn_mode.load_state_dict(state)
+        rates.append(policy.learn_mode.forward(rows(seed))["cur_lr"])
+    np.testing.assert_allclose(rates, [0.01, 0.008, 0.006, 0.004, 0.002, 0.002])
+
+
 @pytest.mark.parametrize("theta", [None, 0.25])
 def test_the_target_follows(theta: float | None) -> None:
     policy = make(learn={"target_update_freq": 3, "target_theta": theta})

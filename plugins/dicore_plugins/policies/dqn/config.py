@@ -34,6 +34,19 @@ class DQNLearnConfig(LearnConfig):
     update_per_collect: int | None = option(
         3, "gradient updates after each collect; raise for sample efficiency, lower for speed", ge=1
     )
+    learning_rate_end: float = option(
+        1.0,
+        "final learning rate as a fraction of learning_rate; lower it if a solved task is"
+        " forgotten; 1: constant",
+        gt=0,
+        le=1,
+    )
+    learning_rate_decay: int = option(
+        10_000,
+        "length of the linear decay of the learning rate to its final value",
+        ge=1,
+        unit="updates",
+    )
     target_update_freq: int = option(
         100, "gradient updates between hard copies to the target network", ge=1
     )

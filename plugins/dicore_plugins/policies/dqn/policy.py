@@ -128,6 +128,8 @@ class DQNPolicy(Policy):
             batch.get("weight", batch.get("IS") if self._cfg.priority_IS_weight else None),
             learn.criterion,
         )
+        if learn.learning_rate_end < 1:
+            self._optimizer.learning_rate = self._decayed_rate()
         self._optimizer.zero_grad()
         loss.backward()
         self._optimizer.step(loss)
@@ -162,6 +164,13 @@ class DQNPolicy(Policy):
         if self._start is None:
             return index
         return index - torch.from_numpy(self._start).to(action.device)
+
+    def _decayed_rate(self) -> float:
+        """Computes the learning rate of this update."""
+        learn = self._cfg.learn
+        progress = min(self._update_count / learn.learning_rate_decay, 1.0)
+        rate: float = learn.learning_rate * (1 + (learn.learning_rate_end - 1) * progress)
+        return rate
 
     def _update_target(self) -> None:
         learn = self._cfg.learn
