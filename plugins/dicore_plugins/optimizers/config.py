@@ -141,7 +141,9 @@ def build_optimizer(
     flat = params if isinstance(params, Flat) else Flat(params)
     given = {name: value for name, value in options.items() if value is not None}
     if section is None:
-        return FlatAdam(flat, learning_rate=learning_rate, max_grad_norm=max_grad_norm, **given)
+        made = FlatAdam(flat, learning_rate=learning_rate, max_grad_norm=max_grad_norm, **given)
+        made.configured_rate = learning_rate
+        return made
     if lacking := [name for name in given if name not in section]:
         raise UsageError(f"optimizer '{section.type}' has no option {', '.join(lacking)}")
     made = attrs.evolve(section, **given).build(ctx, params=flat)
@@ -149,5 +151,6 @@ def build_optimizer(
         from dicore_plugins.optimizers.foreign import ForeignOptimizer
 
         made = ForeignOptimizer(flat, made)
-    made.learning_rate, made.max_grad_norm = learning_rate, max_grad_norm
+    made.learning_rate = made.configured_rate = learning_rate
+    made.max_grad_norm = max_grad_norm
     return made

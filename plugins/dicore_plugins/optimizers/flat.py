@@ -49,6 +49,8 @@ class FlatOptimizer:
         UsageError: a number is out of range.
     """
 
+    configured_rate: float | None = None
+    """Learning rate of the config; set by `build_optimizer`."""
     moments: ClassVar[tuple[str, ...]] = ()
     """Names of the running averages of the rule."""
 
@@ -201,10 +203,17 @@ class FlatOptimizer:
             for index, piece in enumerate(self._flat.split(moment)):
                 state[index][name] = piece.clone()
         group = {**self.param_groups[0], "params": list(range(len(state)))}
-        return {"state": state, "param_groups": [group], "skipped": self.skipped}
+        return {
+            "state": state,
+            "param_groups": [group],
+            "skipped": self.skipped,
+            "configured_rate": self.configured_rate,
+        }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restores moments, step count and learning rate from this class or its torch twin.
+
+        The learning rate stays if the saved optimizer has another `configured_rate`.
 
         Raises:
             CheckpointError: the state belongs to other parameters or to another rule.
@@ -217,7 +226,13 @@ class FlatOptimizer:
         steps = float(entries[0].get("step", 0)) if entries else 0.0
         self._steps.fill_(steps)
         self._calls = int(steps) + int(state.get("skipped", 0))
-        self.learning_rate = float(state["param_groups"][0]["lr"])
+        if not self._is_reconfigured(state):
+            self.learning_rate = float(state["param_groups"][0]["lr"])
+
+    def _is_reconfigured(self, state: Mapping[str, Any]) -> bool:
+        """Returns whether a run was resumed with another learning rate in its config."""
+        before = state.get("configured_rate")
+        return None not in (before, self.configured_rate) and before != self.configured_rate
 
     def _check_state(self, entries: Mapping[int, Mapping[str, Any]]) -> None:
         for name in self.moments if entries else ():

@@ -54,12 +54,16 @@ class ForeignOptimizer(FlatOptimizer):
     def state_dict(self) -> dict[str, Any]:
         """Returns copies of the optimizer's state, and the number of updates."""
         state: dict[str, Any] = copy.deepcopy(self.optimizer.state_dict())
-        return {**state, "steps": float(self._steps), "skipped": self.skipped}
+        more = {"skipped": self.skipped, "configured_rate": self.configured_rate}
+        return {**state, "steps": float(self._steps), **more}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restores what `state_dict` returned."""
-        own = {key: state[key] for key in state if key not in ("steps", "skipped")}
+        mine = ("steps", "skipped", "configured_rate")
+        own, rate = {key: state[key] for key in state if key not in mine}, self.learning_rate
         self.optimizer.load_state_dict(own)
         self.param_groups = self.optimizer.param_groups
+        if self._is_reconfigured(state):
+            self.learning_rate = rate
         self._steps.fill_(float(state["steps"]))
         self._calls = int(state["steps"]) + int(state["skipped"])

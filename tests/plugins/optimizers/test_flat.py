@@ -477,3 +477,22 @@ def test_averages_of_a_dead_unit_fade_to_zero_and_no_further() -> None:
     assert ((faded != 0) & (faded.abs() < tiny)).any()
     for one, other in zip(ours.parameters(), theirs.parameters(), strict=True):
         torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-7)
+
+
+@pytest.mark.parametrize("section", [None, "adam", "torch"])
+def test_a_resumed_run_with_another_learning_rate_trains_at_it(section: str | None) -> None:
+    """R-C12: `--allow-change policy.learn.learning_rate`; a schedule goes on where it was."""
+    flat = Flat(net())
+    made: dict[float, Any] = {}
+    for rate in (1e-3, 1e-4):
+        if section == "torch":
+            made[rate] = ForeignOptimizer(flat, torch.optim.AdamW(flat.parameters, lr=rate))
+            made[rate].configured_rate = rate
+        else:
+            chosen = section and compiled("optimizer=adam").policy.learn.optimizer
+            made[rate] = build_optimizer(chosen, flat, learning_rate=rate)
+    made[1e-3].learning_rate = 5e-4
+    state = made[1e-3].state_dict()
+    for rate, expected in ((1e-3, 5e-4), (1e-4, 1e-4)):
+        made[rate].load_state_dict(copy.deepcopy(state))
+        assert made[rate].learning_rate == expected
