@@ -5,11 +5,12 @@ Shapes: N samples pushed, B samples drawn.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
+from dicore.interfaces import Contract
 from dicore_registry import Kind
 
 if TYPE_CHECKING:
@@ -43,8 +44,12 @@ class Refused:
 
 
 @runtime_checkable
-class IBuffer(Protocol):
-    """Stores samples as columns and returns batches."""
+class IBuffer(Contract, Protocol):
+    """Stores samples as columns and returns batches.
+
+    A buffer may have `sample_batches(count, batch_size, cur_learner_iter=0)`, which yields the
+    batches of `count` calls of `sample_batch(…, reuse=True)` and is faster.
+    """
 
     @property
     def replay_buffer_size(self) -> int:
@@ -130,21 +135,7 @@ class IBuffer(Protocol):
 
 
 @runtime_checkable
-class SupportsSampleBatches(Protocol):
-    """A buffer that draws several batches at once, which is faster."""
-
-    def sample_batches(
-        self, count: int, batch_size: int, cur_learner_iter: int = 0
-    ) -> Iterator[Batch]:
-        """Yields the batches of `count` calls of `sample_batch(…, reuse=True)`.
-
-        Raises:
-            ReplayUnderflowError: see `sample_batch`.
-        """
-
-
-@runtime_checkable
-class IDataset(Protocol):
+class IDataset(Contract, Protocol):
     """Recorded samples, which do not change."""
 
     def __len__(self) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
+from dicore.interfaces import Contract
 from dicore_registry import Kind
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ KIND = Kind(
 
 
 @runtime_checkable
-class ISerialCollector(Protocol):
+class ISerialCollector(Contract, Protocol):
     """Collects samples or episodes in the calling process."""
 
     envstep: int

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
+from dicore.interfaces import Contract
 from dicore_registry import Kind
 
 LEARNER_KIND = Kind(
@@ -47,7 +48,7 @@ TRANSPORT_KIND = Kind(
 
 
 @runtime_checkable
-class ICommLearner(Protocol):
+class ICommLearner(Contract, Protocol):
     """Runs a learner: receives its data and sends its policy."""
 
     @property
@@ -71,7 +72,7 @@ class ICommLearner(Protocol):
 
 
 @runtime_checkable
-class ICommCollector(Protocol):
+class ICommCollector(Contract, Protocol):
     """Runs a collector: receives the newest policy and sends its data."""
 
     def start(self) -> None:
@@ -91,7 +92,7 @@ class ICommCollector(Protocol):
 
 
 @runtime_checkable
-class ICommander(Protocol):
+class ICommander(Contract, Protocol):
     """Assigns tasks and decides when training ends."""
 
     def get_collector_task(self) -> Mapping[str, Any] | None:
@@ -117,7 +118,7 @@ class ICommander(Protocol):
 
 
 @runtime_checkable
-class IMessageQueue(Protocol):
+class IMessageQueue(Contract, Protocol):
     """Sends and receives bytes, without unpickling them."""
 
     def listen(self) -> None:
@@ -140,7 +141,7 @@ class IMessageQueue(Protocol):
 
 
 @runtime_checkable
-class ITransport(Protocol):
+class ITransport(Contract, Protocol):
     """Sends numbers, texts, lists and dicts, without unpickling."""
 
     def serve(self, name: str, answer: Callable[[Mapping[str, Any]], Mapping[str, Any]]) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
+from dicore.interfaces import Contract
 from dicore_registry import Kind
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ class EnvState(Enum):
 
 
 @runtime_checkable
-class IEnvManager(Protocol):
+class IEnvManager(Contract, Protocol):
     """Launches, steps and resets N environments.
 
     Optional features are declared in `capabilities`: `lockstep` (a step returns the timesteps of

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
+from dicore.interfaces import Contract
 from dicore_registry import Kind
 
 KIND = Kind(
@@ -46,7 +47,7 @@ class EvalResult:
 
 
 @runtime_checkable
-class ISerialEvaluator(Protocol):
+class ISerialEvaluator(Contract, Protocol):
     """Evaluates in the calling process, without side effects on training."""
 
     def should_eval(self, train_iter: int) -> bool:

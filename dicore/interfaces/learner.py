@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
+from dicore.interfaces import Contract
 from dicore_registry import Kind
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ OPTIMIZER_KIND = Kind(
 
 
 @runtime_checkable
-class ILearner(Protocol):
+class ILearner(Contract, Protocol):
     """Trains on given data (`train`), or on a data source (`start`)."""
 
     policy: Any
@@ -72,7 +73,7 @@ class ILearner(Protocol):
 
 
 @runtime_checkable
-class IOptimizer(Protocol):
+class IOptimizer(Contract, Protocol):
     """The part of `torch.optim.Optimizer` that policies use.
 
     Built with the part `params`, which iterates over the parameters; `step()` needs no argument.
@@ -90,8 +91,6 @@ class IOptimizer(Protocol):
     def register_step_pre_hook(self, hook: Callable[..., Any]) -> Any:
         """Calls `hook(optimizer, args, kwargs)` before each update, such as an all-reduce."""
 
-    def state_dict(self) -> dict[str, Any]:
-        """Returns the accumulated state."""
+    def state_dict(self) -> dict[str, Any]: ...
 
-    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Restores a state."""
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None: ...

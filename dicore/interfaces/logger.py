@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
+from dicore.interfaces import Contract
 from dicore_registry import Kind
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ class LogTarget:
 
 
 @runtime_checkable
-class ILogger(Protocol):
+class ILogger(Contract, Protocol):
     """Receives the metrics and texts of one run, in order."""
 
     def open(self, target: LogTarget) -> None:

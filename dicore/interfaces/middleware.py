@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import Any, Protocol, runtime_checkable
 
+from dicore.interfaces import Contract
 from dicore_registry import Kind
 
 KIND = Kind(
@@ -24,10 +25,10 @@ Suspended = Generator[None, None, None]
 
 
 @runtime_checkable
-class IMiddleware(Protocol):
+class IMiddleware(Contract, Protocol):
     """An argument of `task.use`; a registered component returns one when called with its options.
 
-    It may have `reads`, `writes` and `optional`, see `DeclaresFields`.
+    It may declare the context fields that it uses, see `dicore.task.middleware`.
     """
 
     def __call__(self, ctx: Any, /) -> Suspended | None:
@@ -40,15 +41,3 @@ class SupportsJoin(Protocol):
 
     def join_task(self, task: Any, /) -> None:
         """Called by `task.use`."""
-
-
-@runtime_checkable
-class DeclaresFields(Protocol):
-    """A middleware that declares the context fields it uses."""
-
-    reads: tuple[str, ...]
-    """Fields required in the forward pass."""
-    writes: tuple[str, ...]
-    """Fields set in the forward pass."""
-    optional: tuple[str, ...]
-    """Fields used if set, or used only after the `yield`."""

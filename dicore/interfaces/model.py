@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol, runtime_checkable
 
+from dicore.interfaces import Contract
 from dicore_registry import Kind
 
 __all__ = ["KIND", "WRAPPER_KIND", "IModel", "IModelWrapper", "SupportsNumpyActing"]
@@ -68,7 +69,7 @@ class SupportsNumpyActing(Protocol):
 
 
 @runtime_checkable
-class IModelWrapper(Protocol):
+class IModelWrapper(Contract, Protocol):
     """`Wrapper(model, **options)`; other attributes are those of the model."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any: ...

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
+from dicore.interfaces import Contract
 from dicore_registry import Kind
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ KIND = Kind(
 
 
 @runtime_checkable
-class IPipeline(Protocol):
+class IPipeline(Contract, Protocol):
     """A training procedure; runs once per training."""
 
     def run(self, compiled: Any, run: Any, *, model: Any | None = None) -> IPolicy:

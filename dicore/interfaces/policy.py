@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 from dicore.errors import UsageError
+from dicore.interfaces import Contract
 from dicore_registry import Kind
 
 if TYPE_CHECKING:
@@ -131,7 +132,7 @@ def check_mode(given: Any, field: str, *functions: str) -> None:
 
 
 @runtime_checkable
-class IPolicy(Protocol):
+class IPolicy(Contract, Protocol):
     """An algorithm; all modes share one model."""
 
     @property

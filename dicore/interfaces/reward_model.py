@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
+from dicore.interfaces import Contract
 from dicore_registry import Kind
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ KIND = Kind(
 
 
 @runtime_checkable
-class IRewardModel(Protocol):
+class IRewardModel(Contract, Protocol):
     """Learns a reward from samples; its config's `build(ctx)` has the spaces in `ctx`."""
 
     def estimate(self, data: Batch) -> Batch:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
+from dicore.interfaces import Contract
 from dicore_registry import Kind
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ KIND = Kind(
 
 
 @runtime_checkable
-class IWorldModel(Protocol):
+class IWorldModel(Contract, Protocol):
     """A learned model of the environment."""
 
     def should_train(self, env_step: int) -> bool:

@@ -16,7 +16,7 @@ from __future__ import annotations
 import dataclasses
 import warnings
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from dicore.errors import ContextError
 
@@ -31,11 +31,8 @@ _NOTHING_KEPT: Mapping[str, bool] = {}
 """Kept fields, and whether a warning was given; shared by all contexts of a run."""
 
 
-class _Start(NamedTuple):
-    """The initial values of a context class."""
-
-    values: dict[str, Any]
-    factories: tuple[tuple[str, Callable[[], Any]], ...]
+_Start = tuple[dict[str, Any], tuple[tuple[str, Callable[[], Any]], ...]]
+"""The initial values of a context class, and the factories of others."""
 
 
 @dataclasses.dataclass
@@ -114,17 +111,22 @@ class Context:
         def __getattr__(self, name: str) -> Any:
             raise _undeclared(self, name)
 
-        def __getitem__(self, name: object) -> Any:
-            raise _no_items(self, name)
+        def __getitem__(self, name: object, *_: object) -> Any:
+            cls = type(self).__name__
+            raise ContextError(
+                f"a context does not support item access: {cls}[{name!r}]",
+                hint=f"write ctx.{name}; declare new fields in a subclass of {cls}",
+            )
 
-        def __setitem__(self, name: object, value: Any) -> None:
-            raise _no_items(self, name)
+        __setitem__ = __getitem__
 
 
 @dataclasses.dataclass
 class _TrainingContext(Context):
     """The fields that online and offline training share."""
 
+    env_step: int = 0
+    """Env steps collected so far; 0 without collecting."""
     train_iter: int = 0
     """Gradient updates made so far."""
     train_data: Batch | list[Any] | dict[str, Any] | None = None
@@ -142,15 +144,13 @@ class _TrainingContext(Context):
     """Complete result of this step's evaluation."""
 
     def __post_init__(self) -> None:
-        self.keep("train_iter", "last_eval_iter", "last_eval_value")
+        self.keep("env_step", "train_iter", "last_eval_iter", "last_eval_value")
 
 
 @dataclasses.dataclass
 class OnlineRLContext(_TrainingContext):
     """Context of online training."""
 
-    env_step: int = 0
-    """Env steps collected so far."""
     env_episode: int = 0
     """Episodes finished while collecting so far."""
     collect_kwargs: dict[str, Any] = dataclasses.field(default_factory=dict)
@@ -170,7 +170,7 @@ class OnlineRLContext(_TrainingContext):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.keep("env_step", "env_episode")
+        self.keep("env_episode")
 
 
 @dataclasses.dataclass
@@ -206,7 +206,7 @@ def _start_of(cls: type[Context]) -> _Start:
                 f"{cls.__name__}.{field.name} has no default, which every next step needs",
                 hint=f"write '{field.name}: ... = <default>' in {cls.__name__}",
             )
-    return _STARTS.setdefault(cls, _Start(values, tuple(factories)))
+    return _STARTS.setdefault(cls, (values, tuple(factories)))
 
 
 def _is_plain(value: Any) -> bool:
@@ -226,11 +226,4 @@ def _undeclared(ctx: Context, name: str) -> ContextError:
     return ContextError(
         f"{cls} declares no field '{name}'",
         hint=f"declare it: @dataclasses.dataclass class MyContext({cls}): {name}: ... = ...",
-    )
-
-
-def _no_items(ctx: Context, name: object) -> ContextError:
-    return ContextError(
-        f"a context does not support item access: {type(ctx).__name__}[{name!r}]",
-        hint=f"write ctx.{name}; declare new fields in a subclass of {type(ctx).__name__}",
     )

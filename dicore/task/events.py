@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from dicore.errors import TaskError
@@ -13,10 +12,8 @@ from dicore.task.middleware import name_of
 __all__ = ["Events"]
 
 
-@dataclass(eq=False, slots=True)
-class _Listener:
-    fn: Callable[..., Any]
-    once: bool
+_Listener = tuple[Callable[..., Any], bool]
+"""A function, and whether it is called once only."""
 
 
 class Events:
@@ -32,17 +29,17 @@ class Events:
 
     def on(self, event: str, fn: Callable[..., Any]) -> None:
         """Calls `fn` with the arguments of every later `emit`; the task must be running."""
-        self._listen(event, _Listener(fn, once=False))
+        self._listen(event, (fn, False))
 
     def once(self, event: str, fn: Callable[..., Any]) -> None:
         """Calls `fn` with the arguments of the next `emit` only; else like `on`."""
-        self._listen(event, _Listener(fn, once=True))
+        self._listen(event, (fn, True))
 
     def off(self, event: str, fn: Callable[..., Any] | None = None) -> None:
         """Removes a listener of an event, or all; does nothing if there is none."""
         self._check_running("off")
         with self._changing:
-            kept = [each for each in self._listeners.get(event, ()) if fn and each.fn != fn]
+            kept = [each for each in self._listeners.get(event, ()) if fn and each[0] != fn]
             self._listeners[event] = kept
 
     def emit(
@@ -67,12 +64,12 @@ class Events:
         with self._changing:
             called = tuple(self._listeners.get(event, ()))
             if called:
-                self._listeners[event] = [each for each in called if not each.once]
-        for listener in called:
+                self._listeners[event] = [each for each in called if not each[1]]
+        for fn, _ in called:
             try:
-                listener.fn(*args, **kwargs)
+                fn(*args, **kwargs)
             except Exception as error:
-                error.add_note(f"raised in listener '{name_of(listener.fn)}' of event '{event}'")
+                error.add_note(f"raised in listener '{name_of(fn)}' of event '{event}'")
                 raise
 
     def wait_for(
@@ -106,8 +103,8 @@ class Events:
 
     def _listen(self, event: str, listener: _Listener) -> None:
         self._check_running("on")
-        if not callable(listener.fn):
-            raise TaskError(f"a listener of event '{event}' must be callable, got {listener.fn!r}")
+        if not callable(listener[0]):
+            raise TaskError(f"a listener of event '{event}' must be callable, got {listener[0]!r}")
         with self._changing:
             self._listeners.setdefault(event, []).append(listener)
 

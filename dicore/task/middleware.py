@@ -88,7 +88,7 @@ Lock = AbstractContextManager[Any]
 class MiddlewareSpec:
     """A middleware with the result of its inspection.
 
-    `call` is the middleware, or a wrapper that holds its lock; `yields`: is a generator function.
+    `call` is the middleware with its lock and wrappers; `yields`: it is a generator function.
     `members` are those of a combined middleware; `together`: they may run concurrently.
     """
 
@@ -125,13 +125,14 @@ def inspect_middleware(fn: Any, lock: bool | Lock = False) -> MiddlewareSpec:
     With `lock` True its calls exclude each other; with a lock, also the other users of the lock.
     """
     _refuse_unfit(fn)
-    call, yields = fn, _is_generator_function(fn)
+    call, name = fn, name_of(fn)
     if lock is not False:
-        call, yields = _locked(fn, threading.Lock() if lock is True else lock), False
-        call.__qualname__ = name_of(fn)
+        call = _locked(fn, threading.Lock() if lock is True else lock)
+        call.__qualname__ = name
     if isinstance(fn, Combined):
-        return MiddlewareSpec(call, yields, name_of(fn), Fields(), fn.members, fn.together)
-    return MiddlewareSpec(call, yields, name_of(fn), fields_of(fn))
+        return MiddlewareSpec(call, False, name, Fields(), fn.members, fn.together)
+    yields = any(map(inspect.isgeneratorfunction, (fn, _call_of(fn))))
+    return MiddlewareSpec(call, yields, name, fields_of(fn))
 
 
 def wrapped(part: MiddlewareSpec, wrapper: Callable[[Any], Any]) -> MiddlewareSpec:
@@ -145,7 +146,7 @@ def wrapped(part: MiddlewareSpec, wrapper: Callable[[Any], Any]) -> MiddlewareSp
             f" {error.message}",
             hint="return a function that takes the context",
         ) from None
-    return replace(part, call=call, yields=_is_generator_function(call))
+    return replace(part, call=call)
 
 
 def name_of(fn: Any) -> str:
@@ -161,9 +162,9 @@ def name_of(fn: Any) -> str:
 
 
 def suspended_in(result: Any, name: str) -> Suspended:
-    """Returns the generator that a plain function returned, as wrappers of middleware do."""
+    """Returns the generator that a middleware returned, named like the middleware."""
     if isinstance(result, GeneratorType):
-        result.__qualname__ = name  # the name of the wrapped function
+        result.__qualname__ = name  # not that of a wrapper
         return result
     hint = "write results to the context and return None"
     if callable(result):
@@ -211,10 +212,6 @@ def _call_of(fn: Any) -> Any:
     return type(fn).__call__
 
 
-def _is_generator_function(fn: Any) -> bool:
-    return inspect.isgeneratorfunction(fn) or inspect.isgeneratorfunction(_call_of(fn))
-
-
 def _locked(fn: Callable[[Any], Any], lock: Lock) -> Callable[[Any], Any]:
     """Holds a lock during each half of a middleware, but not between the halves."""
 
@@ -243,7 +240,8 @@ _ENDED = object()
 def check_order(parts: Sequence[MiddlewareSpec], ctx: Context) -> None:
     """Checks that every field read is kept from step to step or written by an earlier middleware.
 
-    Raises `TaskError` with all fields that are not, and those that the context does not declare.
+    Raises `TaskError` with all fields that are not, those written only after their one reader has
+    run, and those that the context does not declare.
     """
     problems: list[str] = []
     _walk(parts, ctx, frozenset(), tuple(_leaves(parts)), problems)
@@ -278,6 +276,7 @@ def _walk(
             if ctx.has_attr(name) and not ctx.keeps(name) and name not in before
         )
         problems.extend(_none_yet(part, before, everything))
+        problems.extend(_lost(part, before, everything, ctx))
         after |= frozenset(part.fields.writes)
     return after
 
@@ -313,6 +312,18 @@ def _none_yet(
     if later and not either & before:
         name = next(name for name in part.fields.either if name in later[0].fields.writes)
         yield _too_early(part, name, everything)
+
+
+def _lost(
+    part: MiddlewareSpec, before: frozenset[str], everything: Sequence[MiddlewareSpec], ctx: Context
+) -> Iterable[str]:
+    """Yields a problem for each optional field that only this part reads, before it is written."""
+    others = [each.fields for each in everything if each is not part]
+    used = {name for reads, _, *more in others for name in (*reads, *more[0], *more[1])}
+    later = {name for each in others for name in each.writes} - before - used
+    for name in part.fields.optional:
+        if name in later - {*part.fields.either} and not part.yields and not ctx.keeps(name):
+            yield _too_early(part, name, everything)
 
 
 def _leaves(parts: Iterable[MiddlewareSpec]) -> Iterable[MiddlewareSpec]:

@@ -171,6 +171,8 @@ class Task(Events):
         """Combines middleware into one, which runs them in order."""
         return Combined("serial", tuple(map(inspect_middleware, fns)), self._run_part)
 
+    sequence = serial  # its name in DI-engine 0.4
+
     def parallel(self, *fns: Callable[[Any], Any]) -> Combined:
         """Combines independent middleware into one; runs them in order so far."""
         return Combined("parallel", tuple(map(inspect_middleware, fns)), self._run_part)
@@ -237,8 +239,7 @@ class Task(Events):
             for part in self._parts:
                 result = part.call(ctx)
                 if result is not None:
-                    if not part.yields:
-                        result = suspended_in(result, part.name)
+                    result = suspended_in(result, part.name)
                     for _ in result:
                         suspended.append(result)
                         break
@@ -285,7 +286,7 @@ class Task(Events):
             result = part.call(ctx)
             if result is None:
                 return None
-            generator = result if part.yields else suspended_in(result, part.name)
+            generator = suspended_in(result, part.name)
             for _ in generator:
                 self._suspended.append(generator)
                 return generator

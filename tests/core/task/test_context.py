@@ -186,7 +186,7 @@ ONLINE_RENEWED = {
     "trajectories", "episodes", "trajectory_end_idx", "eval_value", "eval_output",
 }  # fmt: skip
 OFFLINE_KEPT = {
-    "total_step", "train_epoch", "train_iter", "last_eval_iter", "last_eval_value",
+    "total_step", "env_step", "train_epoch", "train_iter", "last_eval_iter", "last_eval_value",
 }  # fmt: skip
 OFFLINE_RENEWED = {"train_data", "train_output", "eval_value", "eval_output"}
 

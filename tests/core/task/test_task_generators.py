@@ -16,7 +16,8 @@ program = st.lists(
     st.recursive(
         leaf,
         lambda inner: st.tuples(
-            st.sampled_from(["serial", "parallel"]), st.lists(inner, min_size=1, max_size=4)
+            st.sampled_from(["serial", "sequence", "parallel"]),
+            st.lists(inner, min_size=1, max_size=4),
         ),
         max_leaves=8,
     ),

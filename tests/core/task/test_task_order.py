@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -99,12 +100,41 @@ def test_a_field_the_context_lacks_is_named() -> None:
         run(typo)
 
 
+@middleware(reads=["env_step"], writes=["collect_kwargs"])
+def explore(ctx: OnlineRLContext) -> Any:
+    ran.append("explore")
+    yield
+
+
+def test_what_is_written_after_its_only_reader_is_reported() -> None:
+    """J47: it would be lost, as the next step starts without it."""
+    run(explore, collect)
+    with pytest.raises(TaskError) as raised:
+        run(collect, undeclared, explore)
+    assert raised.value.message == (
+        "'collect' reads ctx.collect_kwargs, which no earlier middleware writes; 'explore' does"
+    )
+    assert ran == []
+
+
+def hidden(fn: Callable[[Any], Any], ctx: OnlineRLContext) -> Any:
+    return fn(ctx)
+
+
+def test_what_is_read_in_the_backward_pass_may_be_written_later() -> None:
+    """So does `fetch` with the results of `Trainer`; also behind a lock and a wrapper."""
+    with Task().start(ctx=OnlineRLContext()) as task:
+        task.use(fetch, lock=True).use(Trainer()).use_wrapper(lambda fn: partial(hidden, fn))
+        task.run(max_step=1)
+
+
 def test_members_of_a_serial_count_in_order_and_of_a_parallel_together() -> None:
     def combined(how: str) -> None:
         with Task().start(ctx=OnlineRLContext()) as task:
             task.use(getattr(task, how)(fetch, Trainer())).run(max_step=1)
 
     combined("serial")
+    combined("sequence")
     with pytest.raises(TaskError, match=r"'Trainer' reads ctx\.train_data.*'fetch' does"):
         combined("parallel")
     with Task().start(ctx=OnlineRLContext()) as task:

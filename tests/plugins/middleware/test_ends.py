@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from dicore.run.checkpoint_store import read_state
+from dicore.task import Context, OfflineRLContext, OnlineRLContext, middleware, task
 from dicore_plugins.buffers import NaiveReplayBuffer
 from dicore_plugins.middleware import (
     CkptSaver,
@@ -19,6 +20,7 @@ from dicore_plugins.middleware import (
     eps_greedy_handler,
     interaction_evaluator,
     termination_checker,
+    trainer,
 )
 from dicore_plugins.policies import DQNPolicy
 
@@ -50,6 +52,30 @@ def test_it_finishes_at_the_stop_value_but_not_at_0(make: Any, running: Any) -> 
     running.run(max_step=100)
     assert running.ctx.last_eval_iter == 5
     assert running.ctx.total_step == 5
+
+
+@pytest.mark.parametrize("cls", [OnlineRLContext, OfflineRLContext])
+def test_evaluator_trainer_and_budgets_work_online_and_offline(
+    make: Any, cls: type[Context]
+) -> None:
+    cfg, _, env = make("env.stop_value=inf")
+    policy, buffer = DQNPolicy(cfg.policy), NaiveReplayBuffer({})
+
+    def fetch(ctx: Any) -> None:
+        ctx.train_data = buffer.sample_batch(16, replace=True)
+
+    buffer.push({**dict.fromkeys(("obs", "next_obs"), np.zeros(4, np.float32)), "action": 0,
+                 "reward": np.float32(0), "done": np.float32(0)})  # fmt: skip
+    with task.start(ctx=cls()):
+        task.use(interaction_evaluator(cfg, policy.eval_mode, env))
+        task.use(middleware(writes=["train_data"])(fetch))
+        task.use(trainer(cfg, policy.learn_mode))
+        task.use(CkptSaver(cfg, policy, train_freq=4))
+        task.use(termination_checker(max_train_iter=6))
+        task.run()
+        assert (task.ctx.train_iter, task.ctx.last_eval_iter, task.ctx.env_step) == (6, 5, 0)
+    folders = {path.name for path in (Path(cfg.exp_name) / "ckpt").iterdir()}
+    assert {"iteration_4", "final", "best"} <= folders
 
 
 def losses_of_training(parts: Any, running: Any, evaluate: bool) -> list[float]:
