@@ -9,6 +9,7 @@ from dicore_registry.errors import (
     MissingDependencyError,
     MissingPackageError,
     PluginConflictError,
+    PluginHookError,
     PluginLoadError,
     PluginVersionError,
     RegistryError,
@@ -20,8 +21,8 @@ __all__ = [
     "CheckpointVersionError", "CheckpointWriteError", "ClosedError", "ConfigError", "ConfigWarning",
     "ContextError", "ContractError", "DicoreError", "EnvCreateError", "EnvError", "EnvResetError",
     "EnvSpaceError", "EnvStateError", "EnvStepError", "HookError", "MissingDependencyError",
-    "MissingPackageError", "ModeError", "NonFiniteError", "PluginConflictError", "PluginLoadError",
-    "PluginVersionError", "RegistryError", "ReplayCapacityError", "ReplayError",
+    "MissingPackageError", "ModeError", "NonFiniteError", "PluginConflictError", "PluginHookError",
+    "PluginLoadError", "PluginVersionError", "RegistryError", "ReplayCapacityError", "ReplayError",
     "ReplayPriorityError", "ReplayUnderflowError", "RunLockedError", "SchemaError", "TaskError",
     "UnknownComponentError", "UsageError",
 ]  # fmt: skip

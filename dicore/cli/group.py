@@ -7,12 +7,20 @@ is read from its source file.
 from __future__ import annotations
 
 import gc
+from typing import Any
 
 import click
 
 import dicore
 import dicore_registry
-from dicore.errors import MissingPackageError, PluginLoadError, UnknownComponentError
+from dicore.errors import (
+    DicoreError,
+    MissingPackageError,
+    PluginHookError,
+    PluginLoadError,
+    UnknownComponentError,
+)
+from dicore_registry.explain import brief
 from dicore_registry.known import known
 
 _EPILOG = """\b
@@ -60,6 +68,20 @@ class Commands(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         return args[0], self.get_command(ctx, args[0]), args[1:]
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except (DicoreError, OSError, click.ClickException, click.exceptions.Exit, click.Abort):
+            raise
+        except Exception as error:
+            name = ctx.invoked_subcommand or ""
+            entries = dicore_registry.default().entries("command")
+            dists = {_spelling(entry): entry.dist for entry in entries}
+            if dists.get(name, "") in ("dicore", known("command").get(name)):
+                raise
+            text = f"command '{name}' of {dists.get(name, 'a plugin')} raised {brief(error)}"
+            raise PluginHookError(text, hint="--debug shows the traceback") from error
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         registry = dicore_registry.default()

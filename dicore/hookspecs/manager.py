@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from dicore.errors import DicoreError, PluginLoadError
+from dicore.errors import DicoreError, PluginHookError, PluginLoadError
 from dicore_registry import LOCAL, Entry, Registry, default, explain, nearest
 from dicore_registry.errors import PluginWarning
 from dicore_registry.plugin_filter import is_on
@@ -60,7 +60,7 @@ class Plugins:
     def call(self, hook: str, **arguments: Any) -> list[Any]:
         """Calls a hook of all plugins and returns their results, without None.
 
-        Errors get a note that names the plugin. Those of an observing hook are warnings; after
+        Errors name the plugin. Those of an observing hook are warnings; after
         three, the hook is no longer called.
         """
         if self._manager is None:
@@ -122,7 +122,7 @@ class Plugins:
     def _named(
         self, caller: pluggy.HookCaller, not_theirs: Sequence[BaseException] = ()
     ) -> Iterator[None]:
-        """Adds a note with the plugin to its errors; `not_theirs` only pass through plugins."""
+        """Names the plugin in its errors; `not_theirs` only pass through plugins."""
         try:
             yield
         except Exception as error:
@@ -136,8 +136,12 @@ class Plugins:
             while trace is not None:
                 name = owners.get(trace.tb_frame.f_code)
                 if name in self.labels:
-                    error.add_note(f"in {caller.name} of plugin {self.labels[name]}")
-                    break
+                    label = f"plugin {self.labels[name]}"
+                    if isinstance(error, DicoreError):
+                        error.add_note(f"in {caller.name} of {label}")
+                        break
+                    text = f"{label}: {caller.name} raised {explain.brief(error)}"
+                    raise PluginHookError(text, hint="--debug shows the traceback") from error
                 trace = trace.tb_next
             raise
 

@@ -84,6 +84,12 @@ class PluginLoadError(RegistryError):
     exit_code = 3
 
 
+class PluginHookError(RegistryError):
+    """A hook or a command of an installed package failed; `__cause__` is its error."""
+
+    exit_code = 3
+
+
 class MissingDependencyError(RegistryError):
     """An installed component needs a package that is not installed."""
 

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from dicore.errors import ConfigError, PluginLoadError
+from dicore.cli import main
+from dicore.errors import ConfigError, PluginHookError, PluginLoadError
 from dicore.hookspecs import Plugins, load_plugins
 from dicore.run.launch import launch
 from dicore_registry import using
@@ -186,9 +187,12 @@ class TestCalls:
     def test_a_hook_that_matters_raises_with_its_plugin_named(self, world: World) -> None:
         add(world, "bad-rl", HEAD + "def dicore_pick_device(cfg):\n    return {}['gpu']\n")
         plugins = load_plugins(world.registry())
-        with pytest.raises(KeyError, match="gpu") as caught:
+        with pytest.raises(PluginHookError) as caught:
             plugins.first("dicore_pick_device", cfg=None)
-        assert caught.value.__notes__ == ["in dicore_pick_device of plugin 'it' (bad-rl 1.0)"]
+        assert caught.value.message == (
+            "plugin 'it' (bad-rl 1.0): dicore_pick_device raised KeyError: 'gpu'"
+        )
+        assert isinstance(caught.value.__cause__, KeyError)
 
     def test_the_first_answer_counts(self, world: World) -> None:
         add(world, "acme-rl", HEAD + "def dicore_pick_device():\n    return None\n")
@@ -270,3 +274,29 @@ def test_a_plugin_sees_what_was_said_before_it_is_compiled(world: World, tmp_pat
         with pytest.raises(ConfigError, match="expected int, got str 'apple'"):
             launch(**wishes, overrides=["policy.learn.batch_size=apple"])
     assert not (tmp_path / "run").exists()
+
+
+COMMAND = "import click\n\n@click.command()\ndef boom():\n    raise ValueError('no money')\n"
+
+
+@pytest.mark.parametrize("declared", [True, False])
+def test_a_command_that_fails_is_one_error_that_names_its_package(
+    declared: bool, world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """R-G06: `--debug` shows the traceback."""
+    if declared:
+        groups = {"dicore.command": {"boom": "acme_rl_boom:boom"}}
+        world.add("acme-rl", groups, modules={"acme_rl_boom.py": COMMAND})
+    else:
+        add(world, "acme-rl", f"{COMMAND}{HEAD}def dicore_add_commands(group):\n    "
+            "group.add_command(boom)\n")  # fmt: skip
+    with using(world.registry()):
+        assert main(["boom"]) == 3
+        said = capsys.readouterr().err
+        provider = "acme-rl" if declared else "a plugin"
+        assert said == (
+            f"error: command 'boom' of {provider} raised ValueError: no money\n"
+            "  hint: --debug shows the traceback\n"
+        )
+        assert main(["--debug", "boom"]) == 3
+        assert "in boom\n    raise ValueError('no money')" in capsys.readouterr().err
