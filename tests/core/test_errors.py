@@ -22,7 +22,8 @@ CODES = {
     " ContractError",
     2: "UsageError ConfigError HookError RunLockedError RegistryError UnknownComponentError"
     " MissingPackageError",
-    3: "PluginConflictError PluginVersionError PluginLoadError MissingDependencyError",
+    3: "PluginConflictError PluginVersionError PluginLoadError PluginHookError"
+    " MissingDependencyError",
     4: "CheckpointError CheckpointWriteError CheckpointCorruptError CheckpointVersionError"
     " CheckpointUnsafeError",
 }
