@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Level", "chatter", "is_quiet", "is_shared", "is_terminal", "number", "own_process",
-    "plain_table", "plural", "say", "verbosity", "write_table",
+    "plain_table", "plural", "printable", "say", "verbosity", "write_table",
 ]  # fmt: skip
 
 Level = Literal["quiet", "normal", "verbose"]
@@ -34,6 +34,11 @@ _STATUS_STYLES = {
     "broken": "red",
 }
 
+_CONTROLS = {
+    **{code: f"\\x{code:02x}" for code in (*range(9), *range(11, 32), *range(127, 160))},
+    **{code: f"\\u{code:04x}" for code in (*range(0x202A, 0x202F), *range(0x2066, 0x206A))},
+}
+
 _level: Level = "normal"
 _label = ""
 
@@ -43,12 +48,17 @@ def say(text: str, *, result: bool = False) -> None:
     if is_quiet() and not result:
         return
     try:
-        print(_label + text, flush=True)  # noqa: T201 - the one place of dicore that prints
+        print(_label + printable(text), flush=True)  # noqa: T201 - the one place of dicore that prints
     except UnicodeEncodeError:
         encoding = sys.stdout.encoding or "ascii"
         say(text.encode(encoding, "backslashreplace").decode(encoding), result=result)
     except OSError:  # no reader, no terminal or a full disk: none of them should end a training
         _discard_stdout()
+
+
+def printable(text: str) -> str:
+    """Returns a text with its control characters escaped: they could rewrite the terminal."""
+    return text.translate(_CONTROLS)
 
 
 def number(value: float) -> str:
@@ -65,6 +75,7 @@ def write_table(
     header: Sequence[str], rows: Sequence[Sequence[str]], numbers: Collection[int] = ()
 ) -> None:
     """Prints a table: with rich on a terminal, else as plain columns; `numbers` align right."""
+    rows = [[printable(cell) for cell in row] for row in rows]
     if sys.stdout.isatty():
         _write_rich(header, rows, numbers)
         return
@@ -125,7 +136,7 @@ def own_process() -> None:
 
     class Lowercase(logging.Formatter):
         def format(self, record: logging.LogRecord) -> str:
-            return f"{record.levelname.lower()}: {super().format(record)}"
+            return f"{record.levelname.lower()}: {printable(super().format(record))}"
 
     if logging.lastResort is not None:
         logging.lastResort.setFormatter(Lowercase())

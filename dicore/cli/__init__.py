@@ -129,10 +129,16 @@ def _show_warning(
     line: str | None = None,
 ) -> None:
     """Prints warnings of dicore as `warning: …`, others in Python's format."""
-    text = f"warning: {message}\n"
+    text = f"warning: {_printable(str(message))}\n"
     if not category.__module__.startswith("dicore"):
         text = warnings.formatwarning(message, category, filename, lineno, line)
     (file or sys.stderr).write(text)
+
+
+def _printable(text: str) -> str:
+    from dicore.console import printable  # late: `dicore list` does without
+
+    return printable(text)
 
 
 def _run(arguments: list[str], *, debug: bool) -> int:
@@ -165,16 +171,16 @@ def report(error: DicoreError, *, debug: bool) -> int:
     if debug:
         _print_traceback(error)
     for problem in getattr(error, "problems", (error.message,)):
-        sys.stderr.write(f"error: {problem}\n")
+        sys.stderr.write(f"error: {_printable(problem)}\n")
     if error.hint:
-        sys.stderr.write(f"  hint: {error.hint}\n")
+        sys.stderr.write(f"  hint: {_printable(error.hint)}\n")
     return error.exit_code
 
 
 def _report_usage(error: click.ClickException, *, debug: bool) -> int:
     if debug:
         _print_traceback(error)
-    sys.stderr.write(f"error: {_usage_message(error)}\n")
+    sys.stderr.write(f"error: {_printable(_usage_message(error))}\n")
     context = getattr(error, "ctx", None)
     if context is not None:
         sys.stderr.write(f"  hint: {context.command_path} --help\n")

@@ -5,6 +5,8 @@ compiled = bind(compiled, observation_space, action_space)
 compiled.policy.learn.batch_size
 """
 
+from attrs import define, field
+
 from dicore.config.checks import bind
 from dicore.config.compiler import as_config, compile_config, compile_section
 from dicore.config.layers import parse_override
@@ -59,7 +61,9 @@ __all__ = [
     "components",
     "config_class",
     "default_config",
+    "define",
     "differences",
+    "field",
     "flatten",
     "frozen",
     "is_config",

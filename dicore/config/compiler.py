@@ -49,6 +49,7 @@ C = TypeVar("C", bound=ComponentConfig)
 _STAMP = "cfg_type"
 _OF_EVERY_COMPONENT = frozenset({"type", "import_names", _STAMP})
 _ABSENT = object()
+_MOST_HINTS = 1000
 
 
 def compile_config(  # noqa: PLR0913 - sources are many, and DI-engine's entry has these names
@@ -80,7 +81,7 @@ def compile_config(  # noqa: PLR0913 - sources are many, and DI-engine's entry h
         create: A create_config; or the first of the classes below.
         *by_position: Classes in the order of DI-engine's `compile_config`, from `env_manager` on.
         preset: Name of a preset, below `main`.
-        overrides: `["policy.learn.batch_size=128", …]` or a dict, above `main`.
+        overrides: `"policy.learn.batch_size=128"`, a list of these, or a dict; above `main`.
         seed: Random seed of the run, above all.
         registry: Where components are looked up; None for everything installed.
         strict: Unknown keys are errors; else warnings.
@@ -244,8 +245,8 @@ class Compiler:
         for path in self.paths:
             first.setdefault(path.rpartition(".")[2], path)
         paths = tuple(first.values())
-        for path, key, siblings, (above, label), layer in self.unknown:
-            close = nearest(key, siblings, paths)
+        for index, (path, key, siblings, (above, label), layer) in enumerate(self.unknown):
+            close = nearest(key, siblings, paths) if index < _MOST_HINTS else ""
             message = f"{label} has no option '{path.removeprefix(above).removeprefix('.')}'"
             message += f"; did you mean '{close}'?" if close else ""
             if strict:

@@ -58,7 +58,7 @@ ALIASES: dict[str, str] = {
 """Every short form and second name of a path. They hold for every policy, so no component may
 declare an option of such a path."""
 
-Overrides = Sequence[str | Mapping[str, Any]] | Mapping[str, Any]
+Overrides = Sequence[str | Mapping[str, Any]] | Mapping[str, Any] | str
 
 _HOPS = 3
 _INDEX = re.compile(r"[0-9]{1,9}")
@@ -271,7 +271,7 @@ def parse_override(text: str) -> tuple[str, Any]:
 def override_tree(overrides: Overrides, problems: Problems) -> dict[str, Any]:
     """Merges overrides into one tree; the last one wins."""
     tree: dict[str, Any] = {}
-    for override in [overrides] if isinstance(overrides, Mapping) else overrides:
+    for override in [overrides] if isinstance(overrides, str | Mapping) else overrides:
         try:
             for path, value in _pairs(override):
                 _override(tree, path.split("."), plain(value))
@@ -284,7 +284,9 @@ def override_tree(overrides: Overrides, problems: Problems) -> dict[str, Any]:
 
 def _pairs(override: str | Mapping[str, Any]) -> Iterable[tuple[str, Any]]:
     if isinstance(override, Mapping):
-        return override.items()
+        return [(str(path), value) for path, value in override.items()]
+    if not isinstance(override, str):
+        raise ConfigError(f"override {shortened(override)}: expected 'PATH=VALUE' or a dict")
     return json.loads(override).items() if override.startswith("{") else [parse_override(override)]
 
 

@@ -134,11 +134,15 @@ def combine(
 ) -> Any:
     """Joins two trees of equal rank, which must agree on every value that both give.
 
-    A name and a section are equivalent: `"dqn"` is `{"type": "dqn"}`.
+    A name and a section are equivalent: `"dqn"` is `{"type": "dqn"}`. The `first` one may hold
+    defaults (see `default_config`) of another component, which do not apply.
     """
     if isinstance(first, Mapping) or isinstance(second, Mapping):
         first, second = _as_section(first), _as_section(second)
     if isinstance(first, Mapping) and isinstance(second, Mapping):
+        own = first.get("type") if "cfg_type" in first else None
+        if own is not None and second.get("type", own) != own:
+            first = {}
         joined = dict(first)
         for key, value in second.items():
             known = key in joined

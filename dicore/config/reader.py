@@ -30,6 +30,8 @@ _MODULE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+")
 _MAX_NODES = 100_000
 """Values that a YAML file may have once its aliases are expanded."""
 
+_MAX_BYTES = 1 << 20
+
 
 @dataclass(frozen=True, slots=True)
 class ConfigFile:
@@ -131,6 +133,8 @@ def _format_of(file: Path, label: str, suffix: str) -> Any:
     names = {"json", *(entry.name for entry in default().entries(_GROUP))} - {_PANEL}
     hint = f"use one of {', '.join(f'.{name}' for name in sorted(names))}"
     what = f"cannot read '{file.suffix}' files" if file.suffix else "the file name has no suffix"
+    if suffix in ("pkl", "pickle"):
+        what, hint = "a pickle runs code when it is read", f"save the config as text; {hint}"
     raise ConfigError(f"{label}: {what}", hint=hint)
 
 
@@ -146,7 +150,7 @@ def control_panel(label: str) -> Any:
 def read_text(file: Path, parse: Any, cpanel: Mapping[str, Any] | None) -> ConfigFile:
     """Reads a file with one tree."""
     try:
-        tree, lines = parse(file.read_text(encoding="utf-8"))
+        tree, lines = parse(_text_of(file))
         return tree_config(tree, lines, file, cpanel)
     except RecursionError:
         raise ConfigError(f"{file}: nested too deeply") from None
@@ -156,6 +160,12 @@ def read_text(file: Path, parse: Any, cpanel: Mapping[str, Any] | None) -> Confi
         raise not_utf8(file, error) from error
     except (OSError, ValueError) as error:
         raise ConfigError(f"{file}: {error}") from error
+
+
+def _text_of(file: Path) -> str:
+    if file.stat().st_size > _MAX_BYTES:  # a tree of Python objects takes a hundredfold
+        raise TextError(f"over {_MAX_BYTES >> 20} MiB, which is too large for a config")
+    return file.read_text(encoding="utf-8")
 
 
 def not_utf8(file: Path, error: UnicodeDecodeError) -> ConfigError:

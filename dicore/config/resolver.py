@@ -60,7 +60,7 @@ class ComponentResolver:
     registry: RegistryView
     problems: Problems
     names_only: bool | None = None
-    recorded: Mapping[str, Any] = field(default_factory=dict)
+    recorded: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def only_names(self, layer: Layer) -> bool:
         """Returns whether code paths of a layer are refused: all, none, or those of saved ones."""
@@ -215,8 +215,8 @@ class ComponentResolver:
 
     def _supplier(self, path: str, name: str) -> tuple[str, str] | None:
         """Returns package and version from which the recorded run took a component."""
-        facts = self.recorded.get(path)
-        if not isinstance(facts, Mapping) or facts.get("type") != name:
+        facts = self.recorded.get(path, {})
+        if facts.get("type") != name:
             return None
         dist = facts.get("dist")
         return (dist, str(facts.get("version"))) if isinstance(dist, str) and dist else None

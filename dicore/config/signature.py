@@ -9,12 +9,12 @@ from __future__ import annotations
 import inspect
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any, ClassVar, Optional
 
 from dicore.config.convert import is_leaf_type
-from dicore.config.paths import plain
+from dicore.config.paths import merge, plain
 from dicore.config.schema import (
     REQUIRED,
     ComponentConfig,
@@ -27,7 +27,8 @@ from dicore.config.schema import (
     resolve_hint,
 )
 from dicore.config.sections import EnvConfig
-from dicore.errors import ConfigError
+from dicore.errors import ConfigError, RegistryError
+from dicore_registry import default
 
 _RESERVED = frozenset(
     ("type", "build", "keys", "get", "one_of", "check", "bind", "from_spec", "knows")
@@ -98,9 +99,11 @@ def config_class(target: Any, kind: str) -> type[ComponentConfig]:
         return target
     declared = getattr(target, "config_class", None)
     if isinstance(declared, type) and issubclass(declared, ComponentConfig):
-        if isinstance(target, type) and "config_class" not in vars(target):
+        if not isinstance(target, type) or "config_class" in vars(target):
+            return declared
+        first = next(iter(inspect.signature(target).parameters), "")
+        if first not in fields_of(declared):  # else it takes the options, not a section of them
             return _inherited(target)
-        return declared
     if not callable(target):
         raise ConfigError(f"{kind} {target!r} is neither a class nor a function")
     return _from_signature(target, kind == "env")
@@ -208,9 +211,9 @@ def default_config(cls: type[Section]) -> dict[str, Any]:
         cls: A config class, or a component class that names its own in `config_class`.
 
     Returns:
-        The options in order of declaration, and `cfg_type`, the class's name. Required options,
-        and slots filled by the defaults of installed packages, are left out. Compiling the dict
-        gives the defaults again.
+        The options in order of declaration, and `cfg_type`, the class's name. A slot holds the
+        defaults of its default component. Required options are left out, and in slots those that
+        follow another option. Compiling the dict gives the defaults again.
     """
     cls = cls if issubclass(cls, Section) else config_class(cls, "")
     values: dict[str, Any] = {}
@@ -226,10 +229,22 @@ def _default(field: Field) -> Any:
     if "section" in metadata:
         return default_config(metadata["section"])
     if "component" in metadata:
-        default = metadata["component_default"]
-        if default is None:
-            return REQUIRED
-        return {"type": default} if isinstance(default, str) else plain(default)
+        return _default_component(metadata)
     if "components" in metadata:
         return plain(list(metadata["component_default"]))
     return field.default()
+
+
+def _default_component(metadata: Mapping[str, Any]) -> Any:
+    kind, given, registry = metadata["component"], metadata["component_default"], default()
+    if given is None and metadata["optional"]:
+        return None
+    try:
+        name: Any = given or registry.default(kind) or ""
+        name = name["type"] if isinstance(name, Mapping) else name
+        cls = config_class(registry.resolve(kind, name).target, kind)
+    except RegistryError:  # not installed, or several packages have one
+        return REQUIRED if given is None else plain(given)
+    follows = {key for key, field in fields_of(cls).items() if field.follows}
+    values = {key: item for key, item in default_config(cls).items() if key not in follows}
+    return {"type": name, **merge(values, given if isinstance(given, Mapping) else {})}

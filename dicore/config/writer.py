@@ -153,10 +153,11 @@ def fingerprint(compiled: Compiled) -> str:
     return "sha256:" + hashlib.sha256(dumps(trained).encode()).hexdigest()
 
 
-def recorded_components(record: Mapping[str, Any] | None) -> Mapping[str, Any]:
+def recorded_components(record: Mapping[str, Any] | None) -> dict[str, Mapping[str, Any]]:
     """Returns the components that a `config.json` records, by the path of their slot."""
     components = (record or {}).get("components")
-    return components if isinstance(components, Mapping) else {}
+    items = components.items() if isinstance(components, Mapping) else ()
+    return {path: facts for path, facts in items if isinstance(facts, Mapping)}
 
 
 def component_differences(

@@ -243,12 +243,15 @@ def nearest(name: str, known: Iterable[str], elsewhere: Iterable[str] = ()) -> s
         score = _likeness(wanted, _last(path), max(_CUTOFF_ELSEWHERE, best_score))
         if score >= _CUTOFF_ELSEWHERE and score > best_score:
             best, best_score = path, score
-    if not best and len(wanted[0]) > 1:  # `lr`
-        return next((each for each in known if _initials(each) == wanted[0]), "")
+    if not best and len(wanted[0]) > 1:  # `lr`, or `lrr`
+        short = {wanted[0], *(wanted[0][:i] + wanted[0][i + 1 :] for i in range(2, len(wanted[0])))}
+        return next((each for each in (*known, *elsewhere) if _initials(each) in short), "")
     return best
 
 
-def _initials(name: str) -> str:
+@lru_cache(maxsize=4096)
+def _initials(path: str) -> str:
+    name = path.rpartition(".")[2]
     return "".join(word[0] for word in name.lower().split("_") if word)
 
 

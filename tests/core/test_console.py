@@ -7,7 +7,9 @@ import logging
 
 import pytest
 
-from dicore.console import Level, chatter, is_terminal, say
+from dicore.cli import main, report
+from dicore.console import Level, chatter, is_terminal, say, write_table
+from dicore.errors import ConfigError
 from dicore.testing import isolated_registry
 
 
@@ -32,6 +34,23 @@ def test_parts_of_strangers_are_heard_like_ours(
             part.warning("warning")
         part.debug("later")
     assert [record.message for record in caplog.records] == heard
+
+
+ESCAPES = "a\x1b[2Jb\x9bc\rd\u202ee\x7f"
+SHOWN = r"a\x1b[2Jb\x9bc\x0dd\u202ee\x7f"
+
+
+def test_control_characters_do_not_reach_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    """Names and values may come from files of others."""
+    say(f"{ESCAPES}\tund\nsoweiter ☃")
+    write_table(("option", "value"), [("x", ESCAPES)])
+    report(ConfigError(ESCAPES, hint=ESCAPES), debug=False)
+    assert main(["config", "check", "-e", ESCAPES, "-p", "dqn"]) == 2
+    said = capsys.readouterr()
+    assert said.out.count(SHOWN) == 2
+    assert "\tund\nsoweiter ☃\n" in said.out
+    assert said.err.count(SHOWN) == 3
+    assert not set(said.out + said.err) & {"\x1b", "\x9b", "\r", "\u202e", "\x7f"}
 
 
 @pytest.mark.parametrize("stdout", [None, io.StringIO()])

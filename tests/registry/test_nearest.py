@@ -26,6 +26,8 @@ PATHS = ["policy.learn.batch_size", "env.stop_value", "policy.nstep", "policy.ot
         ("priorty", "priority"),
         ("lr", "learning_rate"),
         ("BS", "batch_size"),
+        ("lrr", "learning_rate"),
+        ("sv", "env.stop_value"),
         ("b", ""),
         ("zzz", ""),
         ("", ""),
@@ -56,10 +58,12 @@ def test_what_is_passed_over_unlooked_at_was_not_the_nearest(
     best = max((score for score, _ in scores), default=0.0)
     wanted = next((each for score, each in scores if score == best), "")
     if not wanted and len(bare(key)) > 1:
-        initials = [
-            "".join(word[0] for word in each.lower().split("_") if word) for each in siblings
-        ]
-        wanted = next((s for s, i in zip(siblings, initials, strict=True) if i == bare(key)), "")
+        short = [bare(key)] + [bare(key)[:i] + bare(key)[i + 1 :] for i in range(2, len(bare(key)))]
+        for each in [*siblings, *paths]:
+            words = each.lower().rpartition(".")[2].split("_")
+            if "".join(word[0] for word in words if word) in short:
+                wanted = each
+                break
     assert nearest(key, siblings, paths) == wanted
 
 

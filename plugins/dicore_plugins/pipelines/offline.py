@@ -8,12 +8,14 @@ from typing import Any, ClassVar
 from dicore.task import Context, OfflineRLContext
 from dicore_plugins.middleware.learn import offline_data_fetcher, trainer
 from dicore_plugins.pipelines.parts import Parts
+from dicore_plugins.pipelines.serial.config import SerialOfflineConfig
 from dicore_plugins.pipelines.training import TrainingPipeline
 
 
 class OfflinePipeline(TrainingPipeline):
     """Evaluates and learns from the next batch of the dataset in turn."""
 
+    config_class = SerialOfflineConfig
     school: ClassVar[str] = "offline"
     context: ClassVar[type[Context]] = OfflineRLContext
 

@@ -7,12 +7,14 @@ from typing import Any, ClassVar
 from dicore_plugins.middleware.collect import StepCollector, settings_handler
 from dicore_plugins.middleware.learn import multistep_trainer, reward_model_trainer
 from dicore_plugins.pipelines.parts import Parts
+from dicore_plugins.pipelines.serial.config import SerialOnPolicyConfig
 from dicore_plugins.pipelines.training import TrainingPipeline
 
 
 class OnPolicyPipeline(TrainingPipeline):
     """Evaluates, collects and learns from all collected samples in turn."""
 
+    config_class = SerialOnPolicyConfig
     school: ClassVar[str] = "on_policy"
 
     def stages(self, parts: Parts) -> list[Any]:

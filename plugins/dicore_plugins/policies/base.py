@@ -19,7 +19,7 @@ from dicore.errors import ModeError, UsageError
 from dicore.interfaces.policy import CollectMode, CommandMode, EvalMode, LearnMode, Tail
 from dicore_plugins.functional.samples import flatten_time, next_obs_of, sequences
 
-FIELDS = ("learn", "collect", "eval")
+FIELDS = ("learn", "collect", "eval", "command")
 
 
 def _nothing() -> None:
@@ -48,7 +48,7 @@ class Policy:
     Args:
         cfg: The policy's section of a compiled config, or its options as a dict.
         model: Network to use instead of the configured one; it is not copied.
-        enable_field: Modes to build; None: learn, collect and eval.
+        enable_field: Modes to build; None: all. `command` needs no part and is always there.
 
     Raises:
         ModeError: `enable_field` names a mode that this policy does not have.
@@ -78,6 +78,9 @@ class Policy:
                     f"{self} has no mode '{field}'", hint=f"choose from {', '.join(self.fields)}"
                 )
             getattr(self, f"_init_{field}", _nothing)()
+
+    def _init_command(self) -> None:
+        """Builds nothing."""
 
     @classmethod
     def default_config(cls) -> dict[str, Any]:

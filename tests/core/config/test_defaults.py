@@ -6,9 +6,11 @@ from typing import Any
 
 import pytest
 
-from dicore.config import as_config, compile_section, default_config
+from dicore.config import as_config, default_config
 from dicore.errors import ConfigError
+from dicore_registry import using
 from tests.core.config import toy_parts as toy
+from tests.core.config.conftest import least
 
 
 def test_a_subclass_that_overrides_one_key_keeps_the_others() -> None:
@@ -22,7 +24,7 @@ def test_a_subclass_that_overrides_one_key_keeps_the_others() -> None:
 
 
 def test_what_must_be_given_is_missing() -> None:
-    assert default_config(toy.BarePolicyConfig).keys() & {"on_policy", "type", "model"} == set()
+    assert default_config(toy.BarePolicyConfig).keys() & {"on_policy", "type"} == set()
     assert default_config(toy.EvaluatorConfig) == {"cfg_type": "EvaluatorConfig", "batch": 1}
     assert default_config(toy.LearnerConfig)["hook"] == ["log_show"]
 
@@ -36,10 +38,25 @@ def test_each_call_gives_memory_of_its_own() -> None:
     assert default_config(toy.ToyPolicyConfig)["learn"]["free"]["deep"] == {"x": 1}
 
 
-def test_the_dict_compiles_to_the_defaults(registry: Any) -> None:
-    defaults = default_config(toy.ToyPolicyConfig)
-    again = compile_section(toy.ToyPolicyConfig, defaults, registry=registry)
-    assert again == compile_section(toy.ToyPolicyConfig, {}, registry=registry)
+def test_slots_hold_the_defaults_of_their_default_components(registry: Any) -> None:
+    """FEATURES B26."""
+    with using(registry):
+        defaults = default_config(toy.ToyPolicyConfig)
+    assert defaults["other"]["replay_buffer"] == {
+        "type": "ring", "cfg_type": "RingConfig", "size": 1000,
+    }  # fmt: skip
+    assert defaults["learn"]["learner"]["type"] == "plain"
+    assert defaults["collect"]["collector"].keys() == {"type", "cfg_type"}, "all follow another"
+    assert default_config(toy.BarePolicyConfig)["model"] is None
+
+
+def test_the_dict_compiles_to_the_defaults(registry: Any, build: Any) -> None:
+    with using(registry):
+        defaults = default_config(toy.ToyPolicyConfig)
+    assert build({**least(), "policy": {"type": "toy", **defaults}}).cfg == build().cfg
+    more = {"policy.n_sample": 3, "env.stop_value": 7}
+    compiled = build({**least(), "policy": {"type": "toy", **defaults}}, overrides=more)
+    assert compiled.cfg == build(overrides=more).cfg
 
 
 def test_a_section_a_dict_and_nothing_are_all_options() -> None:

@@ -55,3 +55,11 @@ def test_an_unknown_format_lists_the_installed_ones(tmp_path: Path) -> None:
         read_config(tmp_path / "a.txt")
     assert caught.value.message == f"{tmp_path / 'a.txt'}: cannot read '.txt' files"
     assert caught.value.hint == "use one of .json, .py, .toml, .yaml, .yml"
+
+
+def test_a_pickle_is_refused_unread(tmp_path: Path) -> None:
+    """E22: the files that DI-engine hands to its workers run code when they are read."""
+    (tmp_path / "dist.pkl").write_bytes(b"cposix\nsystem\n(S'touch ran'\ntR.")
+    with pytest.raises(ConfigError, match="a pickle runs code when it is read") as caught:
+        read_config(tmp_path / "dist.pkl")
+    assert caught.value.hint.startswith("save the config as text; use one of .json")

@@ -117,6 +117,21 @@ def test_a_package_installed_later_does_not_change_what_a_run_means(
     assert differences(again, before) == {"policy.type": ("toy-parts/toy", "toy")}
 
 
+@pytest.mark.parametrize("broken", [5, None, "x", [], {"type": 3, "dist": [1], "version": {}}])
+@pytest.mark.parametrize("name", ["components", "policy"])
+@pytest.mark.filterwarnings("ignore:components differ")
+def test_a_record_of_another_form_is_no_record(
+    build: Any, run: Path, broken: Any, name: str
+) -> None:
+    def change(record: dict[str, Any]) -> None:
+        (record if name == "components" else record["components"])[name] = broken
+
+    rewrite(run, change)
+    assert build(run).policy.type == "toy"
+    with pytest.raises(ConfigError, match="policy: recorded "):
+        build(run, locked=True)
+
+
 def test_a_run_names_the_package_that_is_gone(build: Any, run: Path) -> None:
     rewrite(run, lambda record: record["config"]["policy"].update(type="sac"))
     rewrite(run, facts(type="sac", dist="acme-rl", version="0.3"))

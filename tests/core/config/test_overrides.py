@@ -14,6 +14,7 @@ from dicore.config.convert import parse_value
 from dicore.config.layers import Problems, override_tree, parse_override
 from dicore.config.paths import combine, merge
 from dicore.errors import ConfigError
+from tests.core.config.conftest import problems_of
 
 
 @pytest.mark.parametrize(
@@ -242,3 +243,12 @@ def _dicts_meet_dicts(low: Any, high: Any) -> bool:
     if not isinstance(low, dict):
         return True
     return all(_dicts_meet_dicts(low[key], high[key]) for key in low.keys() & high.keys())
+
+
+def test_one_override_need_not_be_in_a_list(build: Any) -> None:
+    assert build(overrides="policy.nstep=3").cfg == build(overrides=["policy.nstep=3"]).cfg
+
+
+@pytest.mark.parametrize("wrong", [[5], [None], [b"policy.nstep=3"], {5: 3}, {None: 1}, "policy"])
+def test_what_is_no_override_is_named(build: Any, wrong: Any) -> None:
+    assert problems_of(build, overrides=wrong)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +11,7 @@ import pytest
 
 from dicore.config import is_config, read_config
 from dicore.errors import ConfigError
-from tests.core.config.conftest import write
+from tests.core.config.conftest import least, problems_of, write
 
 PYTHON = """
 from math import inf
@@ -222,3 +224,19 @@ def test_text_that_is_not_utf8_is_an_error(tmp_path: Path) -> None:
     file.write_bytes(b"a: \xff")
     with pytest.raises(ConfigError, match=r"a\.yaml: not UTF-8 text: invalid start byte at byte 3"):
         read_config(file)
+
+
+def test_a_file_that_is_too_large_is_refused_before_it_is_read(tmp_path: Path) -> None:
+    """50 MB of JSON take gigabytes as a tree with lines."""
+    for name in ("a.json", "a.yaml", "a.toml"):
+        file = write(tmp_path, name, " " * (1 << 20) + "{}")
+        with pytest.raises(ConfigError, match=r"over 1 MiB, which is too large for a config"):
+            read_config(file)
+
+
+def test_thousands_of_mistakes_take_seconds(build: Any, tmp_path: Path) -> None:
+    policy = {"type": "toy", **{f"k{number}": 1 for number in range(20_000)}}
+    file = write(tmp_path, "a.json", json.dumps({**least(), "policy": policy}))
+    start = time.perf_counter()
+    assert len(problems_of(build, file)) == 20_000
+    assert time.perf_counter() - start < 10

@@ -9,6 +9,7 @@ import pytest
 from dicore.config import default_config, frozen, read_config
 from dicore.config.sections import PolicyConfig
 from dicore.errors import ConfigError, UsageError
+from dicore_registry import using
 from tests.core.config import toy_parts as toy
 from tests.core.config.conftest import problems_of
 
@@ -99,9 +100,13 @@ def test_an_importable_class_that_is_not_registered_is_named_by_its_path(build: 
     assert compiled.policy.type.endswith((":LatePolicyConfig", "late_toy"))
 
 
-def test_default_configs_are_accepted_as_they_are(build: Any) -> None:
-    main = {**MAIN, "policy": {**default_config(toy.ToyPolicy), "nstep": 2}}  # type: ignore[arg-type]
-    assert build(main, CREATE).policy.nstep == 2
+def test_default_configs_are_accepted_as_they_are(build: Any, registry: Any) -> None:
+    """Also where the create_config fills a slot with another component than they do."""
+    with using(registry):
+        main = {**MAIN, "policy": {**default_config(toy.ToyPolicy), "nstep": 2}}  # type: ignore[arg-type]
+    assert main["policy"]["other"]["replay_buffer"]["type"] == "ring"
+    policy = build(main, CREATE).policy
+    assert (policy.nstep, policy.other.replay_buffer.type) == (2, "heap")
 
 
 def test_the_compiled_config_is_saved_on_request(build: Any, tmp_path: Any) -> None:

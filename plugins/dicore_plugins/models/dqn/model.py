@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from dicore.errors import ConfigError
+from dicore_plugins.models.dqn.config import DQNModelConfig
 from dicore_plugins.models.encoders.mlp import MLP, ActivationName, Array
 from dicore_plugins.models.shapes import Part, action_shape_problem, obs_shape_problem
 
@@ -40,6 +41,8 @@ class DQN(nn.Module):
     Raises:
         ConfigError: a shape is unsupported or missing.
     """
+
+    config_class = DQNModelConfig
 
     def __init__(
         self,

@@ -9,6 +9,7 @@ from dicore.config import NamedConfig
 from dicore_plugins.middleware.collect import StepCollector, settings_handler
 from dicore_plugins.middleware.learn import OffPolicyLearner, data_pusher, reward_model_trainer
 from dicore_plugins.pipelines.parts import Parts
+from dicore_plugins.pipelines.serial.config import SerialConfig
 from dicore_plugins.pipelines.training import TrainingPipeline, school_of
 
 
@@ -18,6 +19,8 @@ class SerialPipeline(TrainingPipeline):
     A policy that learns on-policy is trained as by `serial_onpolicy`, one that learns from a
     dataset as by `serial_offline`.
     """
+
+    config_class = SerialConfig
 
     def chosen(self, cfg: Any) -> TrainingPipeline:
         """Returns the pipeline that fits the policy."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from dicore.console import plural, write_table
+from dicore.console import plural, printable, write_table
 from dicore.errors import ConfigError, DicoreError, UsageError
 
 if TYPE_CHECKING:
@@ -132,12 +132,12 @@ def check(ctx: click.Context, /, *, words: Sequence[str], quick: bool, **given: 
     names: list[str | None] = [*files] or [None]
     for name in names:
         try:
-            sys.stdout.write(_check(name, request, quick=quick) + "\n")
+            sys.stdout.write(printable(_check(name, request, quick=quick)) + "\n")
         except DicoreError as error:
             exit_code = exit_code or error.exit_code
             if len(files) > 1:
                 count = len(error.problems) if isinstance(error, ConfigError) else 1
-                sys.stderr.write(f"{name}: {plural(count, 'error')}\n")
+                sys.stderr.write(f"{printable(name or '')}: {plural(count, 'error')}\n")
             report(error, debug=False)
     ctx.exit(exit_code)
 
