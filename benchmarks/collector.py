@@ -12,6 +12,7 @@ import gymnasium
 import torch
 
 from benchmarks.measure import contest, missing
+from dicore.run.random import seed_everything
 from dicore_plugins.collectors.sample.collector import SampleCollector
 from dicore_plugins.env_managers import BaseEnvManager
 from dicore_plugins.models.dqn.config import DQNModelConfig
@@ -26,9 +27,9 @@ def make() -> gymnasium.Env:
 
 
 def dicore_collect(samples: int) -> Callable[[], object]:
+    seed_everything(0)  # how long episodes are depends on the network and on exploration
     manager = BaseEnvManager([make] * ENVS)
     manager.seed(0)
-    torch.manual_seed(0)  # how long episodes are depends on the network
     policy = DQNPolicy(DQNConfig(model=DQNModelConfig(type="dqn", obs_shape=4, action_shape=2)))
     collector = SampleCollector(None, manager, policy.collect_mode)
     return lambda: collector.collect_batch(n_sample=samples, policy_kwargs={"eps": EPS})

@@ -272,7 +272,7 @@ class DelayedEnvManager:
         for env_id in action:
             if env_id not in ready:
                 raise EnvStateError(f"env {env_id} does not wait for an action")
-        self.pending |= {int(env_id): action[env_id] for env_id in action}
+        self.pending |= {int(env_id): _action_of(action[env_id]) for env_id in action}
         if not self.pending:
             raise EnvStateError("no environment has a pending action")
         count = int(self._rng.integers(1, len(self.pending) + 1))
@@ -296,6 +296,10 @@ class DelayedEnvManager:
         """Closes the manager below."""
         self.pending.clear()
         self.manager.close()
+
+
+def _action_of(output: Any) -> Any:
+    return {"action": output["action"]} if isinstance(output, Mapping) else output
 
 
 class _CollectMode(NamedTuple):

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from numbers import Integral
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
+import numpy.typing as npt
 
 from dicore.config.compiler import as_config
 from dicore.config.schema import ComponentConfig
-from dicore.errors import ClosedError, SchemaError, UsageError
+from dicore.data import Batch, EnvBatch, tree_paths, tree_row
+from dicore.errors import ClosedError, EnvError, SchemaError, UsageError
 from dicore.interfaces.policy import CollectMode, check_mode
 from dicore_plugins.policies.base import mode_attribute
+
+_PATIENCE = 128
+"""Rows without a sample after which a policy is taken not to make any."""
 
 if TYPE_CHECKING:
     from dicore_plugins.middleware.profiler import StepTimer
@@ -149,6 +155,9 @@ class SerialCollector:
         self.statistics = EpisodeStatistics()
         self._policy: Any = None
         self._env: Any = None
+        self._barren = self._weight = 0.0
+        self._marks: tuple[Any, Any] = (None, None)
+        self._schema: tuple[Any, ...] | None = None
         self._reset_counters()
         if policy is not None:
             self.reset_policy(policy)
@@ -213,13 +222,6 @@ class SerialCollector:
         self._last_log_iter = -1
         self.statistics.clear()
 
-    def _reset_counters(self) -> None:
-        self.envstep = 0
-        self.total_episode_count = 0
-        self.total_train_sample_count = 0
-        self._last_log_iter = -1
-        self.statistics.clear()
-
     def _forget(self) -> None:
         """Drops all rows and samples that were not returned yet."""
         raise NotImplementedError
@@ -232,6 +234,83 @@ class SerialCollector:
             missing = "policy" if self._env is not None else "env"
             hint = f"call reset_{missing}(…) first"
             raise UsageError(f"the collector has no {missing}", hint=hint)
+
+    def _wanted(self, n_sample: int | None, n_episode: int | None) -> tuple[str, int]:
+        """Returns the unit and the number of a call: those given, or the configured ones."""
+        self._check_ready()
+        if n_sample is not None and n_episode is not None:
+            raise UsageError("n_sample and n_episode are both given", hint="pass one of them")
+        if n_sample is None and n_episode is None:
+            n_sample = self._n_sample
+            n_episode = self._n_episode if n_sample is None else None
+        unit, wanted = ("n_sample", n_sample) if n_episode is None else ("n_episode", n_episode)
+        if not isinstance(wanted, Integral) or int(wanted) < 1:
+            raise UsageError(
+                f"cannot collect {wanted!r} {unit[2:]}s",
+                hint=f"pass {unit}, an int >= 1, or set policy.collect.{unit}",
+            )
+        return unit, int(wanted)
+
+    def _finished(self, data: Batch, train_iter: int, *, count: bool) -> Batch:
+        """Stamps, counts and reports the samples of a call; subclasses return the result."""
+        columns = data.columns
+        columns["collect_iter"] = np.full(len(data), train_iter, np.int64)
+        data.schema = self._known_schema(data)
+        self._marks = columns.get("end"), columns.get("env_id")
+        if count:
+            self.total_train_sample_count += len(data)
+            self.statistics.train_sample_count += len(data)
+        if self._log is not None and self.statistics.episode_count:
+            self._report(train_iter)
+        return data
+
+    @property
+    def trajectory_end_idx(self) -> npt.NDArray[np.int64]:
+        """int64 [E]: the samples of the last call that end an episode, or are an env's last."""
+        end, env_id = self._marks
+        if end is None or env_id is None:
+            return np.empty(0, np.int64)
+        marked = end.reshape(len(end), -1)[:, -1].copy()  # of a sequence: its last step
+        if np.ndim(env_id) > 1:  # rows [T, N], each of all environments
+            marked[-1:] = True
+            return np.flatnonzero(marked)
+        last_first = np.unique(env_id[::-1], return_index=True)[1]
+        marked[len(env_id) - 1 - last_first] = True
+        return np.flatnonzero(marked)
+
+    def _known_schema(self, data: Batch) -> tuple[Any, ...]:
+        """Returns the same object for batches with the same keys, dtypes and sample shapes."""
+        columns = data.columns
+        if any(isinstance(column, dict | list | tuple) for column in columns.values()):
+            columns = tree_paths(columns)
+        schema = tuple((key, leaf.dtype, leaf.shape[1:]) for key, leaf in columns.items())
+        if schema != self._schema:
+            self._schema = schema
+        return self._schema
+
+    def _see_rows(self, count: int, *, valid: bool = True) -> None:
+        """Counts rows that a policy was asked to make samples of; abnormal ones hardly count."""
+        self._weight += count if valid else count / 50
+
+    def _check_progress(self, found: int) -> None:
+        """Raises an error if blocks in a row, at least two, gave no samples of many rows."""
+        if found:
+            self._barren = self._weight = 0.0
+            return
+        self._barren += min(self._weight / _PATIENCE, 0.5)
+        self._weight = 0.0
+        if self._barren >= 1:
+            raise self._no_samples("many rows in a row")
+
+    def _no_samples(self, what: str) -> UsageError:
+        """Returns the error of a policy that makes no samples."""
+        return UsageError(
+            f"{mode_name(self._policy)}: get_train_sample returned no samples of {what}, which"
+            f" {type(self).__name__} collected for it (sample_len {self._sample_len!r},"
+            f" sample_stride {self._stride})",
+            hint="return samples, or declare another sample_len and sample_stride; steps with"
+            " info['abnormal'] give none",
+        )
 
     def profile(self, timer: StepTimer) -> None:
         """Times the steps of the environments, until `timer.end`."""
@@ -305,10 +384,38 @@ def _same_samples(policy: Any, other: Any) -> bool:
     )
 
 
-def no_columns(value: Any) -> SchemaError:
-    """Returns the error of a collect mode whose forward returns no columns."""
-    return SchemaError(
-        "the collect mode's forward must return a dict of columns with 'action'; got"
-        f" {type(value).__name__}",
-        hint="{env_id: {'action': …}}",
-    )
+def check_lockstep(obs: EnvBatch[Any], answer: EnvBatch[Any], num_envs: int) -> Any:
+    """Returns the env ids of a step of all environments, in order; else raises EnvError."""
+    for what, ids in (("are ready", obs.env_id), ("returned a timestep", answer.env_id)):
+        if not np.array_equal(ids, np.arange(num_envs)):
+            raise EnvError(
+                f"of {num_envs} environments, {ids.tolist()} {what}, but the manager declares"
+                " 'lockstep'",
+                hint="remove 'lockstep' from its capabilities, or use auto_reset=True",
+            )
+    return answer.env_id
+
+
+def chosen_actions(obs: EnvBatch[Any], output: Mapping[int, Any]) -> EnvBatch[Any]:
+    """Returns the output of a collect mode's forward in the order of the observations.
+
+    Raises:
+        SchemaError: it is not a mapping from the env ids of `obs` to columns.
+    """
+    chosen = EnvBatch.of(output)
+    if not isinstance(chosen.value, Mapping):
+        raise SchemaError(
+            "the collect mode's forward must return a dict of columns with 'action'; got"
+            f" {type(chosen.value).__name__}",
+            hint="{env_id: {'action': …}}",
+        )
+    if chosen.env_id is obs.env_id or np.array_equal(chosen.env_id, obs.env_id):
+        return chosen
+    if sorted(chosen.env_id.tolist()) != sorted(obs.env_id.tolist()):
+        raise SchemaError(
+            f"the collect mode's forward got observations of envs {obs.env_id.tolist()} and"
+            f" returned actions for {chosen.env_id.tolist()}",
+            hint="return one action for each observation",
+        )
+    rows = np.array([chosen.position[env_id] for env_id in obs.env_id.tolist()])
+    return EnvBatch(obs.env_id, tree_row(chosen.value, rows))

@@ -41,6 +41,7 @@ class Block:
         self.num_envs = num_envs
         self.rows: npt.NDArray[np.int64] = np.zeros(num_envs, np.int64)
         self._carried: npt.NDArray[np.int64] = np.zeros(num_envs, np.int64)
+        self._spent: int | None = None
         self.end: npt.NDArray[np.bool_] = np.zeros((0, num_envs), np.bool_)
         self.valid: npt.NDArray[np.bool_] = np.ones((0, num_envs), np.bool_)
         self._env_id = np.arange(num_envs)
@@ -58,6 +59,23 @@ class Block:
         """Makes room for `steps` rows."""
         if steps > len(self.end):
             self._renew(steps, int(self.rows.max()))
+
+    def settle(self, *, recycle: bool) -> None:
+        """Prepares the memory for rows after those that `advance` dropped.
+
+        Args:
+            recycle: Use the memory again, which views of the dropped rows share.
+        """
+        if self._spent is None:
+            return
+        start, keep = self._spent, int(self.rows[0])
+        self._spent = None
+        if recycle:
+            for array in (self.end, self.valid, *self._leaves):
+                array[:keep] = array[start : start + keep]
+            self.valid[keep:] = True
+        else:
+            self._renew(len(self.end), keep, start)
 
     def _renew(self, steps: int, keep: int, start: int = 0) -> None:
         """Replaces the memory by new memory of `steps` rows, with `keep` rows from `start` on."""
@@ -80,13 +98,15 @@ class Block:
         if self._spec is None:
             self._allocate(row)
         try:
-            if self._items is not None:
+            if self._items is None or len(row) != len(self._items):
+                self._write_leaves(t, row)
+            else:
                 for key, column in self._items:
                     column[t] = row[key]
-            else:
-                self._write_leaves(t, row)
         except (ValueError, KeyError) as error:
             raise SchemaError(f"step {t}: the transition columns changed: {error!r}") from error
+        except (TypeError, RuntimeError):  # tensors with a gradient, or of another device
+            self._write_leaves(t, row)
 
     def write_some(
         self, env_id: npt.NDArray[np.int64], row: dict[str, Any], done: npt.NDArray[np.bool_]
@@ -110,7 +130,7 @@ class Block:
         if spec != self._spec:
             raise SchemaError(f"the transition columns changed to {sorted(row)}")
         for column, leaf in zip(self._leaves, leaves, strict=True):
-            column[where] = leaf
+            column[where] = leaf.detach().cpu() if is_tensor(leaf) else leaf
 
     def _allocate(self, row: dict[str, Any]) -> None:
         if not isinstance(row, dict):
@@ -118,7 +138,9 @@ class Block:
                 f"process_transition must return a dict of columns; got {type(row).__name__}"
             )
         leaves, self._spec = optree.tree_flatten(row)
-        arrays = [leaf.cpu().numpy() if is_tensor(leaf) else np.asarray(leaf) for leaf in leaves]
+        arrays = [
+            leaf.detach().cpu().numpy() if is_tensor(leaf) else np.asarray(leaf) for leaf in leaves
+        ]
         for array in arrays:
             if array.ndim == 0 or len(array) > self.num_envs or array.dtype == object:
                 raise SchemaError(
@@ -147,20 +169,26 @@ class Block:
         by_key = optree.tree_unflatten(self._spec, self._leaves)
         self._items = [(key, by_key[key]) for key in self._flat_keys]
 
-    def add_finals(self, t: Any, env_id: Iterable[int], rows: Iterable[int], obs: Tree) -> None:
+    def add_finals(
+        self, t: npt.NDArray[np.int64], env_id: Iterable[int], rows: Iterable[int], obs: Tree
+    ) -> None:
         """Stores copies of the observations after the rows that ended an episode.
 
         Args:
-            t: Their row: one number, or one per environment.
+            t: int64; their row, one per environment. Those below 0 are left out.
             env_id: The environments.
             rows: Their places in `obs`.
             obs: [K, ...].
         """
-        at = np.broadcast_to(t, np.shape(env_id)).tolist()
-        for step, env, row in zip(at, env_id, rows, strict=True):
-            self._finals.append(
-                (step, int(env), tree_map(lambda leaf, i=row: np.array(leaf[i]), obs))
-            )
+        for step, env, row in zip(t.tolist(), env_id, rows, strict=True):
+            if step >= 0:
+                final = tree_map(lambda leaf, i=row: np.array(leaf[i]), obs)
+                self._finals.append((step, int(env), final))
+
+    def final_obs(self, env: int) -> Tree:
+        """Returns the last stored final observation [1, ...] of an environment."""
+        obs = next(obs for _, each, obs in reversed(self._finals) if each == env)
+        return tree_map(lambda leaf: leaf[None], obs)
 
     def drop(self, t: int, env: int) -> int:
         """Marks the episode of an environment, up to row `t`, as invalid.
@@ -210,21 +238,14 @@ class Block:
         columns |= {"end": self.end[rows, envs], "valid": self.valid[rows, envs]}
         return Batch({**columns, "env_id": env_id}, rows.stop)
 
-    def advance(self, count: int, *, recycle: bool) -> None:
+    def advance(self, count: int) -> None:
         """Drops the first `count` rows of all environments, which have the same number of rows.
 
-        Args:
-            count: Number of rows.
-            recycle: Use the memory again, which returned views share.
+        Views of them stay valid until `settle`, which comes before all else.
         """
-        keep = int(self.rows[0]) - count
-        if recycle:
-            for array in (self.end, self.valid, *self._leaves):
-                array[:keep] = array[count : count + keep]
-            self.valid[keep:] = True
-        else:
-            self._renew(len(self.end), keep, count)
-        self.rows[:] = self._carried[:] = keep
+        self._spent = count
+        self.rows -= count
+        self._carried[:] = self.rows
         if self._finals:
             self._finals = [(t - count, *rest) for t, *rest in self._finals if t >= count]  # type: ignore[misc]
 
@@ -248,17 +269,18 @@ class Block:
 
     def state_dict(self) -> dict[str, Any] | None:
         """Returns the rows and their finals; None if there are none."""
-        steps = int(self.rows.max())
+        steps, start = int(self.rows.max()), self._spent or 0
         if not steps:
             return None
-        leaves = [leaf[:steps].copy() for leaf in self._leaves]
+        rows = slice(start, start + steps)
+        leaves = [leaf[rows].copy() for leaf in self._leaves]
         return {
             "columns": optree.tree_unflatten(self._spec, leaves),
             "keys": self._flat_keys,
             "rows": self.rows.copy(),
             "carried": self._carried.copy(),
-            "end": self.end[:steps].copy(),
-            "valid": self.valid[:steps].copy(),
+            "end": self.end[rows].copy(),
+            "valid": self.valid[rows].copy(),
             "finals": [list(each) for each in self._finals],
         }
 
@@ -268,7 +290,7 @@ class Block:
         end = np.asarray(state["end"])
         block = cls(end.shape[1])
         leaves, block._spec = optree.tree_flatten(dict(state["columns"]))
-        block._leaves = [np.asarray(leaf) for leaf in leaves]
+        block._leaves = [np.array(leaf) for leaf in leaves]
         block._flat_keys = None if state["keys"] is None else list(state["keys"])
         block.end, block.valid = end.copy(), np.asarray(state["valid"]).copy()
         block.rows = np.array(state["rows"], np.int64)

@@ -164,11 +164,11 @@ def sequences(block: Batch, length: int, stride: int, tail: Tail | None = None) 
         B sequences [B, L, ...], by start and then by environment; `env_id` int64 [B].
 
     Raises:
-        SchemaError: the block is shorter than one sequence.
+        SchemaError: there is no tail, and the block is shorter than one sequence.
     """
-    if len(block) < length:
+    if tail is None and len(block) < length:
         raise SchemaError(f"sequences of {length} rows do not fit in a block of {len(block)}")
-    last = len(block) - length + 1
+    last = max(len(block) - length + 1, 0)
     starts = np.arange(0, last if tail is None else min(last, tail.starts), stride)
     rows = starts[:, None] + np.arange(length)
     num_envs = block["end"].shape[1]

@@ -11,17 +11,15 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Callable, Mapping
-from numbers import Integral
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from dicore.config.schema import ComponentConfig
-from dicore.data import Batch, EnvBatch, tree_paths
-from dicore.errors import EnvError, UsageError
+from dicore.data import Batch, EnvBatch, tree_map
 from dicore.interfaces.policy import Tail
-from dicore_plugins.collectors.base import SerialCollector, mode_name, no_columns
+from dicore_plugins.collectors.base import SerialCollector, check_lockstep, chosen_actions
 from dicore_plugins.collectors.block import Block
 from dicore_plugins.collectors.sample.config import SampleCollectorConfig
 from dicore_plugins.env_managers.episodes import reset_ended
@@ -51,16 +49,45 @@ class SampleCollector(SerialCollector):
 
     config_class: ClassVar[type[ComponentConfig]] = SampleCollectorConfig
     _warned_of_waste = False
+    _from_start = False
+    """Whether the block has all rows of the running episodes."""
+    _each: PerEnvSteps | None = None
+
+    def reset_env(self, env: Any | None = None) -> None:
+        """Resets the current environments, or launches a new manager and uses it from now on."""
+        self._each = None
+        super().reset_env(env)
+        self._from_start = True
+
+    def reset_policy(self, policy: Any | None = None) -> None:
+        """Uses `policy` (a collect mode) from the next step on; see `SerialCollector`.
+
+        Steps whose actions the previous policy chose and that are under way give no samples.
+        """
+        super().reset_policy(policy)
+        if policy is not None and self._each is not None and self._under_way():
+            for env in np.flatnonzero(self._each.pending).tolist():
+                self._block.advance_env(env, int(self._block.rows[env]))
+            self._from_start = False
+            self._each.forget()
+
+    def _under_way(self) -> bool:
+        """Whether environments have not answered yet."""
+        return self._each is not None and bool(self._each.pending.any())
 
     def _forget(self) -> None:
+        if self._from_start:
+            self._from_start = not self._block.rows.any() and not self._under_way()
         self._block = Block(self._num_envs)
-        self._each: PerEnvSteps | None = None
+        if self._each is not None:
+            self._each.forget()
         self._pieces: list[Batch] = []
         self._episodes = np.zeros(self._num_envs, np.int64)
-        self._unit, self._interrupted, self._barren, self._more = "", False, False, False
-        self._block_was_valid = True
-        self._marks: tuple[Any, Any] = (None, None)
-        self._schema: tuple[Any, ...] | None = None
+        self._unit, self._interrupted, self._more = "", False, False
+        self._barren = self._weight = 0.0
+        self._counted_from = np.zeros(self._num_envs, np.int64)
+        self._recycle = False
+        self._ids: Any = None
 
     # ---- collecting
 
@@ -105,56 +132,41 @@ class SampleCollector(SerialCollector):
 
         Raises:
             UsageError: no number is given or configured, or it is not positive, or both are given;
-                or the policy made no samples of two blocks in a row.
+                or the policy made no samples of many rows.
             ClosedError: the collector is closed.
         """
         unit, wanted = self._wanted(n_sample, n_episode)
-        self._begin(unit)
         call = _Call(
             dict(policy_kwargs or {}),
             record_random_collect or not random_collect,
             should_stop,
-            reuse and not self._pieces,
+            reuse,
         )
-        if unit == "n_episode":
-            complete = self._collect_episodes(wanted, call)
-        else:
-            complete = self._collect_samples(wanted, call)
+        try:
+            self._begin(unit)
+            if unit == "n_episode":
+                complete = self._collect_episodes(wanted, call)
+            else:
+                complete = self._collect_samples(wanted, call)
+        except BaseException:
+            self._forget()
+            self._from_start = False  # the rows of the step that failed are missing
+            raise
         self._interrupted = not complete
         if not complete:
             return Batch({}, 0)
+        if not self._pieces:
+            raise self._no_samples(f"{wanted} episodes")
         data = Batch.concat(self._pieces)
         self._pieces = []
         whole = unit == "n_episode" or self._sample_len == "episode" or self._more
         if drop_extra and not whole and len(data) > wanted:
-            if wanted == self._n_sample and 2 * wanted <= len(data):
+            if not self._lockstep and not self._on_policy:
+                self._pieces = [data[wanted:]]  # the next call begins with them
+            elif wanted == self._n_sample and 2 * wanted <= len(data):
                 self._warn_of_waste(wanted, len(data))
             data = data[:wanted]
-        return self._finished(data, train_iter, call)
-
-    def _finished(self, data: Batch, train_iter: int, call: _Call) -> Batch:
-        """Stamps and counts the samples of a call."""
-        columns = data.columns
-        columns["collect_iter"] = np.full(len(data), train_iter, np.int64)
-        data.schema = self._known_schema(data)
-        self._marks = columns.get("end"), columns.get("env_id")
-        if call.count:
-            self.total_train_sample_count += len(data)
-            self.statistics.train_sample_count += len(data)
-        if self._log is not None and self.statistics.episode_count:
-            self._report(train_iter)
-        return data
-
-    @property
-    def trajectory_end_idx(self) -> npt.NDArray[np.int64]:
-        """int64 [E]: the samples of the last call that end an episode, or are an env's last."""
-        end, env_id = self._marks
-        if end is None or env_id is None:
-            return np.empty(0, np.int64)
-        marked = end.reshape(len(end), -1)[:, -1].copy()  # of a sequence: its last step
-        last_first = np.unique(env_id[::-1], return_index=True)[1]
-        marked[len(env_id) - 1 - last_first] = True
-        return np.flatnonzero(marked)
+        return self._finished(data, train_iter, count=call.count)
 
     def samples_within(self, env_steps: int) -> int:
         """Returns the number of samples that `env_steps` more steps complete; may be negative.
@@ -167,35 +179,31 @@ class SampleCollector(SerialCollector):
         first = self._sample_len - self._stride
         return (env_steps - (first - kept) * self._num_envs) // self._stride
 
-    def _wanted(self, n_sample: int | None, n_episode: int | None) -> tuple[str, int]:
-        self._check_ready()
-        if n_sample is not None and n_episode is not None:
-            raise UsageError("n_sample and n_episode are both given", hint="pass one of them")
-        if n_sample is None and n_episode is None:
-            n_sample = self._n_sample
-            n_episode = self._n_episode if n_sample is None else None
-        unit, wanted = ("n_sample", n_sample) if n_episode is None else ("n_episode", n_episode)
-        if not isinstance(wanted, Integral) or int(wanted) < 1:
-            raise UsageError(
-                f"cannot collect {wanted!r} {unit[2:]}s",
-                hint=f"pass {unit}, an int >= 1, or set policy.collect.{unit}",
-            )
-        return unit, int(wanted)
-
     def _begin(self, unit: str) -> None:
         """Drops the rows of earlier calls that this call must not use."""
-        if self._interrupted and unit == self._unit:
-            return
-        changed = self._unit not in ("", unit)
-        stale = self._on_policy and bool(self._block.rows.any())
-        if changed or stale:
-            whole = unit == "n_episode" or self._sample_len == "episode"
-            self._forget() if changed else self._block.clear()
-            if whole:  # the rest of a running episode is not an episode
-                self._env.reset()
-                self._policy.reset()
-        self._unit, self._more = unit, False
-        self._episodes[:] = 0
+        block, each = self._block, self._each
+        if not (self._interrupted and unit == self._unit):
+            if self._unit not in ("", unit):
+                self._forget()
+                block = self._block
+            elif self._on_policy:
+                if block.rows.any() or self._under_way():
+                    self._from_start = False
+                    block.clear()
+                if each is not None:
+                    each.forget()
+            self._unit, self._more = unit, False
+            self._episodes[:] = 0
+        block.settle(recycle=self._recycle)
+        whole = unit == "n_episode" or isinstance(self._sample_len, str)
+        if whole and not self._from_start:  # the rest of a running episode is not an episode
+            block.clear()
+            self._env.reset()
+            self._policy.reset()
+            if each is not None:
+                each.forget()
+        self._from_start = whole
+        self._counted_from[:] = block.rows
 
     def _warn_of_waste(self, wanted: int, collected: int) -> None:
         """Warns, once, that at least half of the collected samples are dropped."""
@@ -227,27 +235,13 @@ class SampleCollector(SerialCollector):
             self._check_progress(found)
         return True
 
-    def _check_progress(self, found: int) -> None:
-        """Raises an error if two blocks in a row gave no samples."""
-        if found:
-            self._barren = False
-        elif self._barren:
-            mode = mode_name(self._policy)
-            raise UsageError(
-                f"{mode}: get_train_sample returned no samples of two blocks in a row, which"
-                f" {type(self).__name__} collected for it (sample_len {self._sample_len!r},"
-                f" sample_stride {self._stride})",
-                hint="return at least one sample, or declare another sample_len and sample_stride",
-            )
-        else:
-            self._barren = self._block_was_valid
-
     def _fill_together(self, missing: int, length: int, call: _Call) -> bool:
         """Steps all environments together until they have rows for `missing` samples."""
         block, num_envs, stride = self._block, self._num_envs, self._stride
+        block.settle(recycle=False)
         first = int(block.rows[0])
         count = max(math.ceil(missing / num_envs), (first - length) // stride + 1)
-        rows = length + (count - 1) * stride
+        rows = max(length + (count - 1) * stride, first)
         block.reserve(rows)
         forward, process = self._policy.forward, self._policy.process_transition
         env, step, end, kwargs, stop = self._env, self._step, block.end, call.kwargs, call.stop
@@ -256,31 +250,31 @@ class SampleCollector(SerialCollector):
                 block.rows[:] = t
                 return False
             obs = env.ready_obs
-            output = EnvBatch.of(forward(obs, **kwargs))
-            if output.value.__class__ is not dict and not isinstance(output.value, Mapping):
-                raise no_columns(output.value)
+            output = forward(obs, **kwargs)
+            if output.__class__ is not EnvBatch or output.env_id is not obs.env_id:
+                output = chosen_actions(obs, output)
             answer = step(output)
+            if answer.env_id is not self._ids or obs.env_id is not self._ids:
+                self._ids = check_lockstep(obs, answer, num_envs)
             timestep = answer.value
-            if len(timestep) != num_envs:
-                raise EnvError(
-                    f"{len(timestep)} of {num_envs} environments returned a timestep, but the"
-                    " manager declares 'lockstep'",
-                    hint="remove 'lockstep' from its capabilities, or use auto_reset=True",
-                )
             block.write(t, process(obs.value, output.value, timestep))
             done = timestep.terminated | timestep.truncated
             end[t] = done
             if call.count:
                 self.envstep += num_envs
             if timestep.abnormal is not None:
-                self._drop_abnormal(np.full(num_envs, t), answer.env_id, timestep, call, first)
+                self._drop_abnormal(np.full(num_envs, t), answer.env_id, timestep, call)
             if done.any():
                 self._episodes_ended(t, answer.env_id, done, timestep, count=call.count)
         block.rows[:] = rows
-        self._block_was_valid = bool(block.valid[first:rows].any())
-        self._add(*block.together(rows, count * stride, env.ready_obs.value), count * num_envs)
-        dropped = rows if self._on_policy else count * stride
-        block.advance(dropped, recycle=call.reuse)
+        self._see_rows(rows * num_envs, valid=bool(block.valid[:rows].all()))
+        latest = env.ready_obs.value
+        if not call.reuse:
+            latest = tree_map(np.copy, latest)
+        self._add(*block.together(rows, count * stride, latest), count * num_envs)
+        block.advance(count * stride)
+        self._counted_from[:] = 0
+        self._recycle = call.reuse
         return True
 
     def _fill_each(self, missing: int, length: int, call: _Call) -> bool:
@@ -295,9 +289,15 @@ class SampleCollector(SerialCollector):
             self._step_each(call)
         for env in np.flatnonzero(counts).tolist():
             count = int(counts[env])
+            rows = int(block.rows[env])
+            self._see_rows(rows, valid=bool(block.valid[:rows, env].all()))
             self._add_env(env, count * stride, count)
-            block.advance_env(env, int(block.rows[env]) if self._on_policy else count * stride)
+            self._advance_env(env, count * stride)
         return True
+
+    def _advance_env(self, env: int, count: int) -> None:
+        self._block.advance_env(env, count)
+        self._counted_from[env] = max(self._counted_from[env] - count, 0)
 
     def _fill_episode(self, call: _Call, wanted: npt.NDArray[np.bool_] | None = None) -> bool:
         """Steps environments until an episode ends; of the `wanted` environments, if given."""
@@ -308,8 +308,10 @@ class SampleCollector(SerialCollector):
             ended = self._step_each(call, wanted)
         for env in ended:
             rows = int(self._block.rows[env])
+            if isinstance(self._sample_len, str) or rows >= self._sample_len:
+                self._see_rows(rows)
             self._add_env(env, rows, rows)
-            self._block.advance_env(env, rows)
+            self._advance_env(env, rows)
             self._episodes[env] += 1
         return True
 
@@ -331,16 +333,17 @@ class SampleCollector(SerialCollector):
         Returns:
             The environments whose episode ended and gives samples.
         """
-        t, ids, timestep = self._per_env().step(self._step, call.kwargs, wanted)
-        self._block_was_valid = True
+        each = self._per_env()
+        t, ids, timestep = each.step(self._block, self._policy, self._step, call.kwargs, wanted)
         if call.count:
             self.envstep += len(ids)
         if timestep.abnormal is not None:
-            self._drop_abnormal(t, ids, timestep, call, 0)
+            self._drop_abnormal(t, ids, timestep, call)
         done = timestep.terminated | timestep.truncated
         if not done.any():
             return []
         self._episodes_ended(t, ids, done, timestep, count=call.count)
+        done = done & (t >= 0)
         if timestep.abnormal is not None:
             done = done & ~timestep.abnormal
         return [int(env) for env in ids[done]]
@@ -349,8 +352,7 @@ class SampleCollector(SerialCollector):
         if self._each is None:
             from dicore_plugins.collectors.sample.each import PerEnvSteps
 
-            self._each = PerEnvSteps(self._env, self._block)
-        self._each.policy = self._policy
+            self._each = PerEnvSteps(self._env, self._num_envs)
         return self._each
 
     def _add(self, block: Batch, tail: Tail, starts: int) -> None:
@@ -366,24 +368,24 @@ class SampleCollector(SerialCollector):
 
     def _add_env(self, env: int, starts: int, count: int) -> None:
         """Adds the samples of all rows of one environment."""
-        obs = self._per_env().latest_obs(env)
+        obs = self._per_env().latest_obs(self._block, env)
         self._add(*self._block.of_env(env, starts, obs), count)
 
     def _drop_abnormal(
-        self, t: npt.NDArray[np.int64], env_id: Any, timestep: Any, call: _Call, first: int
+        self, t: npt.NDArray[np.int64], env_id: Any, timestep: Any, call: _Call
     ) -> None:
         """Drops the running episode of each environment whose step was abnormal.
 
-        Its steps since row `first`, with which the call began, are not counted.
+        Its steps in this call are not counted.
         """
         bad = np.flatnonzero(timestep.abnormal)
         for row in bad:
             env, at = int(env_id[row]), int(t[row])
-            start = self._block.drop(at, env)
+            start = at if at < 0 else self._block.drop(at, env)
             if call.count:
-                self.envstep -= at + 1 - max(start, first)
-            if self._sample_len == "episode" or self._unit == "n_episode":
-                self._block.advance_env(env, at + 1)
+                self.envstep -= at + 1 - max(start, int(self._counted_from[env])) if at >= 0 else 1
+            if at >= 0 and (isinstance(self._sample_len, str) or self._unit == "n_episode"):
+                self._advance_env(env, at + 1)
             if not timestep.terminated[row] and not timestep.truncated[row]:
                 self._env.reset({env: None})
         self._policy.reset([int(env_id[row]) for row in bad])
@@ -396,25 +398,14 @@ class SampleCollector(SerialCollector):
         if timestep.abnormal is not None:
             rows = rows[~timestep.abnormal[rows]]
         if len(rows):
-            ids = env_id[rows].tolist()
-            at = t if np.ndim(t) == 0 else t[rows]
-            self._block.add_finals(at, ids, rows.tolist(), timestep.obs)
-            self._policy.reset(ids)
+            at = np.broadcast_to(t, len(done))[rows]
+            self._block.add_finals(at, env_id[rows].tolist(), rows.tolist(), timestep.obs)
+            self._policy.reset(env_id[rows].tolist())
             if count:
                 self.total_episode_count += len(rows)
                 for row in rows:
                     self.statistics.add(timestep.info[row])
         reset_ended(self._env, env_id[done].tolist())
-
-    def _known_schema(self, data: Batch) -> tuple[Any, ...]:
-        """Returns the same object for batches with the same keys, dtypes and sample shapes."""
-        columns = data.columns
-        if any(isinstance(column, dict | list | tuple) for column in columns.values()):
-            columns = tree_paths(columns)
-        schema = tuple((key, leaf.dtype, leaf.shape[1:]) for key, leaf in columns.items())
-        if schema != self._schema:
-            self._schema = schema
-        return self._schema
 
     # ---- state
 
@@ -428,6 +419,9 @@ class SampleCollector(SerialCollector):
             "episodes": self._episodes.copy(),
             "unit": self._unit,
             "interrupted": self._interrupted,
+            "more": self._more,
+            "barren": self._barren,
+            "from_start": self._from_start,
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -440,7 +434,11 @@ class SampleCollector(SerialCollector):
         if self._env is None:
             return
         self._forget()
-        if getattr(self._env, "brought_back", None) is False:
+        if (
+            getattr(self._env, "brought_back", None) is False
+            or len(state["episodes"]) != self._num_envs
+        ):
+            self._from_start = True
             return
         if state["partial"] is not None:
             self._block = Block.from_state(state["partial"])
@@ -448,3 +446,5 @@ class SampleCollector(SerialCollector):
             self._pieces = [Batch(dict(state["pieces"]))]
         self._episodes = np.array(state["episodes"], np.int64)
         self._unit, self._interrupted = state["unit"], bool(state["interrupted"])
+        self._more, self._barren = bool(state["more"]), float(state["barren"])
+        self._from_start = bool(state["from_start"])

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dicore.data import EnvBatch, Tree, tree_map, tree_row
-from dicore_plugins.collectors.base import no_columns
+from dicore.data import EnvBatch, TimestepBatch, Tree, tree_map, tree_row
+from dicore.data.tree import is_tensor
+from dicore_plugins.collectors.base import chosen_actions
 from dicore_plugins.collectors.block import Block
 
 
@@ -20,20 +21,27 @@ class PerEnvSteps:
 
     Args:
         env: The env manager.
-        block: Receives the rows.
+        num_envs: N.
 
     Attributes:
-        policy: The collect mode.
+        pending: bool [N]; environments that have not answered an action whose row is wanted.
     """
 
-    def __init__(self, env: Any, block: Block) -> None:
-        self.policy: Any = None
+    def __init__(self, env: Any, num_envs: int) -> None:
+        self.pending: npt.NDArray[np.bool_] = np.zeros(num_envs, np.bool_)
         self._env = env
-        self._block = block
+        self._num_envs = num_envs
         self._kept: Tree = None
+
+    def forget(self) -> None:
+        """Answers to the actions so far give no rows."""
+        self.pending[:] = False
+        self._kept = None
 
     def step(
         self,
+        block: Block,
+        policy: Any,
         step: Callable[[Any], Any],
         kwargs: Mapping[str, Any],
         wanted: npt.NDArray[np.bool_] | None = None,
@@ -41,12 +49,15 @@ class PerEnvSteps:
         """Acts in the environments that are ready, and adds a row to those that answer.
 
         Args:
+            block: Receives the rows.
+            policy: The collect mode.
             step: The manager's step.
             kwargs: Keyword arguments of the policy's forward.
             wanted: bool [N]; the environments to act in. None: all.
 
         Returns:
-            The row number and the env id of each answer, int64 [K], and the timesteps.
+            The row number (-1: none, see `forget`) and the env id of each answer, int64 [K], and
+            the timesteps.
         """
         obs = self._env.ready_obs
         if wanted is not None and not wanted[obs.env_id].all():
@@ -54,24 +65,26 @@ class PerEnvSteps:
             obs = EnvBatch(obs.env_id[rows], tree_row(obs.value, rows))
         output: Mapping[int, Any] = {}
         if len(obs):
-            output = chosen = EnvBatch.of(self.policy.forward(obs, **kwargs))
-            if not isinstance(chosen.value, Mapping):
-                raise no_columns(chosen.value)
+            output = chosen = chosen_actions(obs, policy.forward(obs, **kwargs))
             self._keep(obs.env_id, {"obs": obs.value, "output": dict(chosen.value)})
         answer = step(output)
-        ids, timestep, block = answer.env_id, answer.value, self._block
-        acted = tree_row(self._kept, ids)
-        columns = self.policy.process_transition(acted["obs"], acted["output"], timestep)
-        t = block.rows[ids]
-        block.write_some(ids, columns, timestep.terminated | timestep.truncated)
+        ids, timestep = answer.env_id, answer.value
+        t = np.full(len(ids), -1)
+        known = np.flatnonzero(self.pending[ids])
+        if len(known):
+            envs = ids[known]
+            seen = timestep if len(known) == len(ids) else _some(timestep, known)
+            acted = tree_row(self._kept, envs)
+            columns = policy.process_transition(acted["obs"], acted["output"], seen)
+            t[known] = block.rows[envs]
+            block.write_some(envs, columns, seen.terminated | seen.truncated)
+            self.pending[envs] = False
         return t, ids, timestep
 
     def _keep(self, env_id: npt.NDArray[np.int64], values: Tree) -> None:
-        num_envs = self._block.num_envs
-
         def room(leaf: Any) -> Any:
-            array = np.asarray(leaf)
-            return np.empty((num_envs, *array.shape[1:]), array.dtype)
+            shape = (self._num_envs, *np.shape(leaf)[1:])
+            return leaf.new_empty(shape) if is_tensor(leaf) else np.empty(shape, leaf.dtype)
 
         def put(target: Any, leaf: Any) -> Any:
             target[env_id] = leaf
@@ -80,12 +93,28 @@ class PerEnvSteps:
         if self._kept is None:
             self._kept = tree_map(room, values)
         tree_map(put, self._kept, values)
+        self.pending[env_id] = True
 
-    def latest_obs(self, env: int) -> Tree:
+    def latest_obs(self, block: Block, env: int) -> Tree:
         """Returns the observation [1, ...] after the last row of an environment.
 
-        One that has not answered yet acts on this observation.
+        One that has not answered yet acts on this observation; one that begins no further episode
+        has its last observation.
         """
         ready = self._env.ready_obs
         row = np.flatnonzero(ready.env_id == env)
-        return tree_row(ready.value, row) if len(row) else tree_row(self._kept["obs"], [env])
+        if len(row):
+            return tree_row(ready.value, row)
+        return tree_row(self._kept["obs"], [env]) if self.pending[env] else block.final_obs(env)
+
+
+def _some(timestep: TimestepBatch, rows: npt.NDArray[np.int64]) -> TimestepBatch:
+    """Returns the timesteps in `rows`."""
+    return TimestepBatch(
+        tree_row(timestep.obs, rows),
+        timestep.reward[rows],
+        timestep.terminated[rows],
+        timestep.truncated[rows],
+        [timestep.info[row] for row in rows.tolist()],
+        None if timestep.abnormal is None else timestep.abnormal[rows],
+    )
