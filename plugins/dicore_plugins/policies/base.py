@@ -49,6 +49,7 @@ class Policy:
         cfg: The policy's section of a compiled config, or its options as a dict.
         model: Network to use instead of the configured one; it is not copied.
         enable_field: Modes to build; None: all. `command` needs no part and is always there.
+        device: Device of the run (`BuildContext.device`); None or `cpu`: `policy.cuda` decides.
 
     Raises:
         ModeError: `enable_field` names a mode that this policy does not have.
@@ -64,13 +65,15 @@ class Policy:
         cfg: PolicyConfig | Mapping[str, Any] | None = None,
         model: Any | None = None,
         enable_field: Sequence[str] | None = None,
+        *,
+        device: str | None = None,
     ) -> None:
         self._cfg: Any = as_config(cfg, self.config_class)
         self._options: dict[str, Any] = {}
         self._options_of: Any = None
         self._enabled = tuple(self.fields if enable_field is None else enable_field)
         self._modes: dict[str, Any] = {}
-        self._device = self._choose_device()
+        self._device = self._choose_device() if device in (None, "cpu") else str(device)
         self._model = self._create_model() if model is None else self._checked_model(model)
         for field in self._enabled:
             if field not in (*self.fields, "command"):

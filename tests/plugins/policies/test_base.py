@@ -11,9 +11,11 @@ import numpy as np
 import pytest
 import torch
 
+from dicore.config import bind, compile_config
 from dicore.config.schema import frozen, option, section
 from dicore.data import Batch, EnvBatch
 from dicore.errors import ModeError
+from dicore.run.env_factory import BuildContext
 from dicore_plugins.collectors import SampleCollector
 from dicore_plugins.env_managers import BaseEnvManager
 from dicore_plugins.evaluators import BaseSerialEvaluator
@@ -237,3 +239,14 @@ def test_nested_observations_and_several_choices() -> None:
 
     act = single_env_forward(types.SimpleNamespace(forward=nested))
     assert act({"a": 3, "b": {"c": np.int64(4)}}).tolist() == [3, 4]
+
+
+def test_the_device_of_the_run_is_obeyed() -> None:
+    model = DQN(4, 2)
+    policy = DQNPolicy({}, model=model, enable_field=["eval"], device="meta")
+    assert policy.get_attribute("device") == "meta"
+    assert {each.device.type for each in model.parameters()} == {"meta"}
+    spaces = gymnasium.spaces.Box(-1, 1, (4,)), gymnasium.spaces.Discrete(2)
+    cfg = bind(compile_config(env="cartpole", policy="dqn"), *spaces).cfg.policy
+    built = cfg.build(BuildContext(*spaces, device="meta"), enable_field=["eval"])
+    assert built.get_attribute("device") == "meta"

@@ -111,7 +111,8 @@ class DQNConfig(PolicyConfig):
         """Makes the policy; `model` replaces the configured network."""
         from dicore_plugins.policies.dqn.policy import DQNPolicy
 
-        return DQNPolicy(self, model=model, **parts)
+        device = None if ctx is None else ctx.device
+        return DQNPolicy(self, model=model, **{"device": device, **parts})
 
     def bind(self, observation_space: Any, action_space: Any) -> dict[str, Any]:
         """Derives the shapes of the model from the spaces.
