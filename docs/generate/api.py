@@ -9,6 +9,8 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any
 
+from dicore_registry import default
+
 _PACKAGES = {
     "interfaces": ("dicore.interfaces", "Contracts of all roles: Protocols and their kinds."),
     "config": ("dicore.config", "Declaration of options, compilation of configs."),
@@ -24,21 +26,21 @@ _PACKAGES = {
     "testing": ("dicore.testing", "Conformance suites and test doubles."),
     "components": ("dicore_plugins", "What own components derive from and are made of."),
     "plugins": ("dicore.hookspecs", "Plugin hooks (pluggy)."),
+    "envs": ("dicore_contrib_envs", "Presets as dicts."),
+    "cli": ("dicore.cli", "The command line as a function."),
     "errors": ("dicore.errors", "All exception classes with their exit codes."),
     "registry": ("dicore_registry", "Discovery and lookup of installed components."),
 }
 _MORE = {
     "dicore_tools": ("evaluation.evaluate", "demo_dataset", "multi_seed.series"),
-    "dicore.run": ("launch", "env_factory"),
+    "dicore.run": ("launch", "env_factory", "random"),
     "dicore_tools.reports": ("curves", "picture", "text"),
     "dicore.hookspecs": ("specs",),
-    "dicore_plugins": (
-        *("policies", "models", "optimizers", "functional", "collectors", "buffers", "learners"),
-        *("hooks", "middleware", "pipelines", "evaluators", "env_managers", "env_wrappers"),
-    ),
-    "dicore.testing": ("suite", "checks", "component", "env", "fakes"),
+    "dicore_contrib_envs": ("presets",),
 }
 """Modules whose public names are listed on the page of a package."""
+_INTERNAL = ("compare", "inner_env", "isolation", "lazy", "scripted_env")
+"""Modules that serve others of their package only."""
 
 
 def api_pages() -> dict[str, str]:
@@ -60,6 +62,18 @@ def api_pages() -> dict[str, str]:
     return pages
 
 
+def public_names() -> dict[str, set[str]]:
+    """Returns the public names of each module of the reference."""
+    paths = [path for module, _ in _PACKAGES.values() for path in _modules(module)]
+    names = {path: set(_public(import_module(path))) for path in paths}
+    return {"dicore": {"register", *_added()}, **names}
+
+
+def _added() -> set[str]:
+    """Returns the public names that packages add to `dicore`."""
+    return {entry.attr for entry in default().entries("api")}
+
+
 def _sections(package: str, seen: set[int]) -> Iterator[str]:
     """Yields heading and directives of each module; an object is listed only once."""
     for path in _modules(package):
@@ -74,8 +88,12 @@ def _sections(package: str, seen: set[int]) -> Iterator[str]:
 
 def _modules(package: str) -> list[str]:
     root = import_module(package)
-    if package == "dicore.interfaces":
-        return [f"{package}.{found.name}" for found in pkgutil.iter_modules(root.__path__)]
+    found = (each.name for each in pkgutil.iter_modules(getattr(root, "__path__", ())))
+    below = [name for name in found if name not in _INTERNAL]
+    if package in ("dicore.interfaces", "dicore_plugins"):
+        return [f"{package}.{name}" for name in below]
+    if package == "dicore.testing":
+        return [package, *(f"{package}.{name}" for name in below)]
     return [package, *(f"{package}.{name}" for name in _MORE.get(package, ()))]
 
 
@@ -87,7 +105,8 @@ def _public(module: ModuleType) -> list[str]:
     return [
         name
         for name, value in vars(module).items()
-        if not name.startswith("_") and getattr(value, "__module__", None) == module.__name__
+        if not name.startswith("_")
+        and (name.isupper() or getattr(value, "__module__", None) == module.__name__)
     ]
 
 
