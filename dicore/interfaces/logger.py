@@ -40,8 +40,8 @@ class LogTarget:
         max_env_step: Budget in env steps; None: unlimited.
         max_train_iter: Budget in updates; None: unlimited.
         stop_value: Mean return at which training stops; inf: never.
-        resumed_at: Env step and update of the checkpoint of a resumed run; later entries of the log
-            are invalid.
+        resumed_at: Env step and update of the checkpoint of a resumed run, -1 if there is none;
+            later entries of the log are invalid.
     """
 
     folder: Path

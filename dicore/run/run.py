@@ -197,7 +197,13 @@ class Run:
         saved = self.store.metadata(self.resumed_from) if self.resumed_from else {}
         self.reached = {name: int(saved.get(name, 0)) for name in COUNTERS}
         ends = asdict(self.limits)
-        at = (self.reached["env_step"], self.reached["train_iter"]) if resume else None
+        at = None
+        if resume:  # without a checkpoint, all earlier entries of the log are invalid
+            at = (
+                (self.reached["env_step"], self.reached["train_iter"])
+                if self.resumed_from
+                else (-1, -1)
+            )
         target = LogTarget(self.folder.log, str(self.folder), **ends, resumed_at=at)
         self.log = LogHub(target, loggers)
         self._metadata = RunMetadata(

@@ -106,6 +106,7 @@ def test_with_nothing_there_training_begins_anew_and_says_so(
     assert "starts from scratch" in caplog.text
     assert part.train_iter == 0
     assert tags(tmp_path / "x") == []
+    assert again.log.target.resumed_at == (-1, -1), "loggers discard all that came before"
     again.finish()
 
 
