@@ -3,7 +3,8 @@
 The core reads JSON. The readers of other formats are entries of `dicore.config_format`, named by
 the suffix of their files: objects with `read(file, label, cpanel)`, which returns a `ConfigFile`
 or raises ConfigError. Messages call the file `label`, and `cpanel` overrides values of its control
-panel. `py` also has `find_module(name)`; `cpanel` is the control panel itself.
+panel. `yaml` also has `lines(text)`, the line of each path of a JSON text; `py` has
+`find_module(name)`; `cpanel` is the control panel itself.
 """
 
 from __future__ import annotations
@@ -17,7 +18,6 @@ from pathlib import Path
 from typing import Any
 
 from dicore.config.layers import Lines
-from dicore.config.paths import join
 from dicore.config.redact import KNOB, names_in
 from dicore.errors import ConfigError, UnknownComponentError
 from dicore_registry import default
@@ -27,9 +27,6 @@ _GROUP = "config_format"
 _PANEL = "cpanel"
 _RECORD = "config.json"
 _MODULE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+")
-_MAX_NODES = 100_000
-"""Values that a YAML file may have once its aliases are expanded."""
-
 _MAX_BYTES = 1 << 20
 
 
@@ -180,73 +177,23 @@ def _at(file: Path, message: str) -> str:
 
 
 def _json(text: str) -> tuple[Any, dict[str, int]]:
-    """Parses JSON; the lines come from YAML's nodes, since JSON is YAML but for its tabs."""
-    import yaml
-
+    """Parses JSON; the lines come from the reader of YAML, which JSON nearly is."""
     try:
         tree = json.loads(text)
     except json.JSONDecodeError as error:
         raise TextError(f"{error.lineno}: {error.msg} (column {error.colno})") from error
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    try:
-        root = yaml.compose(text.replace("\t", " "), Loader=loader)
-    except yaml.YAMLError:  # escapes that only JSON has
-        return tree, {}
-    return tree, node_lines(root, len(text))
+    yaml = find_format("yaml")
+    lines = yaml.lines(text) if yaml is not None else {}
+    return (tree if lines else json.loads(text, object_pairs_hook=_each_key_once)), lines
 
 
-def node_lines(root: Any, max_nodes: int = _MAX_NODES) -> dict[str, int]:
-    """Returns the line of each key of a composed YAML document."""
-    walk = _NodeLines(max_nodes)
-    if root is not None:
-        walk.visit(root, "")
-    return walk.lines
-
-
-@dataclass(slots=True)
-class _NodeLines:
-    max_nodes: int
-    lines: dict[str, int] = field(default_factory=dict)
-    active: set[int] = field(default_factory=set)
-    count: int = 0
-
-    def visit(self, node: Any, path: str) -> None:
-        self.count += 1
-        if self.count > self.max_nodes:
-            raise TextError(f"more than {self.max_nodes} values once aliases are expanded")
-        if id(node) in self.active:
-            raise TextError(f"{_line(node)}: an alias contains itself")
-        self.active.add(id(node))
-        if node.id == "mapping":
-            self._mapping(node, path)
-        elif node.id == "sequence":
-            for index, item in enumerate(node.value):
-                self.lines[f"{path}[{index}]"] = _line(item)
-                self.visit(item, f"{path}[{index}]")
-        self.active.discard(id(node))
-
-    def _mapping(self, node: Any, path: str) -> None:
-        seen: dict[str, int] = {}
-        for key, value in node.value:
-            if _merges(key):
-                for part in reversed(value.value) if value.id == "sequence" else [value]:
-                    self.visit(part, path)
-        for key, value in node.value:
-            if _merges(key) or key.id != "scalar":
-                continue
-            at = join(path, key.value)
-            if at in seen:
-                raise TextError(f"{_line(key)}: {at} is given twice, first in line {seen[at]}")
-            self.lines[at] = seen[at] = _line(key)
-            self.visit(value, at)
-
-
-def _merges(key: Any) -> bool:
-    return bool(key.tag == "tag:yaml.org,2002:merge")
-
-
-def _line(node: Any) -> int:
-    return int(node.start_mark.line) + 1
+def _each_key_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in found:
+            raise TextError(f"{key} is given twice")
+        found[key] = value
+    return found
 
 
 def tree_config(

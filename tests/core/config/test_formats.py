@@ -41,6 +41,13 @@ def test_a_control_panel_needs_its_package(build: Any, tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("core_alone")
+def test_a_key_given_twice_is_found_without_lines_too(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text('{"policy": {"nstep": 1, "nstep": 2}}')
+    with pytest.raises(ConfigError, match=r"a.json: nstep is given twice"):
+        read_config(tmp_path / "a.json")
+
+
+@pytest.mark.usefixtures("core_alone")
 def test_the_core_reads_and_writes_json(build: Any, tmp_path: Path) -> None:
     compiled = build()
     write_config(compiled, tmp_path / "run")

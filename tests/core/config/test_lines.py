@@ -12,8 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dicore.config.layers import Layer
-from dicore.config.reader import node_lines, read_file
+from dicore.config.reader import read_file
 from dicore.errors import ConfigError
+from dicore_tools.config_formats.text_files import node_lines
 from tests.core.config.conftest import write
 
 FILES = {
@@ -229,6 +230,7 @@ def test_every_key_of_a_yaml_text_stands_on_its_line(tree: dict[str, Any]) -> No
         ("a.toml", "a = 1\na = 2\n", "overwrite a value"),
         ("a.yaml", "a: &x\n  b: *x\n", "an alias contains itself"),
         ("a.json", "[" * 100_000, "nested too deeply"),
+        ("a.yaml", "a: " + "[" * 100_000, "nested too deeply"),
         (
             "a.yaml",
             "a: &a [1,1,1,1,1,1,1,1,1]\n"

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from dicore.config.reader import ConfigFile, TextError, node_lines, read_text
+from dicore.config.paths import join
+from dicore.config.reader import ConfigFile, TextError, read_text
 
-__all__ = ["TOML", "YAML", "TextFormat"]
+__all__ = ["TOML", "YAML", "TextFormat", "node_lines"]
+
+_MAX_NODES = 100_000
+"""Values that a YAML file may have once its aliases are expanded."""
+_SHORT = 2000
+"""Length and depth of a text that libyaml reads safely."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,12 +33,29 @@ class TextFormat:
         """Reads a file; see `dicore.config.reader`."""
         return read_text(file, self.parse, cpanel)
 
+    def lines(self, text: str) -> dict[str, int]:
+        """Returns the line of each path of a JSON text, which is YAML but for tabs and escapes."""
+        import yaml
+
+        try:
+            root = yaml.compose(text.replace("\t", " "), Loader=_loader())
+        except yaml.YAMLError:
+            return {}
+        return node_lines(root, len(text))
+
+
+def _loader() -> Any:
+    import yaml
+
+    return getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
 
 def _yaml(text: str) -> tuple[Any, dict[str, int]]:
     import yaml
 
-    loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)(text)
+    loader: Any = _loader()(text)
     try:
+        _check_depth(text)
         root = loader.get_single_node()
         lines = node_lines(root)
         return (None if root is None else loader.construct_document(root)), lines
@@ -48,6 +71,74 @@ def _yaml(text: str) -> tuple[Any, dict[str, int]]:
         raise TextError(" ".join(str(error).split())) from error
     finally:
         loader.dispose()
+
+
+def node_lines(root: Any, max_nodes: int = _MAX_NODES) -> dict[str, int]:
+    """Returns the line of each key of a composed YAML document."""
+    walk = _NodeLines(max_nodes)
+    if root is not None:
+        walk.visit(root, "")
+    return walk.lines
+
+
+def _check_depth(text: str) -> None:
+    """Raises RecursionError where libyaml, which recurses in C, would end the process."""
+    import yaml
+
+    if len(text) <= _SHORT:
+        return
+    depth = 0
+    for event in yaml.parse(text, Loader=_loader()):
+        depth += isinstance(event, yaml.CollectionStartEvent)
+        depth -= isinstance(event, yaml.CollectionEndEvent)
+        if depth > _SHORT:
+            raise RecursionError
+
+
+@dataclass(slots=True)
+class _NodeLines:
+    max_nodes: int
+    lines: dict[str, int] = field(default_factory=dict)
+    active: set[int] = field(default_factory=set)
+    count: int = 0
+
+    def visit(self, node: Any, path: str) -> None:
+        self.count += 1
+        if self.count > self.max_nodes:
+            raise TextError(f"more than {self.max_nodes} values once aliases are expanded")
+        if id(node) in self.active:
+            raise TextError(f"{_line(node)}: an alias contains itself")
+        self.active.add(id(node))
+        if node.id == "mapping":
+            self._mapping(node, path)
+        elif node.id == "sequence":
+            for index, item in enumerate(node.value):
+                self.lines[f"{path}[{index}]"] = _line(item)
+                self.visit(item, f"{path}[{index}]")
+        self.active.discard(id(node))
+
+    def _mapping(self, node: Any, path: str) -> None:
+        seen: dict[str, int] = {}
+        for key, value in node.value:
+            if _merges(key):
+                for part in reversed(value.value) if value.id == "sequence" else [value]:
+                    self.visit(part, path)
+        for key, value in node.value:
+            if _merges(key) or key.id != "scalar":
+                continue
+            at = join(path, key.value)
+            if at in seen:
+                raise TextError(f"{_line(key)}: {at} is given twice, first in line {seen[at]}")
+            self.lines[at] = seen[at] = _line(key)
+            self.visit(value, at)
+
+
+def _merges(key: Any) -> bool:
+    return bool(key.tag == "tag:yaml.org,2002:merge")
+
+
+def _line(node: Any) -> int:
+    return int(node.start_mark.line) + 1
 
 
 def _toml(text: str) -> tuple[Any, dict[str, int]]:

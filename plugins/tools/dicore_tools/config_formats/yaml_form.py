@@ -29,7 +29,7 @@ def yaml_source(
     """
     import yaml
 
-    from dicore.config.reader import node_lines
+    from dicore_tools.config_formats.text_files import node_lines
 
     tree = _without_float_tags(encode(_with_lists(tree, "", origin)))
     text: str = yaml.dump(tree, Dumper=_dumper(), sort_keys=False, allow_unicode=True, width=inf)
