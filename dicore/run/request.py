@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from dicore.config import Compiled, compile_config, differences, is_config
-from dicore.config.redact import is_secret
+from dicore.config.redact import is_secret, redact_text
 from dicore.errors import ConfigError, UnknownComponentError, UsageError
 from dicore.run.folder import EXIST, RunFolder, default_name
 from dicore.run.metadata import saved_member
@@ -289,7 +289,7 @@ def changes_of(compiled: Compiled, request: TrainRequest, folder: RunFolder) -> 
         if not path.startswith(free) and path not in request.allow_change:
             refused.append(path)
         why = [f" ({text})" for start, text in _INEXACT.items() if path.startswith(start)]
-        shown = "" if is_secret(path) else f": {old!r} -> {new!r}"
+        shown = "" if is_secret(path) else redact_text(f": {old!r} -> {new!r}")
         lines[path] = f"changed: {path}{shown}{''.join(why)}"
     if refused:
         raise UsageError(

@@ -22,18 +22,20 @@ _NAMES: Final[dict[str, dict[str, str]]] = {
         "logger": "console tensorboard",
         "middleware": (
             "ckpt_saver data_pusher eps_greedy_handler inferencer interaction_evaluator "
-            "offpolicy_data_fetcher offpolicy_learner rolloutor step_collector "
-            "termination_checker trainer"
+            "multistep_trainer offline_data_fetcher offpolicy_data_fetcher offpolicy_learner "
+            "reward_model_trainer rolloutor settings_handler step_collector termination_checker "
+            "trainer"
         ),
         "model": "dqn",
         "model_wrapper": "argmax_sample base eps_greedy_sample multinomial_sample target",
-        "pipeline": "serial",
+        "optimizer": "adam adamw rmsprop sgd",
+        "pipeline": "serial serial_offline serial_onpolicy",
         "policy": "dqn random",
     },
     "dicore-tools": {
         "api": (
-            "Agent check_request code_state collect_demo_data eval evaluate load_demo_data "
-            "probe_imports requeue requeued run_series train_seeds without_missing"
+            "Agent build check_request code_state collect_demo_data eval evaluate get "
+            "load_demo_data probe_imports requeue requeued run_series train_seeds without_missing"
         ),
         "command": "catalogue check collect completion config doctor eval new plot",
         "config_format": "cpanel py toml yaml yml",

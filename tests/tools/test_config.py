@@ -235,7 +235,7 @@ class TestCheck:
             ("-e cartpole -p dqn policy.nstep=0", 2, "error: policy.nstep: must be >= 1"),
             ("-e pendulum -p dqn", 2, "error: "),
             ("--resume {run} --max-env-step 400", 0, "{run}: valid (dqn on CartPole-v1, "),
-            ("--resume {run} policy.nstep=7", 2, "error: a resumed run keeps its config"),
+            ("--resume {run} policy.nstep=7", 2, "error: {run}: trained with another config"),
         ],
     )
     def test_a_training_checked_and_not_run(

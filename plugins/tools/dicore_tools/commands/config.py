@@ -163,7 +163,7 @@ def _check(name: str | None, request: TrainRequest, *, quick: bool) -> str:
     from dicore.config import bind
     from dicore.config.writer import fingerprint
     from dicore.hookspecs.manager import load_plugins
-    from dicore.run.request import compile_resumed, resumed_folder
+    from dicore.run.request import changes_of, compile_resumed, resumed_folder
     from dicore_tools.commands.config_view import compile_source
 
     plugins = load_plugins()
@@ -178,6 +178,8 @@ def _check(name: str | None, request: TrainRequest, *, quick: bool) -> str:
         from dicore.run.env_factory import BuildContext, spaces_of
 
         compiled = bind(compiled, *spaces_of(compiled.env, compiled.seed))
+        if folder is not None:
+            changes_of(compiled, request, folder)
         pipeline = compiled.pipeline.build(BuildContext(seed=compiled.seed))
         if isinstance(pipeline, SupportsCheck):
             pipeline.check(compiled)
