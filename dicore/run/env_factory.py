@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
@@ -36,6 +37,9 @@ class BuildContext:
         """Returns a copy with the given spaces."""
         return replace(self, observation_space=observation_space, action_space=action_space)
 
+    def __reduce__(self) -> tuple[Any, ...]:  # a run stays in its process
+        return BuildContext, (self.observation_space, self.action_space, self.device, self.seed)
+
 
 class EnvRecorder(Protocol):
     """Records the episodes of an env manager, for instance as videos."""
@@ -51,15 +55,15 @@ class EnvRecorder(Protocol):
 
 
 def env_factory(env: Any, ctx: BuildContext) -> Callable[[], Any]:
-    """Returns a factory of one environment with its wrappers, the first one innermost."""
+    """Returns a factory of one environment with its wrappers, innermost first; it pickles."""
+    return partial(_make, env, ctx)
 
-    def make() -> Any:
-        made = env.build(ctx)
-        for wrapper in env.env_wrapper:
-            made = wrapper.build(ctx, env=made)
-        return made
 
-    return make
+def _make(env: Any, ctx: BuildContext) -> Any:
+    made = env.build(ctx)
+    for wrapper in env.env_wrapper:
+        made = wrapper.build(ctx, env=made)
+    return made
 
 
 def env_sections(env: Any, role: str) -> list[Any]:

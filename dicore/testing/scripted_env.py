@@ -5,6 +5,9 @@ It works in any process: the journal is a file that all copies append to.
 
 from __future__ import annotations
 
+import sys
+import time
+import zlib
 from pathlib import Path
 from typing import Any, Literal
 
@@ -13,9 +16,12 @@ import numpy as np
 import numpy.typing as npt
 from gymnasium.spaces import Box, Discrete
 
-__all__ = ["ScriptedEnv"]
+__all__ = ["ScriptedEnv", "SpacedEnv"]
 
-Fault = Literal["", "step", "shape", "nan", "reward", "reset"]
+Fault = Literal["", "step", "shape", "nan", "reward", "reset", "exit", "hang", "close"]
+
+
+HANGS_S = 60.0
 
 
 class ScriptedEnv(gymnasium.Env[npt.NDArray[np.float32], Any]):
@@ -27,7 +33,8 @@ class ScriptedEnv(gymnasium.Env[npt.NDArray[np.float32], Any]):
         tag: Tells this environment from others.
         length: Steps in an episode.
         end: How episodes end.
-        fault: What goes wrong at the third step of the first episode (`reset`: at every reset).
+        fault: What goes wrong at the third step of the first episode (`reset`, `close`: whenever
+            it is called; `hang`, `close`: it does not return for a minute).
         journal: A file that gets a line for each thing done: `made`, `reset`, `close`.
     """
 
@@ -71,6 +78,10 @@ class ScriptedEnv(gymnasium.Env[npt.NDArray[np.float32], Any]):
         fault = self.fault if self._episode == 0 and self._step == 3 else ""
         if fault == "step":
             raise RuntimeError("planted failure of step")
+        if fault == "exit":
+            sys.exit("planted exit")
+        if fault == "hang":
+            time.sleep(HANGS_S)
         ended = self._step >= self.length
         obs = self._obs()
         if fault == "shape":
@@ -86,6 +97,8 @@ class ScriptedEnv(gymnasium.Env[npt.NDArray[np.float32], Any]):
 
     def close(self) -> None:
         self._note("close")
+        if self.fault == "close":
+            time.sleep(HANGS_S)
 
     def _obs(self) -> npt.NDArray[np.float32]:
         return np.array([self._drawn, self.tag, self.level, self._step], np.float32)
@@ -94,3 +107,36 @@ class ScriptedEnv(gymnasium.Env[npt.NDArray[np.float32], Any]):
         if self._journal is not None:
             with self._journal.open("a", encoding="utf-8") as file:
                 file.write(f"{self.tag} {line}\n")
+
+
+class SpacedEnv(gymnasium.Env[Any, Any]):
+    """Returns samples of an observation space that depend on the seed and on all actions.
+
+    Args:
+        observation_space: Any space of gymnasium.
+        action_space: Any space of gymnasium.
+        length: Steps in an episode.
+    """
+
+    def __init__(self, observation_space: Any, action_space: Any, length: int = 5) -> None:
+        self.observation_space, self.action_space = observation_space, action_space
+        self.length = length
+        self._step = 0
+        self._hash = 0
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
+        super().reset(seed=seed)
+        self._step, self._hash = 0, int(self.np_random.integers(2**31))
+        return self._obs(), {}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        if not self.action_space.contains(action):
+            raise ValueError(f"{action!r} is not in {self.action_space}")
+        self._step += 1
+        flat = np.asarray(gymnasium.spaces.flatten(self.action_space, action))
+        self._hash = zlib.crc32(flat.tobytes(), self._hash)
+        return self._obs(), self._hash % 7 / 4, self._step >= self.length, False, {}
+
+    def _obs(self) -> Any:
+        self.observation_space.seed(self._hash % 2**31)
+        return self.observation_space.sample()

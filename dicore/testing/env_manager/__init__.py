@@ -6,10 +6,12 @@ pass alike. What a manager cannot do it leaves out of `capabilities`; these chec
 
 from dicore.testing.env_manager.episodes import EpisodeChecks
 from dicore.testing.env_manager.faults import FaultChecks
+from dicore.testing.env_manager.spaces import SpaceChecks
 from dicore.testing.env_manager.stepping import SteppingChecks
+from dicore.testing.env_manager.workers import WorkerChecks
 
 __all__ = ["EnvManagerContract"]
 
 
-class EnvManagerContract(SteppingChecks, EpisodeChecks, FaultChecks):
+class EnvManagerContract(SteppingChecks, EpisodeChecks, FaultChecks, SpaceChecks, WorkerChecks):
     """Conformance suite of env managers: subclass it and override `make`."""

@@ -32,7 +32,7 @@ class ManagerChecks(Suite):
 
         Args:
             env_fn: One factory per environment; they pickle.
-            options: `auto_reset`, `episode_num`.
+            options: `auto_reset`, `episode_num`; with workers `restart_budget`, `step_timeout`.
         """
         return self.registered.build(options, env_fn=list(env_fn))
 

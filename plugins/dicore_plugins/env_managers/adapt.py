@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 import inspect
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -166,16 +166,16 @@ class StatefulLayers:
     Such a layer has state beyond an episode: a normaliser, a curriculum.
 
     Args:
-        envs: All environments of a manager, by id.
+        envs: The environments of a pool, by id.
 
     Attributes:
         any: At least one environment has such a layer.
     """
 
-    def __init__(self, envs: Iterable[Any] = ()) -> None:
-        self._layers = [_stateful(env) for env in envs]
-        self.any = any(self._layers)
-        self._begun: list[States] = [[] for _ in self._layers]
+    def __init__(self, envs: Mapping[int, Any]) -> None:
+        self._layers = {env_id: _stateful(env) for env_id, env in envs.items()}
+        self.any = any(self._layers.values())
+        self._begun: dict[int, States] = dict.fromkeys(self._layers, ())
 
     def begin(self, env_id: int) -> None:
         """Stores the state before an episode begins."""

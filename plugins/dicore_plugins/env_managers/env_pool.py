@@ -47,10 +47,11 @@ class EnvPool:
     Args:
         env_fn: One factory per environment.
         cfg: The manager's options.
+        ids: Env ids of the factories, for a pool of a part of the environments; None: 0 to N - 1.
 
     Attributes:
         ids: All env ids. If `step` is given this very list, all environments are stepped.
-        envs: The environments, None where one is not made.
+        envs: The environments by id, None where one is not made.
         next_reset: Returns the seed and the arguments of an environment's next reset, without
             counting an episode; set by the manager.
 
@@ -60,7 +61,12 @@ class EnvPool:
 
     next_reset: NextReset
 
-    def __init__(self, env_fn: Sequence[Callable[[], Any]], cfg: Any) -> None:
+    def __init__(
+        self,
+        env_fn: Sequence[Callable[[], Any]],
+        cfg: Any = None,
+        ids: Sequence[int] | None = None,
+    ) -> None:
         if not isinstance(env_fn, Sequence) or not env_fn:
             raise UsageError(
                 "a manager needs a list of functions, each of which makes an environment",
@@ -72,12 +78,13 @@ class EnvPool:
                     f"env_fn[{env_id}] is a {type(make).__name__}, not a function that makes one",
                     hint="env_fn=[lambda: gymnasium.make('CartPole-v1')] * 8",
                 )
-        self.env_fn = list(env_fn)
         self.cfg = cfg
-        self.ids = list(range(len(self.env_fn)))
-        self.envs: list[Adapted | None] = [None] * len(self.env_fn)
+        self.ids = list(range(len(env_fn)) if ids is None else ids)
+        self.env_fn = dict(zip(self.ids, env_fn, strict=True))
+        self.envs: dict[int, Adapted | None] = dict.fromkeys(self.ids)
         self._steps: list[Callable[[Any], Any]] = []
-        self._layers = StatefulLayers()
+        self._row = {env_id: row for row, env_id in enumerate(self.ids)}
+        self._layers = StatefulLayers({})
 
     def __len__(self) -> int:
         return len(self.env_fn)
@@ -109,9 +116,9 @@ class EnvPool:
         Raises:
             EnvCreateError: an environment could not be made, or two are the same object.
         """
-        envs = [self.env(env_id) for env_id in range(len(self))]
+        envs = {env_id: self.env(env_id) for env_id in self.ids}
         first: dict[int, int] = {}
-        for env_id, made in enumerate(envs):
+        for env_id, made in envs.items():
             other = first.setdefault(id(made.core), env_id)
             if other != env_id:
                 raise EnvCreateError(
@@ -119,9 +126,9 @@ class EnvPool:
                     hint="each factory must create a new environment per call",
                     context={"env_id": env_id},
                 )
-        self._layers = StatefulLayers(env.env for env in envs)
-        self._steps = [env.step for env in envs]
-        return [env.time_limit for env in envs]
+        self._layers = StatefulLayers({env_id: env.env for env_id, env in envs.items()})
+        self._steps = [env.step for env in envs.values()]
+        return [env.time_limit for env in envs.values()]
 
     def reset(
         self, ids: Sequence[int], seeds: Sequence[int], params: Sequence[Mapping[str, Any]]
@@ -160,7 +167,9 @@ class EnvPool:
         infos: list[Any] = []
         ended: dict[int, tuple[Any, Any]] = {}
         raised: dict[int, BaseException] = {}
-        steps = self._steps if ids is self.ids else [self._steps[env_id] for env_id in ids]
+        steps = self._steps
+        if ids is not self.ids:
+            steps = [steps[self._row[env_id]] for env_id in ids]
         pairs = zip(steps, actions)  # noqa: B905 - checked to be equally long
         while True:
             try:
@@ -188,7 +197,7 @@ class EnvPool:
             EnvCreateError: it could not be made.
         """
         made = self.env(env_id)
-        self._steps[env_id] = made.step
+        self._steps[self._row[env_id]] = made.step
         self._layers.replace(env_id, made.env)
         return made
 
@@ -230,7 +239,7 @@ class EnvPool:
         Raises:
             EnvSpaceError: it has none.
         """
-        env = self.env(0).env
+        env = self.env(self.ids[0]).env
         space = getattr(env, name, None)
         if space is None and callable(getattr(env, "info", None)):
             info: Mapping[str, Any] | Any = env.info()
@@ -260,9 +269,12 @@ class EnvPool:
         # of the core: a peeled OrderEnforcing has not seen the reset and would refuse to render
         return _attribute(self.env(env_id).core, name)(*args, **kwargs)
 
-    @property
-    def stateful(self) -> bool:
-        """An environment has layers with a state that outlives episodes."""
+    def worker_pids(self) -> dict[int, int]:
+        """Returns the ids of other processes in which environments run, by env id."""
+        return {}
+
+    def has_layers(self) -> bool:
+        """Returns whether an environment has layers with a state that outlives episodes."""
         return self._layers.any
 
     def layer_states(self, env_id: int, *, begun: bool = False) -> Sequence[Any]:

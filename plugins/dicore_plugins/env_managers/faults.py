@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import logging
 import traceback
 from collections.abc import Mapping, Sequence
@@ -10,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from dicore import errors
 from dicore.errors import DicoreError, EnvResetError, EnvStepError, NonFiniteError
 from dicore_plugins.env_managers.observations import Fault
 
@@ -163,6 +165,15 @@ class RemoteError(Exception):
         message = getattr(error, "message", None) or str(error)
         trace = "".join(traceback.format_exception(error))
         return cls(type(error).__name__, message, _origin(error), trace)
+
+    def restored(self) -> Exception:
+        """Returns the exception itself if its class is built in or dicore's, else this one."""
+        kind = getattr(errors, self.kind, None) or getattr(builtins, self.kind, None)
+        if not (isinstance(kind, type) and issubclass(kind, Exception)):
+            return self
+        error = kind(self.message)
+        error.__cause__ = self
+        return error
 
     def __str__(self) -> str:
         return f"{self.kind}: {self.message}\n\n{self.trace}".rstrip()

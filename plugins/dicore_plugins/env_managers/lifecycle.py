@@ -63,7 +63,7 @@ class ManagedEnvs:
 
     config_class: ClassVar[type[ManagerConfig]]
     pool_class: ClassVar[type[EnvPool]] = EnvPool
-    """Where the environments run: all that a manager with workers overrides."""
+    """Creates, resets and steps the environments; see `EnvPool`."""
     capabilities = frozenset({"lockstep", "reset_one", "episode_seed", "manual_reset"})
     brought_back: bool | None = None
     """Whether the last loaded state restored every running episode; None: none was loaded."""
@@ -102,6 +102,10 @@ class ManagedEnvs:
     def env_num(self) -> int:
         """N."""
         return len(self._pool)
+
+    def worker_pids(self) -> dict[int, int]:
+        """Returns the process ids of workers by env id; empty if there are none."""
+        return self._pool.worker_pids()
 
     @property
     def observation_space(self) -> Any:
@@ -341,7 +345,7 @@ class ManagedEnvs:
         """
         running, layers = self._loaded_running, self._loaded_layers
         if not self._closed:
-            if self._pool.stateful:
+            if self._pool.has_layers():
                 layers = [self._pool.layer_states(i) for i in self._id_list]
             if (log := self._action_log) is not None:
                 running = [self._running_episode(i, log) for i in self._id_list]
@@ -365,7 +369,7 @@ class ManagedEnvs:
             "actions": action_log.actions(env_id) if runs else None,
             "return": total.copy() if self._reward_shape else float(total),
             "obs": tree_row(self._ready, env_id),
-            **({"layers": pool.layer_states(env_id, begun=True)} if pool.stateful else {}),
+            **({"layers": pool.layer_states(env_id, begun=True)} if pool.has_layers() else {}),
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -425,16 +429,14 @@ class ManagedEnvs:
         if actions is None:
             self._begin_one(env_id, ready)
             return False
-        before = pool.layer_states(env_id) if pool.stateful else ()
-        if pool.stateful:
-            pool.load_layer_states(env_id, episode.get("layers", before))
+        before = pool.layer_states(env_id)
+        pool.load_layer_states(env_id, episode.get("layers", before))
         self._begin_one(env_id, ready, int(episode["seed"]))
         if not self._repeat(env_id, actions, ready) or not _same(
             tree_row(ready, env_id), episode["obs"]
         ):
             _LOG.warning("env %d does not repeat its episode; it begins a new one", env_id)
-            if pool.stateful:
-                pool.load_layer_states(env_id, before)
+            pool.load_layer_states(env_id, before)
             self._begin_one(env_id, ready)
             return False
         self._episodes.resume(env_id, len(actions), episode["return"])

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import multiprocessing
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from dicore.data import EnvBatch, TimestepBatch
+from dicore.data import EnvBatch, TimestepBatch, tree_map, tree_row, tree_stack
 from dicore.errors import (
     ActionError,
     ClosedError,
@@ -67,14 +70,15 @@ class GoodManager:
         return EnvBatch(np.array(ids, np.int64), self.stacked([self.obs[each] for each in ids]))
 
     def stacked(self, rows: list[Any]) -> Any:
-        return np.array(rows, np.float32).reshape(len(rows), 4)
+        return tree_stack(rows) if rows else np.zeros((0, 4), np.float32)
 
     def env_attr(self, name: str) -> list[Any]:
         return [getattr(self.env(each), name) for each in range(self.env_num)]
 
     def random_action(self) -> EnvBatch[Any]:
         ready = self.ready_obs
-        return ready.with_value({"action": np.full(len(ready), self.action_space.n - 1)})
+        self.action_space.seed(len(self.steps))
+        return ready.with_value({"action": tree_stack([self.action_space.sample() for _ in ready])})
 
     # ---- seeds
 
@@ -151,9 +155,10 @@ class GoodManager:
         ids = [int(each) for each in batch.env_id]
         value = batch.value["action"] if isinstance(batch.value, dict) else batch.value
         self.check_ids(ids)
-        self.check_actions(value)
+        actions = [tree_row(value, row) for row in range(len(ids))]
+        self.check_actions(actions)
         return EnvBatch(batch.env_id, self.stack([
-            self.step_one(env_id, value[row]) for row, env_id in enumerate(ids)
+            self.step_one(env_id, action) for env_id, action in zip(ids, actions, strict=True)
         ]))  # fmt: skip
 
     def check_ids(self, ids: list[int]) -> None:
@@ -163,7 +168,7 @@ class GoodManager:
 
     def check_actions(self, actions: Any) -> None:
         for action in actions:
-            if not self.action_space.contains(np.asarray(action).astype(np.int64)) or action % 1:
+            if not self.action_space.contains(action):
                 raise ActionError(f"{action} is not legal")
 
     def step_one(self, env_id: int, action: Any) -> tuple[Any, ...]:
@@ -181,9 +186,10 @@ class GoodManager:
         return obs, reward, terminated, truncated, info
 
     def check_values(self, env_id: int, obs: Any, reward: float) -> None:
-        if np.shape(obs) != self.observation_space.shape:
+        shape = self.observation_space.shape
+        if shape is not None and np.shape(obs) != shape:
             raise EnvSpaceError("another shape", context={"env_id": env_id})
-        if not np.isfinite(obs).all() or not np.isfinite(reward):
+        if (shape is not None and not np.isfinite(obs).all()) or not np.isfinite(reward):
             raise NonFiniteError("not finite", context={"env_id": env_id})
 
     def end(self, env_id: int, info: dict[str, Any]) -> dict[str, Any]:
@@ -342,6 +348,112 @@ def resets_bare(self: Any, env_id: int) -> None:
         raise EnvResetError("a reset failed") from error
 
 
+def always_the_same(self: Any, env_id: int, action: Any) -> tuple[Any, ...]:
+    self.action_space.seed(0)
+    return GoodManager.step_one(self, env_id, self.action_space.sample())
+
+
+class Remote:
+    """An environment in a process of its own."""
+
+    def __init__(self, fn: Callable[[], Any]) -> None:
+        context = multiprocessing.get_context("fork")
+        self.pipe, other = context.Pipe()
+        self.process = context.Process(target=serve, args=(fn, other), daemon=True)
+        self.process.start()
+        other.close()
+
+    def call(self, name: str, *args: Any, limit: float | None = None, **kwargs: Any) -> Any:
+        with contextlib.suppress(OSError):
+            self.pipe.send((name, args, kwargs))
+        if not self.pipe.poll(limit):
+            raise TimeoutError
+        good, answer = self.pipe.recv()
+        if not good:
+            raise RuntimeError(answer)
+        return answer
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("reset", "step"):
+            return partial(self.call, name)
+        try:
+            return self.call("getattr", name)
+        except RuntimeError as error:
+            raise AttributeError(name) from error
+
+    def close(self) -> None:
+        with contextlib.suppress(OSError, EOFError, TimeoutError):
+            self.call("close", limit=0.5)
+        self.process.kill()
+        self.process.join()
+        self.pipe.close()
+
+
+def serve(fn: Callable[[], Any], pipe: Any) -> None:
+    env = fn()
+    with contextlib.suppress(EOFError, OSError):
+        while True:
+            name, args, kwargs = pipe.recv()
+            try:
+                call = partial(getattr, env) if name == "getattr" else getattr(env, name)
+                answer = call(*args, **kwargs)
+            except (Exception, SystemExit) as error:
+                pipe.send((False, str(error)))
+            else:
+                pipe.send((True, answer))
+
+
+class GoodWorkers(GoodManager):
+    """A good manager with a process per environment."""
+
+    capabilities = GoodManager.capabilities | {"workers"}
+
+    def __init__(self, env_fn: Sequence[Callable[[], Any]], options: Any = None) -> None:
+        super().__init__([partial(Remote, fn) for fn in env_fn], options)
+        self.budget = [self.options.get("restart_budget", 0)] * self.env_num
+        self.limit = self.options.get("step_timeout")
+
+    def worker_pids(self) -> dict[int, int]:
+        return {i: env.process.pid for i, env in enumerate(self.envs) if env is not None}
+
+    def step_one(self, env_id: int, action: Any) -> tuple[Any, ...]:
+        step = self.env(env_id).step
+        self.envs[env_id].step = partial(step, limit=self.limit)
+        try:
+            return super().step_one(env_id, action)
+        except (EOFError, OSError, EnvStepError) as error:
+            return self.failed(env_id, error)
+        finally:
+            vars(self.envs[env_id] or self).pop("step", None)
+
+    def failed(self, env_id: int, error: Exception) -> tuple[Any, ...]:
+        self.state[env_id] = "error"
+        if not self.budget[env_id]:
+            raise EnvStepError(f"env {env_id}: {error}", context={"env_id": env_id}) from error
+        self.budget[env_id] -= 1
+        self.envs[env_id].close()
+        self.envs[env_id] = None
+        last = self.obs[env_id]
+        self.env(env_id)
+        self.begin(env_id)
+        return last, 0.0, False, True, {"abnormal": True}
+
+
+def waits_longer(self: Any, env_fn: Any, options: Any = None) -> None:
+    GoodWorkers.__init__(self, env_fn, {**(options or {}), "step_timeout": 3.5})
+
+
+def fails_for_good(self: Any, env_id: int, error: Exception) -> tuple[Any, ...]:
+    self.budget[env_id] = 0
+    return GoodWorkers.failed(self, env_id, error)
+
+
+def remembers(self: Any) -> dict[int, int]:
+    self.known = GoodWorkers.worker_pids(self) or getattr(self, "known", {})
+    known: dict[int, int] = self.known
+    return known
+
+
 FAULTS: list[Fault] = [
     ("has_the_methods", {"seed": None}),
     ("creates_envs_at_launch", {"__init__": makes_early}),
@@ -377,14 +489,30 @@ FAULTS: list[Fault] = [
         "env_attr_returns_all_values",
         {"__getattr__": lambda self, name: getattr(self.envs[0], name)},
     ),
+    (
+        "returns_observations_of_every_space",
+        {"stacked": lambda self, rows: tree_map(lambda leaf: leaf * 0, tree_stack(rows))},
+    ),
+    ("passes_actions_of_every_space", {"step_one": always_the_same}),
     ("random_actions_are_legal", {"random_action": lambda self: dict.fromkeys(range(3), 3)}),
 ]
-PLANTED = {EnvManagerContract: [check for check, _ in FAULTS]}
+WORKER_FAULTS: list[Fault] = [
+    ("a_killed_worker_costs_an_episode", {"worker_pids": lambda self: dict.fromkeys((0, 1), 1)}),
+    ("a_killed_worker_costs_an_episode", {"failed": fails_for_good}),
+    ("a_hanging_step_ends_at_its_limit", {"__init__": waits_longer}),
+    ("close_leaves_no_process", {"worker_pids": remembers}),
+]  # fmt: skip
+PLANTED = {EnvManagerContract: [check for check, _ in FAULTS + WORKER_FAULTS]}
 
 
 class TestGoodManager(EnvManagerContract):
     def make(self, env_fn: Any, options: Any = None) -> GoodManager:
         return GoodManager(env_fn, options)
+
+
+class TestGoodWorkers(EnvManagerContract):
+    def make(self, env_fn: Any, options: Any = None) -> GoodWorkers:
+        return GoodWorkers(env_fn, options)
 
 
 class TestWithoutCapabilities(EnvManagerContract):
@@ -397,3 +525,4 @@ class TestWithoutCapabilities(EnvManagerContract):
 
 
 test_each_check_catches_its_fault = catches(EnvManagerContract, GoodManager, FAULTS)
+test_each_worker_check_catches_its_fault = catches(EnvManagerContract, GoodWorkers, WORKER_FAULTS)

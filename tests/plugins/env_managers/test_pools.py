@@ -136,7 +136,7 @@ class StackedPool(EnvPool):
         _, obs, rewards, infos, ended, raised = super().step(ids, actions)
         example = next(each for each in obs if each is not None)
         rows = [example if each is None else each for each in obs]
-        if len(set(map(np.shape, rows))) > 1:
+        if isinstance(example, np.ndarray) and len(set(map(np.shape, rows))) > 1:
             return ids, obs, rewards, infos, ended, raised
         stacked = tree_map(lambda *each: np.stack(each), rows[0], *rows[1:])
         if self.blocks is None or len(ids) < len(self.ids):
