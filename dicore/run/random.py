@@ -128,7 +128,7 @@ def _torch_state(torch: Any) -> dict[str, Any]:
 def _restore_torch(torch: Any, state: Mapping[str, Any]) -> None:
     torch.set_rng_state(state["torch"])
     if "torch_cuda" in state and torch.cuda.is_initialized():
-        torch.cuda.set_rng_state_all(state["torch_cuda"])
+        torch.cuda.set_rng_state_all(state["torch_cuda"][: torch.cuda.device_count()])
 
 
 _ambient: Streams | None = None
