@@ -17,6 +17,7 @@ from dicore.errors import UsageError
 from dicore_registry import LOCAL, STATUSES, Entry, Registry, explain
 from dicore_registry.entry_status import RESERVED
 from dicore_registry.public_names import public_name
+from dicore_registry.queries import provided
 
 _PROBLEMS = frozenset({"unavailable", "incompatible", "conflict", "broken"})
 _HEADER = ("KIND", "NAME", "STATUS", "PACKAGE", "VERSION", "SUMMARY")
@@ -51,7 +52,7 @@ def command(
     registry = dicore_registry.default()
     pattern = None if match is None else _pattern(match)
     with contextlib.redirect_stdout(sys.stderr):  # files of the project may print
-        entries = registry.provided(dist) if dist is not None else registry.entries(kind)
+        entries = provided(registry, dist) if dist is not None else registry.entries(kind)
         known = [*registry.kinds(), *RESERVED]
     if kind is not None:
         kind = dicore_registry.canonical(kind)
@@ -62,8 +63,7 @@ def command(
         entries = [entry for entry in entries if _matches(pattern, entry)]
     if load:
         entries = _loaded(entries)
-    if status in (None, "deprecated", "ok", "conflict", "shadowed"):
-        entries = [registry.judged(entry) for entry in entries]
+    entries = [registry.judged(entry) for entry in entries]
     if status is not None:
         entries = [entry for entry in entries if entry.status == status]
     if as_json:

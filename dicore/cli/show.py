@@ -14,8 +14,9 @@ import click
 
 import dicore_registry
 from dicore.cli.list import entry_facts
-from dicore.errors import DicoreError, PluginConflictError, RegistryError, UnknownComponentError
-from dicore_registry import Entry, Kind, Registry, Removed, Renamed, nearest
+from dicore.errors import DicoreError
+from dicore_registry import Entry, Kind, Registry, Removed, Renamed
+from dicore_registry.queries import aliases, look_up
 
 _EPILOG = """\b
 Examples:
@@ -34,46 +35,11 @@ def command(component: str, as_json: bool) -> None:
     """Shows one component: options with types and defaults, package and source file."""
     registry = dicore_registry.default()
     with contextlib.redirect_stdout(sys.stderr):  # imports may print
-        facts = describe(registry, _entry(registry, component))
+        facts = describe(registry, look_up(registry, component))
     if as_json:
         sys.stdout.write(json.dumps(_jsonable(facts), indent=1) + "\n")
     else:
         _write_text(facts)
-
-
-def _entry(registry: Registry, component: str) -> Entry:
-    """Finds a component by `kind/name`, `kind/dist/name`, or a name that only one kind has."""
-    kind, slash, name = component.partition("/")
-    if not slash:
-        kind, name = _only_kind(registry, kind), kind
-    try:
-        return registry.find(kind, name)
-    except (UnknownComponentError, PluginConflictError):
-        raise
-    except RegistryError:
-        provider, _, bare = name.rpartition("/")
-        key = dicore_registry.canonical(bare)
-        matches = [entry for entry in registry.entries(kind) if entry.name == key]
-        if provider:
-            dist = dicore_registry.dist_name(provider)
-            matches = [entry for entry in matches if entry.dist == dist]
-        if not matches:
-            raise
-        return matches[0]  # it cannot be used; the output has the reason
-
-
-def _only_kind(registry: Registry, name: str) -> str:
-    key = dicore_registry.canonical(name)
-    entries = registry.entries()
-    kinds = sorted({entry.kind for entry in entries if entry.name == key})
-    if len(kinds) == 1:
-        return kinds[0]
-    if kinds:
-        choices = ", ".join(f"'{kind}/{key}'" for kind in kinds)
-        raise UnknownComponentError(f"'{name}' exists in {len(kinds)} kinds; use one of: {choices}")
-    close = nearest(key, {entry.name for entry in entries})
-    hint = f"; did you mean '{close}'?" if close else " (dicore list)"
-    raise UnknownComponentError(f"no component named '{name}'{hint}")
 
 
 def describe(registry: Registry, entry: Entry) -> dict[str, Any]:
@@ -82,7 +48,7 @@ def describe(registry: Registry, entry: Entry) -> dict[str, Any]:
     kind = registry.kinds().get(entry.kind)
     facts = {
         **entry_facts(registry, judged),
-        "aliases": registry.aliases(entry),
+        "aliases": aliases(registry, entry),
         "file": place.file if place is not None else "",
         "line": place.line if place is not None else 0,
         "doc": place.doc if place is not None else "",

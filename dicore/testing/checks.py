@@ -13,6 +13,7 @@ from dicore.testing.generic import ComponentContract
 from dicore.testing.suite import Suite, skip
 from dicore_registry import Registry, Removed, Renamed, default
 from dicore_registry.importing import import_target
+from dicore_registry.queries import provided
 
 __all__ = ["Check", "checks_of", "parametrize"]
 
@@ -80,7 +81,7 @@ def checks_of(
     registry = default() if registry is None else registry
     found: list[Check] = []
     kind = None if component is None else component.partition("/")[0]
-    entries = registry.entries(kind) if dist is None else registry.provided(dist)
+    entries = registry.entries(kind) if dist is None else provided(registry, dist)
     dist = None if dist is None else entries[0].dist
     for entry in entries:
         chosen = (

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -45,9 +44,6 @@ T = TypeVar("T")
 
 _BEFORE_FILES = ("api", "command", "default", "kind")
 """Kinds that are looked up without importing the project's files, to keep `--help` fast."""
-
-_MAY_BE_CONSTANT = ("api", "config_format", "run_file")
-"""Groups whose targets may be any object."""
 
 
 class Registry:
@@ -135,32 +131,6 @@ class Registry:
             for entry in found
             if name not in RESERVED or entry.status == "broken"
         ] + (self._failed or [])
-
-    def provided(self, dist: str) -> list[Entry]:
-        """Returns all that a distribution declares: also kinds, defaults, plugins, public names.
-
-        Args:
-            dist: Its name, in any spelling; `local` for components of decorators.
-
-        Raises:
-            UnknownComponentError: it is not installed, or declares nothing.
-        """
-        self._load_files()
-        entries = [*itertools.chain.from_iterable(self._by_kind().values()), *(self._failed or [])]
-        found = [entry for entry in entries if entry.dist == dist_name(dist)]
-        if not found:
-            raise explain.no_package(dist, entries, self._dists)
-        return found
-
-    def aliases(self, entry: Entry) -> list[str]:
-        """Returns the other names of a component: of the same target, or renamed to it."""
-        renamed = {f"renamed to '{name}' in" for name in (entry.name, entry.qualified)}
-        return [
-            each.qualified if each.dist != entry.dist else each.name
-            for each in map(self.judged, self.entries(entry.kind))
-            if each.qualified != entry.qualified
-            and (each.target == entry.target or each.reason.rpartition(" ")[0] in renamed)
-        ]
 
     def find(self, kind: str, name: str, where: str = "") -> Entry:
         """Returns the entry of a component that can be used.
@@ -312,13 +282,7 @@ class Registry:
         It is deprecated if it is defined as renamed or removed, broken if it is a constant.
         """
         place = self.place(entry) if entry.status in ("ok", "conflict", "shadowed") else None
-        if place is not None and place.retired:
-            return entry._replace(status="deprecated", reason=place.retired)
-        if place is not None and place.constant and entry.kind not in _MAY_BE_CONSTANT:
-            wanted = "a dict" if entry.kind == "preset" else "a class or function"
-            reason = f"{entry.target} is of type {place.constant}, not {wanted}"
-            return entry._replace(status="broken", reason=reason)
-        return entry
+        return entry if place is None else place.judge(entry)
 
     def provenance(self, entry: Entry, name: str = "") -> dict[str, Any]:
         """Returns the origin of a component: type, dist, version, target, source, editable.

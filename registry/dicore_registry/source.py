@@ -11,7 +11,7 @@ import os
 import re
 from typing import Final, NamedTuple
 
-from dicore_registry.entry import Removed, Renamed
+from dicore_registry.entry import Entry, Removed, Renamed
 
 _HOPS: Final = 4
 """Maximum number of re-exports to follow."""
@@ -48,6 +48,16 @@ class Place(NamedTuple):
     def summary(self) -> str:
         """The first non-blank line of the docstring."""
         return next((line.strip() for line in self.doc.splitlines() if line.strip()), "")
+
+    def judge(self, entry: Entry) -> Entry:
+        """Returns an entry that leads here, with the status that its definition gives it."""
+        if self.retired:
+            return entry._replace(status="deprecated", reason=self.retired)
+        if self.constant and entry.kind not in ("api", "config_format", "run_file"):
+            wanted = "a dict" if entry.kind == "preset" else "a class or function"
+            reason = f"{entry.target} is of type {self.constant}, not {wanted}"
+            return entry._replace(status="broken", reason=reason)
+        return entry
 
 
 class Sources:

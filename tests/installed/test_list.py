@@ -119,6 +119,12 @@ def test_all_that_a_package_declares(foreign: World) -> None:
     assert "more-rl" not in foreign.dicore("list", "--package", "acme-rl").stdout
 
 
+def test_a_constant_is_among_the_broken(foreign: World) -> None:
+    foreign.add("con-rl", {"dicore.policy": {"con": "con_rl:X"}}, modules={"con_rl.py": "X = 3\n"})
+    assert [row["name"] for row in rows(foreign, "policy", "--status", "broken")] == ["con"]
+    assert "con" not in [row["name"] for row in rows(foreign, "policy", "--status", "ok")]
+
+
 def test_load_finds_what_breaks(foreign: World) -> None:
     found = {row["name"]: row for row in rows(foreign, "policy", "--load")}
     assert found["boom"]["status"] == "broken"

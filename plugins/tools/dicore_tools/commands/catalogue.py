@@ -12,6 +12,7 @@ import dicore_registry
 from dicore.cli.show import describe, leaves, option_row
 from dicore_registry import Entry, Registry, explain
 from dicore_registry.entry_status import RESERVED
+from dicore_registry.queries import provided
 from dicore_tools.commands.output import write_output
 
 __all__ = ["command", "page"]
@@ -54,7 +55,7 @@ def page(registry: Registry, kinds: Sequence[str], dist: str | None = None) -> s
         dist: Only components of this package; None: all.
     """
     lines = ["# Components", ""]
-    declared = None if dist is None else registry.provided(dist)
+    declared = None if dist is None else provided(registry, dist)
     for kind in kinds:
         entries = registry.entries(kind) if declared is None else declared
         entries = [entry for entry in entries if entry.kind == kind]

@@ -19,6 +19,7 @@ import click
 import dicore_registry
 from dicore.console import plural
 from dicore.errors import UsageError
+from dicore_registry.queries import provided
 
 if TYPE_CHECKING:
     from dicore.testing import Check
@@ -84,7 +85,7 @@ def _find_checks(what: str) -> list[Check]:
     if slash:
         entry = registry.find(kind, name)
         return checks_of(component=f"{entry.kind}/{entry.name}", dist=entry.dist)
-    entries = registry.provided(what)
+    entries = provided(registry, what)
     dist = entries[0].dist
     broken = [entry for entry in entries if entry.status == "broken"]
     if broken:
