@@ -130,5 +130,10 @@ class IEnvManager(Contract, Protocol):
             role: `collector` or `evaluator`; the episodes of different roles differ.
         """
 
+    def state_dict(self) -> dict[str, Any]:
+        """Returns the counters and seeds of the episodes, and what brings back those that run."""
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None: ...
+
     def close(self) -> None:
         """Closes all environments; later calls do nothing."""

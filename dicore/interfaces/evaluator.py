@@ -50,6 +50,11 @@ class EvalResult:
 class ISerialEvaluator(Contract, Protocol):
     """Evaluates in the calling process, without side effects on training."""
 
+    best_return: float
+    """Highest mean return so far; -inf before the first evaluation."""
+    last_result: EvalResult | None
+    """Result of the latest evaluation."""
+
     def should_eval(self, train_iter: int) -> bool:
         """Returns whether an evaluation is due: at 0, then once per interval."""
 

@@ -23,7 +23,8 @@ class GoodEvaluator:
         self.closed = False
         self.last = self.before = -1
         self.starts: Any = None
-        self.best = float("-inf")
+        self.best_return = float("-inf")
+        self.last_result: EvalResult | None = None
 
     def should_eval(self, train_iter: int) -> bool:
         due = self.last < 0 or train_iter - self.last >= self.options["eval_freq"]
@@ -45,15 +46,16 @@ class GoodEvaluator:
             return self.interrupted()
         mean = sum(returns) / len(returns)
         if self.improves(mean):
-            self.best = mean
+            self.best_return = mean
             if save_ckpt_fn is not None:
                 save_ckpt_fn("ckpt_best.pth.tar")
-        return EvalResult(
+        self.last_result = EvalResult(
             self.stops(mean, train_iter), returns, self.tell(returns, steps), [{} for _ in returns]
         )
+        return self.last_result
 
     def improves(self, mean: float) -> bool:
-        return mean > self.best
+        return mean > self.best_return
 
     def stops(self, mean: float, train_iter: int) -> bool:
         return mean >= self.options["stop_value"] and train_iter != 0
@@ -114,13 +116,13 @@ class GoodEvaluator:
         self.policy = policy or self.policy
 
     def reset(self, policy: Any = None, env: Any = None) -> None:
-        self.last, self.best = -1, float("-inf")
+        self.last, self.best_return = -1, float("-inf")
 
     def state_dict(self) -> dict[str, Any]:
-        return {"last": self.last, "best": self.best, "env": self.env.state_dict()}
+        return {"last": self.last, "best": self.best_return, "env": self.env.state_dict()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        self.last, self.best = state["last"], state["best"]
+        self.last, self.best_return = state["last"], state["best"]
         self.env.load_state_dict(state["env"])
 
     def close(self) -> None:
@@ -192,7 +194,7 @@ FAULTS: list[Fault] = [
      {"stops": lambda self, mean, at: mean >= self.options["stop_value"]}),
     ("is_due_at_intervals", {"should_eval": twice_for_one}),
     ("only_a_new_best_is_saved",
-     {"improves": lambda self, mean: mean >= self.best}),
+     {"improves": lambda self, mean: mean >= self.best_return}),
     ("returns_statistics",
      {"tell": lambda self, returns, steps:
       {**GoodEvaluator.tell(self, returns, steps), "return_std": statistics.stdev(returns)}}),
