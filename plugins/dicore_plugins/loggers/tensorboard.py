@@ -138,7 +138,7 @@ class _EventFile:
             self.close()
             self._open()
         self._flushed = time.monotonic()
-        self._writer.flush()
+        self._writer._writer.flush()  # noqa: SLF001 - its own flush waits for the disk, too
 
     def close(self) -> None:
         self._writer.close()
