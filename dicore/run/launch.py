@@ -136,12 +136,6 @@ def _only_training(request: TrainRequest) -> Iterator[None]:
             os.chdir(here)
 
 
-def _enable_gc() -> None:
-    """Enables garbage collection; objects that exist already are never searched."""
-    gc.freeze()
-    gc.enable()
-
-
 def _launch(request: TrainRequest, model: Any | None, observer: LaunchObserver | None) -> Outcome:
     plugins = load_plugins()
     folder = resumed_folder(request)
@@ -155,13 +149,18 @@ def _launch(request: TrainRequest, model: Any | None, observer: LaunchObserver |
             observer.nothing_to_do(run, reason)
         return Outcome(None, run, 0)
     if folder is not None and not all(path.startswith(CHANGEABLE) for path in changes):
-        folder.keep_config()
-        write_config(compiled, folder.path)
+        try:
+            folder.keep_config()
+            write_config(compiled, folder.path)
+        except OSError as error:
+            run.abandon()
+            raise _unwritable(folder, error) from error
     policy = timer = None
     with _recorded(run, plugins) as stopped:
         plugins.call("dicore_run_started", run=run)
         if request.own_process:
-            run.at_first_step(_enable_gc)
+            run.at_first_step(gc.freeze)  # objects that exist already are never searched
+            run.at_first_step(gc.enable)
         if observer is not None:
             header = [*changes.values(), *plugins.lines("dicore_report_header", run=run)]
             observer.started(run, request, compiled, header)
@@ -267,12 +266,16 @@ def _prepare(
         )
     except OSError as error:
         folder.unlock()
-        raise UsageError(f"{folder}: cannot be written: {error.strerror}") from error
+        raise _unwritable(folder, error) from error
     except BaseException:
         folder.unlock()
         raise
     run.learner_hooks, run.device, run.ignore_missing = hooks, device, request.ignore_missing
     return run
+
+
+def _unwritable(folder: RunFolder, error: OSError) -> UsageError:
+    return UsageError(f"{folder}: cannot be written: {error.strerror}")
 
 
 def _device(compiled: Compiled, plugins: Plugins) -> str:
