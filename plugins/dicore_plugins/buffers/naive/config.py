@@ -17,9 +17,6 @@ class NaiveConfig(ComponentConfig):
     replay_buffer_size: int = option(
         10_000, "capacity in samples; when full, the oldest sample is overwritten", ge=1
     )
-    deepcopy: bool = option(
-        False, "no effect (samples are always copies); accepted for old configs"
-    )
     enable_track_used_data: bool = option(
         False, "count how often each sample is used (`use_count`); log the number of unused samples"
     )
