@@ -100,6 +100,7 @@ EXPECTED = {
     "env_wrapper/reward_norm:episodes_are_independent": "its statistics span episodes",
     "policy/random:eval_is_deterministic": "it samples every action at random",
     "policy/random:eval_uses_no_random_numbers": "it samples every action at random",
+    "policy/random:memory_is_kept_by_env_id": "it samples every action at random",
     "model_wrapper/target:shares_the_model": "it is a copy that follows the model",
 }
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from dicore.data import EnvBatch
+from dicore.errors import ContractError
+from dicore.run.random import ambient_streams
 from dicore.testing.compare import array, copied, difference
 from dicore.testing.policy.play import (
     PolicyChecks,
@@ -45,7 +47,10 @@ class LearningChecks(PolicyChecks):
         """Priorities, if any, are finite, not negative, and one per sample."""
         policy = self.learner()
         samples = self.samples(policy)
-        for result in results_of(policy.learn_mode.forward(samples)):
+        results = results_of(policy.learn_mode.forward(samples))
+        if len(results) > 1:
+            skip("it makes several updates, each of some of the samples")
+        for result in results:
             if "priority" not in result:
                 skip("it returns no priorities")
             priority = array(result["priority"])
@@ -84,21 +89,36 @@ class LearningChecks(PolicyChecks):
         expect(not wrong, f"the same seed gave other parameters: {wrong}")
 
     def test_learning_continues_from_its_state(self) -> None:
-        """A policy with a loaded state continues to learn identically, including optimizers."""
-        policy = self.learner()
+        """A policy with a loaded state continues to learn identically, including optimizers.
+
+        Random numbers are those of the streams of the run, whose state is loaded too.
+        """
+        policy, streams = self.learner(), ambient_streams()
         for _ in range(3):
             policy.learn_mode.forward(self.samples(policy))
         state = copied(policy.learn_mode.state_dict())
-        twin = self.learner()
-        twin.learn_mode.load_state_dict(restored(policy.learn_mode.state_dict()))
+        saved = restored(policy.learn_mode.state_dict())
+        samples = [self.samples(policy) for _ in range(3)]
+        drawn = streams.state_dict()
+        for each in samples:
+            policy.learn_mode.forward(each)
+        twin, streams = self.learner(), ambient_streams()
+        twin.learn_mode.load_state_dict(saved)
         wrong = difference(twin.learn_mode.state_dict(), state)
         expect(not wrong, f"the state differs after loading: {wrong}")
-        for _ in range(3):
-            samples = self.samples(policy)
-            policy.learn_mode.forward(samples)
-            twin.learn_mode.forward(samples)
+        streams.load_state_dict(drawn)
+        for each in samples:
+            twin.learn_mode.forward(each)
         wrong = difference(twin.learn_mode.state_dict(), policy.learn_mode.state_dict())
         expect(not wrong, f"they differ after further training: {wrong}")
+
+    def test_learns_in_all_spaces_that_it_accepts(self) -> None:
+        """For every pair of spaces that `bind` accepts, an update changes the model."""
+        for what, other in self.others():
+            try:
+                other.test_learning_changes_the_shared_model()
+            except Exception as error:
+                raise ContractError(f"bind accepts {what}, but: {error}") from error
 
     def test_eval_policy_loads_the_trained_state(self) -> None:
         """A policy with eval mode only can load the trained state."""
@@ -117,15 +137,25 @@ class LearningChecks(PolicyChecks):
         """A NaN loss does not change the parameters to NaN."""
         policy = self.learner()
         samples = self.samples(policy).copy()
-        if "reward" not in samples:
-            skip("its samples have no 'reward'")
-        samples["reward"][...] = np.nan
+        spoilt = [key for key in samples.columns if key not in KEPT and _is_float(samples[key])]
+        if not spoilt:
+            skip("its samples have no numbers besides observations and actions")
+        for key in spoilt:
+            samples[key][...] = np.nan
         policy.learn_mode.forward(samples)
         model = policy.eval_mode.state_dict()
         bad = [path for path, leaf in leaves_of(model, "") if not np.isfinite(array(leaf)).all()]
-        expect(not bad, f"a NaN in the rewards reached {', '.join(bad[:3])}")
+        expect(not bad, f"a NaN in {', '.join(spoilt)} reached {', '.join(bad[:3])}")
 
     def test_info_returns_a_text(self) -> None:
         """`info` returns a text."""
         text = self.learner().learn_mode.info()
         expect(isinstance(text, str) and text, f"learn_mode.info() is {text!r}")
+
+
+KEPT = ("obs", "next_obs", "action", "done")
+"""Columns that are not spoilt to make a loss NaN."""
+
+
+def _is_float(column: object) -> bool:
+    return not isinstance(column, dict | list | tuple) and array(column).dtype.kind == "f"

@@ -6,11 +6,13 @@ Shapes: N environments, K of them ready, T steps, B rows.
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
 
 import numpy as np
 
+from dicore.config.sections import PolicyConfig
 from dicore.data import Batch, EnvBatch, TimestepBatch, tree_map, tree_row, tree_stack
 from dicore.data.tree import loaded_torch
 from dicore.errors import ConfigError, ModeError
@@ -19,16 +21,19 @@ from dicore.run.checkpoint_store import read_state, write_state
 from dicore.run.env_factory import BuildContext
 from dicore.run.random import ambient_streams, seed_everything
 from dicore.testing.compare import array
+from dicore.testing.policy.spaces import draw, pairs
 from dicore.testing.suite import Suite, expect, folder, skip
 
 __all__ = [
     "MODES",
+    "Played",
     "PolicyChecks",
     "leaves_of",
     "modes_of",
     "random_state",
     "restored",
     "results_of",
+    "sample_facts",
 ]
 
 MODES: dict[str, Any] = {"learn": LearnMode, "collect": CollectMode, "eval": EvalMode}
@@ -40,33 +45,62 @@ class PolicyChecks(Suite):
     collect_kwargs: Mapping[str, Any] = {}
     """Keyword arguments of `collect_mode.forward`."""
 
-    def spaces(self) -> tuple[Any, Any]:
-        """Returns an observation and an action space that fit the policy."""
-        from gymnasium.spaces import Box, Discrete
+    pair: tuple[Any, Any] | None = None
+    """The spaces to try; None: the first of `space_pairs`."""
 
-        observation_space = Box(-1.0, 1.0, (4,), np.float32)
-        problem: Exception | None = None
-        for action_space in (Discrete(3), Box(-1.0, 1.0, (2,), np.float32)):
+    def space_pairs(self) -> list[tuple[Any, Any]]:
+        """Returns the pairs of spaces that the policy accepts, of those it is tried with.
+
+        A policy whose config has no `bind` of its own is tried with one pair.
+
+        Raises:
+            ConfigError: it accepts none.
+        """
+        config, found, problem = self.registered.config(), [], None
+        for pair in pairs():
             try:
-                self.registered.config().bind(observation_space, action_space)  # type: ignore[attr-defined]
+                self.registered.config(self.bound(pair))
             except ConfigError as error:
                 problem = error
             else:
-                return observation_space, action_space
-        raise problem or ConfigError("no space")
+                found.append(pair)
+                if type(config).bind is PolicyConfig.bind:  # type: ignore[attr-defined]
+                    break
+        if not found:
+            raise problem or ConfigError("no space")
+        return found
 
-    def make(self, enable_field: Sequence[str] | None = None) -> Any:
-        """Returns a policy (`IPolicy`) for `spaces`, always with the same parameters."""
-        seed_everything(0)
-        spaces = self.spaces()
+    def spaces(self) -> tuple[Any, Any]:
+        """Returns an observation and an action space that fit the policy."""
+        return self.pair or self.space_pairs()[0]
+
+    def others(self) -> Iterator[tuple[str, Self]]:
+        """Yields a suite for each further pair of spaces, and what the pair is."""
+        one = self.component is None and type(self).space_pairs is PolicyChecks.space_pairs
+        for pair in () if one else self.space_pairs()[1:]:
+            each = type(self)()
+            each.pair = pair
+            yield f"{pair[0]} and {pair[1]}", each
+
+    def bound(self, pair: tuple[Any, Any]) -> dict[str, Any]:
+        """Returns the options that the config derives from spaces, nested."""
         options: dict[str, Any] = {}
-        for path, value in self.registered.config().bind(*spaces).items():  # type: ignore[attr-defined]
+        for path, value in self.registered.config().bind(*pair).items():  # type: ignore[attr-defined]
             *above, name = path.split(".")
             section = options
             for key in above:
                 section = section.setdefault(key, {})
             section[name] = value
+        return options
+
+    def make(self, enable_field: Sequence[str] | None = None) -> Any:
+        """Returns a policy (`IPolicy`) for `spaces`, always with the same parameters."""
+        spaces = self.spaces()
+        options = self.bound(spaces)
         parts = {} if enable_field is None else {"enable_field": enable_field}
+        if loaded_torch() is None:  # whoever imports torch first also seeds it first
+            self.registered.build(options, ctx=BuildContext(*spaces), **parts)
+        seed_everything(0)
         return self.registered.build(options, ctx=BuildContext(*spaces), **parts)
 
     def learner(self) -> Any:
@@ -78,9 +112,7 @@ class PolicyChecks(Suite):
         return policy
 
     def obs(self, count: int, ids: Sequence[int] | None = None) -> EnvBatch[Any]:
-        space, _ = self.spaces()
-        rng = np.random.default_rng(count)
-        obs = rng.uniform(-1, 1, (count, *space.shape)).astype(space.dtype)
+        obs = draw(self.spaces()[0], count, np.random.default_rng(count))
         return EnvBatch(np.arange(count) if ids is None else np.array(ids, np.int64), obs)
 
     def act(self, policy: Any, name: str, obs: EnvBatch[Any]) -> Any:
@@ -88,13 +120,22 @@ class PolicyChecks(Suite):
         return mode.forward(obs, **(self.collect_kwargs if name == "collect" else {}))
 
     def transition(
-        self, policy: Any, count: int, obs: Any = None, after: Any = None
+        self, policy: Any, count: int, obs: Any = None, after: Any = None, ends: Any = None
     ) -> dict[str, Any]:
-        """One step: the first environment terminates, the second is truncated."""
+        """One step: the first environment terminates, the second is truncated.
+
+        Args:
+            policy: The policy that acts.
+            count: Number of environments.
+            obs: Their observations; None: drawn.
+            after: Their next observations; None: drawn.
+            ends: Environments whose episode ends, in this order; None: the first two.
+        """
         seen = self.obs(count) if obs is None else EnvBatch(np.arange(count), obs)
         output = EnvBatch.of(self.act(policy, "collect", seen))
         terminated, truncated = np.zeros((2, count), np.bool_)
-        terminated[0] = truncated[1] = True
+        for env in (0, 1) if ends is None else ends:
+            (truncated if env else terminated)[env : env + 1] = True
         reward = np.linspace(-1, 1, count, dtype=np.float32)
         later = self.obs(count).value if after is None else after
         step = TimestepBatch(later, reward, terminated, truncated, [{} for _ in range(count)])
@@ -103,46 +144,88 @@ class PolicyChecks(Suite):
         )
         return columns
 
-    def block(self, policy: Any, num_envs: int = 4) -> tuple[Batch, Tail]:
+    def played(self, policy: Any, num_envs: int = 4) -> Played:
         """Steps of environments, the first two of which end an episode in every step.
 
-        With `sample_len` "episode" it is one step of one environment.
+        With `sample_len` "episode" it is one episode of one environment, which terminates.
         """
-        get = policy.collect_mode.get_attribute
-        length, stride = (
-            fact(get, "sample_len", fact(get, "nstep", 1)),
-            fact(get, "sample_stride", 1),
-        )
-        if length == "episode":
-            num_envs = length = stride = steps = 1
+        length, stride = sample_facts(policy.collect_mode)
+        whole = length == "episode"
+        if whole:
+            num_envs, steps, starts = 1, 6, 6
         else:
-            steps = length + stride * (7 // stride)
+            starts = stride * (1 + 7 // stride)
+            steps = length + starts - stride
         states = [self.obs(num_envs + t).value for t in range(steps + 1)]
         states = [tree_row(state, slice(0, num_envs)) for state in states]
-        finals = [self.obs(num_envs + 50 + t).value for t in range(steps)]
+        finals = [tree_row(self.obs(num_envs + 50 + t).value, slice(0, 2)) for t in range(steps)]
+        ended = [(steps - 1, 0)] if whole else [(t, env) for t in range(steps) for env in (0, 1)]
         rows = []
         for t in range(steps):
             after = tree_map(np.copy, states[t + 1])
-            for env in range(min(2, num_envs)):
+            ends = [env for step, env in ended if step == t and env < num_envs]
+            for env in ends:
                 tree_map(lambda to, value, i=env: to.__setitem__(i, value[i]), after, finals[t])
-            rows.append(self.transition(policy, num_envs, states[t], after))
+            rows.append(self.transition(policy, num_envs, states[t], after, ends))
         columns: dict[str, Any] = tree_stack([tree_map(array, row) for row in rows])
-        columns["end"] = np.tile(np.arange(num_envs) < 2, (steps, 1))
+        columns["end"] = np.zeros((steps, num_envs), np.bool_)
+        for t, env in ended:
+            columns["end"][t, env] = True
         columns["valid"] = np.ones((steps, num_envs), np.bool_)
         columns["env_id"] = np.tile(np.arange(num_envs), (steps, 1))
-        ended = [(t, env) for t in range(steps) for env in range(min(2, num_envs))]
-        tail = Tail(
-            states[-1],
-            np.array([t * num_envs + env for t, env in ended], np.int64),
-            tree_stack([tree_row(finals[t], env) for t, env in ended]),
-            steps - (length - stride),
-        )
-        return Batch(columns, steps), tail
+        last = {(t, env): tree_row(finals[t], env) for t, env in ended}
+        return Played(Batch(columns, steps), states, last, starts)
+
+    def block(self, policy: Any, num_envs: int = 4) -> tuple[Batch, Tail]:
+        """The block of `played`, and its tail."""
+        return self.played(policy, num_envs).part()
 
     def samples(self, policy: Any) -> Batch:
         """The samples of `block`."""
         samples: Batch = policy.collect_mode.get_train_sample(*self.block(policy))
         return samples
+
+
+@dataclass(frozen=True)
+class Played:
+    """Steps of N environments.
+
+    Args:
+        columns: [T, N, ...].
+        states: T + 1 observations [N, ...]; those before each step and after the last one.
+        finals: Last observations of the episodes that end, by step and environment.
+        starts: Rows at which samples begin.
+    """
+
+    columns: Batch
+    states: list[Any]
+    finals: dict[tuple[int, int], Any]
+    starts: int
+
+    def part(
+        self, first: int = 0, rows: int | None = None, starts: int = 0, envs: slice = slice(None)
+    ) -> tuple[Batch, Tail]:
+        """Returns `rows` rows from `first` on as a block of its own, and its tail."""
+        total, num_envs = self.columns["end"].shape
+        rows = total - first if rows is None else rows
+        chosen = range(num_envs)[envs]
+        block = tree_map(lambda leaf: leaf[first : first + rows, envs].copy(), self.columns.columns)
+        ended = [(t, env) for t, env in self.finals if env in chosen and first <= t < first + rows]
+        index = [(t - first) * len(chosen) + chosen.index(env) for t, env in ended]
+        obs = tree_row(self.states[first + rows], envs)
+        final = (
+            tree_stack([self.finals[each] for each in ended])
+            if ended
+            else tree_map(lambda leaf: leaf[:0], obs)
+        )
+        tail = Tail(obs, np.array(index, np.int64), final, starts or self.starts)
+        return Batch(block, rows), tail
+
+
+def sample_facts(mode: Any) -> tuple[Any, Any]:
+    """Returns `sample_len` and `sample_stride` of a collect mode."""
+    get = mode.get_attribute
+    return fact(get, "sample_len", fact(get, "nstep", 1)), fact(get, "sample_stride", 1)
 
 
 def fact(get_attribute: Any, name: str, default: Any) -> Any:

@@ -1,0 +1,75 @@
+"""Spaces that policies are tried with: which, what is drawn from them, and whether it fits.
+
+Shapes: K environments, `...` one observation or action.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from dicore.data import Tree, tree_row
+from dicore.testing.compare import array
+from dicore.testing.suite import expect
+
+__all__ = ["draw", "expect_legal", "pairs"]
+
+
+def pairs() -> Iterator[tuple[Any, Any]]:
+    """Yields pairs of an observation and an action space; the usual ones first."""
+    from gymnasium.spaces import Box, Dict, Discrete, MultiDiscrete, Tuple
+
+    low, high = np.array([-2, 0], np.float32), np.array([2, 1], np.float32)
+    amount = Box(low, high)
+    actions = [
+        Discrete(3),
+        Box(-1.0, 1.0, (2,), np.float32),
+        amount,
+        MultiDiscrete([3, 2]),
+        Dict(kind=Discrete(3), amount=amount),
+        Tuple((Discrete(3), amount)),
+    ]
+    vector = Box(-1.0, 1.0, (4,), np.float32)
+    for observation in (
+        vector,
+        Dict(vector=vector, category=Discrete(3)),
+        Box(0, 255, (4, 84, 84), np.uint8),
+        Box(0, 255, (84, 84, 3), np.uint8),
+    ):
+        yield from ((observation, action) for action in actions)
+
+
+def draw(space: Any, count: int, rng: np.random.Generator) -> Tree:
+    """Draws observations [K, ...] from a space."""
+    parts = getattr(space, "spaces", None)
+    if isinstance(parts, tuple):
+        return tuple(draw(each, count, rng) for each in parts)
+    if parts is not None:
+        return {name: draw(each, count, rng) for name, each in parts.items()}
+    if hasattr(space, "n"):
+        return space.start + rng.integers(0, space.n, count)
+    if hasattr(space, "nvec"):
+        return rng.integers(0, space.nvec, (count, *space.nvec.shape)).astype(space.dtype)
+    if np.dtype(space.dtype).kind in "iu":
+        return rng.integers(0, 256, (count, *space.shape)).astype(space.dtype)
+    return rng.uniform(-1, 1, (count, *space.shape)).astype(space.dtype)
+
+
+def expect_legal(space: Any, actions: Tree, row: int, where: str) -> None:
+    """Asserts that the action in a row of [K, ...] is in its space, with a dtype of its kind."""
+    parts = getattr(space, "spaces", None)
+    if parts is None:
+        action = array(tree_row(actions, row))
+        same = action.dtype.kind == np.dtype(space.dtype).kind
+        expect(same, f"{where}: actions are {action.dtype}, the space is {space.dtype}")
+        legal = action.shape == space.shape and space.contains(action.astype(space.dtype))
+        expect(legal, f"{where} gets {action!r}, not of {space}")
+        return
+    named = dict(enumerate(parts)) if isinstance(parts, tuple) else parts
+    kind = (tuple, list) if isinstance(parts, tuple) else dict
+    fits = isinstance(actions, kind) and len(actions) == len(named)
+    expect(fits, f"{where} gets {type(actions).__name__}, not parts of {space}")
+    for name, part in named.items():
+        expect_legal(part, actions[name], row, where)
