@@ -28,6 +28,7 @@ class EvalResult:
         returns: Undiscounted return of each episode; arrays if rewards are.
         statistics: `mean std max min median episode_count step_count seconds …` by name.
         episode_info: The last info of each episode.
+        episodes_per_env: Number of episodes of each environment.
         interrupted: `should_stop` ended the evaluation; the result is not to be recorded.
     """
 
@@ -35,6 +36,7 @@ class EvalResult:
     returns: list[Any]
     statistics: dict[str, float] = field(default_factory=dict)
     episode_info: list[dict[str, Any]] = field(default_factory=list)
+    episodes_per_env: list[int] = field(default_factory=list)
     interrupted: bool = False
 
     @property

@@ -133,7 +133,9 @@ class Ring:
             missing, unknown = set(self._paths) - set(names), set(names) - set(self._paths)
             raise SchemaError(
                 "pushed columns differ from the stored ones:"
-                f" missing {sorted(missing)}, unknown {sorted(unknown)}"
+                f" missing {sorted(missing)}, unknown {sorted(unknown)}",
+                hint="make all samples in one way; for a warm-up by"
+                " RandomPolicy(like=policy.collect_mode)",
             )
         for name, array, store in zip(names, arrays, self._stores, strict=True):
             if array.shape[1:] != store.shape[1:] or not _fits(array.dtype, store.dtype):

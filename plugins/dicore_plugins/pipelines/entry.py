@@ -12,7 +12,7 @@ from dicore.run.launch import TrainRequest, launch
 Config = str | Path | Mapping[str, Any] | Sequence[Mapping[str, Any]]
 
 
-def serial_pipeline(
+def serial_pipeline(  # noqa: PLR0913 - the documents' options
     input_cfg: Config,
     seed: int | Sequence[int] | None = None,
     model: Any | None = None,
@@ -20,6 +20,9 @@ def serial_pipeline(
     max_env_step: int | None = None,
     exp_name: str | None = None,
     overrides: Sequence[str] = (),
+    *,
+    dynamic_seed: bool = True,
+    env_setting: Any = None,
 ) -> Any:
     """Trains in one process, as `dicore train -m serial` does.
 
@@ -33,6 +36,9 @@ def serial_pipeline(
         max_env_step: Budget in env steps; None: the config's.
         exp_name: Run folder; None: the config's.
         overrides: Options as on the command line: `policy.learn.batch_size=128`.
+        dynamic_seed: False: all episodes of an environment that collects begin with the same seed
+            (`env.manager.dynamic_seed`).
+        env_setting: Refused: a run is made from its config alone.
 
     Returns:
         The trained policy, or a list of policies for several seeds. Config, result, metrics and
@@ -40,8 +46,15 @@ def serial_pipeline(
 
     Raises:
         ConfigError: the config is invalid; nothing was written.
-        UsageError: `model` is given with several seeds.
+        UsageError: `model` is given with several seeds, or `env_setting` is given.
     """
+    if env_setting is not None:
+        raise UsageError(
+            "env_setting is not supported: a run is made from its config alone",
+            hint="name the environment in the config: env.type=./my_env.py:MyEnv, or register it",
+        )
+    if not dynamic_seed:
+        overrides = ("env.manager.dynamic_seed=false", *overrides)
     several = tuple(seed) if isinstance(seed, Sequence) else None
     request = TrainRequest(
         config=input_cfg,

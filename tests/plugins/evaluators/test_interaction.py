@@ -175,6 +175,8 @@ def test_what_is_told_of_the_episodes() -> None:
         assert told[name] == pytest.approx(value), name
     assert told["evaluate_time"] > 0
     assert told["avg_envstep_per_sec"] == pytest.approx(14 / told["evaluate_time"])
+    assert told["avg_episode_per_sec"] == pytest.approx(5 / told["evaluate_time"])
+    assert result.episodes_per_env == [3, 2]
     ((scalars, env_step, train_iter),) = lines
     assert scalars == {f"evaluator/{name}": value for name, value in told.items()}
     assert (env_step, train_iter) == (99, 7)

@@ -10,19 +10,21 @@ import pytest
 from dicore import register
 from dicore.config import bind, compile_config
 from dicore.errors import ConfigError, UsageError
-from dicore.run.env_factory import BuildContext, spaces_of
+from dicore.run.env_factory import BuildContext, make_env_manager, spaces_of
 from dicore_plugins.buffers import NaiveReplayBuffer
+from dicore_plugins.pipelines import serial_pipeline
 from dicore_plugins.pipelines.parts import build_parts
 from dicore_registry import Registry, using
 
 CARTPOLE = ["env=cartpole", "policy=dqn"]
 
 
-def check(main: Path | None, *overrides: str) -> None:
+def check(main: Path | None, *overrides: str) -> Any:
     said = overrides if main is not None else [*CARTPOLE, *overrides]
     compiled = compile_config(main, overrides=list(said))
     compiled = bind(compiled, *spaces_of(compiled.env, compiled.seed))
     compiled.pipeline.build(BuildContext(seed=0)).check(compiled)
+    return compiled
 
 
 @pytest.mark.parametrize(
@@ -118,3 +120,22 @@ def test_a_part_without_the_methods_of_its_role_is_refused(role: str) -> None:
         with pytest.raises(UsageError, match=f"Odd is not a {role}: it lacks {missing}") as told:
             build_parts(compiled.cfg)
     assert f"--kind {role}" in told.value.hint
+
+
+def test_one_seed_for_all_episodes(monkeypatch: pytest.MonkeyPatch) -> None:
+    compiled = check(None, "env.manager.dynamic_seed=false", "env.collector_env_num=2")
+    seeds: dict[str, list[Any]] = {"collector": [], "evaluator": []}
+    for role, seen in seeds.items():
+        manager = make_env_manager(compiled.cfg.env, role, 3)
+        manager.launch()
+        for _ in range(3):
+            seen.append(manager.ready_obs.value[0].tolist())
+            manager.reset()
+        manager.close()
+    assert seeds["collector"][0] == seeds["collector"][1] == seeds["collector"][2]
+    assert seeds["evaluator"][0] != seeds["evaluator"][1]
+
+
+def test_env_setting_is_refused() -> None:
+    with pytest.raises(UsageError, match="from its config alone"):
+        serial_pipeline({}, env_setting=(None, [], []))

@@ -171,6 +171,7 @@ class InteractionEvaluator:
             monitor.get_episode_reward(),
             statistics,
             monitor.get_episode_info(),
+            episodes_per_env=monitor.get_current_episode(),
         )
         return self.last_result
 
@@ -332,6 +333,7 @@ def _statistics(monitor: VectorEvalMonitor, steps: int, seconds: float) -> dict[
         "avg_envstep_per_episode": steps / len(returns),
         "avg_envstep_per_sec": steps / max(seconds, 1e-9),
         "avg_time_per_episode": seconds / len(returns),
+        "avg_episode_per_sec": len(returns) / max(seconds, 1e-9),
     }
 
 
@@ -341,7 +343,8 @@ def _line(statistics: Mapping[str, float], train_iter: int, envstep: int) -> str
     return (
         f"update {max(train_iter, 0)}, env step {max(envstep, 0)}: mean return {mean:.6g}"
         f" (std {std:.4g}, min {low:.6g}, max {high:.6g}) of {statistics['episode_count']:.0f}"
-        f" episodes, {statistics['avg_envstep_per_episode']:.1f} steps each"
+        f" episodes, {statistics['avg_envstep_per_episode']:.1f} steps each,"
+        f" {statistics['avg_episode_per_sec']:.3g} episodes/s"
     )
 
 
