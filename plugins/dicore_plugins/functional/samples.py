@@ -194,8 +194,11 @@ def to_batch(data: Batch | Sequence[Mapping[str, Any]], device: str = "cpu") -> 
 
     Columns of the loss (`done`, rewards, weights) become float32 [B] from any form: bools, ints,
     arrays of shape (1,).
+
+    Raises:
+        SchemaError: `data` is neither a Batch nor a list of samples.
     """
-    batch = data if isinstance(data, Batch) else Batch.from_rows(data)
+    batch = data if isinstance(data, Batch) else Batch.from_rows(_checked_rows(data))
     batch = batch.to_torch() if device == "cpu" else batch.to(device, non_blocking=True)
     columns = batch.columns
     odd = {
@@ -207,6 +210,18 @@ def to_batch(data: Batch | Sequence[Mapping[str, Any]], device: str = "cpu") -> 
         return batch
     plain = {key: each.squeeze(1) if each.dim() > 1 else each for key, each in odd.items()}
     return Batch({**columns, **{key: each.float() for key, each in plain.items()}}, len(batch))
+
+
+def _checked_rows(data: Any) -> Sequence[Mapping[str, Any]]:
+    if not isinstance(data, Sequence) or not data or not all(isinstance(r, Mapping) for r in data):
+        what = type(data).__name__
+        if isinstance(data, Sequence):
+            what = f"{what} of {type(data[0]).__name__}" if data else f"empty {what}"
+        raise SchemaError(
+            f"expected a Batch or a list of samples (dicts with obs, action, …), got {what}",
+            hint="Batch.from_rows(list_of_dicts), or buffer.sample_batch(batch_size)",
+        )
+    return data
 
 
 class BridgedColumns(TypedDict):

@@ -15,7 +15,7 @@ from dicore.config.compiler import as_config
 from dicore.config.sections import PolicyConfig
 from dicore.data import Batch, EnvBatch, TimestepBatch, Tree, tree_map, tree_paths
 from dicore.data.tree import is_tensor
-from dicore.errors import ModeError, UsageError
+from dicore.errors import ModeError, SchemaError, UsageError
 from dicore.interfaces.policy import CollectMode, CommandMode, EvalMode, LearnMode, Tail
 from dicore_plugins.functional.samples import flatten_time, next_obs_of, sequences
 
@@ -178,7 +178,7 @@ class Policy:
         return CollectMode(
             forward=self._forward_collect,
             process_transition=self._process_transition,
-            get_train_sample=self._get_train_sample,
+            get_train_sample=self._samples_of_block,
             reset=self._reset_collect,
             get_attribute=self.get_attribute,
             set_attribute=self.set_attribute,
@@ -221,6 +221,15 @@ class Policy:
             "reward": timestep.reward,
             "done": getattr(timestep, "terminated", timestep.done),
         }
+
+    def _samples_of_block(self, block: Batch, tail: Tail | None = None) -> Any:
+        if not isinstance(block, Batch):
+            raise SchemaError(
+                f"get_train_sample: expected a block of columns [T, N, ...] (a Batch with 'end'),"
+                f" got {type(block).__name__}",
+                hint="n-step samples of a list of transitions: get_nstep_return_data (functional)",
+            )
+        return self._get_train_sample(block, tail)
 
     def _get_train_sample(self, block: Batch, tail: Tail | None = None) -> Batch:
         """Returns single steps, or sequences of `unroll_len` steps; off-policy with `next_obs`."""

@@ -13,7 +13,7 @@ from torch import nn
 
 from dicore.config import compile_config
 from dicore.data import Batch, EnvBatch
-from dicore.errors import ConfigError, NonFiniteError, UsageError
+from dicore.errors import ConfigError, NonFiniteError, SchemaError, UsageError
 from dicore.run.checkpoint_store import read_state
 from dicore.run.random import seed_everything
 from dicore.run.run import Run
@@ -491,6 +491,23 @@ def test_the_batch_that_ended_a_training_can_be_looked_at(tmp_path: Path) -> Non
     assert kept.parent == run.folder.log
     assert str(kept) in caught.value.hint
     assert np.isnan(read_state(kept)["reward"]).sum() == 1
+
+
+@pytest.mark.parametrize(
+    ("data", "got"),
+    [([(0, 1)], "list of tuple"), ([], "empty list"), ({"obs": 0}, "dict"), (None, "NoneType")],
+)
+def test_what_are_no_samples_is_refused_by_name(data: Any, got: str) -> None:
+    with pytest.raises(SchemaError, match=rf"a Batch or a list of samples .*, got {got}"):
+        make().learn_mode.forward(data)
+
+
+@pytest.mark.parametrize("nstep", [1, 3])
+def test_a_list_of_transitions_is_no_block(nstep: int) -> None:
+    """B12: the error names what is expected, and the function for lists."""
+    with pytest.raises(SchemaError, match=r"expected a block of columns .*, got list") as told:
+        make(nstep=nstep).collect_mode.get_train_sample(rows().rows())
+    assert "get_nstep_return_data" in told.value.hint
 
 
 def test_a_misspelt_eps_is_refused() -> None:
