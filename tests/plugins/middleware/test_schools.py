@@ -246,3 +246,14 @@ def test_a_step_that_is_interrupted_is_repeated() -> None:
         assert task.finish
         assert TaskState(task).state_dict()["total_step"] == 1
     assert (seen, closed) == ([0, -1, 1], [0, 1])
+
+
+def test_a_warm_up_is_followed_by_whole_episodes(make: Any, running: Any) -> None:
+    """The outputs of the random policy have fewer columns than those of the policy after it."""
+    cfg, env, _ = make("policy.traj_len_inf=true", "policy.nstep=3")
+    running.use(StepCollector(cfg, DQNPolicy(cfg.policy).collect_mode, env, 30))
+    batches: list[Batch] = []
+    running.use(lambda ctx: batches.append(ctx.trajectories))
+    running.run(max_step=4)
+    assert all(data["end"][-1] for data in batches)
+    assert sum(map(len, batches)) <= running.ctx.env_step
