@@ -223,7 +223,6 @@ class Registry:
                 explain.at(where, f"'{type_string}' is not the name of {explain.article(kind)}"),
                 hint="write import paths as 'pkg.mod:Class' or './file.py:Class'",
             )
-        qualified = "/" in type_string
         entry = self.find(kind, type_string, where)
         target = self.load(entry, where)
         passed: set[str] = set()
@@ -231,7 +230,7 @@ class Registry:
             entry = self._moved(entry, target, passed, where)
             target = self.load(entry, where)
         preferred = self.switches.prefer.get((entry.kind, family(entry.name)[0])) == entry.dist
-        qualified = qualified or preferred or entry.status in ("conflict", "shadowed")
+        qualified = preferred or "/" in type_string or entry.status in ("conflict", "shadowed")
         name = entry.qualified if qualified else entry.name
         return Resolved(name, target, entry, partial(self.provenance, entry, name))
 
@@ -277,10 +276,7 @@ class Registry:
         return self._sources.place(entry.target)
 
     def judged(self, entry: Entry) -> Entry:
-        """Returns the entry, as `deprecated` or `broken` if that shows in its source.
-
-        It is deprecated if it is defined as renamed or removed, broken if it is a constant.
-        """
+        """Returns it as `deprecated` if its source renames or removes it, `broken` if a constant."""
         place = self.place(entry) if entry.status in ("ok", "conflict", "shadowed") else None
         return entry if place is None else place.judge(entry)
 
@@ -329,11 +325,10 @@ class Registry:
             self._load_files()
         if self._index:
             return [e for e in self._index.get(kind, ()) if e.name.startswith(start)]
-        found = self._found.get((kind, start))
-        if found is None:
+        if (kind, start) not in self._found:
             declared = judge(self._dists, self.switches, (kind, start))
-            found = self._found[kind, start] = self._with_local(declared, kind, start)
-        return found
+            self._found[kind, start] = self._with_local(declared, kind, start)
+        return self._found[kind, start]
 
     def _with_local(self, declared: list[Entry], kind: str | None, start: str) -> list[Entry]:
         """Adds the components that decorators registered, of one kind or all, and sorts."""
