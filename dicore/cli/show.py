@@ -15,7 +15,7 @@ import click
 import dicore_registry
 from dicore.cli.list import entry_facts
 from dicore.errors import DicoreError
-from dicore_registry import Entry, Kind, Registry, Removed, Renamed
+from dicore_registry import Entry, Kind, Registry, Removed, Renamed, explain
 from dicore_registry.queries import aliases, look_up
 
 _EPILOG = """\b
@@ -45,42 +45,36 @@ def command(component: str, as_json: bool) -> None:
 def describe(registry: Registry, entry: Entry) -> dict[str, Any]:
     """Imports a component and returns what is known of it, by the keys of `--json`."""
     judged, place = registry.judged(entry), registry.place(entry)
-    kind = registry.kinds().get(entry.kind)
     facts = {
         **entry_facts(registry, judged),
         "aliases": aliases(registry, entry),
         "file": place.file if place is not None else "",
         "line": place.line if place is not None else 0,
         "doc": place.doc if place is not None else "",
-        "section": kind.section if kind is not None else "",
+        "section": "",
         "use": "",
         "options": [],
         "tree": None,
     }
     try:
-        _describe_target(registry, entry, facts, kind)
-    except (DicoreError, TypeError) as error:
+        _describe_target(registry, entry, facts)
+    except Exception as error:  # of a foreign class: whatever it likes
         if judged.status in ("ok", "conflict", "shadowed"):
-            reason = error.message if isinstance(error, DicoreError) else str(error)
+            reason = error.message if isinstance(error, DicoreError) else explain.brief(error)
             facts |= {"status": "broken", "reason": reason}
     return facts
 
 
-def _describe_target(
-    registry: Registry, entry: Entry, facts: dict[str, Any], kind: Kind | None
-) -> None:
-    """Adds what only the import of a component shows.
-
-    Raises:
-        DicoreError: it is broken.
-        TypeError: the type of an option cannot be resolved.
-    """
+def _describe_target(registry: Registry, entry: Entry, facts: dict[str, Any]) -> None:
+    """Adds what only the imports of a component and of its kind show."""
+    kind = registry.kinds().get(entry.kind)
+    facts["section"] = kind.section if kind is not None else ""
     target = registry.load(entry)
     if isinstance(target, Renamed | Removed):
         facts |= {"status": "deprecated", "reason": target.reason}
         return
     if isinstance(target, type) or inspect.isroutine(target):  # others have that of their class
-        facts["doc"] = inspect.cleandoc(target.__doc__ or "") or facts["doc"]
+        facts["doc"] = inspect.cleandoc(str(target.__doc__ or "")) or facts["doc"]
     if isinstance(target, click.Command):
         facts["doc"] = inspect.cleandoc(target.help or "")
     elif entry.kind == "plugin":
@@ -208,7 +202,7 @@ def leaves(tree: Any, path: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def _write_text(facts: Mapping[str, Any]) -> None:
-    from dicore.console import write_table
+    from dicore.console import printable, write_table
 
     rows = {
         "status": ": ".join(filter(None, (facts["status"], facts["reason"]))),
@@ -222,7 +216,7 @@ def _write_text(facts: Mapping[str, Any]) -> None:
     }
     lines = [f"{facts['kind']}/{facts['name']}", "", *([facts["doc"], ""] if facts["doc"] else [])]
     lines += [f"{name:<10} {value}" for name, value in rows.items() if value]
-    sys.stdout.write("\n".join(lines) + "\n")
+    sys.stdout.write("".join(f"{printable(line)}\n" for line in "\n".join(lines).split("\n")))
     if facts["options"]:
         sys.stdout.write("\n")
         header = ("OPTION", "TYPE", "DEFAULT", "RANGE", "HELP")
@@ -230,7 +224,7 @@ def _write_text(facts: Mapping[str, Any]) -> None:
     if facts["tree"] is not None:
         sys.stdout.write("\n")
         for path, value in leaves(facts["tree"]):
-            sys.stdout.write(f"{path} = {value!r}\n")
+            sys.stdout.write(f"{printable(path)} = {value!r}\n")
 
 
 def option_row(option: Mapping[str, Any]) -> Sequence[str]:

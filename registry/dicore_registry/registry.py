@@ -276,7 +276,7 @@ class Registry:
         return self._sources.place(entry.target)
 
     def judged(self, entry: Entry) -> Entry:
-        """Returns it as `deprecated` if its source renames or removes it, `broken` if a constant."""
+        """Returns it, `deprecated` or `broken` if its source says so: renamed, or a constant."""
         place = self.place(entry) if entry.status in ("ok", "conflict", "shadowed") else None
         return entry if place is None else place.judge(entry)
 

@@ -305,6 +305,19 @@ MODULES = {
         class Base:
             '''Says what the base is.'''
         class Heir(Base): ...
+
+        class Number:
+            __doc__ = 3
+
+        class Red:
+            '''Is \\x1b[31mred.'''
+        """,
+    "bad_kind.py": "1 / 0",
+    "closed_rl.py": """
+        class Meta(type):
+            def __getattribute__(cls, name): raise RuntimeError("no " + name)
+
+        class Closed(metaclass=Meta): ...
         """,
 }
 
@@ -317,6 +330,15 @@ MODULES = {
         ("api/number", "ok", {}),
         ("policy/number", "broken: policy 3 is neither a class nor a function", {"doc": ""}),
         ("buffer/heir", "ok", {"doc": "", "summary": ""}),
+        ("buffer/counted", "ok", {"doc": "3"}),
+        ("buffer/closed", "broken: RuntimeError: no __class__", {}),
+        ("buffer/red", "ok", {"doc": "Is \x1b[31mred."}),
+        (
+            "lost/it",
+            "broken: kind 'lost' (odd-rl 1.0) failed to import bad_kind:"
+            " ZeroDivisionError: division by zero",
+            {},
+        ),
     ],
 )
 def test_what_is_no_class_with_options(
@@ -326,13 +348,19 @@ def test_what_is_no_class_with_options(
         "dicore.plugin": {"good": "plug_rl", "bad": "odd_rl"},
         "dicore.api": {"number": "odd_rl:NUMBER"},
         "dicore.policy": {"number": "odd_rl:NUMBER"},
-        "dicore.buffer": {"heir": "odd_rl:Heir"},
-    }
+        "dicore.buffer": {
+            "heir": "odd_rl:Heir", "counted": "odd_rl:Number", "closed": "closed_rl:Closed",
+            "red": "odd_rl:Red",
+        },
+        "dicore.kind": {"lost": "bad_kind:LOST"},
+        "dicore.lost": {"it": "odd_rl:Heir"},
+    }  # fmt: skip
     world.add("odd-rl", groups, modules=MODULES)
     facts = shown(world, name)
     reason = facts["reason"].removeprefix("plugin 'bad' (odd-rl 1.0): ")
     assert ": ".join(filter(None, (facts["status"], reason))) == status
     assert {key: facts[key] for key in rest} == rest
+    assert "\x1b" not in world.dicore("show", name).stdout
 
 
 def test_what_an_import_prints_is_no_answer(world: World) -> None:
