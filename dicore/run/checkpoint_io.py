@@ -58,6 +58,7 @@ _MAX_MANIFEST_BYTES = 64 << 20
 _MAX_HEADER_BYTES = 64 << 20
 _CHECK_MEMORY_BYTES = 256 << 20
 _SEAL = ',"sha256":"%s"}'
+_CHANGED = "checksum mismatch: %s was changed or truncated"
 _SEAL_LENGTH = len(_SEAL % ("0" * 64))
 
 
@@ -134,7 +135,7 @@ def verify(path: str | Path) -> Manifest:
         _check_size(folder, manifest, os.fstat(file.fileno()).st_size)
         while chunk := file.read(1 << 20):
             digest.update(chunk)
-    _check_digest(folder, manifest, digest.hexdigest())
+    _check(folder, _CHANGED % TENSORS, digest.hexdigest() == manifest.sha256)
     return manifest
 
 
@@ -174,10 +175,8 @@ def _parsed(folder: Path, raw: bytes) -> Manifest:
             f"{folder}: format {version} is newer than this dicore reads ({FORMAT_VERSION})",
             hint=f"install dicore {by} or later",
         )
-    if raw[-_SEAL_LENGTH:] != (_SEAL % sha256(raw[:-_SEAL_LENGTH]).hexdigest()).encode():
-        raise CheckpointCorruptError(
-            f"{folder}: checksum mismatch: {MANIFEST} was changed or truncated"
-        )
+    seal = (_SEAL % sha256(raw[:-_SEAL_LENGTH]).hexdigest()).encode()
+    _check(folder, _CHANGED % MANIFEST, raw[-_SEAL_LENGTH:] == seal)
     if version != FORMAT_VERSION:
         raise CheckpointUnsafeError(f"{folder}: not a dicore checkpoint")
     files = body.get("files")
@@ -246,7 +245,7 @@ def _read_blocks(folder: Path, manifest: Manifest) -> dict[str, tuple[str, bytea
         _check_size(folder, manifest, size)
         _check_memory(folder, size)
         raw = file.read()
-    _check_digest(folder, manifest, sha256(raw).hexdigest())
+    _check(folder, _CHANGED % TENSORS, sha256(raw).hexdigest() == manifest.sha256)
     if len(raw) < 8 or struct.unpack("<Q", raw[:8])[0] > _MAX_HEADER_BYTES:
         raise CheckpointUnsafeError(f"{folder}: the header of {TENSORS} is too large")
     return {name: (spec["dtype"], spec["data"]) for name, spec in deserialize(raw)}
@@ -282,18 +281,14 @@ def _open(file: Path) -> Any:
 _NONBLOCK = getattr(os, "O_NONBLOCK", 0)
 
 
+def _check(folder: Path, text: str, holds: bool) -> None:
+    if not holds:
+        raise CheckpointCorruptError(f"{folder}: {text}")
+
+
 def _check_size(folder: Path, manifest: Manifest, size: int) -> None:
-    if size != manifest.size:
-        raise CheckpointCorruptError(
-            f"{folder}: {TENSORS} has {size} bytes, expected {manifest.size}"
-        )
-
-
-def _check_digest(folder: Path, manifest: Manifest, digest: str) -> None:
-    if digest != manifest.sha256:
-        raise CheckpointCorruptError(
-            f"{folder}: checksum mismatch: {TENSORS} was changed or truncated"
-        )
+    text = f"{TENSORS} has {size} bytes, expected {manifest.size}"
+    _check(folder, text, size == manifest.size)
 
 
 def _check_memory(folder: Path, size: int) -> None:

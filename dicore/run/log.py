@@ -180,19 +180,17 @@ class LineFile:
             self._close_file()
             text = "was removed during training; it is made again, without the earlier lines"
             self._warn("removed", f"{self.path} {text}")
-        while self._waiting:
-            self._write(self._waiting[0])
-            self._waiting.popleft()
+        try:
+            while self._waiting:
+                self._write(self._waiting[0])
+                self._waiting.popleft()
+        except OSError:
+            self._close_file()  # the next attempt removes half a line
+            raise
 
     def _write(self, line: bytes) -> None:
         self._file = self._file or self._open()
-        written = 0
-        try:
-            written = self._file.write(line)
-        finally:
-            if written < len(line):
-                self._close_file()  # the next attempt removes this half of the line
-        if written < len(line):
+        if self._file.write(line) < len(line):
             raise OSError(ENOSPC, os.strerror(ENOSPC))
 
     def _open(self) -> Any:

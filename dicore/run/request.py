@@ -52,8 +52,7 @@ _FIELDS: Final = {
 }
 """Options that a request sets by its fields."""
 _LIMITS: Final = {
-    "pipeline.max_env_step": "max_env_step",
-    "pipeline.max_train_iter": "max_train_iter",
+    **{path: name for path, name in _FIELDS.items() if name.startswith("max_")},
     "env.stop_value": "stop_value",
 }
 
