@@ -62,9 +62,9 @@ class SupportsNumpyActing(Protocol):
     """A model with a NumPy forward pass, which avoids the overhead of torch."""
 
     def act_numpy(self) -> Callable[[Any], Any] | None:
-        """Returns a function from float32 [K, ...] to `logit` as arrays, or None.
+        """Returns a function from float32 [K, ...] to the outputs as arrays, or None.
 
-        It uses the current parameters, also after updates; its results are copies.
+        An array alone is `logit`. It uses the current parameters; its results are copies.
         """
 
 

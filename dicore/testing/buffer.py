@@ -5,6 +5,7 @@ Shapes: N samples pushed, B samples drawn.
 
 from __future__ import annotations
 
+import threading
 from itertools import pairwise
 from typing import Any
 
@@ -132,6 +133,27 @@ class BufferContract(Suite):
         whole = np.array_equal(array(drawn["obs"]["image"])[:, 1, 1], array(drawn["action"]))
         expect(whole, "nested columns belong to other rows")
 
+    def test_sequences_and_marks(self) -> None:
+        """Samples may be sequences, with ends, env ids and whatever else a policy stores."""
+        buffer = self.make(4)
+        number = np.arange(6)
+        sequence = number[:, None] + np.arange(3) / 4
+        columns = {
+            "obs": np.repeat(sequence[..., None], 2, 2).astype(np.float32),
+            "hidden": np.repeat(number[:, None], 5, 1).astype(np.float32),
+            "end": np.tile(np.array([False, True, False]), (6, 1)),
+            "env_id": number % 2,
+            "action": number,
+            "reward": sequence.astype(np.float32),
+        }
+        buffer.push(Batch(dict(columns)))
+        drawn = buffer.sample_batch(20, replace=True)
+        chosen = array(drawn["action"])
+        expect(set(chosen.tolist()) == {2, 3, 4, 5}, f"expected samples 2 to 5, got {set(chosen)}")
+        for key, column in columns.items():
+            wrong = difference(array(drawn[key]), column[chosen])
+            expect(not wrong, f"column '{key}' of sequences: {wrong}")
+
     def test_sampling_too_many_raises(self) -> None:
         """Sampling more than is stored raises ReplayUnderflowError without `replace`."""
         buffer = self.make(8)
@@ -223,6 +245,23 @@ class BufferContract(Suite):
             buffer.sample_batch(8, reuse=True)
             wrong = difference(batch.columns, before)
             expect(not wrong, f"the next draw overwrote a recycled batch: {wrong}")
+
+    def test_reuse_is_by_thread(self) -> None:
+        """With `reuse`, draws of another thread do not overwrite a batch."""
+        buffer = self.make(64)
+        buffer.push(numbered_rows(64))
+        batch = buffer.sample_batch(8, reuse=True)
+        before = copied(batch.columns)
+
+        def draw() -> None:
+            for _ in range(4):
+                buffer.sample_batch(8, reuse=True)
+
+        other = threading.Thread(target=draw)
+        other.start()
+        other.join()
+        wrong = difference(batch.columns, before)
+        expect(not wrong, f"draws of another thread overwrote a recycled batch: {wrong}")
 
     def test_sample_batches_matches_sample_batch(self) -> None:
         """`sample_batches`, if present, returns the same as repeated calls of `sample_batch`."""

@@ -110,7 +110,7 @@ class ModelContract(Suite):
         expect(not wrong, f"outputs differ after loading the state: {wrong}")
 
     def test_act_numpy_matches_forward(self) -> None:
-        """`act_numpy`, if present, equals `logit`, also after updates."""
+        """`act_numpy`, if present, equals `forward` by name, also after updates."""
         model = self.make(4, 3)
         if not hasattr(model, "act_numpy"):
             skip("it has no act_numpy (SupportsNumpyActing)")
@@ -119,20 +119,30 @@ class ModelContract(Suite):
             skip("its act_numpy returns None at this size")
         obs = array(_rows(6, 4))
         for _ in range(2):
-            near = np.allclose(act(obs), array(model(to_tensor(obs))["logit"]), atol=1e-5)
-            expect(near, "act_numpy returns other logits than forward")
+            acted, output = dict(leaves_of(_named(act(obs)), "")), model(to_tensor(obs))
+            wanted = dict(leaves_of(_named(output), ""))
+            unknown = [path for path in acted if path not in wanted]
+            expect(not unknown, f"act_numpy returns {', '.join(unknown)}, which forward does not")
+            expect(acted, "act_numpy returns nothing")
+            for path, leaf in acted.items():
+                near = np.allclose(leaf, array(wanted[path]), atol=1e-5)
+                expect(near, f"act_numpy returns another '{path}' than forward")
             for parameter in model.parameters():
                 parameter.data += 0.1
         kept = act(obs)
         before = copied(kept)
         act(obs + 1)
-        expect(not difference(kept, before), "a later call changed earlier logits")
+        expect(not difference(kept, before), "a later call changed earlier outputs")
 
     def _made_for(self, obs_shape: Shape, action_shape: Shape) -> Any:
         try:
             return self.make(obs_shape, action_shape)
         except ConfigError as error:
             skip(f"it does not take these shapes: {error.message}")
+
+
+def _named(output: Any) -> Any:
+    return output if isinstance(output, dict) else {"logit": output}
 
 
 def _rows(count: int, width: int) -> Any:

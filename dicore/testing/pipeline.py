@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import inspect
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from dicore.errors import DicoreError
-from dicore.interfaces.pipeline import IPipeline
+from dicore.config import bind, compile_config
+from dicore.errors import ConfigError, DicoreError, EnvError
+from dicore.interfaces.pipeline import IPipeline, SupportsCheck
 from dicore.interfaces.policy import IPolicy
+from dicore.run.env_factory import spaces_of
 from dicore.task import task
 from dicore.testing.compare import copied, difference
 from dicore.testing.suite import Suite, expect, folder, refuses, skip
@@ -30,13 +32,30 @@ class PipelineContract(Suite):
         """Returns a pipeline (`IPipeline`)."""
         return self.registered.build()
 
-    def config(self) -> dict[str, Any]:
-        """Returns a config to train: the first registered preset."""
+    def configs(self) -> Iterator[dict[str, Any]]:
+        """Yields configs to try: the registered presets."""
         registry = self.registered.registry
         for entry in registry.entries("preset"):
             if entry.status == "ok":
-                return dict(registry.load(entry))
-        return skip("no preset is installed; override config()")
+                yield dict(registry.load(entry))
+
+    def config(self) -> dict[str, Any]:
+        """Returns a config to train: the first of `configs` that the pipeline accepts."""
+        for config in self.configs():
+            if self.accepts(config):
+                return config
+        return skip("it accepts none of the installed presets; override config()")
+
+    def accepts(self, config: dict[str, Any]) -> bool:
+        """Returns whether the pipeline can train a config, by its `check`; see `SupportsCheck`."""
+        pipeline = self.make()
+        try:
+            compiled = compile_config(config, overrides=[*self._mode(), *self.overrides])
+            if isinstance(pipeline, SupportsCheck):
+                pipeline.check(bind(compiled, *spaces_of(compiled.env, 0)))
+        except (ConfigError, EnvError):
+            return False
+        return True
 
     def train(self, place: Path, *, seed: int = 0, model: Any = None, stop: bool = False) -> Any:
         """Trains for `budget` env steps in a folder.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from unittest import SkipTest
@@ -17,6 +18,7 @@ from dicore.testing.env import EnvContract
 from dicore.testing.generic import ComponentContract
 from dicore.testing.middleware import MiddlewareContract
 from dicore.testing.pipeline import PipelineContract
+from tests.core.testing.test_reward_model_suite import Novelty
 
 SMALL = {
     "env": {"type": "cartpole", "collector_env_num": 4, "evaluator_env_num": 2,
@@ -29,8 +31,8 @@ SMALL = {
 
 
 class Pipelines(PipelineContract):
-    def config(self) -> dict[str, Any]:
-        return SMALL
+    def configs(self) -> Iterator[dict[str, Any]]:
+        yield SMALL
 
 
 MODES = {
@@ -61,6 +63,7 @@ class Middleware(MiddlewareContract):
             "env": parts.evaluator_env if mode == "eval_mode" else parts.collector_env,
             "buffer_": parts.buffer,
             "seed": None,
+            "reward_model": Novelty(),
         }
         target = self.registered.target
         wanted = inspect.signature(target).parameters

@@ -13,6 +13,7 @@ Shapes: P elements of all parameters.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -43,10 +44,9 @@ class Flat:
     grad: Tensor
 
     def __init__(self, module: nn.Module | Iterable[nn.Parameter]) -> None:
-        self.module = module if isinstance(module, nn.Module) else nn.Module()
-        self._source = (
-            module.parameters if isinstance(module, nn.Module) else tuple(module).__iter__
-        )
+        parameters: Any = getattr(module, "parameters", None)  # also of wrapped modules
+        self.module: Any = nn.Module() if parameters is None else module
+        self._source = tuple(cast("Any", module)).__iter__ if parameters is None else parameters
         self._parameters: tuple[nn.Parameter, ...] = ()
         self._pointers: tuple[tuple[nn.Parameter, int], ...] = ()
         self._grad_pointers: tuple[tuple[nn.Parameter, int], ...] = ()

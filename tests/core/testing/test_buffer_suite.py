@@ -205,6 +205,11 @@ def recycling(slots: int, *, asked_only: bool) -> Any:
     return sample_batch
 
 
+def one_axis(self: Any, *args: Any, **kwargs: Any) -> Batch:
+    drawn = ListBuffer.sample_batch(self, *args, **kwargs)
+    return Batch({key: each[:, 0] if key == "end" else each for key, each in drawn.items()})
+
+
 def one_draw_for_all(self: Any, count: int, batch_size: int, cur_learner_iter: int = 0) -> Any:
     return iter([self.sample_batch(batch_size)] * count)
 
@@ -253,6 +258,7 @@ FAULTS: list[Fault] = [
     ("sample_and_sample_batch_agree", {"sample": ListBuffer.sample_batch}),
     ("sample_and_sample_batch_agree", {"sample_batch": doubles_everything}),
     ("nested_columns", {"sample_batch": flattens_images}),
+    ("sequences_and_marks", {"sample_batch": one_axis}),
     ("sampling_too_many_raises", {"draw": repeats_quietly}),
     ("sample_range_selects_samples", {"draw": ignores_the_range}),
     ("mismatched_columns_raise", {"check": lambda self, rows: None}),
@@ -261,6 +267,7 @@ FAULTS: list[Fault] = [
     ("sampled_dicts_are_copies", {"sample": hands_out_the_store}),
     ("sampled_batches_are_copies", {"sample_batch": recycling(2, asked_only=False)}),
     ("reuse_keeps_the_previous_batch", {"sample_batch": recycling(1, asked_only=True)}),
+    ("reuse_is_by_thread", {"sample_batch": recycling(2, asked_only=True)}),
     ("sample_batches_matches_sample_batch", {"sample_batches": one_draw_for_all}),
     ("sample_batches_matches_sample_batch", {"sample_batches": one_batch_less}),
     ("state_round_trip", {"load_state_dict": forgets_the_draws}),

@@ -85,6 +85,16 @@ def frozen_views(self: Any) -> Callable[[Any], Any]:
     return lambda obs: obs @ weight.T + bias
 
 
+def other_name(self: Any) -> Callable[[Any], Any]:
+    act = GoodModel.act_numpy(self)
+    return lambda obs: {"logit": act(obs), "q": act(obs)}
+
+
+def other_value(self: Any) -> Callable[[Any], Any]:
+    act = GoodModel.act_numpy(self)
+    return lambda obs: {"logit": act(obs) + 1}
+
+
 def one_block(self: Any) -> Callable[[Any], Any]:
     act = GoodModel.act_numpy(self)
 
@@ -111,6 +121,8 @@ MODEL_FAULTS: list[Fault] = [
     ("state_round_trip", {"load_state_dict": lambda self, state: None}),
     ("act_numpy_matches_forward", {"act_numpy": frozen_views}),
     ("act_numpy_matches_forward", {"act_numpy": one_block}),
+    ("act_numpy_matches_forward", {"act_numpy": other_name}),
+    ("act_numpy_matches_forward", {"act_numpy": other_value}),
 ]
 
 

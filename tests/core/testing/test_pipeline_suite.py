@@ -7,9 +7,11 @@ import threading
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest import SkipTest
 
 import pytest
 
+from dicore.errors import ConfigError
 from dicore.run.random import seed_everything
 from dicore.task import task
 from dicore.testing.pipeline import PipelineContract
@@ -159,3 +161,27 @@ def test_each_check_catches_its_fault(fault: Fault) -> None:
     suite = type("Planted", (Contract,), {"pipeline": broken(GoodPipeline, members)})
     with pytest.raises((AssertionError, AttributeError)):
         getattr(suite(), f"test_{check}")()
+
+
+@pytest.mark.parametrize("accepted", ["acrobot", "cartpole", None])
+def test_it_is_tried_with_a_preset_that_it_accepts(accepted: str | None) -> None:
+    """Not with the first one: what the pipeline checks decides."""
+
+    class Choosy(GoodPipeline):
+        def check(self, compiled: Any) -> None:
+            assert compiled.cfg.policy.model.obs_shape, "the config is bound"
+            if compiled.cfg.env.type != accepted:
+                raise ConfigError("pipeline.type: it trains something else")
+
+    class Chosen(Contract):
+        pipeline = Choosy
+
+        def configs(self) -> Any:
+            for name in ("no_such_env", "cartpole", "acrobot"):
+                yield {"env": {"type": name}, "policy": {"type": "dqn"}}
+
+    if accepted is None:
+        with pytest.raises(SkipTest, match="accepts none"):
+            Chosen().config()
+    else:
+        assert Chosen().config()["env"]["type"] == accepted
