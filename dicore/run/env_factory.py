@@ -69,13 +69,22 @@ def _make(env: Any, ctx: BuildContext) -> Any:
 def env_sections(env: Any, role: str) -> list[Any]:
     """Returns one section per environment of a role (`collector` or `evaluator`).
 
-    All are `env`, unless it has `create_collector_env_cfg` and `create_evaluator_env_cfg`.
+    All are `env`, unless it has `create_collector_env_cfg` and `create_evaluator_env_cfg`, or the
+    registered class has them as static methods: they take the options of `env` as a dict and return
+    a list of dicts.
     """
-    evaluates = role == "evaluator"
-    create = getattr(env, f"create_{'evaluator' if evaluates else 'collector'}_env_cfg", None)
+    name = f"create_{role}_env_cfg"
+    create = getattr(env, name, None)
     if create is not None:
         return list(create())
-    return [env] * (env.evaluator_env_num if evaluates else env.collector_env_num)
+    create = getattr(getattr(type(env), "_target", None), name, None)
+    if create is None:
+        return [env] * getattr(env, f"{role}_env_num")
+    from dicore.config.compiler import compile_section
+    from dicore.config.paths import plain
+
+    given = plain(env)
+    return [compile_section(type(env), {**given, **each}) for each in create(dict(given))]
 
 
 def make_env_manager(

@@ -142,12 +142,13 @@ class EnvPool:
         """
         found: list[Any] = []
         layers = self._layers
-        for env_id, seed, given in zip(ids, seeds, params, strict=True):
+        for row, env_id in enumerate(ids):
             try:
                 if layers.any:
                     layers.begin(env_id)
-                env = self.envs[env_id] or self._renewed(env_id)
-                found.append(env.reset(seed=seed, **given) if given else env.reset(seed=seed))
+                reset = (self.envs[env_id] or self._renewed(env_id)).reset
+                given = params[row]
+                found.append(reset(seed=seeds[row], **given) if given else reset(seed=seeds[row]))
             except (Exception, SystemExit) as error:
                 found.append(error)
         return found

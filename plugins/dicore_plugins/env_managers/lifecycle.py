@@ -257,41 +257,40 @@ class ManagedEnvs:
 
     def _raise_any(self, errors: Sequence[DicoreError]) -> None:
         """Raises errors of environments; closes the manager if one could not be reset."""
+        if not errors:
+            return
         if any(isinstance(error, EnvResetError) for error in errors):
             self.close()
-        if errors:
-            raise all_of(errors)
+        raise all_of(errors)
 
     def _begin_many(
         self, env_ids: Sequence[int], ready: Any, seeds: Sequence[int] | None = None
     ) -> list[DicoreError]:
-        """Begins episodes and writes their first observations; returns the errors.
+        """Begins episodes, with the next seeds or the given ones; returns the errors.
 
-        Args:
-            env_ids: The environments.
-            ready: Where to write the observations [N, ...].
-            seeds: Seeds of the episodes; None: the next ones.
+        The first observations are written to `ready` [N, ...].
         """
         episodes, storage, log = self._episodes, self._storage, self._action_log
-        params, errors = self._params, list[DicoreError]()
+        errors: list[DicoreError] = []
         if seeds is None:
             seeds = [self._seeds.next(env_id) for env_id in env_ids]
         for env_id in env_ids:
             episodes.state[env_id] = RESET
             self._pending.pop(env_id, None)
-        results = self._pool.reset(env_ids, seeds, [params[env_id] for env_id in env_ids])
-        for env_id, seed, result in zip(env_ids, seeds, results, strict=True):
+        results = self._pool.reset(env_ids, seeds, [self._params[env_id] for env_id in env_ids])
+        for row, env_id in enumerate(env_ids):
+            result = results[row]
             if (
                 result.__class__ is not tuple
                 or len(result) != 2
                 or not storage.try_write(ready, env_id, result[0])
             ):
-                error = self._begin_slowly(env_id, seed, result, ready)
+                error = self._begin_slowly(env_id, seeds[row], result, ready)
                 if error is not None:
                     errors.append(error)
                     episodes.stop(env_id, EnvState.ERROR)
                     continue
-            episodes.begin(env_id, seed)
+            episodes.begin(env_id, seeds[row])
             if log is not None:
                 log.begin(env_id)
         return errors

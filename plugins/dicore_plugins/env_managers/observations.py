@@ -338,11 +338,11 @@ def _bounds(low: Any, high: Any, dtype: np.dtype[Any]) -> tuple[Array, Array] | 
     return None if free else (least, most)
 
 
-def storage_of(space: Any, path: str = "") -> Leaf | Nested:
+def storage_of(space: Any, path: str = "") -> Any:
     """Returns the storage for observations of a space; a space is recognised by its class name.
 
     Raises:
-        EnvSpaceError: a part of the space is not an array of numbers.
+        EnvSpaceError: a part of the space is not a space.
     """
     name = type(space).__name__
     if name in ("Dict", "Tuple"):
@@ -355,10 +355,13 @@ def storage_of(space: Any, path: str = "") -> Leaf | Nested:
         return Leaf(path, (), np.int64, first, first + int(space.n) - 1)
     dtype, shape = getattr(space, "dtype", None), getattr(space, "shape", None)
     if dtype is None or shape is None or np.dtype(dtype).kind not in "biuf":
-        where = f"observation {path}".rstrip()
+        if hasattr(space, "contains"):
+            from dicore_plugins.env_managers.objects import Objects
+
+            return Objects(path, space)
         raise EnvSpaceError(
-            f"{where}: {space} is not a space of numeric arrays",
-            hint="wrap the env so that it returns arrays",
+            f"{f'observation {path}'.rstrip()}: {space} is not a space",
+            hint="set observation_space to a space of gymnasium",
             context={"path": path},
         )
     low, high = getattr(space, "low", None), getattr(space, "high", None)

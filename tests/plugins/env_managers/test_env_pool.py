@@ -5,13 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, ClassVar
 
+import cloudpickle
 import gymnasium
 import numpy as np
 import pytest
 from gymnasium import spaces
 
 from dicore.config import compile_config
+from dicore.config.compiler import compile_section
+from dicore.config.signature import config_class
 from dicore.errors import EnvSpaceError, UsageError
+from dicore.run.env_factory import BuildContext, env_factory, make_env_manager
 from dicore_plugins.env_managers import get_vec_env_setting
 from dicore_plugins.env_managers.base.manager import BaseEnvManager
 
@@ -189,3 +193,44 @@ def test_environments_in_place_of_functions_are_told_so() -> None:
     with pytest.raises(UsageError, match=r"env_fn\[1\] is a CountEnv, not a function") as told:
         BaseEnvManager([CountEnv, CountEnv(0)])
     assert "lambda: gymnasium.make" in told.value.hint
+
+
+class Levels(CountEnv):
+    """An env whose own class says which environments there are (DI-engine's way)."""
+
+    def __init__(self, level: int = 0, shaped: bool = True) -> None:
+        super().__init__(level)
+        self.shaped = shaped
+
+    @staticmethod
+    def create_collector_env_cfg(cfg: dict[str, Any]) -> list[dict[str, Any]]:
+        return [{**cfg, "level": level} for level in range(cfg.pop("collector_env_num"))]
+
+    @staticmethod
+    def create_evaluator_env_cfg(cfg: dict[str, Any]) -> list[dict[str, Any]]:
+        return [{**cfg, "shaped": False}] * cfg.pop("evaluator_env_num")
+
+
+def test_static_methods_of_a_registered_class_say_which_environments_there_are() -> None:
+    env = compile_section(
+        config_class(Levels, "env"),
+        {"type": "levels", "collector_env_num": 3, "evaluator_env_num": 2, "n_evaluator_episode": 2,
+         "stop_value": 9,
+         "level": 7, "env_wrapper": ["flat_obs"]},
+    )  # fmt: skip
+    for role, tags, shaped in (("collector", [0, 1, 2], True), ("evaluator", [7, 7], False)):
+        manager = make_env_manager(env, role, 0)
+        assert manager.env_attr("tag") == tags
+        assert manager.env_attr("shaped") == [shaped] * len(tags)
+        manager.close()
+
+
+def test_factories_pickle() -> None:
+    cfg = compile_config(
+        {"env": {"type": "cartpole", "env_wrapper": ["flat_obs"]},
+         "policy": {"type": "dqn", "collect": {"n_sample": 8}}}
+    )  # fmt: skip
+    make = env_factory(cfg.env, BuildContext(seed=4, run=object()))  # type: ignore[arg-type]
+    made = cloudpickle.loads(cloudpickle.dumps(make))()
+    assert type(made) is type(make())
+    made.close()

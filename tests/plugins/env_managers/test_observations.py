@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import re
 from typing import Any
 
@@ -11,7 +12,8 @@ from gymnasium import spaces
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dicore.errors import EnvCreateError, EnvSpaceError, NonFiniteError
+from dicore.errors import EnvCreateError, EnvSpaceError, EnvStepError, NonFiniteError
+from dicore_plugins.env_managers import BaseEnvManager
 from dicore_plugins.env_managers.observations import storage_of
 
 from .toy_envs import FREE, CountEnv, Faulty, SpaceEnv, manager_of, rollout
@@ -235,10 +237,96 @@ def test_bounds_that_are_met_are_silent(caplog: pytest.LogCaptureFixture) -> Non
     assert not caplog.records
 
 
-@pytest.mark.parametrize("space", [spaces.Text(5), spaces.Dict({"say": spaces.Text(5)})])
-def test_a_space_that_is_no_arrays_is_refused_at_launch(space: Any) -> None:
-    env = SpaceEnv(space)
-    with pytest.raises(EnvSpaceError, match="not a space of numeric arrays") as caught:
-        manager_of(env)
+OBJECTS: dict[str, Any] = {
+    "text": spaces.Text(5),
+    "sequence": spaces.Sequence(spaces.Box(-1, 1, (2,), np.float32)),
+    "stacked": spaces.Sequence(spaces.Discrete(3), stack=True),
+    "graph": spaces.Graph(spaces.Box(-1, 1, (2,)), spaces.Discrete(3)),
+}
+
+
+@pytest.mark.parametrize("space", OBJECTS.values(), ids=OBJECTS)
+@pytest.mark.parametrize("nested", [False, True])
+def test_observations_that_are_no_arrays_are_a_column_of_objects(space: Any, nested: bool) -> None:
+    if nested:
+        space = spaces.Dict({"say": space, "see": spaces.Box(-1, 1, (2,), np.float32)})
+    envs = [SpaceEnv(copy.deepcopy(space), length=4 + tag) for tag in range(2)]
+    manager = manager_of(*envs)
+    for _ in range(12):
+        ready = manager.ready_obs
+        for env_id, env in enumerate(envs):
+            found, wanted = ready[env_id], env.shown[-1]
+            if nested:
+                assert np.array_equal(found["see"], wanted["see"])
+                found, wanted = found["say"], wanted["say"]
+            assert repr(found) == repr(wanted)
+            assert isinstance(wanted, str) or found is not wanted, "a copy"
+        obs = manager.step_into({0: 0, 1: 0}).value.obs
+        assert (obs["say"] if nested else obs).dtype == object
+    state = manager.state_dict()
+    twins = [SpaceEnv(copy.deepcopy(space), length=4 + tag) for tag in range(2)]
+    twin = manager_of(*twins, launch=False)
+    twin.load_state_dict(state)
+    twin.launch()
+    assert list(twin.step({0: 0, 1: 0})) == [0, 1]
+
+
+def test_an_observation_that_is_not_in_a_space_of_objects_is_named() -> None:
+    class Says(CountEnv):
+        def show(self) -> Any:
+            return "?!" if self.count else "ok"
+
+    env = Says()
+    env.observation_space = spaces.Text(5)
+    with pytest.raises(EnvSpaceError, match=r"env 0: observation is '\?!', which is not in Text"):
+        manager_of(env).step({0: 0})
+
+
+def test_what_is_no_space_is_refused_at_launch() -> None:
+    env = SpaceEnv(FREE)
+    env.observation_space = (4,)
+    env.show = lambda: np.zeros(4, np.float32)  # type: ignore[method-assign]
+    with pytest.raises(EnvSpaceError, match=r"\(4,\) is not a space") as caught:
+        BaseEnvManager([lambda: env]).launch()
     assert not isinstance(caught.value, EnvCreateError)
     assert env.closed == 1
+
+
+class Pays(CountEnv):
+    def __init__(self, tag: int, reward: Any, shape: tuple[int, ...]) -> None:
+        super().__init__(tag, length=3, rewards=(reward,))
+        self.reward_space = spaces.Box(-9, 9, shape)
+
+
+@pytest.mark.parametrize("shape", [(2,), (1,), (2, 3)], ids=str)
+def test_rewards_have_the_shape_of_their_space(shape: tuple[int, ...]) -> None:
+    paid = np.arange(np.prod(shape), dtype=np.float64).reshape(shape) + 0.5
+    manager = manager_of(*(Pays(tag, paid, shape) for tag in range(2)))
+    for step in range(1, 7):
+        answer = manager.step({0: 0, 1: 0} if step % 2 else {1: 0, 0: 0})
+        assert answer.value.reward.dtype == np.float32
+        assert answer.value.reward.shape == (2, *(() if shape == (1,) else shape))
+        assert np.array_equal(np.ravel(answer[1].reward), paid.ravel())
+        if step % 3 == 0:
+            total = answer[1].info["eval_episode_return"]
+            assert np.array_equal(np.reshape(total, shape), 3 * paid)
+    manager.step({1: 0})
+    twin = manager_of(*(Pays(tag, paid, shape) for tag in range(2)), launch=False)
+    twin.load_state_dict(manager.state_dict())
+    twin.launch()
+    assert twin.brought_back
+    twin.step({1: 0})
+    total = twin.step({1: 0})[1].info["eval_episode_return"]
+    assert np.array_equal(np.reshape(total, shape), 3 * paid)
+
+
+@pytest.mark.parametrize(
+    ("bad", "text"),
+    [(1.0, "is not an array of shape"), (np.ones(3), "is not an array of shape"),
+     (np.array([1, np.nan]), "is not finite"), (["1", "2"], "is not an array of shape")],
+    ids=["scalar", "shape", "nan", "text"],
+)  # fmt: skip
+def test_a_vector_of_rewards_that_does_not_fit_is_named(bad: Any, text: str) -> None:
+    manager = manager_of(Pays(0, np.ones(2), (2,)), Pays(1, bad, (2,)))
+    with pytest.raises((EnvStepError, NonFiniteError), match=rf"env 1: reward .*{text}"):
+        manager.step({0: 0, 1: 0})

@@ -1,0 +1,87 @@
+"""Storage of observations that are not arrays of numbers: text, sequences, graphs.
+
+Shapes: K environments.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dicore.errors import EnvSpaceError
+from dicore_plugins.env_managers.observations import Fault
+
+__all__ = ["Objects"]
+
+Array = npt.NDArray[Any]
+
+
+class Objects:
+    """Stores observations as a column of objects [K].
+
+    Args:
+        path: Path in the observation, for messages; '' for the whole observation.
+        space: The space, which says what is valid.
+    """
+
+    large = False
+
+    def __init__(self, path: str, space: Any) -> None:
+        self.path = path
+        self._space = space
+        self._name = f"observation {path}".rstrip()
+
+    def empty(self, count: int) -> Array:
+        """Returns a column for `count` observations."""
+        return np.full(count, None, object)
+
+    def stack(self, obs: list[Any], room: Any = None) -> Array | None:
+        """Copies K observations into a column; see `Leaf.stack`."""
+        block = self.empty(len(obs))
+        return block if all(self.try_write(block, *row) for row in enumerate(obs)) else None
+
+    def stacked(self, block: Any, count: int) -> Array | None:
+        """Returns observations that are stacked already; see `Leaf.stacked`."""
+        good = isinstance(block, np.ndarray) and block.shape == (count,)
+        return block if good and all(map(self._space.contains, block)) else None
+
+    def fault(self, obs: Any) -> Fault | None:
+        """Returns why one observation is invalid, or None."""
+        if self._space.contains(obs):
+            return None
+        text = f"{self._name} is {obs!r}, which is not in {self._space}"
+        return Fault(EnvSpaceError, text, {"path": self.path})
+
+    def outside(self, block: Any) -> dict[str, str]:
+        """Returns no messages: a value out of bounds is invalid."""
+        return {}
+
+    def try_write(self, block: Any, row: int, obs: Any) -> bool:
+        """Stores a copy of one observation; returns whether it is valid."""
+        if not self._space.contains(obs):
+            return False
+        self.write(block, row, obs)
+        return True
+
+    def write(self, block: Any, row: int, obs: Any) -> None:
+        """Stores a copy of one observation."""
+        block[row] = copy.deepcopy(obs)
+
+    def put(self, block: Any, rows: Sequence[int], source: Any) -> None:
+        """Copies observations into some rows."""
+        block[rows] = source
+
+    def copy(self, source: Any, room: Any = None) -> Any:
+        """Returns a copy of a column."""
+        if room is None:
+            return source.copy()
+        room[...] = source
+        return room
+
+    def overwrite(self, block: Any) -> None:
+        """Overwrites a column with values that are no valid observation."""
+        block.fill(None)
