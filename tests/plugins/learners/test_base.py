@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import threading
+import time
+from itertools import count
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
@@ -10,6 +12,7 @@ import numpy as np
 import pytest
 import torch
 
+from dicore.data import Batch
 from dicore.errors import HookError, SchemaError, UsageError
 from dicore.interfaces.hook import LearnerHook
 from dicore_plugins.hooks import LogShowHook
@@ -72,7 +75,49 @@ def test_start_needs_a_source_and_raises_its_errors() -> None:
     assert engine.learn_info["learner_done"]
 
 
-@pytest.mark.parametrize("workers", [0, 1])
+@pytest.mark.parametrize(("workers", "at_a_time"), [(0, 1), (1, 1), (3, 3)])
+def test_workers_load_at_the_same_time_and_in_order(workers: int, at_a_time: int) -> None:
+    """The source that is called first gives the first batch, even if it takes longest."""
+    options = DataloaderConfig(num_workers=workers, prefetch=4, device="cpu")
+    engine, trained = learner(dataloader=options), []
+    engine.policy = engine.policy._replace(forward=lambda data: trained.append(data) or {})
+    numbers, busy, most = count(), set[int](), [0]
+    lock = threading.Lock()
+
+    def source(batch_size: int) -> Any:
+        with lock:
+            number = next(numbers)
+            busy.add(number)
+            most[0] = max(most[0], len(busy))
+        time.sleep(0.02 * (3 - number % 3))
+        with lock:
+            busy.discard(number)
+        return None if number >= 9 else Batch({"number": np.full(2, number)})
+
+    engine.get_data = source
+    engine.start()
+    assert [int(batch["number"][0]) for batch in trained] == list(range(9))
+    assert all(isinstance(batch["number"], torch.Tensor) for batch in trained)
+    assert min(2, at_a_time) <= most[0] <= at_a_time
+    engine.close()
+
+
+def test_after_the_end_or_an_error_no_batch_comes() -> None:
+    from dicore_plugins.learners.base.dataloader import Dataloader
+
+    def broken() -> Any:
+        raise OSError("disk gone")
+
+    ended, failed = Dataloader(lambda: None), Dataloader(broken, ahead=2, workers=2)
+    for _ in range(2):
+        assert ended.next_batch() is None
+        with pytest.raises(OSError, match="disk gone"):
+            failed.next_batch()
+    ended.close()
+    failed.close()
+
+
+@pytest.mark.parametrize("workers", [0, 1, 2])
 def test_a_blocked_source_does_not_block_close(workers: int) -> None:
     engine = learner(dataloader=DataloaderConfig(num_workers=workers))
     blocked, release = threading.Event(), threading.Event()

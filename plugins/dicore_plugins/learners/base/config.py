@@ -20,9 +20,12 @@ class DataloaderConfig(Section):
     """How `learner.start()` loads batches."""
 
     num_workers: int = option(
-        0, "0: load batches synchronously; 1: prefetch in a background thread", ge=0, le=1
+        0, "0: load batches synchronously; n: prefetch in n background threads", ge=0
     )
-    prefetch: int = option(2, "batches to prefetch, with num_workers=1", ge=1)
+    prefetch: int = option(2, "batches to prefetch, with num_workers >= 1", ge=1)
+    device: str | None = option(
+        None, "device to which batches are moved when they are loaded; None: the policy moves them"
+    )
 
 
 @frozen(kw_only=True)

@@ -1,45 +1,67 @@
-"""Batches for `BaseLearner.start`: loaded on demand or prefetched in one thread."""
+"""Batches for `BaseLearner.start`: loaded on demand or prefetched in threads."""
 
 from __future__ import annotations
 
-import queue
 import threading
 from collections.abc import Callable
 from typing import Any
+
+from dicore.data import Batch
 
 POLL_S = 0.05
 """Interval of the check whether the loader was closed."""
 
 
 class Dataloader:
-    """Returns the batches of `source()`, until it returns None.
+    """Returns the batches of `source()` in the order of its calls, until it returns None.
 
-    The source runs in a separate thread, so that a blocking source cannot block `close`.
+    The source runs in separate threads, so that a blocking source cannot block `close`.
 
     Args:
-        source: Returns one batch, or None at the end.
+        source: Returns one batch, or None at the end; several workers call it at the same time.
         ahead: Batches to prefetch; 0: load each batch on demand.
+        workers: Number of threads.
+        device: Device to move each `Batch` to; None: batches stay as they are.
     """
 
-    def __init__(self, source: Callable[[], Any], ahead: int = 0) -> None:
+    def __init__(
+        self,
+        source: Callable[[], Any],
+        ahead: int = 0,
+        workers: int = 1,
+        device: str | None = None,
+    ) -> None:
         self._source = source
+        self._device = device
         self._closed = threading.Event()
-        self._demand: threading.Semaphore = threading.Semaphore(ahead)
-        self._ahead = ahead
-        self._batches: queue.Queue[tuple[Any, BaseException | None]] = queue.Queue()
-        self._thread = threading.Thread(target=self._fetch, name="dicore-dataloader", daemon=True)
-        self._thread.start()
+        self._demand = threading.Semaphore(ahead)
+        self._changed = threading.Condition()
+        self._results: dict[int, tuple[Any, BaseException | None]] = {}
+        self._started = self._returned = 0
+        self._threads = [
+            threading.Thread(target=self._fetch, name="dicore-dataloader", daemon=True)
+            for _ in range(workers)
+        ]
+        for thread in self._threads:
+            thread.start()
 
     def _fetch(self) -> None:
         while not self._closed.is_set():
             if not self._demand.acquire(timeout=POLL_S):
                 continue
+            with self._changed:
+                number = self._started
+                self._started += 1
+            batch, problem = None, None
             try:
                 batch = self._source()
+                if self._device is not None and isinstance(batch, Batch):
+                    batch = batch.to(self._device, non_blocking=True)
             except BaseException as error:
-                self._batches.put((None, error))
-                return
-            self._batches.put((batch, None))
+                problem = error
+            with self._changed:
+                self._results[number] = batch, problem
+                self._changed.notify_all()
             if batch is None:
                 return
 
@@ -50,18 +72,22 @@ class Dataloader:
             Exception: the source raised it; the traceback is the source's.
         """
         self._demand.release()
-        while not self._closed.is_set():
-            try:
-                batch, error = self._batches.get(timeout=POLL_S)
-            except queue.Empty:
-                continue
+        with self._changed:
+            while self._returned not in self._results:
+                if self._closed.is_set():
+                    return None
+                self._changed.wait(POLL_S)
+            batch, error = self._results[self._returned]
             if error is not None:
                 raise error
+            if batch is not None:  # the end stays the end
+                del self._results[self._returned]
+                self._returned += 1
             return batch
-        return None
 
     def close(self) -> None:
-        """Stops loading without waiting for the source; the thread ends when the source returns."""
+        """Stops loading without waiting for the source; a thread ends when the source returns."""
         self._closed.set()
-        if self._thread is not threading.current_thread():
-            self._thread.join(timeout=4 * POLL_S)
+        for thread in self._threads:
+            if thread is not threading.current_thread():
+                thread.join(timeout=4 * POLL_S / len(self._threads))

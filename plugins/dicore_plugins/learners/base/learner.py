@@ -200,6 +200,8 @@ class BaseLearner:
     def setup_dataloader(self) -> None:
         """Creates the dataloader of `start`, which calls `self.get_data(batch_size)`.
 
+        With several workers, several threads call it at the same time.
+
         Raises:
             UsageError: `get_data` is not set.
         """
@@ -207,10 +209,12 @@ class BaseLearner:
             raise UsageError("the learner has no data source", hint="set learner.get_data first")
         from dicore_plugins.learners.base.dataloader import Dataloader
 
-        batch_size = self._policy.get_attribute("batch_size")
+        cfg, batch_size = self._cfg.dataloader, self._policy.get_attribute("batch_size")
         self._dataloader = Dataloader(
             lambda: self.get_data(batch_size) if self.get_data else None,
-            ahead=self._cfg.dataloader.prefetch if self._cfg.dataloader.num_workers else 0,
+            ahead=cfg.prefetch if cfg.num_workers else 0,
+            workers=max(1, cfg.num_workers),
+            device=cfg.device,
         )
 
     def start(self) -> None:
