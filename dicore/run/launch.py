@@ -122,7 +122,8 @@ def _only_training(request: TrainRequest) -> Iterator[None]:
             gc.disable()
         yield
     except SystemExit as error:
-        *_, (frame, line) = traceback.walk_tb(error.__traceback__)
+        calls = traceback.walk_tb(error.__traceback__)  # `exit` is a frozen object, `sys.exit` not
+        *_, (frame, line) = (call for call in calls if call[0].f_code.co_filename[0] != "<")
         raise DicoreError(
             f"sys.exit({error.code!r}) was called in {frame.f_code.co_qualname}"
             f" ({frame.f_code.co_filename}:{line}); it must not end a training",

@@ -6,7 +6,6 @@ import gc
 import json
 import os
 import signal
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -118,7 +117,7 @@ class Pipeline:
         if self._cfg.act == "fail":
             raise RuntimeError("lost the thread")
         if self._cfg.act == "exit":
-            sys.exit(0)
+            exit(0)  # noqa: PLR1722 - scripts do
         if self._cfg.act == "mute":
             raise Mute
         if self._cfg.act == "move":
