@@ -11,8 +11,10 @@ from unittest import SkipTest
 import pytest
 
 from dicore.config import bind, compile_config
+from dicore.data import Batch
 from dicore.run.env_factory import spaces_of
 from dicore.run.random import seed_everything
+from dicore.task import Context, OfflineRLContext, OnlineRLContext
 from dicore.testing import Check, Suite, parametrize
 from dicore.testing.env import EnvContract
 from dicore.testing.generic import ComponentContract
@@ -37,14 +39,33 @@ class Pipelines(PipelineContract):
 
 MODES = {
     "interaction_evaluator": "eval_mode",
+    "multistep_trainer": "learn_mode",
     "offpolicy_learner": "learn_mode",
     "trainer": "learn_mode",
 }
 """What a middleware's `policy` is, where it is not the collect mode."""
 
 
+class Dataset:
+    """Samples in memory."""
+
+    def __init__(self, samples: Batch) -> None:
+        self.samples = samples
+
+    def __len__(self) -> int:
+        return len(self.samples)
+
+    def take(self, index: Any) -> Batch:
+        return self.samples[index]
+
+
 class Middleware(MiddlewareContract):
     """Made of the parts of a small training; what those before them write is there."""
+
+    @property
+    def context_class(self) -> type[Context]:  # type: ignore[override] # by component
+        offline = self.registered.entry.name == "offline_data_fetcher"
+        return OfflineRLContext if offline else OnlineRLContext
 
     def make(self) -> Any:
         from dicore_plugins.pipelines.parts import build_parts
@@ -54,7 +75,8 @@ class Middleware(MiddlewareContract):
         cfg = bind(compiled, *spaces_of(compiled.env, 0)).cfg
         parts = self.parts = build_parts(cfg)
         self.data = parts.collector.collect_batch(n_sample=64)
-        parts.buffer.push(self.data)
+        marks = ("end", "env_id")  # which tell where samples come from, and are not stored
+        parts.buffer.push(Batch({k: each for k, each in self.data.items() if k not in marks}))
         name = self.registered.entry.name
         mode = MODES.get(name, "collect_mode")
         offered = {
@@ -64,6 +86,8 @@ class Middleware(MiddlewareContract):
             "buffer_": parts.buffer,
             "seed": None,
             "reward_model": Novelty(),
+            "mode": parts.policy.command_mode,
+            "dataset": Dataset(self.data),
         }
         target = self.registered.target
         wanted = inspect.signature(target).parameters
@@ -71,6 +95,8 @@ class Middleware(MiddlewareContract):
 
     def prepare(self, ctx: Any) -> None:
         """What fetchers, collectors and inferencers write, for whoever reads it."""
+        if isinstance(ctx, OfflineRLContext):
+            return
         ready = self.parts.collector_env.ready_obs
         output = self.parts.policy.collect_mode.forward(ready, eps=0.5)
         ctx.train_data = self.data[:16]

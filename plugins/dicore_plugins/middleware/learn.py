@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from functools import lru_cache
 from itertools import accumulate, pairwise
 from typing import Any
 
@@ -61,7 +62,15 @@ def _samples(data: Any) -> Any:
     if not isinstance(data, Batch) or "env_id" not in data:
         return data
     columns = {key: value for key, value in data.items() if key not in ("end", "env_id")}
-    return Batch(columns, len(data), data.schema)
+    return Batch(
+        columns, len(data), _schema_of(data.schema) if isinstance(data.schema, tuple) else None
+    )
+
+
+@lru_cache(maxsize=64)
+def _schema_of(schema: tuple[Any, ...]) -> object:
+    """Returns the schema of the samples of a batch, the same object for equal batches."""
+    return ("samples", schema)
 
 
 def _pieces(trajectories: Any, ends: Sequence[int]) -> Iterator[Any]:

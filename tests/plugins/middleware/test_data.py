@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from dicore.data import Batch
+from dicore.errors import SchemaError
 from dicore_plugins.buffers import NaiveReplayBuffer
 from dicore_plugins.middleware import (
     OffPolicyLearner,
@@ -84,6 +85,18 @@ def test_what_was_collected_is_pushed_and_cleared(make: Any, running: Any, group
     running.ctx.episodes = [data[:4].rows(), data[4:9].rows()]
     middleware(running.ctx)
     assert (buffer.count(), running.ctx.episodes) == (19, None)
+
+
+def test_samples_without_their_marks_are_of_another_schema(make: Any, running: Any) -> None:
+    """A buffer that was filled with the marks (`end`, `env_id`) refuses those without."""
+    cfg, *_ = make()
+    buffer, data = NaiveReplayBuffer({}), rows(10)
+    marks = {"end": np.zeros(10, np.bool_), "env_id": np.zeros(10, np.int64)}
+    data = Batch({**data.columns, **marks}, 10, ("one", "schema"))
+    buffer.push(data)
+    running.ctx.trajectories = data
+    with pytest.raises(SchemaError, match="missing"):
+        data_pusher(cfg, buffer)(running.ctx)
 
 
 def test_a_fetch_hands_priorities_back(make: Any, running: Any) -> None:
