@@ -73,6 +73,7 @@ def env_sections(env: Any, role: str) -> list[Any]:
     registered class has them as static methods: they take the options of `env` as a dict and return
     a list of dicts.
     """
+    role = "evaluator" if role == "evaluator" else "collector"  # others use the latter's
     name = f"create_{role}_env_cfg"
     create = getattr(env, name, None)
     if create is not None:

@@ -216,7 +216,7 @@ def test_static_methods_of_a_registered_class_say_which_environments_there_are()
         config_class(Levels, "env"),
         {"type": "levels", "collector_env_num": 3, "evaluator_env_num": 2, "n_evaluator_episode": 2,
          "stop_value": 9,
-         "level": 7, "env_wrapper": ["flat_obs"]},
+         "level": 7, "manager": {"type": "base"}, "env_wrapper": ["flat_obs"]},
     )  # fmt: skip
     for role, tags, shaped in (("collector", [0, 1, 2], True), ("evaluator", [7, 7], False)):
         manager = make_env_manager(env, role, 0)
