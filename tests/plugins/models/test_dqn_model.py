@@ -87,15 +87,17 @@ def test_dueling_is_its_equation() -> None:
     assert torch.allclose(model.q(obs), want, atol=1e-6)
 
 
+@pytest.mark.parametrize("layer_norm", [False, True])
 @pytest.mark.parametrize("activation", ["relu", "tanh", "elu", "gelu"])
-def test_forward_is_that_of_plain_layers(activation: Any) -> None:
+def test_forward_is_that_of_plain_layers(activation: Any, layer_norm: bool) -> None:
     """Against torch's own layers, called one after the other."""
-    model = DQN(3, 2, (8, 6), activation=activation)
+    model = DQN(3, 2, (8, 6), activation=activation, layer_norm=layer_norm)
     obs = torch.randn(5, 3)
     function = getattr(torch.nn.functional, activation, torch.tanh)
     x = obs
     for layer in model.encoder.layers:
-        x = function(layer(x))
+        norm = torch.nn.LayerNorm(layer.out_features) if layer_norm else torch.nn.Identity()
+        x = function(norm(layer(x)))
     assert torch.equal(model.q(obs), model.heads[0].advantage.layers[0](x))
 
 
@@ -116,6 +118,7 @@ def test_vectors_of_other_number_types_are_taken() -> None:
         {"activation": "elu"},
         {"encoder_hidden_size_list": ()},
         {"action_shape": [2, 2], "dueling": True, "head_hidden_size_list": (8,)},
+        {"layer_norm": True, "head_hidden_size_list": (8,)},
     ],
     ids=str,
 )

@@ -33,6 +33,9 @@ class DQNModelConfig(ComponentConfig):
     activation: Literal["relu", "tanh", "elu", "gelu"] = option(
         "relu", "activation function of the hidden layers; gelu disables collect.act_by_numpy"
     )
+    layer_norm: bool = option(
+        False, "normalise each hidden layer before its activation; try it if Q values diverge"
+    )
     obs_parts: tuple[Part, ...] | None = option(
         None,
         "leaves of Discrete, MultiDiscrete, Dict and Tuple observations: (keys, width, category"
@@ -64,5 +67,6 @@ class DQNModelConfig(ComponentConfig):
             head_hidden_size_list=self.head_hidden_size_list,
             dueling=self.dueling,
             activation=self.activation,
+            layer_norm=self.layer_norm,
             obs_parts=self.obs_parts,
         )

@@ -36,6 +36,7 @@ class DQN(nn.Module):
         head_hidden_size_list: Units of each hidden layer of a head.
         dueling: Use dueling heads.
         activation: Activation function of the hidden layers.
+        layer_norm: Normalise each hidden layer before its activation function; see `MLP`.
         obs_parts: Leaves of a nested or categorical observation; None: one numeric array.
 
     Raises:
@@ -52,6 +53,7 @@ class DQN(nn.Module):
         head_hidden_size_list: Sequence[int] = (),
         dueling: bool = False,
         activation: ActivationName = "relu",
+        layer_norm: bool = False,
         obs_parts: Sequence[Part] | None = None,
     ) -> None:
         super().__init__()
@@ -61,9 +63,10 @@ class DQN(nn.Module):
         obs, actions, self.multi_head = _shapes(obs_shape, action_shape)
         self.conv, features = _convolve(obs) if len(obs) == 3 else (None, obs[0])
         sizes = (features, *encoder_hidden_size_list)
-        self.encoder = MLP(sizes, activation, activate_output=True)
+        form: dict[str, Any] = {"activation": activation, "layer_norm": layer_norm}
+        self.encoder = MLP(sizes, activate_output=True, **form)
         heads = [
-            QHead(sizes[-1], each, head_hidden_size_list, dueling=dueling, activation=activation)
+            QHead(sizes[-1], each, head_hidden_size_list, dueling=dueling, **form)
             for each in actions
         ]
         self.heads = nn.ModuleList(heads)
@@ -182,6 +185,7 @@ class QHead(nn.Module):
         hidden: Units of each hidden layer (dueling: of both streams).
         dueling: Use the dueling form.
         activation: Activation function of the hidden layers.
+        layer_norm: Normalise each hidden layer before its activation function.
     """
 
     def __init__(
@@ -192,10 +196,12 @@ class QHead(nn.Module):
         *,
         dueling: bool = False,
         activation: ActivationName = "relu",
+        layer_norm: bool = False,
     ) -> None:
         super().__init__()
-        self.advantage = MLP((features, *hidden, actions), activation)
-        self.value = MLP((features, *hidden, 1), activation) if dueling else None
+        self.advantage = MLP((features, *hidden, actions), activation, layer_norm=layer_norm)
+        value = (features, *hidden, 1)
+        self.value = MLP(value, activation, layer_norm=layer_norm) if dueling else None
         # A plain attribute: looking up a submodule costs 0.4 us per access.
         self._streams: tuple[MLP, MLP | None] = (self.advantage, self.value)
 

@@ -49,6 +49,12 @@ def _elu(x: Array) -> None:
     np.copyto(x, np.expm1(np.minimum(x, _ZERO)), where=x < _ZERO)
 
 
+def _normalise(x: Array) -> None:
+    """Normalises each row in place, as `F.layer_norm` does."""
+    x -= x.mean(1, keepdims=True)
+    x /= np.sqrt(np.einsum("ij,ij->i", x, x) / x.shape[1] + np.float32(1e-5))[:, None]
+
+
 ACTIVATIONS: dict[str, Activation] = {
     "relu": Activation(F.relu, _relu, math.sqrt(2)),
     "tanh": Activation(torch.tanh, _tanh, 5 / 3),
@@ -80,6 +86,10 @@ class MLP(nn.Module):
         sizes: Sizes of input, hidden layers and output.
         activation: Activation function of the hidden layers.
         activate_output: Apply it to the output, too.
+        layer_norm: Normalise each row before the activation function, without learned scale and
+            shift (Ba et al. 2016, arXiv:1607.06450). Q values then cannot grow with the size of
+            the observations, which keeps bootstrapping from diverging (Gallici et al. 2024,
+            arXiv:2407.04811).
     """
 
     def __init__(
@@ -88,9 +98,11 @@ class MLP(nn.Module):
         activation: ActivationName = "relu",
         *,
         activate_output: bool = False,
+        layer_norm: bool = False,
     ) -> None:
         super().__init__()
         function = ACTIVATIONS[activation]
+        self.layer_norm = layer_norm
         self.activation = activation
         self._activate = function.by_torch
         self.layers = nn.ModuleList()
@@ -109,6 +121,8 @@ class MLP(nn.Module):
         for table, active in self._tables:
             x = F.linear(x, table["weight"], table["bias"])
             if active:
+                if self.layer_norm:
+                    x = F.layer_norm(x, x.shape[-1:])
                 x = self._activate(x)
         return x
 
@@ -135,11 +149,15 @@ class MLP(nn.Module):
             for table, active in self._tables
         ]
 
+        layer_norm = self.layer_norm
+
         def forward(x: Array) -> Array:
             for weight, bias, active in views:
                 x = x.dot(weight)
                 x += bias
                 if active:
+                    if layer_norm:
+                        _normalise(x)
                     activate(x)
             return x
 
