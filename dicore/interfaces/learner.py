@@ -26,6 +26,7 @@ OPTIMIZER_KIND = Kind(
     contract="dicore.interfaces.learner:IOptimizer",
     section="policy.learn.optimizer",
     suite="dicore.testing.role:RoleContract",
+    use="dicore train -e cartpole -p dqn policy.learn.optimizer={name}",
 )
 
 

@@ -20,6 +20,7 @@ KIND = Kind(
     contract="dicore.interfaces.reward_model:IRewardModel",
     section="policy.reward_model",
     suite="dicore.testing.reward_model:RewardModelContract",
+    use="dicore train -e cartpole -p dqn policy.reward_model={name}",
 )
 
 
