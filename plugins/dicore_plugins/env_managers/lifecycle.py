@@ -50,6 +50,7 @@ _LOG = logging.getLogger("dicore.env")
 _BOUNDS_CHECKS = 100
 """Steps after a launch in which observations are compared with the bounds of their space."""
 
+Seeds = int | Sequence[int] | Mapping[int, int]
 Resets = Sequence[int] | Mapping[int, Mapping[str, Any] | None] | None
 
 
@@ -104,7 +105,7 @@ class ManagedEnvs:
         return len(self._pool)
 
     def worker_pids(self) -> dict[int, int]:
-        """Returns the process ids of workers by env id; empty if there are none."""
+        """Returns the process ids of workers by env id."""
         return self._pool.worker_pids()
 
     @property
@@ -185,14 +186,10 @@ class ManagedEnvs:
             self.close()
             raise
 
-    def seed(
-        self,
-        seed: int | Sequence[int] | Mapping[int, int],
-        dynamic_seed: bool | None = None,
-        role: str = "collector",
-    ) -> None:
+    def seed(self, seed: Seeds, dynamic_seed: bool | None = None, role: str = "collector") -> None:
         """Seeds the next episodes; see `IEnvManager.seed`."""
-        self._seeds.set(seed, dynamic_seed, role)
+        dynamic = self._cfg.dynamic_seed if dynamic_seed is None else dynamic_seed
+        self._seeds.set(seed, dynamic, role)
 
     def restart_episodes(self) -> None:
         """Restarts the sequence of episode seeds; takes effect at the next resets."""

@@ -456,7 +456,7 @@ def test_an_end_may_be_any_single_truth_value(flag: Any) -> None:
     assert (found[2], found[3], found[4]["episode_length"]) == (True, False, 2)
 
 
-@pytest.mark.parametrize("info", [None, [1], "all fine", (), 7], ids=str)
+@pytest.mark.parametrize("info", [None, [1], "all fine", (), 7, np.ones(2)], ids=str)
 @pytest.mark.parametrize("ends", [False, True])
 def test_an_info_that_is_no_dict_is_a_fault(info: Any, ends: bool) -> None:
     def step(obs: Any, reward: Any, *_: Any) -> Any:
@@ -473,6 +473,18 @@ def test_an_info_that_is_no_dict_is_a_fault(info: Any, ends: bool) -> None:
     with pytest.raises(EnvStepError, match="env 1: info is a "):
         rollout(manager, 1)
     assert manager.env_state(1) is EnvState.ERROR
+
+
+def test_an_info_that_is_no_dict_is_a_fault_at_any_time() -> None:
+    class Late(CountEnv):
+        def step(self, action: Any) -> Any:
+            *rest, info = super().step(action)
+            return *rest, None if self.count == 150 else info
+
+    manager = manager_of(Late(length=0))
+    rollout(manager, 149)
+    with pytest.raises(EnvStepError, match="env 0: info is a NoneType"):
+        rollout(manager, 1)
 
 
 NOISELESS = """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -134,7 +135,7 @@ class StackedPool(EnvPool):
 
     def step(self, ids: list[int], actions: Iterable[Any]) -> Results:
         _, obs, rewards, infos, ended, raised = super().step(ids, actions)
-        example = next(each for each in obs if each is not None)
+        example = next((each for each in obs if each is not None), np.zeros(4, np.float32))
         rows = [example if each is None else each for each in obs]
         if isinstance(example, np.ndarray) and len(set(map(np.shape, rows))) > 1:
             return ids, obs, rewards, infos, ended, raised
@@ -147,7 +148,9 @@ class StackedPool(EnvPool):
             blocks = self.blocks
             tree_map(np.copyto, blocks[self.turn], stacked)
         self.handed = blocks[self.turn]
-        return ids, self.handed, np.array(rewards), infos, ended, raised
+        if all(isinstance(each, float) for each in rewards):
+            rewards = np.array(rewards)
+        return ids, self.handed, rewards, infos, ended, raised
 
 
 class StackedManager(BaseEnvManager):
@@ -210,6 +213,43 @@ def test_stacked_faults_are_named(bad: str) -> None:
     assert found[1][4]["abnormal"]
     assert found[1][0][3] == 1, "the last observation before the failure"
     assert found[0][0][3] == 2
+
+
+class Fuzzy(CountEnv):
+    """Fails in every way, at steps that its seed decides."""
+
+    def step(self, action: Any) -> Any:
+        obs, reward, *_ = super().step(action)
+        chance = random.Random(self.seeds[-1] * 1000 + self.count)
+        kind, info = chance.random() * 100, {"at": self.count} if chance.random() < 0.5 else {}
+        if kind < 1:
+            raise RuntimeError("gone")
+        bad: list[Any] = [
+            (obs[:2], reward, False, False, info),
+            (obs * np.float32("nan"), reward, False, False, info),
+            (obs, "3", False, False, info),
+            (obs, reward, float("nan"), False, info),
+            (obs, reward, True, False, None),
+            (obs, float("inf"), False, True, info),
+        ]
+        good = (obs, chance.random(), kind > 95, kind > 93, info)
+        return bad[int(kind)] if kind < len(bad) else good
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("cls", [LateManager, StackedManager])
+def test_failures_are_the_same_in_every_pool(cls: type[BaseEnvManager], seed: int) -> None:
+    found = []
+    for each in (BaseEnvManager, cls):
+        options = {"restart_budget": 10**6, "retry_type": ("reset", "renew")[seed % 2]}
+        manager = each([lambda tag=tag: Fuzzy(tag, 0) for tag in range(3)], options)
+        manager.seed(seed)
+        manager.launch()
+        found.append(play(manager, 150))
+        manager.close()
+    for steps in found[0].values():
+        assert sum("abnormal" in step[3] for step in steps) > 3
+    assert found[0] == found[1]
 
 
 def test_the_next_reset_can_be_peeked() -> None:

@@ -34,6 +34,16 @@ def test_an_int_gives_the_seeds_of_the_run() -> None:
     assert seeds_of(seed=np.int64(5)) == seeds_of(seed=5)
 
 
+@pytest.mark.parametrize("dynamic", [None, True, False])
+def test_static_seeds_are_an_option(dynamic: bool | None) -> None:
+    env = CountEnv(0, length=1)
+    manager = manager_of(env, launch=False, dynamic_seed=False)
+    manager.seed(5, dynamic)
+    manager.launch()
+    rollout(manager, 3)
+    assert len(set(env.seeds)) == (4 if dynamic else 1)
+
+
 def test_runs_and_roles_share_no_episode() -> None:
     plays = [
         seeds_of(30, 4, seed=seed, role=role)

@@ -32,6 +32,10 @@ class BaseManagerConfig(ManagerConfig):
         " raising an error",
         ge=0,
     )
+    dynamic_seed: bool = option(
+        True,
+        "false: all episodes of an environment have the same seed",
+    )
     record_actions: bool = option(
         True, "record actions of running episodes so that resume can replay them"
     )

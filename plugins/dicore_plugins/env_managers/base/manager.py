@@ -37,6 +37,7 @@ __all__ = ["BaseEnvManager", "EnvInfo"]
 
 _LOG = logging.getLogger("dicore.env")
 _INT64 = np.dtype(np.int64)
+_EMPTY: dict[str, Any] = {}
 Rewards = npt.NDArray[np.float32]
 
 
@@ -231,10 +232,10 @@ class BaseEnvManager(ManagedEnvs):
             block = storage.stacked(obs, len(id_list))
             if block is not None and buffers is None:
                 block = storage.copy(block)
-        odd = raised or (ended and not _are_flags(ended))
-        if (any(infos) or self._bounds_checks) and not all(map(_is_dict, infos)):
-            odd = True
         try:
+            odd = raised or (ended and not _are_flags(ended))
+            if infos.count(_EMPTY) != len(infos) and not all(map(_is_dict, infos)):
+                odd = True
             if block is not None and not odd:
                 if self._reward_shape:
                     shape = (len(id_list), *self._reward_shape)
