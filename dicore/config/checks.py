@@ -11,7 +11,14 @@ import attrs
 from dicore.config.convert import Mismatch, convert
 from dicore.config.layers import Problems, is_place
 from dicore.config.paths import dotted, join, leaves, lookup, replace, sections
-from dicore.config.schema import REQUIRED, ComponentConfig, Section, fields_of, range_problem
+from dicore.config.schema import (
+    REQUIRED,
+    ComponentConfig,
+    Field,
+    Section,
+    fields_of,
+    range_problem,
+)
 from dicore.config.sections import Compiled, EnvConfig, RunConfig
 from dicore.errors import ConfigError
 
@@ -74,16 +81,24 @@ def _fill(
             message = f"policy '{cfg.policy.type}' derives an option that it does not have"
             problems.add(path, message)
         return cfg  # a component of another package need not have the option
+    converted = _accepted(value, field, path, problems)
+    if converted is REQUIRED:
+        return cfg
+    origin[path] = SPACES
+    return replace(cfg, tuple(path.split(".")), converted)
+
+
+def _accepted(value: Any, field: Field, path: str, problems: Problems, by: str = "") -> Any:
+    """Returns a value as its option holds it, or REQUIRED if it was added to the problems."""
     try:
         converted = convert(value, field.hint, path)
     except Mismatch as wrong:
         problems.extend(wrong.findings)
-        return cfg
+        return REQUIRED
     if problem := range_problem(converted, field.metadata):
-        problems.add(path, problem)
-        return cfg
-    origin[path] = SPACES
-    return replace(cfg, tuple(path.split(".")), converted)
+        problems.add(path, problem + by)
+        return REQUIRED
+    return converted
 
 
 def _shape(value: Any) -> Any:
@@ -147,16 +162,10 @@ def fill_from_spec(env: E, origin: dict[str, str], problems: Problems) -> E:
     for name in missing:
         if spec.get(name) is None:
             continue
-        path = f"env.{name}"
-        try:
-            value = convert(spec[name], fields[name].hint, path)
-        except Mismatch as wrong:
-            problems.extend(wrong.findings)
-            continue
-        if problem := range_problem(value, fields[name].metadata):
-            problems.add(path, f"{problem} (by the env's own description)")
-            continue
-        found[name], origin[path] = value, "env spec"
+        by = " (by the env's own description)"
+        value = _accepted(spec[name], fields[name], f"env.{name}", problems, by)
+        if value is not REQUIRED:
+            found[name], origin[f"env.{name}"] = value, "env spec"
     return attrs.evolve(env, **found)
 
 

@@ -37,7 +37,7 @@ from dicore.config.resolver import (
 )
 from dicore.config.schema import ComponentConfig, Field, Section, fields_of, range_problem
 from dicore.config.sections import Compiled, EnvConfig, PolicyConfig, RunConfig
-from dicore.config.sources import Sources, classes_by_position, lay_classes_over
+from dicore.config.sources import POSITIONS, Sources, lay_classes_over
 from dicore.config.writer import compare_record, recorded_components, save_compiled, saved_tree
 from dicore.errors import ConfigError, ConfigWarning
 from dicore_registry import default, nearest
@@ -87,8 +87,7 @@ def compile_config(  # noqa: PLR0913 - sources are many, and DI-engine's entry h
         strict: Unknown keys are errors; else warnings.
         names_only: Refuse code that is named by import path, file or `import_names`; None refuses
             it in a `config.json`, which may come from others.
-        cpanel: Parameters of the control panel of `main` to override; a dict, or a JSON object as
-            text.
+        cpanel: Overrides parameters of the control panel of `main`; a dict, or JSON as text.
         locked: Fail if a component differs from the one recorded in `main`, which is a run folder
             or its `config.json`; else such differences are warnings.
         loaded: Called with the merged tree of all sources, before a component is looked up.
@@ -108,7 +107,8 @@ def compile_config(  # noqa: PLR0913 - sources are many, and DI-engine's entry h
         create, by_position = None, (create, *by_position)
     registry = registry if registry is not None else default()
     tree = create if create is not None else create_cfg if auto else None
-    tree = lay_classes_over(tree, {**classes_by_position(by_position), **classes}, registry)
+    positional = dict(zip(POSITIONS.split(), by_position, strict=False))
+    tree = lay_classes_over(tree, {**positional, **classes}, registry)
     sources = Sources(main, tree, preset, overrides, seed, cpanel)
     names_only = is_on(os.environ, "DICORE_NAMES_ONLY") or names_only
     compiled = _compile(

@@ -10,7 +10,7 @@ import os
 import re
 import types
 import typing
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from typing import Annotated, Any, Literal, TypeVar, Union
 
@@ -144,11 +144,17 @@ def _items(hint: Any, value: Sequence[Any], item_hints: Sequence[Any], path: str
     if len(value) != len(item_hints):
         message = f"expected {type_name(hint)}, got {len(value)} items: {describe_value(value)}"
         raise Mismatch([(path, message)])
+    pairs = enumerate(zip(value, item_hints, strict=True))
+    return _each(lambda at, pair: convert(pair[0], pair[1], f"{path}[{at}]"), pairs)
+
+
+def _each(convert_one: Callable[..., Any], entries: Iterable[tuple[Any, Any]]) -> list[Any]:
+    """Converts all entries; the findings of all of them are raised together."""
     converted: list[Any] = []
     findings: list[tuple[str, str]] = []
-    for index, (item, item_hint) in enumerate(zip(value, item_hints, strict=True)):
+    for entry in entries:
         try:
-            converted.append(convert(item, item_hint, f"{path}[{index}]"))
+            converted.append(convert_one(*entry))
         except Mismatch as wrong:
             findings.extend(wrong.findings)
     if findings:
@@ -176,17 +182,12 @@ def _mapping(hint: Any) -> _Converter:
     def convert_mapping(value: Any, path: str) -> Any:
         if not isinstance(value, Mapping):
             raise _mismatch(hint, value, path)
-        converted: dict[Any, Any] = {}
-        findings: list[tuple[str, str]] = []
-        for key, item in value.items():
-            try:
-                name = convert(key, args[0], f"{path} key")
-                converted[name] = convert(item, args[1], f"{path}.{key}")
-            except Mismatch as wrong:
-                findings.extend(wrong.findings)
-        if findings:
-            raise Mismatch(findings)
-        return converted
+
+        def convert_one(key: Any, item: Any) -> tuple[Any, Any]:
+            name = convert(key, args[0], f"{path} key")
+            return name, convert(item, args[1], f"{path}.{key}")
+
+        return dict(_each(convert_one, value.items()))
 
     return convert_mapping
 

@@ -185,16 +185,15 @@ def _differing(one: Any, other: Any, path: str) -> Iterator[tuple[str, tuple[Any
     if isinstance(one, Mapping) and isinstance(other, Mapping):
         for key in dict.fromkeys([*one, *other]):
             yield from _differing(one.get(key, MISSING), other.get(key, MISSING), join(path, key))
-    elif _are_sections(one) and _are_sections(other) and len(one) == len(other):
+    elif _has_sections(one) and _has_sections(other) and len(one) == len(other):
         for index, pair in enumerate(zip(one, other, strict=True)):
             yield from _differing(*pair, f"{path}[{index}]")
     elif not _equal(one, other):
         yield path, (one, other)
 
 
-def _are_sections(value: Any) -> bool:
-    is_list = isinstance(value, list | tuple) and bool(value)
-    return is_list and all(isinstance(item, Mapping) for item in value)
+def _has_sections(value: Any) -> bool:
+    return isinstance(value, list | tuple) and any(isinstance(item, Mapping) for item in value)
 
 
 def _equal(one: Any, other: Any) -> bool:

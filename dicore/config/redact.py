@@ -76,25 +76,25 @@ def redacted(value: Any, *, secret: bool = False) -> Any:
 
 
 def redacted_paths(value: Any, path: str) -> Iterator[str]:
-    """Yields the paths in a saved value whose secrets were left out."""
+    """Returns the paths in a saved value whose secrets were left out."""
+    return (at for at, text in texts_in(value, path) if REDACTED in text)
+
+
+def texts_in(value: Any, path: str) -> Iterator[tuple[str, str]]:
+    """Yields path and text of every text in nested dicts, lists and tuples."""
     if isinstance(value, str):
-        if REDACTED in value:
-            yield path
+        yield path, value
     elif isinstance(value, Mapping):
         for key, item in value.items():
-            yield from redacted_paths(item, f"{path}.{key}")
+            yield from texts_in(item, f"{path}.{key}")
     elif isinstance(value, list | tuple):
         for index, item in enumerate(value):
-            yield from redacted_paths(item, f"{path}[{index}]")
+            yield from texts_in(item, f"{path}[{index}]")
 
 
 def names_in(value: Any, pattern: re.Pattern[str] = ENV) -> bool:
     """Returns whether a text, or any item of a container, contains a reference."""
-    if isinstance(value, str):
-        return "${" in value and pattern.search(value) is not None
-    if isinstance(value, Mapping):
-        return any(names_in(item, pattern) for item in value.values())
-    return isinstance(value, list | tuple) and any(names_in(item, pattern) for item in value)
+    return any("${" in text and pattern.search(text) for _, text in texts_in(value, ""))
 
 
 def is_whole(text: str, pattern: re.Pattern[str] = ENV) -> str | None:

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 from dicore.config.layers import Layer, Problems
 from dicore.config.paths import join
+from dicore.config.redact import texts_in
 from dicore.config.schema import ComponentConfig, Section, component, fields_of, frozen
 from dicore.config.signature import config_class
 from dicore.errors import ConfigError, ConfigWarning, RegistryError, UnknownComponentError
@@ -24,13 +25,9 @@ class RegistryView(Protocol):
     """What config needs of a registry."""
 
     def resolve(self, kind: str, type_: str, where: str = ...) -> Any: ...
-
     def find(self, kind: str, name: str, where: str = ...) -> Any: ...
-
     def supplier(self, kind: str, type_string: str, where: str = ...) -> dict[str, Any]: ...
-
     def default(self, kind: str, where: str = ...) -> str | None: ...
-
     def entries(self, kind: str) -> Any: ...
 
 
@@ -68,15 +65,9 @@ class ComponentResolver:
 
     def check_names(self, given: LayerValue, path: str) -> None:
         """Adds the code paths that an option's value, a dict or list, gives as types."""
-        value = given.value
-        if isinstance(value, list | tuple):
-            for index, item in enumerate(value):
-                self.check_names(LayerValue(given.layer, item), f"{path}[{index}]")
-        elif isinstance(value, Mapping) and self.only_names(given.layer):
-            for key, item in value.items():
-                if key == "type" and isinstance(item, str) and ":" in item:
-                    self.problems.add_code_path(f"{path}.type", item, given.layer)
-                self.check_names(LayerValue(given.layer, item), f"{path}.{key}")
+        for at, text in texts_in(given.value, path) if self.only_names(given.layer) else ():
+            if at.endswith(".type") and ":" in text:
+                self.problems.add_code_path(at, text, given.layer)
 
     def choose(
         self, kind: str, path: str, values: Sequence[LayerValue]
@@ -295,7 +286,8 @@ class ComponentResolver:
         known = list(named)
         for name, value in each.value.items():
             at = join(path, name)
-            is_new = known and name not in named and not _gives_type(value)
+            has_type = "type" in value if isinstance(value, Mapping) else value is not None
+            is_new = known and name not in named and not has_type
             close = nearest(name, known) if is_new else ""
             if name in _RESERVED or name.startswith("_"):
                 text = f"'{name}' is reserved and cannot name a component"
@@ -340,11 +332,7 @@ def _import(name: str) -> str:
 
 def _import_names(value: LayerValue) -> list[str]:
     names = value.value.get("import_names") or []
-    return [names] if isinstance(names, str) else list(names)
-
-
-def _gives_type(value: Any) -> bool:
-    return isinstance(value, str | type) or (isinstance(value, Mapping) and "type" in value)
+    return [str(name) for name in names] if isinstance(names, list | tuple) else [str(names)]
 
 
 def type_of(kind: str, cls: type, registry: RegistryView) -> str | None:

@@ -125,11 +125,6 @@ def _pair(main: Any, name: str, problems: Problems) -> tuple[dict[str, Any], dic
     return {}, {}
 
 
-def classes_by_position(classes: Sequence[Any]) -> dict[str, Any]:
-    """Returns the classes that DI-engine's `compile_config` takes by position, by part."""
-    return dict(zip(POSITIONS.split(), classes, strict=False))
-
-
 def lay_classes_over(
     create: Mapping[str, Any] | None, classes: Mapping[str, Any], registry: RegistryView
 ) -> dict[str, Any]:

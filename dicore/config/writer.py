@@ -18,6 +18,7 @@ import attrs
 
 from dicore.config.paths import Keys, dotted, leaves, plain, to_dict
 from dicore.config.redact import REDACTED, escaped, is_secret, redact_text, redacted
+from dicore.config.schema import REQUIRED
 from dicore.config.sections import Compiled
 from dicore.errors import ConfigError, ConfigWarning
 from dicore_registry import default
@@ -50,6 +51,7 @@ def write_config(compiled: Compiled, folder: str | os.PathLike[str]) -> Path:
     """
     from dicore import __version__
     from dicore.data.json_codec import dumps
+    from dicore.run.atomic import write_file
 
     record = {
         "dicore": __version__,
@@ -68,20 +70,8 @@ def write_config(compiled: Compiled, folder: str | os.PathLike[str]) -> Path:
     target = Path(folder)
     target.mkdir(parents=True, exist_ok=True)
     for name, text in texts.items():
-        _write(target / name, text)
+        write_file(target / name, text.encode())
     return target / JSON
-
-
-def _write(file: Path, text: str) -> None:
-    temporary = file.with_name(f".{file.name}.{os.getpid()}.tmp")
-    try:
-        with temporary.open("w", encoding="utf-8") as stream:
-            stream.write(text)
-            stream.flush()
-            os.fsync(stream.fileno())
-        temporary.replace(file)
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def save_compiled(compiled: Compiled, save_path: str | Path | None, *, renew: bool) -> Compiled:
@@ -110,9 +100,8 @@ def saved_tree(compiled: Compiled, *, redact: bool = True) -> dict[str, Any]:
         path = dotted(keys)
         secret = declared.metadata.get("secret")
         hide = redact and (is_secret(path) if secret is None else secret)
-        saved = _saved(value, path, hide, redact, compiled.references)
-        if saved is not value:
-            _put(tree, keys, saved)
+        if value is not REQUIRED:
+            _put(tree, keys, _saved(value, path, hide, redact, compiled.references))
     return tree
 
 
@@ -124,16 +113,14 @@ def _saved(value: Any, path: str, hide: bool, redact: bool, references: Mapping[
             return REDACTED
         value = redact_text(value) if redact else value
         return escaped(value) if "${" in value else value
-    if isinstance(value, Mapping) and value:
-        saved = {
+    if isinstance(value, Mapping):
+        return {
             key: _saved(item, f"{path}.{key}", redact and is_secret(str(key)), redact, references)
             for key, item in value.items()
         }
-        return saved if any(saved[key] is not value[key] for key in value) else value
-    if isinstance(value, list | tuple) and value:
-        items = [_saved(v, f"{path}[{i}]", hide, redact, references) for i, v in enumerate(value)]
-        changed = any(new is not old for new, old in zip(items, value, strict=True))
-        return type(value)(items) if changed else value
+    if isinstance(value, list | tuple):
+        items = (_saved(v, f"{path}[{i}]", hide, redact, references) for i, v in enumerate(value))
+        return type(value)(items)
     return value
 
 

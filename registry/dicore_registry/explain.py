@@ -29,6 +29,7 @@ _CUTOFF = 0.6
 _CUTOFF_ELSEWHERE = 0.75
 _BONUS = 0.1
 _LONGEST = 100
+_MOST_INITIALS = 6
 """Letters of a name that may still be a misspelt one."""
 
 
@@ -243,7 +244,7 @@ def nearest(name: str, known: Iterable[str], elsewhere: Iterable[str] = ()) -> s
         score = _likeness(wanted, _last(path), max(_CUTOFF_ELSEWHERE, best_score))
         if score >= _CUTOFF_ELSEWHERE and score > best_score:
             best, best_score = path, score
-    if not best and len(wanted[0]) > 1:  # `lr`, or `lrr`
+    if not best and 1 < len(wanted[0]) <= _MOST_INITIALS:  # `lr`, or `lrr`
         short = {wanted[0], *(wanted[0][:i] + wanted[0][i + 1 :] for i in range(2, len(wanted[0])))}
         return next((each for each in (*known, *elsewhere) if _initials(each) in short), "")
     return best

@@ -57,7 +57,7 @@ def test_what_is_passed_over_unlooked_at_was_not_the_nearest(
     scores += [(ratio(each), each) for each in paths if ratio(each) >= 0.75]
     best = max((score for score, _ in scores), default=0.0)
     wanted = next((each for score, each in scores if score == best), "")
-    if not wanted and len(bare(key)) > 1:
+    if not wanted and 1 < len(bare(key)) <= 6:
         short = [bare(key)] + [bare(key)[:i] + bare(key)[i + 1 :] for i in range(2, len(bare(key)))]
         for each in [*siblings, *paths]:
             words = each.lower().rpartition(".")[2].split("_")
