@@ -22,7 +22,7 @@ SCRIPTS = (
     "startup",
     "config",
     "train_start",
-    "share",
+    "whole_run",
     "checkpoint",
     "cartpole",
 )
