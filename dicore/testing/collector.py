@@ -10,27 +10,19 @@ import inspect
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
-
 from dicore.data import Batch
 from dicore.errors import DicoreError
 from dicore.interfaces.collector import ISerialCollector
+from dicore.testing.collector_samples import SampleChecks, place
 from dicore.testing.compare import array, copied, difference
 from dicore.testing.fakes import FakeCollectMode, FakeManager, Script
-from dicore.testing.suite import Suite, expect, expect_members, refuses, skip
+from dicore.testing.suite import expect, expect_members, refuses, skip
 
 __all__ = ["CollectorContract"]
 
 
-class CollectorContract(Suite):
+class CollectorContract(SampleChecks):
     """Conformance suite of collectors: subclass it and override `make`."""
-
-    unit = ""
-    """`n_sample` or `n_episode`; "" finds out from the signature of `collect`."""
-
-    def make(self, env_manager: Any, collect_mode: Any) -> Any:
-        """Returns a collector (`ISerialCollector`) of that manager and collect mode."""
-        return self.registered.build(env_manager=env_manager, policy=collect_mode)
 
     # ---- what it collects
 
@@ -71,8 +63,8 @@ class CollectorContract(Suite):
         script = Script(length=lambda env_id, episode: 3 + env_id)
         manager = FakeManager(3, script)
         for row in self._collect(self.make(manager, FakeCollectMode(name=2).mode), 24):
-            env_id, episode, step = _place(row["obs"])
-            after = _place(row["next_obs"])
+            env_id, episode, step = place(row["obs"])
+            after = place(row["next_obs"])
             last = step == script.length(env_id, episode) - 1
             wrong = f"step {step} of episode {episode} of environment {env_id}"
             expect(after == (env_id, episode, step + 1), f"{wrong} leads to {after}")
@@ -85,7 +77,7 @@ class CollectorContract(Suite):
         manager = FakeManager(2, Script(truncated=lambda env_id, episode: env_id == 1))
         ends = 0
         for row in self._collect(self.make(manager, FakeCollectMode().mode), 40):
-            env_id, _, step = _place(row["next_obs"])
+            env_id, _, step = place(row["next_obs"])
             if step == 5:
                 ends += 1
                 expect(bool(row["done"]) == (env_id == 0), f"environment {env_id}: {row['done']}")
@@ -94,7 +86,7 @@ class CollectorContract(Suite):
     def test_every_step_is_collected_once(self) -> None:
         """Each call continues where the last one ended: every step once, in order per env."""
         collector = self.make(FakeManager(3), FakeCollectMode().mode)
-        places = [_place(row["obs"]) for _ in range(4) for row in self._collect(collector, 9)]
+        places = [place(row["obs"]) for _ in range(4) for row in self._collect(collector, 9)]
         expect(len(set(places)) == len(places), "a step was collected twice")
         for env_id in range(3):
             mine = [(episode, step) for each, episode, step in places if each == env_id]
@@ -128,7 +120,7 @@ class CollectorContract(Suite):
         mode = FakeCollectMode()
         collector = self.make(manager, mode.mode)
         rows = [row for _ in range(3) for row in self._collect(collector, 8)]
-        places = [_place(row["obs"]) for row in rows]
+        places = [place(row["obs"]) for row in rows]
         expect((1, 0, 3) not in places, "the abnormal step itself was collected")
         expect(all(not (each[:2] == (1, 0) and each[2] > 3) for each in places), "and what follows")
         expect((1, 1, 0) in places, "the environment's next episode is missing")
@@ -170,7 +162,7 @@ class CollectorContract(Suite):
         rows = self._collect(collector, 4)
         expect(manager.events == events, f"swapping policies did {manager.events[len(events) :]}")
         expect({int(row["action"]) for row in rows} == {2}, "the old policy is still used")
-        steps = sorted(_place(row["obs"])[2] for row in rows)
+        steps = sorted(place(row["obs"])[2] for row in rows)
         expect(steps == [2, 2, 3, 3], f"the environments did not go on: steps {steps}")
 
     def test_reset_clears_all_state(self) -> None:
@@ -183,7 +175,7 @@ class CollectorContract(Suite):
         expect(collector.envstep == 0, f"envstep after reset: expected 0, got {collector.envstep}")
         expect(None in mode.resets, "the policy was not reset")
         begun = list(manager.episodes)
-        places = [_place(row["obs"]) for row in self._collect(collector, 6)]
+        places = [place(row["obs"]) for row in self._collect(collector, 6)]
         firsts = [min(place[1:] for place in places if place[0] == each) for each in (0, 1)]
         expect(firsts == [(each, 0) for each in begun], f"the first steps are {firsts}")
 
@@ -251,8 +243,3 @@ class CollectorContract(Suite):
         if found and not isinstance(found[0], Mapping):
             found = [row for episode in found for row in episode]
         return list(found)
-
-
-def _place(obs: Any) -> tuple[int, int, int]:
-    env_id, episode, step = (int(each) for each in np.asarray(array(obs)).reshape(-1))
-    return env_id, episode, step

@@ -65,11 +65,12 @@ class SampleCollector(SerialCollector):
         Steps whose actions the previous policy chose and that are under way give no samples.
         """
         super().reset_policy(policy)
-        if policy is not None and self._each is not None and self._under_way():
-            for env in np.flatnonzero(self._each.pending).tolist():
-                self._block.advance_env(env, int(self._block.rows[env]))
+        if policy is None or self._each is None:
+            return
+        for env in np.flatnonzero(self._each.pending).tolist():
+            self._block.advance_env(env, int(self._block.rows[env]))
             self._from_start = False
-            self._each.forget()
+        self._each.forget()
 
     def _under_way(self) -> bool:
         """Whether environments have not answered yet."""

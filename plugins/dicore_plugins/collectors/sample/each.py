@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import optree
 
 from dicore.data import EnvBatch, TimestepBatch, Tree, tree_map, tree_row
 from dicore.data.tree import is_tensor
@@ -32,13 +31,12 @@ class PerEnvSteps:
         self.pending: npt.NDArray[np.bool_] = np.zeros(num_envs, np.bool_)
         self._env = env
         self._num_envs = num_envs
-        self._kept: dict[int, Tree] = {}
-        self._form: npt.NDArray[np.int64] = np.zeros(num_envs, np.int64)
+        self._kept: Tree = None
 
     def forget(self) -> None:
         """Answers to the actions so far give no rows."""
         self.pending[:] = False
-        self._kept.clear()
+        self._kept = None
 
     def step(
         self,
@@ -72,13 +70,11 @@ class PerEnvSteps:
         answer = step(output)
         ids, timestep = answer.env_id, answer.value
         t = np.full(len(ids), -1)
-        for form, kept in self._kept.items():
-            known = np.flatnonzero(self.pending[ids] & (self._form[ids] == form))
-            if not len(known):
-                continue
+        known = np.flatnonzero(self.pending[ids])
+        if len(known):
             envs = ids[known]
             seen = timestep if len(known) == len(ids) else _some(timestep, known)
-            acted = tree_row(kept, envs)
+            acted = tree_row(self._kept, envs)
             columns = policy.process_transition(acted["obs"], acted["output"], seen)
             t[known] = block.rows[envs]
             block.write_some(envs, columns, seen.terminated | seen.truncated)
@@ -94,11 +90,9 @@ class PerEnvSteps:
             target[env_id] = leaf
             return target
 
-        form = hash(optree.tree_structure(values))  # outputs of a warm-up policy have another
-        if form not in self._kept:
-            self._kept[form] = tree_map(room, values)
-        tree_map(put, self._kept[form], values)
-        self._form[env_id] = form
+        if self._kept is None:
+            self._kept = tree_map(room, values)
+        tree_map(put, self._kept, values)
         self.pending[env_id] = True
 
     def latest_obs(self, block: Block, env: int) -> Tree:
@@ -111,9 +105,7 @@ class PerEnvSteps:
         row = np.flatnonzero(ready.env_id == env)
         if len(row):
             return tree_row(ready.value, row)
-        if not self.pending[env]:
-            return block.final_obs(env)
-        return tree_row(self._kept[int(self._form[env])]["obs"], [env])
+        return tree_row(self._kept["obs"], [env]) if self.pending[env] else block.final_obs(env)
 
 
 def _some(timestep: TimestepBatch, rows: npt.NDArray[np.int64]) -> TimestepBatch:
