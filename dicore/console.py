@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     import click
 
 __all__ = [
-    "Level", "chatter", "is_quiet", "is_shared", "is_terminal", "number", "own_process",
-    "plain_table", "plural", "printable", "say", "verbosity", "write_table",
+    "Level", "chatter", "discard_stdout", "is_quiet", "is_shared", "is_terminal", "number",
+    "own_process", "plain_table", "plural", "printable", "say", "verbosity", "write_table",
 ]  # fmt: skip
 
 Level = Literal["quiet", "normal", "verbose"]
@@ -53,7 +53,7 @@ def say(text: str, *, result: bool = False) -> None:
         encoding = sys.stdout.encoding or "ascii"
         say(text.encode(encoding, "backslashreplace").decode(encoding), result=result)
     except OSError:  # no reader, no terminal or a full disk: none of them should end a training
-        _discard_stdout()
+        discard_stdout()
 
 
 def printable(text: str) -> str:
@@ -208,7 +208,7 @@ def _packages() -> set[str]:
     return {"dicore", *filter(None, packages)}
 
 
-def _discard_stdout() -> None:
+def discard_stdout() -> None:
     """Redirects stdout to the null device, so that the flush at exit cannot fail either."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     try:

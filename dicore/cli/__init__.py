@@ -12,6 +12,8 @@ import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, TextIO
 
+from dicore.console import discard_stdout, printable
+
 if TYPE_CHECKING:
     import click
 
@@ -69,12 +71,12 @@ def _main(arguments: list[str]) -> int:
     except BrokenPipeError:
         if not _stdout_is_closed():
             raise
-        _discard_stdout()
+        discard_stdout()
         return _BROKEN_PIPE
     except OSError as error:
         if not _stdout_fails():
             raise
-        _discard_stdout()
+        discard_stdout()
         sys.stderr.write(f"error: cannot write to standard output: {error.strerror}\n")
         return _FAILED
     return code
@@ -129,16 +131,10 @@ def _show_warning(
     line: str | None = None,
 ) -> None:
     """Prints warnings of dicore as `warning: …`, others in Python's format."""
-    text = f"warning: {_printable(str(message))}\n"
+    text = f"warning: {printable(str(message))}\n"
     if not category.__module__.startswith("dicore"):
         text = warnings.formatwarning(message, category, filename, lineno, line)
     (file or sys.stderr).write(text)
-
-
-def _printable(text: str) -> str:
-    from dicore.console import printable  # late: `dicore list` does without
-
-    return printable(text)
 
 
 def _run(arguments: list[str], *, debug: bool) -> int:
@@ -171,16 +167,16 @@ def report(error: DicoreError, *, debug: bool) -> int:
     if debug:
         _print_traceback(error)
     for problem in getattr(error, "problems", (error.message,)):
-        sys.stderr.write(f"error: {_printable(problem)}\n")
+        sys.stderr.write(f"error: {printable(problem)}\n")
     if error.hint:
-        sys.stderr.write(f"  hint: {_printable(error.hint)}\n")
+        sys.stderr.write(f"  hint: {printable(error.hint)}\n")
     return error.exit_code
 
 
 def _report_usage(error: click.ClickException, *, debug: bool) -> int:
     if debug:
         _print_traceback(error)
-    sys.stderr.write(f"error: {_printable(_usage_message(error))}\n")
+    sys.stderr.write(f"error: {printable(_usage_message(error))}\n")
     context = getattr(error, "ctx", None)
     if context is not None:
         sys.stderr.write(f"  hint: {context.command_path} --help\n")
@@ -202,11 +198,6 @@ def _print_traceback(error: Exception) -> None:
     import traceback
 
     traceback.print_exception(error)
-
-
-def _discard_stdout() -> None:
-    """Points stdout to the null device, since Python flushes its buffer once more at exit."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _stdout_fails() -> bool:

@@ -232,17 +232,21 @@ class TestErrors:
         assert "Traceback" not in commands.dicore("fail", "usage", DICORE_DEBUG="0").stderr
 
     @pytest.mark.parametrize(
-        ("what", "text"),
+        ("what", "code", "text"),
         [
-            ("other", "KeyError: 'a fault of the program'\n"),
-            ("pipe", "BrokenPipeError: a pipe of its own\n"),
+            (
+                "other", 3,
+                "error: command 'fail' of acme raised KeyError: 'a fault of the program'\n"
+                "  hint: --debug shows the traceback\n",
+            ),
+            ("pipe", 1, "BrokenPipeError: a pipe of its own\n"),
         ],
-    )
+    )  # fmt: skip
     def test_a_fault_of_the_program_is_not_hidden(
-        self, commands: World, what: str, text: str
+        self, commands: World, what: str, code: int, text: str
     ) -> None:
         done = commands.dicore("fail", what)
-        assert done.returncode == 1
+        assert done.returncode == code
         assert done.stderr.endswith(text)
 
     def test_a_broken_command_breaks_itself_alone(self, commands: World) -> None:
