@@ -14,9 +14,11 @@ from hypothesis import strategies as st
 
 from dicore.data import EnvBatch, TimestepBatch
 from dicore.errors import UsageError
+from dicore.task import OnlineRLContext, StepInterrupted, task
 from dicore.testing.fakes import FakeManager, Script
 from dicore_plugins.env_managers import BaseEnvManager
 from dicore_plugins.evaluators import BaseSerialEvaluator, VectorEvalMonitor
+from dicore_plugins.middleware import interaction_evaluator
 
 
 class Scripted(gymnasium.Env[Any, Any]):
@@ -215,6 +217,20 @@ def test_an_interrupted_evaluation_begins_again_with_the_same_starts() -> None:
         assert each.eval(train_iter=7).episode_info
         assert [env.starts[0] for env in its] == starts
         each.close()
+
+
+def test_a_stopped_run_records_no_evaluation() -> None:
+    evaluator = judge([Scripted([5])], n_episode=1)
+    run = SimpleNamespace(stop_requested=True, log=None, save_best=lambda best: None)
+    evaluate = interaction_evaluator(None, None, None, run=run, evaluator=evaluator)
+    with task.start(ctx=OnlineRLContext()):
+        with pytest.raises(StepInterrupted):
+            evaluate(task.ctx)
+        assert (task.ctx.last_eval_iter, evaluator.last_result) == (-1, None)
+        run.stop_requested = False
+        evaluate(task.ctx)
+        assert (task.ctx.last_eval_iter, task.ctx.eval_value) == (0, 5)
+    evaluator.close()
 
 
 def test_a_vector_of_returns_counts_as_its_sum() -> None:
