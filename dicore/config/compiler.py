@@ -39,7 +39,7 @@ from dicore.config.schema import ComponentConfig, Field, Section, fields_of, ran
 from dicore.config.sections import Compiled, EnvConfig, PolicyConfig, RunConfig
 from dicore.config.sources import POSITIONS, Sources, lay_classes_over
 from dicore.config.writer import compare_record, recorded_components, save_compiled, saved_tree
-from dicore.errors import ConfigError, ConfigWarning
+from dicore.errors import ConfigError, ConfigWarning, UsageError
 from dicore_registry import default, nearest
 from dicore_registry.plugin_filter import is_on
 
@@ -103,11 +103,13 @@ def compile_config(  # noqa: PLR0913 - sources are many, and DI-engine's entry h
         ConfigError: all mistakes, sorted by path.
         RegistryError: the only mistake is a known component that cannot be loaded.
     """
-    if create is not None and not isinstance(create, Mapping):
+    if not isinstance(create, Mapping) and (by_position or create is not None):
         create, by_position = None, (create, *by_position)
     registry = registry if registry is not None else default()
     tree = create if create is not None else create_cfg if auto else None
     positional = dict(zip(POSITIONS.split(), by_position, strict=False))
+    if len(positional) < len(by_position) or positional.keys() & classes.keys():
+        raise UsageError("compile_config: pass each part once, and seed and what follows by name")
     tree = lay_classes_over(tree, {**positional, **classes}, registry)
     sources = Sources(main, tree, preset, overrides, seed, cpanel)
     names_only = is_on(os.environ, "DICORE_NAMES_ONLY") or names_only

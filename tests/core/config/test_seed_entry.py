@@ -52,6 +52,21 @@ def test_classes_by_position_stand_in_the_seeds_order(build: Any) -> None:
     assert by_position.cfg == build(MAIN, seed=3, **CLASSES).cfg
 
 
+def test_what_has_no_place_by_position_is_refused(build: Any) -> None:
+    """DI-engine's seed follows the classes; by position it would be lost."""
+    with pytest.raises(UsageError, match="seed and what follows by name"):
+        build(MAIN, *[None] * 9, 3)
+    with pytest.raises(UsageError, match="each part once"):
+        build(MAIN, toy.WorkersManager, env_manager="base")
+
+
+def test_none_by_position_leaves_a_part_to_the_config(build: Any) -> None:
+    """`compile_config(cfg, None, Policy)`: no class for the env manager, one for the policy."""
+    main = {**MAIN, "env_manager": "workers"}
+    compiled = build(main, None, toy.ToyPolicy, env=toy.PoleEnvConfig, buffer="heap")
+    assert compiled.policy.type == "toy"
+
+
 def test_a_class_by_hand_wins_over_the_create_config(build: Any) -> None:
     main = {**MAIN, "policy": {}}
     create = {**CREATE, "replay_buffer": {"type": "heap", "alpha": 0.25}}
