@@ -96,22 +96,19 @@ class ICommander(Contract, Protocol):
     """Assigns tasks and decides when training ends."""
 
     def get_collector_task(self) -> Mapping[str, Any] | None:
-        """Returns the next task for a collector; None if there is none now."""
+        """Returns the next task for a collector, as below for a learner; None: none now."""
 
-    def get_learner_task(self) -> Mapping[str, Any] | None:
-        """Returns the next task for a learner; None if there is none now."""
+    def get_learner_task(self) -> Mapping[str, Any] | None: ...
 
     def finish_collector_task(self, task_id: str, finished_task: Mapping[str, Any]) -> bool:
-        """Accepts a result; returns whether training is over."""
+        """Accepts a result, as below of a learner; returns whether training is over."""
 
-    def finish_learner_task(self, task_id: str, finished_task: Mapping[str, Any]) -> bool:
-        """Accepts a result; returns whether training is over."""
+    def finish_learner_task(self, task_id: str, finished_task: Mapping[str, Any]) -> bool: ...
 
     def notify_fail_collector_task(self, task: Mapping[str, Any]) -> None:
-        """Reports that a task failed."""
+        """Reports that a task failed, as below that of a learner."""
 
-    def notify_fail_learner_task(self, task: Mapping[str, Any]) -> None:
-        """Reports that a task failed."""
+    def notify_fail_learner_task(self, task: Mapping[str, Any]) -> None: ...
 
     def update_learner_info(self, task_id: str, info: Mapping[str, Any]) -> None:
         """Accepts the progress of a learner."""
