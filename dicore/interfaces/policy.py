@@ -77,7 +77,7 @@ class CollectMode(NamedTuple):
     A sample bridges `sample_len` rows, and samples begin every `sample_stride` rows: (1, 1) are
     single steps, (n, 1) n-step returns, (T + 1, T) sequences of T steps with the state after them.
     With `sample_len` "episode", each block is a whole episode [T, 1, ...]. Collectors read both by
-    `get_attribute`.
+    `get_attribute`, and save the attribute `collect_state`: the memory of running episodes, if any.
     """
 
     forward: Callable[..., Any]

@@ -331,22 +331,33 @@ class SerialCollector:
         self.statistics.clear()
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns the counters and the statistics."""
+        """Returns the counters, the statistics, and the policy's memory of running episodes."""
         return {
             "envstep": self.envstep,
             "total_episode_count": self.total_episode_count,
             "total_train_sample_count": self.total_train_sample_count,
             "last_log_iter": self._last_log_iter,
             "statistics": self.statistics.state_dict(),
+            "policy": mode_attribute(self._policy, "collect_state", None),
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restores what `state_dict` returned."""
+        """Restores what `state_dict` returned.
+
+        The policy's memory of running episodes is cleared if the manager, whose state is loaded
+        first, could not restore these episodes.
+        """
         self.envstep = int(state["envstep"])
         self.total_episode_count = int(state["total_episode_count"])
         self.total_train_sample_count = int(state["total_train_sample_count"])
         self._last_log_iter = int(state["last_log_iter"])
         self.statistics.load_state_dict(state["statistics"])
+        if state.get("policy") is None or self._env is None:
+            return
+        if getattr(self._env, "brought_back", None) is False:
+            self._policy.reset()
+        else:
+            self._policy.set_attribute("collect_state", state["policy"])
 
     def close(self) -> None:
         """Closes the environments; later calls do nothing."""

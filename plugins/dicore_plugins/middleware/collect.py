@@ -59,7 +59,7 @@ class StepCollector:
         self._n_sample, self._n_episode = collect.n_sample, collect.n_episode
 
     def __call__(self, ctx: OnlineRLContext) -> None:
-        if self._warm_up > self.collector.envstep:
+        if self._warm_up and not ctx.env_step:  # none of it is returned by an interrupted one
             data = self._collect_randomly()
         else:
             data = self.collector.collect_batch(

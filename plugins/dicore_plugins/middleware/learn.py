@@ -58,10 +58,14 @@ def data_pusher(
 
 
 def _samples(data: Any) -> Any:
-    """Returns samples without the columns that only tell where they come from."""
+    """Returns samples without the columns that only tell where they come from.
+
+    Of sequences [B, L], `end` is kept: a recurrent state is reset after it.
+    """
     if not isinstance(data, Batch) or "env_id" not in data:
         return data
-    columns = {key: value for key, value in data.items() if key not in ("end", "env_id")}
+    where = ("env_id",) if np.ndim(data.get("end")) > 1 else ("end", "env_id")
+    columns = {key: value for key, value in data.items() if key not in where}
     return Batch(
         columns, len(data), _schema_of(data.schema) if isinstance(data.schema, tuple) else None
     )

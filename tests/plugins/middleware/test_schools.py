@@ -257,3 +257,35 @@ def test_a_warm_up_is_followed_by_whole_episodes(make: Any, running: Any) -> Non
     running.run(max_step=4)
     assert all(data["end"][-1] for data in batches)
     assert sum(map(len, batches)) <= running.ctx.env_step
+
+
+def test_an_interrupted_warm_up_is_finished_when_resumed(make: Any, running: Any) -> None:
+    """Its env steps are no samples yet, however many they are."""
+    cfg, env, _ = make("policy.nstep=3", "policy.collect.n_sample=8")
+    stops = iter([True])
+    run = SimpleNamespace(log=None, stop_requested=False)
+    step = StepCollector(cfg, DQNPolicy(cfg.policy).collect_mode, env, 10, run=run)
+    forward = step.collector._step
+
+    def interrupted(action: Any) -> Any:
+        run.stop_requested = step.collector.envstep >= 10 and next(stops, False)
+        return forward(action)
+
+    step.collector._step = interrupted
+    with pytest.raises(StepInterrupted):
+        step(running.ctx)
+    assert step.collector.envstep > 10
+    run.stop_requested = False
+    step(running.ctx)
+    assert len(running.ctx.trajectories) == 10
+
+
+def test_sequences_keep_the_ends_of_episodes(make: Any, running: Any) -> None:
+    """After them, a recurrent state is reset; those of single steps only tell where they end."""
+    cfg, *_ = make()
+    for shape, kept in (((6, 3), True), ((6,), False)):
+        buffer = NaiveReplayBuffer({})
+        columns = {"reward": np.zeros(shape, np.float32), "end": np.ones(shape, np.bool_)}
+        running.ctx.trajectories = Batch({**columns, "env_id": np.zeros(6, np.int64)}, 6)
+        data_pusher(cfg, buffer)(running.ctx)
+        assert ("end" in buffer.sample_batch(2)) is kept
