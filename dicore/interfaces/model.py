@@ -40,7 +40,7 @@ class IModel(Protocol):
         """Computes the outputs of B samples.
 
         Args:
-            *args: Observations [B, ...] first; actor-critics also take `mode`.
+            *args: Observations [B, ...], then the state of a recurrent network, its `hidden`.
             **kwargs: See the network's docstring.
 
         Returns:
