@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from filelock import FileLock
 
-from tests.installed.wheels import OWN, TABULAR, build, write_foreign, write_generated
+from tests.installed.wheels import OWN, SCHOOLS, TABULAR, build, write_foreign, write_generated
 from tests.registry.environment import Environment
 from tests.registry.world import World
 
@@ -22,6 +22,9 @@ GENERATED = (
     *("policy", "preset", "reward_model", "transport", "world_model"),
 )
 """Kinds that `dicore new plugin` has a template for."""
+
+collect_ignore = ["schools", "tabular-rl"]
+"""Projects with tests that run in their own environments."""
 
 
 @pytest.fixture
@@ -61,6 +64,11 @@ class InstalledWheels:
         return Environment(self.folder / "tabular", OWN[:1])
 
     @property
+    def schools(self) -> Environment:
+        """Has everything that is ours, and the foreign `schools-rl`."""
+        return Environment(self.folder / "schools")
+
+    @property
     def tools(self) -> Environment:
         """Has the core, the tools, what they require, and a generated env package; no torch."""
         return Environment(self.folder / "tools", [OWN[0], OWN[2]])
@@ -78,9 +86,10 @@ class InstalledWheels:
     def make(self) -> None:
         """Builds and installs all wheels."""
         wheels = self.folder / "wheels"
-        *own, tabular = build("hatchling", [*OWN, TABULAR], wheels)
+        *own, tabular, schools = build("hatchling", [*OWN, TABULAR, SCHOOLS], wheels)
         self.core.install(own[:1])
         self.tabular.install([own[0], tabular])
+        self.schools.install([*own, schools])
         self.all.install(own)
         write_generated(self.generated, self.all, GENERATED)
         foreign = build("hatchling", write_foreign(self.folder / "foreign"), wheels)

@@ -196,6 +196,8 @@ OWN = (
 )
 TABULAR = Path(__file__).parent / "tabular-rl"
 """A foreign package that trains with the core alone."""
+SCHOOLS = Path(__file__).parent / "schools"
+"""A foreign package with algorithms of all schools."""
 
 
 def write_generated(folder: Path, environment: Environment, kinds: Iterable[str]) -> None:

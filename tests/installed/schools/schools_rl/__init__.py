@@ -1,0 +1,1 @@
+"""Algorithms of several schools for dicore: on-policy, off-policy, recurrent, whole episodes."""
