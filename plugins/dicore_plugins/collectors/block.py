@@ -166,7 +166,7 @@ class Block:
         if self._spec is None or self._flat_keys is None:
             self._items = None
             return
-        by_key = optree.tree_unflatten(self._spec, self._leaves)
+        by_key = dict(zip(sorted(self._flat_keys), self._leaves, strict=True))
         self._items = [(key, by_key[key]) for key in self._flat_keys]
 
     def add_finals(
@@ -182,7 +182,10 @@ class Block:
         """
         for step, env, row in zip(t.tolist(), env_id, rows, strict=True):
             if step >= 0:
-                final = tree_map(lambda leaf, i=row: np.array(leaf[i]), obs)
+                if obs.__class__ is np.ndarray:
+                    final: Tree = obs[row].copy()
+                else:
+                    final = tree_map(lambda leaf, i=row: np.array(leaf[i]), obs)
                 self._finals.append((step, int(env), final))
 
     def final_obs(self, env: int) -> Tree:
@@ -212,7 +215,8 @@ class Block:
             starts: Rows at which samples may begin.
             obs: Observations [N, ...] after the last row.
         """
-        env_id = np.broadcast_to(self._env_id, (rows, self.num_envs))
+        env_id = np.empty((rows, self.num_envs), np.int64)
+        env_id[:] = self._env_id
         block = self._columns(slice(0, rows), slice(None), env_id)
         finals = [(t * self.num_envs + env, final) for t, env, final in self._finals]
         return block, _tail(obs, finals, starts, int(self._carried[0]))
@@ -232,9 +236,11 @@ class Block:
         return block, _tail(obs, finals, starts, int(self._carried[env]))
 
     def _columns(self, rows: slice, envs: slice, env_id: npt.NDArray[np.int64]) -> Batch:
-        columns = optree.tree_unflatten(self._spec, [leaf[rows, envs] for leaf in self._leaves])
-        if self._flat_keys is not None:
-            columns = {key: columns[key] for key in self._flat_keys}
+        if self._items is not None:
+            columns = {key: leaf[rows, envs] for key, leaf in self._items}
+        else:
+            leaves = [leaf[rows, envs] for leaf in self._leaves]
+            columns = optree.tree_unflatten(self._spec, leaves)
         columns |= {"end": self.end[rows, envs], "valid": self.valid[rows, envs]}
         return Batch({**columns, "env_id": env_id}, rows.stop)
 
@@ -305,7 +311,10 @@ class Block:
 
 def _tail(obs: Tree, finals: list[tuple[int, Tree]], starts: int, carried: int) -> Tail:
     if not finals:
-        return Tail(obs, _NO_ROWS, tree_map(lambda leaf: leaf[:0], obs), starts, carried)
+        none = obs[:0] if obs.__class__ is np.ndarray else tree_map(lambda leaf: leaf[:0], obs)
+        return Tail(obs, _NO_ROWS, none, starts, carried)
     finals.sort(key=lambda each: each[0])
     rows, values = zip(*finals, strict=True)
-    return Tail(obs, np.array(rows, np.int64), tree_stack(list(values)), starts, carried)
+    arrays = values[0].__class__ is np.ndarray
+    final = np.array(values) if arrays else tree_stack(list(values))
+    return Tail(obs, np.array(rows, np.int64), final, starts, carried)

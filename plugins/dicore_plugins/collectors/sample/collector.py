@@ -213,9 +213,7 @@ class SampleCollector(SerialCollector):
             _LOG.warning(
                 "%d of %d collected samples are dropped because %d environments are stepped"
                 " together; set n_sample to a multiple of env.collector_env_num",
-                collected - wanted,
-                collected,
-                self._num_envs,
+                *(collected - wanted, collected, self._num_envs),
             )
 
     def _collect_samples(self, wanted: int, call: _Call) -> bool:
@@ -268,11 +266,11 @@ class SampleCollector(SerialCollector):
             if done.any():
                 self._episodes_ended(t, answer.env_id, done, timestep, count=call.count)
         block.rows[:] = rows
-        self._see_rows(rows * num_envs, valid=bool(block.valid[:rows].all()))
         latest = env.ready_obs.value
         if not call.reuse:
-            latest = tree_map(np.copy, latest)
-        self._add(*block.together(rows, count * stride, latest), count * num_envs)
+            latest = latest.copy() if latest.__class__ is np.ndarray else tree_map(np.copy, latest)
+        if not self._add(*block.together(rows, count * stride, latest), count * num_envs):
+            self._see_rows(rows * num_envs, valid=bool(block.valid[:rows].all()))
         block.advance(count * stride)
         self._counted_from[:] = 0
         self._recycle = call.reuse
@@ -309,8 +307,8 @@ class SampleCollector(SerialCollector):
             ended = self._step_each(call, wanted)
         for env in ended:
             rows = int(self._block.rows[env])
-            if isinstance(self._sample_len, str) or rows >= self._sample_len:
-                self._see_rows(rows)
+            fits = isinstance(self._sample_len, str) or rows >= self._sample_len
+            self._see_rows(rows if fits else 0)
             self._add_env(env, rows, rows)
             self._advance_env(env, rows)
             self._episodes[env] += 1
@@ -356,16 +354,16 @@ class SampleCollector(SerialCollector):
             self._each = PerEnvSteps(self._env, self._num_envs)
         return self._each
 
-    def _add(self, block: Batch, tail: Tail, starts: int) -> None:
-        """Adds the samples that the policy makes of a block."""
+    def _add(self, block: Batch, tail: Tail, starts: int) -> int:
+        """Adds the samples that the policy makes of a block, and returns their number."""
         samples = self._policy.get_train_sample(block, tail)
         if samples is block:
             samples = flatten_time(block)
         elif not isinstance(samples, Batch):
             samples = Batch.from_rows(samples)
         self._more = self._more or len(samples) > starts
-        if len(samples):
-            self._pieces.append(samples)
+        self._pieces += [samples] if len(samples) else []
+        return len(samples)
 
     def _add_env(self, env: int, starts: int, count: int) -> None:
         """Adds the samples of all rows of one environment."""
@@ -399,7 +397,7 @@ class SampleCollector(SerialCollector):
         if timestep.abnormal is not None:
             rows = rows[~timestep.abnormal[rows]]
         if len(rows):
-            at = np.broadcast_to(t, len(done))[rows]
+            at = t[rows] if isinstance(t, np.ndarray) else np.full(len(rows), t)
             self._block.add_finals(at, env_id[rows].tolist(), rows.tolist(), timestep.obs)
             self._policy.reset(env_id[rows].tolist())
             if count:
