@@ -281,9 +281,11 @@ class SerialCollector:
     def _known_schema(self, data: Batch) -> tuple[Any, ...]:
         """Returns the same object for batches with the same keys, dtypes and sample shapes."""
         columns = data.columns
-        if any(isinstance(column, dict | list | tuple) for column in columns.values()):
-            columns = tree_paths(columns)
-        schema = tuple((key, leaf.dtype, leaf.shape[1:]) for key, leaf in columns.items())
+        try:
+            schema = tuple([(key, leaf.dtype, leaf.shape[1:]) for key, leaf in columns.items()])
+        except AttributeError:  # some are nested
+            leaves = tree_paths(columns).items()
+            schema = tuple([(key, leaf.dtype, leaf.shape[1:]) for key, leaf in leaves])
         if schema != self._schema:
             self._schema = schema
         return self._schema
