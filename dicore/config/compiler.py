@@ -311,7 +311,8 @@ class Compiler:
             self.origin[path] = f"{DEFAULT}{declared.declared_by}"
             return default
         for each in given:
-            self.resolver.check_names(each, path)
+            if isinstance(each.value, dict | list | tuple):
+                self.resolver.check_names(each, path)
         layer = given[-1].layer
         value = reduce(merge, (each.value for each in given), default)
         self.origin[path], self.given_by[path] = layer.origin(path), layer

@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
-from dicore.interfaces import Contract
-from dicore_registry import Kind
+from dicore_registry import Contract, Kind
 
 LEARNER_KIND = Kind(
     name="comm_learner",

@@ -9,8 +9,7 @@ from collections.abc import Mapping, Sequence
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
-from dicore.interfaces import Contract
-from dicore_registry import Kind
+from dicore_registry import Contract, Kind
 
 if TYPE_CHECKING:
     from dicore.data import EnvBatch

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
-from dicore.interfaces import Contract
-from dicore_registry import Kind
+from dicore_registry import Contract, Kind
 
 if TYPE_CHECKING:
     from dicore.interfaces.hook import ILearnerHook

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
-from dicore.interfaces import Contract
-from dicore_registry import Kind
+from dicore_registry import Contract, Kind
 
 if TYPE_CHECKING:
     from dicore.interfaces.policy import IPolicy

@@ -3,6 +3,7 @@
 from dicore_registry.entry import (
     LOCAL,
     STATUSES,
+    Contract,
     Entry,
     Kind,
     Removed,
@@ -22,6 +23,7 @@ from dicore_registry.source import Place
 __all__ = [
     "LOCAL",
     "STATUSES",
+    "Contract",
     "Entry",
     "Kind",
     "Place",

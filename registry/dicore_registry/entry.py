@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, Final, Literal, NamedTuple
+from inspect import isfunction
+from typing import Any, Final, Literal, NamedTuple, Protocol
 
 from dicore_registry.errors import PluginLoadError, RegistryError
 
@@ -125,6 +126,21 @@ class Resolved(NamedTuple):
     def provenance(self) -> dict[str, Any]:
         """Its origin: type, dist, version, target, source (see `source_digest`), editable."""
         return self.facts()
+
+
+class Contract(Protocol):
+    """Base of the protocols: a class that derives from one must implement all of its methods.
+
+    Otherwise its instantiation raises `TypeError`, which names the missing methods.
+    """
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if Protocol in cls.__bases__:
+            for name, member in vars(cls).items():
+                method = getattr(member, "fget", member)  # of a property
+                if isfunction(method) and (name[0] != "_" or name in ("__call__", "__len__")):
+                    method.__isabstractmethod__ = True  # type: ignore[attr-defined]
 
 
 class Kind(NamedTuple):

@@ -49,7 +49,7 @@ _HOMES = {
 }
 """Public names by module."""
 
-__getattr__ = lazy(__name__, {name: home for home, names in _HOMES.items() for name in names})
+__getattr__ = lazy(__name__, _HOMES)
 
 
 def get_vec_env_setting(cfg: Any) -> tuple[Callable[[Any], Any], list[Any], list[Any]]:

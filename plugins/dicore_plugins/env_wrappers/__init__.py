@@ -17,4 +17,4 @@ if TYPE_CHECKING:
 
 __all__ = ["DelayReward", "EpisodeReturn", "MaxAndSkip", "NoopReset", "PrevActionReward"]
 
-__getattr__ = lazy(__name__, dict.fromkeys(__all__, ".wrappers"))
+__getattr__ = lazy(__name__, {".wrappers": __all__})

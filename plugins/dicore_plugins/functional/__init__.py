@@ -140,4 +140,4 @@ _HOMES = {
 }
 """Public names by module."""
 
-__getattr__ = lazy(__name__, {name: home for home, names in _HOMES.items() for name in names})
+__getattr__ = lazy(__name__, _HOMES)

@@ -33,14 +33,18 @@ __all__ = [
 __getattr__ = lazy(
     __name__,
     {
-        "LoadCkptHook": ".checkpoint",
-        "LogReduceHook": ".log_reduce",
-        "LogShowHook": ".log_show",
-        "SaveCkptHook": ".checkpoint",
-        "add_learner_hook": ".hook_config",
-        "build_learner_hook_by_cfg": ".hook_config",
-        "merge_hooks": ".hook_config",
-        "register_learner_hook": ".hook_config",
-        "show_hooks": ".hook_config",
+        ".checkpoint": (
+            "LoadCkptHook",
+            "SaveCkptHook",
+        ),
+        ".log_reduce": ("LogReduceHook",),
+        ".log_show": ("LogShowHook",),
+        ".hook_config": (
+            "add_learner_hook",
+            "build_learner_hook_by_cfg",
+            "merge_hooks",
+            "register_learner_hook",
+            "show_hooks",
+        ),
     },
 )

@@ -338,7 +338,7 @@ class OffPolicyLearner:
         self._settings = settings
         self._batch_size = cfg.policy.learn.batch_size
         self._updates = cfg.policy.learn.update_per_collect
-        self._per_step = cfg.policy.learn.get("update_per_step")
+        self._per_step = cfg.policy.learn.update_per_step
         self._last_env_step = 0
         self._max_train_iter = cfg.pipeline.max_train_iter
         self._priority = cfg.policy.priority

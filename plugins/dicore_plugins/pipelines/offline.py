@@ -7,9 +7,8 @@ from typing import Any, ClassVar
 
 from dicore.task import Context, OfflineRLContext
 from dicore_plugins.middleware.learn import offline_data_fetcher, trainer
-from dicore_plugins.pipelines.parts import Parts
 from dicore_plugins.pipelines.serial.config import SerialOfflineConfig
-from dicore_plugins.pipelines.training import TrainingPipeline
+from dicore_plugins.pipelines.training import Parts, TrainingPipeline
 
 
 class OfflinePipeline(TrainingPipeline):

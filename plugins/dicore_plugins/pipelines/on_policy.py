@@ -6,9 +6,8 @@ from typing import Any, ClassVar
 
 from dicore_plugins.middleware.collect import StepCollector, settings_handler
 from dicore_plugins.middleware.learn import multistep_trainer, reward_model_trainer
-from dicore_plugins.pipelines.parts import Parts
 from dicore_plugins.pipelines.serial.config import SerialOnPolicyConfig
-from dicore_plugins.pipelines.training import TrainingPipeline
+from dicore_plugins.pipelines.training import Parts, TrainingPipeline
 
 
 class OnPolicyPipeline(TrainingPipeline):

@@ -26,8 +26,7 @@ from dicore.run.launch import launch
 from dicore.run.log import LogHub
 from dicore.testing.suite import members_of
 from dicore_plugins.learners import BaseLearner
-from dicore_plugins.pipelines.parts import Parts
-from dicore_plugins.pipelines.training import TrainingPipeline
+from dicore_plugins.pipelines.training import Parts, TrainingPipeline
 
 CONTRACTS: dict[str, type[Any]] = {
     "collector_env": IEnvManager,

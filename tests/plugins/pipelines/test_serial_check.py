@@ -13,7 +13,7 @@ from dicore.errors import ConfigError, UsageError
 from dicore.run.env_factory import BuildContext, make_env_manager, spaces_of
 from dicore_plugins.buffers import NaiveReplayBuffer
 from dicore_plugins.pipelines import serial_pipeline
-from dicore_plugins.pipelines.parts import build_parts
+from dicore_plugins.pipelines.training import build_parts
 from dicore_registry import Registry, using
 
 CARTPOLE = ["env=cartpole", "policy=dqn"]

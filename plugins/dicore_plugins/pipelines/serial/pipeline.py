@@ -8,9 +8,8 @@ from typing import Any
 from dicore.config import NamedConfig
 from dicore_plugins.middleware.collect import StepCollector, settings_handler
 from dicore_plugins.middleware.learn import OffPolicyLearner, data_pusher, reward_model_trainer
-from dicore_plugins.pipelines.parts import Parts
 from dicore_plugins.pipelines.serial.config import SerialConfig
-from dicore_plugins.pipelines.training import TrainingPipeline, school_of
+from dicore_plugins.pipelines.training import Parts, TrainingPipeline, school_of
 
 
 class SerialPipeline(TrainingPipeline):

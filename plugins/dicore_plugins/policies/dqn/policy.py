@@ -22,12 +22,12 @@ from dicore.config.sections import PolicyConfig
 from dicore.data import Batch, EnvBatch
 from dicore.errors import UsageError
 from dicore.interfaces.policy import Tail
+from dicore.run.env_factory import BuildContext
 from dicore.run.random import stream, torch_stream
 from dicore_plugins.functional.exploration import get_epsilon_greedy_fn
 from dicore_plugins.functional.samples import nstep_samples, to_batch, transitions
 from dicore_plugins.functional.td import discounted_sum, dqn_td_target, nstep_td_error
 from dicore_plugins.model_wrappers import model_wrap
-from dicore_plugins.models import create_model
 from dicore_plugins.models.dqn.model import DQN
 from dicore_plugins.models.flat import Flat
 from dicore_plugins.optimizers.config import build_optimizer
@@ -49,7 +49,7 @@ class DQNPolicy(Policy):
 
     def _create_model(self) -> Any:
         with torch_stream("model"):
-            model = create_model(self._cfg.model)
+            model = self._cfg.model.build(BuildContext())
         self._check_values(model)
         return model
 
