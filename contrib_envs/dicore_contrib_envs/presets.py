@@ -1,6 +1,6 @@
 """Presets, complete configs by name: `-e cartpole -p dqn` uses `cartpole_dqn`.
 
-CartPole's values were tuned on other seeds than those of the tests; see
+The values of CartPole and LunarLander were tuned on other seeds than those of the tests; see
 `docs/decisions/0004-presets.md`.
 """
 
@@ -81,25 +81,27 @@ MOUNTAIN_CAR_DQN: dict[str, Any] = {
 """Double DQN with 5-step targets and long exploration on MountainCar."""
 
 LUNARLANDER_DQN: dict[str, Any] = {
-    "env": {"type": "lunarlander", "collector_env_num": 8, "evaluator_env_num": 10},
+    "env": {"type": "lunarlander", "collector_env_num": 4, "evaluator_env_num": 10},
     "policy": {
         "type": "dqn",
         "nstep": 3,
         "discount_factor": 0.99,
-        "model": {"encoder_hidden_size_list": [256, 256]},
+        "model": {"encoder_hidden_size_list": [256, 256], "layer_norm": True},
         "learn": {
-            "batch_size": 128,
-            "update_per_collect": 64,
-            "learning_rate": 6e-4,
+            "batch_size": 64,
+            "update_per_collect": 32,
+            "learning_rate": 5e-4,
+            "learning_rate_end": 0.2,
+            "learning_rate_decay": 60_000,
             "target_update_freq": 250,
             "max_grad_norm": 10.0,
         },
-        "collect": {"n_sample": 128, "random_collect_size": 2_048},
-        "eval": {"evaluator": {"eval_freq": 2_048}},
+        "collect": {"n_sample": 16, "random_collect_size": 1_000},
+        "eval": {"evaluator": {"eval_freq": 5_000}},
         "other": {
             "replay_buffer": {"replay_buffer_size": 100_000},
-            "eps": {"type": "linear", "start": 1.0, "end": 0.05, "decay": 20_000},
+            "eps": {"type": "linear", "start": 1.0, "end": 0.05, "decay": 10_000},
         },
     },
 }
-"""Double DQN with 3-step targets on LunarLander."""
+"""Double DQN with 3-step targets and layer normalisation on LunarLander."""

@@ -76,6 +76,12 @@ def test_layers_begin_orthogonal(activation: Any, gain: float) -> None:
     assert not any(p.detach().any() for p in model.parameters() if p.dim() == 1)
 
 
+def test_a_normalised_network_sees_the_scale_of_observations() -> None:
+    torch.manual_seed(0)
+    model, obs = DQN(4, 2, layer_norm=True), torch.randn(5, 4)
+    assert not torch.allclose(model.q(obs), model.q(3 * obs), atol=0.1)
+
+
 def test_dueling_is_its_equation() -> None:
     """Wang et al. 2016, equation 9, from the two streams read off the module."""
     model = DQN(3, 4, (8,), dueling=True)

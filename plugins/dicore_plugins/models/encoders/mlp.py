@@ -113,6 +113,9 @@ class MLP(nn.Module):
             layer = nn.Linear(fan_in, fan_out)
             active = activate_output or index < len(sizes) - 2
             initialise(layer, function.gain if active else 1.0)
+            if layer_norm and active:
+                # With zero biases, a normalised layer ignores the scale of its input.
+                nn.init.uniform_(layer.bias, -(fan_in**-0.5), fan_in**-0.5)
             self.layers.append(layer)
             self._tables.append((layer._parameters, active))  # noqa: SLF001 - see above
 
