@@ -76,7 +76,8 @@ def test_presets_compile_bind_and_fit_their_env(name: str) -> None:
     preset = default().load(next(e for e in default().entries() if e.name == name))
     cfg = compile_config(preset)
     assert cfg.env.type == name.removesuffix("_dqn")
-    assert (cfg.env.collector_env_num, cfg.env.evaluator_env_num) == (8, 10)
+    assert cfg.env.evaluator_env_num == cfg.env.n_evaluator_episode
+    assert cfg.policy.collect.n_sample % cfg.env.collector_env_num == 0
     assert cfg.policy.learn.batch_size == preset["policy"]["learn"]["batch_size"]
     spaces = spaces_of(cfg.env, 0)
     bound = bind(cfg, *spaces).cfg
