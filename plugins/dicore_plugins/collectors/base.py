@@ -274,8 +274,12 @@ class SerialCollector:
         if np.ndim(env_id) > 1:  # rows [T, N], each of all environments
             marked[-1:] = True
             return np.flatnonzero(marked)
-        last_first = np.unique(env_id[::-1], return_index=True)[1]
-        marked[len(env_id) - 1 - last_first] = True
+        num_envs = self._num_envs
+        if len(env_id) >= num_envs and (env_id[-num_envs:] == np.arange(num_envs)).all():
+            marked[-num_envs:] = True  # all environments together, as almost always
+        else:
+            last_first = np.unique(env_id[::-1], return_index=True)[1]
+            marked[len(env_id) - 1 - last_first] = True
         return np.flatnonzero(marked)
 
     def _known_schema(self, data: Batch) -> tuple[Any, ...]:

@@ -44,16 +44,20 @@ class Block:
         self._spent: int | None = None
         self.end: npt.NDArray[np.bool_] = np.zeros((0, num_envs), np.bool_)
         self.valid: npt.NDArray[np.bool_] = np.ones((0, num_envs), np.bool_)
-        self._env_id = np.arange(num_envs)
+        self._env_id = np.arange(num_envs)[None]
+        self._even = True
         self._finals: list[tuple[int, int, Tree]] = []
         self._spec: Any = None
         self._leaves: list[npt.NDArray[Any]] = []
         self._items: list[tuple[str, npt.NDArray[Any]]] | None = None
+        self._order: list[int] = []
 
     @property
     def even(self) -> bool:
         """Whether all environments have the same number of rows."""
-        return bool((self.rows == self.rows[0]).all())
+        if not self._even:
+            self._even = bool((self.rows == self.rows[0]).all())
+        return self._even
 
     def reserve(self, steps: int) -> None:
         """Makes room for `steps` rows."""
@@ -80,9 +84,14 @@ class Block:
     def _renew(self, steps: int, keep: int, start: int = 0) -> None:
         """Replaces the memory by new memory of `steps` rows, with `keep` rows from `start` on."""
         end, valid, leaves = self.end, self.valid, self._leaves
-        self.end = np.zeros((steps, self.num_envs), np.bool_)
-        self.valid = np.ones((steps, self.num_envs), np.bool_)
-        self._leaves = [np.empty((steps, *leaf.shape[1:]), leaf.dtype) for leaf in leaves]
+        if steps == len(end):
+            self.end, self.valid = np.zeros_like(end), np.empty_like(valid)
+            self._leaves = [np.empty_like(leaf) for leaf in leaves]
+        else:
+            self.end = np.zeros((steps, self.num_envs), np.bool_)
+            self.valid = np.empty((steps, self.num_envs), np.bool_)
+            self._leaves = [np.empty((steps, *leaf.shape[1:]), leaf.dtype) for leaf in leaves]
+        self.valid.fill(True)
         if keep:
             pairs = zip((self.end, self.valid, *self._leaves), (end, valid, *leaves), strict=True)
             for target, source in pairs:
@@ -124,6 +133,7 @@ class Block:
         self.end[t, env_id] = done
         self.valid[t, env_id] = True
         self.rows[env_id] = t + 1
+        self._even = False
 
     def _write_leaves(self, where: Any, row: dict[str, Any]) -> None:
         leaves, spec = optree.tree_flatten(row)
@@ -166,8 +176,13 @@ class Block:
         if self._spec is None or self._flat_keys is None:
             self._items = None
             return
-        by_key = dict(zip(sorted(self._flat_keys), self._leaves, strict=True))
-        self._items = [(key, by_key[key]) for key in self._flat_keys]
+        if not self._order:
+            ordered = sorted(self._flat_keys)
+            self._order = [ordered.index(key) for key in self._flat_keys]
+        leaves = self._leaves
+        self._items = [
+            (key, leaves[at]) for key, at in zip(self._flat_keys, self._order, strict=True)
+        ]
 
     def add_finals(
         self, t: npt.NDArray[np.int64], env_id: Iterable[int], rows: Iterable[int], obs: Tree
@@ -215,9 +230,14 @@ class Block:
             starts: Rows at which samples may begin.
             obs: Observations [N, ...] after the last row.
         """
-        env_id = np.empty((rows, self.num_envs), np.int64)
-        env_id[:] = self._env_id
-        block = self._columns(slice(0, rows), slice(None), env_id)
+        if len(self._env_id) != rows:
+            self._env_id = np.tile(self._env_id[:1], (rows, 1))
+        if rows == len(self.end) and self._items is not None:  # no views are needed
+            columns = dict(self._items)
+            columns |= {"end": self.end, "valid": self.valid, "env_id": self._env_id.copy()}
+            block = Batch(columns, rows)
+        else:
+            block = self._columns(slice(0, rows), slice(None), self._env_id.copy())
         finals = [(t * self.num_envs + env, final) for t, env, final in self._finals]
         return block, _tail(obs, finals, starts, int(self._carried[0]))
 
@@ -261,6 +281,7 @@ class Block:
         for array in (self.end, self.valid, *self._leaves):
             array[: rows - count, env] = array[count:rows, env]
         self.rows[env] = self._carried[env] = rows - count
+        self._even = False
         self._finals = [
             (t - count if each == env else t, each, obs)
             for t, each, obs in self._finals
@@ -270,6 +291,7 @@ class Block:
     def clear(self) -> None:
         """Drops all rows."""
         self.rows[:] = self._carried[:] = 0
+        self._even = True
         self.valid[:] = True
         self._finals.clear()
 
@@ -299,7 +321,7 @@ class Block:
         block._leaves = [np.array(leaf) for leaf in leaves]
         block._flat_keys = None if state["keys"] is None else list(state["keys"])
         block.end, block.valid = end.copy(), np.asarray(state["valid"]).copy()
-        block.rows = np.array(state["rows"], np.int64)
+        block.rows, block._even = np.array(state["rows"], np.int64), False
         block._carried = np.array(state["carried"], np.int64)
         block._finals = [(int(t), int(env), obs) for t, env, obs in state["finals"]]
         block._name_columns()

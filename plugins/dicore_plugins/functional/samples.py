@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 import numpy as np
 import numpy.typing as npt
 
-from dicore.data import Batch, Tree, tree_map
+from dicore.data import Batch, Tree, tree_map, tree_row
 from dicore.data.tree import is_tensor, loaded_torch
 from dicore.errors import SchemaError, UsageError
 
@@ -101,23 +101,26 @@ def flatten_time(block: Batch, tail: Tail | None = None) -> Batch:
         The columns, as views of the block where NumPy allows it; `done` becomes float32. `end` and
         `env_id` are kept, `valid` is not.
     """
-    columns = {key: column for key, column in block.items() if key != "valid"}
+    columns = dict(block.columns)
+    valid = columns.pop("valid", None)
     count = len(block) * block["end"].shape[1]
-    flat = tree_map(lambda leaf: leaf.reshape(count, *leaf.shape[2:]), columns)
+    if len(block) == 1:  # most often while learning by replay; quicker than to reshape
+        flat = tree_row(columns, 0)
+    else:
+        flat = tree_map(lambda leaf: leaf.reshape(count, *leaf.shape[2:]), columns)
     if "done" in flat:
         flat["done"] = flat["done"].astype(np.float32)
     samples = Batch(flat, count)
-    valid = block.get("valid")
-    if valid is None or valid.all():
+    if valid is None or b"\0" not in valid.tobytes():
         return samples
     return samples[np.flatnonzero(valid)]
 
 
 def transitions(block: Batch, tail: Tail | None = None) -> Batch:
     """Converts a block [T, N, ...] to single steps [B, ...] with `next_obs`; see `flatten_time`."""
-    if "next_obs" in block:
-        return flatten_time(block)
-    return flatten_time(Batch({**block.columns, "next_obs": next_obs_of(block, tail)}, len(block)))
+    if "next_obs" not in block:
+        block = Batch({**block.columns, "next_obs": next_obs_of(block, tail)}, len(block))
+    return flatten_time(block)
 
 
 def nstep_samples(block: Batch, nstep: int, gamma: float, tail: Tail | None = None) -> Batch:

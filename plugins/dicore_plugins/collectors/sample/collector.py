@@ -86,6 +86,7 @@ class SampleCollector(SerialCollector):
         self._episodes = np.zeros(self._num_envs, np.int64)
         self._unit, self._interrupted, self._more = "", False, False
         self._barren = self._weight = 0.0
+        self._held = 0  # samples in the pieces
         self._counted_from = np.zeros(self._num_envs, np.int64)
         self._recycle = False
         self._ids: Any = None
@@ -159,11 +160,12 @@ class SampleCollector(SerialCollector):
         if not self._pieces:
             raise self._no_samples(f"{wanted} episodes")
         data = Batch.concat(self._pieces)
-        self._pieces = []
+        self._pieces, self._held = [], 0
         whole = unit == "n_episode" or self._sample_len == "episode" or self._more
         if drop_extra and not whole and len(data) > wanted:
             if not self._lockstep and not self._on_policy:
                 self._pieces = [data[wanted:]]  # the next call begins with them
+                self._held = len(data) - wanted
             elif wanted == self._n_sample and 2 * wanted <= len(data):
                 self._warn_of_waste(wanted, len(data))
             data = data[:wanted]
@@ -210,17 +212,16 @@ class SampleCollector(SerialCollector):
         """Warns, once, that at least half of the collected samples are dropped."""
         if not self._warned_of_waste:
             self._warned_of_waste = True
+            numbers = collected - wanted, collected, self._num_envs
             _LOG.warning(
                 "%d of %d collected samples are dropped because %d environments are stepped"
-                " together; set n_sample to a multiple of env.collector_env_num",
-                *(collected - wanted, collected, self._num_envs),
-            )
+                " together; set n_sample to a multiple of env.collector_env_num", *numbers
+            )  # fmt: skip
 
     def _collect_samples(self, wanted: int, call: _Call) -> bool:
         """Collects at least `wanted` samples; returns False if it was stopped before."""
-        collected = sum(map(len, self._pieces))
-        while collected < wanted:
-            missing, before = wanted - collected, len(self._pieces)
+        while self._held < wanted:
+            missing, before = wanted - self._held, self._held
             if isinstance(self._sample_len, str):
                 done = self._fill_episode(call)
             elif self._lockstep and self._block.even:
@@ -229,9 +230,7 @@ class SampleCollector(SerialCollector):
                 done = self._fill_each(missing, self._sample_len, call)
             if not done:
                 return False
-            found = sum(map(len, self._pieces[before:]))
-            collected += found
-            self._check_progress(found)
+            self._check_progress(self._held - before)
         return True
 
     def _fill_together(self, missing: int, length: int, call: _Call) -> bool:
@@ -321,10 +320,10 @@ class SampleCollector(SerialCollector):
             open_envs = self._episodes < quota
             if not open_envs.any():
                 return True
-            before = len(self._pieces)
+            before = self._held
             if not self._fill_episode(call, open_envs):
                 return False
-            self._check_progress(sum(map(len, self._pieces[before:])))
+            self._check_progress(self._held - before)
 
     def _step_each(self, call: _Call, wanted: npt.NDArray[np.bool_] | None = None) -> list[int]:
         """Acts in the environments that are ready, and adds a row to those that answer.
@@ -362,7 +361,9 @@ class SampleCollector(SerialCollector):
         elif not isinstance(samples, Batch):
             samples = Batch.from_rows(samples)
         self._more = self._more or len(samples) > starts
-        self._pieces += [samples] if len(samples) else []
+        if len(samples):
+            self._pieces.append(samples)
+            self._held += len(samples)
         return len(samples)
 
     def _add_env(self, env: int, starts: int, count: int) -> None:
@@ -443,6 +444,7 @@ class SampleCollector(SerialCollector):
             self._block = Block.from_state(state["partial"])
         if state["pieces"] is not None:
             self._pieces = [Batch(dict(state["pieces"]))]
+            self._held = len(self._pieces[0])
         self._episodes = np.array(state["episodes"], np.int64)
         self._unit, self._interrupted = state["unit"], bool(state["interrupted"])
         self._more, self._barren = bool(state["more"]), float(state["barren"])
