@@ -29,9 +29,6 @@ class ManagerConfig(ComponentConfig):
     episode_num: float = option(
         float("inf"), "episodes to run per environment; inf: no limit", gt=0, unit="episodes"
     )
-    dynamic_seed: bool = option(
-        True, "another seed for each episode; False: collect with one seed per environment"
-    )
     reset_timeout: float | None = option(120.0, "limit per reset; None: no limit", gt=0, unit="s")
     step_timeout: float | None = option(60.0, "limit per step; None: no limit", gt=0, unit="s")
 

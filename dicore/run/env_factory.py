@@ -116,8 +116,7 @@ def make_env_manager(
     if recorder is not None:
         factories = [recorder.around(env_id, make) for env_id, make in enumerate(factories)]
     manager = env.manager.build(context, env_fn=factories)
-    fixed = role == "collector" and not env.manager.get("dynamic_seed", True)
-    manager.seed(seed, *[False] * fixed, role=role)
+    manager.seed(seed, role=role)
     return manager
 
 

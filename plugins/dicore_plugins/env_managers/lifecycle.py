@@ -188,7 +188,8 @@ class ManagedEnvs:
 
     def seed(self, seed: Seeds, dynamic_seed: bool | None = None, role: str = "collector") -> None:
         """Seeds the next episodes; see `IEnvManager.seed`."""
-        dynamic = self._cfg.dynamic_seed if dynamic_seed is None else dynamic_seed
+        dynamic = self._cfg.dynamic_seed or role != "collector"
+        dynamic = dynamic if dynamic_seed is None else dynamic_seed
         self._seeds.set(seed, dynamic, role)
 
     def restart_episodes(self) -> None:

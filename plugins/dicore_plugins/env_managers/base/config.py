@@ -34,7 +34,7 @@ class BaseManagerConfig(ManagerConfig):
     )
     dynamic_seed: bool = option(
         True,
-        "false: all episodes of an environment have the same seed",
+        "another seed for each episode; false: one seed for all that an environment collects",
     )
     record_actions: bool = option(
         True, "record actions of running episodes so that resume can replay them"
