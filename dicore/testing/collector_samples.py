@@ -5,6 +5,7 @@ Shapes: T steps, N environments, B samples, L rows of a window.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
@@ -27,16 +28,27 @@ class SampleChecks(Suite):
     """Checks of samples; see `CollectorContract`."""
 
     unit = ""
-    """"n_episode" if it collects nothing but whole episodes."""
+    """`n_sample` or `n_episode`; "" finds out from the signature of `collect`."""
 
     def make(self, env_manager: Any, collect_mode: Any) -> Any:
         """Returns a collector (`ISerialCollector`) of that manager and collect mode."""
         return self.registered.build(env_manager=env_manager, policy=collect_mode)
 
+    def unit_of(self, collector: Any) -> str:
+        """Returns the unit in which a collector counts."""
+        if self.unit:
+            return self.unit
+        parameters = inspect.signature(collector.collect).parameters
+        return "n_sample" if "n_sample" in parameters else "n_episode"
+
+    def needs_samples(self) -> None:
+        """Skips the check of a collector that collects nothing but whole episodes."""
+        if self.unit_of(self.make(FakeManager(1), FakeCollectMode().mode)) == "n_episode":
+            skip("its unit is the episode")
+
     def sampler(self, manager: Any, samples: Any = None, **facts: Any) -> Any:
         """Returns a collector of a policy with another `get_train_sample` and these facts."""
-        if self.unit == "n_episode":
-            skip("it collects whole episodes alone")
+        self.needs_samples()
         mode = FakeCollectMode(facts=facts).mode
         return self.make(manager, mode._replace(get_train_sample=samples) if samples else mode)
 
@@ -159,7 +171,8 @@ class SampleChecks(Suite):
 
     def test_an_interrupted_call_goes_on(self) -> None:
         """`should_stop` ends a call between steps, empty; the next one goes on, also reloaded."""
-        for wanted in ({"n_sample": 12}, {"n_episode": 4}):
+        unit = self.unit_of(self.make(FakeManager(1), FakeCollectMode().mode))
+        for wanted in ({"n_episode": 4}, *([{"n_sample": 12}] if unit == "n_sample" else [])):
             whole = self.make(FakeManager(2), FakeCollectMode().mode).collect_batch(**wanted)
             for reload in (False, True):
                 manager = FakeManager(2)
@@ -208,9 +221,8 @@ class SampleChecks(Suite):
         for slow in (False, True):
             fake, made = FakeCollectMode(facts={"on_policy": True, "sample_len": 3}), FakeManager(3)
             manager = DelayedEnvManager(made, 5) if slow else made
+            self.needs_samples()
             collector = self.make(manager, fake.mode._replace(get_train_sample=cut(3, 1)))
-            if self.unit == "n_episode":
-                skip("it collects whole episodes alone")
             for version in range(6):
                 fake.name = version
                 used = set(
@@ -222,9 +234,8 @@ class SampleChecks(Suite):
         """Images stay uint8; rewards may have parts; observations may be nested."""
         for manager in (Rich(2), DelayedEnvManager(Rich(2))):
             mode = FakeCollectMode().mode._replace(forward=Rich.act, get_train_sample=flat)
+            self.needs_samples()
             collector = self.make(manager, mode)
-            if self.unit == "n_episode":
-                skip("it collects whole episodes alone")
             data = collector.collect_batch(n_sample=14)
             image, flat_obs = data["obs"]["image"], array(data["obs"]["more"][0])
             expect(image.dtype == np.uint8, f"uint8 images became {image.dtype}")

@@ -72,7 +72,9 @@ class PolicyChecks(Suite):
 
     def spaces(self) -> tuple[Any, Any]:
         """Returns an observation and an action space that fit the policy."""
-        return self.pair or self.space_pairs()[0]
+        if self.pair is None:  # finding them compiles the config for each
+            self.pair = self.space_pairs()[0]
+        return self.pair
 
     def others(self) -> Iterator[tuple[str, Self]]:
         """Yields a suite for each further pair of spaces, and what the pair is."""

@@ -275,7 +275,7 @@ class SACLearnConfig(GradientConfig):
 class OffPolicyCollectConfig(CollectConfig):
     """Options of collecting."""
 
-    n_sample: int | None = option(1, "training samples per collect", ge=1)
+    n_sample: int | None = option(8, "training samples per collect", ge=1)
     random_collect_size: int = option(100, "samples of a random policy before training", ge=0)
 
 

@@ -25,6 +25,17 @@ PENDULUM_PPO: dict[str, Any] = {
 }
 """Pendulum with PPO."""
 
+PENDULUM_SAC: dict[str, Any] = {
+    "env": {"type": "pendulum", "collector_env_num": 1},
+    "policy": {
+        "type": "sac",
+        "collect": {"n_sample": 1},
+        "eval": {"evaluator": {"eval_freq": 500}},
+        "other": {"replay_buffer": {"replay_buffer_size": 100_000}},
+    },
+}
+"""Pendulum with SAC."""
+
 RECALL_R2D2: dict[str, Any] = {
     "env": {"type": "recall", "stop_value": 1.0, "n_evaluator_episode": 40},
     "policy": {
