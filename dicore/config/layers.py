@@ -55,8 +55,7 @@ ALIASES: dict[str, str] = {
     "policy.eval.evaluator.n_evaluator_episode": "env.n_evaluator_episode",
     "env.env_manager": "env.manager",
 }
-"""Every short form and second name of a path. They hold for every policy, so no component may
-declare an option of such a path."""
+"""Every short form and second name of a path, which no component may declare as an option."""
 
 Overrides = Sequence[str | Mapping[str, Any]] | Mapping[str, Any] | str
 

@@ -1,10 +1,9 @@
 """Reads config files.
 
-The core reads JSON. The readers of other formats are entries of `dicore.config_format`, named by
-the suffix of their files: objects with `read(file, label, cpanel)`, which returns a `ConfigFile`
-or raises ConfigError. Messages call the file `label`, and `cpanel` overrides values of its control
-panel. `yaml` also has `lines(text)`, the line of each path of a JSON text; `py` has
-`find_module(name)`; `cpanel` is the control panel itself.
+The core reads JSON. Readers of other formats are entries of `dicore.config_format`, named by the
+suffix of their files: `read(file, label, cpanel)` returns a `ConfigFile` or raises ConfigError;
+messages call the file `label`, and `cpanel` overrides values of its control panel. `yaml` also has
+`lines(text)`, the line of each path of a JSON text; `py` has `find_module(name)`.
 """
 
 from __future__ import annotations

@@ -1,15 +1,12 @@
 """Secrets and references: what must not be written to files, and `${env:NAME}`.
 
-Texts under keys such as token, key, password and secret are left out of saved configs, printed
-output and errors, and so are credentials in URLs and headers. Pass a secret as `${env:NAME}`, so
-that a run can be repeated from its own config. Declare an option whose name only looks like a
-secret with `option(…, secret=False)`.
+Texts under keys such as token, key, password and secret are left out of saved configs, output and
+errors, and so are credentials in URLs and headers. Pass a secret as `${env:NAME}`. Declare an
+option whose name only looks like a secret with `option(…, secret=False)`.
 
-`${env:NAME}` is the text of an environment variable. It is looked up when a config is compiled;
-saved files keep the reference. An option that is not a text takes the value that the command line
-would take (`${env:LR}` may be 1e-3). `${cpanel.NAME}` is the value of a control-panel parameter of
-any type; inside a longer text it is written out. Double the dollar to get the text itself:
-`$${env:NAME}`.
+`${env:NAME}` is the text of an environment variable, read when a config is compiled; saved files
+keep the reference. Other options than texts take the value that the command line would take.
+`${cpanel.NAME}` is the value of a control-panel parameter. Double the dollar to get the text.
 """
 
 from __future__ import annotations

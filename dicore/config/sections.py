@@ -1,7 +1,4 @@
-"""The one shape of a config: exp_name, seed, env, policy and pipeline, nested as in the documents.
-
-Every default is in one class; `Section` gives read-only access to all of them.
-"""
+"""The one shape of a config: exp_name, seed, env, policy, pipeline; the home of all defaults."""
 
 from __future__ import annotations
 

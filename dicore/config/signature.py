@@ -1,7 +1,6 @@
 """Config classes of components without one, from their signatures; and defaults as nested dicts.
 
-A parameter is an option if a config can hold its type. The builder passes the other parameters
-(an env to wrap, a random generator) as parts.
+A parameter is an option if a config can hold its type; the builder passes the others as parts.
 """
 
 from __future__ import annotations
