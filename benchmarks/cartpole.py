@@ -37,7 +37,10 @@ def dicore_run(seed: int) -> tuple[float, int, bool]:
 
 
 def sb3_run(seed: int) -> tuple[float, int, bool]:
-    """Trains SB3 with the same network, schedule, batch, learning rate, n-step and evaluations."""
+    """Trains SB3 with the same network, schedules, batch, target, n-step and evaluations.
+
+    SB3 moves its target once per step of the environments, dicore once per update.
+    """
     import gymnasium
     from stable_baselines3 import DQN
     from stable_baselines3.common.callbacks import BaseCallback
@@ -45,6 +48,7 @@ def sb3_run(seed: int) -> tuple[float, int, bool]:
 
     policy, learn = CARTPOLE_DQN["policy"], CARTPOLE_DQN["policy"]["learn"]
     num_envs, eps = CARTPOLE_DQN["env"]["collector_env_num"], policy["other"]["eps"]
+    decay = learn["learning_rate_decay"]
     every = policy["eval"]["evaluator"]["eval_freq"]
 
     class Evaluate(BaseCallback):
@@ -69,7 +73,10 @@ def sb3_run(seed: int) -> tuple[float, int, bool]:
         DummyVecEnv([lambda: gymnasium.make("CartPole-v1")] * num_envs),
         seed=seed,
         device="cpu",
-        learning_rate=learn["learning_rate"],
+        learning_rate=lambda remaining: (
+            learn["learning_rate"]
+            * (1 - (1 - learn["learning_rate_end"]) * min((1 - remaining) * LIMIT / decay, 1))
+        ),
         batch_size=learn["batch_size"],
         gamma=policy["discount_factor"],
         n_steps=policy["nstep"],
@@ -77,7 +84,8 @@ def sb3_run(seed: int) -> tuple[float, int, bool]:
         learning_starts=policy["collect"]["random_collect_size"],
         train_freq=(policy["collect"]["n_sample"] // num_envs, "step"),
         gradient_steps=learn["update_per_collect"],
-        target_update_interval=learn["target_update_freq"],
+        tau=1 - (1 - learn["target_theta"]) ** num_envs,
+        target_update_interval=num_envs,
         max_grad_norm=learn["max_grad_norm"],
         exploration_fraction=eps["decay"] / LIMIT,
         exploration_initial_eps=eps["start"],

@@ -76,10 +76,17 @@ def test_layers_begin_orthogonal(activation: Any, gain: float) -> None:
     assert not any(p.detach().any() for p in model.parameters() if p.dim() == 1)
 
 
-def test_a_normalised_network_sees_the_scale_of_observations() -> None:
+@pytest.mark.parametrize("bias", ["zero", "uniform"])
+def test_values_follow_the_scale_of_observations_unless_biases_are_uniform(bias: Any) -> None:
+    """Zero biases: homogeneous without normalisation, blind to the scale with it."""
     torch.manual_seed(0)
-    model, obs = DQN(4, 2, layer_norm=True), torch.randn(5, 4)
-    assert not torch.allclose(model.q(obs), model.q(3 * obs), atol=0.1)
+    obs = torch.randn(5, 4)
+    plain, normalised = (DQN(4, 2, layer_norm=norm, initial_bias=bias) for norm in (False, True))
+    follows = torch.allclose(plain.q(3 * obs), 3 * plain.q(obs), atol=1e-4)
+    blind = torch.allclose(normalised.q(3 * obs), normalised.q(obs), atol=1e-3)
+    assert (follows, blind) == (bias == "zero", bias == "zero")
+    hidden = [each.layers[-1].bias.detach() for each in (plain.encoder, normalised.encoder)]
+    assert all(bool(each.any()) == (bias == "uniform") for each in hidden)
 
 
 def test_dueling_is_its_equation() -> None:

@@ -36,6 +36,11 @@ class DQNModelConfig(ComponentConfig):
     layer_norm: bool = option(
         False, "normalise each hidden layer before its activation; try it if Q values diverge"
     )
+    initial_bias: Literal["zero", "uniform"] = option(
+        "zero",
+        "initial biases of the hidden layers; uniform as in torch: try it if Q values diverge, and"
+        " with layer_norm",
+    )
     obs_parts: tuple[Part, ...] | None = option(
         None,
         "leaves of Discrete, MultiDiscrete, Dict and Tuple observations: (keys, width, category"
@@ -68,5 +73,6 @@ class DQNModelConfig(ComponentConfig):
             dueling=self.dueling,
             activation=self.activation,
             layer_norm=self.layer_norm,
+            initial_bias=self.initial_bias,
             obs_parts=self.obs_parts,
         )

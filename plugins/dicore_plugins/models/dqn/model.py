@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from dicore.errors import ConfigError
 from dicore_plugins.models.dqn.config import DQNModelConfig
-from dicore_plugins.models.encoders.mlp import MLP, ActivationName, Array
+from dicore_plugins.models.encoders.mlp import MLP, Array
 from dicore_plugins.models.shapes import Part, action_shape_problem, obs_shape_problem
 
 if TYPE_CHECKING:
@@ -35,9 +35,8 @@ class DQN(nn.Module):
         encoder_hidden_size_list: Units of each hidden layer; for images after the convolutions.
         head_hidden_size_list: Units of each hidden layer of a head.
         dueling: Use dueling heads.
-        activation: Activation function of the hidden layers.
-        layer_norm: Normalise each hidden layer before its activation function; see `MLP`.
         obs_parts: Leaves of a nested or categorical observation; None: one numeric array.
+        **form: Arguments of `MLP` for the hidden layers: activation, layer_norm, initial_bias.
 
     Raises:
         ConfigError: a shape is unsupported or missing.
@@ -52,9 +51,8 @@ class DQN(nn.Module):
         encoder_hidden_size_list: Sequence[int] = (128, 128, 64),
         head_hidden_size_list: Sequence[int] = (),
         dueling: bool = False,
-        activation: ActivationName = "relu",
-        layer_norm: bool = False,
         obs_parts: Sequence[Part] | None = None,
+        **form: Any,
     ) -> None:
         super().__init__()
         self.vectorize = _vectorize(obs_parts) if obs_parts else None
@@ -63,7 +61,6 @@ class DQN(nn.Module):
         obs, actions, self.multi_head = _shapes(obs_shape, action_shape)
         self.conv, features = _convolve(obs) if len(obs) == 3 else (None, obs[0])
         sizes = (features, *encoder_hidden_size_list)
-        form: dict[str, Any] = {"activation": activation, "layer_norm": layer_norm}
         self.encoder = MLP(sizes, activate_output=True, **form)
         heads = [
             QHead(sizes[-1], each, head_hidden_size_list, dueling=dueling, **form)
@@ -184,8 +181,7 @@ class QHead(nn.Module):
         actions: A.
         hidden: Units of each hidden layer (dueling: of both streams).
         dueling: Use the dueling form.
-        activation: Activation function of the hidden layers.
-        layer_norm: Normalise each hidden layer before its activation function.
+        **form: Arguments of `MLP` for the streams: activation, layer_norm, initial_bias.
     """
 
     def __init__(
@@ -195,13 +191,11 @@ class QHead(nn.Module):
         hidden: Sequence[int] = (),
         *,
         dueling: bool = False,
-        activation: ActivationName = "relu",
-        layer_norm: bool = False,
+        **form: Any,
     ) -> None:
         super().__init__()
-        self.advantage = MLP((features, *hidden, actions), activation, layer_norm=layer_norm)
-        value = (features, *hidden, 1)
-        self.value = MLP(value, activation, layer_norm=layer_norm) if dueling else None
+        self.advantage = MLP((features, *hidden, actions), **form)
+        self.value = MLP((features, *hidden, 1), **form) if dueling else None
         # A plain attribute: looking up a submodule costs 0.4 us per access.
         self._streams: tuple[MLP, MLP | None] = (self.advantage, self.value)
 

@@ -17,6 +17,7 @@ import torch.nn.functional as F  # noqa: N812 - torch's own name for it
 from torch import Tensor, nn
 
 ActivationName = Literal["relu", "tanh", "elu", "gelu"]
+InitialBias = Literal["zero", "uniform"]
 Array = npt.NDArray[np.float32]
 
 
@@ -90,6 +91,10 @@ class MLP(nn.Module):
             shift (Ba et al. 2016, arXiv:1607.06450). Q values then cannot grow with the size of
             the observations, which keeps bootstrapping from diverging (Gallici et al. 2024,
             arXiv:2407.04811).
+        initial_bias: `zero`, or `uniform` in +-1 / sqrt(inputs) as in torch. With zero biases and
+            ReLU, the network is homogeneous at first: values grow with the observations, so that
+            bootstrapping may diverge (Tsitsiklis and Van Roy 1997), and with `layer_norm` they
+            ignore the scale of the observations.
     """
 
     def __init__(
@@ -99,6 +104,7 @@ class MLP(nn.Module):
         *,
         activate_output: bool = False,
         layer_norm: bool = False,
+        initial_bias: InitialBias = "zero",
     ) -> None:
         super().__init__()
         function = ACTIVATIONS[activation]
@@ -113,8 +119,7 @@ class MLP(nn.Module):
             layer = nn.Linear(fan_in, fan_out)
             active = activate_output or index < len(sizes) - 2
             initialise(layer, function.gain if active else 1.0)
-            if layer_norm and active:
-                # With zero biases, a normalised layer ignores the scale of its input.
+            if initial_bias == "uniform" and active:
                 nn.init.uniform_(layer.bias, -(fan_in**-0.5), fan_in**-0.5)
             self.layers.append(layer)
             self._tables.append((layer._parameters, active))  # noqa: SLF001 - see above
