@@ -100,14 +100,17 @@ LUNARLANDER_DQN: dict[str, Any] = {
             "learning_rate_end": 0.2,
             "learning_rate_decay": 60_000,
             "target_update_freq": 250,
+            "criterion": "mse",
             "max_grad_norm": 10.0,
         },
         "collect": {"n_sample": 16, "random_collect_size": 1_000},
         "eval": {"evaluator": {"eval_freq": 5_000}},
         "other": {
             "replay_buffer": {"replay_buffer_size": 100_000},
-            "eps": {"type": "linear", "start": 1.0, "end": 0.05, "decay": 10_000},
+            "eps": {"type": "linear", "start": 1.0, "end": 0.02, "decay": 10_000},
         },
     },
 }
-"""Double DQN with 3-step targets and layer normalisation on LunarLander."""
+"""Double DQN with 3-step targets and layer normalisation on LunarLander.
+
+The squared error, as Huber's ignores the rare landing bonus of +100: a lander at rest is valued at 5."""
