@@ -113,4 +113,5 @@ LUNARLANDER_DQN: dict[str, Any] = {
 }
 """Double DQN with 3-step targets and layer normalisation on LunarLander.
 
-The squared error, as Huber's ignores the rare landing bonus of +100: a lander at rest is valued at 5."""
+The loss is the squared error: Huber's nearly ignores the rare reward of 100 for coming to rest.
+"""

@@ -57,7 +57,9 @@ class DQNLearnConfig(LearnConfig):
         True, "double DQN: the online network selects the next action; reduces overestimation"
     )
     criterion: Literal["huber", "mse"] = option(
-        "huber", "loss function of the TD error; huber limits the gradient of large errors"
+        "huber",
+        "loss function of the TD error; huber limits the gradient of large errors; use mse if rare"
+        " rewards are large",
     )
     max_grad_norm: float | None = option(
         None, "maximum gradient norm; larger gradients are scaled down; None: off", gt=0
