@@ -32,12 +32,8 @@ def write_config(compiled: Compiled, folder: str | os.PathLike[str]) -> Path:
     """Writes `config.json` and the files that installed packages add, such as Python forms.
 
     `config.json` is what programs read: beside the exact config it holds the package of each
-    component, the origin of each value, a fingerprint, and the version of dicore. With
-    dicore-tools, `total_config.py` and `formatted_total_config.py` hold `main_config` and
-    `create_config` for people, and `cpanel.json` and `params.yaml` the control panel and its
-    result; each of them compiles to the same config.
-
-    Secrets that are not references are left out, see `dicore.config.redact`.
+    component, the origin of each value, a fingerprint, and the version of dicore. The files of
+    dicore-tools (`total_config.py`, …) compile to the same config. Secrets are left out.
 
     Args:
         compiled: What to write.
@@ -51,7 +47,6 @@ def write_config(compiled: Compiled, folder: str | os.PathLike[str]) -> Path:
     """
     from dicore import __version__
     from dicore.data.json_codec import dumps
-    from dicore.run.atomic import write_file
 
     record = {
         "dicore": __version__,
@@ -70,7 +65,12 @@ def write_config(compiled: Compiled, folder: str | os.PathLike[str]) -> Path:
     target = Path(folder)
     target.mkdir(parents=True, exist_ok=True)
     for name, text in texts.items():
-        write_file(target / name, text.encode())
+        unfinished = target / f".{name}.{os.getpid()}.tmp"
+        with unfinished.open("w", encoding="utf-8") as stream:
+            stream.write(text)
+            stream.flush()
+            os.fsync(stream.fileno())
+        unfinished.replace(target / name)
     return target / JSON
 
 

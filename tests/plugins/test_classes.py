@@ -20,8 +20,8 @@ from dicore_plugins.env_managers.base.manager import BaseEnvManager
 from dicore_plugins.evaluators.interaction.evaluator import InteractionEvaluator
 from dicore_plugins.learners.base.learner import BaseLearner
 from dicore_plugins.models import DQN
-from dicore_plugins.pipelines.offline import OfflinePipeline
-from dicore_plugins.pipelines.on_policy import OnPolicyPipeline
+from dicore_plugins.pipelines.serial.offline import OfflinePipeline
+from dicore_plugins.pipelines.serial.on_policy import OnPolicyPipeline
 from dicore_plugins.pipelines.serial.pipeline import SerialPipeline
 from dicore_plugins.policies.dqn.policy import DQNPolicy
 

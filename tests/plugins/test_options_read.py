@@ -229,7 +229,8 @@ def components() -> Iterator[tuple[Any, type[ComponentConfig]]]:
     """Yields target and config class of every component of our packages."""
     registry = dicore_registry.default()
     for entry in registry.entries():
-        if entry.kind in ("command", "preset", "plugin"):
+        ours = entry.dist in ("dicore-plugins", "dicore-tools", "dicore-contrib-envs")
+        if entry.kind in ("command", "preset", "plugin") or not ours:
             continue
         try:
             target = registry.resolve(entry.kind, entry.name).target

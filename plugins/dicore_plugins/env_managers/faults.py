@@ -7,13 +7,12 @@ import logging
 import traceback
 from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from dicore import errors
 from dicore.errors import DicoreError, EnvResetError, EnvStepError, NonFiniteError
-from dicore_plugins.env_managers.observations import Fault
 
 __all__ = [
     "LARGEST", "RemoteError", "all_of", "data_error", "described", "flag_fault", "info_fault",
@@ -22,6 +21,20 @@ __all__ = [
 
 _LOG = logging.getLogger("dicore.env")
 LARGEST = float(np.finfo(np.float32).max)
+
+
+class Fault(NamedTuple):
+    """Why an observation or reward is invalid.
+
+    Args:
+        error: The error class to raise.
+        text: The message, which begins with the path: `observation camera.rgb …`.
+        context: Context of the error: `path`, `index`.
+    """
+
+    error: type[DicoreError]
+    text: str
+    context: dict[str, Any]
 
 
 @cache

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dicore.errors import EnvSpaceError
-from dicore_plugins.env_managers.observations import Fault
+from dicore_plugins.env_managers.faults import Fault
 
 __all__ = ["Objects"]
 

@@ -10,13 +10,14 @@ import warnings
 from collections import deque
 from collections.abc import Sequence
 from math import isfinite
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from numpy import array, ndarray
 
-from dicore.errors import DicoreError, EnvSpaceError, NonFiniteError
+from dicore.errors import EnvSpaceError, NonFiniteError
+from dicore_plugins.env_managers.faults import Fault
 
 __all__ = ["BoundsWarning", "Fault", "Leaf", "Nested", "ObsBuffers", "obs_buffers_of", "storage_of"]
 
@@ -29,20 +30,6 @@ warnings.filterwarnings("ignore", "invalid value encountered in", RuntimeWarning
 
 _LARGE_BYTES = 4096
 """Size of one observation from which on buffers are recycled."""
-
-
-class Fault(NamedTuple):
-    """Why an observation or reward is invalid.
-
-    Args:
-        error: The error class to raise.
-        text: The message, which begins with the path: `observation camera.rgb …`.
-        context: Context of the error: `path`, `index`.
-    """
-
-    error: type[DicoreError]
-    text: str
-    context: dict[str, Any]
 
 
 class Leaf:

@@ -8,13 +8,13 @@ from dicore_plugins.lazy import lazy
 
 if TYPE_CHECKING:
     from dicore_plugins.pipelines.entry import serial_pipeline
-    from dicore_plugins.pipelines.offline import OfflinePipeline
-    from dicore_plugins.pipelines.on_policy import OnPolicyPipeline
     from dicore_plugins.pipelines.serial.config import (
         SerialConfig,
         SerialOfflineConfig,
         SerialOnPolicyConfig,
     )
+    from dicore_plugins.pipelines.serial.offline import OfflinePipeline
+    from dicore_plugins.pipelines.serial.on_policy import OnPolicyPipeline
     from dicore_plugins.pipelines.serial.pipeline import SerialPipeline
     from dicore_plugins.pipelines.training import Parts, TrainingPipeline, build_parts
 
@@ -33,8 +33,8 @@ __all__ = [
 
 _HOMES = {
     ".entry": ("serial_pipeline",),
-    ".offline": ("OfflinePipeline",),
-    ".on_policy": ("OnPolicyPipeline",),
+    ".serial.offline": ("OfflinePipeline",),
+    ".serial.on_policy": ("OnPolicyPipeline",),
     ".serial.config": (
         "SerialConfig",
         "SerialOfflineConfig",

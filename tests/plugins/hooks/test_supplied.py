@@ -49,7 +49,7 @@ def test_a_changed_hook_is_not_what_was_locked(tmp_path: Path) -> None:
     config = {**CONFIG, "policy": {"type": "dqn", "learn": {"learner": {"hook": hook}}}}
     file.write_text(HOOK.format(says="Hooray."))
     compile_config(config, save_cfg=True, save_path=tmp_path / "x")
-    compile_config(str(tmp_path / "x/config.json"), locked=True)
+    compile_config(str(tmp_path / "x/config.json"), locked=True, names_only=False)
     file.write_text(HOOK.format(says="Something else altogether."))
     with pytest.raises(ConfigError, match=r"policy\.learn\.learner\.hook\[0\].*source"):
-        compile_config(str(tmp_path / "x/config.json"), locked=True)
+        compile_config(str(tmp_path / "x/config.json"), locked=True, names_only=False)

@@ -24,6 +24,7 @@ from dicore_plugins.env_managers.env_pool import Results
 from dicore_plugins.env_managers.episodes import RUN
 from dicore_plugins.env_managers.faults import (
     LARGEST,
+    Fault,
     data_error,
     flag_fault,
     info_fault,
@@ -31,7 +32,7 @@ from dicore_plugins.env_managers.faults import (
     step_error,
 )
 from dicore_plugins.env_managers.lifecycle import ManagedEnvs
-from dicore_plugins.env_managers.observations import Fault, ObsBuffers
+from dicore_plugins.env_managers.observations import ObsBuffers
 
 __all__ = ["BaseEnvManager", "EnvInfo"]
 

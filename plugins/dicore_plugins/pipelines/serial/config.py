@@ -35,7 +35,7 @@ class SerialOnPolicyConfig(SerialConfig):
 
     def build(self, ctx: Any, **parts: Any) -> Any:
         """Creates the pipeline."""
-        from dicore_plugins.pipelines.on_policy import OnPolicyPipeline
+        from dicore_plugins.pipelines.serial.on_policy import OnPolicyPipeline
 
         return OnPolicyPipeline(self)
 
@@ -46,6 +46,6 @@ class SerialOfflineConfig(SerialConfig):
 
     def build(self, ctx: Any, **parts: Any) -> Any:
         """Creates the pipeline."""
-        from dicore_plugins.pipelines.offline import OfflinePipeline
+        from dicore_plugins.pipelines.serial.offline import OfflinePipeline
 
         return OfflinePipeline(self)

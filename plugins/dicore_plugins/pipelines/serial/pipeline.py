@@ -25,11 +25,11 @@ class SerialPipeline(TrainingPipeline):
         """Returns the pipeline that fits the policy."""
         school = school_of(cfg.policy)
         if school == "on_policy":
-            from dicore_plugins.pipelines.on_policy import OnPolicyPipeline
+            from dicore_plugins.pipelines.serial.on_policy import OnPolicyPipeline
 
             return OnPolicyPipeline(self._cfg)
         if school == "offline":
-            from dicore_plugins.pipelines.offline import OfflinePipeline
+            from dicore_plugins.pipelines.serial.offline import OfflinePipeline
 
             return OfflinePipeline(self._cfg)
         return self

@@ -108,8 +108,11 @@ class _Writer:
                     "if": {"properties": {"type": {"enum": spellings}}, "required": ["type"]},
                     "then": {"$ref": f"#/$defs/{kind}.{entry.dist}.{entry.name}"},
                 })  # fmt: skip
-        name = {"anyOf": [{"enum": names}, {"type": "string", "pattern": self._other_names(kind)}]}
-        node = {"type": "object", "properties": {"type": name}, "allOf": choices}
+        known = [{"enum": names}] if names else []
+        name = {"anyOf": [*known, {"type": "string", "pattern": self._other_names(kind)}]}
+        node: dict[str, Any] = {"type": "object", "properties": {"type": name}}
+        if choices:
+            node["allOf"] = choices
         return {"anyOf": [name, node]}
 
     def _other_names(self, kind: str) -> str:
