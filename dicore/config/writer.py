@@ -66,11 +66,14 @@ def write_config(compiled: Compiled, folder: str | os.PathLike[str]) -> Path:
     target.mkdir(parents=True, exist_ok=True)
     for name, text in texts.items():
         unfinished = target / f".{name}.{os.getpid()}.tmp"
-        with unfinished.open("w", encoding="utf-8") as stream:
-            stream.write(text)
-            stream.flush()
-            os.fsync(stream.fileno())
-        unfinished.replace(target / name)
+        try:
+            with unfinished.open("w", encoding="utf-8") as stream:
+                stream.write(text)
+                stream.flush()
+                os.fsync(stream.fileno())
+            unfinished.replace(target / name)
+        finally:
+            unfinished.unlink(missing_ok=True)
     return target / JSON
 
 
@@ -91,10 +94,7 @@ def save_compiled(compiled: Compiled, save_path: str | Path | None, *, renew: bo
 
 
 def saved_tree(compiled: Compiled, *, redact: bool = True) -> dict[str, Any]:
-    """Returns a config as nested dicts to be saved; compiling them restores it.
-
-    References replace their values.
-    """
+    """Returns a config as nested dicts that compile to it; references replace their values."""
     tree = to_dict(compiled.cfg)
     for keys, declared, value in leaves(compiled.cfg):
         path = dotted(keys)
