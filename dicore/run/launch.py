@@ -12,6 +12,7 @@ import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from dicore.config import Compiled, bind, write_config
@@ -150,12 +151,7 @@ def _launch(request: TrainRequest, model: Any | None, observer: LaunchObserver |
             observer.nothing_to_do(run, reason)
         return Outcome(None, run, 0)
     if folder is not None and not all(path.startswith(CHANGEABLE) for path in changes):
-        try:
-            folder.keep_config()
-            write_config(compiled, folder.path)
-        except OSError as error:
-            run.abandon()
-            raise _unwritable(folder, error) from error
+        run.at_first_step(partial(_replace_config, compiled, folder))  # the parts have loaded then
     policy = timer = None
     with _recorded(run, plugins) as stopped:
         plugins.call("dicore_run_started", run=run)
@@ -170,6 +166,14 @@ def _launch(request: TrainRequest, model: Any | None, observer: LaunchObserver |
     if observer is not None:
         observer.ended(run, timer if request.profile else None)
     return Outcome(policy, run, 128 + stopped[0].number if stopped else run.stop.exit_code)
+
+
+def _replace_config(compiled: Compiled, folder: RunFolder) -> None:
+    try:
+        folder.keep_config()
+        write_config(compiled, folder.path)
+    except OSError as error:
+        raise _unwritable(folder, error) from error
 
 
 @contextmanager

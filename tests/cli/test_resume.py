@@ -240,6 +240,17 @@ def test_an_option_may_change_if_it_is_named(tiny: Any) -> None:
     assert not Path("run/config_2.json").exists(), "a new budget is no new config"
 
 
+def test_a_run_that_cannot_load_with_a_change_keeps_its_config(tiny: Any) -> None:
+    """R-C12: a change that the checkpoint does not fit leaves the run as it was."""
+    change = ["policy.model.encoder_hidden_size_list=[7]", "--allow-change", "policy.model"]
+    before = Path("run/config.json").read_bytes()
+    code, _, errors = tiny(*MORE, *change)
+    assert (code, "cannot load its state" in errors) == (4, True)
+    assert Path("run/config.json").read_bytes() == before
+    assert not Path("run/config_1.json").exists()
+    assert tiny(*MORE)[0] == 0
+
+
 @pytest.mark.parametrize("count", [2, 6])
 def test_a_run_goes_on_with_another_number_of_environments(count: int, tiny: Any) -> None:
     """R-C13: and says what is no longer exact."""

@@ -301,14 +301,18 @@ class Block:
         if not steps:
             return None
         rows = slice(start, start + steps)
-        leaves = [leaf[rows].copy() for leaf in self._leaves]
+        arrays = [array[rows].copy() for array in (self.end, self.valid, *self._leaves)]
+        unwritten = np.arange(steps)[:, None] >= self.rows
+        for array in arrays:
+            array[unwritten] = 0  # else equal blocks have other states, with what the memory held
+        end, valid, *leaves = arrays
         return {
             "columns": optree.tree_unflatten(self._spec, leaves),
             "keys": self._flat_keys,
             "rows": self.rows.copy(),
             "carried": self._carried.copy(),
-            "end": self.end[rows].copy(),
-            "valid": self.valid[rows].copy(),
+            "end": end,
+            "valid": valid,
             "finals": [list(each) for each in self._finals],
         }
 
