@@ -55,7 +55,7 @@ class EpisodeStatistics:
                 as 0.
         """
         episode = info.get("episode")
-        recorded = episode if isinstance(episode, Mapping) else {}
+        recorded = {} if episode is None or not isinstance(episode, Mapping) else episode
         self._returns.append(float(info.get("eval_episode_return", recorded.get("r", np.nan))))
         self._lengths.append(int(info.get("episode_length", recorded.get("l", 0))))
 

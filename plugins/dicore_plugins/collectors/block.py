@@ -185,23 +185,25 @@ class Block:
         ]
 
     def add_finals(
-        self, t: npt.NDArray[np.int64], env_id: Iterable[int], rows: Iterable[int], obs: Tree
+        self, t: Iterable[int], env_id: Iterable[int], rows: Iterable[int], obs: Tree
     ) -> None:
         """Stores copies of the observations after the rows that ended an episode.
 
         Args:
-            t: int64; their row, one per environment. Those below 0 are left out.
+            t: Their rows, one per environment; those below 0 are left out.
             env_id: The environments.
             rows: Their places in `obs`.
             obs: [K, ...].
         """
-        for step, env, row in zip(t.tolist(), env_id, rows, strict=True):
-            if step >= 0:
-                if obs.__class__ is np.ndarray:
-                    final: Tree = obs[row].copy()
-                else:
-                    final = tree_map(lambda leaf, i=row: np.array(leaf[i]), obs)
-                self._finals.append((step, int(env), final))
+        plain, finals = obs.__class__ is np.ndarray, self._finals
+        for step, env, row in zip(t, env_id, rows, strict=True):
+            if step < 0:
+                continue
+            if plain:
+                finals.append((step, env, obs[row].copy()))
+            else:
+                copied = tree_map(lambda leaf, i=row: np.array(leaf[i]), obs)
+                finals.append((step, env, copied))
 
     def final_obs(self, env: int) -> Tree:
         """Returns the last stored final observation [1, ...] of an environment."""
@@ -339,6 +341,10 @@ def _tail(obs: Tree, finals: list[tuple[int, Tree]], starts: int, carried: int) 
     if not finals:
         none = obs[:0] if obs.__class__ is np.ndarray else tree_map(lambda leaf: leaf[:0], obs)
         return Tail(obs, _NO_ROWS, none, starts, carried)
+    if len(finals) == 1:
+        ((row, value),) = finals
+        final = value[None] if value.__class__ is np.ndarray else tree_map(lambda x: x[None], value)
+        return Tail(obs, np.array([row], np.int64), final, starts, carried)
     finals.sort(key=lambda each: each[0])
     rows, values = zip(*finals, strict=True)
     arrays = values[0].__class__ is np.ndarray

@@ -394,18 +394,20 @@ class SampleCollector(SerialCollector):
         self, t: Any, env_id: Any, done: npt.NDArray[np.bool_], timestep: Any, *, count: bool
     ) -> None:
         """Stores last observations, resets the policy and the environments, counts episodes."""
-        rows = np.flatnonzero(done)
+        rows = np.flatnonzero(done).tolist()
+        ended = ids = env_id[rows].tolist()
         if timestep.abnormal is not None:
-            rows = rows[~timestep.abnormal[rows]]
-        if len(rows):
-            at = t[rows] if isinstance(t, np.ndarray) else np.full(len(rows), t)
-            self._block.add_finals(at, env_id[rows].tolist(), rows.tolist(), timestep.obs)
-            self._policy.reset(env_id[rows].tolist())
+            rows = [row for row in rows if not timestep.abnormal[row]]
+            ids = env_id[rows].tolist()
+        if rows:
+            at = [t] * len(rows) if t.__class__ is int else t[rows].tolist()
+            self._block.add_finals(at, ids, rows, timestep.obs)
+            self._policy.reset(ids)
             if count:
                 self.total_episode_count += len(rows)
                 for row in rows:
                     self.statistics.add(timestep.info[row])
-        reset_ended(self._env, env_id[done].tolist())
+        reset_ended(self._env, ended)
 
     # ---- state
 
