@@ -254,12 +254,14 @@ class SerialCollector:
     def _finished(self, data: Batch, train_iter: int, *, count: bool) -> Batch:
         """Stamps, counts and reports the samples of a call; subclasses return the result."""
         columns = data.columns
-        columns["collect_iter"] = np.full(len(data), train_iter, np.int64)
+        number = len(data)
+        stamp = columns["collect_iter"] = np.empty(number, np.int64)
+        stamp.fill(train_iter)
         data.schema = self._known_schema(data)
         self._marks = columns.get("end"), columns.get("env_id")
         if count:
-            self.total_train_sample_count += len(data)
-            self.statistics.train_sample_count += len(data)
+            self.total_train_sample_count += number
+            self.statistics.train_sample_count += number
         if self._log is not None and self.statistics.episode_count:
             self._report(train_iter)
         return data

@@ -85,7 +85,7 @@ class Block:
         """Replaces the memory by new memory of `steps` rows, with `keep` rows from `start` on."""
         end, valid, leaves = self.end, self.valid, self._leaves
         if steps == len(end):
-            self.end, self.valid = np.zeros_like(end), np.empty_like(valid)
+            self.end, self.valid = np.zeros(end.shape, np.bool_), np.empty_like(valid)
             self._leaves = [np.empty_like(leaf) for leaf in leaves]
         else:
             self.end = np.zeros((steps, self.num_envs), np.bool_)

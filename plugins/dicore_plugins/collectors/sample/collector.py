@@ -138,12 +138,8 @@ class SampleCollector(SerialCollector):
             ClosedError: the collector is closed.
         """
         unit, wanted = self._wanted(n_sample, n_episode)
-        call = _Call(
-            dict(policy_kwargs or {}),
-            record_random_collect or not random_collect,
-            should_stop,
-            reuse,
-        )
+        counts = record_random_collect or not random_collect
+        call = _Call(dict(policy_kwargs or {}), counts, should_stop, reuse)
         try:
             self._begin(unit)
             if unit == "n_episode":
@@ -360,11 +356,12 @@ class SampleCollector(SerialCollector):
             samples = flatten_time(block)
         elif not isinstance(samples, Batch):
             samples = Batch.from_rows(samples)
-        self._more = self._more or len(samples) > starts
-        if len(samples):
+        number = len(samples)
+        if number:
+            self._more = self._more or number > starts
             self._pieces.append(samples)
-            self._held += len(samples)
-        return len(samples)
+            self._held += number
+        return number
 
     def _add_env(self, env: int, starts: int, count: int) -> None:
         """Adds the samples of all rows of one environment."""
