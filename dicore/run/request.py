@@ -7,13 +7,17 @@ import sys
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import reduce
 from itertools import chain
+from operator import getitem
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from dicore.config import Compiled, compile_config, differences, is_config
-from dicore.config.redact import is_secret, redact_text
+from dicore.config.redact import REDACTED, is_secret, redact_text, redacted_paths
+from dicore.config.writer import saved_tree
+from dicore.data.json_codec import loads
 from dicore.errors import ConfigError, UnknownComponentError, UsageError
 from dicore.run.folder import EXIST, RunFolder, default_name
 from dicore.run.metadata import saved_member
@@ -269,6 +273,15 @@ def _saved_config(request: TrainRequest, folder: RunFolder, *overrides: Any) -> 
     )
 
 
+def _given_again(compiled: Compiled, folder: RunFolder) -> dict[str, Any]:
+    """Returns the present values of the options whose secrets the saved config does not have."""
+    text = (folder.read_config() or b"").decode()
+    saved = loads(text) if REDACTED in text else {}
+    paths = {path.partition("[")[0] for path in redacted_paths(saved.get("config", {}), "")}
+    now = saved_tree(compiled, redact=False)
+    return {path[1:]: reduce(getitem, path[1:].split("."), now) for path in paths}
+
+
 def changes_of(compiled: Compiled, request: TrainRequest, folder: RunFolder) -> dict[str, str]:
     """Returns how a config differs from the saved one of a run: a line by option path.
 
@@ -277,7 +290,7 @@ def changes_of(compiled: Compiled, request: TrainRequest, folder: RunFolder) -> 
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the first compilation has shown them
-        before = _saved_config(request, folder)
+        before = _saved_config(request, folder, [_given_again(compiled, folder)])
     free = tuple(f"{path}{end}" for path in request.allow_change for end in (".", "["))
     free = (*CHANGEABLE, *_INEXACT, *free)
     lines, refused = {}, []

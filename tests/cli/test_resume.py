@@ -251,6 +251,43 @@ def test_a_run_that_cannot_load_with_a_change_keeps_its_config(tiny: Any) -> Non
     assert tiny(*MORE)[0] == 0
 
 
+SECRET_LOGGER = """
+import pathlib
+
+from dicore.config import ComponentConfig, frozen, option
+
+@frozen(kw_only=True)
+class Remote(ComponentConfig):
+    token: str = option("", "login")
+
+    def build(self, ctx, **parts):
+        pathlib.Path("token").write_text(self.token)
+        return Quiet()
+
+class Quiet:
+    config_class = Remote
+    def open(self, target): pass
+    def log_scalars(self, *args, **kwargs): pass
+    def log_text(self, *args, **kwargs): pass
+    def flush(self): pass
+    def close(self): pass
+"""
+
+
+def test_a_secret_that_was_not_saved_is_given_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("remote.py").write_text(SECRET_LOGGER)
+    logger = 'pipeline.logger=[{"type": "./remote.py:Remote", "token": "%s"}]'
+    assert main([*TINY, logger % "first"]) == 0
+    assert main([*MORE, "--trust"]) == 2
+    assert "was <redacted> when it was saved; give it again" in capfd.readouterr().err
+    assert main([*MORE, "--trust", logger % "second"]) == 0
+    assert Path("token").read_text() == "second"
+    assert "second" not in capfd.readouterr().out
+
+
 @pytest.mark.parametrize("count", [2, 6])
 def test_a_run_goes_on_with_another_number_of_environments(count: int, tiny: Any) -> None:
     """R-C13: and says what is no longer exact."""
