@@ -101,6 +101,7 @@ def q_nstep_td_loss(
     target: Tensor,
     weight: Tensor | None = None,
     criterion: Criterion = "huber",
+    delta: float = 1.0,
 ) -> tuple[Tensor, Tensor]:
     """Computes the loss of Q(s, a) against y; no gradient flows through the target.
 
@@ -109,7 +110,8 @@ def q_nstep_td_loss(
         action: int64 [B]; the actions taken.
         target: float32 [B]; y.
         weight: float32 [B]; factors of the losses of the rows (importance sampling).
-        criterion: `huber` (quadratic within 1, linear beyond) or `mse` (the square, not halved).
+        criterion: `huber` (quadratic within delta, then linear) or `mse` (the square, not halved).
+        delta: Error at which the Huber loss turns linear.
 
     Returns:
         The mean loss, a scalar with its graph, and the absolute TD error, float32 [B], detached.
@@ -122,10 +124,10 @@ def q_nstep_td_loss(
     td_error = (taken.detach() - target).abs_()
     if criterion not in _LOSSES:
         raise UsageError(f"unknown criterion '{criterion}'; expected huber, mse")
-    loss_of = _LOSSES[criterion]
+    loss_of, options = _LOSSES[criterion], {"delta": delta} if criterion == "huber" else {}
     if weight is None:
-        return loss_of(taken, target), td_error
-    return (loss_of(taken, target, reduction="none") * weight).mean(), td_error
+        return loss_of(taken, target, **options), td_error
+    return (loss_of(taken, target, reduction="none", **options) * weight).mean(), td_error
 
 
 def nstep_td_error(
@@ -134,6 +136,7 @@ def nstep_td_error(
     target: Tensor | Sequence[Tensor],
     weight: Tensor | None = None,
     criterion: Criterion = "huber",
+    delta: float = 1.0,
 ) -> tuple[Tensor, Tensor]:
     """Computes `q_nstep_td_loss` for one head, or its mean over the H heads of multi-discrete.
 
@@ -143,6 +146,7 @@ def nstep_td_error(
         target: float32 [B], or H of them.
         weight: float32 [B]; see `q_nstep_td_loss`.
         criterion: See `q_nstep_td_loss`.
+        delta: See `q_nstep_td_loss`.
 
     Returns:
         The mean loss, a scalar with its graph, and the heads' mean absolute TD error, float32 [B].
@@ -154,14 +158,14 @@ def nstep_td_error(
         assert isinstance(target, Tensor)
         if action.dim() == 2 and action.shape[1] == 1:
             action = action.squeeze(1)
-        return q_nstep_td_loss(q, action, target, weight, criterion)
+        return q_nstep_td_loss(q, action, target, weight, criterion, delta)
     if action.dim() != 2 or not len(q) == action.shape[1] == len(target):
         raise UsageError(
             f"{len(q)} heads need {len(q)} targets and actions [B, {len(q)}]; got {len(target)}"
             f" targets and actions {list(action.shape)}"
         )
     results = [
-        q_nstep_td_loss(head, taken, y, weight, criterion)
+        q_nstep_td_loss(head, taken, y, weight, criterion, delta)
         for head, taken, y in zip(q, action.unbind(1), target, strict=True)
     ]
     losses, errors = zip(*results, strict=True)

@@ -116,6 +116,13 @@ def test_an_update_equals_the_formula(double: bool, ignore: bool, form: str) -> 
     assert set(policy.learn_mode.monitor_vars()) <= set(output)
 
 
+def test_the_huber_loss_turns_linear_at_delta() -> None:
+    batch = rows(reward=np.full(ROWS, 100, np.float32), done=np.ones(ROWS, np.float32))
+    output = make(learn={"huber_delta": 5.0}).learn_mode.forward(batch)
+    wanted = 5 * (output["priority"] - 2.5).mean()
+    torch.testing.assert_close(output["total_loss"], wanted)
+
+
 @pytest.mark.parametrize("wanted", [False, True])
 def test_importance_weights_count_if_the_option_says_so(wanted: bool) -> None:
     weight = np.linspace(0.1, 1, ROWS, dtype=np.float32)

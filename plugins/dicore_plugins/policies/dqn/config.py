@@ -61,6 +61,12 @@ class DQNLearnConfig(LearnConfig):
         "loss function of the TD error; huber limits the gradient of large errors; use mse if rare"
         " rewards are large",
     )
+    huber_delta: float = option(
+        1.0,
+        "TD error at which the Huber loss turns linear; raise it if Q values diverge or rare"
+        " rewards are large",
+        gt=0,
+    )
     max_grad_norm: float | None = option(
         None, "maximum gradient norm; larger gradients are scaled down; None: off", gt=0
     )

@@ -127,6 +127,7 @@ class DQNPolicy(Policy):
             target,
             batch.get("weight", batch.get("IS") if self._cfg.priority_IS_weight else None),
             learn.criterion,
+            learn.huber_delta,
         )
         if learn.learning_rate_end < 1:
             self._optimizer.learning_rate = self._decayed_rate()
