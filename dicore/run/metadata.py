@@ -116,13 +116,13 @@ class RunMetadata:
             write_file(self._path.with_name(name), patch.encode("utf-8", "replace"))
 
 
-def saved_member(path: Path, name: str) -> dict[str, Any]:
-    """Returns `result` or `limits` of a `run.json`; empty if there is none."""
+def saved_member(path: Path, name: str) -> Any:
+    """Returns `status`, or the dict `result` or `limits`, of a `run.json`; {} if there is none."""
     try:
         value = json.loads(path.read_text(encoding="utf-8"))[name]
     except (OSError, ValueError, KeyError, TypeError):
         return {}
-    return value if isinstance(value, dict) else {}
+    return value if isinstance(value, dict) or name == "status" else {}
 
 
 def _versions() -> dict[str, str | None]:

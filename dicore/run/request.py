@@ -315,6 +315,8 @@ def changes_of(compiled: Compiled, request: TrainRequest, folder: RunFolder) -> 
 
 def nothing_left(run: Run) -> str:
     """Returns why a run to resume has already ended; "" if it has not."""
+    if saved_member(run.folder.metadata, "status") != "done":
+        return ""  # the final evaluation or checkpoint may be missing
     limits, reached = run.limits, run.reached
     for counter, most in (("env_step", limits.max_env_step), ("train_iter", limits.max_train_iter)):
         if most is not None and reached[counter] >= most:

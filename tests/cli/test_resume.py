@@ -251,6 +251,59 @@ def test_a_run_that_cannot_load_with_a_change_keeps_its_config(tiny: Any) -> Non
     assert tiny(*MORE)[0] == 0
 
 
+IMPATIENT = """
+import os
+import signal
+import gymnasium as gym
+
+class Env(gym.Env):
+    observation_space = gym.spaces.Box(-1, 1, (2,))
+    action_space = gym.spaces.Discrete(2)
+    steps = 0
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.left = 5
+        return self.observation_space.low * 0, {}
+
+    def step(self, action):
+        self.left -= 1
+        Env.steps += 1
+        if Env.steps == int(os.environ.get("KILL_AT", "0")):
+            os.kill(os.getpid(), getattr(signal, os.environ["KILL_BY"]))
+        reward = float(self.np_random.random())
+        return self.observation_space.low * 0, reward, self.left == 0, False, {}
+"""
+
+
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGKILL"])
+def test_a_final_evaluation_that_was_cut_short_is_repeated(name: str, tmp_path: Path) -> None:
+    """R-C01: the budget is spent then, but the run has not ended."""
+    (tmp_path / "impatient.py").write_text(IMPATIENT)
+    words = [
+        "train", "-e", "./impatient.py:Env", "-p", "dqn", "--max-env-step", "40", "-q",
+        "env.collector_env_num=4", "env.evaluator_env_num=1", "env.n_evaluator_episode=2",
+        "env.stop_value=inf", "pipeline.logger=[]", "policy.learn.batch_size=8",
+        "policy.eval.evaluator.eval_freq=1000000",
+        'policy.learn.learner.hook={"save_ckpt_after_iter": 1}',
+    ]  # fmt: skip
+    dicore(*words, "--exp-name", "whole", cwd=tmp_path)
+    at = 1 + 10 + 40 + 3  # spaces and first evaluation, training, then within the last evaluation
+    code = {"SIGTERM": 143, "SIGKILL": -9}[name]
+    env = {**environ(), "KILL_AT": str(at), "KILL_BY": name}
+    command = [*DICORE, *words, "--exp-name", "cut"]
+    done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, check=False)
+    assert done.returncode == code, done.stderr
+    dicore("train", "--resume", "cut", "--trust", "-q", cwd=tmp_path)
+    whole, cut = tmp_path / "whole", tmp_path / "cut"
+    ends = [json.loads((run / "run.json").read_text()) for run in (whole, cut)]
+    assert ends[1]["status"] == "done"
+    assert ends[1]["result"]["best_return"] == ends[0]["result"]["best_return"]
+    states = [read_state(run / "ckpt" / "final") for run in (whole, cut)]
+    assert differences(*states) == []
+    assert "nothing to do" in dicore("train", "--resume", "cut", "--trust", cwd=tmp_path).stdout
+
+
 SECRET_LOGGER = """
 import pathlib
 

@@ -275,7 +275,8 @@ class TrainingPipeline:
                 run.deferring = True
                 run.first_step()
                 parts.learner.call_hook("before_run")
-                task.run()
+                if not _is_spent(run):
+                    task.run()
                 run.deferring = False
                 self._finish(parts, run)
                 parts.learner.call_hook("after_run")
@@ -323,6 +324,12 @@ class TrainingPipeline:
         best = f"{evaluator.best_return:.6g}"
         _log(run, f"{ending} after {_progress(parts)}; best mean return {best}")
         run.save_checkpoint("final")
+
+
+def _is_spent(run: Any) -> bool:
+    """Returns whether the checkpoint to resume from has reached a budget: only the end is left."""
+    budget = {"env_step": run.limits.max_env_step, "train_iter": run.limits.max_train_iter}
+    return any(most is not None and run.reached[name] >= most for name, most in budget.items())
 
 
 def _log(run: Any, text: str) -> None:

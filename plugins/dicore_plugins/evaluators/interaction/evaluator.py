@@ -153,6 +153,7 @@ class InteractionEvaluator:
         mean = statistics["return_mean"]
         reached = mean >= self._cfg.stop_value and train_iter != 0
         self._consecutive = self._consecutive + 1 if reached else 0
+        self._eval_iter_before = self._last_eval_iter
         self._measured = {"train_iter": train_iter, "return_mean": mean, "starts": self._starts}
         if mean > self.best_return:
             self.best_return = mean
@@ -292,7 +293,7 @@ class InteractionEvaluator:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restores what `state_dict` returned."""
-        self._last_eval_iter = int(state["last_eval_iter"])
+        self._last_eval_iter = self._eval_iter_before = int(state["last_eval_iter"])
         self._consecutive = int(state["in_a_row"])
         self.best_return = float(state["best_return"])
         self._measured = state.get("measured")
