@@ -128,7 +128,7 @@ class PolicyConfig(ComponentConfig):
     multi_gpu: bool = option(False, "data-parallel training; no policy supports it yet")
     priority: bool = option(False, "prioritized replay; needs a buffer that supports it")
     priority_IS_weight: bool = option(False, "weight losses by importance-sampling weights")  # noqa: N815 - the documents' name
-    traj_len_inf: bool = option(False, "no effect; accepted for DI-engine configs")
+    traj_len_inf: bool = option(False, "make samples of whole episodes, not of pieces of them")
     nstep: int = option(
         1, "n of n-step returns; raise for delayed rewards (more variance)", ge=1, unit="env steps"
     )
