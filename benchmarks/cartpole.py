@@ -37,9 +37,9 @@ def dicore_run(seed: int) -> tuple[float, int, bool]:
 
 
 def sb3_run(seed: int) -> tuple[float, int, bool]:
-    """Trains SB3 with the same network, schedules, batch, n-step and evaluations.
+    """Trains SB3 with the same network, schedules, batch, target, n-step and evaluations.
 
-    Its Huber loss turns linear at 1, that of the preset at `huber_delta`.
+    SB3 moves its target once per step of the environments, dicore once per update.
     """
     import gymnasium
     from stable_baselines3 import DQN
@@ -84,7 +84,8 @@ def sb3_run(seed: int) -> tuple[float, int, bool]:
         learning_starts=policy["collect"]["random_collect_size"],
         train_freq=(policy["collect"]["n_sample"] // num_envs, "step"),
         gradient_steps=learn["update_per_collect"],
-        target_update_interval=learn["target_update_freq"],
+        tau=1 - (1 - learn["target_theta"]) ** num_envs,
+        target_update_interval=num_envs,
         max_grad_norm=learn["max_grad_norm"],
         exploration_fraction=eps["decay"] / LIMIT,
         exploration_initial_eps=eps["start"],
