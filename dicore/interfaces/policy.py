@@ -54,6 +54,7 @@ class Tail(NamedTuple):
         final_obs: [F, ...]; the observations after these rows, the last ones of their episodes.
         starts: Samples begin at rows below this one; the next block begins with the others.
         carried: Leading rows that were in the previous block too.
+        changed: The column `obs` is not what the environments showed, so it tells no `next_obs`.
     """
 
     obs: Any
@@ -61,6 +62,7 @@ class Tail(NamedTuple):
     final_obs: Any
     starts: int
     carried: int = 0
+    changed: bool = False
 
 
 class CollectMode(NamedTuple):
@@ -73,10 +75,9 @@ class CollectMode(NamedTuple):
     `end` bool [T, N] (the last row of an episode), `valid` bool [T, N] (False for the rows of
     abnormal episodes, which give no samples) and `env_id` int64 [T, N].
 
-    A sample bridges `sample_len` rows, and samples begin every `sample_stride` rows: (1, 1) are
-    single steps, (n, 1) n-step returns, (T + 1, T) sequences of T steps with the state after them.
-    With `sample_len` "episode", each block is a whole episode [T, 1, ...]. Collectors read both by
-    `get_attribute`, and save the attribute `collect_state`: the memory of running episodes, if any.
+    A sample bridges `sample_len` rows, and samples begin every `sample_stride` rows: (n, 1) are
+    n-step returns; "episode" makes each block a whole episode [T, 1, ...]. Collectors read both by
+    `get_attribute`, and save `collect_state`: the memory of running episodes, if there is any.
     """
 
     forward: Callable[..., Any]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from inspect import isfunction
+from types import FunctionType
 from typing import Any, Final, Literal, NamedTuple, Protocol
 
 from dicore_registry.errors import PluginLoadError, RegistryError
@@ -139,7 +139,9 @@ class Contract(Protocol):
         if Protocol in cls.__bases__:
             for name, member in vars(cls).items():
                 method = getattr(member, "fget", member)  # of a property
-                if isfunction(method) and (name[0] != "_" or name in ("__call__", "__len__")):
+                if isinstance(method, FunctionType) and (
+                    name[0] != "_" or name in ("__call__", "__len__")
+                ):
                     method.__isabstractmethod__ = True  # type: ignore[attr-defined]
 
 

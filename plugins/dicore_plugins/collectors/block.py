@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import optree
 
-from dicore.data import Batch, Tree, tree_map, tree_stack
+from dicore.data import Batch, Tree, tree_map, tree_paths, tree_stack
 from dicore.data.tree import is_tensor
 from dicore.errors import SchemaError
 from dicore.interfaces.policy import Tail
@@ -35,6 +35,7 @@ class Block:
         rows: int64 [N]; rows written per environment.
         end: bool [T, N]; the last step of an episode, terminated or truncated.
         valid: bool [T, N]; False for the dropped steps of abnormal episodes.
+        changed: The column `obs` is not what the environments showed.
     """
 
     def __init__(self, num_envs: int) -> None:
@@ -46,11 +47,13 @@ class Block:
         self.valid: npt.NDArray[np.bool_] = np.ones((0, num_envs), np.bool_)
         self._env_id = np.arange(num_envs)[None]
         self._even = True
+        self.changed = False
         self._finals: list[tuple[int, int, Tree]] = []
         self._spec: Any = None
         self._leaves: list[npt.NDArray[Any]] = []
         self._items: list[tuple[str, npt.NDArray[Any]]] | None = None
         self._order: list[int] = []
+        self._forms: list[tuple[tuple[int, ...], Any]] = []
 
     @property
     def even(self) -> bool:
@@ -106,16 +109,16 @@ class Block:
         """
         if self._spec is None:
             self._allocate(row)
-        try:
-            if self._items is None or len(row) != len(self._items):
-                self._write_leaves(t, row)
-            else:
-                for key, column in self._items:
-                    column[t] = row[key]
-        except (ValueError, KeyError) as error:
-            raise SchemaError(f"step {t}: the transition columns changed: {error!r}") from error
-        except (TypeError, RuntimeError):  # tensors with a gradient, or of another device
+        if self._items is None or len(row) != len(self._items):
             self._write_leaves(t, row)
+            return
+        for (key, column), (shape, dtype) in zip(self._items, self._forms):  # noqa: B905 - equal
+            value = row.get(key)
+            if value.__class__ is np.ndarray and value.dtype is dtype and value.shape == shape:
+                column[t] = value
+            else:
+                self._write_leaves(t, row)
+                return
 
     def write_some(
         self, env_id: npt.NDArray[np.int64], row: dict[str, Any], done: npt.NDArray[np.bool_]
@@ -126,21 +129,29 @@ class Block:
         t = self.rows[env_id]
         if int(t.max()) >= len(self.end):
             self.reserve(max(16, 2 * len(self.end)))
-        try:
-            self._write_leaves((t, env_id), row)
-        except (ValueError, KeyError) as error:
-            raise SchemaError(f"the transition columns changed: {error!r}") from error
+        self._write_leaves((t, env_id), row, len(env_id))
         self.end[t, env_id] = done
         self.valid[t, env_id] = True
         self.rows[env_id] = t + 1
         self._even = False
 
-    def _write_leaves(self, where: Any, row: dict[str, Any]) -> None:
+    def _write_leaves(self, where: Any, row: dict[str, Any], count: int | None = None) -> None:
+        """Writes columns of any form; values that would be cast or repeated are refused."""
         leaves, spec = optree.tree_flatten(row)
         if spec != self._spec:
             raise SchemaError(f"the transition columns changed to {sorted(row)}")
-        for column, leaf in zip(self._leaves, leaves, strict=True):
-            column[where] = leaf.detach().cpu() if is_tensor(leaf) else leaf
+        for at, (column, leaf) in enumerate(zip(self._leaves, leaves, strict=True)):
+            value = leaf.detach().cpu().numpy() if is_tensor(leaf) else np.asarray(leaf)
+            shape = (self.num_envs if count is None else count, *column.shape[2:])
+            if value.shape != shape or not np.can_cast(value.dtype, column.dtype, "same_kind"):
+                raise SchemaError(
+                    "the transition columns changed: expected"
+                    f" {column.dtype}{list(shape)}, got {value.dtype}{list(value.shape)}",
+                    hint="return the same dtypes and shapes from process_transition in every step",
+                )
+            if self._forms:
+                self._forms[self._order.index(at)] = column.shape[1:], value.dtype
+            column[where] = value
 
     def _allocate(self, row: dict[str, Any]) -> None:
         if not isinstance(row, dict):
@@ -183,6 +194,8 @@ class Block:
         self._items = [
             (key, leaves[at]) for key, at in zip(self._flat_keys, self._order, strict=True)
         ]
+        if not self._forms:
+            self._forms = [(column.shape[1:], column.dtype) for _, column in self._items]
 
     def add_finals(
         self, t: Iterable[int], env_id: Iterable[int], rows: Iterable[int], obs: Tree
@@ -241,7 +254,7 @@ class Block:
         else:
             block = self._columns(slice(0, rows), slice(None), self._env_id.copy())
         finals = [(t * self.num_envs + env, final) for t, env, final in self._finals]
-        return block, _tail(obs, finals, starts, int(self._carried[0]))
+        return block, self._tail(obs, finals, starts, int(self._carried[0]))
 
     def of_env(self, env: int, starts: int, obs: Tree) -> tuple[Batch, Tail]:
         """Returns a copy of all rows of one environment, as [T, 1, ...], and their tail.
@@ -255,7 +268,21 @@ class Block:
         env_id = np.full((rows, 1), env, np.int64)
         block = self._columns(slice(0, rows), slice(env, env + 1), env_id).copy()
         finals = [(t, final) for t, each, final in self._finals if each == env]
-        return block, _tail(obs, finals, starts, int(self._carried[env]))
+        return block, self._tail(obs, finals, starts, int(self._carried[env]))
+
+    def _tail(self, obs: Tree, finals: list[tuple[int, Tree]], starts: int, carried: int) -> Tail:
+        if not finals:
+            none = obs[:0] if obs.__class__ is np.ndarray else tree_map(lambda leaf: leaf[:0], obs)
+            return Tail(obs, _NO_ROWS, none, starts, carried, self.changed)
+        if len(finals) == 1:
+            ((row, value),) = finals
+            final = tree_map(lambda leaf: leaf[None], value)
+            return Tail(obs, np.array([row], np.int64), final, starts, carried, self.changed)
+        finals.sort(key=lambda each: each[0])
+        rows, values = zip(*finals, strict=True)
+        arrays = values[0].__class__ is np.ndarray
+        final = np.array(values) if arrays else tree_stack(list(values))
+        return Tail(obs, np.array(rows, np.int64), final, starts, carried, self.changed)
 
     def _columns(self, rows: slice, envs: slice, env_id: npt.NDArray[np.int64]) -> Batch:
         if self._items is not None:
@@ -337,16 +364,13 @@ class Block:
     """Keys in the order of the first row; None where some columns are nested."""
 
 
-def _tail(obs: Tree, finals: list[tuple[int, Tree]], starts: int, carried: int) -> Tail:
-    if not finals:
-        none = obs[:0] if obs.__class__ is np.ndarray else tree_map(lambda leaf: leaf[:0], obs)
-        return Tail(obs, _NO_ROWS, none, starts, carried)
-    if len(finals) == 1:
-        ((row, value),) = finals
-        final = value[None] if value.__class__ is np.ndarray else tree_map(lambda x: x[None], value)
-        return Tail(obs, np.array([row], np.int64), final, starts, carried)
-    finals.sort(key=lambda each: each[0])
-    rows, values = zip(*finals, strict=True)
-    arrays = values[0].__class__ is np.ndarray
-    final = np.array(values) if arrays else tree_stack(list(values))
-    return Tail(obs, np.array(rows, np.int64), final, starts, carried)
+def obs_changed(columns: Any, shown: Any) -> bool:
+    """Returns whether the column `obs` differs from the observations, with no `next_obs` beside."""
+    obs = columns.get("obs", shown)
+    if obs is shown or "next_obs" in columns:
+        return False
+    mine, theirs = tree_paths(obs), tree_paths(shown)
+    return mine.keys() != theirs.keys() or not all(
+        np.array_equal(leaf.cpu() if is_tensor(leaf) else leaf, theirs[path])
+        for path, leaf in mine.items()
+    )

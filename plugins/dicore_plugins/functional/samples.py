@@ -51,6 +51,11 @@ def next_obs_of(block: Batch, tail: Tail | None) -> Tree:
         return block["next_obs"]
     if tail is None:
         raise SchemaError("the block has no next_obs and there is no tail", hint="pass the tail")
+    if tail.changed:
+        raise SchemaError(
+            "process_transition changes obs, so next_obs cannot be taken from the following row",
+            hint="return next_obs too, changed in the same way",
+        )
     try:
         return rows_after(block["obs"], tail.obs, tail.final_obs, tail)
     except ValueError as error:

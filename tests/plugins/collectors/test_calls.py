@@ -13,7 +13,7 @@ from dicore.data import Batch, EnvBatch
 from dicore.errors import EnvError, SchemaError, UsageError
 from dicore.testing.compare import copied, difference
 from dicore.testing.fakes import DelayedEnvManager, FakeCollectMode, FakeManager, Script
-from dicore_plugins.collectors import SampleCollector
+from dicore_plugins.collectors import Block, SampleCollector
 from dicore_plugins.env_managers import BaseEnvManager
 from dicore_plugins.functional.samples import nstep_samples, sequences, transitions
 
@@ -320,3 +320,44 @@ def test_whole_episodes_of_a_manager_that_begins_no_more() -> None:
     data = collector.collect_batch(n_episode=4)
     assert len(data) == sum(map(len, journals)) == collector.envstep
     collector.close()
+
+
+@pytest.mark.parametrize("lockstep", [True, False])
+def test_observations_that_a_policy_changes_tell_no_next_obs(lockstep: bool) -> None:
+    """They would be mixed with raw ones at the ends of blocks and episodes."""
+    mode = mode_of(transitions)
+
+    def plain(obs: Any, output: Any, timestep: Any) -> Any:
+        return {"obs": obs, "action": output["action"], "done": timestep.terminated}
+
+    def scaled(obs: Any, output: Any, timestep: Any) -> Any:
+        return {**plain(obs, output, timestep), "obs": obs / 10}
+
+    def both(obs: Any, output: Any, timestep: Any) -> Any:
+        return {**scaled(obs, output, timestep), "next_obs": timestep.obs / 10}
+
+    def same(obs: Any, output: Any, timestep: Any) -> Any:
+        return {**plain(obs, output, timestep), "obs": obs.astype(np.float64)}
+
+    def collect(fn: Any) -> Any:
+        manager = FakeManager(2) if lockstep else DelayedEnvManager(FakeManager(2), seed=0)
+        if lockstep:
+            manager.capabilities = frozenset({"lockstep"})
+        collector = SampleCollector({}, manager, mode._replace(process_transition=fn))
+        return collector.collect_batch(n_sample=8)
+
+    with pytest.raises(SchemaError, match="changes obs") as told:
+        collect(scaled)
+    assert "next_obs" in told.value.hint
+    assert collect(both)["next_obs"].max() < 1
+    assert len(collect(same)) == 8
+
+
+@pytest.mark.parametrize("later", [np.float32([0.5, 2.7]), np.zeros((2, 2), np.int64), 7])
+def test_a_column_is_not_cast_or_repeated(later: Any) -> None:
+    block = Block(2)
+    block.reserve(3)
+    block.write(0, {"reward": np.array([1, 2])})
+    block.write(1, {"reward": np.array([3, 4], np.int32)})
+    with pytest.raises(SchemaError, match=r"expected int64\[2\]"):
+        block.write(2, {"reward": later})

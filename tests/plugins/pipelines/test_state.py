@@ -25,7 +25,7 @@ NO_STATE = {
         r"_recycling|_pools|_turn|_zeros|_latest|\.grad|_good|_marks"
     ),
     "the block beyond its rows, which are compared as state": (
-        r"_block\.(_leaves|_items|_spent|end|valid)|\._(ids|weight)$"
+        r"_block\.(_leaves|_items|_forms|_order|_even|_env_id|_spent|changed|end|valid)|\._(ids|weight)$"
     ),
     "the ring by slot; its rows are compared as state": r"_ring\._(items|stores)|_schema",
     "the action log by step; its episodes are compared as state": r"_action_log\.(steps|count)",

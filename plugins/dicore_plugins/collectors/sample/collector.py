@@ -20,7 +20,7 @@ from dicore.config.schema import ComponentConfig
 from dicore.data import Batch, EnvBatch, tree_map
 from dicore.interfaces.policy import Tail
 from dicore_plugins.collectors.base import SerialCollector, check_lockstep, chosen_actions
-from dicore_plugins.collectors.block import Block
+from dicore_plugins.collectors.block import Block, obs_changed
 from dicore_plugins.collectors.sample.config import SampleCollectorConfig
 from dicore_plugins.env_managers.episodes import reset_ended
 from dicore_plugins.functional.samples import flatten_time
@@ -60,10 +60,7 @@ class SampleCollector(SerialCollector):
         self._from_start = True
 
     def reset_policy(self, policy: Any | None = None) -> None:
-        """Uses `policy` (a collect mode) from the next step on; see `SerialCollector`.
-
-        Steps whose actions the previous policy chose and that are under way give no samples.
-        """
+        """Uses `policy` from the next step on; steps of the previous one under way are dropped."""
         super().reset_policy(policy)
         if policy is None or self._each is None:
             return
@@ -85,8 +82,7 @@ class SampleCollector(SerialCollector):
         self._pieces: list[Batch] = []
         self._episodes = np.zeros(self._num_envs, np.int64)
         self._unit, self._interrupted, self._more = "", False, False
-        self._barren = self._weight = 0.0
-        self._held = 0  # samples in the pieces
+        self._barren, self._weight, self._held = 0.0, 0.0, 0
         self._counted_from = np.zeros(self._num_envs, np.int64)
         self._recycle = False
         self._ids: Any = None
@@ -239,6 +235,7 @@ class SampleCollector(SerialCollector):
         block.reserve(rows)
         forward, process = self._policy.forward, self._policy.process_transition
         env, step, end, kwargs, stop = self._env, self._step, block.end, call.kwargs, call.stop
+        columns, shown = {}, None
         for t in range(first, rows):
             if stop is not None and stop():
                 block.rows[:] = t
@@ -251,7 +248,9 @@ class SampleCollector(SerialCollector):
             if answer.env_id is not self._ids or obs.env_id is not self._ids:
                 self._ids = check_lockstep(obs, answer, num_envs)
             timestep = answer.value
-            block.write(t, process(obs.value, output.value, timestep))
+            shown = obs.value
+            columns = process(shown, output.value, timestep)
+            block.write(t, columns)
             done = timestep.terminated | timestep.truncated
             end[t] = done
             if call.count:
@@ -261,6 +260,7 @@ class SampleCollector(SerialCollector):
             if done.any():
                 self._episodes_ended(t, answer.env_id, done, timestep, count=call.count)
         block.rows[:] = rows
+        block.changed |= obs_changed(columns, shown)
         latest = env.ready_obs.value
         if not call.reuse:
             latest = latest.copy() if latest.__class__ is np.ndarray else tree_map(np.copy, latest)
@@ -283,10 +283,10 @@ class SampleCollector(SerialCollector):
             self._step_each(call)
         for env in np.flatnonzero(counts).tolist():
             count = int(counts[env])
-            rows = int(block.rows[env])
-            self._see_rows(rows, valid=bool(block.valid[:rows, env].all()))
-            self._add_env(env, count * stride, count)
-            self._advance_env(env, count * stride)
+            valid, starts = block.valid[: int(block.rows[env]), env], count * stride
+            self._see_rows(len(valid), valid=bool(valid.all()))
+            self._add_env(env, starts, count)
+            self._advance_env(env, starts)
         return True
 
     def _advance_env(self, env: int, count: int) -> None:
@@ -433,10 +433,8 @@ class SampleCollector(SerialCollector):
         if self._env is None:
             return
         self._forget()
-        if (
-            getattr(self._env, "brought_back", None) is False
-            or len(state["episodes"]) != self._num_envs
-        ):
+        lost = getattr(self._env, "brought_back", None) is False
+        if lost or len(state["episodes"]) != self._num_envs:
             self._from_start = True
             return
         if state["partial"] is not None:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from dicore.data import EnvBatch, TimestepBatch, Tree, tree_map, tree_row
 from dicore.data.tree import is_tensor
 from dicore_plugins.collectors.base import chosen_actions
-from dicore_plugins.collectors.block import Block
+from dicore_plugins.collectors.block import Block, obs_changed
 
 
 class PerEnvSteps:
@@ -76,6 +76,7 @@ class PerEnvSteps:
             seen = timestep if len(known) == len(ids) else _some(timestep, known)
             acted = tree_row(self._kept, envs)
             columns = policy.process_transition(acted["obs"], acted["output"], seen)
+            block.changed |= obs_changed(columns, acted["obs"])
             t[known] = block.rows[envs]
             block.write_some(envs, columns, seen.terminated | seen.truncated)
             self.pending[envs] = False
