@@ -262,6 +262,11 @@ def test_episodes_shorter_than_a_sample_give_none() -> None:
     assert steps(collector.collect_batch(n_episode=3)) == [0, 1, 2, 3] * 2
     collector = SampleCollector({}, FakeManager(1, lengths), bridging(9))
     assert steps(collector.collect_batch(n_episode=2)) == [*range(3), *range(4)]
+    collector = SampleCollector({}, FakeManager(1, lengths), cutting(5, 5))
+    assert steps(collector.collect_batch(n_episode=2)) == [0, 1, 2, 3, 4]  # 3 and 4, 5 and 3
+    collector = SampleCollector({}, FakeManager(1, lengths), cutting(6, 6))
+    with pytest.raises(UsageError, match="no samples of many rows"):
+        collector.collect_batch(n_episode=2)
 
 
 def test_a_counted_step_is_not_taken_back_by_a_later_call() -> None:

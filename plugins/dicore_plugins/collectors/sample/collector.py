@@ -149,8 +149,6 @@ class SampleCollector(SerialCollector):
         self._interrupted = not complete
         if not complete:
             return Batch({}, 0)
-        if not self._pieces:
-            raise self._no_samples(f"{wanted} episodes")
         data = Batch.concat(self._pieces)
         self._pieces, self._held = [], 0
         whole = unit == "n_episode" or self._sample_len == "episode" or self._more
@@ -315,7 +313,12 @@ class SampleCollector(SerialCollector):
         while True:
             open_envs = self._episodes < quota
             if not open_envs.any():
-                return True
+                if self._held:
+                    return True
+                self._weight = math.inf  # all were too short: once more, then an error
+                self._check_progress(0)
+                self._episodes[:] = 0
+                continue
             before = self._held
             if not self._fill_episode(call, open_envs):
                 return False
@@ -426,8 +429,7 @@ class SampleCollector(SerialCollector):
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restores what `state_dict` returned.
 
-        Unfinished samples are dropped if the manager, whose state is loaded first, could not
-        restore the running episodes: the samples would continue in other episodes.
+        Unfinished samples are dropped if the manager could not restore the running episodes.
         """
         super().load_state_dict(state)
         if self._env is None:
