@@ -33,9 +33,13 @@ OPTIONS = [
     "env.stop_value=inf",
     "policy.nstep=1",
     "policy.collect.random_collect_size=0",
+    "policy.model.initial_bias=zero",
+    "policy.learn.learning_rate_end=1.0",
+    "policy.learn.target_theta=null",
+    "policy.learn.target_update_freq=40",
     "pipeline.logger=['tensorboard']",
 ]
-"""Changes to the preset: single steps and no warm-up keep the script short."""
+"""Changes to the preset: single steps, hard updates and no warm-up keep the script short."""
 
 
 def dicore_train(seed: int) -> torch.Tensor:
