@@ -277,6 +277,12 @@ class TestSignals:
             assert process.stderr.read() == ""
 
 
+def _as_in_a_terminal() -> None:
+    """Lets Ctrl-C reach the process, also where the tests run in the background."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
+
+
 def started(world: World, *words: str) -> subprocess.Popen[str]:
     """Starts `dicore` and leaves it running."""
     return subprocess.Popen(
@@ -285,6 +291,7 @@ def started(world: World, *words: str) -> subprocess.Popen[str]:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        preexec_fn=_as_in_a_terminal,  # noqa: PLW1509 - no other threads
     )
 
 
