@@ -70,8 +70,7 @@ _OPTIONS: Final[tuple[tuple[str, dict[str, Any], str], ...]] = (
     ("--ignore-missing", _FLAG,
      "With --resume: leave out loggers and hooks whose package is not installed."),
     ("--requeue", _FLAG,
-     "Resume this command's run if it exists, and put the Slurm job back into the queue after a"
-     " preemption signal (SIGUSR1, SIGUSR2)."),
+     "Resume this command's run if it exists; requeue the Slurm job after SIGUSR1 or SIGUSR2."),
     ("--trust", _FLAG, "Run code that a run or its config.json names by path (./file.py:Class)."),
     ("--dry-run", _FLAG, "Check config and environment; train nothing."),
     ("--profile", _FLAG,
@@ -105,14 +104,15 @@ def command(
     """Trains a policy; writes config, checkpoints and logs to a run folder."""
     from dicore.run.launch import TrainRequest, launch
 
-    files = [word for word in words if "=" not in word]
-    if config is not None:
-        files.insert(0, config)
+    files = [*[config] * (config is not None), *(word for word in words if "=" not in word)]
     if len(files) > 1:
         raise UsageError(
             f"expected at most one config file, got {', '.join(files)}",
             hint="write overrides as a.b=c, without spaces",
         )
+    resumes = given["resume"] or given["exist"] == "resume" or requeue
+    if (given["allow_change"] or given["ignore_missing"]) and not resumes:
+        raise UsageError("--allow-change and --ignore-missing have no effect without --resume RUN")
     request = TrainRequest(
         config=files[0] if files else None,
         overrides=[word for word in words if "=" in word],

@@ -417,3 +417,10 @@ def test_a_job_that_is_preempted_queues_itself_again(tmp_path: Path) -> None:
     assert not (tmp_path / "run-1").exists()
     refused = dicore(*RUN, "--requeue", code=2, cwd=tmp_path)
     assert "not a Slurm job" in refused.stderr
+
+
+@pytest.mark.parametrize("option", [["--allow-change", "policy.nstep"], ["--ignore-missing"]])
+def test_options_of_resuming_are_not_ignored(option: list[str], tmp_path: Path) -> None:
+    done = dicore("train", "-e", "cartpole", "-p", "dqn", *option, cwd=tmp_path, code=2)
+    assert "have no effect without --resume RUN" in done.stderr
+    assert not any(tmp_path.iterdir())
