@@ -104,7 +104,7 @@ def command(
     """Trains a policy; writes config, checkpoints and logs to a run folder."""
     from dicore.run.launch import TrainRequest, launch
 
-    files = [*[config] * (config is not None), *(word for word in words if "=" not in word)]
+    files = [*([] if config is None else [config]), *(word for word in words if "=" not in word)]
     if len(files) > 1:
         raise UsageError(
             f"expected at most one config file, got {', '.join(files)}",
