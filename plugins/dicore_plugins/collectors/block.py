@@ -276,7 +276,8 @@ class Block:
             return Tail(obs, _NO_ROWS, none, starts, carried, self.changed)
         if len(finals) == 1:
             ((row, value),) = finals
-            final = tree_map(lambda leaf: leaf[None], value)
+            arrays = value.__class__ is np.ndarray
+            final = value[None] if arrays else tree_map(lambda leaf: leaf[None], value)
             return Tail(obs, np.array([row], np.int64), final, starts, carried, self.changed)
         finals.sort(key=lambda each: each[0])
         rows, values = zip(*finals, strict=True)

@@ -83,9 +83,13 @@ def rows_after(rows: Tree, last: Tree, finals: Tree, tail: Tail) -> Tree:
 
     def shifted(leaf: Any, after: Any, ended: Any) -> Any:
         out = np.empty_like(leaf)
-        out[:-1] = leaf[1:]
+        if len(out) > 1:
+            out[:-1] = leaf[1:]
         out[-1] = after
-        if len(index):
+        if len(index) == 1:  # most often while learning by replay; quicker than by an array
+            row, env = divmod(int(index[0]), leaf.shape[1])
+            out[row, env] = ended[0]
+        elif len(index):
             out.reshape(-1, *leaf.shape[2:])[index] = ended
         return out
 
@@ -106,11 +110,17 @@ def flatten_time(block: Batch, tail: Tail | None = None) -> Batch:
         The columns, as views of the block where NumPy allows it; `done` becomes float32. `end` and
         `env_id` are kept, `valid` is not.
     """
-    columns = dict(block.columns)
+    return _flat(dict(block.columns), len(block))
+
+
+def _flat(columns: dict[str, Any], steps: int) -> Batch:
     valid = columns.pop("valid", None)
-    count = len(block) * block["end"].shape[1]
-    if len(block) == 1:  # most often while learning by replay; quicker than to reshape
-        flat = tree_row(columns, 0)
+    count = steps * columns["end"].shape[1]
+    if steps == 1:  # most often while learning by replay; quicker than to reshape
+        flat = {
+            key: each[0] if each.__class__ is np.ndarray else tree_row(each, 0)
+            for key, each in columns.items()
+        }
     else:
         flat = tree_map(lambda leaf: leaf.reshape(count, *leaf.shape[2:]), columns)
     if "done" in flat:
@@ -123,9 +133,9 @@ def flatten_time(block: Batch, tail: Tail | None = None) -> Batch:
 
 def transitions(block: Batch, tail: Tail | None = None) -> Batch:
     """Converts a block [T, N, ...] to single steps [B, ...] with `next_obs`; see `flatten_time`."""
-    if "next_obs" not in block:
-        block = Batch({**block.columns, "next_obs": next_obs_of(block, tail)}, len(block))
-    return flatten_time(block)
+    if "next_obs" in block:
+        return flatten_time(block)
+    return _flat({**block.columns, "next_obs": next_obs_of(block, tail)}, len(block))
 
 
 def nstep_samples(block: Batch, nstep: int, gamma: float, tail: Tail | None = None) -> Batch:
