@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 import warnings
+from collections.abc import Callable
 from typing import Any, Self
 
 import attrs
@@ -54,6 +55,22 @@ class GymnasiumConfig(EnvConfig):
         if not {"DISPLAY", "WAYLAND_DISPLAY"} & os.environ.keys():
             os.environ.setdefault("SDL_VIDEODRIVER", "dummy")  # pygame renders without a display
         return attrs.evolve(self, make_kwargs={**self.make_kwargs, "render_mode": "rgb_array"})
+
+    def vector_env(self, ctx: Any) -> Callable[[int], Any] | None:
+        """Returns what makes this environment's own vector env, of N environments; None: no such.
+
+        See `dicore_plugins.env_managers.VectorEnvManager`.
+        """
+        import gymnasium
+
+        if getattr(_spec(self.env_id), "vector_entry_point", None) is None:
+            return None
+        return lambda env_num: gymnasium.make_vec(
+            self.env_id,
+            env_num,
+            vectorization_mode="vector_entry_point",
+            **self.make_kwargs,
+        )
 
     def build(self, ctx: Any, **parts: Any) -> Any:
         """Makes one environment.

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from dicore.run.run import Run
 
 __all__ = [
-    "BuildContext", "EnvRecorder", "env_factory", "env_sections", "make_env_manager", "spaces_of",
+    "BuildContext", "EnvFactory", "EnvRecorder", "env_sections", "make_env_manager", "spaces_of",
 ]  # fmt: skip
 
 
@@ -54,24 +53,25 @@ class EnvRecorder(Protocol):
         """Returns a factory whose environments are recorded."""
 
 
-def env_factory(env: Any, ctx: BuildContext) -> Callable[[], Any]:
-    """Returns a factory of one environment with its wrappers, innermost first; it pickles."""
-    return partial(_make, env, ctx)
+@dataclass(frozen=True)
+class EnvFactory:
+    """Makes one environment of a section with its wrappers, innermost first; it pickles."""
 
+    env: Any
+    ctx: BuildContext
 
-def _make(env: Any, ctx: BuildContext) -> Any:
-    made = env.build(ctx)
-    for wrapper in env.env_wrapper:
-        made = wrapper.build(ctx, env=made)
-    return made
+    def __call__(self) -> Any:
+        made = self.env.build(self.ctx)
+        for wrapper in self.env.env_wrapper:
+            made = wrapper.build(self.ctx, env=made)
+        return made
 
 
 def env_sections(env: Any, role: str) -> list[Any]:
     """Returns one section per environment of a role (`collector` or `evaluator`).
 
     All are `env`, unless it has `create_collector_env_cfg` and `create_evaluator_env_cfg`, or the
-    registered class has them as static methods: they take the options of `env` as a dict and return
-    a list of dicts.
+    registered class has them as static methods from a dict of options to a list of dicts.
     """
     role = "evaluator" if role == "evaluator" else "collector"  # others use the latter's
     name = f"create_{role}_env_cfg"
@@ -112,7 +112,7 @@ def make_env_manager(
     if recorder is not None:
         sections = [recorder.section(each) for each in sections]
         recorder.check(sections[0])
-    factories = [env_factory(each, context) for each in sections]
+    factories: list[Callable[[], Any]] = [EnvFactory(each, context) for each in sections]
     if recorder is not None:
         factories = [recorder.around(env_id, make) for env_id, make in enumerate(factories)]
     manager = env.manager.build(context, env_fn=factories)

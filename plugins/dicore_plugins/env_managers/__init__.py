@@ -69,6 +69,6 @@ def get_vec_env_setting(cfg: Any) -> tuple[Callable[[Any], Any], list[Any], list
 
 def build_env(cfg: Any) -> Any:
     """Makes one environment with its wrappers, the innermost first."""
-    from dicore.run.env_factory import BuildContext, env_factory
+    from dicore.run.env_factory import BuildContext, EnvFactory
 
-    return env_factory(cfg, BuildContext())()
+    return EnvFactory(cfg, BuildContext())()

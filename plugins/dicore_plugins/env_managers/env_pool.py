@@ -105,7 +105,7 @@ class EnvPool:
             except (Exception, SystemExit) as error:
                 raise EnvCreateError(
                     f"env {env_id} could not be made: {described(error)}",
-                    hint=_advice(error),
+                    hint=advice(error),
                     context={"env_id": env_id},
                 ) from error
         return env
@@ -211,24 +211,9 @@ class EnvPool:
         self._close(self.ids)
 
     def _close(self, ids: Sequence[int]) -> None:
-        closing: dict[int, Thread] = {}
-        until = time.monotonic() + CLOSE_S
-        for env_id in ids:
-            env, self.envs[env_id] = self.envs[env_id], None
-            close = None if env is None else getattr(env.env, "close", None)
-            if close is None:
-                continue
-            # a window belongs to the thread that created it, and the end of Python starts no thread
-            if getattr(env.env, "render_mode", None) is not None or sys.is_finalizing():
-                _close_one(env_id, close)
-                continue
-            closing[env_id] = Thread(target=_close_one, args=(env_id, close), daemon=True)
-            closing[env_id].start()
-            closing[env_id].join(max(0.0, min(1.0, until - time.monotonic())))
-        for env_id, thread in closing.items():
-            thread.join(max(0.0, until - time.monotonic()))
-            if thread.is_alive():
-                _LOG.warning("env %d: close() did not return within %g s", env_id, CLOSE_S)
+        envs = {env_id: self.envs[env_id] for env_id in ids}
+        self.envs.update(dict.fromkeys(ids))
+        close_all({env_id: env.env for env_id, env in envs.items() if env is not None})
 
     def exists(self, env_id: int) -> bool:
         """Returns whether an environment is made."""
@@ -287,6 +272,27 @@ class EnvPool:
         self._layers.load(env_id, states)
 
 
+def close_all(envs: Mapping[int, Any]) -> None:
+    """Closes environments, by id, within 5 s; those that hang or fail are logged."""
+    closing: dict[int, Thread] = {}
+    until = time.monotonic() + CLOSE_S
+    for env_id, env in envs.items():
+        close = getattr(env, "close", None)
+        if close is None:
+            continue
+        # a window belongs to the thread that created it, and the end of Python starts no thread
+        if getattr(env, "render_mode", None) is not None or sys.is_finalizing():
+            _close_one(env_id, close)
+            continue
+        closing[env_id] = Thread(target=_close_one, args=(env_id, close), daemon=True)
+        closing[env_id].start()
+        closing[env_id].join(max(0.0, min(1.0, until - time.monotonic())))
+    for env_id, thread in closing.items():
+        thread.join(max(0.0, until - time.monotonic()))
+        if thread.is_alive():
+            _LOG.warning("env %d: close() did not return within %g s", env_id, CLOSE_S)
+
+
 def _close_one(env_id: int, close: Callable[[], Any]) -> None:
     try:
         close()
@@ -299,7 +305,7 @@ def _attribute(env: Any, name: str) -> Any:
     return getattr(env, name) if get is None else get(name)
 
 
-def _advice(error: BaseException) -> str:
+def advice(error: BaseException) -> str:
     """Returns the hint for a failed construction."""
     if isinstance(error, ModuleNotFoundError):
         return f"install the package that provides '{error.name}'"

@@ -15,7 +15,7 @@ from dicore.config import compile_config
 from dicore.config.compiler import compile_section
 from dicore.config.signature import config_class
 from dicore.errors import EnvSpaceError, UsageError
-from dicore.run.env_factory import BuildContext, env_factory, make_env_manager
+from dicore.run.env_factory import BuildContext, EnvFactory, make_env_manager
 from dicore_plugins.env_managers import get_vec_env_setting
 from dicore_plugins.env_managers.base.manager import BaseEnvManager
 
@@ -230,7 +230,7 @@ def test_factories_pickle() -> None:
         {"env": {"type": "cartpole", "env_wrapper": ["flat_obs"]},
          "policy": {"type": "dqn", "collect": {"n_sample": 8}}}
     )  # fmt: skip
-    make = env_factory(cfg.env, BuildContext(seed=4, run=object()))  # type: ignore[arg-type]
+    make = EnvFactory(cfg.env, BuildContext(seed=4, run=object()))  # type: ignore[arg-type]
     made = cloudpickle.loads(cloudpickle.dumps(make))()
     assert type(made) is type(make())
     made.close()

@@ -13,7 +13,7 @@ from dicore.config import compile_config
 from dicore.config.compiler import compile_section
 from dicore.config.signature import config_class
 from dicore.errors import ConfigError
-from dicore.run.env_factory import env_factory, make_env_manager, spaces_of
+from dicore.run.env_factory import EnvFactory, make_env_manager, spaces_of
 from dicore.testing.inner_env import InnerEnv
 from dicore_registry import default
 
@@ -206,7 +206,7 @@ def test_a_config_lists_wrappers_innermost_first() -> None:
     compiled = config(
         {"type": "time_limit", "max_episode_steps": 5}, {"type": "frame_stack", "n_frames": 2}
     )
-    made = env_factory(compiled.env, None)()  # type: ignore[arg-type]
+    made = EnvFactory(compiled.env, None)()  # type: ignore[arg-type]
     assert type(made).__name__ == "FrameStackObservation"
     assert type(made.env).__name__ == "TimeLimit"
     manager = make_env_manager(compiled.env, "collector", 0)

@@ -54,9 +54,9 @@ class Recorder:
                 "recording videos needs the package imageio-ffmpeg",
                 hint="pip install 'dicore-tools[video]'",
             )
-        from dicore.run.env_factory import env_factory
+        from dicore.run.env_factory import EnvFactory
 
-        probe = env_factory(env, BuildContext())()
+        probe = EnvFactory(env, BuildContext())()
         try:
             if not isinstance(probe, SupportsReplay):
                 probe.reset()
