@@ -106,12 +106,17 @@ class Middleware(MiddlewareContract):
         ctx.action = output.with_value(output.value["action"])
 
 
+PROVIDED = {"env/gym": "Acrobot-v1", "env/gymnasium": "FrozenLake-v1"}
+"""One environment of each provider that makes environments by id."""
+
+
 class Envs(EnvContract):
     def make(self) -> Any:
-        """Returns a new environment; the provider of gymnasium's is asked for one of them."""
-        if self.registered.label != "env/gymnasium":
+        """Returns a new environment; providers are asked for one of theirs."""
+        env_id = PROVIDED.get(self.registered.label)
+        if env_id is None:
             return super().make()
-        given = {"env_id": "FrozenLake-v1", "n_evaluator_episode": 1, "stop_value": 0.7}
+        given = {"env_id": env_id, "n_evaluator_episode": 1, "stop_value": 0.7}
         return self.registered.config(given).build(None)
 
 

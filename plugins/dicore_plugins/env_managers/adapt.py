@@ -1,23 +1,19 @@
 """Adapts one environment to the Gymnasium API, and finds its stateful layers.
 
-Older APIs are recognised by their methods, with or without the package `gym` installed: a `reset`
-that returns only the observation, a `step` with four results, a `seed()` method.
+One with an older API gets a `GymAdapter`.
 """
 
 from __future__ import annotations
 
 import copy
 import inspect
-import logging
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
 from typing import Any, NamedTuple
 
 from dicore.errors import CheckpointCorruptError, EnvError
 
-__all__ = ["Adapted", "adapt"]
+__all__ = ["Adapted", "adapt", "from_gym", "innermost"]
 
-_LOG = logging.getLogger("dicore.env")
 _PEELED = ("TimeLimit", "OrderEnforcing", "PassiveEnvChecker")
 
 
@@ -53,26 +49,47 @@ def adapt(env: Any) -> Adapted:
             f"{type(env).__name__} is a vector env of {env.num_envs} envs; expected a single env",
             hint="use gymnasium.make, not make_vec; set env.collector_env_num for more envs",
         )
+    env = from_gym(env)
+    core, limit = _peel(env)
+    return Adapted(env, core, core.step, core.reset, limit)
+
+
+def from_gym(env: Any, **make_kwargs: Any) -> Any:
+    """Returns an environment with the Gymnasium API.
+
+    Args:
+        env: An id of the package `gym`, or an environment: one of `gym` 0.26, a class with the API
+            of `gym` 0.21 or DI-engine, or one of Gymnasium, which is returned as it is.
+        **make_kwargs: For an id, keyword arguments of `gym.make`.
+
+    Raises:
+        ConfigError: `gym` has no environment with this id.
+        MissingDependencyError: `gym`, or a package that the environment needs, is not installed.
+        EnvError: the object has no `reset` and `step`.
+    """
+    if _derives(env, "Env") and "seed" in _parameters(env.reset):
+        return env
+    from dicore_plugins.env_wrappers.gym_adapter import GymAdapter, make_gym
+
+    env = make_gym(env, **make_kwargs) if isinstance(env, str) else env
     if not callable(getattr(env, "step", None)) or not callable(getattr(env, "reset", None)):
         raise EnvError(
             f"{env!r} is not an environment: it needs reset(seed=…) and step(action)",
             hint="derive from gymnasium.Env",
         )
-    if not (_is_gymnasium(env) and "seed" in _parameters(env.reset)):
-        other = OtherForm(env)
-        return Adapted(env, env, other.step, other.reset, float("inf"))
-    core, limit = _peel(env)
-    return Adapted(env, core, core.step, core.reset, limit)
+    return GymAdapter(env)
 
 
-def _is_gymnasium(env: Any) -> bool:
-    return _derives(env, "Env")
+def innermost(env: Any) -> Any:
+    """Returns an environment without its wrappers and without the adapter of an older one."""
+    inner = getattr(env, "unwrapped", env)
+    return inner.env if _derives(inner, "GymAdapter", "dicore_plugins") else inner
 
 
-def _derives(env: Any, name: str) -> bool:
-    """Returns whether an env's class derives from a class of gymnasium, without importing it."""
+def _derives(env: Any, name: str, package: str = "gymnasium") -> bool:
+    """Returns whether an env's class derives from a class of a package, without importing it."""
     return any(
-        base.__name__ == name and base.__module__.partition(".")[0] == "gymnasium"
+        base.__name__ == name and base.__module__.partition(".")[0] == package
         for base in type(env).__mro__
     )
 
@@ -98,63 +115,6 @@ def _peel(env: Any) -> tuple[Any, float]:
             limit = min(limit, layer._max_episode_steps)  # noqa: SLF001 - not public anywhere
         layer = layer.env
     return layer, limit
-
-
-class OtherForm:
-    """Adapts an env with an older API, DI-engine's API, or a class that is not gymnasium's.
-
-    Args:
-        env: Its `reset` returns an observation, with or without info; its `step` returns four or
-            five results; it may have `seed`.
-    """
-
-    def __init__(self, env: Any) -> None:
-        self._env = env
-        self._takes_seed = "seed" in _parameters(env.reset)
-        seed = getattr(env, "seed", None)
-        self._seed = seed if callable(seed) else None
-        static = self._seed is not None and "dynamic_seed" in _parameters(self._seed)
-        self._static = {"dynamic_seed": False} if static else {}
-
-    def reset(self, *, seed: int | None = None, **kwargs: Any) -> tuple[Any, dict[str, Any]]:
-        """Begins an episode, with a seed if one is given."""
-        if seed is not None and self._takes_seed:
-            kwargs["seed"] = seed
-        elif seed is not None and self._seed is not None:
-            self._seed(seed, **self._static)
-        result = self._env.reset(**kwargs)
-        if isinstance(result, tuple) and len(result) == 2 and isinstance(result[1], dict):
-            return result
-        return result, {}
-
-    def step(self, action: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
-        """Steps; an old time limit (`TimeLimit.truncated` in info) counts as truncation.
-
-        Raises:
-            EnvError: there are neither four nor five results.
-        """
-        result = self._env.step(action)
-        if not isinstance(result, tuple | list) or len(result) not in (4, 5):
-            raise EnvError(
-                f"step of {type(self._env).__name__} returned {type(result).__name__}",
-                hint="return obs, reward, terminated, truncated, info (gymnasium's API)",
-            )
-        if len(result) == 5:
-            obs, reward, terminated, truncated, info = result
-            return obs, reward, terminated, truncated, info
-        _log_adapted(type(self._env).__name__)
-        obs, reward, done, info = result
-        truncated = bool(
-            getattr(result, "truncated", False) or info.get("TimeLimit.truncated", False)
-        )
-        terminated = getattr(result, "terminated", bool(done) and not truncated)
-        return obs, reward, terminated, truncated, info
-
-
-@cache
-def _log_adapted(name: str) -> None:
-    """Logs, once per class, that it is adapted."""
-    _LOG.info("%s.step returns four results (older API): adapted to gymnasium's five", name)
 
 
 States = Sequence[Any]

@@ -17,7 +17,7 @@ from dicore.errors import (
     EnvSpaceError,
     UsageError,
 )
-from dicore_plugins.env_managers.adapt import Adapted, StatefulLayers, adapt
+from dicore_plugins.env_managers.adapt import Adapted, StatefulLayers, adapt, innermost
 from dicore_plugins.env_managers.faults import described
 
 __all__ = ["EnvPool", "Results"]
@@ -119,7 +119,7 @@ class EnvPool:
         envs = {env_id: self.env(env_id) for env_id in self.ids}
         first: dict[int, int] = {}
         for env_id, made in envs.items():
-            other = first.setdefault(id(made.core), env_id)
+            other = first.setdefault(id(innermost(made.core)), env_id)
             if other != env_id:
                 raise EnvCreateError(
                     f"env {other} and env {env_id} are the same object",

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 from dicore_plugins.lazy import lazy
 
 if TYPE_CHECKING:
+    from dicore_plugins.env_managers.adapt import from_gym
+    from dicore_plugins.env_wrappers.gym_adapter import GymAdapter
     from dicore_plugins.env_wrappers.wrappers import (
         DelayReward,
         EpisodeReturn,
@@ -15,6 +17,21 @@ if TYPE_CHECKING:
         PrevActionReward,
     )
 
-__all__ = ["DelayReward", "EpisodeReturn", "MaxAndSkip", "NoopReset", "PrevActionReward"]
+__all__ = [
+    "DelayReward",
+    "EpisodeReturn",
+    "GymAdapter",
+    "MaxAndSkip",
+    "NoopReset",
+    "PrevActionReward",
+    "from_gym",
+]
 
-__getattr__ = lazy(__name__, {".wrappers": __all__})
+_HOMES = {
+    "dicore_plugins.env_managers.adapt": ("from_gym",),
+    ".gym_adapter": ("GymAdapter",),
+    ".wrappers": ("DelayReward", "EpisodeReturn", "MaxAndSkip", "NoopReset", "PrevActionReward"),
+}
+"""Public names by module."""
+
+__getattr__ = lazy(__name__, _HOMES)

@@ -1,4 +1,4 @@
-"""Options of the wrappers that change resets, time limits and actions."""
+"""Options of the wrappers that change resets, time limits, actions or the API."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from typing import Any
 
 from dicore.config.schema import REQUIRED, ComponentConfig, frozen, option
 from dicore.errors import ConfigError
-from dicore_plugins.env_wrappers.fit import need_arrays, need_box_actions, need_discrete
+from dicore_plugins.env_wrappers.fit import env_of, need_arrays, need_box_actions, need_discrete
 
 __all__ = [
     "ActionRepeatConfig",
+    "GymToGymnasiumConfig",
     "MaxAndSkipConfig",
     "NoopResetConfig",
     "RescaleActionConfig",
@@ -29,7 +30,16 @@ class TimeLimitConfig(ComponentConfig):
         """Wraps `env`."""
         from gymnasium.wrappers import TimeLimit
 
-        return TimeLimit(parts["env"], self.max_episode_steps)
+        return TimeLimit(env_of(parts), self.max_episode_steps)
+
+
+@frozen(kw_only=True)
+class GymToGymnasiumConfig(ComponentConfig):
+    """Adapts an environment with the older API of gym to Gymnasium's."""
+
+    def build(self, ctx: Any, **parts: Any) -> Any:
+        """Wraps `env`; one with the Gymnasium API is returned as it is."""
+        return env_of(parts)
 
 
 @frozen(kw_only=True)
@@ -43,13 +53,14 @@ class NoopResetConfig(ComponentConfig):
         """Wraps `env`."""
         from dicore_plugins.env_wrappers.wrappers import NoopReset
 
-        need_discrete("noop_reset", parts["env"])
-        space = parts["env"].action_space
+        env = env_of(parts)
+        need_discrete("noop_reset", env)
+        space = env.action_space
         if not space.contains(self.noop_action):
             raise ConfigError(
                 f"env.env_wrapper: 'noop_reset': noop_action {self.noop_action} is not in {space}"
             )
-        return NoopReset(parts["env"], self.noop_max, self.noop_action)
+        return NoopReset(env, self.noop_max, self.noop_action)
 
 
 @frozen(kw_only=True)
@@ -62,7 +73,7 @@ class ActionRepeatConfig(ComponentConfig):
         """Wraps `env`."""
         from gymnasium.wrappers import RepeatAction
 
-        return RepeatAction(parts["env"], self.action_repeat)
+        return RepeatAction(env_of(parts), self.action_repeat)
 
 
 @frozen(kw_only=True)
@@ -75,8 +86,9 @@ class MaxAndSkipConfig(ComponentConfig):
         """Wraps `env`."""
         from dicore_plugins.env_wrappers.wrappers import MaxAndSkip
 
-        need_arrays("max_and_skip", parts["env"])
-        return MaxAndSkip(parts["env"], self.skip)
+        env = env_of(parts)
+        need_arrays("max_and_skip", env)
+        return MaxAndSkip(env, self.skip)
 
 
 @frozen(kw_only=True)
@@ -89,7 +101,7 @@ class StickyActionConfig(ComponentConfig):
         """Wraps `env`."""
         from gymnasium.wrappers import StickyAction
 
-        return StickyAction(parts["env"], self.probability)
+        return StickyAction(env_of(parts), self.probability)
 
 
 @frozen(kw_only=True)
@@ -109,5 +121,6 @@ class RescaleActionConfig(ComponentConfig):
         import numpy as np
         from gymnasium.wrappers import RescaleAction
 
-        need_box_actions("rescale_action", parts["env"])
-        return RescaleAction(parts["env"], np.float32(self.min_action), np.float32(self.max_action))
+        env = env_of(parts)
+        need_box_actions("rescale_action", env)
+        return RescaleAction(env, np.float32(self.min_action), np.float32(self.max_action))

@@ -1,12 +1,19 @@
-"""Checks that a wrapper can wrap an environment."""
+"""The environment that a wrapper wraps, and checks that it fits."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from dicore.errors import ConfigError
+from dicore_plugins.env_managers.adapt import from_gym
 
-__all__ = ["need_arrays", "need_box_actions", "need_discrete", "need_image"]
+__all__ = ["env_of", "need_arrays", "need_box_actions", "need_discrete", "need_image"]
+
+
+def env_of(parts: Mapping[str, Any]) -> Any:
+    """Returns the part `env` of a wrapper's `build`, with the Gymnasium API."""
+    return from_gym(parts["env"])
 
 
 def need_arrays(name: str, env: Any) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 from dicore.config.schema import ComponentConfig, frozen, option
 from dicore.errors import ConfigError
-from dicore_plugins.env_wrappers.fit import need_arrays, need_image
+from dicore_plugins.env_wrappers.fit import env_of, need_arrays, need_image
 
 __all__ = [
     "FlatObsConfig",
@@ -30,7 +30,7 @@ class WarpFrameConfig(ComponentConfig):
         """Wraps `env`."""
         from gymnasium.wrappers import GrayscaleObservation, ResizeObservation
 
-        env = parts["env"]
+        env = env_of(parts)
         need_image("warp_frame", env)
         if len(env.observation_space.shape) == 3 and env.observation_space.shape[2] == 3:
             env = GrayscaleObservation(env, keep_dim=False)
@@ -47,7 +47,7 @@ class ScaledFloatFrameConfig(ComponentConfig):
         from gymnasium.spaces import Box
         from gymnasium.wrappers import TransformObservation
 
-        env = parts["env"]
+        env = env_of(parts)
         need_arrays("scaled_float_frame", env)
         space = env.observation_space
         if not isinstance(space, Box) or not space.is_bounded():
@@ -73,8 +73,9 @@ class FrameStackConfig(ComponentConfig):
         """Wraps `env`."""
         from gymnasium.wrappers import FrameStackObservation
 
-        need_arrays("frame_stack", parts["env"])
-        return FrameStackObservation(parts["env"], self.n_frames)
+        env = env_of(parts)
+        need_arrays("frame_stack", env)
+        return FrameStackObservation(env, self.n_frames)
 
 
 @frozen(kw_only=True)
@@ -89,7 +90,7 @@ class ObsTransposeConfig(ComponentConfig):
         from gymnasium.spaces import Box
         from gymnasium.wrappers import TransformObservation
 
-        env = parts["env"]
+        env = env_of(parts)
         need_arrays("obs_transpose", env)
         space = env.observation_space
         count = len(space.shape)
@@ -115,8 +116,9 @@ class ObsNormConfig(ComponentConfig):
         """Wraps `env`."""
         from dicore_plugins.env_wrappers.wrappers import NormalizeObservation
 
-        need_arrays("obs_norm", parts["env"])
-        return NormalizeObservation(parts["env"], self.epsilon)
+        env = env_of(parts)
+        need_arrays("obs_norm", env)
+        return NormalizeObservation(env, self.epsilon)
 
 
 @frozen(kw_only=True)
@@ -138,7 +140,7 @@ class StaticObsNormConfig(ComponentConfig):
         from gymnasium.spaces import Box
         from gymnasium.wrappers import TransformObservation
 
-        env = parts["env"]
+        env = env_of(parts)
         need_arrays("static_obs_norm", env)
         space = env.observation_space
         mean, std = np.asarray(self.mean, np.float32), np.asarray(self.std, np.float32)
@@ -169,12 +171,13 @@ class FlatObsConfig(ComponentConfig):
         """Wraps `env`."""
         from gymnasium.wrappers import FlattenObservation
 
-        if not parts["env"].observation_space.is_np_flattenable:
+        env = env_of(parts)
+        if not env.observation_space.is_np_flattenable:
             raise ConfigError(
                 "env.env_wrapper: 'flat_obs' needs observations of a fixed size, but wraps an"
                 f" environment with {parts['env'].observation_space}"
             )
-        return FlattenObservation(parts["env"])
+        return FlattenObservation(env)
 
 
 @frozen(kw_only=True)
@@ -185,9 +188,10 @@ class PrevActionRewardConfig(ComponentConfig):
         """Wraps `env`."""
         from dicore_plugins.env_wrappers.wrappers import PrevActionReward
 
-        if parts["env"].action_space.shape is None:
+        env = env_of(parts)
+        if env.action_space.shape is None:
             raise ConfigError(
                 "env.env_wrapper: 'obs_plus_prev_action_reward' needs numbers or arrays as actions,"
                 f" but wraps an environment with {parts['env'].action_space}"
             )
-        return PrevActionReward(parts["env"])
+        return PrevActionReward(env)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from dicore.config.schema import REQUIRED, ComponentConfig, frozen, option
+from dicore_plugins.env_wrappers.fit import env_of
 
 __all__ = ["ClipRewardConfig", "DelayRewardConfig", "EpisodeReturnConfig", "RewardNormConfig"]
 
@@ -26,7 +27,7 @@ class ClipRewardConfig(ComponentConfig):
         """Wraps `env`."""
         from gymnasium.wrappers import ClipReward
 
-        return ClipReward(parts["env"], self.min_reward, self.max_reward)
+        return ClipReward(env_of(parts), self.min_reward, self.max_reward)
 
 
 @frozen(kw_only=True)
@@ -42,7 +43,7 @@ class RewardNormConfig(ComponentConfig):
         """Wraps `env`."""
         from dicore_plugins.env_wrappers.wrappers import NormalizeReward
 
-        return NormalizeReward(parts["env"], self.reward_discount, self.epsilon)
+        return NormalizeReward(env_of(parts), self.reward_discount, self.epsilon)
 
 
 @frozen(kw_only=True)
@@ -57,7 +58,7 @@ class DelayRewardConfig(ComponentConfig):
         """Wraps `env`."""
         from dicore_plugins.env_wrappers.wrappers import DelayReward
 
-        return DelayReward(parts["env"], self.delay_reward_step)
+        return DelayReward(env_of(parts), self.delay_reward_step)
 
 
 @frozen(kw_only=True)
@@ -68,4 +69,4 @@ class EpisodeReturnConfig(ComponentConfig):
         """Wraps `env`."""
         from dicore_plugins.env_wrappers.wrappers import EpisodeReturn
 
-        return EpisodeReturn(parts["env"])
+        return EpisodeReturn(env_of(parts))

@@ -1,0 +1,1 @@
+"""Environments of packages with an API of their own, adapted to Gymnasium's."""
