@@ -14,7 +14,7 @@ from gymnasium import spaces
 from dicore.config.compiler import compile_section
 from dicore.config.signature import config_class
 from dicore.errors import ConfigError, EnvError, MissingDependencyError
-from dicore.run.env_factory import env_factory, make_env_manager
+from dicore.run.env_factory import BuildContext, EnvFactory, make_env_manager
 from dicore.testing.compare import difference
 from dicore.testing.env import failures_of
 from dicore_plugins.env_wrappers import GymAdapter, from_gym
@@ -214,7 +214,7 @@ class TestWithoutGym:
         assert len(manager.step({0: 1, 1: 2})) == 2
         assert manager.env_attr("length") == [9, 9]
         manager.close()
-        assert env_factory(cfg, None)().unwrapped.env.length == 9  # type: ignore[arg-type]
+        assert EnvFactory(cfg, BuildContext())().unwrapped.env.length == 9
 
 
 def test_the_wrapper_by_name() -> None:
