@@ -43,10 +43,10 @@ class IEnvManager(Contract, Protocol):
 
     Optional features are declared in `capabilities`: `lockstep` (a step returns the timesteps of
     all environments named), `reset_one` (reset single environments), `episode_seed` (seed each
-    episode by `dicore.run.random.episode_seed`), `manual_reset` (`auto_reset=False`) and `workers`
-    (environments run in other processes; `worker_pids()` returns their ids by env id). A manager
-    may have `step_into(action, out=None)`, which is `step` with recycled memory: its result is
-    valid until the second next call.
+    episode by `dicore.run.random.episode_seed`), `manual_reset` (`auto_reset=False`), `deadlines`
+    (it ends calls at `step_timeout`, `reset_timeout`) and `workers` (so, in other processes, whose
+    ids `worker_pids()` returns by env id). A manager may have `step_into(action, out=None)`:
+    `step` with recycled memory, whose result is valid until the second next call.
     """
 
     @property

@@ -5,10 +5,11 @@ It works in any process: the journal is a file that all copies append to.
 
 from __future__ import annotations
 
+import copy
 import sys
-import time
 import zlib
 from pathlib import Path
+from threading import Event
 from typing import Any, Literal
 
 import gymnasium
@@ -22,6 +23,8 @@ Fault = Literal["", "step", "shape", "nan", "reward", "reset", "exit", "hang", "
 
 
 HANGS_S = 60.0
+WAKE = Event()
+"""Set it to end all hangs in this process."""
 
 
 class ScriptedEnv(gymnasium.Env[npt.NDArray[np.float32], Any]):
@@ -81,7 +84,7 @@ class ScriptedEnv(gymnasium.Env[npt.NDArray[np.float32], Any]):
         if fault == "exit":
             sys.exit("planted exit")
         if fault == "hang":
-            time.sleep(HANGS_S)
+            WAKE.wait(HANGS_S)
         ended = self._step >= self.length
         obs = self._obs()
         if fault == "shape":
@@ -98,7 +101,7 @@ class ScriptedEnv(gymnasium.Env[npt.NDArray[np.float32], Any]):
     def close(self) -> None:
         self._note("close")
         if self.fault == "close":
-            time.sleep(HANGS_S)
+            WAKE.wait(HANGS_S)
 
     def _obs(self) -> npt.NDArray[np.float32]:
         return np.array([self._drawn, self.tag, self.level, self._step], np.float32)
@@ -119,7 +122,8 @@ class SpacedEnv(gymnasium.Env[Any, Any]):
     """
 
     def __init__(self, observation_space: Any, action_space: Any, length: int = 5) -> None:
-        self.observation_space, self.action_space = observation_space, action_space
+        # copies: sampling changes a space, and environments may be stepped at the same time
+        self.observation_space, self.action_space = copy.deepcopy((observation_space, action_space))
         self.length = length
         self._step = 0
         self._hash = 0

@@ -36,12 +36,14 @@ class ManagerChecks(Suite):
         """
         return self.registered.build(options, env_fn=list(env_fn))
 
-    def needs(self, capability: str) -> None:
+    def needs(self, *capabilities: str) -> frozenset[str]:
+        """Skips a check of a manager that declares none of them; returns those it declares."""
         manager = self.make(envs(1))
         declared: frozenset[str] = getattr(manager, "capabilities", frozenset())
         manager.close()
-        if capability not in declared:
-            skip(f"it does not declare '{capability}'")
+        if not declared.intersection(capabilities):
+            skip(f"it does not declare '{capabilities[0]}'")
+        return declared
 
     def launched(self, env_fn: Sequence[Callable[[], Any]]) -> closing[Any]:
         manager = self.make(env_fn)

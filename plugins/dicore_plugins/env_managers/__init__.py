@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from dicore_plugins.env_managers.env_pool import EnvPool
     from dicore_plugins.env_managers.episodes import reset_ended
     from dicore_plugins.env_managers.faults import RemoteError
+    from dicore_plugins.env_managers.threads.config import ThreadManagerConfig
+    from dicore_plugins.env_managers.threads.manager import ThreadEnvManager
+    from dicore_plugins.env_managers.threads.pool import ThreadPool
 
 __all__ = [
     "ActionLog",
@@ -30,6 +33,9 @@ __all__ = [
     "BaseManagerConfig",
     "EnvPool",
     "RemoteError",
+    "ThreadEnvManager",
+    "ThreadManagerConfig",
+    "ThreadPool",
     "action_check_of",
     "actions_of",
     "batch_of",
@@ -46,6 +52,9 @@ _HOMES = {
     ".env_pool": ("EnvPool",),
     ".episodes": ("reset_ended",),
     ".faults": ("RemoteError",),
+    ".threads.config": ("ThreadManagerConfig",),
+    ".threads.manager": ("ThreadEnvManager",),
+    ".threads.pool": ("ThreadPool",),
 }
 """Public names by module."""
 

@@ -117,15 +117,7 @@ class EnvPool:
             EnvCreateError: an environment could not be made, or two are the same object.
         """
         envs = {env_id: self.env(env_id) for env_id in self.ids}
-        first: dict[int, int] = {}
-        for env_id, made in envs.items():
-            other = first.setdefault(id(innermost(made.core)), env_id)
-            if other != env_id:
-                raise EnvCreateError(
-                    f"env {other} and env {env_id} are the same object",
-                    hint="each factory must create a new environment per call",
-                    context={"env_id": env_id},
-                )
+        check_different(envs)
         self._layers = StatefulLayers({env_id: env.env for env_id, env in envs.items()})
         self._steps = [env.step for env in envs.values()]
         return [env.time_limit for env in envs.values()]
@@ -272,6 +264,19 @@ class EnvPool:
         self._layers.load(env_id, states)
 
 
+def check_different(envs: Mapping[int, Adapted]) -> None:
+    """Raises EnvCreateError if two environments are the same object."""
+    first: dict[int, int] = {}
+    for env_id, made in envs.items():
+        other = first.setdefault(id(innermost(made.core)), env_id)
+        if other != env_id:
+            raise EnvCreateError(
+                f"env {other} and env {env_id} are the same object",
+                hint="each factory must create a new environment per call",
+                context={"env_id": env_id},
+            )
+
+
 def close_all(envs: Mapping[int, Any]) -> None:
     """Closes environments, by id, within 5 s; those that hang or fail are logged."""
     closing: dict[int, Thread] = {}
@@ -282,9 +287,9 @@ def close_all(envs: Mapping[int, Any]) -> None:
             continue
         # a window belongs to the thread that created it, and the end of Python starts no thread
         if getattr(env, "render_mode", None) is not None or sys.is_finalizing():
-            _close_one(env_id, close)
+            close_one(env_id, close)
             continue
-        closing[env_id] = Thread(target=_close_one, args=(env_id, close), daemon=True)
+        closing[env_id] = Thread(target=close_one, args=(env_id, close), daemon=True)
         closing[env_id].start()
         closing[env_id].join(max(0.0, min(1.0, until - time.monotonic())))
     for env_id, thread in closing.items():
@@ -293,7 +298,8 @@ def close_all(envs: Mapping[int, Any]) -> None:
             _LOG.warning("env %d: close() did not return within %g s", env_id, CLOSE_S)
 
 
-def _close_one(env_id: int, close: Callable[[], Any]) -> None:
+def close_one(env_id: int, close: Callable[[], Any]) -> None:
+    """Closes an environment; a failure is logged."""
     try:
         close()
     except (Exception, SystemExit) as error:

@@ -78,7 +78,8 @@ class ManagedEnvs:
         self._cfg: Any = as_config(cfg, self.config_class)
         self._pool = self.pool_class(env_fn, self._cfg)
         for name in ("reset_timeout", "step_timeout"):
-            if self._cfg[name] is not None and "workers" not in self.capabilities:
+            kept = self.capabilities & {"deadlines", "workers"}
+            if self._cfg[name] is not None and not kept:
                 warn_no_effect(name)
         self._id_list = self._pool.ids
         self._pending: dict[int, Any] = {}

@@ -14,7 +14,7 @@ from dicore.data import tree_map
 from dicore.errors import EnvStateError, EnvStepError, NonFiniteError
 from dicore.interfaces.env_manager import EnvState
 from dicore.testing.env_manager import EnvManagerContract
-from dicore_plugins.env_managers import BaseEnvManager, EnvPool
+from dicore_plugins.env_managers import BaseEnvManager, EnvPool, ThreadEnvManager
 from dicore_plugins.env_managers.env_pool import Results
 
 from .toy_envs import CountEnv, Faulty, SpaceEnv, manager_of, rollout
@@ -237,7 +237,7 @@ class Fuzzy(CountEnv):
 
 
 @pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("cls", [LateManager, StackedManager])
+@pytest.mark.parametrize("cls", [LateManager, StackedManager, ThreadEnvManager])
 def test_failures_are_the_same_in_every_pool(cls: type[BaseEnvManager], seed: int) -> None:
     found = []
     for each in (BaseEnvManager, cls):

@@ -1,0 +1,39 @@
+"""Options of the env manager that steps environments in threads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from dicore.config.schema import frozen, option
+from dicore_plugins.env_managers.base.config import BaseManagerConfig
+
+
+@frozen(kw_only=True)
+class ThreadManagerConfig(BaseManagerConfig):
+    """Steps each environment in its own thread: for environments that wait for a server.
+
+    Environments are not pickled. Only one thread at a time runs Python code; environments that
+    compute in Python are faster in processes.
+    """
+
+    reset_timeout: float | None = option(
+        120.0,
+        "limit per reset; then the thread is left alone and the environment made again."
+        " None: no limit",
+        gt=0,
+        unit="s",
+    )
+    step_timeout: float | None = option(
+        60.0,
+        "limit per step; then the thread is left alone and the environment made again."
+        " None: no limit",
+        gt=0,
+        unit="s",
+    )
+
+    def build(self, ctx: Any, *, env_fn: Sequence[Callable[[], Any]], **parts: Any) -> Any:
+        """Returns the manager; `env_fn` holds one factory per environment."""
+        from dicore_plugins.env_managers.threads.manager import ThreadEnvManager
+
+        return ThreadEnvManager(env_fn, self)

@@ -1,0 +1,253 @@
+"""Environments that are called in threads, one each; answers that come too late are dropped.
+
+Shapes: K environments.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any, ClassVar
+
+from dicore.errors import EnvCreateError
+from dicore_plugins.env_managers.env_pool import (
+    CLOSE_S,
+    EnvPool,
+    Results,
+    check_different,
+    close_one,
+)
+from dicore_plugins.env_managers.threads.calls import Calls, Channel, Part
+
+__all__ = ["InThread", "ThreadPool"]
+
+_LOG = logging.getLogger("dicore.env")
+
+
+class InThread(EnvPool):
+    """The environment of one thread, which creates, calls and closes it."""
+
+    def _close(self, ids: Sequence[int]) -> None:
+        for env_id in ids:
+            made, self.envs[env_id] = self.envs[env_id], None
+            close = None if made is None else getattr(made.env, "close", None)
+            if close is not None:
+                close_one(env_id, close)
+
+
+class ThreadPool(EnvPool):
+    """Environments that are stepped and reset in threads of this process, one each.
+
+    A thread whose call does not return in time cannot be stopped: it is given up, and the
+    environment is made again, in another thread, at its next reset.
+    """
+
+    part_class: ClassVar[type[EnvPool]] = InThread
+    """Holds the environment of a thread."""
+    own_limits: ClassVar[bool] = False
+    """Whether `part_class` itself ends calls at `step_timeout` and `reset_timeout`."""
+    _layered = False
+
+    def __init__(
+        self, env_fn: Sequence[Callable[[], Any]], cfg: Any, ids: Sequence[int] | None = None
+    ) -> None:
+        super().__init__(env_fn, cfg, ids)
+        self._wait_num: int | None = getattr(cfg, "wait_num", None)
+        self._step_wait: float = getattr(cfg, "step_wait_timeout", 0.0)
+        self._begin()
+
+    def _begin(self) -> None:
+        """Makes parts without threads and environments."""
+        self.parts = {env_id: self._new_part(env_id) for env_id in self.ids}
+        self.steps = self._calls(self.cfg.step_timeout)
+        self.resets = self._calls(self.cfg.reset_timeout)
+
+    def _calls(self, limit: float | None) -> Calls:
+        return Calls(None if self.own_limits else limit, self._lose)
+
+    def _new_part(self, env_id: int) -> Part:
+        pool = self.part_class([self.env_fn[env_id]], self.cfg, [env_id])
+        pool.next_reset = self._peek
+        return Part(pool)
+
+    def _peek(self, env_id: int) -> tuple[int, Mapping[str, Any]]:
+        return self.next_reset(env_id)  # which the manager sets later
+
+    def _lose(self, env_id: int, limit: float) -> Exception:
+        """Gives a thread up; returns the error of its call."""
+        _LOG.warning(
+            "env %d: no answer within %g s; its thread is left alone, and the environment will be"
+            " made again in another one", env_id, limit
+        )  # fmt: skip
+        self.parts[env_id].give_up()
+        self.parts[env_id] = self._new_part(env_id)
+        return TimeoutError(f"no answer within {limit:g} s")
+
+    # ---- launch, reset, step, close
+
+    def launch(self) -> list[float]:
+        """Makes all environments at the same time; returns their time limits.
+
+        Raises:
+            EnvCreateError: an environment could not be made, or two are the same object.
+        """
+        calls, now = self._calls(self.cfg.reset_timeout), time.monotonic()
+        for part in self.parts.values():
+            calls.send(part, part.launch, begun=now)
+        calls.gather()
+        answers = [calls.pop(env_id) for env_id in self.ids]
+        for env_id, answer in zip(self.ids, answers, strict=True):
+            if isinstance(answer, TimeoutError):
+                raise EnvCreateError(
+                    f"env {env_id} was not made: {answer}",
+                    hint="set env.manager.reset_timeout to a higher value",
+                    context={"env_id": env_id},
+                )
+            if isinstance(answer, BaseException):
+                raise answer
+        made = ((env_id, part.pool.envs[env_id]) for env_id, part in self.parts.items())
+        check_different({env_id: env for env_id, env in made if env is not None})
+        self._layered = any(self._ask(env_id, "has_layers") for env_id in self.ids)
+        return [limit for limits in answers for limit in limits]
+
+    def reset(
+        self, ids: Sequence[int], seeds: Sequence[int], params: Sequence[Mapping[str, Any]]
+    ) -> list[Any]:
+        """Resets environments at the same time; see `EnvPool.reset`."""
+        for env_id, seed, given in zip(ids, seeds, params, strict=True):
+            self.begin_reset(env_id, seed, given)
+        self.resets.gather(ids=ids)
+        return [self.resets.pop(env_id) for env_id in ids]
+
+    def begin_reset(
+        self, env_id: int, seed: int, params: Mapping[str, Any], delay: float = 0.0
+    ) -> None:
+        """Begins to reset an environment, after `delay` seconds."""
+        part = self.parts[env_id]
+        part.ticket += 1
+        self.steps.drop(env_id)
+        begun = time.monotonic() + delay
+        self.resets.send(part, part.reset, seed, params, delay, begun=begun)
+
+    def step(self, ids: list[int], actions: Iterable[Any]) -> Results:
+        """Sends actions and returns what has arrived; see `EnvPool.step`.
+
+        Waits for `wait_num` results (None: for all), and up to `step_wait_timeout` for more.
+        """
+        begun = time.monotonic()
+        self.send(ids, actions)
+        steps, pending = self.steps, len(self.steps.waiting)
+        wanted = pending if self._wait_num is None else min(self._wait_num, pending)
+        steps.gather(wanted)
+        if wanted < pending:
+            steps.gather(pending, begun + self._step_wait)
+        if len(steps.answers) != len(ids) or not all(i in steps.answers for i in ids):
+            ids = sorted(steps.answers)
+        return _joined(ids, [steps.pop(env_id) for env_id in ids])
+
+    def send(self, ids: list[int], actions: Iterable[Any]) -> None:
+        """Sends actions, whose results later calls of `step` return."""
+        parts, send, now = self.parts, self.steps.send, time.monotonic()
+        for env_id, action in zip(ids, actions, strict=True):
+            part = parts[env_id]
+            send(part, part.step, action, begun=now)
+
+    def discard(self, env_id: int) -> None:
+        """Closes an environment and drops it, after the calls under way, without waiting."""
+        part = self.parts[env_id]
+        if part.started:
+            part.send(Channel(), part.pool.discard, (env_id,))
+
+    def close(self) -> None:
+        """Closes all environments within 5 s; those that hang or fail are logged."""
+        parts, until = list(self.parts.values()), time.monotonic() + CLOSE_S
+        self._begin()
+        for part in parts:
+            if sys.is_finalizing():  # threads no longer run
+                part.pool.close()
+            else:
+                part.stop()
+        for part in parts:
+            if not sys.is_finalizing() and not part.join(until):
+                part.give_up()
+                _LOG.warning("env %d: it did not close within %g s", part.env_id, CLOSE_S)
+
+    # ---- questions to one environment
+
+    def _ask(self, env_id: int, name: str, *args: Any, **kwargs: Any) -> Any:
+        """Calls a method of an environment's pool in its thread; returns or raises its answer."""
+        part, calls = self.parts[env_id], self._calls(self.cfg.reset_timeout)
+        call = partial(getattr(part.pool, name), *args, **kwargs)
+        calls.send(part, call, begun=time.monotonic())
+        calls.gather()
+        answer = calls.pop(env_id)
+        if isinstance(answer, BaseException):
+            raise answer
+        return answer
+
+    def exists(self, env_id: int) -> bool:
+        """Returns whether an environment is made."""
+        return self.parts[env_id].started and bool(self._ask(env_id, "exists", env_id))
+
+    def space(self, name: str, old_name: str) -> Any:
+        """Returns a space of the first environment; see `EnvPool.space`."""
+        return self._ask(self.ids[0], "space", name, old_name)
+
+    def attribute(self, env_id: int, name: str) -> Any:
+        """Returns an attribute of an environment or of one of its wrappers."""
+        return self._ask(env_id, "attribute", env_id, name)
+
+    def has(self, env_id: int, name: str) -> bool:
+        """Returns whether an environment has a method or an attribute."""
+        return bool(self._ask(env_id, "has", env_id, name))
+
+    def call(self, env_id: int, name: str, *args: Any, **kwargs: Any) -> Any:
+        """Calls a method of an environment."""
+        return self._ask(env_id, "call", env_id, name, *args, **kwargs)
+
+    def worker_pids(self) -> dict[int, int]:
+        """Returns the ids of other processes in which environments run, by env id."""
+        found: dict[int, int] = {}
+        for part in self.parts.values():
+            found |= part.pool.worker_pids()
+        return found
+
+    def has_layers(self) -> bool:
+        """Returns whether an environment has layers with a state that outlives episodes."""
+        return self._layered
+
+    def layer_states(self, env_id: int, *, begun: bool = False) -> Sequence[Any]:
+        """Returns the states of an environment's stateful layers; see `EnvPool`."""
+        found: Sequence[Any] = self._ask(env_id, "layer_states", env_id, begun=begun)
+        return found
+
+    def load_layer_states(self, env_id: int, states: Sequence[Any]) -> None:
+        """Restores what `layer_states` returned."""
+        self._ask(env_id, "load_layer_states", env_id, states)
+
+
+def _joined(ids: list[int], answers: Iterable[Any]) -> Results:
+    """Returns what the steps of K environments returned or raised, as columns."""
+    obs: list[Any] = []
+    rewards: list[Any] = []
+    infos: list[Any] = []
+    ended: dict[int, tuple[Any, Any]] = {}
+    raised: dict[int, BaseException] = {}
+    for row, answer in enumerate(answers):
+        try:
+            if isinstance(answer, BaseException):
+                raised[row] = answer
+                answer = None, 0.0, False, False, {}  # noqa: PLW2901 - as of a failed row
+            seen, reward, terminated, truncated, info = answer
+        except (TypeError, ValueError) as error:  # not five values
+            raised[row] = error
+            seen, reward, terminated, truncated, info = None, 0.0, False, False, {}
+        if terminated or truncated:
+            ended[row] = terminated, truncated
+        obs.append(seen)
+        rewards.append(reward)
+        infos.append(info)
+    return ids, obs, rewards, infos, ended, raised
