@@ -6,19 +6,23 @@ from typing import Any, Literal
 
 import gymnasium
 import numpy as np
-from gymnasium.spaces import Box, Discrete
+from gymnasium.spaces import Box, Discrete, Tuple
 
 from dicore.testing.compare import copied, difference
 
 __all__ = ["FORMS", "Form", "InnerEnv"]
 
-Form = Literal["vector", "image", "continuous"]
-FORMS: tuple[Form, ...] = ("vector", "image", "continuous")
-"""Float32 [4] and 3 actions; uint8 [12, 10, 3] and 3 actions; float32 [4] and 2 real actions."""
+Form = Literal["vector", "image", "continuous", "hybrid"]
+FORMS: tuple[Form, ...] = ("vector", "image", "continuous", "hybrid")
+"""Float32 [4] and 3 actions; uint8 [12, 10, 3] and 3 actions; float32 [4] and 2 real actions;
+float32 [4] and actions of a number, one real and two real ones."""
 
 
 class InnerEnv(gymnasium.Env[Any, Any]):
     """A valid environment whose episodes depend on their seeds.
+
+    A life is lost at the fifth step, and the last one when the episode terminates: `info["lives"]`.
+    Three actions mean NOOP, FIRE and RIGHT.
 
     Args:
         form: Observations and actions, see `FORMS`.
@@ -48,6 +52,9 @@ class InnerEnv(gymnasium.Env[Any, Any]):
         self.action_space: Any = Discrete(3)
         if form == "continuous":
             self.action_space = Box(-2.0, 2.0, (2,), np.float32)
+        elif form == "hybrid":
+            boxes = Box(-1.0, 1.0, (1,), np.float32), Box(0.0, 2.0, (2,), np.float32)
+            self.action_space = Tuple((Discrete(3), *boxes))
         self.seeds: list[int | None] = []
         self.options: list[dict[str, Any] | None] = []
         self.steps = self.closed = self.stepped_after_end = 0
@@ -64,7 +71,7 @@ class InnerEnv(gymnasium.Env[Any, Any]):
         self.options.append(options)
         self.over, self._count = "", 0
         self._place = self.np_random.uniform(-1, 1, 4).astype(np.float32)
-        return self._show(), {"inner": "reset"}
+        return self._show(), {"inner": "reset", "lives": 2}
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         if not self.action_space.contains(action):
@@ -72,12 +79,20 @@ class InnerEnv(gymnasium.Env[Any, Any]):
         self.stepped_after_end += bool(self.over)
         self.steps += 1
         self._count += 1
-        change = np.resize(np.asarray(action, np.float32) - 0.5, 4)
+        parts = action if isinstance(action, tuple) else (action,)
+        numbers = np.concatenate([np.ravel(np.asarray(part, np.float32)) for part in parts])
+        change = np.resize(numbers - 0.5, 4)
         self._place = np.clip(self._place + change + self._count / 7, -100, 100).astype(np.float32)
         if self._count >= self.length:
             self.over = self.end
         ends = self.over == "terminated", self.over == "truncated"
-        return self._show(), float(self._place.sum()), *ends, {"inner": self._count}
+        lives = 0 if ends[0] else 2 - (self._count >= 5)
+        info = {"inner": self._count, "lives": lives}
+        return self._show(), float(self._place.sum()), *ends, info
+
+    def get_action_meanings(self) -> list[str]:
+        """Returns what each discrete action means."""
+        return ["NOOP", "FIRE", "RIGHT"] if isinstance(self.action_space, Discrete) else []
 
     def close(self) -> None:
         self.closed += 1

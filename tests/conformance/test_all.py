@@ -127,6 +127,7 @@ SUITES: dict[str, type[Suite]] = {
 }
 
 EXPECTED = {
+    "env_wrapper/episodic_life:episodes_are_independent": "the next life continues the game",
     "env_wrapper/obs_norm:seeds": "its statistics span episodes",
     "env_wrapper/obs_norm:reset_mid_episode": "its statistics span episodes",
     "env_wrapper/obs_norm:episodes_are_independent": "its statistics span episodes",

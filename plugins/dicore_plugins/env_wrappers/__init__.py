@@ -9,28 +9,44 @@ from dicore_plugins.lazy import lazy
 if TYPE_CHECKING:
     from dicore_plugins.env_managers.adapt import from_gym
     from dicore_plugins.env_wrappers.gym_adapter import GymAdapter
+    from dicore_plugins.env_wrappers.lives import EpisodicLife, FireReset
     from dicore_plugins.env_wrappers.wrappers import (
         DelayReward,
         EpisodeReturn,
+        HybridDictAction,
         MaxAndSkip,
         NoopReset,
         PrevActionReward,
+        RewardInObs,
     )
 
 __all__ = [
     "DelayReward",
     "EpisodeReturn",
+    "EpisodicLife",
+    "FireReset",
     "GymAdapter",
+    "HybridDictAction",
     "MaxAndSkip",
     "NoopReset",
     "PrevActionReward",
+    "RewardInObs",
     "from_gym",
 ]
 
 _HOMES = {
     "dicore_plugins.env_managers.adapt": ("from_gym",),
     ".gym_adapter": ("GymAdapter",),
-    ".wrappers": ("DelayReward", "EpisodeReturn", "MaxAndSkip", "NoopReset", "PrevActionReward"),
+    ".lives": ("EpisodicLife", "FireReset"),
+    ".wrappers": (
+        "DelayReward",
+        "EpisodeReturn",
+        "HybridDictAction",
+        "MaxAndSkip",
+        "NoopReset",
+        "PrevActionReward",
+        "RewardInObs",
+    ),
 }
 """Public names by module."""
 

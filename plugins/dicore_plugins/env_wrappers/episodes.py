@@ -6,12 +6,14 @@ from collections.abc import Iterator
 from typing import Any
 
 from dicore.config.schema import REQUIRED, ComponentConfig, frozen, option
-from dicore.errors import ConfigError
-from dicore_plugins.env_wrappers.fit import env_of, need_arrays, need_box_actions, need_discrete
+from dicore_plugins.env_wrappers.fit import env_of, need_action, need_arrays, need_box_actions
 
 __all__ = [
     "ActionRepeatConfig",
+    "EpisodicLifeConfig",
+    "FireResetConfig",
     "GymToGymnasiumConfig",
+    "HybridDictActionConfig",
     "MaxAndSkipConfig",
     "NoopResetConfig",
     "RescaleActionConfig",
@@ -54,13 +56,45 @@ class NoopResetConfig(ComponentConfig):
         from dicore_plugins.env_wrappers.wrappers import NoopReset
 
         env = env_of(parts)
-        need_discrete("noop_reset", env)
-        space = env.action_space
-        if not space.contains(self.noop_action):
-            raise ConfigError(
-                f"env.env_wrapper: 'noop_reset': noop_action {self.noop_action} is not in {space}"
-            )
+        need_action("noop_reset", env, self.noop_action)
         return NoopReset(env, self.noop_max, self.noop_action)
+
+
+@frozen(kw_only=True)
+class EpisodicLifeConfig(ComponentConfig):
+    """Ends the episode when a life is lost; the next episode continues the game (Atari)."""
+
+    noop_action: int = option(0, "action that does nothing, taken to continue the game")
+
+    def build(self, ctx: Any, **parts: Any) -> Any:
+        """Wraps `env`."""
+        from dicore_plugins.env_wrappers.lives import EpisodicLife
+
+        env = env_of(parts)
+        need_action("episodic_life", env, self.noop_action)
+        return EpisodicLife(env, self.noop_action)
+
+
+@frozen(kw_only=True)
+class FireResetConfig(ComponentConfig):
+    """Presses FIRE after each reset, in games that wait for it (Atari)."""
+
+    def build(self, ctx: Any, **parts: Any) -> Any:
+        """Wraps `env`."""
+        from dicore_plugins.env_wrappers.lives import FireReset
+
+        return FireReset(env_of(parts))
+
+
+@frozen(kw_only=True)
+class HybridDictActionConfig(ComponentConfig):
+    """Takes hybrid actions as a dict of the discrete type and one vector of all arguments."""
+
+    def build(self, ctx: Any, **parts: Any) -> Any:
+        """Wraps `env`."""
+        from dicore_plugins.env_wrappers.wrappers import HybridDictAction
+
+        return HybridDictAction(env_of(parts))
 
 
 @frozen(kw_only=True)

@@ -8,7 +8,10 @@ from typing import Any
 from dicore.errors import ConfigError
 from dicore_plugins.env_managers.adapt import from_gym
 
-__all__ = ["env_of", "need_arrays", "need_box_actions", "need_discrete", "need_image"]
+__all__ = [
+    "env_of", "need_action", "need_arrays", "need_box_actions", "need_image", "need_scalar_reward",
+    "need_vector",
+]  # fmt: skip
 
 
 def env_of(parts: Mapping[str, Any]) -> Any:
@@ -24,6 +27,15 @@ def need_arrays(name: str, env: Any) -> None:
     _need(fits, name, "array observations", env.observation_space)
 
 
+def need_vector(name: str, env: Any) -> None:
+    """Raises ConfigError unless observations are vectors of numbers [n]."""
+    from gymnasium.spaces import Box
+
+    space = env.observation_space
+    fits = isinstance(space, Box) and len(space.shape) == 1
+    _need(fits, name, "observations that are vectors of numbers", space)
+
+
 def need_image(name: str, env: Any) -> None:
     """Raises ConfigError unless observations are uint8 [height, width(, 1 or 3)]."""
     space = env.observation_space
@@ -32,11 +44,20 @@ def need_image(name: str, env: Any) -> None:
     _need(fits, name, "image observations, uint8 [height, width] or [height, width, 3]", space)
 
 
-def need_discrete(name: str, env: Any) -> None:
-    """Raises ConfigError unless actions are discrete."""
+def need_action(name: str, env: Any, action: int) -> None:
+    """Raises ConfigError unless actions are discrete and `action`, the no-op, is one of them."""
     from gymnasium.spaces import Discrete
 
-    _need(isinstance(env.action_space, Discrete), name, "discrete actions", env.action_space)
+    space = env.action_space
+    _need(isinstance(space, Discrete), name, "discrete actions", space)
+    if not space.contains(action):
+        raise ConfigError(f"env.env_wrapper: '{name}': noop_action {action} is not in {space}")
+
+
+def need_scalar_reward(name: str, env: Any) -> None:
+    """Raises ConfigError unless rewards are single numbers."""
+    space = getattr(env.unwrapped, "reward_space", None)
+    _need(getattr(space, "shape", ()) in ((), (1,)), name, "rewards of one number", space)
 
 
 def need_box_actions(name: str, env: Any) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 from dicore.config.schema import ComponentConfig, frozen, option
 from dicore.errors import ConfigError
-from dicore_plugins.env_wrappers.fit import env_of, need_arrays, need_image
+from dicore_plugins.env_wrappers.fit import env_of, need_arrays, need_image, need_vector
 
 __all__ = [
     "FlatObsConfig",
@@ -14,6 +14,8 @@ __all__ = [
     "ObsNormConfig",
     "ObsTransposeConfig",
     "PrevActionRewardConfig",
+    "RamConfig",
+    "RewardInObsConfig",
     "ScaledFloatFrameConfig",
     "StaticObsNormConfig",
     "WarpFrameConfig",
@@ -178,6 +180,38 @@ class FlatObsConfig(ComponentConfig):
                 f" environment with {parts['env'].observation_space}"
             )
         return FlattenObservation(env)
+
+
+@frozen(kw_only=True)
+class RamConfig(ComponentConfig):
+    """Shows a vector of numbers, such as the RAM of Atari, as an image: float32 [n, 1, 1]."""
+
+    def build(self, ctx: Any, **parts: Any) -> Any:
+        """Wraps `env`."""
+        import numpy as np
+        from gymnasium.spaces import Box
+        from gymnasium.wrappers import TransformObservation
+
+        env = env_of(parts)
+        need_vector("ram", env)
+        space = env.observation_space
+        low, high = (
+            bound.astype(np.float32).reshape(-1, 1, 1) for bound in (space.low, space.high)
+        )
+        return TransformObservation(
+            env, lambda obs: np.asarray(obs, np.float32).reshape(-1, 1, 1), Box(low, high)
+        )
+
+
+@frozen(kw_only=True)
+class RewardInObsConfig(ComponentConfig):
+    """Adds the last reward to the observation, as a dict (decision transformers)."""
+
+    def build(self, ctx: Any, **parts: Any) -> Any:
+        """Wraps `env`."""
+        from dicore_plugins.env_wrappers.wrappers import RewardInObs
+
+        return RewardInObs(env_of(parts))
 
 
 @frozen(kw_only=True)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from dicore.config.schema import REQUIRED, ComponentConfig, frozen, option
-from dicore_plugins.env_wrappers.fit import env_of
+from dicore_plugins.env_wrappers.fit import env_of, need_scalar_reward
 
 __all__ = ["ClipRewardConfig", "DelayRewardConfig", "EpisodeReturnConfig", "RewardNormConfig"]
 
@@ -43,7 +43,9 @@ class RewardNormConfig(ComponentConfig):
         """Wraps `env`."""
         from dicore_plugins.env_wrappers.wrappers import NormalizeReward
 
-        return NormalizeReward(env_of(parts), self.reward_discount, self.epsilon)
+        env = env_of(parts)
+        need_scalar_reward("reward_norm", env)
+        return NormalizeReward(env, self.reward_discount, self.epsilon)
 
 
 @frozen(kw_only=True)

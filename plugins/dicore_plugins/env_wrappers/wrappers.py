@@ -8,19 +8,23 @@ from typing import Any
 import gymnasium
 import numpy as np
 from gymnasium import wrappers
-from gymnasium.spaces import Box, Dict
+from gymnasium.spaces import Box, Dict, Discrete, Tuple
+
+from dicore.errors import ConfigError
 
 __all__ = [
     "DelayReward",
     "EpisodeReturn",
+    "HybridDictAction",
     "MaxAndSkip",
     "NoopReset",
     "NormalizeObservation",
     "NormalizeReward",
     "PrevActionReward",
+    "RewardInObs",
 ]
 
-Step = tuple[Any, float, bool, bool, dict[str, Any]]
+Step = tuple[Any, Any, bool, bool, dict[str, Any]]
 
 
 class NoopReset(gymnasium.Wrapper[Any, Any, Any, Any]):
@@ -88,7 +92,8 @@ class DelayReward(gymnasium.Wrapper[Any, Any, Any, Any]):
     def __init__(self, env: Any, delay_reward_step: int) -> None:
         super().__init__(env)
         self._every = delay_reward_step
-        self._sum, self._steps = 0.0, 0
+        self._sum: Any = 0.0
+        self._steps = 0
 
     def reset(self, **kwargs: Any) -> tuple[Any, dict[str, Any]]:
         self._sum, self._steps = 0.0, 0
@@ -96,9 +101,9 @@ class DelayReward(gymnasium.Wrapper[Any, Any, Any, Any]):
 
     def step(self, action: Any) -> Step:
         obs, reward, terminated, truncated, info = self.env.step(action)
-        self._sum += float(reward)
+        self._sum = self._sum + _number(reward)
         self._steps += 1
-        delayed = 0.0
+        delayed = self._sum * 0.0
         if terminated or truncated or self._steps == self._every:
             delayed, self._sum, self._steps = self._sum, 0.0, 0
         return obs, delayed, terminated, truncated, info
@@ -115,7 +120,7 @@ class EpisodeReturn(gymnasium.Wrapper[Any, Any, Any, Any]):
 
     def __init__(self, env: Any) -> None:
         super().__init__(env)
-        self._return = 0.0
+        self._return: Any = 0.0
 
     def reset(self, **kwargs: Any) -> tuple[Any, dict[str, Any]]:
         self._return = 0.0
@@ -123,10 +128,11 @@ class EpisodeReturn(gymnasium.Wrapper[Any, Any, Any, Any]):
 
     def step(self, action: Any) -> Step:
         obs, reward, terminated, truncated, info = self.env.step(action)
-        self._return += float(reward)
+        reward = _number(reward)
+        self._return = self._return + reward
         if terminated or truncated:
             info = {**info, "eval_episode_return": self._return}
-        return obs, float(reward), terminated, truncated, info
+        return obs, reward, terminated, truncated, info
 
 
 class PrevActionReward(gymnasium.Wrapper[Any, Any, Any, Any]):
@@ -166,6 +172,67 @@ class PrevActionReward(gymnasium.Wrapper[Any, Any, Any, Any]):
         return {"obs": obs, "prev_action": action, "prev_reward": np.array([reward], np.float32)}
 
 
+class RewardInObs(gymnasium.Wrapper[Any, Any, Any, Any]):
+    """Adds the last reward to the observation, as a dict (decision transformers).
+
+    Observations become `{obs, reward}`; `reward` is float32, [1] or of the shape of the env's
+    `reward_space`, and 0 after a reset.
+
+    Args:
+        env: Any environment.
+    """
+
+    def __init__(self, env: Any) -> None:
+        super().__init__(env)
+        given = getattr(env.unwrapped, "reward_space", None)
+        self._shape = (getattr(given, "shape", None) or (1,)) if given is not None else (1,)
+        box = Box(-np.inf, np.inf, self._shape, np.float32)
+        self.observation_space = Dict({"obs": env.observation_space, "reward": box})
+
+    def reset(self, **kwargs: Any) -> tuple[Any, dict[str, Any]]:
+        obs, info = self.env.reset(**kwargs)
+        return {"obs": obs, "reward": np.zeros(self._shape, np.float32)}, info
+
+    def step(self, action: Any) -> Step:
+        obs, reward, terminated, truncated, info = self.env.step(action)
+        last = np.array(reward, np.float32).reshape(self._shape)
+        return {"obs": obs, "reward": last}, reward, terminated, truncated, info
+
+
+class HybridDictAction(gymnasium.Wrapper[Any, Any, Any, Any]):
+    """Takes hybrid actions as a dict: the discrete type and all continuous arguments as one vector.
+
+    Actions are `{action_type, action_args}`; `action_args` is float32 [A], the arguments of all
+    types in order, from which each gets its own.
+
+    Args:
+        env: Its action space is `Tuple(Discrete, Box, Box, …)`, with flat boxes.
+
+    Raises:
+        ConfigError: the action space has another form.
+    """
+
+    def __init__(self, env: Any) -> None:
+        super().__init__(env)
+        space = env.action_space
+        kinds, *boxes = space.spaces if isinstance(space, Tuple) and space.spaces else (None,)
+        flat = [box for box in boxes if isinstance(box, Box) and len(box.shape) == 1]
+        if not isinstance(kinds, Discrete) or not flat or len(flat) < len(boxes):
+            raise ConfigError(
+                "env.env_wrapper: 'gym_hybrid_dict_action' needs actions Tuple(Discrete, Box, …),"
+                f" but wraps an environment with {space}"
+            )
+        low, high = (
+            np.concatenate([getattr(box, bound) for box in flat]) for bound in ("low", "high")
+        )
+        self.action_space = Dict({"action_type": kinds, "action_args": Box(low, high)})
+        self._ends = np.cumsum([box.shape[0] for box in flat])[:-1]
+
+    def step(self, action: Any) -> Step:
+        parts = np.split(np.asarray(action["action_args"], np.float32), self._ends)
+        return self.env.step((action["action_type"], *parts))  # type: ignore[return-value]
+
+
 class NormalizeObservation(wrappers.NormalizeObservation[Any, Any, Any]):
     """Gymnasium's, with statistics that a checkpoint stores."""
 
@@ -189,6 +256,13 @@ class NormalizeReward(wrappers.NormalizeReward[Any, Any]):
         """Restores what `state_dict` returned."""
         self.discounted_reward = state["discounted_reward"]
         vars(self.return_rms).update({name: state[name] for name in ("mean", "var", "count")})
+
+
+def _number(reward: Any) -> Any:
+    """Returns a scalar reward as a float, others as float64 arrays."""
+    if reward.__class__ is float or np.ndim(reward) == 0:
+        return float(reward)
+    return np.asarray(reward, np.float64)
 
 
 def _statistics(running: Any) -> dict[str, Any]:

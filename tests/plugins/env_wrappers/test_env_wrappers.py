@@ -166,6 +166,60 @@ def test_flat_obs_and_the_last_action_beside() -> None:
     assert flat.reset(seed=0)[0].shape == (4 + 3 + 1,)
 
 
+def test_ram_is_an_image_of_one_column() -> None:
+    env = wrap("ram")
+    obs, _ = env.reset(seed=0)
+    assert (obs.shape, obs.dtype) == ((4, 1, 1), np.float32)
+    assert obs.ravel().tolist() == InnerEnv().reset(seed=0)[0].tolist()
+    assert env.observation_space == Box(-100.0, 100.0, (4, 1, 1), np.float32)
+
+
+def test_the_reward_beside_the_observation() -> None:
+    env = wrap("reward_in_obs")
+    obs, _ = env.reset(seed=0)
+    assert obs["reward"].tolist() == [0.0]
+    obs, reward, *_ = env.step(2)
+    assert obs["reward"] == pytest.approx(reward)
+    assert env.observation_space.contains(obs)
+
+
+def test_hybrid_actions_as_a_dict() -> None:
+    env = wrap("gym_hybrid_dict_action", InnerEnv("hybrid"))
+    arguments = Box(np.float32([-1, 0, 0]), np.float32([1, 2, 2]))
+    assert env.action_space == Dict({"action_type": Discrete(3), "action_args": arguments})
+    given = {"action_type": 2, "action_args": np.array([-0.5, 1.5, 0.25], np.float32)}
+    bare = (2, np.float32([-0.5]), np.float32([1.5, 0.25]))
+    told, wanted = rollout(env, given), rollout(InnerEnv("hybrid"), bare)
+    assert [step[1] for step in told] == [step[1] for step in wanted]
+
+
+class Pays(InnerEnv):
+    """Pays two agents, or for two objectives."""
+
+    reward_space = Box(-np.inf, np.inf, (2,), np.float32)
+
+    def step(self, action: Any) -> Any:
+        obs, reward, *rest = super().step(action)
+        return obs, np.array([reward, -1.0], np.float32), *rest
+
+
+def test_rewards_of_several_numbers() -> None:
+    bare = np.array([step[1] for step in rollout(Pays())])
+    *_, last = rollout(wrap("eval_episode_return", Pays()))
+    np.testing.assert_allclose(last[4]["eval_episode_return"], bare.sum(0), rtol=1e-6)
+    delayed = np.array(
+        [step[1] for step in rollout(wrap("delay_reward", Pays(), delay_reward_step=3))]
+    )
+    np.testing.assert_allclose(delayed[[2, 5, 6]], [bare[:3].sum(0), bare[3:6].sum(0), bare[6]])
+    assert not delayed[[0, 1, 3, 4]].any()
+    env = wrap("reward_in_obs", Pays())
+    env.reset(seed=0)
+    obs, reward, *_ = env.step(1)
+    assert obs["reward"].tolist() == reward.tolist()
+    with pytest.raises(ConfigError, match="'reward_norm' needs rewards of one number"):
+        wrap("reward_norm", Pays())
+
+
 class Odd(gymnasium.Env[Any, Any]):
     observation_space = Dict({"a": Discrete(3)})
     action_space = Dict({"b": Discrete(3)})
@@ -182,6 +236,10 @@ NEEDS = {
     "noop_reset": "discrete actions",
     "rescale_action": "bounded continuous actions",
     "obs_plus_prev_action_reward": "numbers or arrays as actions",
+    "episodic_life": "discrete actions",
+    "fire_reset": "an environment with an action FIRE",
+    "gym_hybrid_dict_action": r"actions Tuple\(Discrete, Box, …\)",
+    "ram": "observations that are vectors of numbers",
 }
 
 
