@@ -27,6 +27,7 @@ __all__ = [
     "CHECKS",
     "EnvContract",
     "check_actions",
+    "check_all",
     "check_close_twice",
     "check_deepcopy",
     "check_finite",
@@ -67,6 +68,16 @@ def failures_of(make: Make) -> dict[str, str]:
             wrong = str(error) if isinstance(error, AssertionError) else f"it raised {error!r}"
             found[check.__name__.removeprefix("check_")] = wrong
     return found
+
+
+def check_all(make: Make) -> None:
+    """Runs all checks on an environment; see `failures_of`.
+
+    Raises:
+        ContractError: some fail; the message has a line for each.
+    """
+    found = failures_of(make)
+    expect(not found, "\n".join(f"{name}: {wrong}" for name, wrong in found.items()))
 
 
 def _listed(check: _F) -> _F:
@@ -123,7 +134,7 @@ def check_step(make: Make) -> None:
                 " wanted (observation, reward, terminated, truncated, info)",
             )
             _, reward, terminated, truncated, info = result
-            expect(_is_number(reward), f"a reward is {reward!r}, not a real number")
+            _expect_reward(env, reward)
             for name, flag in (("terminated", terminated), ("truncated", truncated)):
                 expect(isinstance(flag, bool | np.bool_), f"{name} is {flag!r}, not a bool")
             expect(isinstance(info, dict), f"the info of a step is {_told(info)}, not a dict")
@@ -144,7 +155,7 @@ def check_finite(make: Make) -> None:
     """No observation or reward is NaN or infinite."""
     with closing(make()) as env:
         for number, (obs, reward) in enumerate(_play(env)):
-            expect(np.isfinite(float(reward)), f"reward {number} is {reward}")
+            expect(np.isfinite(reward).all(), f"reward {number} is {reward}")
             for path, leaf in _leaves(obs, f"observation {number}"):
                 array = np.asarray(leaf)
                 if array.dtype.kind == "f":
@@ -293,8 +304,8 @@ def _play(env: Any, steps: int = _STEPS, seed: int | None = 0) -> Iterator[tuple
             yield obs, 0.0
 
 
-def _trail(env: Any, seed: int | None, steps: int = _STEPS) -> list[tuple[Any, float]]:
-    return [(copy.deepcopy(obs), float(reward)) for obs, reward in _play(env, steps, seed)]
+def _trail(env: Any, seed: int | None, steps: int = _STEPS) -> list[tuple[Any, Any]]:
+    return [(copy.deepcopy(obs), np.array(reward)) for obs, reward in _play(env, steps, seed)]
 
 
 def _leaves(tree: Any, path: str) -> Iterator[tuple[str, Any]]:
@@ -330,6 +341,19 @@ def _shared(one: Any, other: Any) -> str:
         if arrays and np.shares_memory(left, right):
             return path
     return ""
+
+
+def _expect_reward(env: Any, reward: Any) -> None:
+    """Expects a real number, or numbers of the shape of `reward_space`."""
+    space = getattr(getattr(env, "unwrapped", env), "reward_space", None)
+    shape = getattr(space, "shape", None) or ()
+    if shape in ((), (1,)) and _is_number(reward):
+        return
+    if shape == ():
+        expect(False, f"a reward is {reward!r}, not a real number")
+    array = np.asarray(reward)
+    good = array.shape == shape and array.dtype.kind in "biuf"
+    expect(good, f"a reward is {_told(reward)}, its reward_space says {space}")
 
 
 def _is_number(reward: Any) -> bool:

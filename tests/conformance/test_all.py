@@ -106,7 +106,8 @@ class Middleware(MiddlewareContract):
         ctx.action = output.with_value(output.value["action"])
 
 
-PROVIDED = {"env/gym": "Acrobot-v1", "env/gymnasium": "FrozenLake-v1"}
+PROVIDED = {"env/gym": "Acrobot-v1", "env/gymnasium": "FrozenLake-v1",
+            "env/pettingzoo": "classic.rps_v2"}  # fmt: skip
 """One environment of each provider that makes environments by id."""
 
 

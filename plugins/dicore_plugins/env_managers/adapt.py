@@ -59,7 +59,8 @@ def from_gym(env: Any, **make_kwargs: Any) -> Any:
 
     Args:
         env: An id of the package `gym`, or an environment: one of `gym` 0.26, a class with the API
-            of `gym` 0.21 or DI-engine, or one of Gymnasium, which is returned as it is.
+            of `gym` 0.21 or DI-engine, a parallel one of PettingZoo, or one of Gymnasium, which is
+            returned as it is.
         **make_kwargs: For an id, keyword arguments of `gym.make`.
 
     Raises:
@@ -77,13 +78,19 @@ def from_gym(env: Any, **make_kwargs: Any) -> Any:
             f"{env!r} is not an environment: it needs reset(seed=…) and step(action)",
             hint="derive from gymnasium.Env",
         )
+    if hasattr(env, "possible_agents"):
+        from dicore_plugins.env_wrappers.parallel_agents import ParallelAgents
+
+        return ParallelAgents(env)
     return GymAdapter(env)
 
 
 def innermost(env: Any) -> Any:
     """Returns an environment without its wrappers and without the adapter of an older one."""
     inner = getattr(env, "unwrapped", env)
-    return inner.env if _derives(inner, "GymAdapter", "dicore_plugins") else inner
+    adapters = ("GymAdapter", "ParallelAgents")
+    adapted = any(_derives(inner, name, "dicore_plugins") for name in adapters)
+    return inner.env if adapted else inner
 
 
 def _derives(env: Any, name: str, package: str = "gymnasium") -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import sys
 import time
@@ -218,7 +219,9 @@ class EnvPool:
             EnvSpaceError: it has none.
         """
         env = self.env(self.ids[0]).env
-        space = getattr(env, name, None)
+        space = None
+        with contextlib.suppress(AttributeError):  # a wrapper of gymnasium hides `reward_space`
+            space = _attribute(env, name)
         if space is None and callable(getattr(env, "info", None)):
             info: Mapping[str, Any] | Any = env.info()
             get = info.get if isinstance(info, Mapping) else partial(getattr, info)

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from dicore_plugins.env_managers.adapt import from_gym
     from dicore_plugins.env_wrappers.gym_adapter import GymAdapter
     from dicore_plugins.env_wrappers.lives import EpisodicLife, FireReset
+    from dicore_plugins.env_wrappers.parallel_agents import ParallelAgents
     from dicore_plugins.env_wrappers.wrappers import (
         DelayReward,
         EpisodeReturn,
@@ -29,6 +30,7 @@ __all__ = [
     "HybridDictAction",
     "MaxAndSkip",
     "NoopReset",
+    "ParallelAgents",
     "PrevActionReward",
     "RewardInObs",
     "from_gym",
@@ -38,6 +40,7 @@ _HOMES = {
     "dicore_plugins.env_managers.adapt": ("from_gym",),
     ".gym_adapter": ("GymAdapter",),
     ".lives": ("EpisodicLife", "FireReset"),
+    ".parallel_agents": ("ParallelAgents",),
     ".wrappers": (
         "DelayReward",
         "EpisodeReturn",

@@ -184,8 +184,7 @@ class RewardInObs(gymnasium.Wrapper[Any, Any, Any, Any]):
 
     def __init__(self, env: Any) -> None:
         super().__init__(env)
-        given = getattr(env.unwrapped, "reward_space", None)
-        self._shape = (getattr(given, "shape", None) or (1,)) if given is not None else (1,)
+        self._shape = getattr(getattr(env.unwrapped, "reward_space", None), "shape", ()) or (1,)
         box = Box(-np.inf, np.inf, self._shape, np.float32)
         self.observation_space = Dict({"obs": env.observation_space, "reward": box})
 
