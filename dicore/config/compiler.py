@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import typing
 import warnings
+from collections import ChainMap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from dataclasses import replace as evolved
@@ -160,14 +161,14 @@ def compile_section(
         ConfigError: all mistakes; paths begin below the section, or with `policy` and `env` for
             these.
     """
-    at = next((path for base, path in _SECTIONS.items() if issubclass(cls, base)), "")
+    at = "policy" if issubclass(cls, PolicyConfig) else "env" if issubclass(cls, EnvConfig) else ""
     problems = Problems()
     layer = Layer("options", plain(options))
     if at:
         layer = Layer("options", expand_aliases({at: layer.tree}, problems, layer, below=at)[at])
     registry = registry if registry is not None else default()
     compiler = Compiler(ComponentResolver(registry, problems), problems, whole=False)
-    section = compiler.root(cls, at, [LayerValue(layer, layer.tree)])
+    section = compiler.section(cls, at, [LayerValue(layer, layer.tree)], (at, cls.__name__))
     compiler.report_unknown(strict=True)
     if section is not None:
         report_missing(section, problems, prefix=at, whole=False)
@@ -175,9 +176,6 @@ def compile_section(
     problems.raise_if_any()
     assert isinstance(section, cls)
     return section
-
-
-_SECTIONS: dict[type[Section], str] = {PolicyConfig: "policy", EnvConfig: "env"}
 
 
 def as_config(cfg: C | Mapping[str, Any] | None, config_class: type[C]) -> C:
@@ -206,7 +204,8 @@ class Compiler:
     def compile(self, layers: Sequence[Layer], *, strict: bool) -> Compiled:
         """Builds and checks a whole run."""
         problems = self.problems
-        cfg = self.root(RunConfig, "", [LayerValue(layer, layer.tree) for layer in layers])
+        nodes = [LayerValue(layer, layer.tree) for layer in layers]
+        cfg = self.section(RunConfig, "", nodes, ("", "the config"))
         self.report_unknown(strict=strict)
         if cfg is not None:
             if isinstance(cfg.env, EnvConfig):
@@ -236,11 +235,6 @@ class Compiler:
                 suppliers[path] = self.resolver.registry.supplier(kind, name, path)
         return suppliers
 
-    def root(self, cls: type[Section], path: str, values: Sequence[LayerValue]) -> Any:
-        """Builds the outermost section."""
-        label = f"{cls.__name__}" if path or not self.whole else "the config"
-        return self._section(cls, path, values, (path, label))
-
     def report_unknown(self, *, strict: bool) -> None:
         """Adds the unknown keys to the problems, or warns of them, once all paths are known."""
         first: dict[str, str] = {}
@@ -256,7 +250,7 @@ class Compiler:
             else:
                 warnings.warn(f"{path}: {message}", ConfigWarning, stacklevel=3)
 
-    def _section(
+    def section(
         self,
         cls: type[Section],
         path: str,
@@ -264,6 +258,7 @@ class Compiler:
         owner: tuple[str, str],
         chosen: ResolvedComponent | None = None,
     ) -> Any:
+        """Builds a section; `owner` is the path and the label of the nearest component."""
         fields = fields_of(cls)
         allowed = _OF_EVERY_COMPONENT if chosen is not None else {_STAMP}
         self.unknown += [
@@ -272,6 +267,9 @@ class Compiler:
             for key in node.value
             if key not in fields and key not in allowed
         ]
+        told = ChainMap(*(node.value for node in reversed(nodes)))
+        implied = [(f"implied by {key}", cls.implies[key]) for key in cls.implies if told.get(key)]
+        nodes = [*(LayerValue(Layer(why), tree) for why, tree in implied), *nodes]
         displaced = self._displaced(cls, path, nodes)
         values: dict[str, Any] = {}
         for name, declared in fields.items():
@@ -295,7 +293,7 @@ class Compiler:
         self.paths.append(path)
         if "section" in declared.metadata:
             nodes = [node for each in given if (node := self._node(each, path)) is not None]
-            return self._section(declared.metadata["section"], path, nodes, owner)
+            return self.section(declared.metadata["section"], path, nodes, owner)
         if "component" in declared.metadata:
             return self._component(declared, path, given)
         if "components" in declared.metadata:
@@ -382,7 +380,7 @@ class Compiler:
             return None
         self.components[path] = chosen.provenance
         owner = (path, f"{kind} '{chosen.name}'")
-        return self._section(chosen.config_class, path, chosen.values, owner, chosen)
+        return self.section(chosen.config_class, path, chosen.values, owner, chosen)
 
     def _nodes(self, given: Sequence[LayerValue], path: str) -> list[LayerValue]:
         return [node for one in given if (node := self._node(one, path, names=True)) is not None]

@@ -254,6 +254,10 @@ class Ring:
         self.push_count = int(state["push_count"])
 
 
+_BY_SLOT = {"use_times", "priority", "mass", "collect_iter"}
+"""Entries of a state that have a value for each slot."""
+
+
 def fitted(state: Mapping[str, Any], capacity: int) -> dict[str, Any]:
     """Returns a ring's state for a ring of `capacity` slots.
 
@@ -265,8 +269,8 @@ def fitted(state: Mapping[str, Any], capacity: int) -> dict[str, Any]:
     if held == capacity or cursor >= held:
         return dict(state)
     turned = {"columns": tree_map(lambda leaf: np.roll(leaf, -cursor, axis=0), columns)}
-    if "use_times" in state:
-        turned["use_times"] = np.roll(np.asarray(state["use_times"])[:held], -cursor)
+    for key in _BY_SLOT & state.keys():
+        turned[key] = np.roll(np.asarray(state[key])[:held], -cursor)
     return {**state, **turned, "cursor": held}
 
 

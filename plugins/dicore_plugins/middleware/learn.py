@@ -13,6 +13,7 @@ import numpy as np
 
 from dicore.data import Batch
 from dicore.errors import UsageError
+from dicore.interfaces.buffer import Refused
 from dicore.task import OfflineRLContext, OnlineRLContext, middleware
 
 _DATA_LOG = logging.getLogger("dicore.data")
@@ -45,14 +46,23 @@ def data_pusher(
         if ctx.trajectories is not None:
             if group_by_env:
                 for piece in _pieces(ctx.trajectories, ctx.trajectory_end_idx):
-                    buffer_.push(_samples(piece), cur_collector_envstep=ctx.env_step)
+                    put(_samples(piece), ctx.env_step)
             else:
-                buffer_.push(_samples(ctx.trajectories), cur_collector_envstep=ctx.env_step)
+                put(_samples(ctx.trajectories), ctx.env_step)
             ctx.trajectories = None
         elif ctx.episodes is not None:
             for episode in ctx.episodes:
-                buffer_.push(episode, cur_collector_envstep=ctx.env_step)
+                put(episode, ctx.env_step)
             ctx.episodes = None
+
+    warned = False
+
+    def put(samples: Any, env_step: int) -> None:
+        nonlocal warned
+        answer = buffer_.push(samples, cur_collector_envstep=env_step)
+        if isinstance(answer, Refused) and not warned:
+            warned = True
+            _DATA_LOG.warning("the buffer drops samples that it refuses: %s", answer.reason)
 
     return push
 
@@ -127,6 +137,8 @@ def offpolicy_data_fetcher(
             return
         ctx.train_data = _sample(buffer_, shares, ctx.train_iter)
         yield
+        if ctx.train_data is None:
+            return
         output = ctx.train_output[-1] if isinstance(ctx.train_output, list) else ctx.train_output
         if with_priority and output and "priority" in output:
             _update_priorities(buffer_, shares, ctx.train_data, output["priority"])
@@ -146,16 +158,18 @@ def _shares(source: Source, size: int) -> list[tuple[Any, int]]:
 
 
 def _sample(source: Source, shares: list[tuple[Any, int]], train_iter: int) -> Any:
-    if isinstance(source, Mapping):
-        return {
-            name: buffer.sample_batch(count, train_iter)
-            for name, (buffer, count) in zip(source, shares, strict=True)
-        }
-    if isinstance(source, list | tuple):
-        return Batch.concat(
-            [buffer.sample_batch(count, train_iter) for buffer, count in shares if count]
-        )
-    return source.sample_batch(shares[0][1], train_iter, reuse=True)
+    """Returns the samples of a batch; None if a buffer refuses to draw."""
+    if not isinstance(source, Mapping | list | tuple):
+        batch = source.sample_batch(shares[0][1], train_iter, reuse=True)
+        return None if isinstance(batch, Refused) else batch
+    parts = [buffer.sample_batch(count, train_iter) for buffer, count in shares if count]
+    if any(isinstance(part, Refused) for part in parts):
+        return None
+    return (
+        dict(zip(source, parts, strict=True))
+        if isinstance(source, Mapping)
+        else Batch.concat(parts)
+    )
 
 
 def _update_priorities(

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
-from dicore.config import as_config, default_config
+from dicore.config import as_config, default_config, frozen
 from dicore.errors import ConfigError
 from dicore_registry import using
 from tests.core.config import toy_parts as toy
@@ -76,3 +76,16 @@ def test_a_dict_is_checked() -> None:
         ConfigError, match="siz: RingConfig has no option 'siz'; did you mean 'size'"
     ):
         as_config({"siz": 3}, toy.RingConfig)
+
+
+def test_an_option_implies_other_defaults_below_its_section() -> None:
+    @frozen(kw_only=True)
+    class Implying(toy.ToyPolicyConfig):
+        """Learns from larger batches if it has priorities."""
+
+        implies: ClassVar[Any] = {"priority": {"learn": {"batch_size": 7}}}
+
+    assert as_config({}, Implying).learn.batch_size == 64
+    assert as_config({"priority": False}, Implying).learn.batch_size == 64
+    assert as_config({"priority": True}, Implying).learn.batch_size == 7
+    assert as_config({"priority": True, "learn": {"batch_size": 9}}, Implying).learn.batch_size == 9

@@ -11,6 +11,7 @@ import torch
 
 from dicore.data import Batch
 from dicore.errors import SchemaError
+from dicore.interfaces.buffer import Refused
 from dicore_plugins.buffers import NaiveReplayBuffer
 from dicore_plugins.middleware import (
     OffPolicyLearner,
@@ -232,3 +233,44 @@ def test_a_reward_model_estimates_before_learning(make: Any, running: Any) -> No
     running.run(max_step=1)
     assert losses[0] == pytest.approx(1e3, rel=0.01)
     assert set(buffer.sample_batch(100)["reward"]) == {0.0}
+
+
+class Refuses(NaiveReplayBuffer):
+    """Refuses every push and draw, as throughput control may."""
+
+    def push(self, *args: Any, **kwargs: Any) -> Any:
+        return Refused("too fast")
+
+    def sample_batch(self, *args: Any, **kwargs: Any) -> Any:
+        return Refused("too fast")
+
+    def count(self) -> int:
+        return 1000
+
+
+def test_refused_samples_are_reported_once(
+    make: Any, running: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    cfg, *_ = make()
+    push = data_pusher(cfg, Refuses({}))
+    with caplog.at_level(logging.WARNING, "dicore.data"):
+        for _ in range(2):
+            running.ctx.trajectories = rows(4)
+            push(running.ctx)
+    assert [r.getMessage() for r in caplog.records] == [
+        "the buffer drops samples that it refuses: too fast"
+    ]
+
+
+@pytest.mark.parametrize("form", ["one", "shares", "named"])
+def test_a_refused_draw_is_no_update(make: Any, running: Any, form: str) -> None:
+    cfg, *_ = make()
+    source = {
+        "one": Refuses({}),
+        "shares": [(filled(), 0.5), (Refuses({}), 0.5)],
+        "named": {"a": filled(), "b": Refuses({})},
+    }[form]
+    fetch = offpolicy_data_fetcher(cfg, source)(running.ctx)
+    next(fetch)
+    assert running.ctx.train_data is None
+    assert next(fetch, "end") == "end"

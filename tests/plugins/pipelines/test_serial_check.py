@@ -36,7 +36,7 @@ def check(main: Path | None, *overrides: str) -> Any:
             " (env.n_evaluator_episode); set at most 2",
         ),
         (
-            ["policy.priority=true"],
+            ["policy.priority=true", "replay_buffer=naive"],
             "policy.priority: buffer 'naive' samples uniformly; expected False",
         ),
         (
@@ -65,6 +65,7 @@ def test_all_of_it_at_once_with_lines(tmp_path: Path) -> None:
     file = tmp_path / "a.yaml"
     file.write_text(
         "env:\n  type: cartpole\n  evaluator_env_num: 20\npolicy:\n  type: dqn\n  priority: true\n"
+        "  replay_buffer: naive\n"
     )
     with pytest.raises(ConfigError) as caught:
         check(file)

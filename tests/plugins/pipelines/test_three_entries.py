@@ -65,3 +65,26 @@ def test_another_seed_gives_other_numbers(tmp_path: Path) -> None:
         for seed in (0, 1)
     )
     assert not torch.equal(parameters(one), parameters(two))
+
+
+def test_priority_alone_chooses_a_prioritized_buffer_and_weights_change_the_run(
+    tmp_path: Path,
+) -> None:
+    made = {
+        weighted: serial_pipeline(
+            CARTPOLE_DQN,
+            seed=0,
+            max_env_step=BUDGET,
+            exp_name=str(tmp_path / str(weighted)),
+            overrides=[
+                "env.stop_value=inf",
+                "pipeline.logger=[]",
+                "policy.priority=true",
+                f"policy.priority_IS_weight={weighted}",
+            ],
+        )
+        for weighted in (False, True)
+    }
+    config = (tmp_path / "True" / "config.json").read_text()
+    assert '"type": "advanced"' in config
+    assert not torch.equal(parameters(made[False]), parameters(made[True]))

@@ -100,15 +100,9 @@ class NaiveReplayBuffer:
                 push.
         """
         if not isinstance(data, Batch):
-            rows = [data] if isinstance(data, Mapping) else data
-            if not isinstance(rows, Sequence) or not all(isinstance(r, Mapping) for r in rows):
-                raise SchemaError(
-                    f"push: expected a sample, a list of samples or a Batch, got {_describe(data)}",
-                    hint="pass samples as dicts of numbers and arrays",
-                )
-            if len(rows) == 0:
+            data = samples_of(data)
+            if len(data) == 0:
                 return range(self.push_count, self.push_count)
-            data = Batch.from_rows(rows)
         with self._lock:
             ids = self._ring.push(data)
             if self._tracked:
@@ -226,6 +220,23 @@ class NaiveReplayBuffer:
     def load_data(self, file: str | Path) -> None:
         """Reads what `save_data` wrote."""
         self.load_state_dict(read_state(Path(file)))
+
+
+def samples_of(data: Row | Sequence[Mapping[str, Any]] | Batch) -> Batch:
+    """Returns what was pushed, a sample, a list of samples or a Batch, as a Batch.
+
+    Raises:
+        SchemaError: the data are not samples.
+    """
+    if isinstance(data, Batch):
+        return data
+    rows = [data] if isinstance(data, Mapping) else data
+    if not isinstance(rows, Sequence) or not all(isinstance(r, Mapping) for r in rows):
+        raise SchemaError(
+            f"push: expected a sample, a list of samples or a Batch, got {_describe(data)}",
+            hint="pass samples as dicts of numbers and arrays",
+        )
+    return Batch.from_rows(rows) if rows else Batch({}, 0)
 
 
 def _describe(data: Any) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
 from dicore.config.schema import Section, component, frozen, option, section
@@ -105,6 +106,9 @@ class DQNConfig(PolicyConfig):
     """DQN for discrete actions, with double DQN and n-step returns (Mnih et al. 2015)."""
 
     fixed_by_spaces: ClassVar[tuple[str, ...]] = (*PolicyConfig.fixed_by_spaces, "action_start")
+    implies: ClassVar[Mapping[str, Any]] = {
+        "priority": {"other": {"replay_buffer": {"type": "advanced"}}}
+    }
 
     on_policy: bool = option(False, "False: DQN trains from a replay buffer")
     model: Any = component("model", default="dqn", help="Q network")

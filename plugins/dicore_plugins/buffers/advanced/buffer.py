@@ -1,0 +1,456 @@
+"""A prioritized replay buffer with limits on use, staleness and throughput.
+
+Shapes: N samples pushed, B samples drawn, C the capacity.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dicore.config.compiler import as_config
+from dicore.data import Batch, Row
+from dicore.data.tree import is_tensor
+from dicore.errors import ReplayPriorityError, ReplayUnderflowError, UsageError
+from dicore.interfaces.buffer import Refused
+from dicore_plugins.buffers.advanced.config import AdvancedConfig
+from dicore_plugins.buffers.advanced.limits import BufferLog, ThruputControl
+from dicore_plugins.buffers.naive.buffer import NaiveReplayBuffer, samples_of
+from dicore_plugins.buffers.naive.config import NaiveConfig
+from dicore_plugins.buffers.priority_tree import FloatArray, PriorityTree
+from dicore_plugins.buffers.ring import IntArray, fitted
+
+__all__ = ["AdvancedBuffer", "AdvancedReplayBuffer"]
+
+_IDS = "replay_unique_id"
+_SLOTS = "replay_buffer_idx"
+_FACTS = {_IDS: np.int64, _SLOTS: np.int64, "use": np.int64, "staleness": np.int64,
+          "priority": np.float32, "IS": np.float32}  # fmt: skip
+
+
+class AdvancedReplayBuffer(NaiveReplayBuffer):
+    """Draws samples in proportion to priority^alpha, one from each of B equal parts of the sum.
+
+    New samples get the highest priority so far, or that of their column `priority`. Each drawn
+    sample has also `replay_unique_id` and `replay_buffer_idx` int64 (its id and slot), `priority`
+    float32, `IS` float32 (importance-sampling weight, divided by the largest possible one), `use`
+    int64 (its draws, with this one) and `staleness` int64 (updates since it was collected).
+    Schaul et al. 2016, Prioritized Experience Replay.
+
+    Args:
+        cfg: Options, as a section, a dict, or None for the defaults.
+        rng: Random generator for sampling; None: the stream `buffer`.
+        log: Run log for throughput and for facts about drawn samples; None: `logging` only.
+        clock: Returns the time in seconds, for throughput.
+
+    Attributes:
+        removed: Number of samples removed so far, by reason: `full`, `use`, `stale`.
+    """
+
+    config_class = AdvancedConfig
+
+    def __init__(
+        self,
+        cfg: AdvancedConfig | Mapping[str, Any] | None = None,
+        *,
+        rng: np.random.Generator | None = None,
+        log: Any | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        cfg = as_config(cfg, AdvancedConfig)
+        base = NaiveConfig(
+            replay_buffer_size=cfg.replay_buffer_size,
+            enable_track_used_data=True,
+            periodic_thruput_seconds=None,
+            debug=cfg.debug,
+        )
+        super().__init__(base, rng=rng)
+        self._cfg = cfg
+        capacity = cfg.replay_buffer_size
+        self._tree = PriorityTree(capacity, cfg.kernels)
+        self._priority = np.zeros(capacity)
+        self._collect_iter: IntArray = np.full(capacity, -1, np.int64)
+        self._oldest_iter = math.inf
+        self._max_priority = 1.0
+        self._held = self._draws = 0
+        self._thruput = ThruputControl(cfg.thruput_controller, clock)
+        self._log = BufferLog(cfg.monitor, log, clock)
+        self.removed = self._log.removed
+
+    @property
+    def beta(self) -> float:
+        """Exponent of the importance-sampling weights of the next draw."""
+        first, steps = self._cfg.beta, self._cfg.anneal_step
+        return float(first + (1 - first) * min(1.0, self._draws / steps) if steps else first)
+
+    def count(self) -> int:
+        """Number of stored samples, without removed ones."""
+        return self._held
+
+    __len__ = count
+
+    @property
+    def use_count(self) -> IntArray:
+        """How often each stored sample was drawn, oldest first: int64 [count]."""
+        return self._usage.counts(self._stored())
+
+    # ---- writing
+
+    def push(
+        self,
+        data: Row | Sequence[Mapping[str, Any]] | Batch,
+        cur_collector_envstep: int | None = None,
+    ) -> range | Refused:
+        """Stores a sample, a list of samples or a Batch, and returns their ids.
+
+        Raises:
+            SchemaError: the data are not samples, or keys, dtypes or shapes differ from the first
+                push.
+            ReplayPriorityError: a given priority is negative or not finite.
+        """
+        samples, given = samples_of(data), None
+        if not len(samples):
+            return range(self.push_count, self.push_count)
+        if "priority" in samples:
+            columns = dict(samples.columns)
+            given = self._checked(columns.pop("priority"), len(samples)) + self._cfg.priority_eps
+            samples = Batch(columns, len(samples))
+        count = len(samples)
+        stamps = samples.columns.get("collect_iter", -1)
+        with self._lock:
+            refused = self._thruput.refuses_push(count)
+            if refused is not None:
+                return refused
+            ids = self._ring.push(samples)
+            self._usage.pushed(count, self._ring.cursor)
+            self._place(count, given, stamps)
+            self._thruput.pushed += count
+            self._log.pushed(count, cur_collector_envstep)
+        return ids
+
+    def _place(self, count: int, given: FloatArray | None, stamps: Any) -> None:
+        """Sets the priorities of the last `count` samples pushed."""
+        capacity, cursor, tree = self._ring.capacity, self._ring.cursor, self._tree
+        kept = min(count, capacity)
+        first, row = (cursor - kept) % capacity, count - kept
+        if given is not None and count:
+            self._max_priority = max(self._max_priority, float(given.max()))
+        if stamps.__class__ is not int:
+            stamps = np.asarray(stamps, np.int64).reshape(count)
+            if kept:
+                self._oldest_iter = min(self._oldest_iter, int(stamps[row:].min()))
+        while kept:
+            stop = min(first + kept, capacity)
+            rows = slice(row, row + stop - first)
+            overwritten = int(np.count_nonzero(tree.masses[first:stop]))
+            self.removed["full"] += overwritten
+            self._held += stop - first - overwritten
+            priority = self._max_priority if given is None else given[rows]
+            self._priority[first:stop] = priority
+            tree.fill(first, stop, priority**self._cfg.alpha)
+            self._collect_iter[first:stop] = stamps if stamps.__class__ is int else stamps[rows]
+            kept -= stop - first
+            first, row = 0, rows.stop
+
+    def update(self, info: Mapping[str, Any]) -> None:
+        """Sets priorities of samples; those that were overwritten or removed are skipped.
+
+        Args:
+            info: `priority` [B], >= 0, with `replay_unique_id` or `replay_buffer_idx` [B], as
+                drawn; arrays, tensors or lists.
+
+        Raises:
+            ReplayPriorityError: a priority is negative or not finite; nothing is changed.
+            UsageError: there are no ids, or not as many as priorities.
+        """
+        if "priority" not in info:
+            return
+        key = _IDS if _IDS in info else _SLOTS
+        if key not in info:
+            raise UsageError(f"update needs {_IDS} or {_SLOTS} beside priority")
+        given = info[key]
+        if not is_tensor(given) and not isinstance(given, np.ndarray):
+            given = [int(each.rpartition("_")[2]) if isinstance(each, str) else each
+                     for each in given]  # fmt: skip
+        number = np.asarray(given, np.int64).reshape(-1)
+        priority = self._checked(info["priority"], len(number)) + self._cfg.priority_eps
+        if not len(number):
+            return
+        ring = self._ring
+        with self._lock:
+            slots = number
+            if key == _IDS:
+                age = ring.push_count - number
+                if age.min() < 1:
+                    raise UsageError(f"{_IDS} {int(number.max())} was never pushed")
+                slots = (ring.cursor - age) % ring.capacity
+                stored = (age <= ring.count) & (self._tree.masses[slots] > 0)
+            elif slots.min() < 0 or slots.max() >= ring.capacity:
+                raise UsageError(f"{_SLOTS} must be from 0 to {ring.capacity - 1}")
+            else:
+                stored = self._tree.masses[slots] > 0
+            if not stored.all():
+                slots, priority = slots[stored], priority[stored]
+                if not len(slots):
+                    return
+            self._priority[slots] = priority
+            self._tree.set(slots, priority**self._cfg.alpha)
+            self._max_priority = max(self._max_priority, float(priority.max()))
+
+    def _checked(self, given: Any, count: int) -> FloatArray:
+        """Returns priorities as float64 [B].
+
+        Raises:
+            ReplayPriorityError: one is negative or not finite.
+            UsageError: there are not as many as samples.
+        """
+        array = given.detach().cpu().numpy() if is_tensor(given) else given
+        priority: FloatArray = np.asarray(array, np.float64).reshape(-1)
+        if len(priority) != count:
+            raise UsageError(f"update: {len(priority)} priorities for {count} samples")
+        if count and not (priority.min() >= 0 and priority.max() < math.inf):
+            wrong = np.flatnonzero(~((priority >= 0) & (priority < math.inf)))
+            raise ReplayPriorityError(
+                f"priority {priority[wrong[0]]} at index {wrong[0]} is negative or not finite"
+                f" ({len(wrong)} of {count}); nothing was stored",
+                hint="priorities are absolute TD errors; look for a diverging loss",
+                context={"index": int(wrong[0]), "value": float(priority[wrong[0]])},
+            )
+        return priority
+
+    # ---- reading
+
+    def sample_batch(
+        self,
+        batch_size: int,
+        cur_learner_iter: int = 0,
+        sample_range: slice | None = None,
+        replace: bool = False,
+        *,
+        reuse: bool = False,
+    ) -> Batch | Refused:
+        """Draws B samples by priority; see the class for the columns that they have beside theirs.
+
+        Raises:
+            ReplayUnderflowError: B exceeds the number of samples to draw from, without `replace`.
+            UsageError: B is not positive.
+        """
+        with self._lock:
+            self._remove_stale(cur_learner_iter)
+            chosen = None if sample_range is None else self._stored()[sample_range]
+            stored = self._held if chosen is None else len(chosen)
+            self._check_size(batch_size, stored, replace=replace)
+            refused = None if replace else self._thruput.refuses_draw(batch_size, stored)
+            if refused is not None:
+                return refused
+            beta, lowest = self.beta, self._tree.minimum
+            slots, masses = self._draw(batch_size, chosen)
+            self._draws += 1
+            self._thruput.drawn += batch_size
+            batch = self._annotated(slots, cur_learner_iter, reuse=reuse)
+            batch.columns["IS"][:] = (masses / lowest) ** -beta
+            self._log.drawn(batch.columns, batch_size, self._held, cur_learner_iter)
+            return batch
+
+    def sample_batches(
+        self, count: int, batch_size: int, cur_learner_iter: int = 0
+    ) -> Iterator[Batch]:
+        """Draws the same batches as `count` calls of `sample_batch(…, reuse=True)`.
+
+        Ends early when throughput control refuses a draw.
+
+        Raises:
+            ReplayUnderflowError: B exceeds the number of stored samples.
+            UsageError: B is not positive.
+        """
+        for _ in range(count):
+            batch = self.sample_batch(batch_size, cur_learner_iter, reuse=True)
+            if isinstance(batch, Refused):
+                return
+            yield batch
+
+    def sample(
+        self,
+        batch_size: int,
+        cur_learner_iter: int = 0,
+        sample_range: slice | None = None,
+        replace: bool = False,
+    ) -> list[Row] | Refused:
+        """Draws like `sample_batch`; returns dicts (copies), whose ids are strings: `buffer_17`."""
+        batch = self.sample_batch(
+            batch_size, cur_learner_iter, sample_range=sample_range, replace=replace
+        )
+        if isinstance(batch, Refused):
+            return batch
+        rows = batch.rows()
+        for row in rows:
+            row[_IDS] = f"{self._cfg.instance_name}_{int(row[_IDS])}"
+        return rows
+
+    def _stored(self) -> IntArray:
+        """Returns the slots of the stored samples, oldest first."""
+        slots = self._ring.newest(slice(None))
+        return slots if self._held == len(slots) else slots[self._tree.masses[slots] > 0]
+
+    def _draw(self, count: int, chosen: IntArray | None) -> tuple[IntArray, FloatArray]:
+        """Draws slots, from all stored samples or from the chosen slots; counts the draws.
+
+        Returns:
+            Slots, and priority^alpha of each.
+        """
+        points = self._rng.random(count)
+        points += _numbers(count)
+        slots = self._at(points / count, chosen)
+        if self._cfg.max_use < math.inf:
+            slots = self._within_max_use(slots, chosen)
+            masses = self._priority[slots] ** self._cfg.alpha
+        else:
+            masses = self._tree.masses[slots]
+        self._usage.drawn(slots, self._ring.push_count)
+        return slots, masses
+
+    def _at(self, shares: FloatArray, chosen: IntArray | None) -> IntArray:
+        """Returns the slots at shares, from 0 to 1, of the sum of priorities^alpha."""
+        if chosen is None:
+            return self._tree.find(shares * self._tree.total)
+        sums = np.cumsum(self._tree.masses[chosen])
+        rows = np.searchsorted(sums, shares * sums[-1], side="right")
+        return chosen[np.minimum(rows, np.flatnonzero(self._tree.masses[chosen])[-1])]
+
+    def _within_max_use(self, slots: IntArray, chosen: IntArray | None) -> IntArray:
+        """Draws again what would exceed `max_use`; removes samples that have reached it."""
+        while True:
+            order = np.argsort(slots, kind="stable")
+            unique, first, times = np.unique(slots[order], return_index=True, return_counts=True)
+            earlier = np.arange(len(slots)) - np.repeat(first, times)
+            uses = self._usage.counts(slots[order]) + earlier + 1
+            spent = unique[self._usage.counts(unique) + times >= self._cfg.max_use]
+            self._remove(spent, "use")
+            again = order[uses > self._cfg.max_use]
+            if not len(again):
+                return slots
+            left = self._held if chosen is None else np.count_nonzero(self._tree.masses[chosen])
+            if not left:
+                raise ReplayUnderflowError(
+                    f"cannot sample {len(slots)}: max_use={self._cfg.max_use:g} leaves"
+                    f" {len(slots) - len(again)} draws",
+                    hint="collect more, or raise max_use",
+                    context={"asked": len(slots), "have": len(slots) - len(again)},
+                )
+            slots[again] = self._at(self._rng.random(len(again)), chosen)
+
+    def _annotated(self, slots: IntArray, train_iter: int, *, reuse: bool) -> Batch:
+        """Returns the samples in `slots` with the facts about each; `IS` is not filled in."""
+        ring, size = self._ring, len(slots)
+        batch: Batch = ring.recycled(slots, size)[0] if reuse else ring.batch(slots)
+        columns = batch.columns
+        if "IS" not in columns:
+            columns.update({key: np.empty(size, dtype) for key, dtype in _FACTS.items()})
+        columns[_IDS][:] = ring.ids(slots)
+        columns[_SLOTS][:] = slots
+        columns["use"][:] = self._usage.counts(slots)
+        columns["priority"][:] = self._priority[slots]
+        stamps, staleness = self._collect_iter[slots], columns["staleness"]
+        np.subtract(train_iter, stamps, out=staleness)
+        staleness[stamps < 0] = 0
+        return batch
+
+    # ---- removing
+
+    def _remove(self, slots: IntArray, reason: str) -> None:
+        slots = slots[self._tree.masses[slots] > 0]
+        if len(slots):
+            self._tree.set(slots, np.zeros(len(slots)))
+            self._held -= len(slots)
+            self.removed[reason] += len(slots)
+
+    def _remove_stale(self, train_iter: int) -> None:
+        """Removes samples collected `max_staleness` updates ago or earlier."""
+        limit = train_iter - self._cfg.max_staleness
+        if self._oldest_iter > limit:
+            return
+        stored = self._stored()
+        stamps = self._collect_iter[stored]
+        known = stamps >= 0
+        stale = known & (stamps <= limit)
+        self._remove(stored[stale], "stale")
+        left = stamps[known & ~stale]
+        self._oldest_iter = int(left.min()) if len(left) else math.inf
+
+    def clear(self) -> None:
+        """Drops all samples; ids continue to rise."""
+        with self._lock:
+            self._ring.clear()
+            self._usage.clear()
+            self._tree.clear()
+            self._held, self._oldest_iter = 0, math.inf
+
+    # ---- state
+
+    def state_dict(self) -> dict[str, Any]:
+        """Returns samples, priorities, cursors, counts and the state of the random generator."""
+        held = self._ring.count
+        return {
+            **super().state_dict(),
+            "priority": self._priority[:held],
+            "mass": self._tree.masses[:held],
+            "collect_iter": self._collect_iter[:held],
+            "alpha": self._cfg.alpha,
+            "max_priority": self._max_priority,
+            "draws": self._draws,
+            "removed": dict(self.removed),
+            "thruput": self._thruput.state_dict(),
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restores what `state_dict` returned; sampling continues identically.
+
+        A buffer of a larger capacity gets the samples by age; the state of a naive buffer gives
+        all samples the same priority.
+        """
+        state = fitted(state, self._ring.capacity)
+        super().load_state_dict(state)
+        held, tree = self._ring.count, self._tree
+        with self._lock:
+            tree.clear()
+            priority = np.asarray(state.get("priority", np.ones(held)), np.float64)
+            mass = np.asarray(state.get("mass", np.ones(held)), np.float64)
+            if state.get("alpha") != self._cfg.alpha:
+                mass = np.where(mass > 0, priority**self._cfg.alpha, 0.0)
+            self._priority[:held] = priority
+            tree.fill(0, held, mass)
+            self._held = int(np.count_nonzero(mass))
+            stamps = np.asarray(state.get("collect_iter", np.full(held, -1)), np.int64)
+            self._collect_iter[:held] = stamps
+            self._oldest_iter = -math.inf if held else math.inf  # found at the next draw
+            self._max_priority = float(state.get("max_priority", 1.0))
+            self._draws = int(state.get("draws", 0))
+            self.removed.update(state.get("removed", {}))
+            if "thruput" in state:
+                self._thruput.load_state_dict(state["thruput"])
+
+    def check_valid(self) -> None:
+        """Raises AssertionError if sums, counts or priorities disagree; for tests."""
+        self._tree.check_valid()
+        masses = self._tree.masses
+        assert self._held == np.count_nonzero(masses) <= self._ring.count
+        assert not masses[self._ring.count :].any()
+        stored = self._stored()
+        assert np.array_equal(masses[stored], self._priority[stored] ** self._cfg.alpha)
+
+
+@cache
+def _numbers(count: int) -> FloatArray:
+    numbers: npt.NDArray[np.float64] = np.arange(count, dtype=np.float64)
+    numbers.setflags(write=False)
+    return numbers
+
+
+AdvancedBuffer = AdvancedReplayBuffer
+"""Alias for DI-engine code."""

@@ -1,0 +1,107 @@
+"""Options of the advanced buffer."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from dicore.config.schema import ComponentConfig, Section, frozen, option, section
+
+__all__ = ["AdvancedConfig", "MonitorConfig", "ThruputConfig"]
+
+_INF = float("inf")
+
+
+@frozen(kw_only=True)
+class RateLimitConfig(Section):
+    """Limits on the ratio of pushed to drawn samples."""
+
+    max: float = option(
+        _INF, "refuse a push after which pushed / drawn exceeds this; inf: no limit", gt=0
+    )
+    min: float = option(
+        0.0, "refuse a draw after which pushed / drawn is below this; 0: no limit", ge=0
+    )
+
+
+@frozen(kw_only=True)
+class ThruputConfig(Section):
+    """Slows down the faster of collecting and learning, by refusing pushes or draws."""
+
+    push_sample_rate_limit: RateLimitConfig = section(RateLimitConfig)
+    window_seconds: float = option(
+        30.0, "the counts of pushed and drawn samples fade to 1 % in this time", gt=0, unit="s"
+    )
+    sample_min_limit_ratio: float = option(
+        1.0, "refuse draws of more than 1/this of the stored samples", ge=1
+    )
+
+
+@frozen(kw_only=True)
+class SampledConfig(Section):
+    """Log of use, priority and staleness of the drawn samples."""
+
+    average_range: int = option(5, "average over the last draws", ge=1, unit="draws")
+    print_freq: int = option(200, "interval of log entries; 0: off", ge=0, unit="draws")
+
+
+@frozen(kw_only=True)
+class PeriodConfig(Section):
+    """Log of the numbers of samples pushed, drawn, removed and stored."""
+
+    seconds: float | None = option(60.0, "interval of log entries; None: off", gt=0, unit="s")
+
+
+@frozen(kw_only=True)
+class MonitorConfig(Section):
+    """What is logged, as text and as metrics `buffer/…`."""
+
+    sampled_data_attr: SampledConfig = section(SampledConfig)
+    periodic_thruput: PeriodConfig = section(PeriodConfig)
+
+
+@frozen(kw_only=True)
+class AdvancedConfig(ComponentConfig):
+    """Prioritized replay (Schaul et al. 2016); limits on use, staleness and throughput."""
+
+    instance_name: str = option("buffer", "first part of the ids of samples in lists")
+    replay_buffer_size: int = option(
+        4096, "capacity in samples; when full, the oldest sample is overwritten", ge=1
+    )
+    alpha: float = option(
+        0.6, "exponent of priorities; 0: uniform sampling, 1: proportional", ge=0, le=10
+    )
+    beta: float = option(
+        0.4, "initial exponent of importance-sampling weights; 1: full correction", ge=0, le=1
+    )
+    anneal_step: int = option(
+        100_000,
+        "beta rises linearly to 1 in this many draws; 0: it is constant",
+        ge=0,
+        unit="draws",
+    )
+    priority_eps: float = option(1e-5, "added to each priority, so that none is 0", gt=0)
+    max_use: float = option(
+        _INF, "remove samples after this many draws; inf: no limit", ge=1, unit="draws"
+    )
+    max_staleness: float = option(
+        _INF,
+        "remove samples that were collected this many updates ago; inf: no limit",
+        gt=0,
+        unit="updates",
+    )
+    kernels: Literal["auto", "numba", "numpy"] = option(
+        "auto", "`numba` is faster and draws the same; `auto` uses it if it is installed"
+    )
+    thruput_controller: ThruputConfig = section(ThruputConfig)
+    monitor: MonitorConfig = section(MonitorConfig)
+    debug: bool = option(
+        False,
+        "debugging: overwrite recycled batches so that code still holding them fails visibly",
+    )
+
+    def build(self, ctx: Any, **parts: Any) -> Any:
+        """Creates the buffer."""
+        from dicore_plugins.buffers.advanced.buffer import AdvancedReplayBuffer
+
+        run = getattr(ctx, "run", None)
+        return AdvancedReplayBuffer(self, log=None if run is None else run.log, **parts)

@@ -1,0 +1,155 @@
+"""A tree of sums and minima over the slots of a ring, to draw slots in proportion to a mass.
+
+Shapes: C the capacity, B slots.
+"""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from dicore.errors import UsageError
+
+__all__ = ["Kernels", "PriorityTree"]
+
+IntArray = npt.NDArray[np.int64]
+FloatArray = npt.NDArray[np.float64]
+Kernels = Literal["auto", "numba", "numpy"]
+_BELOW = 1 - 2.0**-52
+"""Times a node's sum: a float below the sum, so that rounding never chooses an empty slot."""
+
+
+class PriorityTree:
+    """Masses of C slots with their sums by four; finds the slot at a point of the total mass.
+
+    Nodes are sums of their four children, computed anew at each change, so that no error
+    accumulates. Both kernels give the same slots for the same points.
+
+    Args:
+        capacity: C.
+        kernels: `numba` (compiled on first use), `numpy`, or `auto`: numba if it is installed.
+
+    Attributes:
+        masses: float64 [C]; read it, and write by `set` and `fill`.
+
+    Raises:
+        UsageError: numba is asked for and not installed.
+    """
+
+    def __init__(self, capacity: int, kernels: Kernels = "auto") -> None:
+        sizes = [max(4, -(-capacity // 4) * 4)]
+        while sizes[-1] > 4:
+            sizes.append(-(-(sizes[-1] // 4) // 4) * 4)
+        self._starts = np.cumsum([0, *sizes])
+        self._sums = np.zeros(self._starts[-1])
+        self._minima = np.full(self._starts[-1], np.inf)
+        spans = [slice(a, b) for a, b in zip(self._starts, self._starts[1:], strict=False)]
+        self._levels = [(self._sums[span], self._minima[span]) for span in spans]
+        self._groups = [(a.reshape(-1, 4), b.reshape(-1, 4)) for a, b in self._levels]
+        self.masses: FloatArray = self._sums[:capacity]
+        self._compiled: Any = None
+        if kernels == "numba" and find_spec("numba") is None:
+            raise UsageError(
+                "kernels=numba: numba is not installed",
+                hint='pip install "dicore-plugins[fast]", or kernels=numpy, which gives the same',
+            )
+        if kernels != "numpy" and find_spec("numba") is not None:
+            from dicore_plugins.buffers import priority_kernels
+
+            self._compiled = priority_kernels
+
+    @property
+    def total(self) -> float:
+        """Sum of all masses."""
+        one, two, three, four = self._groups[-1][0][0].tolist()
+        return float(one + two + three + four)
+
+    @property
+    def minimum(self) -> float:
+        """Smallest mass above 0; inf if there is none."""
+        return float(self._groups[-1][1][0].min())
+
+    def set(self, slots: IntArray, masses: FloatArray) -> None:
+        """Sets the masses of slots; of a slot that occurs twice, to the last one.
+
+        Args:
+            slots: int64 [B].
+            masses: float64 [B], finite and >= 0; a slot of mass 0 is never found.
+        """
+        if self._compiled is not None:
+            self._compiled.set_masses(self._sums, self._minima, self._starts, slots, masses)
+            return
+        sums, minima = self._levels[0]
+        sums[slots] = masses
+        minima[slots] = np.where(masses > 0, masses, np.inf)
+        nodes = slots
+        for level in range(1, len(self._levels)):
+            nodes = nodes >> 2
+            self._sum_up(level, nodes)
+
+    def fill(self, start: int, stop: int, masses: float | FloatArray) -> None:
+        """Sets the masses of the slots from `start` to `stop` - 1: one, or float64 [B]."""
+        sums, minima = self._levels[0]
+        sums[start:stop] = masses
+        minima[start:stop] = np.where(sums[start:stop] > 0, sums[start:stop], np.inf)
+        for level in range(1, len(self._levels)):
+            start, stop = start >> 2, -(-stop // 4)
+            self._sum_up(level, slice(start, stop))
+
+    def _sum_up(self, level: int, nodes: Any) -> None:
+        """Computes nodes from their children."""
+        sums, minima = self._groups[level - 1]
+        group, low = sums[nodes], minima[nodes]
+        self._levels[level][0][nodes] = group[:, 0] + group[:, 1] + group[:, 2] + group[:, 3]
+        lowest = np.minimum(np.minimum(low[:, 0], low[:, 1]), np.minimum(low[:, 2], low[:, 3]))
+        self._levels[level][1][nodes] = lowest
+
+    def find(self, points: FloatArray) -> IntArray:
+        """Returns the slots at points of the total mass.
+
+        Args:
+            points: float64 [B], from 0 to `total`.
+
+        Returns:
+            int64 [B], slots whose mass is not 0 if there is any.
+        """
+        nodes = np.zeros(len(points), np.int64)
+        if self._compiled is not None:
+            self._compiled.find(self._sums, self._starts, points, nodes)
+            return nodes
+        left = points
+        for sums, _ in reversed(self._groups):
+            group = sums[nodes]
+            first = group[:, 0]
+            second = first + group[:, 1]
+            third = second + group[:, 2]
+            left = np.minimum(left, (third + group[:, 3]) * _BELOW)
+            after_1, after_2, after_3 = left >= first, left >= second, left >= third
+            before = np.where(
+                after_3, third, np.where(after_2, second, np.where(after_1, first, 0.0))
+            )
+            left = left - before
+            nodes = nodes * 4 + after_1 + after_2 + after_3
+        return nodes
+
+    def clear(self) -> None:
+        """Sets all masses to 0."""
+        self._sums.fill(0.0)
+        self._minima.fill(np.inf)
+
+    def check_valid(self) -> None:
+        """Raises AssertionError if a node is not the sum or the minimum of its children."""
+        assert (self.masses >= 0).all()
+        assert np.isfinite(self.masses).all()
+        masses, minima = self._levels[0]
+        assert np.array_equal(minima, np.where(masses > 0, masses, np.inf))
+        for level in range(1, len(self._levels)):
+            group, lowest = self._groups[level - 1]
+            sums = group[:, 0] + group[:, 1] + group[:, 2] + group[:, 3]
+            above, minima = self._levels[level]
+            assert np.array_equal(above[: len(sums)], sums), f"sums of level {level}"
+            assert not above[len(sums) :].any(), f"padding of level {level}"
+            assert np.array_equal(minima[: len(sums)], lowest.min(1)), f"minima of level {level}"

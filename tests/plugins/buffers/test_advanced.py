@@ -1,0 +1,458 @@
+"""The advanced buffer: prioritized draws, their weights, limits, refusals, logs and state."""
+
+from __future__ import annotations
+
+import math
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from dicore.data import Batch
+from dicore.errors import ReplayPriorityError, ReplayUnderflowError, SchemaError, UsageError
+from dicore.interfaces.buffer import Refused
+from dicore.testing.buffer import numbered_rows
+from dicore_plugins.buffers import AdvancedReplayBuffer, NaiveReplayBuffer, PriorityTree
+
+KERNELS = ["numpy", *(["numba"] if find_spec("numba") else [])]
+
+
+def buffer_of(capacity: int = 8, *, clock: Any = None, log: Any = None, **options: Any) -> Any:
+    given = {} if clock is None else {"clock": clock}
+    cfg = {"replay_buffer_size": capacity, "kernels": "numpy", **options}
+    return AdvancedReplayBuffer(cfg, rng=np.random.default_rng(0), log=log, **given)
+
+
+def with_priorities(*priority: float, **options: Any) -> Any:
+    buffer = buffer_of(len(priority), priority_eps=1e-300, **options)
+    buffer.push(numbered_rows(len(priority)))
+    buffer.update({"replay_unique_id": range(len(priority)), "priority": priority})
+    return buffer
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+# ---- the tree
+
+
+@pytest.mark.parametrize("kernels", KERNELS)
+@pytest.mark.parametrize("capacity", [1, 3, 4, 5, 16, 17, 1000])
+def test_the_tree_finds_what_a_cumulated_sum_finds(capacity: int, kernels: Any) -> None:
+    rng = np.random.default_rng(capacity)
+    tree, masses = PriorityTree(capacity, kernels), np.zeros(capacity)
+    for _ in range(30):
+        slots = rng.integers(0, capacity, 8)
+        given = np.round(rng.random(8) * (rng.random(8) < 0.7), 3)
+        tree.set(slots, given)
+        masses[slots] = given
+        start = int(rng.integers(0, capacity))
+        stop = int(rng.integers(start, capacity)) + 1
+        tree.fill(start, stop, 0.5)
+        masses[start:stop] = 0.5
+        tree.check_valid()
+        assert np.array_equal(tree.masses, masses)
+        assert tree.minimum == masses[masses > 0].min()
+        points = (rng.random(64) * 0.998 + 0.001) * masses.sum()
+        found = tree.find(points)
+        wanted = np.searchsorted(np.cumsum(masses), points, side="right")
+        assert (found == wanted).mean() > 0.98  # a rounded sum may lie on the other side
+        assert (masses[found] > 0).all()
+        ends = tree.find(np.array([0.0, tree.total]))
+        assert masses[ends].all()
+
+
+@pytest.mark.skipif(len(KERNELS) < 2, reason="numba is not installed")
+def test_both_kernels_draw_the_same() -> None:
+    twins = [buffer_of(1000, kernels=kernels) for kernels in KERNELS]
+    rng = np.random.default_rng(1)
+    for start in range(0, 3000, 60):
+        priority = rng.random(32)
+        drawn = []
+        for each in twins:
+            each.push(numbered_rows(60, start))
+            batch = each.sample_batch(32)
+            each.update({"replay_unique_id": batch["replay_unique_id"], "priority": priority})
+            drawn.append(batch)
+        for key in drawn[0].columns:
+            assert np.array_equal(drawn[0][key], drawn[1][key]), key
+
+
+def test_numba_that_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dicore_plugins.buffers.priority_tree.find_spec", lambda name: None)
+    assert buffer_of(kernels="auto")._tree._compiled is None
+    with pytest.raises(UsageError, match=r"dicore-plugins\[fast\]"):
+        buffer_of(kernels="numba")
+
+
+# ---- draws and weights
+
+
+def test_draws_are_in_proportion_to_priority() -> None:
+    buffer = with_priorities(1, 2, 3, 4, alpha=1.0)
+    drawn = [buffer.sample_batch(1)["action"][0] for _ in range(40_000)]
+    shares = np.bincount(drawn) / 40_000
+    assert np.abs(shares / [0.1, 0.2, 0.3, 0.4] - 1).max() < 0.04
+
+
+def test_alpha_shapes_the_draws_and_zero_is_uniform() -> None:
+    for alpha in (0.0, 0.5):
+        buffer = with_priorities(1, 4, 9, 16, alpha=alpha)
+        wanted = np.array([1, 4, 9, 16]) ** alpha
+        counts = np.bincount(buffer.sample_batch(40_000, replace=True)["action"], minlength=4)
+        assert np.abs(counts / 40_000 - wanted / wanted.sum()).max() < 1e-3  # stratified
+
+
+def test_each_part_of_the_sum_gives_one_sample() -> None:
+    buffer = with_priorities(*[1.0] * 64)
+    for _ in range(20):
+        assert sorted(buffer.sample_batch(64)["action"].tolist()) == list(range(64))
+
+
+def test_weights_are_those_of_the_paper() -> None:
+    buffer = with_priorities(1, 2, 3, 4, alpha=1.0, beta=1.0)
+    batch = buffer.sample_batch(40, replace=True)
+    wanted = np.array([1, 1 / 2, 1 / 3, 1 / 4], np.float32)[batch["action"]]
+    np.testing.assert_allclose(batch["IS"], wanted, rtol=1e-6)
+    assert batch["IS"].dtype == batch["priority"].dtype == np.float32
+    np.testing.assert_allclose(batch["priority"], batch["action"] + 1)
+
+
+def test_beta_rises_to_one() -> None:
+    buffer = buffer_of(beta=0.4, anneal_step=10)
+    buffer.push(numbered_rows(8))
+    seen = []
+    for _ in range(12):
+        seen.append(buffer.beta)
+        buffer.sample_batch(2)
+    np.testing.assert_allclose(seen, [*np.linspace(0.4, 1, 11), 1.0])
+    assert buffer_of(beta=0.5, anneal_step=0).beta == 0.5
+
+
+def test_new_samples_have_the_highest_priority_so_far_or_their_own() -> None:
+    buffer = buffer_of(8, priority_eps=0.5)
+    buffer.push(numbered_rows(2))
+    buffer.update({"replay_unique_id": [0, 1], "priority": [3.0, 7.0]})
+    buffer.push(numbered_rows(1, 2))
+    own = Batch({**numbered_rows(2, 3).columns, "priority": np.array([2.0, 9.0])})
+    buffer.push(own)
+    buffer.push(numbered_rows(1, 5))
+    batch = buffer.sample_batch(400, replace=True)
+    found = dict(zip(batch["action"].tolist(), batch["priority"].tolist(), strict=True))
+    assert found == {0: 3.5, 1: 7.5, 2: 7.5, 3: 2.5, 4: 9.5, 5: 9.5}
+    assert buffer.push_count == 6
+
+
+def test_every_sample_has_its_facts() -> None:
+    buffer = buffer_of(4, instance_name="agent")
+    rows = numbered_rows(6).columns
+    buffer.push(Batch({**rows, "collect_iter": np.arange(6)}))
+    batch = buffer.sample_batch(4, 10, replace=True)
+    assert np.array_equal(batch["replay_unique_id"], batch["action"])
+    assert np.array_equal(batch["staleness"], 10 - batch["action"])
+    assert (batch["use"] >= 1).all()
+    for row in buffer.sample(3, 10):
+        assert row["replay_unique_id"] == f"agent_{row['action']}"
+        buffer.update({"replay_unique_id": [row["replay_unique_id"]], "priority": [2.0]})
+    buffer.check_valid()
+
+
+@pytest.mark.parametrize("form", [list, np.array, torch.tensor])
+def test_priorities_come_in_any_form(form: Any) -> None:
+    buffer = buffer_of(4, priority_eps=1e-12)
+    buffer.push(numbered_rows(4))
+    info = {"replay_unique_id": form([0, 1, 2, 3]), "priority": form([1.0, 2.0, 3.0, 4.0])}
+    buffer.update(info)
+    batch = buffer.sample_batch(40, replace=True)
+    np.testing.assert_allclose(batch["priority"], batch["action"] + 1)
+
+
+def test_an_overwritten_sample_is_skipped() -> None:
+    buffer = buffer_of(2, priority_eps=1e-12)
+    buffer.push(numbered_rows(3))
+    buffer.update({"replay_unique_id": [0, 2], "replay_buffer_idx": [0, 0], "priority": [9, 4]})
+    batch = buffer.sample_batch(40, replace=True)
+    found = dict(zip(batch["action"].tolist(), batch["priority"].tolist(), strict=True))
+    assert found == {1: 1.0, 2: 4.0}
+    buffer.clear()
+    buffer.push(numbered_rows(1))
+    buffer.update({"replay_unique_id": [1, 2], "priority": [9, 9]})
+    assert buffer.sample_batch(1)["priority"][0] == 4.0
+    with pytest.raises(UsageError, match="77 was never pushed"):
+        buffer.update({"replay_unique_id": [77], "priority": [1.0]})
+
+
+@pytest.mark.parametrize("bad", [math.nan, -1.0, math.inf, -math.inf])
+def test_invalid_priorities_are_refused_whole(bad: float) -> None:
+    buffer = buffer_of(4)
+    buffer.push(numbered_rows(4))
+    before = buffer.state_dict()["priority"].copy()
+    with pytest.raises(ReplayPriorityError, match="index 2") as raised:
+        buffer.update({"replay_unique_id": [0, 1, 2], "priority": [5.0, 6.0, bad]})
+    assert raised.value.context["index"] == 2
+    assert np.array_equal(buffer.state_dict()["priority"], before)
+    with pytest.raises(ReplayPriorityError):
+        buffer.push(Batch({**numbered_rows(2).columns, "priority": np.array([1.0, bad])}))
+    assert buffer.push_count == 4
+    buffer.check_valid()
+
+
+def test_other_mistakes_of_an_update() -> None:
+    buffer = buffer_of(4)
+    buffer.push(numbered_rows(4))
+    for info, message in (
+        ({"replay_unique_id": [0, 1], "priority": [1.0]}, "1 priorities for 2 samples"),
+        ({"priority": [1.0]}, "needs replay_unique_id"),
+        ({"replay_buffer_idx": [4], "priority": [1.0]}, "from 0 to 3"),
+    ):
+        with pytest.raises(UsageError, match=message):
+            buffer.update(info)
+    buffer.update({"replay_unique_id": [0]})
+    buffer.update({"replay_unique_id": [], "priority": []})
+
+
+# ---- limits
+
+
+def test_samples_are_removed_after_max_use() -> None:
+    buffer = buffer_of(4, max_use=2)
+    buffer.push(numbered_rows(4))
+    drawn = np.concatenate([buffer.sample_batch(4, replace=True)["action"] for _ in range(2)])
+    assert np.bincount(drawn).tolist() == [2, 2, 2, 2]
+    assert buffer.count() == 0
+    assert buffer.removed == {"full": 0, "use": 4, "stale": 0}
+    with pytest.raises(ReplayUnderflowError):
+        buffer.sample_batch(1)
+
+
+def test_one_draw_keeps_to_max_use() -> None:
+    buffer = with_priorities(1e-6, 1e-6, 1e6, alpha=1.0, max_use=1)
+    assert sorted(buffer.sample_batch(3)["action"].tolist()) == [0, 1, 2]
+    buffer = with_priorities(1.0, 1.0, max_use=2)
+    with pytest.raises(ReplayUnderflowError, match="max_use=2 leaves 4 draws"):
+        buffer.sample_batch(5, replace=True)
+
+
+def test_stale_samples_are_removed_when_drawing() -> None:
+    buffer = buffer_of(8, max_staleness=10)
+    columns = numbered_rows(6).columns
+    buffer.push(Batch({**columns, "collect_iter": np.array([0, 5, 0, 3, 9, 9])}))
+    assert set(buffer.sample_batch(60, 9, replace=True)["action"].tolist()) == set(range(6))
+    assert set(buffer.sample_batch(60, 10, replace=True)["action"].tolist()) == {1, 3, 4, 5}
+    assert (buffer.count(), buffer.removed["stale"]) == (4, 2)
+    newest = buffer.sample_batch(60, 14, sample_range=slice(0, 2), replace=True)
+    assert set(newest["action"].tolist()) == {1, 4}
+
+
+def test_throughput_control_refuses_pushes_and_draws() -> None:
+    clock = Clock()
+    limit = {"push_sample_rate_limit": {"max": 2.0, "min": 0.5}, "window_seconds": 10.0}
+    buffer = buffer_of(100, thruput_controller=limit, clock=clock)
+    buffer.push(numbered_rows(10))  # nothing drawn yet: no ratio to keep
+    assert len(buffer.sample_batch(8)) == 8
+    refused = buffer.push(numbered_rows(7))
+    assert isinstance(refused, Refused)
+    assert not refused
+    assert "17.0 pushed to 8.0 drawn" in refused.reason
+    assert (buffer.count(), buffer.push_count) == (10, 10)
+    assert len(buffer.sample_batch(10)) == 10
+    refused = buffer.sample_batch(3)
+    assert "21.0 drawn; the limit is 0.5" in refused.reason
+    assert not buffer.sample(3)
+    clock.now = 10.0  # both counts are at 1 %
+    assert "1.1 pushed to 0.2 drawn" in buffer.push(numbered_rows(1)).reason
+    assert np.isclose(buffer.state_dict()["thruput"]["pushed"], 0.1)
+    assert np.isclose(buffer.state_dict()["thruput"]["drawn"], 0.18)
+
+
+def test_a_draw_needs_several_times_its_samples() -> None:
+    buffer = buffer_of(8, thruput_controller={"sample_min_limit_ratio": 2.0})
+    buffer.push(numbered_rows(5))
+    assert not buffer.sample_batch(3)
+    assert len(buffer.sample_batch(2)) == 2
+    assert list(buffer.sample_batches(2, 3)) == []
+
+
+# ---- log
+
+
+class Log:
+    def __init__(self) -> None:
+        self.scalars: list[dict[str, float]] = []
+        self.texts: list[str] = []
+
+    def log_scalars(self, scalars: Any, *, env_step: int, train_iter: int) -> None:
+        self.scalars.append({**scalars, "env_step": env_step, "train_iter": train_iter})
+
+    def log_text(self, text: str, *, channel: str) -> None:
+        self.texts.append(text)
+
+
+def test_the_log_has_the_calls_that_were_made() -> None:
+    log, clock = Log(), Clock()
+    monitor = {"sampled_data_attr": {"print_freq": 0}, "periodic_thruput": {"seconds": 60.0}}
+    buffer = buffer_of(8, monitor=monitor, log=log, clock=clock)
+    buffer.push(numbered_rows(6), 6)
+    buffer.push(numbered_rows(6), 12)
+    buffer.sample_batch(4, 1)
+    assert log.scalars == []
+    clock.now = 60.0
+    buffer.sample_batch(4, 2)
+    assert log.scalars == [
+        {"buffer/pushed_in": 12, "buffer/sampled_out": 8, "buffer/removed": 4,
+         "buffer/current_have": 8, "env_step": 12, "train_iter": 2}
+    ]  # fmt: skip
+    assert log.texts == ["pushed_in 12, sampled_out 8, removed 4, current_have 8"]
+
+
+def test_the_log_averages_over_the_last_draws() -> None:
+    log = Log()
+    monitor = {"sampled_data_attr": {"print_freq": 4, "average_range": 2}}
+    buffer = buffer_of(2, monitor=monitor, log=log, priority_eps=1e-12)
+    buffer.push(Batch({**numbered_rows(2).columns, "collect_iter": np.zeros(2, np.int64)}))
+    buffer.update({"replay_unique_id": [0, 1], "priority": [1.0, 1.0]})
+    for train_iter in range(4):
+        buffer.sample_batch(2, train_iter)
+    (found,) = log.scalars
+    assert found["buffer/use_avg"] == 3.5  # 3 and 4
+    assert found["buffer/use_max"] == 3.5
+    assert found["buffer/staleness_avg"] == found["buffer/staleness_max"] == 2.5
+    assert found["buffer/priority_avg"] == found["buffer/priority_min"] == 1.0
+
+
+# ---- state
+
+
+@pytest.mark.parametrize("size", [5, 8])
+def test_state_goes_on_as_it_would_have(size: int) -> None:
+    options = {"max_use": 9, "max_staleness": 30}
+    buffer, twin = buffer_of(5, **options), buffer_of(size, **options)
+    for start in range(0, 8, 2):
+        stamped = {**numbered_rows(2, start).columns, "collect_iter": np.full(2, start)}
+        buffer.push(Batch(stamped))
+        batch = buffer.sample_batch(2)
+        buffer.update({"replay_unique_id": batch["replay_unique_id"], "priority": [start, 1.0]})
+    twin.push(Batch({**numbered_rows(3, 50).columns, "collect_iter": np.zeros(3, np.int64)}))
+    twin.load_state_dict(buffer.state_dict())
+    for each in (buffer, twin):
+        each.check_valid()
+    assert (twin.count(), twin.beta, twin.removed) == (buffer.count(), buffer.beta, buffer.removed)
+    if size == 5:
+        for _ in range(6):
+            one, other = buffer.sample_batch(3, 20), twin.sample_batch(3, 20)
+            for key in one.columns:
+                assert np.array_equal(one[key], other[key]), key
+    else:
+        for first in range(5):  # by age
+            chosen = slice(first, first + 1)
+            one, other = buffer.sample_batch(1, 20, chosen), twin.sample_batch(1, 20, chosen)
+            for key in one.columns.keys() - {"replay_buffer_idx", "IS"}:
+                assert np.array_equal(one[key], other[key]), key
+
+
+def test_the_state_of_a_naive_buffer_is_loaded_with_equal_priorities() -> None:
+    naive, buffer = NaiveReplayBuffer({"replay_buffer_size": 4}), buffer_of(4)
+    naive.push(numbered_rows(6))
+    buffer.load_state_dict(naive.state_dict())
+    buffer.check_valid()
+    assert sorted(buffer.sample_batch(4)["action"].tolist()) == [2, 3, 4, 5]
+
+
+def test_a_refused_push_changes_nothing() -> None:
+    buffer = buffer_of(4)
+    buffer.push(numbered_rows(3))
+    with pytest.raises(SchemaError):
+        buffer.push(Batch({**numbered_rows(2).columns, "more": np.zeros(2)}))
+    assert (buffer.count(), buffer.push_count) == (3, 3)
+    assert len(buffer.push([])) == 0
+    buffer.check_valid()
+
+
+class AgainstAList(RuleBasedStateMachine):
+    """Pushes, draws, updates, limits and states beside a plain list of samples."""
+
+    CAPACITY, MAX_USE, MAX_STALENESS = 7, 4, 6
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.buffer = self.made()
+        self.samples: dict[int, dict[str, float]] = {}
+        self.pushed, self.iter, self.highest = 0, 0, 1.0
+
+    def made(self) -> Any:
+        options = {"max_use": self.MAX_USE, "max_staleness": self.MAX_STALENESS}
+        return buffer_of(self.CAPACITY, priority_eps=1e-9, alpha=1.0, **options)
+
+    @rule(count=st.integers(0, 9))
+    def push(self, count: int) -> None:
+        columns = numbered_rows(count, self.pushed).columns
+        self.buffer.push(Batch({**columns, "collect_iter": np.full(count, self.iter)}, count))
+        for number in range(self.pushed, self.pushed + count):
+            self.samples[number] = {"priority": self.highest, "use": 0, "iter": self.iter}
+        self.pushed += count
+        for number in [n for n in self.samples if n < self.pushed - self.CAPACITY]:
+            del self.samples[number]
+
+    @rule(steps=st.integers(1, 3))
+    def train(self, steps: int) -> None:
+        self.iter += steps
+
+    @precondition(lambda self: self.samples)
+    @rule(data=st.data())
+    def update(self, data: Any) -> None:
+        numbers = st.lists(st.integers(0, self.pushed - 1), min_size=1, unique=True)
+        for number in data.draw(numbers):
+            priority = data.draw(st.floats(0, 100))
+            self.buffer.update({"replay_unique_id": [number], "priority": [priority]})
+            if number in self.samples:
+                self.samples[number]["priority"] = priority + 1e-9
+                self.highest = max(self.highest, priority + 1e-9)
+
+    @rule(count=st.integers(1, 4))
+    def draw(self, count: int) -> None:
+        stale = self.iter - self.MAX_STALENESS
+        fresh = {n: s for n, s in self.samples.items() if s["iter"] > stale}
+        if len(fresh) < count:
+            with pytest.raises(ReplayUnderflowError):
+                self.buffer.sample_batch(count, self.iter)
+        else:
+            batch = self.buffer.sample_batch(count, self.iter)
+            numbers = batch["action"].tolist()
+            for row, number in enumerate(numbers):
+                fresh[number]["use"] += 1
+                assert batch["staleness"][row] == self.iter - fresh[number]["iter"]
+                assert np.isclose(batch["priority"][row], fresh[number]["priority"])
+            uses = {number: fresh[number]["use"] for number in numbers}
+            assert batch["use"].tolist() == [uses[number] for number in numbers]
+        self.samples = {n: s for n, s in fresh.items() if s["use"] < self.MAX_USE}
+        assert all(s["use"] <= self.MAX_USE for s in fresh.values())
+
+    @rule()
+    def resume(self) -> None:
+        twin = self.made()
+        twin.load_state_dict(self.buffer.state_dict())
+        self.buffer = twin
+
+    @rule()
+    def clear(self) -> None:
+        self.buffer.clear()
+        self.samples.clear()
+
+    @invariant()
+    def agrees(self) -> None:
+        self.buffer.check_valid()
+        assert self.buffer.count() == len(self.samples)
+        assert self.buffer.push_count == self.pushed
+
+
+AgainstAList.TestCase.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestAgainstAList = AgainstAList.TestCase
