@@ -331,8 +331,7 @@ class Compiler:
         origin = f"{DEFAULT}{declared.declared_by}"
         lowest = LayerValue(Layer(origin), metadata["component_default"])
         nodes = self._nodes([lowest, *given], path)
-        is_set = any(node.value for node in nodes)
-        if not is_set and (metadata.get("optional", False) or not self.whole):
+        if not any(node.value for node in nodes) and (metadata["optional"] or not self.whole):
             self.origin[path] = origin
             return None
         kind, wanted = metadata["component"], _slot_class(declared.hint)

@@ -78,14 +78,18 @@ def test_a_dict_is_checked() -> None:
         as_config({"siz": 3}, toy.RingConfig)
 
 
-def test_an_option_implies_other_defaults_below_its_section() -> None:
+def test_an_option_implies_other_defaults_below_its_section(registry: Any) -> None:
     @frozen(kw_only=True)
     class Implying(toy.ToyPolicyConfig):
         """Learns from larger batches if it has priorities."""
 
         implies: ClassVar[Any] = {"priority": {"learn": {"batch_size": 7}}}
 
-    assert as_config({}, Implying).learn.batch_size == 64
-    assert as_config({"priority": False}, Implying).learn.batch_size == 64
-    assert as_config({"priority": True}, Implying).learn.batch_size == 7
-    assert as_config({"priority": True, "learn": {"batch_size": 9}}, Implying).learn.batch_size == 9
+    with using(registry):
+        assert as_config({}, Implying).learn.batch_size == 64
+        assert as_config({"priority": False}, Implying).learn.batch_size == 64
+        assert as_config({"priority": True}, Implying).learn.batch_size == 7
+        assert (
+            as_config({"priority": True, "learn": {"batch_size": 9}}, Implying).learn.batch_size
+            == 9
+        )
