@@ -13,7 +13,6 @@ import numpy as np
 
 from dicore.data import Batch
 from dicore.errors import UsageError
-from dicore.interfaces.buffer import Refused
 from dicore.task import OfflineRLContext, OnlineRLContext, middleware
 
 _DATA_LOG = logging.getLogger("dicore.data")
@@ -60,7 +59,7 @@ def data_pusher(
     def put(samples: Any, env_step: int) -> None:
         nonlocal warned
         answer = buffer_.push(samples, cur_collector_envstep=env_step)
-        if isinstance(answer, Refused) and not warned:
+        if not answer and hasattr(answer, "reason") and not warned:
             warned = True
             _DATA_LOG.warning("the buffer drops samples that it refuses: %s", answer.reason)
 
@@ -161,9 +160,9 @@ def _sample(source: Source, shares: list[tuple[Any, int]], train_iter: int) -> A
     """Returns the samples of a batch; None if a buffer refuses to draw."""
     if not isinstance(source, Mapping | list | tuple):
         batch = source.sample_batch(shares[0][1], train_iter, reuse=True)
-        return None if isinstance(batch, Refused) else batch
+        return batch or None
     parts = [buffer.sample_batch(count, train_iter) for buffer, count in shares if count]
-    if any(isinstance(part, Refused) for part in parts):
+    if not all(parts):
         return None
     return (
         dict(zip(source, parts, strict=True))
