@@ -25,6 +25,7 @@ from dicore.testing.suite import Suite, expect, skip
 
 __all__ = [
     "CHECKS",
+    "HINTS",
     "EnvContract",
     "check_actions",
     "check_all",
@@ -49,6 +50,22 @@ _STEPS = 200
 
 CHECKS: list[Callable[[Make], None]] = []
 """All checks, in order of relevance."""
+
+HINTS = {
+    "spaces": "set self.observation_space and self.action_space in __init__, with low <= high",
+    "reset": "def reset(self, *, seed=None, options=None): … return observation, {}",
+    "step": "return observation, reward, terminated, truncated, info: numbers, two bools, a dict",
+    "observations": "cast with np.asarray(obs, space.dtype), clip to the bounds or widen them",
+    "finite": "look for divisions by zero and diverging simulations; end the episode before",
+    "memory": "return a copy, np.array(self.state), or build a new array in every step",
+    "deepcopy": "keep open files, locks and simulators out of observations",
+    "actions": "copy an action before changing it, and step with every action of the space",
+    "seeds": "draw from self.np_random alone, seeded by super().reset(seed=seed); reset all state",
+    "seeds_differ": "call super().reset(seed=seed) and draw the first state from self.np_random",
+    "reset_mid_episode": "set every attribute of an episode in reset, whatever was left",
+    "close_twice": "set what close() frees to None, and free only what is not None",
+}
+"""How to mend what a check found, by its name without `check_`."""
 
 
 def failures_of(make: Make) -> dict[str, str]:
@@ -266,6 +283,9 @@ def check_close_twice(make: Make) -> None:
 class EnvContract(Suite):
     """Conformance suite of environments: subclass it and override `make`."""
 
+    options: Mapping[str, Any] = {}
+    """Options of the component, which a subclass gives."""
+
     def make(self) -> Any:
         """Returns a new environment.
 
@@ -273,7 +293,7 @@ class EnvContract(Suite):
         """
         common = {"n_evaluator_episode": 1, "stop_value": 1.0}  # required in any config
         try:
-            cfg = self.registered.config(common)
+            cfg = self.registered.config({**common, **self.options})
         except ConfigError as error:
             skip(f"it has required options: {error.problems[0]}")
         return cfg.build(None)

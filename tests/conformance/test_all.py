@@ -112,13 +112,11 @@ PROVIDED = {"env/gym": "Acrobot-v1", "env/gymnasium": "FrozenLake-v1",
 
 
 class Envs(EnvContract):
-    def make(self) -> Any:
-        """Returns a new environment; providers are asked for one of theirs."""
+    @property
+    def options(self) -> dict[str, Any]:  # type: ignore[override] # by component
+        """Providers are asked for one of their environments."""
         env_id = PROVIDED.get(self.registered.label)
-        if env_id is None:
-            return super().make()
-        given = {"env_id": env_id, "n_evaluator_episode": 1, "stop_value": 0.7}
-        return self.registered.config(given).build(None)
+        return {} if env_id is None else {"env_id": env_id}
 
 
 SUITES: dict[str, type[Suite]] = {

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import textwrap
 from pathlib import Path
 
 import pytest
 
+from dicore.cli import main
 from tests.registry.environment import MAIN, hermetic
 from tests.registry.world import World
 
@@ -84,6 +86,77 @@ def test_a_bad_one_fails_by_the_name_of_its_check(world: World) -> None:
     assert all(line.startswith("failed  env/deaf:") for line in failed)
     assert any("seed" in line for line in failed)
     assert "Traceback" in world.dicore("check", "env/deaf", "-v").stdout
+
+
+def test_an_environment_is_described_and_its_faults_have_hints(world: World) -> None:
+    done = world.dicore("check", "env/deaf")
+    first, *lines = done.stdout.splitlines()
+    assert first.startswith("env/deaf: gymnasium ")
+    assert "observations Box(0.0, 100.0, (1,), float32), actions Discrete(2)" in first
+    failed = [number for number, line in enumerate(lines) if line.startswith("failed")]
+    assert all(lines[number + 1].startswith("  hint: ") for number in failed)
+    assert "ok      env/deaf:deepcopy: Deep copies of observations are equal" in done.stdout
+
+
+OLD = """
+    import gymnasium, numpy as np
+
+    class Old:
+        'Keeps count, as a class of gym 0.21.'
+
+        def __init__(self) -> None:
+            self.observation_space = gymnasium.spaces.Box(0, 9, (1,), np.float32)
+            self.action_space = gymnasium.spaces.Discrete(2)
+            self.count = np.zeros(1, np.float32)
+
+        def seed(self, seed=None):
+            return [seed]
+
+        def reset(self):
+            self.count = self.count * 0
+            return self.count.copy()
+
+        def step(self, action):
+            self.count = self.count + np.float32(action)
+            return self.count.copy(), 1.0, bool(self.count[0] >= 5), {}
+    """
+
+
+@pytest.mark.parametrize("broken", [False, True])
+def test_a_class_of_a_file(broken: bool, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """It has the API of gym 0.21, which managers convert too."""
+    text = textwrap.dedent(OLD)
+    (tmp_path / "own.py").write_text(text.replace("self.count.copy()", "self.count") + (
+        "\n    def close(self): self.window.close()\n" if broken else ""))  # fmt: skip
+    assert main(["check", f"{tmp_path}/own.py:Old"]) == broken
+    out = capfd.readouterr().out
+    assert "own.py:Old: no package, known by its methods: adapted to gymnasium's API;" in out
+    assert ("failed" in out) == broken
+    assert (":close_twice: the first close of an environment that was never reset" in out) == broken
+
+
+@pytest.mark.parametrize(
+    ("env", "said"),
+    [
+        ("gymnasium:FrozenLake-v1", "gymnasium:FrozenLake-v1: gymnasium "),
+        ("gym:FrozenLake-v1", "gym:FrozenLake-v1: gym 0.26.2, adapted to gymnasium's API; "),
+        ("pettingzoo:classic.rps_v2", ", actions MultiDiscrete([3 3]), rewards [2]\n"),
+    ],
+)
+def test_environments_by_id(env: str, said: str, capfd: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip(env.partition(":")[0])
+    assert main(["check", env]) == 0
+    out = capfd.readouterr().out
+    assert said in out
+    assert out.endswith("1 component: 12 ok\n")
+
+
+def test_an_unknown_id_is_one_error(capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", "gymnasium:FrozenLak-v1"]) == 2
+    told = capfd.readouterr()
+    assert "did you mean 'FrozenLake-v1'?" in told.err
+    assert told.err.count("FrozenLak-v1") == 1
+    assert told.out == ""
 
 
 def test_one_that_does_not_load_says_so_once(world: World) -> None:

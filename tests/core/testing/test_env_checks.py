@@ -238,11 +238,36 @@ def test_a_crash_is_a_failure_of_its_check() -> None:
     assert not {"spaces", "reset", "close_twice"} & found.keys()
 
 
-def test_every_check_is_listed() -> None:
+class Faulty(OneArray):
+    """Five faults: its rewards, its range, its seeds, its memory, its second close."""
+
+    observation_space = spaces.Box(-1, 1, (2,), np.float32)
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        return super().reset(seed=None)
+
+    def step(self, action: Any) -> Any:
+        obs, _, *rest = super().step(action)
+        return obs, 10**9 if self.count % 2 else "much", *rest
+
+    close = Closed.close
+
+
+def test_all_faults_are_named_at_once() -> None:
+    found = checks.failures_of(Faulty)
+    assert {"step", "observations", "seeds", "memory", "close_twice"} <= found.keys()
+    with pytest.raises(ContractError) as caught:
+        checks.check_all(Faulty)
+    assert all(f"{name}: {wrong}" in str(caught.value) for name, wrong in found.items())
+    checks.check_all(Good)
+
+
+def test_every_check_is_listed_and_has_a_hint() -> None:
     written = [name for name in vars(checks) if name.startswith("check_")]
     listed = [check.__name__ for check in checks.CHECKS]
-    assert sorted(written) == sorted(listed)
-    assert set(listed) < set(checks.__all__)
+    assert sorted(written) == sorted([*listed, "check_all"])
+    assert [f"check_{name}" for name in checks.HINTS] == listed
+    assert set(written) < set(checks.__all__)
 
 
 def test_the_suite_has_the_same_checks() -> None:

@@ -23,12 +23,14 @@ from dicore_registry.queries import provided
 
 if TYPE_CHECKING:
     from dicore.testing import Check
+    from dicore_tools.commands.check_env import EnvCheck
 
 _EPILOG = """\b
 Examples:
   dicore check acme-rl                 all that a package declares
   dicore check env/countdown           one component
   dicore check env/acme-rl/countdown   the component of this package
+  dicore check gymnasium:CartPole-v1   an environment by id, or ./file.py:Class
   dicore check acme-rl -v              also print passed and skipped tests
   dicore check acme-rl --json
 
@@ -38,22 +40,27 @@ Exit code 1 if a test fails. For pytest: from dicore.testing import parametrize.
 
 @dataclass(frozen=True, slots=True)
 class _Result:
-    """Outcome of one test (`ok`, `failed` or `skipped`) and the reason."""
+    """Outcome of one test (`ok`, `failed` or `skipped`), the reason, and what was tested."""
 
     component: str
     check: str
     outcome: str
     reason: str
+    summary: str = ""
+    hint: str = ""
 
 
 @click.command(name="check", epilog=_EPILOG)
-@click.argument("what", metavar="PACKAGE|KIND/NAME")
+@click.argument("what", metavar="PACKAGE|KIND/NAME|ENV_ID")
 @click.option("-v", "--verbose", is_flag=True, help="Print every test, and tracebacks.")
 @click.option("--json", "as_json", is_flag=True, help="Print only JSON.")
 @click.pass_context
 def command(ctx: click.Context, what: str, *, verbose: bool, as_json: bool) -> None:
-    """Runs the conformance tests of a component or of a package."""
+    """Runs the conformance tests of a component, of a package or of an environment."""
     checks = _find_checks(what)
+    single = ":" in what or what.startswith("env/")
+    if single and not as_json:
+        _print_env(what)
     results: list[_Result] = []
     unloadable: set[str] = set()
     with _temporary_folder():
@@ -66,8 +73,9 @@ def command(ctx: click.Context, what: str, *, verbose: bool, as_json: bool) -> N
             if (check.name, result.outcome) == ("loads", "failed"):
                 unloadable.add(label)
             results.append(result)
-            if not as_json and (verbose or result.outcome == "failed"):
-                _print(result)
+            shown = result.outcome == "failed" or (single and result.outcome == "ok")
+            if not as_json and (verbose or shown):
+                _print(result, summary=single)
     failed = sum(result.outcome == "failed" for result in results)
     if as_json:
         item = {"failed": failed, "checks": [asdict(result) for result in results]}
@@ -77,21 +85,25 @@ def command(ctx: click.Context, what: str, *, verbose: bool, as_json: bool) -> N
     ctx.exit(1 if failed else 0)
 
 
-def _find_checks(what: str) -> list[Check]:
+def _find_checks(what: str) -> Sequence[Check | EnvCheck]:
     from dicore.testing import checks_of
+    from dicore_tools.commands.check_env import Envs, checks_of_id
 
+    if ":" in what:
+        return checks_of_id(what)
     registry = dicore_registry.default()
     kind, slash, name = what.partition("/")
     if slash:
         entry = registry.find(kind, name)
-        return checks_of(component=f"{entry.kind}/{entry.name}", dist=entry.dist)
+        component = f"{entry.kind}/{entry.name}"
+        return checks_of(component=component, dist=entry.dist, suites={"env": Envs})
     entries = provided(registry, what)
     dist = entries[0].dist
     broken = [entry for entry in entries if entry.status == "broken"]
     if broken:
         reasons = "; ".join(f"{entry.kind}/{entry.name}: {entry.reason}" for entry in broken)
         raise UsageError(f"{dist} has broken entries: {reasons}", hint="run dicore doctor")
-    return checks_of(dist=dist)
+    return checks_of(dist=dist, suites={"env": Envs})
 
 
 @contextlib.contextmanager
@@ -109,8 +121,9 @@ def _temporary_folder() -> Iterator[None]:
             sys.path[:] = path
 
 
-def _run(check: Check, *, verbose: bool) -> _Result:
+def _run(check: Check | EnvCheck, *, verbose: bool) -> _Result:
     outcome, reason = "ok", ""
+    summary, hint = _about(check)
     try:
         check()
     except SkipTest as skipped:
@@ -118,7 +131,20 @@ def _run(check: Check, *, verbose: bool) -> _Result:
     except (Exception, SystemExit) as error:
         outcome = "failed"
         reason = "".join(traceback.format_exception(error)) if verbose else _brief(error)
-    return _Result(check.component.label, check.name, outcome, reason)
+    hint = hint if outcome == "failed" else ""
+    return _Result(check.component.label, check.name, outcome, reason, summary, hint)
+
+
+def _about(check: Check | EnvCheck) -> tuple[str, str]:
+    """Returns what a check tests, and how to mend an environment that fails it."""
+    from dicore.testing.env import HINTS
+    from dicore_tools.commands.check_env import EnvCheck
+
+    if isinstance(check, EnvCheck):
+        return check.check.__doc__ or "", HINTS.get(check.name, "")
+    tested = getattr(check.suite, f"test_{check.name}")
+    is_env = check.component.entry.kind == "env"
+    return tested.__doc__ or "", HINTS.get(check.name, "") if is_env else ""
 
 
 def _brief(error: BaseException) -> str:
@@ -128,9 +154,20 @@ def _brief(error: BaseException) -> str:
     return text if isinstance(error, ContractError) else f"{type(error).__name__}: {text}"
 
 
-def _print(result: _Result) -> None:
-    reason = f": {result.reason}" if result.reason else ""
+def _print(result: _Result, *, summary: bool) -> None:
+    reason = result.reason or (result.summary if summary else "")
+    reason = f": {reason}" if reason else ""
     click.echo(f"{result.outcome:<8}{result.component}:{result.check}{reason}", file=sys.__stdout__)
+    if result.hint:
+        click.echo(f"  hint: {result.hint}", file=sys.__stdout__)
+
+
+def _print_env(what: str) -> None:
+    """Prints which environment is checked, if it can be made."""
+    from dicore_tools.commands.check_env import described
+
+    with contextlib.suppress(Exception), contextlib.redirect_stdout(sys.stderr):
+        click.echo(described(what), file=sys.__stdout__)
 
 
 def _print_summary(results: Sequence[_Result]) -> None:

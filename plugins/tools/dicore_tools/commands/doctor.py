@@ -82,8 +82,22 @@ def _write_text(registry: Registry, found: Sequence[Diagnostic]) -> None:
         sys.stdout.write(f"{each.level}: {about}{each.text}\n")
         if each.hint:
             sys.stdout.write(f"  hint: {each.hint}\n")
+    if line := _env_packages(registry):
+        sys.stdout.write(f"{line}\n")
     errors = sum(each.level == "error" for each in found)
     dists = {entry.dist for entry in registry.entries()}
     checked = f"{len(registry.entries())} components of {plural(len(dists), 'package')}"
     counts = f"{plural(errors, 'error')}, {plural(len(found) - errors, 'warning')}"
     sys.stdout.write(f"{checked}: {counts}\n")
+
+
+def _env_packages(registry: Registry) -> str:
+    """Returns a line about the packages whose environments can be used by id, with versions."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    found = []
+    for entry in registry.entries("env"):
+        if entry.name in ("gymnasium", "gym", "pettingzoo") and entry.status == "ok":
+            with contextlib.suppress(PackageNotFoundError):
+                found.append(f"{entry.name}:ID from {entry.name} {version(entry.name)}")
+    return f"environments by id: {', '.join(found)}" if found else ""

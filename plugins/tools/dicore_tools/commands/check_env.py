@@ -1,0 +1,132 @@
+"""The environments of `dicore check`: by id or by name, those with an older API included."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+from dicore.config.schema import Section, component, frozen
+from dicore.config.sections import EnvConfig
+from dicore.errors import DicoreError, EnvCreateError, UnknownComponentError
+from dicore.testing.env import CHECKS, EnvContract
+
+__all__ = ["EnvCheck", "Envs", "checks_of_id", "described", "package_of"]
+
+_PACKAGES = ("gymnasium", "gym", "pettingzoo")
+"""Packages that define an API of environments."""
+
+
+class Envs(EnvContract):
+    """Conformance suite of environments that converts older APIs, as env managers do."""
+
+    def make(self) -> Any:
+        """Returns a new environment with the Gymnasium API."""
+        return _converted(super().make())
+
+
+@frozen(kw_only=True)
+class _Slot(Section):
+    env: EnvConfig = component("env", help="the environment to check")
+
+
+@dataclass(frozen=True, slots=True)
+class _Label:
+    label: str
+
+
+@dataclass(frozen=True, slots=True)
+class EnvCheck:
+    """One check of an environment by id.
+
+    Args:
+        component: Its label.
+        check: The function of `dicore.testing.env`.
+        make: Returns a new environment.
+    """
+
+    component: _Label
+    check: Callable[[Callable[[], Any]], None]
+    make: Callable[[], Any]
+
+    @property
+    def name(self) -> str:
+        """Name without `check_`."""
+        return self.check.__name__.removeprefix("check_")
+
+    def __call__(self) -> None:
+        """Runs the check; raises ContractError if it fails."""
+        self.check(self.make)
+
+
+def checks_of_id(env: str) -> list[EnvCheck]:
+    """Returns the checks of `PROVIDER:ID` or `FILE.py:Class`.
+
+    Raises:
+        ConfigError: there is no such environment.
+        EnvCreateError: it cannot be made.
+    """
+    make = _factory(env)
+    try:
+        made = make()  # so that a misspelt id is one error, not one of each check
+    except DicoreError:
+        raise
+    except Exception as error:
+        raise EnvCreateError(
+            f"{env} could not be made: {type(error).__name__}: {error}",
+            hint="make one by hand to see where it fails",
+        ) from error
+    with contextlib.suppress(Exception):  # which a check reports
+        made.close()
+    return [EnvCheck(_Label(env), check, make) for check in CHECKS]
+
+
+def described(env: str) -> str:
+    """Returns a line about an environment: the package of its API, and its spaces."""
+    made = _factory(env)()
+    rewards = getattr(made.unwrapped, "reward_space", None)
+    shape = [*rewards.shape] if rewards is not None else []
+    text = f"{env}: {package_of(made)}; observations {made.observation_space},"
+    text += f" actions {made.action_space}" + (f", rewards {shape}" if shape else "")
+    with contextlib.suppress(Exception):  # which a check reports
+        made.close()
+    return text
+
+
+def package_of(env: Any) -> str:
+    """Returns package and version that define an environment's API: `gymnasium 1.4.0`."""
+    inner = getattr(env, "unwrapped", env)
+    adapted = type(inner).__module__.startswith("dicore_plugins.env_wrappers.")
+    original = inner.env if adapted else inner
+    roots = [base.__module__.partition(".")[0] for base in type(original).__mro__]
+    package = next((name for name in _PACKAGES if name in roots), None)
+    if package is None:
+        return "no package, known by its methods: adapted to gymnasium's API"
+    try:
+        found = f"{package} {version(package)}"
+    except PackageNotFoundError:
+        found = package
+    return f"{found}, adapted to gymnasium's API" if adapted else found
+
+
+def _factory(env: str) -> Callable[[], Any]:
+    from dicore.config import compile_section
+    from dicore.run.env_factory import BuildContext, EnvFactory
+
+    name = env.removeprefix("env/") if ":" not in env else env
+    given = {"type": name, "n_evaluator_episode": 1, "stop_value": 1.0}
+    section = compile_section(_Slot, {"env": given}).env
+    make = EnvFactory(section, BuildContext())
+    return lambda: _converted(make())
+
+
+def _converted(env: Any) -> Any:
+    """Returns an environment with the Gymnasium API, by the installed env wrapper for that."""
+    from dicore_tools.components import build
+
+    try:
+        return build("env_wrapper", "gym_to_gymnasium", env=env)
+    except UnknownComponentError:
+        return env
