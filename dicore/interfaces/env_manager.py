@@ -91,8 +91,8 @@ class IEnvManager(Contract, Protocol):
         """Sends actions to the given environments and returns timesteps (a `TimestepBatch`).
 
         A manager that declares `lockstep` returns those of all environments given. Another one
-        returns at least one, of any environments that have a pending action; the others come from
-        later calls, and `step({})` only waits.
+        returns at least one, of any environments that have a pending action (none if a reset ended
+        meanwhile); the others come from later calls, and `step({})` only waits.
 
         At the end of an episode, info has its return (`eval_episode_return`) and length
         (`episode_length`), and the next episode starts. Steps to exclude from training are marked

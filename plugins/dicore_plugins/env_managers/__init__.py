@@ -18,6 +18,9 @@ if TYPE_CHECKING:
         batch_of,
         draw_actions,
     )
+    from dicore_plugins.env_managers.asynchronous.config import EnvSupervisorConfig
+    from dicore_plugins.env_managers.asynchronous.manager import AsyncEnvManager
+    from dicore_plugins.env_managers.asynchronous.supervisor import EnvSupervisor
     from dicore_plugins.env_managers.base.config import BaseManagerConfig
     from dicore_plugins.env_managers.base.manager import BaseEnvManager
     from dicore_plugins.env_managers.env_pool import EnvPool
@@ -29,9 +32,12 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ActionLog",
+    "AsyncEnvManager",
     "BaseEnvManager",
     "BaseManagerConfig",
     "EnvPool",
+    "EnvSupervisor",
+    "EnvSupervisorConfig",
     "RemoteError",
     "ThreadEnvManager",
     "ThreadManagerConfig",
@@ -47,6 +53,9 @@ __all__ = [
 
 _HOMES = {
     ".actions": ("ActionLog", "action_check_of", "actions_of", "batch_of", "draw_actions"),
+    ".asynchronous.config": ("EnvSupervisorConfig",),
+    ".asynchronous.manager": ("AsyncEnvManager",),
+    ".asynchronous.supervisor": ("EnvSupervisor",),
     ".base.config": ("BaseManagerConfig",),
     ".base.manager": ("BaseEnvManager",),
     ".env_pool": ("EnvPool",),

@@ -75,13 +75,15 @@ def step_error(
 
 
 def reset_error(env_id: int, seed: int, tries: int, error: BaseException) -> EnvResetError:
-    """Returns the error for a reset of which every attempt failed; the caller chains the cause."""
+    """Returns the error for a reset of which every attempt failed."""
     times = f"{tries} times" if tries > 1 else "once"
-    return EnvResetError(
+    failed = EnvResetError(
         f"env {env_id}: reset failed {times} (seed {seed}): {described(error)}",
         hint=getattr(error, "hint", "") or "see the exception above",
         context={"env_id": env_id, "seed": seed, "tries": tries},
     )
+    failed.__cause__ = error
+    return failed
 
 
 def data_error(env_id: int, where: str, seed: int, fault: Fault) -> DicoreError:

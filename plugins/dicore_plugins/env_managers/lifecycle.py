@@ -170,9 +170,8 @@ class ManagedEnvs:
             limits = self._pool.launch()
             self._storage = storage_of(self.observation_space)
             self._obs_buffers = obs_buffers_of(self._storage, self.env_num, debug=self._cfg.debug)
-            check = action_check_of(self.action_space)
+            self._check = check = action_check_of(self.action_space)
             self._nested = isinstance(check, NestedActions)
-            self._check = check
             self._legal: frozenset[int] = getattr(check, "legal", frozenset())
             self._action_log = ActionLog(self.env_num) if self._cfg.record_actions else None
             self._reward_shape = shape_of(self.reward_space)
@@ -269,30 +268,33 @@ class ManagedEnvs:
 
         The first observations are written to `ready` [N, ...].
         """
-        episodes, storage, log = self._episodes, self._storage, self._action_log
-        errors: list[DicoreError] = []
         if seeds is None:
             seeds = [self._seeds.next(env_id) for env_id in env_ids]
         for env_id in env_ids:
-            episodes.state[env_id] = RESET
+            self._episodes.state[env_id] = RESET
             self._pending.pop(env_id, None)
         results = self._pool.reset(env_ids, seeds, [self._params[env_id] for env_id in env_ids])
-        for row, env_id in enumerate(env_ids):
-            result = results[row]
-            if (
-                result.__class__ is not tuple
-                or len(result) != 2
-                or not storage.try_write(ready, env_id, result[0])
-            ):
-                error = self._begin_slowly(env_id, seeds[row], result, ready)
-                if error is not None:
-                    errors.append(error)
-                    episodes.stop(env_id, EnvState.ERROR)
-                    continue
-            episodes.begin(env_id, seeds[row])
-            if log is not None:
-                log.begin(env_id)
-        return errors
+        found = [self._begun(*row, ready) for row in zip(env_ids, seeds, results, strict=True)]
+        return [error for error in found if error is not None]
+
+    _begin_next = _begin_many
+    """Begins the next episodes after those that ended."""
+
+    def _begun(self, env_id: int, seed: int, result: Any, ready: Any) -> DicoreError | None:
+        """Begins an episode with what `reset` returned or raised; returns the error, if any."""
+        if (
+            result.__class__ is not tuple
+            or len(result) != 2
+            or not self._storage.try_write(ready, env_id, result[0])
+        ):
+            error = self._begin_slowly(env_id, seed, result, ready)
+            if error is not None:
+                self._episodes.stop(env_id, EnvState.ERROR)
+                return error
+        self._episodes.begin(env_id, seed)
+        if self._action_log is not None:
+            self._action_log.begin(env_id)
+        return None
 
     def _begin_slowly(self, env_id: int, seed: int, result: Any, ready: Any) -> DicoreError | None:
         """Resets again after an exception, and casts the observation; returns the error, if any."""
@@ -317,19 +319,18 @@ class ManagedEnvs:
     def _retry(self, env_id: int, seed: int, error: BaseException) -> Any:
         """Resets an environment again after a failed reset; returns the result, or an error."""
         for attempt in range(1, self._cfg.max_retry):
-            _LOG.warning(
-                "%s; try %d", reset_error(env_id, seed, attempt, error).message, attempt + 1
-            )
+            self._before_retry(env_id, seed, attempt, error)
             time.sleep(self._cfg.retry_waiting_time)
-            if self._cfg.retry_type == "renew":
-                self._pool.discard(env_id)
             (result,) = self._pool.reset([env_id], [seed], [self._params[env_id]])
             if not isinstance(result, BaseException):
                 return result
             error = result
-        failed = reset_error(env_id, seed, self._cfg.max_retry, error)
-        failed.__cause__ = error
-        return failed
+        return reset_error(env_id, seed, self._cfg.max_retry, error)
+
+    def _before_retry(self, env_id: int, seed: int, tries: int, error: BaseException) -> None:
+        _LOG.warning("%s; try %d", reset_error(env_id, seed, tries, error).message, tries + 1)
+        if self._cfg.retry_type == "renew":
+            self._pool.discard(env_id)
 
     # ---- state
 

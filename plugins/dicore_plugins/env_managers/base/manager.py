@@ -344,7 +344,7 @@ class BaseEnvManager(ManagedEnvs):
                 infos[row] = episodes.end(env_id, infos[row])
             if episodes.state[env_id] is RUN:
                 to_begin.append(env_id)
-        errors += self._begin_many(to_begin, ready)
+        errors += self._begin_next(to_begin, ready)
         self._ready = ready
         return terms, truncs
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from math import inf
 from queue import SimpleQueue
 from threading import Lock, Thread
 from typing import Any
 
-from dicore.data import tree_row
+from dicore.errors import EnvStateError
 from dicore_plugins.env_managers.env_pool import EnvPool
 
 __all__ = ["Calls", "Channel", "Part"]
@@ -57,7 +57,7 @@ class Part:
 
     Attributes:
         env_id: The environment.
-        ticket: Number of resets so far; answers to calls before the last one are dropped.
+        ticket: Number of calls so far; answers to calls before the last one are dropped.
         step: Steps the environment; returns observation, reward, terminated, truncated, info.
         given_up: Nobody waits for the thread; it closes the environment when its call returns.
     """
@@ -68,7 +68,7 @@ class Part:
         self.ticket = 0
         self.given_up = False
         self._launched = False
-        self.step: Callable[[Any], Any] = self._step_pool
+        self.step: Callable[[Any], Any] = _no_step
         self._inbox: SimpleQueue[tuple[Channel, int, Callable[..., Any], tuple[Any, ...]] | None]
         self._inbox = SimpleQueue()
         self._thread: Thread | None = None
@@ -106,10 +106,8 @@ class Part:
         self._find_step()
         return limits
 
-    def reset(self, seed: int, params: Any, delay: float) -> Any:
-        """Resets the environment after `delay` seconds, and makes it before if needed."""
-        if delay:
-            time.sleep(delay)
+    def reset(self, seed: int, params: Any) -> Any:
+        """Resets the environment, and makes it before if needed."""
         if not self._launched:
             self.launch()
         (result,) = self.pool.reset([self.env_id], [seed], [params])
@@ -118,15 +116,8 @@ class Part:
 
     def _find_step(self) -> None:
         env = self.pool.envs[self.env_id]
-        self.step = self._step_pool if env is None else env.step
-
-    def _step_pool(self, action: Any) -> tuple[Any, Any, Any, Any, Any]:
-        """Steps an environment that lives elsewhere; returns what its `step` returned."""
-        _, obs, rewards, infos, ended, raised = self.pool.step([self.env_id], [action])
-        if raised:
-            raise raised[0]
-        seen = obs[0] if obs.__class__ is list else tree_row(obs, 0)
-        return seen, rewards[0], *ended.get(0, (False, False)), infos[0]
+        if env is not None:
+            self.step = env.step
 
     def stop(self) -> None:
         """Closes the environment after the calls that are under way."""
@@ -147,28 +138,32 @@ class Part:
         self._inbox.put(None)
 
 
+def _no_step(action: Any) -> Any:
+    raise EnvStateError("the environment was not made")
+
+
 class Calls:
-    """Calls of one kind that are under way, at most one of each environment.
+    """Calls that are under way, at most one of each environment.
 
     Args:
-        limit: Seconds after which a call has failed; None: no limit.
-        lose: Replaces the part of an environment whose call did not return in time; returns the
-            error.
+        lose: Replaces the part of an environment whose call did not return within so many seconds;
+            returns the error.
 
     Attributes:
-        waiting: Deadlines of the calls that were not taken yet, by env id.
+        waiting: Deadlines of the calls whose answer was not taken yet, by env id.
         answers: Answers that were not taken yet, by env id.
     """
 
-    def __init__(self, limit: float | None, lose: Callable[[int, float], Exception]) -> None:
-        self._limit = inf if limit is None else limit
+    def __init__(self, lose: Callable[[int, float], Exception]) -> None:
         self._lose = lose
         self._channel = Channel()
-        self._parts: dict[int, tuple[Part, int]] = {}
+        self._sent: dict[int, tuple[Part, int, float]] = {}
         self.waiting: dict[int, float] = {}
         self.answers: dict[int, Any] = {}
 
-    def send(self, part: Part, call: Callable[..., Any], *args: Any, begun: float) -> None:
+    def send(
+        self, part: Part, call: Callable[..., Any], *args: Any, begun: float, limit: float | None
+    ) -> None:
         """Sends a call; the answer to an earlier one of this environment is dropped.
 
         Args:
@@ -176,18 +171,15 @@ class Calls:
             call: What its thread calls.
             args: The arguments.
             begun: Time of `time.monotonic` from which on the limit counts.
+            limit: Seconds after which the call has failed; None: no limit.
         """
-        env_id = part.env_id
+        env_id, seconds = part.env_id, inf if limit is None else limit
         if env_id in self.answers:
             del self.answers[env_id]
-        self.waiting[env_id] = begun + self._limit
-        self._parts[env_id] = part, part.ticket
+        part.ticket += 1
+        self.waiting[env_id] = begun + seconds
+        self._sent[env_id] = part, part.ticket, seconds
         part.send(self._channel, call, args)
-
-    def drop(self, env_id: int) -> None:
-        """Forgets the call of an environment."""
-        self.waiting.pop(env_id, None)
-        self.answers.pop(env_id, None)
 
     def gather(
         self, count: float = inf, until: float = inf, ids: Collection[int] | None = None
@@ -197,33 +189,30 @@ class Calls:
         Args:
             count: Their number; fewer if fewer are under way.
             until: Time of `time.monotonic` at which it returns in any case.
-            ids: Wait for the answers of these environments instead of for a number.
+            ids: Wait for answers of these environments, which have calls under way; None: of all.
         """
-        answers, waiting, missing = self.answers, self.waiting, 0
+        answers, waiting = self.answers, self.waiting
         while True:
             for part, ticket, answer in self._channel.take():
-                env_id = part.env_id
-                if env_id in waiting and self._parts[env_id] == (part, ticket):
-                    answers[env_id] = answer
+                latest, number, _ = self._sent[part.env_id]
+                if latest is part and number == ticket and part.env_id in waiting:
+                    answers[part.env_id] = answer
             if ids is None:
                 missing = min(count, len(waiting)) - len(answers)
             else:
-                missing = len([i for i in ids if i not in answers])
+                missing = min(count, len(ids)) - len([i for i in ids if i in answers])
             if missing <= 0:
                 return
             now = time.monotonic()
-            deadlines = {i: each for i, each in waiting.items() if i not in answers}
             if now >= until:
                 return
+            deadlines = {i: each for i, each in waiting.items() if i not in answers}
             if now >= (first := min(deadlines.values())):
-                self._expire(deadlines, now)
+                for env_id, deadline in deadlines.items():
+                    if now >= deadline:
+                        answers[env_id] = self._lose(env_id, self._sent[env_id][2])
             else:
                 self._channel.wait(missing, min(until, first))
-
-    def _expire(self, deadlines: Mapping[int, float], now: float) -> None:
-        for env_id, deadline in deadlines.items():
-            if now >= deadline:
-                self.answers[env_id] = self._lose(env_id, self._limit)
 
     def pop(self, env_id: int) -> Any:
         """Takes an answer."""

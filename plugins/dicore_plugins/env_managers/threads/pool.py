@@ -10,7 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any
 
 from dicore.errors import EnvCreateError
 from dicore_plugins.env_managers.env_pool import (
@@ -45,36 +45,22 @@ class ThreadPool(EnvPool):
     environment is made again, in another thread, at its next reset.
     """
 
-    part_class: ClassVar[type[EnvPool]] = InThread
-    """Holds the environment of a thread."""
-    own_limits: ClassVar[bool] = False
-    """Whether `part_class` itself ends calls at `step_timeout` and `reset_timeout`."""
     _layered = False
 
     def __init__(
         self, env_fn: Sequence[Callable[[], Any]], cfg: Any, ids: Sequence[int] | None = None
     ) -> None:
         super().__init__(env_fn, cfg, ids)
-        self._wait_num: int | None = getattr(cfg, "wait_num", None)
-        self._step_wait: float = getattr(cfg, "step_wait_timeout", 0.0)
         self._begin()
 
     def _begin(self) -> None:
         """Makes parts without threads and environments."""
         self.parts = {env_id: self._new_part(env_id) for env_id in self.ids}
-        self.steps = self._calls(self.cfg.step_timeout)
-        self.resets = self._calls(self.cfg.reset_timeout)
-
-    def _calls(self, limit: float | None) -> Calls:
-        return Calls(None if self.own_limits else limit, self._lose)
+        self._calls = Calls(self._lose)
+        self._resetting: set[int] = set()
 
     def _new_part(self, env_id: int) -> Part:
-        pool = self.part_class([self.env_fn[env_id]], self.cfg, [env_id])
-        pool.next_reset = self._peek
-        return Part(pool)
-
-    def _peek(self, env_id: int) -> tuple[int, Mapping[str, Any]]:
-        return self.next_reset(env_id)  # which the manager sets later
+        return Part(InThread([self.env_fn[env_id]], self.cfg, [env_id]))
 
     def _lose(self, env_id: int, limit: float) -> Exception:
         """Gives a thread up; returns the error of its call."""
@@ -94,9 +80,9 @@ class ThreadPool(EnvPool):
         Raises:
             EnvCreateError: an environment could not be made, or two are the same object.
         """
-        calls, now = self._calls(self.cfg.reset_timeout), time.monotonic()
+        calls, now = Calls(self._lose), time.monotonic()
         for part in self.parts.values():
-            calls.send(part, part.launch, begun=now)
+            calls.send(part, part.launch, begun=now, limit=self.cfg.reset_timeout)
         calls.gather()
         answers = [calls.pop(env_id) for env_id in self.ids]
         for env_id, answer in zip(self.ids, answers, strict=True):
@@ -117,43 +103,65 @@ class ThreadPool(EnvPool):
         self, ids: Sequence[int], seeds: Sequence[int], params: Sequence[Mapping[str, Any]]
     ) -> list[Any]:
         """Resets environments at the same time; see `EnvPool.reset`."""
-        for env_id, seed, given in zip(ids, seeds, params, strict=True):
-            self.begin_reset(env_id, seed, given)
-        self.resets.gather(ids=ids)
-        return [self.resets.pop(env_id) for env_id in ids]
+        for row in zip(ids, seeds, params, strict=True):
+            self.begin_reset(*row)
+        self._calls.gather(ids=ids)
+        self._resetting.difference_update(ids)
+        return [self._calls.pop(env_id) for env_id in ids]
 
-    def begin_reset(
-        self, env_id: int, seed: int, params: Mapping[str, Any], delay: float = 0.0
-    ) -> None:
-        """Begins to reset an environment, after `delay` seconds."""
-        part = self.parts[env_id]
-        part.ticket += 1
-        self.steps.drop(env_id)
-        begun = time.monotonic() + delay
-        self.resets.send(part, part.reset, seed, params, delay, begun=begun)
+    def begin_reset(self, env_id: int, seed: int, params: Mapping[str, Any]) -> None:
+        """Begins to reset an environment, and makes it before if needed; returns at once."""
+        part, now = self.parts[env_id], time.monotonic()
+        self._resetting.add(env_id)
+        self._calls.send(
+            part, part.reset, seed, params, begun=now, limit=self.cfg.reset_timeout
+        )  # fmt: skip
+
+    def resets_done(self, until: float) -> dict[int, Any]:
+        """Returns what resets returned or raised, by env id.
+
+        Args:
+            until: Waits for one until this time of `time.monotonic`.
+        """
+        self._calls.gather(1, until, self._resetting)
+        done = [env_id for env_id in self._resetting if env_id in self._calls.answers]
+        self._resetting.difference_update(done)
+        return {env_id: self._calls.pop(env_id) for env_id in done}
 
     def step(self, ids: list[int], actions: Iterable[Any]) -> Results:
-        """Sends actions and returns what has arrived; see `EnvPool.step`.
-
-        Waits for `wait_num` results (None: for all), and up to `step_wait_timeout` for more.
-        """
-        begun = time.monotonic()
+        """Steps environments at the same time; see `EnvPool.step`."""
         self.send(ids, actions)
-        steps, pending = self.steps, len(self.steps.waiting)
-        wanted = pending if self._wait_num is None else min(self._wait_num, pending)
-        steps.gather(wanted)
-        if wanted < pending:
-            steps.gather(pending, begun + self._step_wait)
-        if len(steps.answers) != len(ids) or not all(i in steps.answers for i in ids):
-            ids = sorted(steps.answers)
-        return _joined(ids, [steps.pop(env_id) for env_id in ids])
+        self._calls.gather(ids=ids)
+        return self._taken(ids)
 
     def send(self, ids: list[int], actions: Iterable[Any]) -> None:
-        """Sends actions, whose results later calls of `step` return."""
-        parts, send, now = self.parts, self.steps.send, time.monotonic()
+        """Sends actions and returns at once."""
+        parts, send, now, limit = (
+            self.parts,
+            self._calls.send,
+            time.monotonic(),
+            self.cfg.step_timeout,
+        )
         for env_id, action in zip(ids, actions, strict=True):
             part = parts[env_id]
-            send(part, part.step, action, begun=now)
+            send(part, part.step, action, begun=now, limit=limit)
+
+    def wait(self, at_least: int, more_s: float = 0.0) -> Results:
+        """Returns timesteps of environments that were sent an action, in order of their ids.
+
+        Args:
+            at_least: Waits for so many timesteps and resets, or for all that are under way.
+            more_s: Waits so many seconds for the others.
+        """
+        calls, begun = self._calls, time.monotonic()
+        calls.gather(at_least)
+        if more_s and len(calls.answers) < len(calls.waiting):
+            calls.gather(until=begun + more_s)
+        stepped = [env_id for env_id in calls.answers if env_id not in self._resetting]
+        return self._taken(self.ids if len(stepped) == len(self) else sorted(stepped))
+
+    def _taken(self, ids: list[int]) -> Results:
+        return _joined(ids, [self._calls.pop(env_id) for env_id in ids])
 
     def discard(self, env_id: int) -> None:
         """Closes an environment and drops it, after the calls under way, without waiting."""
@@ -179,9 +187,9 @@ class ThreadPool(EnvPool):
 
     def _ask(self, env_id: int, name: str, *args: Any, **kwargs: Any) -> Any:
         """Calls a method of an environment's pool in its thread; returns or raises its answer."""
-        part, calls = self.parts[env_id], self._calls(self.cfg.reset_timeout)
+        part, calls, limit = self.parts[env_id], Calls(self._lose), self.cfg.reset_timeout
         call = partial(getattr(part.pool, name), *args, **kwargs)
-        calls.send(part, call, begun=time.monotonic())
+        calls.send(part, call, begun=time.monotonic(), limit=limit)
         calls.gather()
         answer = calls.pop(env_id)
         if isinstance(answer, BaseException):
@@ -207,13 +215,6 @@ class ThreadPool(EnvPool):
     def call(self, env_id: int, name: str, *args: Any, **kwargs: Any) -> Any:
         """Calls a method of an environment."""
         return self._ask(env_id, "call", env_id, name, *args, **kwargs)
-
-    def worker_pids(self) -> dict[int, int]:
-        """Returns the ids of other processes in which environments run, by env id."""
-        found: dict[int, int] = {}
-        for part in self.parts.values():
-            found |= part.pool.worker_pids()
-        return found
 
     def has_layers(self) -> bool:
         """Returns whether an environment has layers with a state that outlives episodes."""

@@ -1,0 +1,189 @@
+"""The env manager that does not wait for all environments: the slow ones answer later.
+
+Shapes: N environments, K of them answer.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from math import inf
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dicore.data import EnvBatch, TimestepBatch
+from dicore.errors import DicoreError
+from dicore.interfaces.env_manager import EnvState
+from dicore_plugins.env_managers.base.manager import BaseEnvManager
+from dicore_plugins.env_managers.episodes import RESET, RUN
+from dicore_plugins.env_managers.faults import reset_error
+from dicore_plugins.env_managers.observations import ObsBuffers
+
+__all__ = ["AsyncEnvManager"]
+
+
+class _Reset(NamedTuple):
+    """A reset in progress.
+
+    Args:
+        seed: Of the episode.
+        tries: Attempts so far.
+        due: When the next attempt begins, by `time.monotonic`; None: one is under way.
+    """
+
+    seed: int
+    tries: int
+    due: float | None
+
+
+class AsyncEnvManager(BaseEnvManager):
+    """Steps N environments, each at its own pace; see `BaseEnvManager`.
+
+    `step` sends the actions given and returns once `wait_num` environments have answered and
+    `step_wait_timeout` is over, or once all have; the others answer in later calls. An environment
+    whose episode ended is reset while the others go on, unless `reset_inplace`; it is in
+    `ready_obs` again when that is done, including retries. A reset that is done counts as an
+    answer, so that `step` may return no timestep.
+
+    The methods that it needs of its pool are those of `AsyncSteps`.
+    """
+
+    capabilities = BaseEnvManager.capabilities - {"lockstep"} | {"deadlines"}
+
+    def __init__(self, env_fn: Sequence[Any], cfg: Any = None) -> None:
+        super().__init__(env_fn, cfg)
+        self._resets: dict[int, _Reset] = {}
+
+    # ---- stepping
+
+    @property
+    def ready_obs(self) -> EnvBatch[Any]:
+        """Observations [K, ...] of the environments that wait for an action, by env id.
+
+        Waits for a reset if there is nothing else to wait for.
+
+        Raises:
+            ClosedError: the manager is not launched.
+            EnvResetError: an environment failed more often than `max_retry` allows; the manager
+                is closed.
+        """
+        if self._resets:
+            self._settle(wait=not self._pending and RUN not in self._episodes.state)
+        return super().ready_obs
+
+    def step(self, action: Mapping[int, Any], *, block: bool = True) -> EnvBatch[Any]:
+        """Steps the environments named; the returned arrays are never written again.
+
+        See `IEnvManager.step`.
+
+        Args:
+            action: As for `IEnvManager.step`.
+            block: Wait for timesteps; False: send the actions and return no timestep at once.
+        """
+        if block:
+            return self._step(action, None)
+        self._settle()
+        _, ids, actions = self._checked_actions(action)
+        actions = list(actions)
+        self._pool.send(ids, actions)  # type: ignore[attr-defined] # see AsyncSteps
+        self._pending |= zip(ids, actions, strict=True)
+        self._episodes.answered(ids, [])
+        return self._no_timesteps()
+
+    def recv(self) -> EnvBatch[Any]:
+        """Waits for timesteps of environments that were sent an action: `step({})`."""
+        return self._step({}, None)
+
+    def _step(self, action: Mapping[int, Any], buffers: ObsBuffers | None) -> EnvBatch[Any]:
+        if self._resets:
+            idle = not self._pending and not len(action)
+            self._settle(wait=idle)
+            if idle:
+                return self._no_timesteps()
+        return super()._step(action, buffers)
+
+    def _no_timesteps(self) -> EnvBatch[Any]:
+        none = self._none_ended[:0]
+        reward = np.zeros((0, *self._reward_shape), np.float32)
+        timestep = TimestepBatch(self._storage.empty(0), reward, none, none, [], None)
+        return EnvBatch(self._ids[:0], timestep)
+
+    # ---- resets
+
+    def _begin_next(
+        self, env_ids: Sequence[int], ready: Any, seeds: Sequence[int] | None = None
+    ) -> list[DicoreError]:
+        if self._cfg.reset_inplace:
+            return self._begin_many(env_ids, ready, seeds)
+        for env_id in env_ids:
+            self._resets[env_id] = _Reset(self._seeds.next(env_id), 0, 0.0)
+            self._episodes.stop(env_id, RESET)
+        self._send_resets()
+        return []
+
+    def _begin_many(
+        self, env_ids: Sequence[int], ready: Any, seeds: Sequence[int] | None = None
+    ) -> list[DicoreError]:
+        for env_id in env_ids:
+            self._resets.pop(env_id, None)
+        return super()._begin_many(env_ids, ready, seeds)
+
+    def _send_resets(self) -> float:
+        """Begins the attempts that are due; returns the time of the next one."""
+        now, following = time.monotonic(), inf
+        for env_id, reset in self._resets.items():
+            if reset.due is None:
+                continue
+            if reset.due > now:
+                following = min(following, reset.due)
+                continue
+            self._pool.begin_reset(env_id, reset.seed, self._params[env_id])  # type: ignore[attr-defined]
+            self._resets[env_id] = _Reset(reset.seed, reset.tries + 1, None)
+        return following
+
+    def _settle(self, *, wait: bool = False) -> None:
+        """Begins the episodes of environments whose reset is done.
+
+        Args:
+            wait: Wait until one has begun, or failed for good.
+        """
+        errors: list[DicoreError] = []
+        begun = 0
+        while self._resets:
+            until = self._send_resets() if wait else 0.0
+            found = self._pool.resets_done(until)  # type: ignore[attr-defined]
+            for env_id, result in found.items():
+                error = self._finish(env_id, self._resets[env_id], result)
+                errors += [] if error is None else [error]
+                begun += env_id not in self._resets
+            if begun or not wait:
+                break
+        self._send_resets()
+        self._raise_any(errors)
+
+    def _finish(self, env_id: int, reset: _Reset, result: Any) -> DicoreError | None:
+        """Begins an episode, or the next attempt; returns the error if it was the last one."""
+        if isinstance(result, BaseException) and reset.tries < self._cfg.max_retry:
+            self._before_retry(env_id, reset.seed, reset.tries, result)
+            due = time.monotonic() + self._cfg.retry_waiting_time
+            self._resets[env_id] = _Reset(reset.seed, reset.tries, due)
+            return None
+        del self._resets[env_id]
+        if isinstance(result, BaseException):
+            self._episodes.stop(env_id, EnvState.ERROR)
+            return reset_error(env_id, reset.seed, reset.tries, result)
+        return self._begun(env_id, reset.seed, result, self._ready)
+
+    # ---- state
+
+    def state_dict(self) -> dict[str, Any]:
+        """Returns the state as `BaseEnvManager` does; waits for resets that are in progress."""
+        while self._resets:
+            self._settle(wait=True)
+        return super().state_dict()
+
+    def close(self) -> None:
+        """Closes all environments; harmless when repeated."""
+        self._resets = {}
+        super().close()

@@ -1,0 +1,92 @@
+"""What holds for every registered manager: the data of `base` for one seed, and no leaks."""
+
+from __future__ import annotations
+
+import gc
+import os
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import psutil
+import pytest
+
+from dicore.data import EnvBatch
+from dicore.run.random import seed_everything
+from dicore.testing.compare import copied, difference
+from dicore.testing.component import Component
+from dicore.testing.scripted_env import ScriptedEnv
+from dicore_plugins.env_managers import BaseEnvManager
+from dicore_registry import default
+
+MANAGERS = {
+    entry.name: Component(entry, default())
+    for entry in default().entries("env_manager")
+    if entry.status == "ok"
+}
+ENVS: dict[str, list[Callable[[], Any]]] = {
+    "cartpole": [partial(gymnasium.make, "CartPole-v1", max_episode_steps=25)] * 3,
+    "scripted": [partial(ScriptedEnv, tag, 2 + tag) for tag in range(3)],
+}
+
+
+def played(manager: Any, steps: int) -> dict[int, list[Any]]:
+    """Returns what each environment showed; actions depend on its id, step and observation."""
+    found: dict[int, list[Any]] = {env_id: [] for env_id in range(manager.env_num)}
+    while min(map(len, found.values())) < steps:
+        ready = manager.ready_obs
+        act = {i: (i + len(found[i]) + int(ready[i][0] > 0)) % 2 for i in ready}
+        answer = manager.step(EnvBatch.of(act))
+        for env_id in answer:
+            step = answer[env_id]
+            found[env_id].append(
+                copied([step.obs, step.reward, step.terminated, step.truncated, step.info])
+            )
+    return {env_id: each[:steps] for env_id, each in found.items()}
+
+
+@pytest.mark.parametrize("name", sorted(MANAGERS.keys() - {"base"}))
+def test_the_data_is_that_of_base(name: str) -> None:
+    for env, env_fn in ENVS.items():
+        plays = []
+        for manager in (BaseEnvManager(env_fn), MANAGERS[name].build(env_fn=env_fn)):
+            with closing(manager):
+                if "episode_seed" not in manager.capabilities:
+                    pytest.skip("it does not declare 'episode_seed'")
+                seed_everything(0)
+                manager.seed(7)
+                manager.launch()
+                plays.append(played(manager, 60))
+        wrong = difference(*plays)
+        assert not wrong, f"{env}: {wrong}"
+
+
+def held() -> Iterator[int]:
+    """Counts processes, threads, descriptors, and shared and anonymous maps that this one holds."""
+    gc.collect()
+    yield len(psutil.Process().children(recursive=True))
+    yield threading.active_count()
+    yield len(os.listdir("/proc/self/fd"))  # noqa: PTH208 - a listing itself opens one
+    maps = Path("/proc/self/maps").read_text(encoding="utf-8").splitlines()
+    yield sum("memfd" in line or "/dev/shm" in line for line in maps)
+    yield len(list(Path("/dev/shm").iterdir()))
+
+
+@pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="needs /proc")
+@pytest.mark.parametrize("name", sorted(MANAGERS))
+def test_creating_and_closing_leaves_nothing(name: str) -> None:
+    """Ten times; `benchmarks/` does it a hundred times."""
+    counts = []
+    for number in range(10):
+        manager = MANAGERS[name].build(env_fn=ENVS["cartpole"])
+        manager.launch()
+        manager.step(manager.random_action())
+        if number % 2:
+            manager.close()
+        del manager
+        counts.append(list(held()))
+    assert counts[1:] == [counts[1]] * 9, "processes, threads, descriptors, maps, shared memory"
