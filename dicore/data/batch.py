@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import optree
 
-from dicore.data.tree import Tree, to_tensor, tree_len, tree_map, tree_row, tree_stack
+from dicore.data.tree import Tree, is_tensor, to_tensor, tree_len, tree_map, tree_row, tree_stack
 from dicore.errors import SchemaError
 
 Row = dict[str, Any]
@@ -145,7 +145,7 @@ class Batch:
 
 
 def _join(leaves: Sequence[Any]) -> Any:
-    if isinstance(leaves[0], np.ndarray):
+    if not is_tensor(leaves[0]):
         return np.concatenate(leaves)
     from dicore.data.tree import loaded_torch
 

@@ -12,9 +12,9 @@ _NAMES: Final[dict[str, dict[str, str]]] = {
         "env_manager": "base",
         "env_wrapper": (
             "action_repeat clip_reward delay_reward eval_episode_return flat_obs frame_stack "
-            "max_and_skip noop_reset obs_norm obs_plus_prev_action_reward obs_transpose "
-            "rescale_action reward_norm scaled_float_frame static_obs_norm sticky_action "
-            "time_limit warp_frame"
+            "lazy_frame_stack max_and_skip noop_reset obs_norm obs_plus_prev_action_reward "
+            "obs_transpose rescale_action reward_norm scaled_float_frame static_obs_norm "
+            "sticky_action time_limit warp_frame"
         ),
         "evaluator": "interaction",
         "learner": "base",

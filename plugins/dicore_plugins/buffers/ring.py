@@ -22,6 +22,8 @@ from dicore.errors import ReplayCapacityError, SchemaError, UsageError
 IntArray = npt.NDArray[np.int64]
 
 _LOG = logging.getLogger("dicore.buffer")
+_MUCH = 256 << 20
+"""Bytes of a ring from which on the available memory is checked."""
 
 
 class RecycledBatch(Batch):
@@ -73,7 +75,8 @@ class Ring:
         """Drops all samples and their schema; ids continue to rise."""
         self.count = 0
         self.cursor = 0
-        self._stores: list[npt.NDArray[Any]] = []
+        self._stores: list[Any] = []
+        self._frame_stores: list[Any] = []
         self._items: list[tuple[str, npt.NDArray[Any]]] | None = None
         self._spec: Any = None
         self._paths: list[str] = []
@@ -125,7 +128,7 @@ class Ring:
     def _check(self, batch: Batch) -> None:
         paths, leaves, spec = optree.tree_flatten_with_path(batch.columns)
         names = [".".join(map(str, path)) for path in paths]
-        arrays = [np.asarray(_array(leaf)) for leaf in leaves]
+        arrays = [_shaped(leaf) for leaf in leaves]
         if self._spec is None:
             self._allocate(batch, names, arrays, spec)
             return
@@ -150,16 +153,13 @@ class Ring:
         for name, array in zip(names, arrays, strict=True):
             if array.dtype == object:
                 raise SchemaError(f"column '{name}' contains Python objects; expected numbers")
-        dtypes = [np.float32 if a.dtype == np.float64 else a.dtype for a in arrays]
-        needed = self.capacity * sum(
-            np.dtype(dtype).itemsize * int(np.prod(array.shape[1:]))
-            for dtype, array in zip(dtypes, arrays, strict=True)
-        )
+        needed = self.capacity * _row_bytes(arrays)
+        if needed >= _MUCH:
+            from dicore_plugins.buffers.memory import check_memory
+
+            check_memory(needed, self.capacity)
         try:
-            self._stores = [
-                np.empty((self.capacity, *array.shape[1:]), dtype)
-                for dtype, array in zip(dtypes, arrays, strict=True)
-            ]
+            self._stores = self._new_columns(arrays)
         except MemoryError as error:
             raise ReplayCapacityError(
                 f"{self.capacity} samples need {needed / 2**30:.1f} GiB, which cannot be allocated",
@@ -170,6 +170,19 @@ class Ring:
         if all(isinstance(columns[key], np.ndarray) for key in columns):
             by_name = dict(zip(names, self._stores, strict=True))
             self._items = [(key, by_name[key]) for key in columns]
+
+    def _new_columns(self, arrays: list[Any]) -> list[Any]:
+        """Returns an empty column for each leaf; frame stacks share a store of frames."""
+        stacked: dict[int, Any] = {}
+        if any(hasattr(array, "packed") for array in arrays):
+            from dicore_plugins.buffers.frame_store import stack_columns
+
+            stacked, self._frame_stores = stack_columns(arrays, self.capacity)
+        dtypes = [np.float32 if a.dtype == np.float64 else a.dtype for a in arrays]
+        return [
+            stacked[at] if at in stacked else np.empty((self.capacity, *array.shape[1:]), dtype)
+            for at, (array, dtype) in enumerate(zip(arrays, dtypes, strict=True))
+        ]
 
     # ---- reading
 
@@ -209,7 +222,7 @@ class Ring:
 
     def samples_in(self, size: int) -> int:
         """Returns how many samples fit into `size` bytes, at least one."""
-        sample = sum(store[:1].nbytes for store in self._stores)
+        sample = sum(store.dtype.itemsize * int(np.prod(store.shape[1:])) for store in self._stores)
         return max(1, size // max(sample, 1))
 
     def _blank(self, count: int, size: int) -> Recycled:
@@ -226,10 +239,12 @@ class Ring:
     def state_dict(self) -> dict[str, Any]:
         """Returns the stored samples by slot, and the cursors; columns are views until a push."""
         stored = [store[: self.count] for store in self._stores]
+        frames = [each.state_dict() for each in self._frame_stores]
         return {
             "columns": self._tree(stored) if self.count else {},
             "cursor": self.cursor,
             "push_count": self.push_count,
+            **({"frames": frames} if frames else {}),
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -249,6 +264,15 @@ class Ring:
                     f" {self.capacity}",
                     hint=f"set replay_buffer_size={len(samples)} or more",
                 )
+            if "frames" in state:
+                from dicore_plugins.buffers.frame_store import restored
+
+                samples, chunks = restored(samples, state["frames"])
+                self._check(samples)
+                for store, chunk, frames in zip(
+                    self._frame_stores, chunks, state["frames"], strict=True
+                ):
+                    store.load(chunk, frames["free"])
             self.push(samples)
         self.cursor = int(state["cursor"]) % self.capacity
         self.push_count = int(state["push_count"])
@@ -277,6 +301,25 @@ def fitted(state: Mapping[str, Any], capacity: int) -> dict[str, Any]:
 def _array(leaf: Any) -> Any:
     """Returns a column as an array: tensors are detached and moved to the CPU."""
     return leaf.detach().cpu().numpy() if is_tensor(leaf) else leaf
+
+
+def _shaped(leaf: Any) -> Any:
+    """Returns a column as an array; frame stacks stay as they are."""
+    leaf = _array(leaf)
+    return leaf if hasattr(leaf, "packed") else np.asarray(leaf)
+
+
+def _row_bytes(arrays: list[Any]) -> int:
+    """Returns the bytes that a sample needs in a ring; of stacks, one new frame."""
+    size, frames = 0, {}
+    for array in arrays:
+        one = int(array.dtype.itemsize * np.prod(array.shape[1:]))
+        if hasattr(array, "packed"):
+            depth = array.numbers.shape[-1]
+            frames[array.frame_shape, array.dtype] = one // depth
+            one = 4 * depth
+        size += one
+    return size + sum(frames.values())
 
 
 def _fits(given: np.dtype[Any], stored: np.dtype[Any]) -> bool:

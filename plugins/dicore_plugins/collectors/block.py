@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import optree
 
-from dicore.data import Batch, Tree, tree_map, tree_paths, tree_stack
+from dicore.data import Batch, Tree, tree_map, tree_paths
 from dicore.data.tree import is_tensor
 from dicore.errors import SchemaError
 from dicore.interfaces.policy import Tail
@@ -83,6 +83,9 @@ class Block:
             self.valid[keep:] = True
         else:
             self._renew(len(self.end), keep, start)
+        for leaf in self._leaves:
+            if leaf.__class__ is not np.ndarray:
+                leaf.drop_unused(keep)
 
     def _renew(self, steps: int, keep: int, start: int = 0) -> None:
         """Replaces the memory by new memory of `steps` rows, with `keep` rows from `start` on."""
@@ -93,7 +96,7 @@ class Block:
         else:
             self.end = np.zeros((steps, self.num_envs), np.bool_)
             self.valid = np.empty((steps, self.num_envs), np.bool_)
-            self._leaves = [np.empty((steps, *leaf.shape[1:]), leaf.dtype) for leaf in leaves]
+            self._leaves = [np.empty_like(leaf, shape=(steps, *leaf.shape[1:])) for leaf in leaves]
         self.valid.fill(True)
         if keep:
             pairs = zip((self.end, self.valid, *self._leaves), (end, valid, *leaves), strict=True)
@@ -114,7 +117,11 @@ class Block:
             return
         for (key, column), (shape, dtype) in zip(self._items, self._forms):  # noqa: B905 - equal
             value = row.get(key)
-            if value.__class__ is np.ndarray and value.dtype is dtype and value.shape == shape:
+            if (
+                value.__class__ is column.__class__
+                and value.dtype is dtype
+                and value.shape == shape
+            ):
                 column[t] = value
             else:
                 self._write_leaves(t, row)
@@ -141,7 +148,7 @@ class Block:
         if spec != self._spec:
             raise SchemaError(f"the transition columns changed to {sorted(row)}")
         for at, (column, leaf) in enumerate(zip(self._leaves, leaves, strict=True)):
-            value = leaf.detach().cpu().numpy() if is_tensor(leaf) else np.asarray(leaf)
+            value = _array(leaf)
             shape = (self.num_envs if count is None else count, *column.shape[2:])
             if value.shape != shape or not np.can_cast(value.dtype, column.dtype, "same_kind"):
                 raise SchemaError(
@@ -159,9 +166,7 @@ class Block:
                 f"process_transition must return a dict of columns; got {type(row).__name__}"
             )
         leaves, self._spec = optree.tree_flatten(row)
-        arrays = [
-            leaf.detach().cpu().numpy() if is_tensor(leaf) else np.asarray(leaf) for leaf in leaves
-        ]
+        arrays = [_array(leaf) for leaf in leaves]
         for array in arrays:
             if array.ndim == 0 or len(array) > self.num_envs or array.dtype == object:
                 raise SchemaError(
@@ -169,9 +174,10 @@ class Block:
                     f" environment ({self.num_envs}); got {array.dtype}{list(array.shape)}"
                 )
         self._leaves = [
-            np.empty(
-                (len(self.end), self.num_envs, *array.shape[1:]),
+            np.empty_like(
+                array,
                 np.float32 if array.dtype == np.float64 else array.dtype,
+                shape=(len(self.end), self.num_envs, *array.shape[1:]),
             )
             for array in arrays
         ]
@@ -213,15 +219,14 @@ class Block:
             if step < 0:
                 continue
             if plain:
-                finals.append((step, env, obs[row].copy()))
+                finals.append((step, env, obs[row : row + 1].copy()))
             else:
-                copied = tree_map(lambda leaf, i=row: np.array(leaf[i]), obs)
+                copied = tree_map(lambda leaf, i=row: np.copy(leaf[i : i + 1]), obs)
                 finals.append((step, env, copied))
 
     def final_obs(self, env: int) -> Tree:
         """Returns the last stored final observation [1, ...] of an environment."""
-        obs = next(obs for _, each, obs in reversed(self._finals) if each == env)
-        return tree_map(lambda leaf: leaf[None], obs)
+        return next(obs for _, each, obs in reversed(self._finals) if each == env)
 
     def drop(self, t: int, env: int) -> int:
         """Marks the episode of an environment, up to row `t`, as invalid.
@@ -274,15 +279,12 @@ class Block:
         if not finals:
             none = obs[:0] if obs.__class__ is np.ndarray else tree_map(lambda leaf: leaf[:0], obs)
             return Tail(obs, _NO_ROWS, none, starts, carried, self.changed)
-        if len(finals) == 1:
-            ((row, value),) = finals
-            arrays = value.__class__ is np.ndarray
-            final = value[None] if arrays else tree_map(lambda leaf: leaf[None], value)
-            return Tail(obs, np.array([row], np.int64), final, starts, carried, self.changed)
         finals.sort(key=lambda each: each[0])
         rows, values = zip(*finals, strict=True)
-        arrays = values[0].__class__ is np.ndarray
-        final = np.array(values) if arrays else tree_stack(list(values))
+        final = values[0]
+        if len(values) > 1:
+            plain = final.__class__ is np.ndarray
+            final = _concatenated(*values) if plain else tree_map(_concatenated, *values)
         return Tail(obs, np.array(rows, np.int64), final, starts, carried, self.changed)
 
     def _columns(self, rows: slice, envs: slice, env_id: npt.NDArray[np.int64]) -> Batch:
@@ -333,17 +335,20 @@ class Block:
         rows = slice(start, start + steps)
         arrays = [array[rows].copy() for array in (self.end, self.valid, *self._leaves)]
         unwritten = np.arange(steps)[:, None] >= self.rows
-        for array in arrays:
-            array[unwritten] = 0  # else equal blocks have other states, with what the memory held
+        for array in arrays:  # else equal blocks have other states, with what the memory held
+            if isinstance(array, np.ndarray):
+                array[unwritten] = 0
+            else:
+                array.numbers[unwritten] = -1
         end, valid, *leaves = arrays
         return {
-            "columns": optree.tree_unflatten(self._spec, leaves),
+            "columns": plain_state(optree.tree_unflatten(self._spec, leaves)),
             "keys": self._flat_keys,
             "rows": self.rows.copy(),
             "carried": self._carried.copy(),
             "end": end,
             "valid": valid,
-            "finals": [list(each) for each in self._finals],
+            "finals": plain_state([list(each) for each in self._finals]),
         }
 
     @classmethod
@@ -351,18 +356,43 @@ class Block:
         """Returns a block with the rows that `state_dict` returned."""
         end = np.asarray(state["end"])
         block = cls(end.shape[1])
-        leaves, block._spec = optree.tree_flatten(dict(state["columns"]))
-        block._leaves = [np.array(leaf) for leaf in leaves]
+        leaves, block._spec = optree.tree_flatten(from_plain(dict(state["columns"])))
+        block._leaves = [np.copy(leaf) for leaf in leaves]
         block._flat_keys = None if state["keys"] is None else list(state["keys"])
         block.end, block.valid = end.copy(), np.asarray(state["valid"]).copy()
         block.rows, block._even = np.array(state["rows"], np.int64), False
         block._carried = np.array(state["carried"], np.int64)
-        block._finals = [(int(t), int(env), obs) for t, env, obs in state["finals"]]
+        block._finals = [(int(t), int(env), obs) for t, env, obs in from_plain(state["finals"])]
         block._name_columns()
         return block
 
     _flat_keys: list[str] | None = None
     """Keys in the order of the first row; None where some columns are nested."""
+
+
+def _array(leaf: Any) -> Any:
+    """Returns a column as an array; tensors from any device. Stacked frames stay as they are."""
+    if is_tensor(leaf):
+        return leaf.detach().cpu().numpy()
+    return leaf if hasattr(leaf, "__array_function__") else np.asarray(leaf)
+
+
+def _concatenated(*leaves: Any) -> Any:
+    return np.concatenate(leaves)
+
+
+def plain_state(tree: Tree) -> Tree:
+    """Returns a tree of columns as arrays; stacked frames are packed, each frame once."""
+    return tree_map(lambda leaf: leaf.packed() if hasattr(leaf, "packed") else leaf, tree)
+
+
+def from_plain(tree: Tree) -> Tree:
+    """Returns what was given to `plain_state`."""
+    if not any(path.endswith("stacked_frames") for path in tree_paths(tree)):
+        return tree
+    from dicore_plugins.frames import unpacked
+
+    return unpacked(tree)
 
 
 def obs_changed(columns: Any, shown: Any) -> bool:

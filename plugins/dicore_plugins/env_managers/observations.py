@@ -153,6 +153,11 @@ class Leaf:
             {"path": self.path, "index": index},
         )
 
+    @property
+    def bounded(self) -> bool:
+        """Whether the bounds of the space exclude any number of its dtype."""
+        return self._bounds is not None
+
     def outside(self, block: Array) -> dict[str, str]:
         """Returns a message by path if a value of [K, ...] is outside of the bounds."""
         if self._bounds is None:
@@ -332,6 +337,10 @@ def storage_of(space: Any, path: str = "") -> Any:
         EnvSpaceError: a part of the space is not a space.
     """
     name = type(space).__name__
+    if name == "StackedBox":
+        from dicore_plugins.env_managers.stacks import StackLeaf
+
+        return StackLeaf(path, space)
     if name in ("Dict", "Tuple"):
         spaces = space.spaces
         items = spaces.items() if name == "Dict" else enumerate(spaces)

@@ -9,8 +9,8 @@ from dicore.errors import ConfigError
 from dicore_plugins.env_managers.adapt import from_gym
 
 __all__ = [
-    "env_of", "need_action", "need_arrays", "need_box_actions", "need_image", "need_scalar_reward",
-    "need_vector",
+    "env_of", "need_action", "need_arrays", "need_box_actions", "need_frames", "need_image",
+    "need_scalar_reward", "need_vector",
 ]  # fmt: skip
 
 
@@ -34,6 +34,22 @@ def need_vector(name: str, env: Any) -> None:
     space = env.observation_space
     fits = isinstance(space, Box) and len(space.shape) == 1
     _need(fits, name, "observations that are vectors of numbers", space)
+
+
+def need_frames(name: str, env: Any, keys: list[str] | None) -> None:
+    """Raises ConfigError unless observations, or their parts `keys`, are arrays of numbers."""
+    from gymnasium.spaces import Box, Dict
+
+    space = env.observation_space
+    if isinstance(space, Dict):
+        wanted = list(space.spaces) if keys is None else keys
+        unknown = [key for key in wanted if key not in space.spaces]
+        parts = {key: space[key] for key in wanted if key not in unknown}
+        _need(not unknown, name, f"the parts {wanted} of a dict observation", space)
+    else:
+        parts = {"": space}
+        _need(keys is None, name, "a dict observation for its option keys", space)
+    _need(all(isinstance(each, Box) for each in parts.values()), name, "array observations", space)
 
 
 def need_image(name: str, env: Any) -> None:

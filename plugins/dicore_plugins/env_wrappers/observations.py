@@ -6,11 +6,18 @@ from typing import Any
 
 from dicore.config.schema import ComponentConfig, frozen, option
 from dicore.errors import ConfigError
-from dicore_plugins.env_wrappers.fit import env_of, need_arrays, need_image, need_vector
+from dicore_plugins.env_wrappers.fit import (
+    env_of,
+    need_arrays,
+    need_frames,
+    need_image,
+    need_vector,
+)
 
 __all__ = [
     "FlatObsConfig",
     "FrameStackConfig",
+    "LazyFrameStackConfig",
     "ObsNormConfig",
     "ObsTransposeConfig",
     "PrevActionRewardConfig",
@@ -78,6 +85,24 @@ class FrameStackConfig(ComponentConfig):
         env = env_of(parts)
         need_arrays("frame_stack", env)
         return FrameStackObservation(env, self.n_frames)
+
+
+@frozen(kw_only=True)
+class LazyFrameStackConfig(ComponentConfig):
+    """Stacks the last n observations like `frame_stack`, but keeps each frame once in memory."""
+
+    n_frames: int = option(4, "frames to stack; padded with the first frame after reset", ge=1)
+    keys: list[str] | None = option(
+        None, "parts of a dict observation to stack; None: all, like `frame_stack`"
+    )
+
+    def build(self, ctx: Any, **parts: Any) -> Any:
+        """Wraps `env`."""
+        from dicore_plugins.env_wrappers.frame_stack import LazyFrameStack
+
+        env = env_of(parts)
+        need_frames("lazy_frame_stack", env, self.keys)
+        return LazyFrameStack(env, self.n_frames, self.keys)
 
 
 @frozen(kw_only=True)

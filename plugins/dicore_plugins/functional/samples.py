@@ -88,9 +88,9 @@ def rows_after(rows: Tree, last: Tree, finals: Tree, tail: Tail) -> Tree:
         out[-1] = after
         if len(index) == 1:  # most often while learning by replay; quicker than by an array
             row, env = divmod(int(index[0]), leaf.shape[1])
-            out[row, env] = ended[0]
+            out[row, env : env + 1] = ended
         elif len(index):
-            out.reshape(-1, *leaf.shape[2:])[index] = ended
+            out[np.divmod(index, leaf.shape[1])] = ended
         return out
 
     if rows.__class__ is np.ndarray:  # most observations; faster than a walk of the tree

@@ -20,7 +20,7 @@ from dicore.config.schema import ComponentConfig
 from dicore.data import Batch, EnvBatch, tree_map
 from dicore.interfaces.policy import Tail
 from dicore_plugins.collectors.base import SerialCollector, check_lockstep, chosen_actions
-from dicore_plugins.collectors.block import Block, obs_changed
+from dicore_plugins.collectors.block import Block, from_plain, obs_changed, plain_state
 from dicore_plugins.collectors.sample.config import SampleCollectorConfig
 from dicore_plugins.env_managers.episodes import reset_ended
 from dicore_plugins.functional.samples import flatten_time
@@ -413,7 +413,7 @@ class SampleCollector(SerialCollector):
 
     def state_dict(self) -> dict[str, Any]:
         """Returns counters, unfinished trajectories, and the samples of an interrupted call."""
-        pieces = Batch.concat(self._pieces).columns if self._pieces else None
+        pieces = plain_state(Batch.concat(self._pieces).columns) if self._pieces else None
         return {
             **super().state_dict(),
             "partial": self._block.state_dict(),
@@ -442,7 +442,7 @@ class SampleCollector(SerialCollector):
         if state["partial"] is not None:
             self._block = Block.from_state(state["partial"])
         if state["pieces"] is not None:
-            self._pieces = [Batch(dict(state["pieces"]))]
+            self._pieces = [Batch(from_plain(dict(state["pieces"])))]
             self._held = len(self._pieces[0])
         self._episodes = np.array(state["episodes"], np.int64)
         self._unit, self._interrupted = state["unit"], bool(state["interrupted"])

@@ -85,7 +85,7 @@ class PerEnvSteps:
     def _keep(self, env_id: npt.NDArray[np.int64], values: Tree) -> None:
         def room(leaf: Any) -> Any:
             shape = (self._num_envs, *np.shape(leaf)[1:])
-            return leaf.new_empty(shape) if is_tensor(leaf) else np.empty(shape, leaf.dtype)
+            return leaf.new_empty(shape) if is_tensor(leaf) else np.empty_like(leaf, shape=shape)
 
         def put(target: Any, leaf: Any) -> Any:
             target[env_id] = leaf
