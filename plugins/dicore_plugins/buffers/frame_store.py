@@ -106,17 +106,10 @@ class FrameStore:
             self._slot_of[self._number[live] & (len(self._slot_of) - 1)] = live
 
     def _write(self, stacks: StackedFrames, numbers: Any, slots: Slots) -> None:
-        written = 0
         for chunk in stacks.chunks:
             first, end = np.searchsorted(numbers, (chunk.first, chunk.end))
             if first < end:
                 self.frames[slots[first:end]] = chunk.frames[numbers[first:end] - chunk.first]
-                written += end - first
-        if written != len(numbers):
-            raise SchemaError(
-                f"{len(numbers) - written} frames of the pushed stacks were never written",
-                hint="select rows only where the collector wrote them",
-            )
 
     # ---- state
 
@@ -161,6 +154,11 @@ class StackColumn:
     def __setitem__(self, rows: Any, stacks: Any) -> None:
         if not isinstance(stacks, StackedFrames):
             stacks = StackedFrames.of(np.asarray(stacks, self.dtype))
+        if stacks.numbers.size and stacks.numbers.min() < 0:
+            raise SchemaError(
+                "some of the pushed frame stacks were never written",
+                hint="push only rows that the collector wrote",
+            )
         old = self.slots[rows]
         held = old[:, 0] >= 0
         if held.any():
