@@ -238,17 +238,31 @@ class EnvPool:
         return _attribute(self.env(env_id).env, name)
 
     def has(self, env_id: int, name: str) -> bool:
-        """Returns whether an environment has a method or an attribute."""
-        try:
-            _attribute(self.env(env_id).core, name)
-        except AttributeError:
-            return False
-        return True
+        """Returns whether an environment has a method or an attribute, or `call` replaces it."""
+        made = self.env(env_id)
+        if _has(made.core, name) or name == "random_action":
+            return True
+        return name == "enable_save_replay" and _can_record(made.env)
 
     def call(self, env_id: int, name: str, *args: Any, **kwargs: Any) -> Any:
-        """Calls a method of an environment."""
+        """Calls a method of an environment.
+
+        Without methods of their own, environments record videos (`enable_save_replay`) from their
+        next reset on if they render images, and draw from their action space (`random_action`).
+        """
+        made = self.env(env_id)
+        if name in ("random_action", "enable_save_replay") and not _has(made.core, name):
+            from dicore_plugins.env_managers.optional import random_action, recorded
+
+            if name == "random_action":
+                return random_action(made.env)
+            if _can_record(made.env):
+                self.envs[env_id] = made = recorded(made, env_id, *args, **kwargs)
+                if self._steps:
+                    self._steps[self._row[env_id]] = made.step
+                return None
         # of the core: a peeled OrderEnforcing has not seen the reset and would refuse to render
-        return _attribute(self.env(env_id).core, name)(*args, **kwargs)
+        return _attribute(made.core, name)(*args, **kwargs)
 
     def worker_pids(self) -> dict[int, int]:
         """Returns the ids of other processes in which environments run, by env id."""
@@ -307,6 +321,19 @@ def close_one(env_id: int, close: Callable[[], Any]) -> None:
         close()
     except (Exception, SystemExit) as error:
         _LOG.warning("closing env %d failed: %s", env_id, described(error))
+
+
+def _has(env: Any, name: str) -> bool:
+    try:
+        _attribute(env, name)
+    except AttributeError:
+        return False
+    return True
+
+
+def _can_record(env: Any) -> bool:
+    """Returns whether an environment renders images, of which videos can be made."""
+    return getattr(env, "render_mode", None) == "rgb_array"
 
 
 def _attribute(env: Any, name: str) -> Any:

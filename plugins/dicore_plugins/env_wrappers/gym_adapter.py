@@ -45,6 +45,9 @@ class GymAdapter(gymnasium.Env[Any, Any]):
         modes = getattr(env, "metadata", None) or {}
         self.metadata = {key.replace("render.modes", "render_modes"): modes[key] for key in modes}
         self.render_mode = getattr(env, "render_mode", None)
+        self._takes_mode = bool(_has_parameter(getattr(env, "render", None), "mode"))
+        if self.render_mode is None and self._takes_mode:
+            self.render_mode = "rgb_array"
         self._takes_seed = _takes_seed(env)
         seed = getattr(env, "seed", None)
         self._seed = seed if callable(seed) else None
@@ -104,9 +107,7 @@ class GymAdapter(gymnasium.Env[Any, Any]):
 
     def render(self) -> Any:
         """Returns an image or what the environment's `render` returns."""
-        if _has_parameter(self.env.render, "mode"):
-            return self.env.render(mode=self.render_mode or "rgb_array")
-        return self.env.render()
+        return self.env.render(mode=self.render_mode) if self._takes_mode else self.env.render()
 
     def close(self) -> None:
         """Closes the environment, if it can be closed."""

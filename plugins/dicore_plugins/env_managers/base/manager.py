@@ -417,7 +417,7 @@ class BaseEnvManager(ManagedEnvs):
 
     def _record(self, env_id: int, name: str, path: Any) -> None:
         if not self._pool.has(env_id, name):
-            raise UsageError(f"env {env_id} has no {name}")
+            raise UsageError(f"env {env_id} has no {name}", hint="render_mode='rgb_array' adds it")
         self._pool.call(env_id, name, path)
 
     def reward_shaping(self, env_id: int, transitions: Any) -> Any:

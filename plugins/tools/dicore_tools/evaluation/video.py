@@ -17,7 +17,7 @@ from dicore.interfaces.env import SupportsReplay
 from dicore.run.atomic import temporary
 from dicore.run.env_factory import BuildContext
 
-__all__ = ["Recorder"]
+__all__ = ["Recorder", "record_env"]
 
 _LOG = logging.getLogger(__name__)
 _HINT = "render() must return uint8 [height, width, 3]; an option render_mode is set to rgb_array"
@@ -49,11 +49,7 @@ class Recorder:
             UsageError: a package is missing, the environment cannot render, or the folder cannot
                 be created.
         """
-        if find_spec("imageio_ffmpeg") is None:
-            raise UsageError(
-                "recording videos needs the package imageio-ffmpeg",
-                hint="pip install 'dicore-tools[video]'",
-            )
+        _check_ffmpeg()
         from dicore.run.env_factory import EnvFactory
 
         probe = EnvFactory(env, BuildContext())()
@@ -102,6 +98,29 @@ class Recorder:
         return recorded
 
 
+def record_env(env: Any, folder: str | Path, env_id: int = 0) -> Any:
+    """Returns an environment that records each complete episode as a video; see `Recorder`.
+
+    Args:
+        env: Its `render` returns images: uint8 [height, width, 3].
+        folder: Folder for the files; created if necessary.
+        env_id: Number of the environment, for the file names.
+
+    Raises:
+        UsageError: a package is missing.
+    """
+    _check_ffmpeg()
+    return _recorded(env, VideoWriter(Path(folder), env_id))
+
+
+def _check_ffmpeg() -> None:
+    if find_spec("imageio_ffmpeg") is None:
+        raise UsageError(
+            "recording videos needs the package imageio-ffmpeg",
+            hint="pip install 'dicore-tools[video]'",
+        )
+
+
 class VideoWriter:
     """Writes the frames of one environment's episodes.
 
@@ -137,7 +156,7 @@ class VideoWriter:
         """Adds the frame after a step; completes the video at the end of the episode."""
         if self._failed or self._pending is None:
             return
-        self._total += float(reward)
+        self._total += float(np.mean(reward))
         self._guarded(lambda: self._write(env))
         if over and self._writer is not None:
             self._guarded(self._complete)
