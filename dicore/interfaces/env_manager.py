@@ -42,11 +42,11 @@ class IEnvManager(Contract, Protocol):
     """Launches, steps and resets N environments.
 
     Optional features are declared in `capabilities`: `lockstep` (a step returns the timesteps of
-    all environments named), `reset_one` (reset single environments), `episode_seed` (seed each
-    episode by `dicore.run.random.episode_seed`), `manual_reset` (`auto_reset=False`), `deadlines`
-    (it ends calls at `step_timeout`, `reset_timeout`) and `workers` (so, in other processes, whose
-    ids `worker_pids()` returns by env id). A manager may have `step_into(action, out=None)`:
-    `step` with recycled memory, whose result is valid until the second next call.
+    all environments named), `step_one`, `reset_one` (step, reset single environments),
+    `episode_seed` (seed each episode by `dicore.run.random.episode_seed`), `manual_reset`
+    (`auto_reset=False`), `deadlines` (it ends calls at `step_timeout`, `reset_timeout`), `workers`
+    (so, in other processes, whose ids `worker_pids()` returns by env id). It may have
+    `step_into(action, out=None)`: `step` into memory that is valid until the second next call.
     """
 
     @property

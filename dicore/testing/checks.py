@@ -71,7 +71,7 @@ def checks_of(
         dist: Only components of this distribution.
         component: Only this component, as `kind/name`.
         kinds: Only components of these kinds.
-        suites: Suites by kind, instead of those of the kinds.
+        suites: Suites by `kind` or `kind/name`, instead of those of the kinds.
         registry: The registry; None: that of all installed packages.
 
     Raises:
@@ -94,7 +94,8 @@ def checks_of(
         if not chosen:
             continue
         each = Component(entry, registry)
-        suite = (suites or {}).get(entry.kind)
+        given = suites or {}
+        suite = given.get(f"{entry.kind}/{entry.name}") or given.get(entry.kind)
         if suite is None and entry.kind in registry.kinds():
             suite = _suite_of(entry.kind, registry)
         for contract in (ComponentContract, suite):
@@ -123,7 +124,7 @@ def parametrize(
         dist: Only components of this distribution.
         component: Only this component, as `kind/name`.
         kinds: Only components of these kinds.
-        suites: Suites by kind, instead of those of the kinds.
+        suites: Suites by `kind` or `kind/name`, instead of those of the kinds.
         registry: The registry; None: that of all installed packages.
         expected_failures: Reasons by `check` or `kind/name:check`; these checks must fail.
 

@@ -123,7 +123,7 @@ class FakeManager:
 
     observation_space = None
     action_space = None
-    capabilities = frozenset({"lockstep", "reset_one"})
+    capabilities = frozenset({"lockstep", "step_one", "reset_one"})
     done = False
 
     def __init__(self, env_num: int, script: Script | None = None) -> None:

@@ -17,6 +17,7 @@ from dicore.run.random import seed_everything
 from dicore.task import Context, OfflineRLContext, OnlineRLContext
 from dicore.testing import Check, Suite, parametrize
 from dicore.testing.env import EnvContract
+from dicore.testing.env_manager import EnvManagerContract
 from dicore.testing.generic import ComponentContract
 from dicore.testing.middleware import MiddlewareContract
 from dicore.testing.pipeline import PipelineContract
@@ -119,8 +120,26 @@ class Envs(EnvContract):
         return {} if env_id is None else {"env_id": env_id}
 
 
+class EnvPools(EnvManagerContract):
+    """The checks for which any environment will do: EnvPool steps no others than its own."""
+
+    def make(self, env_fn: Any, options: Any = None) -> Any:
+        return super().make(env_fn, {"task_id": "Acrobot-v1", "num_threads": 1, **(options or {})})
+
+    @classmethod
+    def checks(cls) -> tuple[str, ...]:
+        """Returns those that look at no scripted environment."""
+        return (
+            "has_the_methods", "second_launch_raises", "use_while_closed_raises",
+            "random_actions_are_legal", "steps_only_given_envs", "step_error_names_the_env",
+            "resets_only_given_envs", "waits_for_reset_without_auto_reset", "same_seed_same_data",
+            "returned_data_is_not_overwritten",
+        )  # fmt: skip
+
+
 SUITES: dict[str, type[Suite]] = {
     "env": Envs,
+    "env_manager/envpool": EnvPools,
     "middleware": Middleware,
     "pipeline": Pipelines,
 }

@@ -110,6 +110,7 @@ class SteppingChecks(ManagerChecks):
 
     def test_steps_only_given_envs(self) -> None:
         """`step` of some ids does not step the others."""
+        self.needs("step_one")
         with self.launched(envs(3)) as manager:
             answer = manager.step({1: 0})
             expect(list(answer) == [1], f"stepped environment 1, results for {list(answer)}")

@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from dicore_plugins.env_managers.threads.config import ThreadManagerConfig
     from dicore_plugins.env_managers.threads.manager import ThreadEnvManager
     from dicore_plugins.env_managers.threads.pool import ThreadPool
+    from dicore_plugins.env_managers.vector.config import EnvPoolConfig, VectorManagerConfig
+    from dicore_plugins.env_managers.vector.envpool import EnvPoolManager
+    from dicore_plugins.env_managers.vector.manager import VectorEnvManager
 
 __all__ = [
     "ActionLog",
@@ -36,12 +39,16 @@ __all__ = [
     "BaseEnvManager",
     "BaseManagerConfig",
     "EnvPool",
+    "EnvPoolConfig",
+    "EnvPoolManager",
     "EnvSupervisor",
     "EnvSupervisorConfig",
     "RemoteError",
     "ThreadEnvManager",
     "ThreadManagerConfig",
     "ThreadPool",
+    "VectorEnvManager",
+    "VectorManagerConfig",
     "action_check_of",
     "actions_of",
     "batch_of",
@@ -64,6 +71,9 @@ _HOMES = {
     ".threads.config": ("ThreadManagerConfig",),
     ".threads.manager": ("ThreadEnvManager",),
     ".threads.pool": ("ThreadPool",),
+    ".vector.config": ("EnvPoolConfig", "VectorManagerConfig"),
+    ".vector.envpool": ("EnvPoolManager",),
+    ".vector.manager": ("VectorEnvManager",),
 }
 """Public names by module."""
 

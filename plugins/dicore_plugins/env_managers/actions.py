@@ -36,6 +36,9 @@ class ActionCheck(Protocol):
             ActionError: an action is not in the space.
         """
 
+    def stacked(self, actions: Any, env_ids: Sequence[int]) -> Any:
+        """Returns the actions [K, ...] that a vector env takes; raises as the call does."""
+
     def draw(self, count: int, rng: np.random.Generator) -> Any:
         """Draws `count` legal actions, stacked."""
 
@@ -53,6 +56,10 @@ class DiscreteActions:
         self.legal = frozenset(range(self._low, self._low + min(self._n, 65_536)))
 
     def __call__(self, actions: Any, env_ids: Sequence[int]) -> Iterable[Any]:
+        iterable: Iterable[Any] = self.stacked(actions, env_ids)
+        return iterable  # of np.int64: gymnasium checks them faster than ints
+
+    def stacked(self, actions: Any, env_ids: Sequence[int]) -> Any:
         array = actions
         if array.__class__ is not ndarray or array.dtype is not _INT64 or array.ndim != 1:
             array = self._convert(np.asarray(actions), env_ids)
@@ -61,8 +68,7 @@ class DiscreteActions:
             self._convert(array, env_ids)
         if not self.legal.issuperset(values):
             self._refuse(array, env_ids)
-        iterable: Iterable[Any] = array  # of np.int64: gymnasium checks them faster than ints
-        return iterable
+        return array
 
     def _convert(self, array: Any, env_ids: Sequence[int]) -> Any:
         if array.dtype.kind in "iu" and array.shape in ((len(env_ids),), (len(env_ids), 1)):
@@ -108,6 +114,9 @@ class ArrayActions:
         self.clipped = 0
 
     def __call__(self, actions: Any, env_ids: Sequence[int]) -> Iterable[Any]:
+        return list(self.stacked(actions, env_ids))
+
+    def stacked(self, actions: Any, env_ids: Sequence[int]) -> Any:
         array = np.asarray(actions)
         kinds = "fiu" if self._dtype.kind == "f" else "iub"
         if array.shape != (len(env_ids), *self._shape) or array.dtype.kind not in kinds:
@@ -134,7 +143,7 @@ class ArrayActions:
             array = np.clip(array, self._low, self._high)
         if array.dtype != self._dtype:
             array = self._cast(array, env_ids)
-        return list(array.copy())
+        return array.copy()
 
     def _cast(self, array: Any, env_ids: Sequence[int]) -> Any:
         with np.errstate(over="ignore"):
@@ -170,17 +179,26 @@ class NestedActions:
         self._parts = {key: action_check_of(part) for key, part in items}
 
     def __call__(self, actions: Any, env_ids: Sequence[int]) -> Iterable[Any]:
+        columns = self._columns(actions, lambda part, each: part(each, env_ids), env_ids)
+        rows = zip(*columns, strict=True)
+        if self._dict:
+            return [dict(zip(self._parts, row, strict=True)) for row in rows]
+        return list(rows)
+
+    def stacked(self, actions: Any, env_ids: Sequence[int]) -> Any:
+        columns = self._columns(actions, lambda part, each: part.stacked(each, env_ids), env_ids)
+        return dict(zip(self._parts, columns, strict=True)) if self._dict else tuple(columns)
+
+    def _columns(
+        self, actions: Any, check: Callable[[ActionCheck, Any], Any], env_ids: Sequence[int]
+    ) -> list[Any]:
         try:
-            columns = [part(actions[key], env_ids) for key, part in self._parts.items()]
+            return [check(part, actions[key]) for key, part in self._parts.items()]
         except (KeyError, IndexError, TypeError) as error:
             raise ActionError(
                 f"actions have no {error}; expected {list(self._parts)}",
                 context={"env_ids": list(env_ids)},
             ) from error
-        rows = zip(*columns, strict=True)
-        if self._dict:
-            return [dict(zip(self._parts, row, strict=True)) for row in rows]
-        return list(rows)
 
     @property
     def clipped(self) -> int:
@@ -206,6 +224,9 @@ class OtherActions:
                     context={"env_id": env_id, "action": action},
                 )
         return rows
+
+    def stacked(self, actions: Any, env_ids: Sequence[int]) -> Any:
+        return tuple(self(actions, env_ids))
 
     def draw(self, count: int, rng: np.random.Generator) -> Any:
         self._space.seed(int(rng.integers(2**31)))

@@ -21,7 +21,7 @@ from dicore.errors import (
 from dicore_plugins.env_managers.adapt import Adapted, StatefulLayers, adapt, innermost
 from dicore_plugins.env_managers.faults import described
 
-__all__ = ["EnvPool", "Results"]
+__all__ = ["EnvPool", "Results", "advice", "close_all"]
 
 _LOG = logging.getLogger("dicore.env")
 CLOSE_S = 5.0

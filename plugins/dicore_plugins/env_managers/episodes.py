@@ -91,6 +91,13 @@ class Episodes:
         if not self.all_run:
             self.all_run = all(each is RUN for each in self.state)
 
+    def begin_again(self, env_ids: Sequence[int]) -> None:
+        """Begins episodes that have no seed of their own; see `begin`."""
+        start, clock = self._start, self.clock
+        for env_id in env_ids:
+            start[env_id] = clock
+        self.total[env_ids] = 0.0
+
     def resume(self, env_id: int, length: int, total: Any) -> None:
         """Sets the length and the return so far of an episode that was replayed."""
         self._start[env_id] = self.clock - length

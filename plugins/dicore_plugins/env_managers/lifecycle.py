@@ -65,7 +65,7 @@ class ManagedEnvs:
     config_class: ClassVar[type[ManagerConfig]]
     pool_class: ClassVar[type[EnvPool]] = EnvPool
     """Creates, resets and steps the environments; see `EnvPool`."""
-    capabilities = frozenset({"lockstep", "reset_one", "episode_seed", "manual_reset"})
+    capabilities = frozenset({"lockstep", "step_one", "reset_one", "episode_seed", "manual_reset"})
     brought_back: bool | None = None
     """Whether the last loaded state restored every running episode; None: none was loaded."""
 
@@ -78,8 +78,8 @@ class ManagedEnvs:
         self._cfg: Any = as_config(cfg, self.config_class)
         self._pool = self.pool_class(env_fn, self._cfg)
         for name in ("reset_timeout", "step_timeout"):
-            kept = self.capabilities & {"deadlines", "workers"}
-            if self._cfg[name] is not None and not kept:
+            given = self._cfg[name] is not None  # asked first: capabilities may take a launch
+            if given and not self.capabilities & {"deadlines", "workers"}:
                 warn_no_effect(name)
         self._id_list = self._pool.ids
         self._pending: dict[int, Any] = {}

@@ -98,9 +98,11 @@ class Leaf:
 
     def stacked(self, block: Any, count: int) -> Array | None:
         """Returns observations [K, ...] that are stacked already; None as for `stack`."""
-        if block.__class__ is not ndarray or block.dtype != self.dtype:
+        if block.__class__ is not ndarray or block.shape != (count, *self.shape):
             return None
-        return block if block.shape == (count, *self.shape) and self.finite(block) else None
+        if block.dtype is not self.dtype:
+            block = self._cast(block)
+        return block if block is not None and self.finite(block) else None
 
     def _fill(self, obs: list[Any], block: Array) -> Array | None:
         """Copies observations that match dtype and shape exactly; None if one does not."""
@@ -127,7 +129,14 @@ class Leaf:
 
     def finite(self, block: Array) -> bool:
         """Returns whether an array has no NaN and no infinity."""
-        return not self._floating or bool(np.isfinite(block).all())
+        if not self._floating:
+            return True
+        if self._zeros.size != block.size:
+            self._zeros, self._zeros_shape = np.zeros(block.size, self.dtype), block.shape
+        try:  # as in `stack`
+            return isfinite(block.ravel("K").dot(self._zeros))
+        except RuntimeWarning:
+            return False
 
     def fault(self, obs: Any) -> Fault | None:
         """Returns why one observation is invalid, or None."""

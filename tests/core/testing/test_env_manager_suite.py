@@ -30,7 +30,7 @@ from .faults import Fault, broken, catches
 class GoodManager:
     """An env manager as plainly as it can be written."""
 
-    capabilities = frozenset({"reset_one", "episode_seed", "manual_reset"})
+    capabilities = frozenset({"step_one", "reset_one", "episode_seed", "manual_reset"})
 
     def __init__(self, env_fn: Sequence[Callable[[], Any]], options: Any = None) -> None:
         self.fns = list(env_fn)

@@ -1,0 +1,70 @@
+"""Options of the managers of vector envs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
+
+from dicore.config.schema import frozen, option
+from dicore.config.sections import ManagerConfig
+
+_NO_LIMIT = "no effect: a call of a vector env cannot be interrupted"
+
+
+@frozen(kw_only=True)
+class VectorOptions(ManagerConfig):
+    """Options of all managers of vector envs."""
+
+    debug: ClassVar[bool] = False
+    record_actions: ClassVar[bool] = False
+
+    reset_timeout: float | None = option(None, _NO_LIMIT, gt=0, unit="s")
+    step_timeout: float | None = option(None, _NO_LIMIT, gt=0, unit="s")
+    restart_budget: int = option(
+        0,
+        "failed steps before an error is raised; after each, the running episodes of all"
+        " environments are discarded and new ones begin",
+        ge=0,
+    )
+
+
+@frozen(kw_only=True)
+class VectorManagerConfig(VectorOptions):
+    """Steps a vector env: the environment's own if it has one, else Gymnasium's SyncVectorEnv."""
+
+    dynamic_seed: bool = option(
+        True,
+        "another seed for each episode; false: one seed for all that an environment collects"
+        " (SyncVectorEnv only)",
+    )
+    vectorization_mode: str | None = option(
+        None,
+        "`vector_entry_point`: the vector env that the environment has; `sync`: Gymnasium's"
+        " SyncVectorEnv over single environments; None: the first if there is one",
+        choices=("vector_entry_point", "sync"),
+    )
+
+    def build(self, ctx: Any, *, env_fn: Sequence[Callable[[], Any]], **parts: Any) -> Any:
+        """Returns the manager; `env_fn` holds one factory per environment."""
+        from dicore_plugins.env_managers.vector.manager import VectorEnvManager
+
+        return VectorEnvManager(env_fn, self)
+
+
+@frozen(kw_only=True)
+class EnvPoolConfig(VectorOptions):
+    """Steps an environment of the package EnvPool, which runs in C++ threads."""
+
+    dynamic_seed: ClassVar[bool] = True
+
+    task_id: str | None = option(
+        None, "EnvPool's id of the environment, e.g. Pong-v5; None: that of the env (env.env_id)"
+    )
+    num_threads: int = option(0, "threads that step the environments; 0: one per core", ge=0)
+    make_kwargs: dict[str, Any] = option({}, "keyword arguments of envpool.make")
+
+    def build(self, ctx: Any, *, env_fn: Sequence[Callable[[], Any]], **parts: Any) -> Any:
+        """Returns the manager; `env_fn` holds one factory per environment."""
+        from dicore_plugins.env_managers.vector.envpool import EnvPoolManager
+
+        return EnvPoolManager(env_fn, self)

@@ -1,0 +1,134 @@
+"""The manager of environments of the package EnvPool."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import cached_property
+from typing import Any
+
+from dicore.errors import EnvSpaceError, MissingDependencyError, UsageError
+from dicore_plugins.env_managers.vector.config import EnvPoolConfig
+from dicore_plugins.env_managers.vector.manager import VectorEnvManager
+from dicore_plugins.env_managers.vector.pool import NEXT_STEP, VectorPool
+
+__all__ = ["EnvPoolManager"]
+
+_SEEDS = 2**31
+"""EnvPool's seeds are int32."""
+
+
+class EnvPoolPool(VectorPool):
+    """The environments of one `envpool.make`, each with its own seed; see `VectorPool`."""
+
+    mode, seeds_each = NEXT_STEP, True
+    _seeds: Sequence[int] = ()
+
+    @cached_property
+    def task(self) -> str:
+        """EnvPool's id of the environment.
+
+        Raises:
+            UsageError: EnvPool has no environment of that id, or there are wrappers.
+        """
+        section = getattr(self.env_fn[self.ids[0]], "env", None)
+        name = self.cfg.task_id or getattr(section, "env_id", None)
+        known = _envpool().list_all_envs()
+        if name not in known:
+            base = str(name).rpartition("/")[2].partition("-v")[0]
+            near = next((each for each in known if each.partition("-v")[0] == base), "…")
+            raise UsageError(
+                f"env.manager: EnvPool has no environment '{name}'",
+                hint=f"set env.manager.task_id={near} (envpool.list_all_envs()), or"
+                " env.manager.type=base",
+            )
+        self.check_alike()
+        return str(name)
+
+    @cached_property
+    def _make(self) -> Callable[[int], Any]:
+        def make(env_num: int) -> Any:
+            kwargs = {"num_threads": self.cfg.num_threads, **self.cfg.make_kwargs}
+            with _quiet():
+                made = _envpool().make(
+                    self.task, env_type="gymnasium", num_envs=env_num, seed=self._seeds, **kwargs
+                )
+                _ = made.observation_space, made.action_space  # kept by it
+            return made
+
+        return make
+
+    def launch(self) -> list[float]:
+        """Checks the id; the environments are made when their seeds are known."""
+        _ = self.task
+        return [float("inf")] * len(self)
+
+    def space(self, name: str, old_name: str) -> Any:
+        """Returns a space of one environment; makes none.
+
+        Raises:
+            EnvSpaceError: there is none.
+        """
+        with _quiet():
+            found = getattr(self._spec, f"gymnasium_{name}", None)
+        if found is None:
+            raise EnvSpaceError(f"EnvPool's {self.task} has no {name}")
+        return found
+
+    @cached_property
+    def _spec(self) -> Any:
+        with _quiet():
+            return _envpool().make_spec(self.task, **self.cfg.make_kwargs)
+
+    def attribute(self, env_id: int, name: str) -> Any:
+        """Returns an attribute of EnvPool's object, which `launch` makes.
+
+        Raises:
+            AttributeError: there is none.
+        """
+        if not self.exists(env_id):
+            raise AttributeError(f"EnvPool's {self.task} is not made yet; it has no {name}")
+        return super().attribute(env_id, name)
+
+    def begin(self, seeds: Sequence[int], options: Any, reseed: bool) -> Any:
+        """Resets all environments; with `reseed` it makes them, as EnvPool has no other way.
+
+        Raises:
+            UsageError: there are options.
+        """
+        if options:
+            raise UsageError(f"EnvPool's reset takes no options, got {options}")
+        if reseed or not self.exists(0):
+            self.close()
+            self._seeds = [seed % _SEEDS for seed in seeds]
+        return self.vec.reset()[0]
+
+
+class EnvPoolManager(VectorEnvManager):
+    """Steps an environment of EnvPool; see `VectorEnvManager`.
+
+    The first episode of each environment has the manager's seed, the next ones EnvPool's own.
+    """
+
+    config_class = EnvPoolConfig
+    pool_class = EnvPoolPool
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Hides warnings of gymnasium about the bounds of EnvPool's spaces."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", ".*precision lowered", UserWarning)
+        yield
+
+
+def _envpool() -> Any:
+    try:
+        import envpool
+    except ImportError as error:
+        raise MissingDependencyError(
+            f"the manager envpool needs a package that is not installed: {error}",
+            hint="pip install 'dicore-plugins[envpool]'",
+        ) from error
+    return envpool

@@ -1,0 +1,46 @@
+"""Infos of single environments from the columns of a vector env's info."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+__all__ = ["Infos", "row_of_info"]
+
+
+class Infos(Sequence[dict[str, Any]]):
+    """The infos of K environments, each made when it is first read.
+
+    Args:
+        columns: The vector env's info: columns [N, ...], with masks `_key` or without.
+        env_ids: The environments.
+    """
+
+    def __init__(self, columns: Mapping[str, Any], env_ids: Any) -> None:
+        self._columns, self.env_ids = columns, env_ids
+        self._made: dict[int, dict[str, Any]] = {}
+
+    def __len__(self) -> int:
+        return len(self.env_ids)
+
+    def __getitem__(self, row: Any) -> Any:
+        if isinstance(row, slice):
+            return [self[each] for each in range(*row.indices(len(self)))]
+        at = range(len(self))[row]
+        if at not in self._made:
+            self._made[at] = row_of_info(self._columns, int(self.env_ids[at]))
+        return self._made[at]
+
+    def __setitem__(self, row: int, info: dict[str, Any]) -> None:
+        self._made[range(len(self))[row]] = info
+
+
+def row_of_info(info: Mapping[str, Any], row: int) -> dict[str, Any]:
+    """Returns the info of one environment from the columns of a vector env's info."""
+    found: dict[str, Any] = {}
+    for key, column in info.items():
+        mask = info.get(f"_{key}")
+        if (mask is not None and not mask[row]) or (key[:1] == "_" and key[1:] in info):
+            continue
+        found[key] = row_of_info(column, row) if isinstance(column, Mapping) else column[row]
+    return found
