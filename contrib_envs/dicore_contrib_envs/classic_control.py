@@ -40,3 +40,15 @@ class PendulumConfig(GymnasiumConfig):
     env_id: str = option("Pendulum-v1", "Gymnasium environment id")
     n_evaluator_episode: int = option(10, "episodes per evaluation", ge=1)
     stop_value: float = option(-250.0, "mean episode return at which training stops")
+
+
+@frozen(kw_only=True)
+class MountainCarContinuousConfig(GymnasiumConfig):
+    """MountainCarContinuous-v0: drive an underpowered car uphill; force costs, the goal gives 100.
+
+    Solved at return 90.
+    """
+
+    env_id: str = option("MountainCarContinuous-v0", "Gymnasium environment id")
+    n_evaluator_episode: int = option(10, "episodes per evaluation", ge=1)
+    stop_value: float = option(90.0, "mean episode return at which training stops")

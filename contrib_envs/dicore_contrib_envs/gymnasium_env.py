@@ -1,18 +1,24 @@
-"""Gymnasium environments by id."""
+"""Gymnasium environments by id, also those of packages that register ids when imported."""
 
 from __future__ import annotations
 
+import contextlib
 import importlib
+import logging
 import os
+import sys
 import warnings
 from collections.abc import Callable
-from typing import Any, Self
+from functools import cache
+from typing import Any, Final, NamedTuple, Self
 
 import attrs
 
 from dicore.config.schema import REQUIRED, frozen, option
 from dicore.config.sections import EnvConfig
 from dicore.errors import ConfigError, MissingDependencyError
+
+_LOG = logging.getLogger("dicore.env")
 
 
 @frozen(kw_only=True)
@@ -23,8 +29,11 @@ class GymnasiumConfig(EnvConfig):
     make_kwargs: dict[str, Any] = option({}, "keyword arguments of gymnasium.make")
 
     @classmethod
-    def knows(cls, env_id: str) -> bool:
-        """Returns whether this id is registered, in any version."""
+    def knows(cls, env_id: str) -> bool | str:
+        """Returns the component for ids of this form, or whether any version is registered."""
+        space = _namespace(env_id)
+        if space is not None and space.component:
+            return space.component
         import gymnasium
 
         return _spec(env_id) is not None or _base(env_id) in map(_base, gymnasium.registry)
@@ -51,10 +60,16 @@ class GymnasiumConfig(EnvConfig):
 
     def with_pictures(self) -> Self:
         """Returns this config with rendering enabled, for videos."""
-        os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
-        if not {"DISPLAY", "WAYLAND_DISPLAY"} & os.environ.keys():
-            os.environ.setdefault("SDL_VIDEODRIVER", "dummy")  # pygame renders without a display
+        _render_headless()
         return attrs.evolve(self, make_kwargs={**self.make_kwargs, "render_mode": "rgb_array"})
+
+    def arguments(self) -> dict[str, Any]:
+        """Returns the options that are keyword arguments of `gymnasium.make`."""
+        return {}
+
+    def adapt(self, env: Any) -> Any:
+        """Returns the environment that `build` returns, from the one that gymnasium made."""
+        return env
 
     def vector_env(self, ctx: Any) -> Callable[[int], Any] | None:
         """Returns what makes this environment's own vector env, of N environments; None: no such.
@@ -63,53 +78,79 @@ class GymnasiumConfig(EnvConfig):
         """
         import gymnasium
 
-        if getattr(_spec(self.env_id), "vector_entry_point", None) is None:
+        native = getattr(_spec(self.env_id), "vector_entry_point", None) is not None
+        if not native or type(self).adapt is not GymnasiumConfig.adapt:
             return None
         return lambda env_num: gymnasium.make_vec(
             self.env_id,
             env_num,
             vectorization_mode="vector_entry_point",
-            **self.make_kwargs,
+            **{**self.arguments(), **self.make_kwargs},
         )
 
     def build(self, ctx: Any, **parts: Any) -> Any:
         """Makes one environment.
 
         Raises:
-            ConfigError: the id is not registered, or its version was removed.
+            ConfigError: the id is not registered, its version was removed, or an argument is wrong.
             MissingDependencyError: a package that it needs is not installed.
         """
         import gymnasium
         from gymnasium.error import DependencyNotInstalled, Error
 
-        if _spec(self.env_id) is None:
+        if _spec(self.env_id, need=True) is None:
             raise ConfigError(f"env.env_id: {_unknown(self.env_id)}")
         try:
             with warnings.catch_warnings():
                 # from importing Box2D; as an error (-W error) it crashes the interpreter
                 warnings.filterwarnings("ignore", "builtin type [Ss]wig", DeprecationWarning)
-                return gymnasium.make(self.env_id, **self.make_kwargs)
+                made = gymnasium.make(self.env_id, **{**self.arguments(), **self.make_kwargs})
         except DependencyNotInstalled as error:
             raise MissingDependencyError(
-                f"env.env_id: '{self.env_id}' needs a package that is not installed: {error}"
+                f"env.env_id: '{self.env_id}' needs a package that is not installed: {error}",
+                hint=_how_to_install(self.env_id),
             ) from error
-        except Error as error:
+        except (Error, TypeError) as error:
             raise ConfigError(f"env.make_kwargs: '{self.env_id}': {error}") from error
+        return self.adapt(made)
 
 
-def _spec(env_id: str) -> Any:
-    """Returns an id's registration, or None; `module:Id` imports the module first."""
+# ---- ids
+
+
+def _spec(env_id: str, *, need: bool = False) -> Any:
+    """Returns an id's registration, or None.
+
+    The module of `module:Id` and the package of `ALE/…` and the like are imported first.
+
+    Args:
+        env_id: The id.
+        need: Prepare the simulator; raise MissingDependencyError if it is not installed.
+    """
     import gymnasium
 
     module, colon, name = env_id.rpartition(":")
+    space = _namespace(name)
     try:
         if colon:
             importlib.import_module(module)
+        if space is not None:
+            space.register()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about versions; `make` warns again
-            return gymnasium.spec(name)
-    except (gymnasium.error.Error, ModuleNotFoundError):
+            spec = gymnasium.spec(name)
+    except ImportError as error:
+        if need and space is not None:
+            raise MissingDependencyError(
+                f"env.env_id: '{env_id}' needs the package '{space.module}': {error}",
+                hint=_how_to_install(env_id),
+            ) from error
         return None
+    except gymnasium.error.Error:
+        return None
+    if need and space is not None:
+        space.quieten()
+    return spec
 
 
 def _unknown(env_id: str) -> str:
@@ -144,3 +185,100 @@ def _nearest(env_id: str) -> str:
 def _version(env_id: str) -> int:
     version = env_id.rpartition("-v")[2]
     return int(version) if version.isdecimal() else -1
+
+
+# ---- packages that bring ids
+
+
+class _Namespace(NamedTuple):
+    """Ids that begin in the same way.
+
+    Args:
+        prefixes: Beginnings of the ids.
+        extra: Extra of this package that installs what the ids need.
+        module: Registers the ids when it is imported; "": gymnasium has them.
+        component: Environment component that the ids select; "": the one for any id.
+    """
+
+    prefixes: tuple[str, ...]
+    extra: str
+    module: str = ""
+    component: str = ""
+
+    def register(self) -> None:
+        """Imports the package that registers the ids."""
+        if not self.module or sys.modules.get(self.module):
+            return
+        import io
+
+        _render_headless()  # dm_control chooses its renderer when it is imported
+        notices = io.StringIO()
+        # shimmy imports the old gym if it is there, which writes a notice; glfw misses a display
+        with contextlib.redirect_stderr(notices), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            importlib.import_module(self.module)
+        if notices.getvalue():
+            _LOG.debug("on import of %s: %s", self.module, notices.getvalue().strip())
+
+    def quieten(self) -> None:
+        """Keeps the simulator from writing to the terminal.
+
+        MuJoCo would write warnings there and to `MUJOCO_LOG.TXT`; they are logged. Atari's emulator
+        would write a banner, and at exit a list of what a frozen garbage collector keeps.
+        """
+        with contextlib.suppress(ImportError):
+            if self.extra in {"mujoco", "dm_control"}:
+                import mujoco
+
+                mujoco.set_mju_user_warning(_log_once)
+            elif self.extra == "atari":
+                import atexit
+                import gc
+
+                import ale_py
+
+                ale_py.ALEInterface.setLoggerMode(ale_py.LoggerMode.Error)
+                atexit.unregister(gc.unfreeze)
+                atexit.register(gc.unfreeze)
+
+
+_NAMESPACES: Final = (
+    _Namespace(("ALE/",), "atari", "ale_py", "atari"),
+    _Namespace(("MiniGrid-", "BabyAI-"), "minigrid", "minigrid", "minigrid"),
+    _Namespace(("dm_control/",), "dm_control", "shimmy", "dm_control"),
+    _Namespace(("LunarLander", "BipedalWalker", "CarRacing"), "box2d"),
+    _Namespace(
+        ("Ant-", "HalfCheetah-", "Hopper-", "Humanoid", "InvertedDoublePendulum-",
+         "InvertedPendulum-", "Pusher-", "Reacher-", "Swimmer-", "Walker2d-"),
+        "mujoco",
+    ),
+)  # fmt: skip
+
+
+def _namespace(env_id: str) -> _Namespace | None:
+    return next((each for each in _NAMESPACES if env_id.startswith(each.prefixes)), None)
+
+
+def _how_to_install(env_id: str) -> str:
+    """Returns the command that installs what an id needs; "" if no extra of this package does."""
+    space = _namespace(env_id.rpartition(":")[2])
+    return f"pip install 'dicore-contrib-envs[{space.extra}]'" if space else ""
+
+
+@cache
+def _log_once(text: str) -> None:
+    _LOG.info("MuJoCo: %s", text.strip())
+
+
+def _render_headless() -> None:
+    """Lets pygame and MuJoCo render without a display; a variable that is set stays as it is."""
+    os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
+    if {"DISPLAY", "WAYLAND_DISPLAY"} & os.environ.keys():
+        return
+    os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
+    if sys.platform == "linux" and "MUJOCO_GL" not in os.environ:
+        import ctypes.util
+
+        library = next((name for name in ("EGL", "OSMesa") if ctypes.util.find_library(name)), "")
+        if library:
+            os.environ["MUJOCO_GL"] = library.lower()

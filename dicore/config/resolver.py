@@ -146,8 +146,8 @@ class ComponentResolver:
             cls = config_class(self.registry.resolve("env", provider, "env.type").target, "env")
         except (RegistryError, ConfigError):
             return wanted, None
-        knows = getattr(cls, "knows", None)
-        return (provider, wanted) if knows is not None and knows(wanted) else (wanted, None)
+        known = getattr(cls, "knows", lambda _: False)(wanted)
+        return (known if isinstance(known, str) else provider, wanted) if known else (wanted, None)
 
     def _same(self, kind: str, low: Mapping[str, Any], high: Mapping[str, Any]) -> bool:
         if "env_id" in high and low.get("env_id", high["env_id"]) != high["env_id"]:

@@ -51,8 +51,8 @@ class EnvConfig(ComponentConfig):
         return {}
 
     @classmethod
-    def knows(cls, env_id: str) -> bool:
-        """Returns whether `env_id` names one of this component's environments.
+    def knows(cls, env_id: str) -> bool | str:
+        """Returns whether `env_id` names one of its environments, or the component that has it.
 
         Called on the default environment component for a name that is not a component.
         """

@@ -46,7 +46,7 @@ __all__ = [
 Make = Callable[[], Any]
 _F = TypeVar("_F", bound=Callable[[Make], None])
 _STEPS = 200
-"""Steps of random play in a check."""
+"""Steps of random play in a check, unless `make` has an attribute `steps`."""
 
 CHECKS: list[Callable[[Make], None]] = []
 """All checks, in order of relevance."""
@@ -143,7 +143,7 @@ def check_step(make: Make) -> None:
     """`step` returns an observation, a real number, two bools and a dict."""
     with closing(make()) as env:
         env.reset(seed=0)
-        for _ in range(_STEPS):
+        for _ in range(_steps(make)):
             result = env.step(env.action_space.sample())
             expect(
                 isinstance(result, tuple) and len(result) == 5,
@@ -163,7 +163,7 @@ def check_step(make: Make) -> None:
 def check_observations(make: Make) -> None:
     """Every observation has the keys, dtype, shape and range that the space declares."""
     with closing(make()) as env:
-        for number, (obs, _) in enumerate(_play(env)):
+        for number, (obs, _) in enumerate(_play(env, _steps(make))):
             _expect_inside(env, obs, f"observation {number}")
 
 
@@ -171,7 +171,7 @@ def check_observations(make: Make) -> None:
 def check_finite(make: Make) -> None:
     """No observation or reward is NaN or infinite."""
     with closing(make()) as env:
-        for number, (obs, reward) in enumerate(_play(env)):
+        for number, (obs, reward) in enumerate(_play(env, _steps(make))):
             expect(np.isfinite(reward).all(), f"reward {number} is {reward}")
             for path, leaf in _leaves(obs, f"observation {number}"):
                 array = np.asarray(leaf)
@@ -214,7 +214,7 @@ def check_actions(make: Make) -> None:
     with closing(make()) as env:
         env.reset(seed=0)
         env.action_space.seed(0)
-        for _ in range(_STEPS):
+        for _ in range(_steps(make)):
             action = env.action_space.sample()
             before = copy.deepcopy(action)
             try:
@@ -234,7 +234,7 @@ def check_seeds(make: Make) -> None:
     with closing(make()) as first, closing(make()) as second:
         first.reset(seed=5)  # what came before must not matter
         first.step(first.action_space.sample())
-        trails = [_trail(env, 7) for env in (first, second)]
+        trails = [_trail(env, 7, _steps(make)) for env in (first, second)]
     wrong = difference(*trails)
     expect(not wrong, f"with the same seed and actions, [step][obs, reward] differ: {wrong}")
 
@@ -283,6 +283,9 @@ def check_close_twice(make: Make) -> None:
 class EnvContract(Suite):
     """Conformance suite of environments: subclass it and override `make`."""
 
+    steps: int = _STEPS
+    """Steps of random play in a check; lower it for a slow environment."""
+
     options: Mapping[str, Any] = {}
     """Options of the component, which a subclass gives."""
 
@@ -299,9 +302,24 @@ class EnvContract(Suite):
         return cfg.build(None)
 
 
+class _Maker:
+    """Makes the environments of a suite."""
+
+    def __init__(self, suite: EnvContract) -> None:
+        self._suite = suite
+        self.steps = suite.steps
+
+    def __call__(self) -> Any:
+        return self._suite.make()
+
+
+def _steps(make: Make) -> int:
+    return int(getattr(make, "steps", _STEPS))
+
+
 def _as_test(check: Callable[[Make], None]) -> Callable[[EnvContract], None]:
     def test(self: EnvContract) -> None:
-        check(self.make)
+        check(_Maker(self))
 
     test.__doc__ = check.__doc__
     return test
@@ -311,7 +329,7 @@ for _check in CHECKS:
     setattr(EnvContract, _check.__name__.replace("check_", "test_", 1), _as_test(_check))
 
 
-def _play(env: Any, steps: int = _STEPS, seed: int | None = 0) -> Iterator[tuple[Any, Any]]:
+def _play(env: Any, steps: int, seed: int | None = 0) -> Iterator[tuple[Any, Any]]:
     """Plays fixed random actions; yields observations and rewards (0 at resets)."""
     env.action_space.seed(0)
     obs, _ = env.reset(seed=seed)
@@ -324,7 +342,7 @@ def _play(env: Any, steps: int = _STEPS, seed: int | None = 0) -> Iterator[tuple
             yield obs, 0.0
 
 
-def _trail(env: Any, seed: int | None, steps: int = _STEPS) -> list[tuple[Any, Any]]:
+def _trail(env: Any, seed: int | None, steps: int) -> list[tuple[Any, Any]]:
     return [(copy.deepcopy(obs), np.array(reward)) for obs, reward in _play(env, steps, seed)]
 
 

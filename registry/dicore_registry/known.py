@@ -41,8 +41,16 @@ _NAMES: Final[dict[str, dict[str, str]]] = {
         "config_format": "cpanel py toml yaml yml",
     },
     "dicore-contrib-envs": {
-        "env": "acrobot cartpole gymnasium lunarlander mountain_car pendulum",
-        "preset": "acrobot_dqn cartpole_dqn lunarlander_dqn mountain_car_dqn",
+        "env": (
+            "acrobot ant atari bipedalwalker blackjack breakout car_racing cartpole cliffwalking "
+            "dm_control frozenlake gymnasium halfcheetah hopper humanoid lunarlander "
+            "lunarlander_continuous minigrid mountain_car mountain_car_continuous pendulum pong "
+            "swimmer taxi walker2d"
+        ),
+        "preset": (
+            "acrobot_dqn blackjack_dqn breakout_dqn car_racing_dqn cartpole_dqn cliffwalking_dqn "
+            "frozenlake_dqn lunarlander_dqn minigrid_dqn mountain_car_dqn pong_dqn taxi_dqn"
+        ),
     },
 }
 

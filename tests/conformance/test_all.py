@@ -107,9 +107,12 @@ class Middleware(MiddlewareContract):
         ctx.action = output.with_value(output.value["action"])
 
 
-PROVIDED = {"env/gym": "Acrobot-v1", "env/gymnasium": "FrozenLake-v1",
-            "env/pettingzoo": "classic.rps_v2"}  # fmt: skip
+PROVIDED = {"env/atari": "ALE/Asterix-v5", "env/gym": "Acrobot-v1",
+            "env/gymnasium": "FrozenLake-v1", "env/pettingzoo": "classic.rps_v2"}  # fmt: skip
 """One environment of each provider that makes environments by id."""
+
+SLOW = {"env/atari", "env/breakout", "env/car_racing", "env/dm_control", "env/pong"}
+"""Environments that are checked with fewer steps."""
 
 
 class Envs(EnvContract):
@@ -118,6 +121,10 @@ class Envs(EnvContract):
         """Providers are asked for one of their environments."""
         env_id = PROVIDED.get(self.registered.label)
         return {} if env_id is None else {"env_id": env_id}
+
+    @property
+    def steps(self) -> int:  # type: ignore[override] # by component
+        return 40 if self.registered.label in SLOW else EnvContract.steps
 
 
 class EnvPools(EnvManagerContract):

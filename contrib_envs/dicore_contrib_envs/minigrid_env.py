@@ -1,0 +1,65 @@
+"""MiniGrid: grid worlds seen in part, with sparse rewards (Chevalier-Boisvert et al. 2023)."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from dicore.config.schema import frozen, option
+from dicore_contrib_envs.gymnasium_env import GymnasiumConfig
+
+
+@frozen(kw_only=True)
+class MiniGridConfig(GymnasiumConfig):
+    """MiniGrid and BabyAI by id; reward 1 - 0.9 * steps / limit at the goal, otherwise 0."""
+
+    env_id: str = option("MiniGrid-Empty-5x5-v0", "id, e.g. MiniGrid-DoorKey-5x5-v0")
+    observation: Literal["one_hot", "symbols", "full", "rgb", "dict"] = option(
+        "one_hot",
+        "one_hot: the cells in view [7, 7, 20]; symbols: object, colour and state of the cells in"
+        " view [7, 7, 3]; full: symbols of the whole grid; rgb: an image of the view; dict: as"
+        " MiniGrid returns it, with the mission as text",
+    )
+    n_evaluator_episode: int = option(10, "episodes per evaluation", ge=1)
+
+    def from_spec(self) -> dict[str, Any]:
+        """Returns the stop value of Empty-5x5, whose optimal return is 0.955."""
+        checked = super().from_spec()
+        return {"stop_value": 0.95} if self.env_id == "MiniGrid-Empty-5x5-v0" else checked
+
+    def adapt(self, env: Any) -> Any:
+        """Wraps the environment so that its observations are of the chosen form."""
+        if self.observation == "dict":
+            return env
+        from minigrid import wrappers
+
+        outer = {
+            "one_hot": wrappers.OneHotPartialObsWrapper,
+            "full": wrappers.FullyObsWrapper,
+            "rgb": wrappers.RGBImgPartialObsWrapper,
+        }.get(self.observation, lambda inner: inner)
+        return wrappers.ImgObsWrapper(outer(env))
+
+
+MINIGRID_DQN: dict[str, Any] = {
+    "env": {"type": "minigrid", "collector_env_num": 8, "evaluator_env_num": 10},
+    "policy": {
+        "type": "dqn",
+        "nstep": 3,
+        "discount_factor": 0.99,
+        "model": {"encoder_hidden_size_list": [128, 64]},
+        "learn": {
+            "batch_size": 64,
+            "update_per_collect": 16,
+            "learning_rate": 5e-4,
+            "target_update_freq": 200,
+            "max_grad_norm": 10.0,
+        },
+        "collect": {"n_sample": 64, "random_collect_size": 1_024},
+        "eval": {"evaluator": {"eval_freq": 1_024}},
+        "other": {
+            "replay_buffer": {"replay_buffer_size": 50_000},
+            "eps": {"type": "linear", "start": 1.0, "end": 0.05, "decay": 10_000},
+        },
+    },
+}
+"""Double DQN with 3-step targets on MiniGrid-Empty-5x5."""

@@ -1,0 +1,104 @@
+"""MuJoCo: locomotion of simulated bodies (Todorov et al. 2012), with continuous torques."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dicore.config.schema import frozen, option
+from dicore_contrib_envs.gymnasium_env import GymnasiumConfig
+
+_NEVER = float("inf")
+
+
+@frozen(kw_only=True)
+class HalfCheetahConfig(GymnasiumConfig):
+    """HalfCheetah-v5: run with two legs in a plane; solved at return 4800."""
+
+    env_id: str = option("HalfCheetah-v5", "Gymnasium environment id")
+    forward_reward_weight: float = option(1.0, "weight of the forward speed in the reward")
+    ctrl_cost_weight: float = option(0.1, "weight of the cost of torques", ge=0)
+    n_evaluator_episode: int = option(10, "episodes per evaluation", ge=1)
+    stop_value: float = option(4800.0, "mean episode return at which training stops")
+
+    def arguments(self) -> dict[str, Any]:
+        """Returns the arguments of `gymnasium.make`."""
+        return {
+            "forward_reward_weight": self.forward_reward_weight,
+            "ctrl_cost_weight": self.ctrl_cost_weight,
+        }
+
+
+@frozen(kw_only=True)
+class HopperConfig(GymnasiumConfig):
+    """Hopper-v5: hop forward on one leg; solved at return 3800."""
+
+    env_id: str = option("Hopper-v5", "Gymnasium environment id")
+    terminate_when_unhealthy: bool = option(True, "end the episode when the body falls")
+    n_evaluator_episode: int = option(10, "episodes per evaluation", ge=1)
+    stop_value: float = option(3800.0, "mean episode return at which training stops")
+
+    def arguments(self) -> dict[str, Any]:
+        """Returns the arguments of `gymnasium.make`."""
+        return {"terminate_when_unhealthy": self.terminate_when_unhealthy}
+
+
+@frozen(kw_only=True)
+class Walker2dConfig(GymnasiumConfig):
+    """Walker2d-v5: walk forward on two legs in a plane; Gymnasium publishes no threshold."""
+
+    env_id: str = option("Walker2d-v5", "Gymnasium environment id")
+    terminate_when_unhealthy: bool = option(True, "end the episode when the body falls")
+    n_evaluator_episode: int = option(10, "episodes per evaluation", ge=1)
+    stop_value: float = option(_NEVER, "mean episode return at which training stops; inf: never")
+
+    def arguments(self) -> dict[str, Any]:
+        """Returns the arguments of `gymnasium.make`."""
+        return {"terminate_when_unhealthy": self.terminate_when_unhealthy}
+
+
+@frozen(kw_only=True)
+class AntConfig(GymnasiumConfig):
+    """Ant-v5: walk forward on four legs; solved at return 6000."""
+
+    env_id: str = option("Ant-v5", "Gymnasium environment id")
+    terminate_when_unhealthy: bool = option(True, "end the episode when the body falls")
+    include_cfrc_ext_in_observation: bool = option(
+        True, "observe the contact forces (78 of 105 numbers)"
+    )
+    n_evaluator_episode: int = option(10, "episodes per evaluation", ge=1)
+    stop_value: float = option(6000.0, "mean episode return at which training stops")
+
+    def arguments(self) -> dict[str, Any]:
+        """Returns the arguments of `gymnasium.make`."""
+        return {
+            "terminate_when_unhealthy": self.terminate_when_unhealthy,
+            "include_cfrc_ext_in_observation": self.include_cfrc_ext_in_observation,
+        }
+
+
+@frozen(kw_only=True)
+class HumanoidConfig(GymnasiumConfig):
+    """Humanoid-v5: walk forward with a human-like body; Gymnasium publishes no threshold."""
+
+    env_id: str = option("Humanoid-v5", "Gymnasium environment id")
+    terminate_when_unhealthy: bool = option(True, "end the episode when the body falls")
+    n_evaluator_episode: int = option(10, "episodes per evaluation", ge=1)
+    stop_value: float = option(_NEVER, "mean episode return at which training stops; inf: never")
+
+    def arguments(self) -> dict[str, Any]:
+        """Returns the arguments of `gymnasium.make`."""
+        return {"terminate_when_unhealthy": self.terminate_when_unhealthy}
+
+
+@frozen(kw_only=True)
+class SwimmerConfig(GymnasiumConfig):
+    """Swimmer-v5: swim forward with three links; solved at return 360."""
+
+    env_id: str = option("Swimmer-v5", "Gymnasium environment id")
+    ctrl_cost_weight: float = option(1e-4, "weight of the cost of torques", ge=0)
+    n_evaluator_episode: int = option(10, "episodes per evaluation", ge=1)
+    stop_value: float = option(360.0, "mean episode return at which training stops")
+
+    def arguments(self) -> dict[str, Any]:
+        """Returns the arguments of `gymnasium.make`."""
+        return {"ctrl_cost_weight": self.ctrl_cost_weight}
