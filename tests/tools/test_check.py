@@ -123,13 +123,15 @@ OLD = """
 
 
 @pytest.mark.parametrize("broken", [False, True])
-def test_a_class_of_a_file(broken: bool, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_class_of_a_file(
+    broken: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """It has the API of gym 0.21, which managers convert too."""
     text = textwrap.dedent(OLD)
     (tmp_path / "own.py").write_text(text.replace("self.count.copy()", "self.count") + (
         "\n    def close(self): self.window.close()\n" if broken else ""))  # fmt: skip
     assert main(["check", f"{tmp_path}/own.py:Old"]) == broken
-    out = capfd.readouterr().out
+    out = capsys.readouterr().out
     assert "own.py:Old: no package, known by its methods: adapted to gymnasium's API;" in out
     assert ("failed" in out) == broken
     assert (":close_twice: the first close of an environment that was never reset" in out) == broken
@@ -143,17 +145,17 @@ def test_a_class_of_a_file(broken: bool, tmp_path: Path, capfd: pytest.CaptureFi
         ("pettingzoo:classic.rps_v2", ", actions MultiDiscrete([3 3]), rewards [2]\n"),
     ],
 )
-def test_environments_by_id(env: str, said: str, capfd: pytest.CaptureFixture[str]) -> None:
+def test_environments_by_id(env: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip(env.partition(":")[0])
     assert main(["check", env]) == 0
-    out = capfd.readouterr().out
+    out = capsys.readouterr().out
     assert said in out
     assert out.endswith("1 component: 12 ok\n")
 
 
-def test_an_unknown_id_is_one_error(capfd: pytest.CaptureFixture[str]) -> None:
+def test_an_unknown_id_is_one_error(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["check", "gymnasium:FrozenLak-v1"]) == 2
-    told = capfd.readouterr()
+    told = capsys.readouterr()
     assert "did you mean 'FrozenLake-v1'?" in told.err
     assert told.err.count("FrozenLak-v1") == 1
     assert told.out == ""

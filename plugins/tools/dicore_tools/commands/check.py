@@ -11,7 +11,7 @@ import traceback
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 from unittest import SkipTest
 
 import click
@@ -57,10 +57,12 @@ class _Result:
 @click.pass_context
 def command(ctx: click.Context, what: str, *, verbose: bool, as_json: bool) -> None:
     """Runs the conformance tests of a component, of a package or of an environment."""
-    checks = _find_checks(what)
+    out = sys.stdout
+    with contextlib.redirect_stdout(sys.stderr):  # components may print
+        checks = _find_checks(what)
     single = ":" in what or what.startswith("env/")
     if single and not as_json:
-        _print_env(what)
+        _print_env(what, out)
     results: list[_Result] = []
     unloadable: set[str] = set()
     with _temporary_folder():
@@ -75,7 +77,7 @@ def command(ctx: click.Context, what: str, *, verbose: bool, as_json: bool) -> N
             results.append(result)
             shown = result.outcome == "failed" or (single and result.outcome == "ok")
             if not as_json and (verbose or shown):
-                _print(result, summary=single)
+                _print(result, out, summary=single)
     failed = sum(result.outcome == "failed" for result in results)
     if as_json:
         item = {"failed": failed, "checks": [asdict(result) for result in results]}
@@ -154,20 +156,20 @@ def _brief(error: BaseException) -> str:
     return text if isinstance(error, ContractError) else f"{type(error).__name__}: {text}"
 
 
-def _print(result: _Result, *, summary: bool) -> None:
+def _print(result: _Result, out: TextIO, *, summary: bool) -> None:
     reason = result.reason or (result.summary if summary else "")
     reason = f": {reason}" if reason else ""
-    click.echo(f"{result.outcome:<8}{result.component}:{result.check}{reason}", file=sys.__stdout__)
+    click.echo(f"{result.outcome:<8}{result.component}:{result.check}{reason}", file=out)
     if result.hint:
-        click.echo(f"  hint: {result.hint}", file=sys.__stdout__)
+        click.echo(f"  hint: {result.hint}", file=out)
 
 
-def _print_env(what: str) -> None:
+def _print_env(what: str, out: TextIO) -> None:
     """Prints which environment is checked, if it can be made."""
     from dicore_tools.commands.check_env import described
 
     with contextlib.suppress(Exception), contextlib.redirect_stdout(sys.stderr):
-        click.echo(described(what), file=sys.__stdout__)
+        click.echo(described(what), file=out)
 
 
 def _print_summary(results: Sequence[_Result]) -> None:
