@@ -115,3 +115,21 @@ LUNARLANDER_DQN: dict[str, Any] = {
 
 The loss is the squared error: Huber's nearly ignores the rare reward of 100 for coming to rest.
 """
+
+CARTPOLE_PPO: dict[str, Any] = {
+    "env": {"type": "cartpole", "collector_env_num": 8, "evaluator_env_num": 10},
+    "policy": {
+        "type": "ppo",
+        "discount_factor": 0.98,
+        "learn": {
+            "batch_size": 256,
+            "epoch_per_collect": 20,
+            "learning_rate": 3e-3,
+            "learning_rate_end": 0.0,
+            "anneal": 100_000,
+        },
+        "collect": {"n_sample": 256, "gae_lambda": 0.8},
+        "eval": {"evaluator": {"eval_freq": 40}},
+    },
+}
+"""PPO on CartPole with the settings of rl-zoo3, but a larger learning rate and a constant clip."""

@@ -20,6 +20,7 @@ from dicore.testing.env import EnvContract
 from dicore.testing.env_manager import EnvManagerContract
 from dicore.testing.generic import ComponentContract
 from dicore.testing.middleware import MiddlewareContract
+from dicore.testing.model_wrapper import ModelWrapperContract
 from dicore.testing.pipeline import PipelineContract
 from tests.core.testing.test_reward_model_suite import Novelty
 
@@ -144,10 +145,21 @@ class EnvPools(EnvManagerContract):
         )  # fmt: skip
 
 
+class ModelWrappers(ModelWrapperContract):
+    def model(self) -> Any:
+        """Returns a model with logits; for wrappers of Gaussians one with means."""
+        if self.registered.entry.name not in ("deterministic_sample", "reparam_sample"):
+            return super().model()
+        from dicore_plugins.models import VAC
+
+        return VAC(4, 3, continuous=True)
+
+
 SUITES: dict[str, type[Suite]] = {
     "env": Envs,
     "env_manager/envpool": EnvPools,
     "middleware": Middleware,
+    "model_wrapper": ModelWrappers,
     "pipeline": Pipelines,
 }
 

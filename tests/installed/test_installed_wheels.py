@@ -60,7 +60,7 @@ class TestList:
                 "unavailable",
                 "needs no-such-emulator>=2: pip install 'extra-rl[atari]'",
             ),
-            "polcy/typo-rl/ppo": (
+            "polcy/typo-rl/trpo": (
                 "broken",
                 "unknown kind 'dicore.polcy'; did you mean 'dicore.policy'?",
             ),
@@ -111,8 +111,8 @@ class TestResolve:
         ]
 
     def test_each_failure_says_what_to_do(self, everything: Shell) -> None:
-        words = ["policy=boom", "policy=sac", "policy=old", "env=pong", "policy=ppo"]
-        boom, sac, old, pong, ppo = resolve(everything, *words)
+        words = ["policy=boom", "policy=sac", "policy=old", "env=pong", "policy=trpo"]
+        boom, sac, old, pong, trpo = resolve(everything, *words)
         assert boom == (
             "PluginLoadError: policy.type: policy 'boom' (boom-rl 1.0) failed to import "
             "boom_rl.policy: RuntimeError: libfoo.so: undefined symbol"
@@ -129,8 +129,8 @@ class TestResolve:
             "MissingDependencyError: env.type: env 'pong' (extra-rl 1.0) is unavailable: "
             "needs no-such-emulator>=2: pip install 'extra-rl[atari]'"
         )
-        assert ppo == (
-            "UnknownComponentError: policy.type: no policy named 'ppo'; polcy/ppo (typo-rl 1.0) "
+        assert trpo == (
+            "UnknownComponentError: policy.type: no policy named 'trpo'; polcy/trpo (typo-rl 1.0) "
             "is broken: unknown kind 'dicore.polcy'; did you mean 'dicore.policy'?"
         )
 
@@ -192,7 +192,7 @@ class TestDoctor:
         found = json.loads(done.stdout)
         told = {(each["level"], each["about"], each["text"]) for each in found["findings"]}
         for finding in (
-            ("error", "polcy/ppo (typo-rl 1.0)",
+            ("error", "polcy/trpo (typo-rl 1.0)",
              "broken: unknown kind 'dicore.polcy'; did you mean 'dicore.policy'?"),
             ("error", "policy/sac (acme-rl 1.0)",
              "conflict: also provided by other-rl; write 'acme-rl/sac'"),

@@ -112,8 +112,8 @@ def write_foreign(folder: Path) -> list[Path]:
         twins("other_rl"),
         write_project(
             folder, "typo-rl",
-            {"dicore.polcy": {"ppo": "typo_rl:PPO"}, "dicore.policy": {"fine": "typo_rl:PPO"}},
-            {"typo_rl.py": CLASS.format(name="PPO", doc="Proximal policy optimization.")},
+            {"dicore.polcy": {"trpo": "typo_rl:TRPO"}, "dicore.policy": {"fine": "typo_rl:TRPO"}},
+            {"typo_rl.py": CLASS.format(name="TRPO", doc="Trust region policy optimization.")},
         ),
         write_project(
             folder, "extra-rl",

@@ -14,8 +14,8 @@ import pytest
 from tests.installed.conftest import InstalledWheels
 
 CASES = {
-    "ppo": ("CartPole-v1", 475, 40_960, ("policy.eval.evaluator.eval_freq=640",)),
-    "sac": (
+    "school_ppo": ("CartPole-v1", 475, 40_960, ("policy.eval.evaluator.eval_freq=640",)),
+    "school_sac": (
         "Pendulum-v1",
         -200,
         12_000,
@@ -33,7 +33,7 @@ SEEDS = [
     pytest.param(
         name,
         seed,
-        marks=(pytest.mark.slow, pytest.mark.timeout(900)) if name == "sac" or seed else (),
+        marks=(pytest.mark.slow, pytest.mark.timeout(900)) if name == "school_sac" or seed else (),
     )
     for name in CASES
     for seed in (0, 1, 2)

@@ -1,4 +1,4 @@
-"""DQN reaches the stop value of its environment on three seeds, by each preset and without one.
+"""The stop value of an environment is reached on three seeds, by each preset and without one.
 
 make learns        # the slow ones too: about 15 minutes on one core
 """
@@ -27,6 +27,7 @@ class Case(NamedTuple):
             a mean of 10 episodes varies. None: not evaluated.
         overrides: Options; without any, the preset of the env is trained.
         slow: Time limit of each seed that is slow [s].
+        policy: Name of the algorithm.
     """
 
     env: str
@@ -34,10 +35,12 @@ class Case(NamedTuple):
     floor: float | None = None
     overrides: tuple[str, ...] = ()
     slow: tuple[int, int, int] = (0, 0, 0)
+    policy: str = "dqn"
 
 
 CASES = [
     Case("cartpole", 10_000, 450),
+    Case("cartpole", 30_000, 400, policy="ppo"),  # preset "cartpole_ppo"
     Case("acrobot", 30_000, -150),
     Case("mountain_car", 250_000, -130, slow=(1800,) * 3),
     Case("lunarlander", 100_000, 120, slow=(1800,) * 3),
@@ -74,7 +77,7 @@ SEEDS = [
     pytest.param(
         case,
         seed,
-        id=f"{case.env}-{seed}",
+        id=f"{case.env}-{case.policy}-{seed}",
         marks=(pytest.mark.slow, pytest.mark.timeout(limit)) if (limit := case.slow[seed]) else (),
     )
     for case in CASES
@@ -87,7 +90,7 @@ SEEDS = [
 def test_the_stop_value_is_reached(case: Case, seed: int, tmp_path: Path) -> None:
     outcome = launch(
         env=case.env,
-        policy="dqn",
+        policy=case.policy,
         seed=seed,
         exp_name=str(tmp_path / "run"),
         max_env_step=case.budget,
@@ -117,4 +120,5 @@ def test_cartpole_stays_solved(seed: int, tmp_path: Path) -> None:
 def test_every_preset_of_ours_is_tested() -> None:
     found: Any = default().entries("preset")
     ours = {each.name for each in found if each.dist == "dicore-contrib-envs"}
-    assert ours == {f"{case.env}_dqn" for case in CASES if not case.overrides} | UNTRAINED
+    trained = {f"{case.env}_{case.policy}" for case in CASES if not case.overrides}
+    assert ours == trained | UNTRAINED

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         to_ndarray,
         to_tensor,
     )
+    from dicore_plugins.functional.distributions import log_prob_entropy
     from dicore_plugins.functional.exploration import (
         allowed,
         any_of,
@@ -31,6 +32,15 @@ if TYPE_CHECKING:
         proportional,
         softmax,
         uniform,
+    )
+    from dicore_plugins.functional.policy_gradient import (
+        PolicyGradientLoss,
+        PPOInfo,
+        a2c_error,
+        pg_error,
+        ppo_error,
+        ppo_policy_error,
+        value_error,
     )
     from dicore_plugins.functional.preprocess import default_preprocess_learn
     from dicore_plugins.functional.samples import (
@@ -54,6 +64,9 @@ if TYPE_CHECKING:
     from dicore_plugins.functional.unroll import get_train_sample
 
 __all__ = [
+    "PPOInfo",
+    "PolicyGradientLoss",
+    "a2c_error",
     "allowed",
     "any_of",
     "default_collate",
@@ -68,10 +81,14 @@ __all__ = [
     "get_nstep_return_data",
     "get_train_sample",
     "greedy",
+    "log_prob_entropy",
     "next_obs_of",
     "nstep_columns",
     "nstep_samples",
     "nstep_td_error",
+    "pg_error",
+    "ppo_error",
+    "ppo_policy_error",
     "proportional",
     "q_nstep_target",
     "q_nstep_td_loss",
@@ -89,6 +106,7 @@ __all__ = [
     "to_tensor",
     "transitions",
     "uniform",
+    "value_error",
 ]
 
 _HOMES = {
@@ -107,6 +125,7 @@ _HOMES = {
         "to_ndarray",
         "to_tensor",
     ),
+    ".distributions": ("log_prob_entropy",),
     ".exploration": (
         "allowed",
         "any_of",
@@ -116,6 +135,15 @@ _HOMES = {
         "proportional",
         "softmax",
         "uniform",
+    ),
+    ".policy_gradient": (
+        "PPOInfo",
+        "PolicyGradientLoss",
+        "a2c_error",
+        "pg_error",
+        "ppo_error",
+        "ppo_policy_error",
+        "value_error",
     ),
     ".preprocess": ("default_preprocess_learn",),
     ".samples": (

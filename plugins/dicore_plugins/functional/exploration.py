@@ -80,7 +80,8 @@ def allowed(mask: Array, logit: Array) -> Array:
         )
     some = mask.any(-1)
     if not some.all():
-        raise ActionError(f"row {int((~some).argmax())} of action_mask allows no action")
+        row = some.tolist().index(False)
+        raise ActionError(f"row {row} of action_mask allows no action")
     return mask
 
 

@@ -14,23 +14,34 @@ if TYPE_CHECKING:
     from dicore_plugins.models.encoders.conv import NatureConv
     from dicore_plugins.models.encoders.mlp import MLP, initialise
     from dicore_plugins.models.encoders.nested import Nested
+    from dicore_plugins.models.encoders.observation import ObsEncoder
     from dicore_plugins.models.flat import Flat
+    from dicore_plugins.models.running_norm import RunningNorm
     from dicore_plugins.models.shapes import (
+        action_options,
         action_shape_problem,
         action_start,
         discrete_shape,
         obs_shape_problem,
         observation_options,
+        options_for,
     )
+    from dicore_plugins.models.vac.config import VACConfig
+    from dicore_plugins.models.vac.model import VAC
 
 __all__ = [
     "DQN",
     "MLP",
+    "VAC",
     "DQNModelConfig",
     "Flat",
     "NatureConv",
     "Nested",
+    "ObsEncoder",
     "QHead",
+    "RunningNorm",
+    "VACConfig",
+    "action_options",
     "action_shape_problem",
     "action_start",
     "create_model",
@@ -39,6 +50,7 @@ __all__ = [
     "model_wrap",
     "obs_shape_problem",
     "observation_options",
+    "options_for",
     "register_wrapper",
 ]
 
@@ -55,14 +67,20 @@ _HOMES = {
         "initialise",
     ),
     ".encoders.nested": ("Nested",),
+    ".encoders.observation": ("ObsEncoder",),
     ".flat": ("Flat",),
+    ".running_norm": ("RunningNorm",),
     ".shapes": (
+        "action_options",
         "action_shape_problem",
         "action_start",
         "discrete_shape",
         "obs_shape_problem",
         "observation_options",
+        "options_for",
     ),
+    ".vac.config": ("VACConfig",),
+    ".vac.model": ("VAC",),
     "dicore_plugins.model_wrappers.base": (
         "model_wrap",
         "register_wrapper",

@@ -86,6 +86,23 @@ def observation_options(space: Any) -> dict[str, Any]:
     return {"model.obs_shape": sides if as_image else count}
 
 
+def options_for(model: Any, space: Any) -> dict[str, Any]:
+    """Returns `observation_options` for the section of a model.
+
+    Raises:
+        ConfigError: the model takes one array and the observations are several, or they are not
+            arrays of a fixed size.
+    """
+    found = observation_options(space)
+    if "model.obs_parts" in found and "obs_shape" in model and "obs_parts" not in model:
+        raise ConfigError(
+            f"policy.model: '{model.type}' takes one numeric array; the observation space of this"
+            f" env is {space}",
+            hint="flatten the observations: env.env_wrapper=flat_obs",
+        )
+    return found
+
+
 def _leaves(space: Any, keys: tuple[str | int, ...]) -> Iterator[Part]:
     """Yields the leaves of a nested space, in the order of the space."""
     if type(space).__name__ not in _NESTED:
@@ -148,6 +165,36 @@ def discrete_shape(space: Any, *, algorithm: str) -> int | tuple[int, ...]:
         if name in _NESTED
         else "choose a policy for continuous actions, or an env with Discrete actions",
     )
+
+
+def action_options(space: Any, *, algorithm: str) -> dict[str, Any]:
+    """Returns the options of an actor-critic policy for discrete or continuous actions.
+
+    Returns:
+        `model.action_shape`, `model.continuous`, and `action_start` of discrete actions, or
+        `action_low`, `action_high` (flat) and `action_dims` (the shape) of continuous ones.
+
+    Raises:
+        ConfigError: the actions are neither.
+    """
+    if type(space).__name__ != "Box":
+        return {
+            "model.action_shape": discrete_shape(space, algorithm=algorithm),
+            "model.continuous": False,
+            "action_start": action_start(space),
+        }
+    if space.dtype.kind != "f" or not math.prod(space.shape):
+        raise ConfigError(
+            f"policy.type: '{algorithm}' needs discrete actions or real numbers; this env has"
+            f" {_line(space)}"
+        )
+    return {
+        "model.action_shape": math.prod(space.shape),
+        "model.continuous": True,
+        "action_low": tuple(map(float, space.low.ravel())),
+        "action_high": tuple(map(float, space.high.ravel())),
+        "action_dims": tuple(space.shape),
+    }
 
 
 def _no_space(name: str, given: Any) -> ConfigError:

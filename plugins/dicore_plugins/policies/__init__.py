@@ -7,6 +7,14 @@ from typing import TYPE_CHECKING
 from dicore_plugins.lazy import lazy
 
 if TYPE_CHECKING:
+    from dicore_plugins.policies.a2c.config import A2CConfig
+    from dicore_plugins.policies.a2c.policy import A2CPolicy
+    from dicore_plugins.policies.actor_critic.config import (
+        ActorCriticCollectConfig,
+        ActorCriticLearnConfig,
+        ActorCriticPolicyConfig,
+    )
+    from dicore_plugins.policies.actor_critic.policy import ActorCriticPolicy
     from dicore_plugins.policies.base import (
         Actor,
         Policy,
@@ -22,17 +30,31 @@ if TYPE_CHECKING:
         EpsConfig,
     )
     from dicore_plugins.policies.dqn.policy import DQNPolicy
+    from dicore_plugins.policies.pg.config import PGConfig
+    from dicore_plugins.policies.pg.policy import PGPolicy
+    from dicore_plugins.policies.ppo.config import PPOConfig
+    from dicore_plugins.policies.ppo.policy import PPOPolicy
     from dicore_plugins.policies.random import RandomConfig, RandomPolicy
     from dicore_plugins.policies.rewards import with_reward_model
 
 __all__ = [
+    "A2CConfig",
+    "A2CPolicy",
     "Actor",
+    "ActorCriticCollectConfig",
+    "ActorCriticLearnConfig",
+    "ActorCriticPolicy",
+    "ActorCriticPolicyConfig",
     "DQNCollectConfig",
     "DQNConfig",
     "DQNLearnConfig",
     "DQNOtherConfig",
     "DQNPolicy",
     "EpsConfig",
+    "PGConfig",
+    "PGPolicy",
+    "PPOConfig",
+    "PPOPolicy",
     "Policy",
     "RandomConfig",
     "RandomPolicy",
@@ -43,8 +65,20 @@ __all__ = [
 ]
 
 _HOMES = {
+    ".a2c.config": ("A2CConfig",),
+    ".a2c.policy": ("A2CPolicy",),
+    ".actor_critic.config": (
+        "ActorCriticCollectConfig",
+        "ActorCriticLearnConfig",
+        "ActorCriticPolicyConfig",
+    ),
+    ".actor_critic.policy": ("ActorCriticPolicy",),
     ".base": (
         "Actor",
+        "PGConfig",
+        "PGPolicy",
+        "PPOConfig",
+        "PPOPolicy",
         "Policy",
         "as_outputs",
         "mode_attribute",
@@ -58,6 +92,10 @@ _HOMES = {
         "EpsConfig",
     ),
     ".dqn.policy": ("DQNPolicy",),
+    ".pg.config": ("PGConfig",),
+    ".pg.policy": ("PGPolicy",),
+    ".ppo.config": ("PPOConfig",),
+    ".ppo.policy": ("PPOPolicy",),
     ".random": (
         "RandomConfig",
         "RandomPolicy",

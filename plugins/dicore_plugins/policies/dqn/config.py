@@ -7,7 +7,6 @@ from typing import Any, ClassVar, Literal
 
 from dicore.config.schema import Section, component, frozen, option, section
 from dicore.config.sections import CollectConfig, LearnConfig, OtherConfig, PolicyConfig
-from dicore.errors import ConfigError
 from dicore_plugins.optimizers.config import optimizer_problems
 
 
@@ -132,25 +131,10 @@ class DQNConfig(PolicyConfig):
         Raises:
             ConfigError: the actions are not discrete, or the model does not take the observations.
         """
-        from dicore_plugins.models.shapes import (
-            action_start,
-            discrete_shape,
-            observation_options,
-        )
+        from dicore_plugins.models.shapes import action_start, discrete_shape, options_for
 
-        seen = observation_options(observation_space)
-        if (
-            "model.obs_parts" in seen
-            and "obs_shape" in self.model
-            and "obs_parts" not in self.model
-        ):
-            raise ConfigError(
-                f"policy.model: '{self.model.type}' takes one numeric array; the observation space"
-                f" of this env is {observation_space}",
-                hint="flatten the observations: env.env_wrapper=flat_obs",
-            )
         return {
-            **seen,
+            **options_for(self.model, observation_space),
             "model.action_shape": discrete_shape(action_space, algorithm=self.type or "dqn"),
             "action_start": action_start(action_space),
         }

@@ -17,7 +17,7 @@ CARTPOLE_REINFORCE: dict[str, Any] = {
 PENDULUM_PPO: dict[str, Any] = {
     "env": {"type": "pendulum", "collector_env_num": 4},
     "policy": {
-        "type": "ppo",
+        "type": "school_ppo",
         "discount_factor": 0.9,
         "learn": {"learning_rate": 1e-3},
         "collect": {"n_sample": 4096},
@@ -28,7 +28,7 @@ PENDULUM_PPO: dict[str, Any] = {
 PENDULUM_SAC: dict[str, Any] = {
     "env": {"type": "pendulum", "collector_env_num": 1},
     "policy": {
-        "type": "sac",
+        "type": "school_sac",
         "collect": {"n_sample": 1},
         "eval": {"evaluator": {"eval_freq": 500}},
         "other": {"replay_buffer": {"replay_buffer_size": 100_000}},

@@ -39,7 +39,7 @@ def test_a_block_of_frames_is_stored_once() -> None:
     manager.seed(0)
     model = {"type": "actor_critic", "obs_shape": (4, 84, 84), "action_shape": 3, "hidden": [8]}
     learn = {"batch_size": 32, "update_per_collect": 1}
-    options = {"type": "ppo", "model": model, "learn": learn}
+    options = {"type": "school_ppo", "model": model, "learn": learn}
     policy = compile_section(PPOConfig, options).build(BuildContext())
     collector = SampleCollector({"n_sample": ENVS * STEPS}, manager, policy.collect_mode)
     frames = ENVS * STEPS * 4 * 84 * 84

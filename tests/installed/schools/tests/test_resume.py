@@ -33,9 +33,16 @@ class Alarm(gymnasium.Wrapper):
 
 FAST = ["env.env_wrapper=alarm", "env.stop_value=inf", "env.n_evaluator_episode=2"]
 FAST += ["env.evaluator_env_num=2", "pipeline.logger=[]"]
-PPO = ["-e", "cartpole", "-p", "ppo", "policy.learn.update_per_collect=1"]
+PPO = ["-e", "cartpole", "-p", "school_ppo", "policy.learn.update_per_collect=1"]
 PPO += ["--max-env-step", "6144", "policy.eval.evaluator.eval_freq=1000"]
-SAC = ["-e", "pendulum", "-p", "sac", "policy.model.hidden=[16]", "policy.learn.batch_size=16"]
+SAC = [
+    "-e",
+    "pendulum",
+    "-p",
+    "school_sac",
+    "policy.model.hidden=[16]",
+    "policy.learn.batch_size=16",
+]
 SAC += ["--max-env-step", "400", "env.collector_env_num=2", "policy.eval.evaluator.eval_freq=100"]
 SAC += ["policy.collect.n_sample=2"]
 R2D2 = ["-e", "recall", "-p", "r2d2", "policy.model.hidden=16", "--max-env-step", "2500"]

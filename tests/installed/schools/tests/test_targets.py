@@ -129,7 +129,7 @@ def test_replayed_samples_tell_terminations_from_truncations() -> None:
     """SAC's target after a time limit is that of any other step."""
     seed_everything(0)
     compiled = bind(
-        compile_config([{"env": {"type": "pendulum"}, "policy": {"type": "sac"}}]),
+        compile_config([{"env": {"type": "pendulum"}, "policy": {"type": "school_sac"}}]),
         *spaces(gymnasium.make("Pendulum-v1")),
     )
     policy = compiled.cfg.policy.build(BuildContext())

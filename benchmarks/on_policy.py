@@ -1,0 +1,182 @@
+"""P16: env steps and seconds to a return, compared with SB3 with the settings of rl-zoo3.
+
+Both are evaluated on 10 episodes every so many env steps; the first mean of at least the return
+ends the training.
+
+python -m benchmarks.on_policy cartpole_ppo            # 5 seeds
+python -m benchmarks.on_policy pendulum_ppo 3          # 3 seeds
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+
+from benchmarks.measure import compare, emit, missing
+from dicore.run.launch import launch
+
+EPISODES = 10
+
+
+class Task(NamedTuple):
+    """What both train.
+
+    Args:
+        env: Name of the environment; the algorithm is that of the preset.
+        env_id: Gymnasium id.
+        wanted: Mean return that ends the training.
+        limit: Most env steps.
+        every: Env steps between evaluations.
+        sb3: Algorithm and arguments of SB3: the zoo's settings.
+        num_envs: Environments of SB3.
+        normalize: SB3 normalizes observations and rewards, as the zoo says.
+    """
+
+    env: str
+    env_id: str
+    wanted: float
+    limit: int
+    every: int
+    sb3: tuple[str, dict[str, Any]]
+    num_envs: int
+    normalize: bool = False
+
+
+def falling(start: float, steps: int, limit: int) -> Callable[[float], float]:
+    """Returns a schedule that falls from `start` to 0 in `steps`, of a training of `limit`."""
+    return lambda remaining: start * max(1 - (1 - remaining) * limit / steps, 0.0)
+
+
+TASKS = {
+    "cartpole_ppo": Task(
+        "cartpole", "CartPole-v1", 475, 100_000, 512,
+        ("PPO", {"n_steps": 32, "batch_size": 256, "gae_lambda": 0.8, "gamma": 0.98,
+                 "n_epochs": 20, "learning_rate": falling(1e-3, 100_000, 100_000),
+                 "clip_range": falling(0.2, 100_000, 100_000)}),
+        8,
+    ),
+    "cartpole_a2c": Task("cartpole", "CartPole-v1", 475, 200_000, 2_000, ("A2C", {}), 8),
+    "acrobot_ppo": Task(
+        "acrobot", "Acrobot-v1", -90, 300_000, 4_096,
+        ("PPO", {"n_steps": 256, "gae_lambda": 0.94, "gamma": 0.99, "n_epochs": 4}), 16, True,
+    ),
+    "pendulum_ppo": Task(
+        "pendulum", "Pendulum-v1", -200, 300_000, 4_096,
+        ("PPO", {"n_steps": 1024, "gae_lambda": 0.95, "gamma": 0.9, "n_epochs": 10,
+                 "learning_rate": 1e-3, "use_sde": True, "sde_sample_freq": 4}),
+        4,
+    ),
+    "lunarlander_ppo": Task(
+        "lunarlander", "LunarLander-v3", 200, 500_000, 16_384,
+        ("PPO", {"n_steps": 1024, "batch_size": 64, "gae_lambda": 0.98, "gamma": 0.999,
+                 "n_epochs": 4, "ent_coef": 0.01}),
+        16,
+    ),
+}  # fmt: skip
+
+
+def dicore_run(name: str, seed: int) -> tuple[float, int, bool]:
+    """Returns seconds, env steps and whether the task was solved."""
+    task = TASKS[name]
+    with tempfile.TemporaryDirectory() as folder:
+        result = launch(
+            env=task.env, policy=name.rpartition("_")[2], seed=seed, exp_name=f"{folder}/run",
+            max_env_step=task.limit,
+            overrides=[f"env.stop_value={task.wanted}", "pipeline.logger=['tensorboard']"],
+        ).run.result  # fmt: skip
+    return result.wall_s, result.env_step, result.stop
+
+
+def sb3_envs(task: Task, count: int, **options: Any) -> Any:
+    """Returns environments of SB3, which normalizes them if the zoo says so."""
+    import gymnasium
+    from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
+
+    envs: Any = DummyVecEnv([lambda: gymnasium.make(task.env_id)] * count)
+    return VecNormalize(envs, **options) if task.normalize else envs
+
+
+def sb3_mean(task: Task, model: Any, seed: int) -> float:
+    """Returns the mean return of 10 episodes, one in each environment."""
+    envs = sb3_envs(task, EPISODES, training=False, norm_reward=False)
+    if task.normalize:
+        envs.obs_rms = model.get_vec_normalize_env().obs_rms
+    envs.seed(seed)
+    obs, total, live = envs.reset(), np.zeros(EPISODES), np.ones(EPISODES, bool)
+    while live.any():
+        action, _ = model.predict(obs, deterministic=True)
+        obs, reward, done, _ = envs.step(action)
+        total += reward * live
+        live &= ~done
+    envs.close()
+    return float(total.mean())
+
+
+def sb3_run(name: str, seed: int) -> tuple[float, int, bool]:
+    """Trains SB3; returns as `dicore_run` does."""
+    import stable_baselines3
+    from stable_baselines3.common.callbacks import BaseCallback
+
+    task = TASKS[name]
+    algorithm, options = task.sb3
+
+    class Stop(BaseCallback):
+        reached = False
+        next_at = task.every
+
+        def _on_step(self) -> bool:
+            return not self.reached
+
+        def _on_rollout_start(self) -> None:  # after the updates of the rollout before
+            if self.num_timesteps >= self.next_at:
+                self.next_at += task.every
+                number = seed * 1_000_000 + self.num_timesteps
+                self.reached = sb3_mean(task, self.model, number) >= task.wanted
+
+    envs = sb3_envs(task, task.num_envs, gamma=options.get("gamma", 0.99))
+    model = getattr(stable_baselines3, algorithm)(
+        "MlpPolicy", envs, seed=seed, device="cpu", **options
+    )
+    callback = Stop()
+    start = time.perf_counter()
+    model.learn(task.limit, callback=callback)
+    seconds = time.perf_counter() - start
+    reached = callback.reached or sb3_mean(task, model, seed) >= task.wanted
+    return seconds, model.num_timesteps, reached
+
+
+def main() -> None:
+    torch.set_num_threads(1)
+    logging.disable(logging.INFO)
+    name = sys.argv[1] if len(sys.argv) > 1 else "cartpole_ppo"
+    seeds = range(int(sys.argv[2]) if len(sys.argv) > 2 else 5)
+    contenders = {"dicore": dicore_run}
+    try:
+        import stable_baselines3  # noqa: F401 - fails before the long run
+
+        contenders["SB3"] = sb3_run
+    except ImportError:
+        missing("P16", "stable-baselines3")
+    found: dict[str, list[tuple[float, int, bool]]] = {each: [] for each in contenders}
+    for seed in seeds:
+        for each, run in contenders.items():
+            found[each].append(run(name, seed))
+            print(f"# {name} seed {seed} {each}: {found[each][-1]}", file=sys.stderr, flush=True)
+    for each, runs in found.items():
+        solved = f"{sum(solved for _, _, solved in runs)} of {len(runs)}"
+        emit(f"{name} {each} seconds", [seconds for seconds, _, _ in runs], "s", solved=solved)
+        emit(f"{name} {each} env steps", [float(steps) for _, steps, _ in runs], "env steps")
+    if "SB3" in found:
+        rates = [[steps / s for s, steps, _ in found[each]] for each in ("dicore", "SB3")]
+        compare(f"{name} per env step", rates[0], rates[1], "SB3", 2.8 if "ppo" in name else 1.0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,73 @@
+"""Running mean and variance, to normalise observations or values.
+
+Chan et al. 1979, "Updating formulae and a pairwise algorithm for computing sample variances".
+
+Shapes: B rows, F features.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor, nn
+
+_EPS = 1e-8
+
+
+class RunningNorm(nn.Module):
+    """Normalises rows by the mean and variance of all rows that `update` received.
+
+    The statistics are buffers: `state_dict` contains them. Before the first update, rows are not
+    changed.
+
+    Args:
+        features: F.
+        limit: Largest absolute value of a normalised number.
+    """
+
+    mean: Tensor
+    var: Tensor
+    count: Tensor
+
+    def __init__(self, features: int, limit: float = 10.0) -> None:
+        super().__init__()
+        self._limit = limit
+        self.register_buffer("mean", torch.zeros(features))
+        self.register_buffer("var", torch.ones(features))
+        self.register_buffer("count", torch.zeros((), dtype=torch.float64))
+
+    @property
+    def std(self) -> Tensor:
+        """float32 [F]; standard deviation."""
+        return (self.var + _EPS).sqrt()
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Normalises rows: float32 [B, F]."""
+        return ((x - self.mean) / self.std).clamp(-self._limit, self._limit)
+
+    def by_numpy(self) -> Callable[[npt.NDArray[np.float32]], npt.NDArray[np.float32]]:
+        """Returns the same function of arrays, on views of the statistics."""
+        mean, var, limit = self.mean.numpy(), self.var.numpy(), np.float32(self._limit)
+
+        def forward(x: npt.NDArray[np.float32]) -> Any:
+            return ((x - mean) / np.sqrt(var + np.float32(_EPS))).clip(-limit, limit)
+
+        return forward
+
+    @torch.no_grad()
+    def update(self, x: Tensor) -> None:
+        """Adds rows [B, F] to the statistics, in place; rows that are not finite change nothing."""
+        rows = x.double()
+        count = self.count + len(rows)
+        mean, var = rows.mean(0), rows.var(0, correction=0)
+        delta = mean - self.mean
+        share = len(rows) / count
+        total = self.var * (1 - share) + var * share + delta.square() * share * (1 - share)
+        good = (total.isfinite() & mean.isfinite()).all()
+        self.mean.copy_(torch.where(good, self.mean + delta * share, self.mean.double()))
+        self.var.copy_(torch.where(good, total, self.var.double()))
+        self.count.copy_(torch.where(good, count, self.count))

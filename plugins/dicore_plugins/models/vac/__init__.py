@@ -1,0 +1,1 @@
+"""Actor-critic network."""

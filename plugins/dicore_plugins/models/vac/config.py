@@ -1,0 +1,92 @@
+"""Options of the actor-critic network."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Literal
+
+from dicore.config.schema import ComponentConfig, frozen, option
+from dicore_plugins.models.shapes import Part, action_shape_problem, obs_shape_problem
+
+
+@frozen(kw_only=True)
+class VACConfig(ComponentConfig):
+    """Actor-critic network: discrete, multi-discrete or Gaussian actions, and the value."""
+
+    obs_shape: int | tuple[int, ...] | None = option(
+        None, "shape of one observation; None: read from the env", ge=1
+    )
+    action_shape: int | tuple[int, ...] | None = option(
+        None,
+        "number of actions, a number per head, or number of continuous action values; None: read"
+        " from the env",
+        ge=1,
+    )
+    continuous: bool | None = option(
+        None, "Gaussian actions instead of discrete ones; None: read from the env"
+    )
+    encoder_hidden_size_list: tuple[int, ...] = option(
+        (64, 64), "units of each hidden layer; for images the layers follow the convolutions", ge=1
+    )
+    actor_head_hidden_size_list: tuple[int, ...] = option(
+        (), "units of each further hidden layer of the actor", ge=1
+    )
+    critic_head_hidden_size_list: tuple[int, ...] = option(
+        (), "units of each further hidden layer of the critic", ge=1
+    )
+    share_encoder: bool | None = option(
+        None, "actor and critic share the encoder; None: for images only"
+    )
+    activation: Literal["relu", "tanh", "elu", "gelu"] = option(
+        "tanh", "activation function of the hidden layers; gelu disables collect.act_by_numpy"
+    )
+    layer_norm: bool = option(False, "normalise each hidden layer before its activation")
+    log_std_init: float = option(
+        0.0, "initial log standard deviation of continuous actions; lower it for finer actions"
+    )
+    obs_norm: bool = option(
+        False, "normalise observations by running mean and std; set it if their scales differ"
+    )
+    value_norm: bool = option(
+        False, "learn the value of normalised returns; set it if returns are large"
+    )
+    obs_parts: tuple[Part, ...] | None = option(
+        None,
+        "leaves of Discrete, MultiDiscrete, Dict and Tuple observations: (keys, width, category"
+        " counts, category starts); None: read from the env",
+    )
+
+    def check(self) -> Iterator[tuple[str, str]]:
+        """Yields the shapes that the network does not support; missing ones are bound later."""
+        if self.obs_shape is not None and (problem := obs_shape_problem(self.obs_shape)):
+            yield "obs_shape", problem
+        if self.action_shape is not None and (problem := action_shape_problem(self.action_shape)):
+            yield "action_shape", problem
+        if self.continuous and isinstance(self.action_shape, tuple):
+            yield "action_shape", "continuous actions are one vector; set one number"
+        if self.obs_norm and isinstance(self.obs_shape, tuple) and len(self.obs_shape) == 3:
+            yield "obs_norm", "images are scaled by the CNN; set it to False"
+
+    def build(self, ctx: Any, **parts: Any) -> Any:
+        """Builds the network.
+
+        Raises:
+            ConfigError: a shape is missing or unsupported.
+        """
+        from dicore_plugins.models.vac.model import VAC
+
+        return VAC(
+            obs_shape=self.obs_shape,
+            action_shape=self.action_shape,
+            continuous=bool(self.continuous),
+            encoder_hidden_size_list=self.encoder_hidden_size_list,
+            actor_head_hidden_size_list=self.actor_head_hidden_size_list,
+            critic_head_hidden_size_list=self.critic_head_hidden_size_list,
+            share_encoder=self.share_encoder,
+            activation=self.activation,
+            layer_norm=self.layer_norm,
+            log_std_init=self.log_std_init,
+            obs_norm=self.obs_norm,
+            value_norm=self.value_norm,
+            obs_parts=self.obs_parts,
+        )

@@ -1,0 +1,220 @@
+"""Actor-critic network (Mnih et al. 2016, arXiv:1602.01783), with the details that PPO needs.
+
+Orthogonal initial weights, gain sqrt(2) for hidden layers, 0.01 for the actor's last layer and 1
+for the critic's (Engstrom et al. 2020, arXiv:2005.12729; Andrychowicz et al. 2021,
+arXiv:2006.05990). The standard deviation of continuous actions does not depend on the state.
+
+Shapes: B observations, K ready environments, A actions or dimensions, F features.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from dicore.errors import ConfigError
+from dicore_plugins.models.encoders.mlp import MLP, ActivationName, Array, initialise
+from dicore_plugins.models.encoders.observation import ObsEncoder
+from dicore_plugins.models.running_norm import RunningNorm
+from dicore_plugins.models.shapes import Part, action_shape_problem
+from dicore_plugins.models.vac.config import VACConfig
+
+NUMPY_LIMIT = 2**18
+"""Batch size times weights of the largest layer up to which NumPy is faster than torch."""
+
+Mode = Literal["compute_actor", "compute_critic", "compute_actor_critic"]
+
+
+class VAC(nn.Module):
+    """Actor and critic, with separate networks or a shared encoder.
+
+    Args:
+        obs_shape: An int or 1-tuple for vectors, (channels, height, width) for images; unused if
+            `obs_parts` is given.
+        action_shape: Number of actions, a list with one number per head, or the number of
+            continuous action values.
+        continuous: Gaussian actions.
+        encoder_hidden_size_list: Units of each hidden layer; for images after the convolutions.
+        actor_head_hidden_size_list: Units of each further hidden layer of the actor.
+        critic_head_hidden_size_list: Units of each further hidden layer of the critic.
+        share_encoder: Actor and critic share the encoder; None: for images only.
+        activation: Activation function of the hidden layers.
+        layer_norm: Normalise each hidden layer before its activation function.
+        log_std_init: Initial log standard deviation of continuous actions.
+        obs_norm: Normalise observations by running statistics.
+        value_norm: The critic learns normalised values; `value` is in units of the reward.
+        obs_parts: Leaves of a nested or categorical observation; None: one numeric array.
+
+    Attributes:
+        value_norm: `RunningNorm` of the returns, or None; whoever trains updates it.
+
+    Raises:
+        ConfigError: a shape is unsupported or missing.
+    """
+
+    config_class = VACConfig
+
+    def __init__(  # noqa: PLR0913 - one argument per option
+        self,
+        obs_shape: int | Sequence[int] | None,
+        action_shape: int | Sequence[int] | None,
+        *,
+        continuous: bool = False,
+        encoder_hidden_size_list: Sequence[int] = (64, 64),
+        actor_head_hidden_size_list: Sequence[int] = (),
+        critic_head_hidden_size_list: Sequence[int] = (),
+        share_encoder: bool | None = None,
+        activation: ActivationName = "tanh",
+        layer_norm: bool = False,
+        log_std_init: float = 0.0,
+        obs_norm: bool = False,
+        value_norm: bool = False,
+        obs_parts: Sequence[Part] | None = None,
+    ) -> None:
+        super().__init__()
+        problem = action_shape_problem(action_shape)
+        if problem or action_shape is None:
+            raise ConfigError(f"model.action_shape {problem}")
+        if continuous and not isinstance(action_shape, int):
+            raise ConfigError("model.action_shape: continuous actions are one vector")
+        self.sizes = None if isinstance(action_shape, int) else [int(n) for n in action_shape]
+        width = action_shape if isinstance(action_shape, int) else sum(action_shape)
+        self.encode = ObsEncoder(obs_shape, obs_parts, normalise=obs_norm)
+        self.value_norm = RunningNorm(1) if value_norm else None
+        shared = self.encode.conv is not None if share_encoder is None else share_encoder
+        self.critic_encode = (
+            ObsEncoder(obs_shape, obs_parts)
+            if self.encode.conv is not None and not shared
+            else None
+        )
+        trunk = (self.encode.features, *encoder_hidden_size_list)
+        form: dict[str, Any] = {"activation": activation, "layer_norm": layer_norm}
+        self.encoder = MLP(trunk, activate_output=True, **form) if shared else None
+        below = trunk[-1:] if shared else trunk
+        self.actor = MLP((*below, *actor_head_hidden_size_list, width), **form)
+        self.critic = MLP((*below, *critic_head_hidden_size_list, 1), **form)
+        self.log_std = nn.Parameter(torch.full((width,), log_std_init)) if continuous else None
+        for part, last in ((self.encoder, math.sqrt(2)), (self.actor, 0.01), (self.critic, 1.0)):
+            if part is not None:
+                _orthogonal(part, last)
+        # A plain attribute: looking up a submodule costs 0.4 us per access.
+        self._parts = self.encode, self.encoder, self.actor, self.critic, self.critic_encode
+
+    @property
+    def obs_norm(self) -> RunningNorm | None:
+        """Statistics of the observations, or None; whoever trains updates them."""
+        return self.encode.norm
+
+    def forward(self, obs: Any, mode: Mode = "compute_actor_critic") -> dict[str, Any]:
+        """Computes the distribution of actions and the value.
+
+        Args:
+            obs: [B, ...]; vectors of any numeric dtype (other shapes are flattened), images uint8
+                (0 to 255) or floats, categories as integers; or a tree of these.
+            mode: `compute_actor` or `compute_critic` compute only their part.
+
+        Returns:
+            `logit` float32 [B, A] (a list with one per head), or `mean` and `log_std` [B, A]; and
+            `value` float32 [B].
+        """
+        if mode == "compute_critic":
+            return {"value": self.v(obs)}
+        encode, encoder, actor, critic, critic_encode = self._parts
+        x = encode.forward(obs)
+        x = x if encoder is None else encoder.forward(x)
+        output = self._distribution(actor.forward(x))
+        if mode != "compute_actor":
+            seen = x if critic_encode is None else critic_encode.forward(obs)
+            output["value"] = self._scaled(critic.forward(seen))
+        return output
+
+    def v(self, obs: Any) -> Tensor:
+        """Computes only the `value` of `forward`; module hooks do not run."""
+        encode, encoder, _, critic, critic_encode = self._parts
+        x = (encode if critic_encode is None else critic_encode).forward(obs)
+        return self._scaled(critic.forward(x if encoder is None else encoder.forward(x)))
+
+    def _scaled(self, value: Tensor) -> Tensor:
+        norm, value = self.value_norm, value.squeeze(1)
+        return value if norm is None else torch.addcmul(norm.mean, value, norm.std)
+
+    def _distribution(self, x: Any) -> dict[str, Any]:
+        if self.log_std is not None:
+            return {"mean": x, "log_std": self.log_std.expand_as(x)}
+        return {"logit": x if self.sizes is None else list(x.split(self.sizes, 1))}
+
+    def act_numpy(self) -> Callable[[Any], dict[str, Any]] | None:
+        """Returns the NumPy forward pass of the actor, on views of the parameters.
+
+        Returns:
+            A function from observations [K, ...] to the outputs of `compute_actor`. It runs torch
+            if K is too large for NumPy to be faster, and renews its views after the parameters
+            moved. None if NumPy is not faster or not possible (images, large layers, CUDA, gelu).
+        """
+        widest = max(self.actor.widest, 0 if self.encoder is None else self.encoder.widest)
+        views = self._views()
+        if widest > NUMPY_LIMIT or views is None:
+            return None
+        rows = NUMPY_LIMIT // widest
+        first = next(self.parameters())
+        pointer = first.data_ptr()
+
+        def act(obs: Any) -> dict[str, Any]:
+            nonlocal views, pointer
+            if first.data_ptr() != pointer:
+                views, pointer = self._views(), first.data_ptr()
+            if views is None or _count(obs) > rows:
+                return self._act_by_torch(obs, first.device)
+            return views(obs)
+
+        return act
+
+    def _views(self) -> Callable[[Any], dict[str, Any]] | None:
+        encode = self.encode.by_numpy()
+        trunk = None if self.encoder is None else self.encoder.by_numpy()
+        head = self.actor.by_numpy()
+        if encode is None or head is None or (self.encoder is not None and trunk is None):
+            return None
+        log_std = None if self.log_std is None else self.log_std.detach().numpy()
+        cuts = None if self.sizes is None else np.cumsum(self.sizes)[:-1].tolist()
+
+        def forward(obs: Any) -> dict[str, Any]:
+            x = encode(obs)
+            x = head(x if trunk is None else trunk(x))
+            if log_std is not None:
+                return {"mean": x, "log_std": log_std[None].repeat(len(x), 0)}
+            return {"logit": x if cuts is None else np.split(x, cuts, 1)}
+
+        return forward
+
+    def _act_by_torch(self, obs: Any, device: torch.device) -> dict[str, Any]:
+        from dicore.data import tree_map
+
+        with torch.inference_mode():
+            tensors = tree_map(lambda leaf: torch.from_numpy(np.array(leaf)).to(device), obs)
+            output = self.forward(tensors, "compute_actor")
+            return {key: tree_map(_array, value) for key, value in output.items()}
+
+
+def _array(leaf: Tensor) -> Array:
+    array: Array = leaf.cpu().numpy()
+    return array
+
+
+def _count(obs: Any) -> int:
+    """Returns the number of observations, K."""
+    while isinstance(obs, dict | list | tuple):
+        obs = next(iter(obs.values())) if isinstance(obs, dict) else obs[0]
+    return len(obs)
+
+
+def _orthogonal(mlp: MLP, last: float) -> None:
+    """Initialises hidden layers with gain sqrt(2), the last one with gain `last`."""
+    for number, layer in enumerate(mlp.layers, 1):
+        assert isinstance(layer, nn.Linear)
+        initialise(layer, last if number == len(mlp.layers) else math.sqrt(2))

@@ -1,0 +1,63 @@
+"""Options of A2C."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from dicore.config.schema import component, frozen, option, section
+from dicore_plugins.policies.actor_critic.config import (
+    ActorCriticCollectConfig,
+    ActorCriticLearnConfig,
+    ActorCriticPolicyConfig,
+)
+
+
+@frozen(kw_only=True)
+class A2CLearnConfig(ActorCriticLearnConfig):
+    """Options of learning."""
+
+    learning_rate: float = option(
+        7e-4, "learning rate; lower it if training is unstable", gt=0, lt=float("inf")
+    )
+    optimizer: Any = component(
+        "optimizer",
+        default={"type": "rmsprop", "eps": 1e-5},
+        help="updates the parameters from their gradients",
+    )
+
+
+@frozen(kw_only=True)
+class A2CCollectConfig(ActorCriticCollectConfig):
+    """Options of collecting."""
+
+    n_sample: int | None = option(
+        40, "samples per collect; use a multiple of env.collector_env_num", ge=1
+    )
+    gae_lambda: float = option(
+        1.0,
+        "lambda of generalized advantages; lower: less variance, more bias by the value",
+        ge=0,
+        le=1,
+    )
+
+
+@frozen(kw_only=True)
+class A2CConfig(ActorCriticPolicyConfig):
+    """A2C: one update per collect, for discrete and continuous actions (Mnih et al. 2016)."""
+
+    learn: A2CLearnConfig = section(A2CLearnConfig)
+    collect: A2CCollectConfig = section(A2CCollectConfig)
+
+    def build(self, ctx: Any, *, model: Any | None = None, **parts: Any) -> Any:
+        """Makes the policy; `model` replaces the configured network."""
+        from dicore_plugins.policies.a2c.policy import A2CPolicy
+
+        device = None if ctx is None else ctx.device
+        return A2CPolicy(self, model=model, **{"device": device, **parts})
+
+    def check(self) -> Iterator[tuple[str, str]]:
+        """Yields the options that contradict each other."""
+        yield from ActorCriticPolicyConfig.check(self)
+        if self.collect.n_episode is not None:
+            yield "collect.n_episode", "a2c collects samples; use collect.n_sample"

@@ -1,0 +1,129 @@
+"""Options that on-policy actor-critic algorithms share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, ClassVar
+
+from dicore.config.schema import component, frozen, option, section
+from dicore.config.sections import CollectConfig, LearnConfig, PolicyConfig
+from dicore_plugins.optimizers.config import optimizer_problems
+
+
+@frozen(kw_only=True)
+class ActorCriticLearnConfig(LearnConfig):
+    """Options of learning from samples of the current policy."""
+
+    batch_size: int | None = option(
+        None, "samples per gradient update; None: all of a collect", ge=1
+    )
+    learning_rate_end: float = option(
+        1.0, "final learning rate as a fraction of learning_rate; 1: constant", ge=0, le=1
+    )
+    anneal: int = option(
+        100_000,
+        "length of the linear decay of learning_rate (and clip_ratio) to the final value",
+        ge=1,
+        unit="env steps",
+    )
+    value_weight: float = option(0.5, "weight of the value loss", ge=0)
+    entropy_weight: float = option(
+        0.0, "weight of the entropy bonus; raise it if exploration ends too early", ge=0
+    )
+    adv_norm: bool = option(
+        False, "normalise the advantages of each minibatch to mean 0 and standard deviation 1"
+    )
+    max_grad_norm: float | None = option(
+        0.5, "maximum gradient norm; larger gradients are scaled down; None: off", gt=0
+    )
+    optimizer: Any = component(
+        "optimizer",
+        default={"type": "adam", "eps": 1e-5},
+        help="updates the parameters from their gradients",
+    )
+
+
+@frozen(kw_only=True)
+class ActorCriticCollectConfig(CollectConfig):
+    """Options of collecting."""
+
+    gae_lambda: float = option(
+        0.95,
+        "lambda of generalized advantages; lower: less variance, more bias by the value",
+        ge=0,
+        le=1,
+    )
+    act_by_numpy: bool = option(
+        True,
+        "select actions with the NumPy forward pass of the model on CPU: faster for small networks",
+    )
+
+
+@frozen(kw_only=True)
+class ActorCriticPolicyConfig(PolicyConfig):
+    """Options of policies that learn an actor and a critic on-policy."""
+
+    fixed_by_spaces: ClassVar[tuple[str, ...]] = (
+        *PolicyConfig.fixed_by_spaces,
+        "model.continuous",
+        "action_start",
+        "action_low",
+        "action_high",
+        "action_dims",
+    )
+
+    on_policy: bool = option(True, "True: trains on samples of the current policy")
+    discount_factor: float = option(
+        0.99, "discount factor gamma; raise it if rewards are far in the future", ge=0, le=1
+    )
+    model: Any = component("model", default="vac", help="network of actions and values")
+    action_start: int | tuple[int, ...] = option(
+        0, "lowest action index (`Discrete.start`), per head for MultiDiscrete; read from the env"
+    )
+    action_low: tuple[float, ...] | None = option(
+        None, "lowest continuous actions, to which actions are clipped; read from the env"
+    )
+    action_high: tuple[float, ...] | None = option(
+        None, "highest continuous actions, to which actions are clipped; read from the env"
+    )
+    action_dims: tuple[int, ...] | None = option(
+        None, "shape of a continuous action; None: a vector; read from the env"
+    )
+    learn: ActorCriticLearnConfig = section(ActorCriticLearnConfig)
+    collect: ActorCriticCollectConfig = section(ActorCriticCollectConfig)
+
+    def bind(self, observation_space: Any, action_space: Any) -> dict[str, Any]:
+        """Derives the shapes of the model from the spaces.
+
+        Raises:
+            ConfigError: the actions are neither discrete nor real numbers, or the model does not
+                take the observations.
+        """
+        from dicore_plugins.models.shapes import action_options, options_for
+
+        return {
+            **options_for(self.model, observation_space),
+            **action_options(action_space, algorithm=self.type or "actor-critic"),
+        }
+
+    def check(self) -> Iterator[tuple[str, str]]:
+        """Yields the options that contradict each other."""
+        name, learn = self.type or "this policy", self.learn
+        for path, problem in optimizer_problems(learn):
+            yield f"learn.{path}", problem
+        if learn.update_per_step is not None or learn.update_per_collect not in (None, 1):
+            yield (
+                "learn.update_per_collect",
+                f"{name} counts passes over the samples of a collect, not updates; set it to 1"
+                + (" and set learn.epoch_per_collect" if "epoch_per_collect" in learn else ""),
+            )
+        if self.nstep != 1:
+            yield "nstep", f"{name} uses generalized advantages (collect.gae_lambda); set it to 1"
+        if self.collect.unroll_len != 1:
+            yield "collect.unroll_len", f"{name} learns from single steps; set it to 1"
+        if not self.on_policy:
+            yield "on_policy", f"{name} trains on samples of the current policy; set it to True"
+        if self.priority:
+            yield "priority", f"{name} uses no replay buffer; set it to False"
+        if self.multi_gpu:
+            yield "multi_gpu", f"{name} learns in one process; set it to False"

@@ -1,0 +1,353 @@
+"""What on-policy actor-critic algorithms share: acting, advantages, updates.
+
+An algorithm is its loss: `_loss` of a minibatch. Samples have the columns obs, action, log_prob (of
+the policy that acted), value, advantage and target (the return to learn the value from).
+
+Shapes: K ready environments, T steps, N environments, B samples, A dimensions, H heads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from itertools import pairwise
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor, nn
+
+from dicore.config.sections import PolicyConfig
+from dicore.data import Batch, EnvBatch, Tree, tree_map
+from dicore.errors import SchemaError, UsageError
+from dicore.interfaces.policy import Tail
+from dicore.run.env_factory import BuildContext
+from dicore.run.random import stream, torch_stream
+from dicore_plugins.functional.advantage import gae
+from dicore_plugins.functional.distributions import log_prob_entropy
+from dicore_plugins.functional.policy_gradient import PolicyGradientLoss
+from dicore_plugins.functional.samples import flatten_time, rows_after, to_batch
+from dicore_plugins.model_wrappers import model_wrap
+from dicore_plugins.models.flat import Flat
+from dicore_plugins.optimizers.config import build_optimizer
+from dicore_plugins.policies.actor_critic.config import ActorCriticPolicyConfig
+from dicore_plugins.policies.base import Actor, Policy
+
+_DISTRIBUTION = ("logit", "mean", "log_std")
+"""Outputs of a network that describe how it acts."""
+_USED = (
+    "obs", "action", "raw_action", "log_prob", "value", "advantage", "target", "weight",
+)  # fmt: skip
+"""Columns of a minibatch."""
+_CHUNK = 4096
+"""Most observations whose values are computed at once."""
+
+
+class ActorCriticPolicy(Policy):
+    """Base class of policies that learn an actor and a critic from samples of the current policy.
+
+    A subclass implements `_loss`. The network returns `logit`, or `mean` and `log_std`, and
+    `value`; see `VAC`.
+    """
+
+    config_class: ClassVar[type[PolicyConfig]] = ActorCriticPolicyConfig
+    _cfg: Any
+
+    def _create_model(self) -> Any:
+        with torch_stream("model"):
+            return self._cfg.model.build(BuildContext())
+
+    def _checked_model(self, model: Any) -> Any:
+        model = super()._checked_model(model)
+        if isinstance(model, nn.Module):
+            return model
+        raise UsageError(
+            f"model: expected a network (torch.nn.Module), got {type(model).__name__}",
+            hint="pass a module that returns logit (or mean and log_std) and value",
+        )
+
+    # ---- learn
+
+    def _init_learn(self) -> None:
+        learn = self._cfg.learn
+        self._model.to(self._device)
+        self._flat = Flat(self._model)
+        self._optimizer = build_optimizer(
+            learn.optimizer,
+            self._flat,
+            learning_rate=learn.learning_rate,
+            max_grad_norm=learn.max_grad_norm,
+        )
+        self._order = stream("policy/learn")
+
+    def _forward_learn(
+        self, data: Any, learning_rate: float | None = None, **settings: Any
+    ) -> list[dict[str, Any]]:
+        """Runs the gradient updates of one collect.
+
+        Args:
+            data: Batch or list of B samples of `get_train_sample`.
+            learning_rate: Annealed learning rate; None: the configured one.
+            **settings: Annealed settings of the algorithm.
+
+        Returns:
+            The results of each update.
+        """
+        batch = to_batch(data, self._device)
+        if not self._flat.intact():
+            self._flat.rebind()
+        self._optimizer.learning_rate = (
+            self._cfg.learn.learning_rate if learning_rate is None else learning_rate
+        )
+        self._normalise_values(batch)
+        results = self._updates(batch, **settings)
+        norm = getattr(self._model, "obs_norm", None)
+        if norm is not None:  # after the updates: ratios start at 1 in every collect
+            norm.update(self._model.encode.vector(batch["obs"]))
+        return results
+
+    def _updates(self, batch: Batch, **settings: Any) -> list[dict[str, Any]]:
+        """Runs one pass over the samples."""
+        updates = (self._update(each, **settings) for each in self._minibatches(batch))
+        return [result for result in updates if result is not None]
+
+    def _minibatches(self, batch: Batch) -> Iterator[Batch]:
+        """Yields the samples in random order, in minibatches of equal size or one less."""
+        size, count = self._cfg.learn.batch_size, len(batch)
+        if size is None or size >= count:
+            yield batch
+            return
+        order = torch.from_numpy(self._order.permutation(count)).to(self._device)
+        used = {key: batch[key] for key in _USED if key in batch}
+        mixed = tree_map(lambda leaf: leaf[order], used)
+        parts = -(-count // size)
+        for start, stop in pairwise(count * part // parts for part in range(parts + 1)):
+            yield Batch(tree_map(lambda leaf, s=start, e=stop: leaf[s:e], mixed), stop - start)
+
+    def _update(self, batch: Batch, **settings: Any) -> dict[str, Any] | None:
+        """Runs one gradient update; returns None instead if the policy has moved too far."""
+        learn = self._cfg.learn
+        output = self._model(batch["obs"])
+        if learn.adv_norm and len(batch) > 1:
+            advantage = batch["advantage"]
+            scaled = (advantage - advantage.mean()) / (advantage.std() + 1e-8)
+            batch = Batch({**batch.columns, "advantage": scaled}, len(batch))
+        log_prob, entropy = log_prob_entropy(output, self._action_index(batch), _mask(batch["obs"]))
+        parts, info = self._loss(batch, output["value"], log_prob, entropy, **settings)
+        value_loss = parts.value
+        norm = getattr(self._model, "value_norm", None)
+        if norm is not None:
+            value_loss = value_loss / norm.std[0].square()
+        loss = torch.add(parts.policy, value_loss, alpha=learn.value_weight)
+        if learn.entropy_weight:
+            loss = torch.sub(loss, parts.entropy, alpha=learn.entropy_weight)
+        if self._is_far(info):
+            return None
+        self._optimizer.zero_grad()
+        loss.backward()
+        self._optimizer.step(loss)
+        return {
+            "cur_lr": self._optimizer.learning_rate,
+            "total_loss": loss.detach(),
+            "policy_loss": parts.policy.detach(),
+            "value_loss": value_loss.detach(),
+            "entropy": parts.entropy.detach(),
+            **info,
+        }
+
+    def _loss(
+        self, batch: Batch, value: Tensor, log_prob: Tensor, entropy: Tensor, **settings: Any
+    ) -> tuple[PolicyGradientLoss, dict[str, Tensor]]:
+        """Computes the losses of a minibatch, and what else is worth logging."""
+        raise NotImplementedError
+
+    def _is_far(self, info: Mapping[str, Tensor]) -> bool:
+        """Returns whether the policy has moved too far from the one that acted."""
+        return False
+
+    def _normalise_values(self, batch: Batch) -> None:
+        norm = getattr(self._model, "value_norm", None)
+        if norm is not None:
+            norm.update(batch["target"].unsqueeze(1))
+
+    def _action_index(self, batch: Batch) -> Tensor:
+        """Returns actions as the network's distribution has them."""
+        if self._continuous:
+            raw: Tensor = batch["raw_action"]
+            return raw
+        index: Tensor = batch["action"].long()
+        start = self._start
+        return index if start is None else index - torch.from_numpy(start).to(index.device)
+
+    def _get_skipped_updates(self) -> int:
+        return self._optimizer.skipped
+
+    def _monitor_vars_learn(self) -> list[str]:
+        return ["cur_lr", "total_loss", "policy_loss", "value_loss", "entropy"]
+
+    def _state_dict_learn(self) -> dict[str, Any]:
+        return {**self._state_dict_model(), "optimizer": self._optimizer.state_dict()}
+
+    def _load_state_dict_learn(self, state: Mapping[str, Any]) -> None:
+        self._load_state_dict_model(state)
+        self._optimizer.load_state_dict(state["optimizer"])
+
+    def _get_setting_learn(self, command_info: Mapping[str, Any]) -> dict[str, Any]:
+        """Computes the learning rate at `envstep`."""
+        learn = self._cfg.learn
+        if learn.learning_rate_end == 1:
+            return {}
+        return {
+            "learning_rate": learn.learning_rate
+            * self._annealed(learn.learning_rate_end, command_info)
+        }
+
+    def _annealed(self, end: float, command_info: Mapping[str, Any]) -> float:
+        """Returns the factor, from 1 to `end`, of a setting at `envstep`."""
+        progress = min(max(command_info["envstep"], 0) / self._cfg.learn.anneal, 1.0)
+        return float(1 + (end - 1) * progress)
+
+    # ---- collect and eval
+
+    @cached_property
+    def _continuous(self) -> bool:
+        return self._cfg.action_low is not None
+
+    @cached_property
+    def _start(self) -> npt.NDArray[np.int64] | None:
+        """Lowest action index, int64 [] or [H]; None if it is 0."""
+        start = np.asarray(self._cfg.action_start, np.int64)
+        return start if start.any() else None
+
+    @cached_property
+    def _bounds(self) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
+        """Lowest and highest continuous actions, float32 [A] each."""
+        low, high = self._cfg.action_low, self._cfg.action_high
+        return np.array(low, np.float32), np.array(high, np.float32)
+
+    def _init_collect(self) -> None:
+        self._actor = self._make_actor()
+        name = "reparam_sample" if self._continuous else "multinomial_sample"
+        self._collect_model = model_wrap(self._actor, name, rng=stream("policy/collect"))
+
+    def _init_eval(self) -> None:
+        self._actor = getattr(self, "_actor", None) or self._make_actor()
+        name = "deterministic_sample" if self._continuous else "argmax_sample"
+        self._eval_model = model_wrap(self._actor, name)
+
+    def _make_actor(self) -> Actor:
+        if "learn" not in self._enabled:
+            self._model.to(self._device)
+        return Actor(self._model, self._device, by_numpy=self._cfg.collect.act_by_numpy)
+
+    def _forward_collect(self, obs: Mapping[int, Any], **unknown: Any) -> EnvBatch[Any]:
+        """Samples actions.
+
+        Args:
+            obs: `{env_id: obs}` of K environments.
+            **unknown: Raises UsageError.
+
+        Raises:
+            UsageError: a keyword argument is passed.
+        """
+        if unknown:
+            raise UsageError(f"unknown argument '{min(unknown)}' of the collect mode of {self}")
+        batch = EnvBatch.of(obs)
+        return batch.with_value(self._env_actions(self._collect_model.forward(batch.value)))
+
+    def _forward_eval(self, obs: Mapping[int, Any]) -> EnvBatch[Any]:
+        batch = EnvBatch.of(obs)
+        return batch.with_value(self._env_actions(self._eval_model.forward(batch.value)))
+
+    def _env_actions(self, output: dict[str, Any]) -> dict[str, Any]:
+        """Converts the chosen actions to those of the environment."""
+        action = output["action"]
+        if not self._continuous:
+            return output if self._start is None else {**output, "action": action + self._start}
+        low, high = self._bounds
+        clipped = np.minimum(np.maximum(action, low), high)
+        dims = self._cfg.action_dims
+        if dims is not None and len(dims) > 1:
+            clipped = clipped.reshape(-1, *dims)
+        return {**output, "raw_action": action, "action": clipped}
+
+    def _process_transition(
+        self, obs: Any, output: dict[str, Any], timestep: Any
+    ) -> dict[str, Any]:
+        columns = super()._process_transition(obs, output, timestep)
+        for key in ("raw_action", *_DISTRIBUTION):
+            if key in output:
+                columns[key] = output[key]
+        return columns
+
+    def _get_train_sample(self, block: Batch, tail: Tail | None = None) -> Batch:
+        """Adds log-probabilities, values, advantages and targets to single steps."""
+        if tail is None:
+            raise SchemaError("the block has no tail", hint="pass what follows the block")
+        value, next_value = self._block_values(block, tail)
+        reward, valid = block["reward"], block.get("valid")
+        if valid is not None and not valid.all():  # else NaN of abnormal episodes would spread
+            reward, value, next_value = np.where(valid, (reward, value, next_value), 0)
+        advantage = self._advantage(reward, value, next_value, block["done"], block["end"])
+        columns = {key: each for key, each in block.items() if key not in _DISTRIBUTION}
+        columns |= {"value": value, "advantage": advantage, "target": advantage + value}
+        columns["log_prob"] = self._acted_log_prob(block).reshape(value.shape)
+        return flatten_time(Batch(columns, len(block)))
+
+    def _advantage(self, reward: Any, value: Any, next_value: Any, done: Any, end: Any) -> Any:
+        """Computes the advantages of steps [T, N]."""
+        return gae(
+            reward,
+            value,
+            next_value,
+            np.zeros_like(done) if self._cfg.learn.ignore_done else done,
+            end,
+            gamma=self._cfg.discount_factor,
+            gae_lambda=self._cfg.collect.gae_lambda,
+        )
+
+    def _block_values(self, block: Batch, tail: Tail) -> tuple[Any, Any]:
+        """Computes the values before and after each step: float32 [T, N] each."""
+        shape = block["end"].shape
+        rows = tree_map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), block["obs"])
+        value = self._values(rows).reshape(shape)
+        finals = self._values(tail.final_obs) if len(tail.final_index) else np.empty(0, np.float32)
+        return value, rows_after(value, self._values(tail.obs), finals, tail)
+
+    def _values(self, obs: Tree) -> npt.NDArray[np.float32]:
+        """Computes the values of observations [B, ...]: float32 [B]."""
+        tensors = Batch({"obs": obs}).to_torch()
+        with torch.inference_mode():
+            pieces = [
+                self._critic(tensors[start : start + _CHUNK]["obs"])
+                for start in range(0, len(tensors), _CHUNK)
+            ]
+        found: npt.NDArray[np.float32] = torch.cat(pieces).float().cpu().numpy()
+        return found
+
+    def _critic(self, obs: Any) -> Tensor:
+        """Computes values by the method `v` of the model, or by `forward` if it has none."""
+        obs = tree_map(lambda leaf: leaf.to(self._device), obs)
+        v = getattr(self._model, "v", None)
+        value: Tensor = self._model(obs)["value"] if v is None else v(obs)
+        return value
+
+    def _acted_log_prob(self, block: Batch) -> npt.NDArray[np.float32]:
+        """Computes the log-probability of each action when it was chosen: float32 [T * N]."""
+        kept = (*_DISTRIBUTION, "action", "raw_action", "obs")
+        columns = {key: each for key, each in block.items() if key in kept}
+        if not isinstance(columns["obs"], Mapping):
+            del columns["obs"]
+        flat = tree_map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), columns)
+        batch = Batch(flat).to_torch()
+        with torch.inference_mode():
+            log_prob, _ = log_prob_entropy(
+                batch.columns, self._action_index(batch), _mask(batch.get("obs"))
+            )
+        found: npt.NDArray[np.float32] = log_prob.float().numpy()
+        return found
+
+
+def _mask(obs: Any) -> Any:
+    return obs.get("action_mask") if isinstance(obs, Mapping) else None

@@ -1,0 +1,59 @@
+"""Options of REINFORCE."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from dicore.config.schema import frozen, option, section
+from dicore_plugins.policies.actor_critic.config import (
+    ActorCriticCollectConfig,
+    ActorCriticLearnConfig,
+    ActorCriticPolicyConfig,
+)
+
+
+@frozen(kw_only=True)
+class PGLearnConfig(ActorCriticLearnConfig):
+    """Options of learning."""
+
+    learning_rate: float = option(
+        3e-3, "learning rate; lower it if training is unstable", gt=0, lt=float("inf")
+    )
+    adv_norm: bool = option(
+        True, "normalise the returns (minus baseline) of each update to mean 0 and deviation 1"
+    )
+    baseline: bool = option(
+        True, "subtract the learned value from the return: less variance, no bias"
+    )
+
+
+@frozen(kw_only=True)
+class PGCollectConfig(ActorCriticCollectConfig):
+    """Options of collecting."""
+
+    n_episode: int | None = option(8, "complete episodes per collect", ge=1)
+    gae_lambda: float = option(
+        1.0, "lambda of generalized advantages; 1: returns of whole episodes", ge=0, le=1
+    )
+
+
+@frozen(kw_only=True)
+class PGConfig(ActorCriticPolicyConfig):
+    """REINFORCE on whole episodes, with a learned baseline (Williams 1992)."""
+
+    learn: PGLearnConfig = section(PGLearnConfig)
+    collect: PGCollectConfig = section(PGCollectConfig)
+
+    def build(self, ctx: Any, *, model: Any | None = None, **parts: Any) -> Any:
+        """Makes the policy; `model` replaces the configured network."""
+        from dicore_plugins.policies.pg.policy import PGPolicy
+
+        device = None if ctx is None else ctx.device
+        return PGPolicy(self, model=model, **{"device": device, **parts})
+
+    def check(self) -> Iterator[tuple[str, str]]:
+        """Yields the options that contradict each other."""
+        yield from ActorCriticPolicyConfig.check(self)
+        if self.collect.n_sample is not None:
+            yield "collect.n_sample", "pg collects whole episodes; use collect.n_episode"

@@ -1,0 +1,77 @@
+"""Options of PPO."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from dicore.config.schema import frozen, option, section
+from dicore_plugins.policies.actor_critic.config import (
+    ActorCriticCollectConfig,
+    ActorCriticLearnConfig,
+    ActorCriticPolicyConfig,
+)
+
+
+@frozen(kw_only=True)
+class PPOLearnConfig(ActorCriticLearnConfig):
+    """Options of learning."""
+
+    batch_size: int | None = option(64, "samples per gradient update; None: all of a collect", ge=1)
+    epoch_per_collect: int = option(
+        10, "passes over the samples of a collect; raise for sample efficiency", ge=1
+    )
+    learning_rate: float = option(
+        3e-4, "learning rate; lower it if training is unstable", gt=0, lt=float("inf")
+    )
+    adv_norm: bool = option(
+        True, "normalise the advantages of each minibatch to mean 0 and standard deviation 1"
+    )
+    clip_ratio: float = option(
+        0.2, "bound of the change of an action's probability ratio in one collect", gt=0
+    )
+    clip_ratio_end: float = option(
+        1.0, "final clip_ratio as a fraction of clip_ratio; 1: constant", ge=0, le=1
+    )
+    dual_clip: float | None = option(
+        None, "bound of the ratio where the advantage is negative, e.g. 3; None: off", gt=1
+    )
+    value_clip: float | None = option(
+        None, "bound of the change of a value in one collect; None: off", gt=0, unit="return"
+    )
+    target_kl: float | None = option(
+        None, "end the updates of a collect when the approximate KL exceeds it; None: off", gt=0
+    )
+    recompute_adv: bool = option(
+        False, "recompute values and advantages before each pass over the samples"
+    )
+
+
+@frozen(kw_only=True)
+class PPOCollectConfig(ActorCriticCollectConfig):
+    """Options of collecting."""
+
+    n_sample: int | None = option(
+        2048, "samples per collect; use a multiple of env.collector_env_num", ge=1
+    )
+
+
+@frozen(kw_only=True)
+class PPOConfig(ActorCriticPolicyConfig):
+    """PPO with clipped ratios, for discrete and continuous actions (Schulman et al. 2017)."""
+
+    learn: PPOLearnConfig = section(PPOLearnConfig)
+    collect: PPOCollectConfig = section(PPOCollectConfig)
+
+    def build(self, ctx: Any, *, model: Any | None = None, **parts: Any) -> Any:
+        """Makes the policy; `model` replaces the configured network."""
+        from dicore_plugins.policies.ppo.policy import PPOPolicy
+
+        device = None if ctx is None else ctx.device
+        return PPOPolicy(self, model=model, **{"device": device, **parts})
+
+    def check(self) -> Iterator[tuple[str, str]]:
+        """Yields the options that contradict each other."""
+        yield from ActorCriticPolicyConfig.check(self)
+        if self.collect.n_episode is not None:
+            yield "collect.n_episode", "ppo collects samples; use collect.n_sample"

@@ -1,0 +1,122 @@
+"""PPO: proximal policy optimization (Schulman et al. 2017, arXiv:1707.06347).
+
+With dual clip (Ye et al. 2020, arXiv:1912.09729), value clip, early stop by KL divergence, and
+advantages that are recomputed before each pass (Andrychowicz et al. 2021, arXiv:2006.05990).
+
+Shapes: B samples.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from dicore.config.sections import PolicyConfig
+from dicore.data import Batch
+from dicore.interfaces.policy import Tail
+from dicore_plugins.functional.policy_gradient import PolicyGradientLoss, ppo_error
+from dicore_plugins.functional.samples import next_obs_of
+from dicore_plugins.policies.actor_critic.policy import ActorCriticPolicy
+from dicore_plugins.policies.ppo.config import PPOConfig
+
+
+class PPOPolicy(ActorCriticPolicy):
+    """Several passes of minibatch updates over the samples of each collect."""
+
+    config_class: ClassVar[type[PolicyConfig]] = PPOConfig
+
+    def _updates(self, batch: Batch, clip_ratio: float | None = None) -> list[dict[str, Any]]:
+        """Runs `epoch_per_collect` passes; fewer if the KL divergence exceeds `target_kl`."""
+        learn = self._cfg.learn
+        settings = {"clip_ratio": learn.clip_ratio if clip_ratio is None else clip_ratio}
+        results: list[dict[str, Any]] = []
+        for epoch in range(learn.epoch_per_collect):
+            if epoch and learn.recompute_adv:
+                batch = self._recomputed(batch)
+            for minibatch in self._minibatches(batch):
+                result = self._update(minibatch, **settings)
+                if result is None:
+                    return results
+                results.append(result)
+        return results
+
+    def _loss(
+        self, batch: Batch, value: Tensor, log_prob: Tensor, entropy: Tensor, **settings: Any
+    ) -> tuple[PolicyGradientLoss, dict[str, Tensor]]:
+        learn = self._cfg.learn
+        value_clip, norm = learn.value_clip, getattr(self._model, "value_norm", None)
+        if value_clip is not None and norm is not None:
+            value_clip = value_clip * norm.std[0]
+        parts, info = ppo_error(
+            log_prob,
+            batch["log_prob"],
+            entropy,
+            value,
+            batch["value"],
+            batch["advantage"],
+            batch["target"],
+            batch.get("weight"),
+            clip_ratio=settings["clip_ratio"],
+            value_clip=value_clip,
+            dual_clip=learn.dual_clip,
+        )
+        return parts, info._asdict()
+
+    def _is_far(self, info: Mapping[str, Tensor]) -> bool:
+        target = self._cfg.learn.target_kl
+        return target is not None and bool(info["approx_kl"] > target)
+
+    def _get_train_sample(self, block: Batch, tail: Tail | None = None) -> Batch:
+        if self._cfg.learn.recompute_adv:
+            block = Batch({**block.columns, "next_obs": next_obs_of(block, tail)}, len(block))
+        return super()._get_train_sample(block, tail)
+
+    def _recomputed(self, batch: Batch) -> Batch:
+        """Returns the samples with advantages and targets by the current values."""
+        found = {key: self._values(batch[key]) for key in ("obs", "next_obs")}
+        columns = {key: batch[key].cpu().numpy() for key in ("reward", "done", "end", "env_id")}
+        index, end = _in_time(columns["env_id"], columns["end"])
+        value = found["obs"][index]
+        advantage = self._advantage(
+            columns["reward"][index],
+            value,
+            found["next_obs"][index],
+            columns["done"][index],
+            end,
+        )
+        new = np.empty((2, len(batch)), np.float32)
+        new[:, index] = advantage, advantage + value
+        made = torch.from_numpy(new).to(self._device)
+        return Batch({**batch.columns, "advantage": made[0], "target": made[1]}, len(batch))
+
+    def _monitor_vars_learn(self) -> list[str]:
+        return [*super()._monitor_vars_learn(), "approx_kl", "clipfrac"]
+
+    def _get_setting_learn(self, command_info: Mapping[str, Any]) -> dict[str, Any]:
+        """Computes the learning rate and the clip ratio at `envstep`."""
+        learn, found = self._cfg.learn, super()._get_setting_learn(command_info)
+        if learn.clip_ratio_end == 1:
+            return found
+        factor = self._annealed(learn.clip_ratio_end, command_info)
+        return {**found, "clip_ratio": learn.clip_ratio * factor}
+
+
+def _in_time(env_id: Any, end: Any) -> tuple[Any, Any]:
+    """Arranges samples by time, as an index into them, and marks where advantages end.
+
+    Returns:
+        int64 [T, N] and bool [T, N]; N is 1 if the environments have different numbers of samples.
+    """
+    count = len(np.unique(env_id))
+    index = np.arange(len(env_id))
+    if not len(env_id) % count:
+        index = index.reshape(-1, count)
+        if (env_id[index] == env_id[:count]).all():
+            return index, end[index]
+    index = np.argsort(env_id, kind="stable")
+    last = np.append(env_id[index][1:] != env_id[index][:-1], True)
+    return index[:, None], (end[index] | last)[:, None]

@@ -1,0 +1,211 @@
+"""Losses of policy gradients: by hand, and against float64 NumPy, sample by sample."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from dicore.errors import ActionError, UsageError
+from dicore_plugins.functional import (
+    a2c_error,
+    log_prob_entropy,
+    pg_error,
+    ppo_error,
+    ppo_policy_error,
+    value_error,
+)
+
+B, A = 32, 3
+NAMES = ("log_prob", "old_log_prob", "entropy", "value", "old_value", "advantage", "target")
+
+
+def columns(seed: int = 0) -> dict[str, torch.Tensor]:
+    rng = np.random.default_rng(seed)
+    found = {name: torch.from_numpy(rng.normal(size=B).astype(np.float32)) for name in NAMES}
+    found["old_log_prob"] = found["log_prob"] + 0.4 * found["old_log_prob"]
+    for name in ("log_prob", "entropy", "value"):
+        found[name].requires_grad_()
+    return found
+
+
+def weights(weighted: bool) -> torch.Tensor | None:
+    return torch.linspace(0.1, 2, B) if weighted else None
+
+
+def reference(
+    given: dict[str, torch.Tensor],
+    weight: torch.Tensor | None,
+    clip: float,
+    value_clip: float | None,
+    dual: float | None,
+) -> dict[str, float]:
+    """PPO, one sample after the other, in doubles."""
+    rows = {name: each.detach().double().numpy() for name, each in given.items()}
+    w = np.ones(B) if weight is None else weight.double().numpy()
+    sums = dict.fromkeys(("policy", "value", "entropy", "approx_kl", "clipfrac"), 0.0)
+    for i in range(B):
+        row = {name: each[i] for name, each in rows.items()}
+        change = row["log_prob"] - row["old_log_prob"]
+        ratio, adv = math.exp(change), row["advantage"]
+        gain = min(ratio * adv, min(max(ratio, 1 - clip), 1 + clip) * adv)
+        if dual is not None and adv < 0:
+            gain = max(gain, dual * adv)
+        error = (row["value"] - row["target"]) ** 2
+        if value_clip is not None:
+            moved = min(max(row["value"] - row["old_value"], -value_clip), value_clip)
+            error = max(error, (row["old_value"] + moved - row["target"]) ** 2)
+        sums["policy"] -= w[i] * gain
+        sums["value"] += w[i] * error
+        sums["entropy"] += w[i] * row["entropy"]
+        sums["approx_kl"] += ratio - 1 - change
+        sums["clipfrac"] += abs(ratio - 1) > clip
+    return {name: total / B for name, total in sums.items()}
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("value_clip", [None, 0.3])
+@pytest.mark.parametrize("dual", [None, 1.2])
+def test_ppo_equals_the_formula(weighted: bool, value_clip: Any, dual: Any) -> None:
+    given, weight = columns(), weights(weighted)
+    before = {name: each.detach().clone() for name, each in given.items()}
+    loss, info = ppo_error(
+        **given, weight=weight, clip_ratio=0.2, value_clip=value_clip, dual_clip=dual
+    )
+    wanted = reference(given, weight, 0.2, value_clip, dual)
+    found = {**loss._asdict(), **info._asdict()}
+    assert found.keys() == wanted.keys()
+    for name, value in found.items():
+        assert value.item() == pytest.approx(wanted[name], rel=1e-5, abs=1e-6), name
+    assert not info.approx_kl.requires_grad
+    assert not info.clipfrac.requires_grad
+    assert all(torch.equal(each.detach(), before[name]) for name, each in given.items())
+
+
+def test_ppo_by_hand() -> None:
+    """Ratios 1.5 and 0.5, advantages 1 and -1: gains min(1.5, 1.2) and min(-0.5, -0.8)."""
+    log_prob = torch.tensor([1.5, 0.5]).log().requires_grad_()
+    loss, info = ppo_policy_error(log_prob, torch.zeros(2), torch.tensor([1.0, -1.0]))
+    assert loss.item() == pytest.approx(-(1.2 - 0.8) / 2)
+    assert info.clipfrac.item() == 1
+    assert info.approx_kl.item() == pytest.approx((-math.log(1.5) - math.log(0.5)) / 2)
+    loss.backward()
+    assert log_prob.grad is not None
+    assert log_prob.grad.tolist() == [0, 0]
+
+
+def test_a_dual_clip_bounds_the_loss_of_bad_actions() -> None:
+    log_prob = torch.tensor([10.0, 10.0]).log()
+    loss, _ = ppo_policy_error(log_prob, torch.zeros(2), torch.tensor([-1.0, 1.0]), dual_clip=3.0)
+    assert loss.item() == pytest.approx((3 - 1.2) / 2)
+
+
+def test_a2c_and_reinforce_by_hand() -> None:
+    """log pi = -1 and -2, A = 2 and 3: the loss is (2 + 6) / 2; V = 1 and 1, R = 0 and 3."""
+    log_prob = torch.tensor([-1.0, -2.0], requires_grad=True)
+    value = torch.tensor([1.0, 1.0], requires_grad=True)
+    advantage = torch.tensor([2.0, 3.0])
+    assert pg_error(log_prob, advantage).item() == 4
+    assert pg_error(log_prob, advantage, torch.tensor([1.0, 0.0])).item() == 1
+    entropy = torch.tensor([0.5, 1.5])
+    loss = a2c_error(log_prob, entropy, value, advantage, torch.tensor([0.0, 3.0]))
+    assert [each.item() for each in loss] == [4, 2.5, 1]
+    (loss.policy + loss.value).backward()
+    assert log_prob.grad is not None
+    assert log_prob.grad.tolist() == [-1, -1.5]
+    assert value.grad is not None
+    assert value.grad.tolist() == [1, -2]
+
+
+def test_no_gradient_flows_through_advantages_and_targets() -> None:
+    given = {name: each.detach().clone().requires_grad_() for name, each in columns().items()}
+    loss, _ = ppo_error(**given, value_clip=0.3)
+    (loss.policy + loss.value + loss.entropy).backward()
+    assert {name for name, each in given.items() if each.grad is not None} == {
+        "log_prob", "value", "entropy",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda one: ppo_policy_error(one, one, one, dual_clip=1.0), "dual_clip must be > 1"),
+        (lambda one: value_error(one, one, clip_range=0.2), "needs old_value"),
+    ],
+)
+def test_bad_arguments_are_refused(call: Any, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        call(torch.ones(2))
+
+
+# ---- distributions
+
+
+def by_hand(logit: Any, action: Any, mask: Any = None) -> tuple[float, float]:
+    """Log-probability and entropy of one row, in doubles."""
+    weight = np.exp(np.asarray(logit, np.float64))
+    weight = weight if mask is None else weight * mask
+    p = weight / weight.sum()
+    return math.log(p[action]), -sum(x * math.log(x) for x in p if x)
+
+
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize("heads", [None, (3, 2)])
+def test_discrete_log_probabilities(heads: Any, masked: bool) -> None:
+    rng = np.random.default_rng(0)
+    logit = [rng.normal(size=(B, n)).astype(np.float32) for n in heads or (A,)]
+    mask = [rng.random(each.shape) < 0.6 for each in logit]
+    action = np.stack([rng.integers(0, each.shape[1], B) for each in logit], 1)
+    for each, taken in zip(mask, action.T, strict=True):
+        each[np.arange(B), taken] = True
+    tensors: Any = [torch.from_numpy(each) for each in logit]
+    masks: Any = [torch.from_numpy(each) for each in mask]
+    if heads is None:
+        tensors, masks, action = tensors[0], masks[0], action[:, 0]
+    found = log_prob_entropy(
+        {"logit": tensors}, torch.from_numpy(action), masks if masked else None
+    )
+    for row in range(B):
+        pairs = [
+            by_hand(each[row], np.atleast_1d(action[row])[i], mask[i][row] if masked else None)
+            for i, each in enumerate(logit)
+        ]
+        wanted = [sum(values) for values in zip(*pairs, strict=True)]
+        assert [each[row].item() for each in found] == pytest.approx(wanted, rel=1e-4, abs=1e-5)
+
+
+def test_gaussian_log_probabilities() -> None:
+    generator = torch.Generator().manual_seed(0)
+    mean, log_std, action = torch.randn((3, B, A), generator=generator)
+    log_prob, entropy = log_prob_entropy({"mean": mean, "log_std": log_std}, action)
+    mu, sigma, x = (each.double().numpy() for each in (mean, log_std.double().exp(), action))
+    density = np.exp(-(((x - mu) / sigma) ** 2) / 2) / (sigma * math.sqrt(2 * math.pi))
+    np.testing.assert_allclose(log_prob.numpy(), np.log(density).sum(1), rtol=1e-5)
+    wanted = (0.5 * np.log(2 * math.pi * math.e * sigma**2)).sum(1)
+    np.testing.assert_allclose(entropy.numpy(), wanted, rtol=1e-5, atol=1e-6)
+
+
+def test_masked_actions_get_no_gradient_and_no_nan() -> None:
+    logit = torch.zeros((1, 3), requires_grad=True)
+    mask = torch.tensor([[1, 0, 0]])
+    log_prob, entropy = log_prob_entropy({"logit": logit}, torch.tensor([0]), mask)
+    assert (log_prob.item(), entropy.item()) == (0, 0)
+    (log_prob + entropy).sum().backward()
+    assert logit.grad is not None
+    assert logit.grad.tolist() == [[0, 0, 0]]
+
+
+def test_outputs_and_masks_that_do_not_fit_are_refused() -> None:
+    two = [torch.zeros((2, 3)), torch.zeros((2, 2))]
+    action = torch.zeros((2, 2), dtype=torch.int64)
+    with pytest.raises(UsageError, match="2 heads need actions"):
+        log_prob_entropy({"logit": two}, action[:, :1])
+    with pytest.raises(UsageError, match="2 masks"):
+        log_prob_entropy({"logit": two}, action, [torch.ones((2, 3))])
+    with pytest.raises(ActionError, match="row 1 of action_mask allows no action"):
+        log_prob_entropy({"logit": two[0]}, action[:, 0], torch.tensor([[1, 0, 0], [0, 0, 0]]))
+    with pytest.raises(UsageError, match="returns value; expected logit, or mean and log_std"):
+        log_prob_entropy({"value": two[0]}, action)
