@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing.forkserver
 import multiprocessing.resource_tracker
 import os
 import subprocess
@@ -28,7 +29,8 @@ def leaves_nothing() -> Iterator[None]:
     left = [t.name for t in set(threading.enumerate()) - threads if t.is_alive()]
     assert not left, f"threads left behind: {left}"
     tracker = getattr(multiprocessing.resource_tracker, "_resource_tracker", None)
-    known = children | {getattr(tracker, "_pid", None)}
+    server = getattr(multiprocessing.forkserver, "_forkserver", None)
+    known = {*children, getattr(tracker, "_pid", None), getattr(server, "_forkserver_pid", None)}
     processes = [p for p in psutil.Process().children() if p.pid not in known]
     assert not processes, f"processes left behind: {processes}"
 

@@ -46,7 +46,11 @@ class ManagerChecks(Suite):
         return declared
 
     def launched(self, env_fn: Sequence[Callable[[], Any]]) -> closing[Any]:
+        """Returns a launched manager that raises the errors of its environments."""
         manager = self.make(env_fn)
+        if "workers" in getattr(manager, "capabilities", ()):
+            manager.close()
+            manager = self.make(env_fn, {"restart_budget": 0})
         manager.launch()
         wait_for_all(manager)
         return closing(manager)

@@ -168,25 +168,32 @@ class RemoteError(Exception):
         message: Its message.
         origin: File, line and function.
         trace: Its traceback.
+        hint: Its hint.
     """
 
-    def __init__(self, kind: str, message: str, origin: str = "", trace: str = "") -> None:
-        super().__init__(kind, message, origin, trace)
+    def __init__(
+        self, kind: str, message: str, origin: str = "", trace: str = "", hint: str = ""
+    ) -> None:
+        super().__init__(kind, message, origin, trace, hint)
         self.kind, self.message, self.origin, self.trace = kind, message, origin, trace
+        self.hint = hint
 
     @classmethod
     def of(cls, error: BaseException) -> RemoteError:
         """Returns what another process is to know of an exception."""
         message = getattr(error, "message", None) or str(error)
         trace = "".join(traceback.format_exception(error))
-        return cls(type(error).__name__, message, _origin(error), trace)
+        hint = getattr(error, "hint", None) or ""
+        return cls(type(error).__name__, message, _origin(error), trace, hint)
 
     def restored(self) -> Exception:
         """Returns the exception itself if its class is built in or dicore's, else this one."""
         kind = getattr(errors, self.kind, None) or getattr(builtins, self.kind, None)
         if not (isinstance(kind, type) and issubclass(kind, Exception)):
             return self
-        error = kind(self.message)
+        error = (
+            kind(self.message, hint=self.hint) if hasattr(errors, self.kind) else kind(self.message)
+        )
         error.__cause__ = self
         return error
 

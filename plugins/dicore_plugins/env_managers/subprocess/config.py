@@ -1,0 +1,61 @@
+"""Options of the env managers with worker processes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from dicore.config.schema import ComponentConfig, component, frozen, option
+from dicore_plugins.env_managers.base.config import BaseManagerConfig
+from dicore_registry import renamed
+
+
+@frozen(kw_only=True)
+class SyncSubprocessConfig(BaseManagerConfig):
+    """Steps environments in worker processes and waits for all of them."""
+
+    envs_per_worker: int | None = option(
+        None, "environments per process; None: as many as give one process per core", ge=1
+    )
+    context: str = option(
+        "forkserver",
+        "how processes are started: `forkserver`, `spawn`, or `fork` (unsafe with threads, CUDA)",
+        choices=("forkserver", "spawn", "fork"),
+    )
+    connect_timeout: float | None = option(
+        60.0, "limit to start a process, and to create each environment; None: none", gt=0, unit="s"
+    )
+    reset_timeout: float | None = option(120.0, "limit per reset; None: no limit", gt=0, unit="s")
+    step_timeout: float | None = option(60.0, "limit per step; None: no limit", gt=0, unit="s")
+    restart_budget: int = option(
+        3,
+        "failed episodes (crash, time limit, exception, invalid data) to discard and restart per"
+        " environment before raising an error",
+        ge=0,
+    )
+    reset_inplace: bool = option(
+        True,
+        "a worker resets an environment as soon as its episode ends; false: when asked to,"
+        " which costs a message",
+    )
+    shared_memory: bool = option(
+        True, "exchange arrays through shared memory; false: pickle them through the pipe"
+    )
+    transport: ComponentConfig | None = component(
+        "env_transport", help="carries data to and from workers; see `shared_memory`", optional=True
+    )
+    copy_on_get: bool = option(
+        False,
+        "return copies of observations, which are never overwritten; false: valid until the next"
+        " but one step",
+    )
+
+    def build(self, ctx: Any, *, env_fn: Sequence[Callable[[], Any]], **parts: Any) -> Any:
+        """Returns the manager; `env_fn` holds one factory per environment."""
+        from dicore_plugins.env_managers.subprocess.manager import SyncSubprocessManager
+
+        return SyncSubprocessManager(env_fn, self)
+
+
+SUBPROCESS = renamed("sync_subprocess", since="0.1.0")
+"""The name of DI-engine's configs."""

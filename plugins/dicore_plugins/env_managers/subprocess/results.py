@@ -1,0 +1,86 @@
+"""The results of a step, joined from the memory of a transport and the replies of workers.
+
+Shapes: K environments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from dicore.data import tree_row
+from dicore_plugins.env_managers.faults import RemoteError
+from dicore_plugins.env_managers.subprocess.channel import loads
+from dicore_plugins.env_managers.subprocess.worker import Reply
+
+__all__ = ["Joined"]
+
+_NOTHING = Reply({}, {}, {}, {}, {})
+
+
+class Joined:
+    """Infos, ended episodes and exceptions of K environments by row; see `Results`.
+
+    Args:
+        ids: The environments.
+        count: Rows from there on belong to environments that were reset meanwhile.
+
+    Attributes:
+        resets: Environments that were reset by themselves, with what was not stored of it.
+    """
+
+    def __init__(self, ids: Sequence[int], count: int) -> None:
+        self._ids, self._count = ids, count
+        self.infos: list[Any] = [{} for _ in ids]
+        self.ended: dict[int, tuple[Any, Any]] = {}
+        self.raised: dict[int, BaseException] = {}
+        self.resets: list[tuple[int, Any]] = []
+        self._apart: dict[int, tuple[Any, Any]] = {}
+
+    def add(self, rows: Sequence[int], answer: bytes, stored: Sequence[int]) -> None:
+        """Adds the answer of a worker.
+
+        Args:
+            rows: The rows of its environments.
+            answer: Its message, not empty.
+            stored: `ended` of the results that it stored; see `IEnvTransport`.
+        """
+        worked, reply = (True, _NOTHING) if len(answer) == 1 else loads(answer)
+        if not worked:
+            error: RemoteError = reply
+            self.raised |= dict.fromkeys(rows, error)
+            return
+        flags = dict(enumerate(stored))
+        for at, (obs, reward, flag) in reply.results.items():
+            self._apart[rows[at]], flags[at] = (obs, reward), flag
+        for at, error in reply.raised.items():
+            self.raised[rows[at]] = error
+            flags.pop(at, None)
+        for at, info in reply.infos.items():
+            self.infos[rows[at]] = info
+        self._add_ends(rows, flags, reply)
+
+    def _add_ends(self, rows: Sequence[int], flags: dict[int, int], reply: Reply) -> None:
+        for at, flag in flags.items():
+            row = rows[at]
+            if flag & 3:
+                self.ended[row] = bool(flag & 1), bool(flag & 2)
+            if flag & 4 and row < self._count:
+                self.resets.append((self._ids[row], reply.resets.get(at)))
+        for at, odd in reply.ended.items():
+            self.ended[rows[at]] = odd
+
+    def columns(self, stored: tuple[Any, Any] | None) -> tuple[Any, Any]:
+        """Returns observations and rewards: stacked, or as lists if a message brought some."""
+        count = len(self._ids)
+        if stored is None:
+            obs: list[Any] = [None] * count
+            rewards: list[Any] = [0.0] * count
+        elif not self._apart:
+            return stored
+        else:
+            obs = [tree_row(stored[0], row) for row in range(count)]
+            rewards = list(stored[1])
+        for row, each in self._apart.items():
+            obs[row], rewards[row] = each
+        return obs, rewards

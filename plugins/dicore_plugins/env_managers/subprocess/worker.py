@@ -1,0 +1,266 @@
+"""The worker process: environments that do what the main process asks for.
+
+A request is a pickled (name, arguments) of a method of `WorkerPool`, or one byte: step all
+environments with the stored actions into that buffer. A reply is a pickled (worked, value), empty
+(nothing to say beside what is stored), or the byte 1 (an episode ended).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import os
+import signal
+import socket
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from dicore_plugins.env_managers.env_pool import EnvPool
+from dicore_plugins.env_managers.faults import RemoteError, flag_fault
+from dicore_plugins.env_managers.subprocess.channel import Channel, die_with, dumps, loads, map_file
+from dicore_plugins.env_managers.transports.interface import IEnvTransport
+from dicore_plugins.env_managers.transports.pipe import Pipe
+
+__all__ = ["RESETS", "Reply", "work"]
+
+RESETS = 1 << 32
+"""Added to the env id on the board while it is reset, not stepped."""
+_THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+
+
+class Reply(NamedTuple):
+    """What a step says beside what is stored; by position in the request.
+
+    Args:
+        results: Observations and rewards that could not be stored, and their flags; see
+            `IEnvTransport.write`.
+        infos: Infos that are not empty.
+        ended: Flags that are no bools, as the environment returned them.
+        raised: Exceptions.
+        resets: What the resets that followed an end returned, if not stored; see `reset_some`.
+    """
+
+    results: dict[int, tuple[Any, Any, int]]
+    infos: dict[int, Any]
+    ended: dict[int, tuple[Any, Any]]
+    raised: dict[int, RemoteError]
+    resets: dict[int, Any]
+
+
+def work(end: socket.socket, inherited: Sequence[int] = ()) -> None:
+    """Answers requests until the main process says `close` or ends."""
+    os.setpgid(0, 0)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C stops the main process, which closes
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    for name in _THREADS:
+        os.environ.setdefault(name, "1")
+    _, files, _, _ = socket.recv_fds(end, 1, 2)
+    die_with(files[0])
+    board = memoryview(map_file(files[1]))
+    os.close(files[1])
+    channel = Channel(end)
+    with contextlib.suppress(EOFError, OSError):  # the main process is gone
+        _serve(channel, board)
+
+
+def _serve(channel: Channel, board: memoryview) -> None:
+    pool: Any = None
+    while True:
+        message = channel.receive()
+        if message is None:
+            continue
+        number, body = message
+        if len(body) == 1:
+            channel.send(number, pool.step_all(body[0]))
+            continue
+        name, args = loads(body)
+        if name == "close":
+            break
+        try:
+            if name == "make":
+                pool, answer = WorkerPool(*args, board=board), None
+            elif name == "attach":
+                channel.send(number, b"")
+                pool.attach(*args, socket.recv_fds(channel.socket, 1, 8)[1])
+                continue
+            else:
+                answer = getattr(pool, name)(*args)
+            reply = answer if isinstance(answer, bytes) else dumps((True, answer))
+        except (Exception, SystemExit) as error:
+            reply = dumps((False, RemoteError.of(error)))
+        channel.send(number, reply)
+    if pool is not None:
+        pool.close()
+
+
+class WorkerPool(EnvPool):
+    """The environments of a worker.
+
+    Args:
+        env_fn: Their factories, pickled.
+        ids: Their ids, which follow each other.
+        board: Shared with the main process: when (float64, `time.monotonic`) the call of which
+            environment (int64) began.
+    """
+
+    def __init__(self, env_fn: bytes, ids: list[int], *, board: memoryview) -> None:
+        super().__init__(loads(env_fn), ids=ids)
+        self._rows = slice(ids[0], ids[-1] + 1)
+        self._clock, self._busy = board[:8].cast("d"), board[8:16].cast("q")
+        self._port: IEnvTransport = Pipe()
+        self._limits: list[float] = []
+        self._lengths = [0] * len(ids)
+        self._ahead: dict[int, tuple[int, Mapping[str, Any]]] = {}
+
+    def attach(self, port: IEnvTransport, files: Sequence[int]) -> None:
+        """Uses a transport from now on."""
+        port.attach(files)
+        for each in files:
+            os.close(each)
+        self._port = port
+
+    def env(self, env_id: int) -> Any:
+        """Returns an environment, made on first need."""
+        if self.envs[env_id] is None:
+            self._begin(env_id + RESETS)
+        return super().env(env_id)
+
+    def launch(self) -> list[float]:
+        """Makes all environments; returns their time limits."""
+        self._limits = super().launch()
+        return self._limits
+
+    def _begin(self, busy: int) -> None:
+        self._clock[0] = time.monotonic()
+        self._busy[0] = busy
+
+    def call_with(self, env_id: int, name: str, args: Any, kwargs: Any) -> Any:
+        """Calls a method of an environment."""
+        return self.call(env_id, name, *args, **kwargs)
+
+    def states(self, env_id: int, begun: bool) -> Sequence[Any]:
+        """Returns the states of the layers of an environment."""
+        return self.layer_states(env_id, begun=begun)
+
+    def reset_some(
+        self, ids: Sequence[int], seeds: Sequence[int], params: Sequence[Mapping[str, Any]]
+    ) -> list[Any]:
+        """Resets environments.
+
+        Returns:
+            Of each whether the observation is stored, and what `reset` returned (None for what is
+            stored), or its exception; or None: all is stored.
+        """
+        found: list[Any] = []
+        for row in zip(ids, seeds, params, strict=True):
+            self._begin(row[0] + RESETS)
+            self._ahead.pop(row[0], None)
+            found.append(self._one_reset(*row))
+        return found
+
+    def _one_reset(self, env_id: int, seed: int, params: Mapping[str, Any]) -> Any:
+        (result,) = self.reset([env_id], [seed], [params])
+        self._lengths[self._row[env_id]] = 0
+        if isinstance(result, BaseException):
+            return RemoteError.of(result)
+        if result.__class__ is not tuple or len(result) != 2:
+            answer = False, result
+        elif self._port.write_reset(env_id, result[0]):
+            if not result[1]:
+                return None
+            answer = True, (None, result[1])
+        else:
+            answer = False, copy.deepcopy(result)
+        try:
+            dumps(answer)
+        except Exception as error:
+            return RemoteError.of(error)
+        return answer
+
+    def step_all(self, buffer: int) -> bytes:
+        """Steps all environments with the stored actions."""
+        return self._stepped(self.ids, buffer, self._port.actions(self._rows))
+
+    def step_some(
+        self,
+        ids: list[int] | None,
+        buffer: int,
+        actions: Sequence[Any] | None,
+        ahead: Mapping[int, tuple[int, Mapping[str, Any]]],
+    ) -> bytes:
+        """Steps environments.
+
+        Args:
+            ids: The environments; None: all.
+            buffer: For the results.
+            actions: One for each; None: they are stored.
+            ahead: Seed and arguments of the next reset of environments, which begin it themselves
+                when their episode ends.
+        """
+        self._ahead.update(ahead)
+        if actions is None:
+            actions = self._port.actions(self._rows if ids is None else ids)
+        return self._stepped(self.ids if ids is None else ids, buffer, actions)
+
+    def _stepped(self, ids: list[int], buffer: int, actions: Sequence[Any]) -> bytes:
+        results: dict[int, Any] = {}
+        infos: dict[int, Any] = {}
+        ends: dict[int, Any] = {}
+        raised: dict[int, RemoteError] = {}
+        resets: dict[int, Any] = {}
+        clock, busy, write, monotonic = self._clock, self._busy, self._port.write, time.monotonic
+        row_of, steps, lengths, limits = self._row, self._steps, self._lengths, self._limits
+        any_ended = False
+        for at, (env_id, action) in enumerate(zip(ids, actions, strict=True)):
+            clock[0], busy[0], row = monotonic(), env_id, row_of[env_id]
+            try:
+                obs, reward, terminated, truncated, info = steps[row](action)
+                ended = 0
+                if terminated or truncated:
+                    ended = _flags(terminated, truncated, ends, at)
+            except (Exception, SystemExit) as error:
+                raised[at] = RemoteError.of(error)
+                continue
+            if info or info.__class__ is not dict:
+                infos[at] = info
+            lengths[row] += 1
+            again = None
+            if (ended or lengths[row] >= limits[row]) and env_id in self._ahead:
+                again, ended = self._ahead.pop(env_id), ended + 4
+            any_ended = any_ended or ended > 0
+            if not write(env_id, buffer, obs, reward, ended):
+                results[at] = (obs if again is None else copy.deepcopy(obs)), reward, ended
+            if again is not None:
+                self._begin(env_id + RESETS)
+                reset = self._one_reset(env_id, *again)
+                if reset is not None:
+                    resets[at] = reset
+        busy[0] = -1
+        if results or infos or ends or raised or resets:
+            return _portable(Reply(results, infos, ends, raised, resets))
+        return b"\1" if any_ended else b""
+
+
+def _flags(terminated: Any, truncated: Any, odd: dict[int, Any], at: int) -> int:
+    """Returns the flags as a number; those that are no bools are added to `odd`."""
+    flags, fault = flag_fault((terminated, truncated))
+    if fault is not None:
+        odd[at] = terminated, truncated
+    return flags[0] + 2 * flags[1]
+
+
+def _portable(reply: Reply) -> bytes:
+    """Pickles a reply; what does not pickle becomes an exception of its environment."""
+    try:
+        return dumps((True, reply))
+    except Exception:
+        for part in (reply.results, reply.infos, reply.ended):
+            for at, value in list(part.items()):
+                try:
+                    dumps(value)
+                except Exception as error:
+                    reply.raised[at] = RemoteError.of(error)
+                    for each in reply[:3]:
+                        each.pop(at, None)
+        return dumps((True, reply))
