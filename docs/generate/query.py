@@ -36,7 +36,10 @@ def components() -> tuple[dict[str, Any], ...]:
         RuntimeError: a component cannot be used; its options would be missing.
     """
     with using(Registry()):
-        listed = [item for item in query("list") if item["dist"] in OWN]
+        listed = [
+            item for item in query("list")
+            if item["dist"] in OWN and item["status"] != "deprecated"  # told at its new name
+        ]  # fmt: skip
         bad = [
             f"{item['qualified']}: {item['reason']}" for item in listed if item["status"] != "ok"
         ]

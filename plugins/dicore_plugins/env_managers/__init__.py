@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from dicore_plugins.env_managers.env_pool import EnvPool
     from dicore_plugins.env_managers.episodes import reset_ended
     from dicore_plugins.env_managers.faults import RemoteError
+    from dicore_plugins.env_managers.subprocess.config import SyncSubprocessConfig
+    from dicore_plugins.env_managers.subprocess.manager import SyncSubprocessManager
+    from dicore_plugins.env_managers.subprocess.pool import ProcessPool
     from dicore_plugins.env_managers.threads.config import ThreadManagerConfig
     from dicore_plugins.env_managers.threads.manager import ThreadEnvManager
     from dicore_plugins.env_managers.threads.pool import ThreadPool
@@ -43,7 +46,10 @@ __all__ = [
     "EnvPoolManager",
     "EnvSupervisor",
     "EnvSupervisorConfig",
+    "ProcessPool",
     "RemoteError",
+    "SyncSubprocessConfig",
+    "SyncSubprocessManager",
     "ThreadEnvManager",
     "ThreadManagerConfig",
     "ThreadPool",
@@ -74,6 +80,9 @@ _HOMES = {
     ".vector.config": ("EnvPoolConfig", "VectorManagerConfig"),
     ".vector.envpool": ("EnvPoolManager",),
     ".vector.manager": ("VectorEnvManager",),
+    ".subprocess.config": ("SyncSubprocessConfig",),
+    ".subprocess.manager": ("SyncSubprocessManager",),
+    ".subprocess.pool": ("ProcessPool",),
 }
 """Public names by module."""
 
