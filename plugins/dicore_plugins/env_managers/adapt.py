@@ -44,7 +44,7 @@ def adapt(env: Any) -> Adapted:
     Raises:
         EnvError: the object has no `reset` and `step`, or is a vector env.
     """
-    if _derives(env, "VectorEnv"):
+    if _derives(env, "VectorEnv") or _derives(env, "VectorEnv", "gym"):
         raise EnvError(
             f"{type(env).__name__} is a vector env of {env.num_envs} envs; expected a single env",
             hint="use gymnasium.make, not make_vec; set env.collector_env_num for more envs",
@@ -79,6 +79,11 @@ def from_gym(env: Any, **make_kwargs: Any) -> Any:
             hint="derive from gymnasium.Env",
         )
     if hasattr(env, "possible_agents"):
+        if hasattr(env, "agent_iter"):
+            raise EnvError(
+                f"{env} is turn-based; expected a parallel environment of PettingZoo",
+                hint="convert it, by pettingzoo.utils.turn_based_aec_to_parallel",
+            )
         from dicore_plugins.env_wrappers.parallel_agents import ParallelAgents
 
         return ParallelAgents(env)

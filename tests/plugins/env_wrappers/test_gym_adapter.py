@@ -17,6 +17,7 @@ from dicore.errors import ConfigError, EnvError, MissingDependencyError
 from dicore.run.env_factory import BuildContext, EnvFactory, make_env_manager
 from dicore.testing.compare import difference
 from dicore.testing.env import failures_of
+from dicore_plugins.env_managers.adapt import adapt
 from dicore_plugins.env_wrappers import GymAdapter, from_gym
 from dicore_plugins.env_wrappers.gym_adapter import gymnasium_space, import_gym
 from dicore_registry import default
@@ -135,6 +136,14 @@ def test_the_notice_of_gym_is_one_line() -> None:
     )
     assert done.stderr == "gym 0.26.2 (unmaintained): adapted to gymnasium's API\n"
     assert done.stdout == ""
+
+
+def test_a_vector_env_of_gym_is_refused() -> None:
+    gym = pytest.importorskip("gym")
+    vector = gym.vector.SyncVectorEnv([lambda: gym.make("CartPole-v1", disable_env_checker=True)])
+    with pytest.raises(EnvError, match="is a vector env of 1 envs"):
+        adapt(vector)
+    vector.close()
 
 
 def test_every_space_of_gym() -> None:

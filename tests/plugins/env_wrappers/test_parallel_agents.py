@@ -21,14 +21,12 @@ from dicore_plugins.evaluators import InteractionEvaluator
 from dicore_plugins.policies.random import RandomPolicy
 from dicore_registry import default
 
-pytest.importorskip("pettingzoo")
-
-from pettingzoo import ParallelEnv
+pettingzoo = pytest.importorskip("pettingzoo")
 
 NUMBER = Box(1.0, 9.0, (2,), np.float32)
 
 
-class Race(ParallelEnv[str, Any, Any]):
+class Race(pettingzoo.ParallelEnv):  # type: ignore[name-defined]
     """Agent k leaves after `k + 2` steps; an agent is paid its action.
 
     Args:
@@ -158,6 +156,11 @@ def test_a_manager_takes_one_as_it_is() -> None:
     assert isinstance(from_gym(race), ParallelAgents)
     wrapped = gymnasium.wrappers.TimeLimit(adapt(race).env, 5)
     assert adapt(wrapped).time_limit == 5
+
+
+def test_a_turn_based_env_says_so() -> None:
+    with pytest.raises(EnvError, match=r"rps_v2 is turn-based; expected a parallel"):
+        adapt(pettingzoo.make("aec", "classic/rps-v2"))
 
 
 def section(env_id: str, **options: Any) -> Any:
