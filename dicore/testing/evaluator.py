@@ -12,7 +12,7 @@ from typing import Any
 
 from dicore.errors import DicoreError, UsageError
 from dicore.interfaces.evaluator import ISerialEvaluator
-from dicore.testing.compare import copied
+from dicore.testing.compare import array, copied
 from dicore.testing.fakes import DelayedEnvManager, FakeEvalMode, FakeManager, Script
 from dicore.testing.suite import Suite, expect, expect_members, refuses
 
@@ -44,6 +44,18 @@ class EvaluatorContract(Suite):
         expect(sorted(returns) == [1, 2, 10, 20, 100], f"the episodes' returns are {returns}")
         more = evaluator.eval(train_iter=2, n_episode=7)
         expect(len(more.returns) == 7, f"7 episodes asked for, {len(more.returns)} returned")
+
+    def test_returns_of_any_shape(self) -> None:
+        """Returns per agent or objective keep their shape; their sum is what `stop_value` means."""
+        script = Script(
+            length=lambda env_id, _: 2, reward=lambda env_id, episode, step: [1.0, 10.0 * env_id]
+        )
+        for stop_value, wanted in ((12.0, True), (12.5, False)):
+            evaluator = self._evaluator(FakeManager(2, script), 2, stop_value=stop_value)
+            stop, returns = evaluator.eval(train_iter=1)
+            found = sorted(array(each).tolist() for each in returns)
+            expect(found == [[2.0, 0.0], [2.0, 20.0]], f"the returns are {found}")
+            expect(bool(stop) is wanted, f"a mean sum of 12, stop_value {stop_value}: {stop}")
 
     def test_envs_give_equally_many_episodes(self) -> None:
         """All environments give equally many episodes, and none steps beyond its share."""

@@ -97,13 +97,13 @@ class Script:
     Args:
         length: Steps of an episode, by env id and episode.
         truncated: Whether an episode is cut instead of reaching a terminal state.
-        reward: Of a step, by env id, episode and step.
+        reward: Of a step, by env id, episode and step; a list is one per objective.
         abnormal: Steps that are not to be learned from.
     """
 
     length: Callable[[int, int], int] = lambda env_id, episode: 5
     truncated: Callable[[int, int], bool] = lambda env_id, episode: False
-    reward: Callable[[int, int, int], float] = lambda env_id, episode, step: float(step)
+    reward: Callable[[int, int, int], Any] = lambda env_id, episode, step: float(step)
     abnormal: frozenset[Place] = frozenset()
 
 
@@ -135,7 +135,7 @@ class FakeManager:
         self.steps = [0] * env_num
         self.actions: list[list[Any]] = [[] for _ in range(env_num)]
         self._step = [0] * env_num
-        self._sum = [0.0] * env_num
+        self._sum: list[Any] = [0.0] * env_num
 
     def launch(self, reset_param: Any = None) -> None:
         if not self.closed:
@@ -170,14 +170,14 @@ class FakeManager:
 
     def _advance(self, ids: list[int], actions: Any) -> TimestepBatch:
         count = len(ids)
-        reward = np.zeros(count, np.float32)
+        rewards: list[npt.NDArray[np.float64]] = []
         terminated, truncated, abnormal = (np.zeros(count, np.bool_) for _ in range(3))
         info: list[dict[str, Any]] = [{} for _ in ids]
         for row, env_id in enumerate(ids):
             episode, step = self.episodes[env_id], self._step[env_id]
             self.actions[env_id].append(actions[row])
-            reward[row] = self.script.reward(env_id, episode, step)
-            self._sum[env_id] += float(reward[row])
+            rewards.append(np.asarray(self.script.reward(env_id, episode, step), np.float64))
+            self._sum[env_id] = self._sum[env_id] + rewards[-1]
             self._step[env_id] += 1
             if (env_id, episode, step) in self.script.abnormal:
                 abnormal[row] = terminated[row] = True
@@ -187,9 +187,10 @@ class FakeManager:
             if self._step[env_id] >= self.script.length(env_id, episode):
                 cut = self.script.truncated(env_id, episode)
                 truncated[row], terminated[row] = cut, not cut
-                info[row]["eval_episode_return"] = self._sum[env_id]
+                total = self._sum[env_id]
+                info[row]["eval_episode_return"] = total if np.ndim(total) else float(total)
                 info[row]["episode_length"] = self._step[env_id]
-        obs = self._obs(ids)
+        obs, reward = self._obs(ids), np.array(rewards, np.float32)
         self._begin([ids[row] for row in np.flatnonzero(terminated | truncated)])
         return TimestepBatch(
             obs, reward, terminated, truncated, info, abnormal if abnormal.any() else None

@@ -19,7 +19,9 @@ from gymnasium.spaces import Box, Discrete
 
 __all__ = ["ScriptedEnv", "SpacedEnv"]
 
-Fault = Literal["", "step", "shape", "nan", "reward", "reset", "exit", "hang", "close"]
+Fault = Literal[
+    "", "step", "shape", "nan", "reward", "reward_shape", "reset", "exit", "hang", "close"
+]
 
 
 HANGS_S = 60.0
@@ -39,6 +41,7 @@ class ScriptedEnv(gymnasium.Env[npt.NDArray[np.float32], Any]):
         fault: What goes wrong at the third step of the first episode (`reset`, `close`: whenever
             it is called; `hang`, `close`: it does not return for a minute).
         journal: A file that gets a line for each thing done: `made`, `reset`, `close`.
+        objectives: With K of them, the reward is a vector: that reward times 1, …, K.
     """
 
     method_for_all = "scripted"
@@ -50,8 +53,12 @@ class ScriptedEnv(gymnasium.Env[npt.NDArray[np.float32], Any]):
         end: Literal["terminated", "truncated"] = "terminated",
         fault: Fault = "",
         journal: Path | None = None,
+        objectives: int = 0,
     ) -> None:
         self.observation_space = Box(-np.inf, np.inf, (4,), np.float32)
+        self._objectives = np.arange(1, objectives + 1)
+        if objectives:
+            self.reward_space = Box(-np.inf, np.inf, (objectives,), np.float32)
         self.action_space = Discrete(3)
         self.tag, self.length, self.end = tag, length, end
         self.fault: Fault = fault
@@ -74,9 +81,7 @@ class ScriptedEnv(gymnasium.Env[npt.NDArray[np.float32], Any]):
         self._drawn = float(self.np_random.random())
         return self._obs(), {}
 
-    def step(
-        self, action: Any
-    ) -> tuple[npt.NDArray[np.float32], float, bool, bool, dict[str, Any]]:
+    def step(self, action: Any) -> tuple[npt.NDArray[np.float32], Any, bool, bool, dict[str, Any]]:
         self._step += 1
         fault = self.fault if self._episode == 0 and self._step == 3 else ""
         if fault == "step":
@@ -96,7 +101,13 @@ class ScriptedEnv(gymnasium.Env[npt.NDArray[np.float32], Any]):
             ended and self.end == "terminated",
             ended and self.end == "truncated",
         )
-        return obs, reward, terminated, truncated, {"step": self._step}
+        return obs, self._paid(reward, fault), terminated, truncated, {"step": self._step}
+
+    def _paid(self, reward: float, fault: str) -> Any:
+        if not len(self._objectives):
+            return reward
+        vector = reward * self._objectives
+        return vector[:1] if fault == "reward_shape" else vector
 
     def close(self) -> None:
         self._note("close")

@@ -5,14 +5,18 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+import numpy as np
+
 from dicore.errors import (
     EnvResetError,
     EnvSpaceError,
     EnvStepError,
     NonFiniteError,
 )
+from dicore.testing.compare import difference
 from dicore.testing.env_manager.play import (
     ManagerChecks,
+    action_of,
     envs,
     failure,
     wait_for_all,
@@ -65,6 +69,27 @@ class FaultChecks(ManagerChecks):
                     isinstance(error, wanted), f"{fault}: expected {wanted.__name__}, got {error!r}"
                 )
                 expect(error.context.get("env_id") == 1, f"{fault}: {error.context}")
+
+    def test_rewards_have_the_shape_of_their_space(self) -> None:
+        """Rewards per agent or objective keep their shape, in returns too; another shape raises."""
+        for count in (2, 3):
+            makes = [partial(ScriptedEnv, tag, 2, objectives=count) for tag in range(2)]
+            with self.launched(makes) as manager:
+                parts = np.arange(1, count + 1)
+                for env_id, steps in self.play(manager, 3).items():
+                    for number, step in enumerate(steps):
+                        wanted = (action_of(env_id, number) + 0.5) * parts
+                        wrong = difference(np.asarray(step["reward"]), wanted.astype(np.float32))
+                        expect(not wrong, f"the reward of {count} objectives: {wrong}")
+                    total = (action_of(env_id, 0) + action_of(env_id, 1) + 1.0) * parts
+                    found = np.asarray(steps[1]["info"].get("eval_episode_return"), float)
+                    wrong = difference(found, total)
+                    expect(not wrong, f"the return of {count} objectives: {wrong}")
+        bad = partial(ScriptedEnv, 1, fault="reward_shape", objectives=2)
+        with self.launched([partial(ScriptedEnv, objectives=2), bad]) as manager:
+            error = failure(manager)
+            expect(isinstance(error, EnvStepError), f"1 of 2 rewards: {error!r}")
+            expect(error.context.get("env_id") == 1, f"1 of 2 rewards: {error.context}")
 
     def test_env_attr_returns_all_values(self) -> None:
         """`env_attr` returns an attribute of every environment, and raises for unknown names."""

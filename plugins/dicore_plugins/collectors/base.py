@@ -52,12 +52,12 @@ class EpisodeStatistics:
         Args:
             info: `eval_episode_return` and `episode_length` of dicore's managers, or `episode`
                 with `r` and `l` of gymnasium's `RecordEpisodeStatistics`; an unknown length counts
-                as 0. Of several returns (agents, objectives), the mean counts.
+                as 0. Of several returns (agents, objectives), the sum counts, as in evaluators.
         """
         episode = info.get("episode")
         recorded = {} if episode is None or not isinstance(episode, Mapping) else episode
         total = info.get("eval_episode_return", recorded.get("r", np.nan))
-        self._returns.append(total if total.__class__ is float else float(np.mean(total)))
+        self._returns.append(total if total.__class__ is float else float(np.sum(total)))
         self._lengths.append(int(info.get("episode_length", recorded.get("l", 0))))
 
     def state_dict(self) -> dict[str, Any]:

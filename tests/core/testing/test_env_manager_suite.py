@@ -179,7 +179,7 @@ class GoodManager:
             raise EnvStepError(f"env {env_id}: {error}", context={"env_id": env_id}) from error
         self.check_values(env_id, obs, reward)
         self.obs[env_id] = obs
-        self.sums[env_id] += reward
+        self.sums[env_id] = self.sums[env_id] + reward
         self.steps[env_id] += 1
         if terminated or truncated:
             info = self.end(env_id, dict(info))
@@ -189,8 +189,10 @@ class GoodManager:
         shape = self.observation_space.shape
         if shape is not None and np.shape(obs) != shape:
             raise EnvSpaceError("another shape", context={"env_id": env_id})
-        if (shape is not None and not np.isfinite(obs).all()) or not np.isfinite(reward):
+        if (shape is not None and not np.isfinite(obs).all()) or not np.all(np.isfinite(reward)):
             raise NonFiniteError("not finite", context={"env_id": env_id})
+        if np.shape(reward) != getattr(getattr(self.env(0), "reward_space", None), "shape", ()):
+            raise EnvStepError("another reward", context={"env_id": env_id})
 
     def end(self, env_id: int, info: dict[str, Any]) -> dict[str, Any]:
         info |= {"eval_episode_return": self.sums[env_id], "episode_length": self.steps[env_id]}
@@ -215,6 +217,17 @@ class GoodManager:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         self.run_seed, self.role = state["seed"], state["role"]
         self.episodes = list(state["episodes"])
+
+
+def adds_rewards(self: Any, steps: list[tuple[Any, ...]]) -> TimestepBatch:
+    found = GoodManager.stack(self, steps)
+    found.reward = found.reward.reshape(len(steps), -1).sum(1)
+    return found
+
+
+def any_reward(self: Any, env_id: int, obs: Any, reward: Any) -> None:
+    if np.shape(reward) != (1,):
+        GoodManager.check_values(self, env_id, obs, reward)
 
 
 def makes_early(self: Any, env_fn: Any, options: Any = None) -> None:
@@ -463,6 +476,8 @@ FAULTS: list[Fault] = [
     ("closes_every_environment_once", {"close": closes_again}),
     ("results_match_env_ids", {"stack": mixes}),
     ("steps_only_given_envs", {"step": steps_all}),
+    ("rewards_have_the_shape_of_their_space", {"stack": adds_rewards}),
+    ("rewards_have_the_shape_of_their_space", {"check_values": any_reward}),
     ("accepts_every_form_of_actions", {"step": dicts_of_actions}),
     ("timesteps_have_four_fields", {"stack": as_tuples}),
     ("final_observation_is_kept", {"step_one": first_of_the_next}),

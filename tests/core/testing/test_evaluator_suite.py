@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
+
 from dicore.data import EnvBatch
 from dicore.errors import ClosedError, UsageError
 from dicore.interfaces.evaluator import EvalResult
@@ -44,15 +46,19 @@ class GoodEvaluator:
             returns, steps = self.play(n_episode or self.options["n_episode"])
         except InterruptedError:
             return self.interrupted()
-        mean = sum(returns) / len(returns)
+        sums = [self.total(each) for each in returns]
+        mean = sum(sums) / len(sums)
         if self.improves(mean):
             self.best_return = mean
             if save_ckpt_fn is not None:
                 save_ckpt_fn("ckpt_best.pth.tar")
         self.last_result = EvalResult(
-            self.stops(mean, train_iter), returns, self.tell(returns, steps), [{} for _ in returns]
+            self.stops(mean, train_iter), returns, self.tell(sums, steps), [{} for _ in returns]
         )
         return self.last_result
+
+    def total(self, value: Any) -> float:
+        return float(np.sum(value))
 
     def improves(self, mean: float) -> bool:
         return mean > self.best_return
@@ -183,6 +189,7 @@ def closes_once(self: Any) -> None:
 FAULTS: list[Fault] = [
     ("has_the_methods", {"reset": None}),
     ("returns_one_return_per_episode", {"eval": one_short}),
+    ("returns_of_any_shape", {"total": lambda self, value: float(np.mean(value))}),
     ("envs_give_equally_many_episodes", {"play": whoever_is_first}),
     ("works_with_asynchronous_managers", {"play": in_lockstep}),
     ("an_interrupted_evaluation_is_repeated",

@@ -517,6 +517,14 @@ def test_a_list_of_transitions_is_no_block(nstep: int) -> None:
     assert "get_nstep_return_data" in told.value.hint
 
 
+@pytest.mark.parametrize("nstep", [1, 3])
+def test_rewards_of_several_objectives_are_refused(nstep: int) -> None:
+    """The loss would take them for the rewards of several steps."""
+    columns = {"reward": np.zeros((4, 2, 2), np.float32), "end": np.zeros((4, 2), bool)}
+    with pytest.raises(UsageError, match=r"one reward per step, .* rewards \[2\]"):
+        make(nstep=nstep).collect_mode.get_train_sample(Batch(columns))
+
+
 def test_a_misspelt_eps_is_refused() -> None:
     obs = {0: np.zeros(OBS, np.float32)}
     with pytest.raises(UsageError, match=r"unknown argument 'epsilon' .*; expected 'eps'"):

@@ -308,12 +308,12 @@ class VectorEnvManager(BaseEnvManager):
         Returns:
             Observations, rewards, terminated, truncated [N, ...] and info.
         """
+        episodes, columns = self._episodes, self._columns
+        episodes.clock += 1
         try:
             obs, reward, terminated, truncated, info = self._pool.vec.step(actions)
         except (Exception, SystemExit) as error:
-            raise self._columns.step_error(error, actions) from error
-        episodes, columns = self._episodes, self._columns
-        episodes.clock += 1
+            raise columns.step_error(error, actions) from error
         block, reward = columns.obs(obs), columns.reward(reward)
         if terminated.__class__ is not ndarray or terminated.dtype is not _BOOL:
             terminated = columns.flags(terminated)

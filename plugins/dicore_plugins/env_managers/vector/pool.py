@@ -5,6 +5,7 @@ Shapes: N environments, `...` one observation.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections.abc import Callable, Sequence
 from functools import cached_property
@@ -15,7 +16,8 @@ import numpy as np
 
 from dicore.errors import DicoreError, EnvCreateError, EnvError, EnvSpaceError, UsageError
 from dicore_plugins.env_managers.env_pool import EnvPool, advice, close_all
-from dicore_plugins.env_managers.faults import described
+from dicore_plugins.env_managers.episodes import shape_of
+from dicore_plugins.env_managers.faults import Fault, described, reward_fault
 from dicore_plugins.env_managers.observations import storage_of
 
 __all__ = ["FailedEnvError", "VectorPool", "factories"]
@@ -129,22 +131,24 @@ class VectorPool(EnvPool):
         """Returns a SyncVectorEnv over the single environments."""
         from gymnasium.vector import SyncVectorEnv
 
-        made = [self._named(env_id) for env_id in self.ids]
+        shape: tuple[int, ...] = ()
+        with contextlib.suppress(EnvSpaceError):
+            shape = shape_of(super().space("reward_space", "rew_space"))
+        made = [self._named(env_id, shape) for env_id in self.ids]
         vec = SyncVectorEnv(
             [lambda env=env: env for env in made], copy=False, autoreset_mode=DISABLED
         )
-        shape = getattr(getattr(made[0], "reward_space", None), "shape", None) or ()
         vec._rewards = np.zeros((len(self), *shape))  # noqa: SLF001 - it has room for scalars only
         return vec
 
-    def _named(self, env_id: int) -> gymnasium.Env[Any, Any]:
+    def _named(self, env_id: int, reward_shape: tuple[int, ...]) -> gymnasium.Env[Any, Any]:
         env = self.env(env_id).env
         if not isinstance(env, gymnasium.Env):
             raise EnvError(
                 f"SyncVectorEnv steps gymnasium.Env only, not {type(env).__name__}",
                 hint="set env.manager.type=base",
             )
-        return NamedEnv(env, env_id)
+        return NamedEnv(env, env_id, reward_shape)
 
     def exists(self, env_id: int) -> bool:
         """Returns whether the vector env is made."""
@@ -229,24 +233,22 @@ class NamedEnv(gymnasium.Wrapper[Any, Any, Any, Any]):
     Args:
         env: The environment.
         env_id: Its id.
+        reward_shape: Of its rewards.
     """
 
-    def __init__(self, env: gymnasium.Env[Any, Any], env_id: int) -> None:
+    def __init__(
+        self, env: gymnasium.Env[Any, Any], env_id: int, reward_shape: tuple[int, ...] = ()
+    ) -> None:
         super().__init__(env)
-        self._env_id = env_id
+        self._env_id, self._reward_shape = env_id, reward_shape
         self._storage = storage_of(env.observation_space)
-
-    @property
-    def reward_space(self) -> Any:
-        """Space of rewards; None: scalars."""
-        return getattr(self.env, "reward_space", None)
 
     def reset(self, **kwargs: Any) -> Any:
         try:
             obs, info = self.env.reset(**kwargs)
         except (Exception, SystemExit) as error:
             raise FailedEnvError(self._env_id, error) from error
-        self._check(obs)
+        self._check(self._storage.fault(obs))
         return obs, info
 
     def step(self, action: Any) -> Any:
@@ -254,11 +256,12 @@ class NamedEnv(gymnasium.Wrapper[Any, Any, Any, Any]):
             obs, reward, terminated, truncated, info = self.env.step(action)
         except (Exception, SystemExit) as error:
             raise FailedEnvError(self._env_id, error) from error
-        self._check(obs)
+        self._check(self._storage.fault(obs))
+        reward, fault = reward_fault(reward, self._reward_shape)
+        self._check(fault)
         return obs, reward, terminated, truncated, info
 
-    def _check(self, obs: Any) -> None:
-        fault = self._storage.fault(obs)
+    def _check(self, fault: Fault | None) -> None:
         if fault is not None:
             raise FailedEnvError(self._env_id, fault)
 

@@ -253,7 +253,18 @@ class DQNPolicy(Policy):
         return {**output, "action": output["action"] + self._start}
 
     def _get_train_sample(self, block: Batch, tail: Tail | None = None) -> Batch:
-        """Converts a block to single steps, or to n-step samples."""
+        """Converts a block to single steps, or to n-step samples.
+
+        Raises:
+            UsageError: rewards are vectors, which the loss would take for those of n steps.
+        """
+        if (reward := block.get("reward")) is not None and reward.ndim > 2:
+            raise UsageError(
+                "policy dqn learns from one reward per step, but the environment returns rewards"
+                f" {list(reward.shape[2:])} (per agent or objective)",
+                hint="add them up in the environment or in a wrapper (PettingZoo:"
+                " env.team_reward=true), or choose another policy",
+            )
         if self._cfg.nstep == 1:
             return transitions(block, tail)
         return nstep_samples(block, self._cfg.nstep, self._cfg.discount_factor, tail)
