@@ -67,11 +67,12 @@ class ISerialEvaluator(Contract, Protocol):
         n_episode: int | None = None,
         *,
         should_stop: Callable[[], bool] | None = None,
+        policy_kwargs: Mapping[str, Any] | None = None,
     ) -> EvalResult:
         """Runs `n_episode` episodes; calls `save_ckpt_fn('ckpt_best.pth.tar')` on a new best.
 
         `should_stop` is called between steps; once it is True, the result is `interrupted`, and the
-        evaluation is due again, from the same state.
+        evaluation is due again, from the same state. `policy_kwargs` go to the policy's forward.
         """
 
     def reset_env(self, env: Any | None = None) -> None: ...

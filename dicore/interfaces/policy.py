@@ -120,8 +120,7 @@ def check_mode(given: Any, field: str, *functions: str) -> None:
     Raises:
         UsageError: it lacks one of them.
     """
-    missing = [name for name in functions if not callable(getattr(given, name, None))]
-    if not missing:
+    if not (missing := [name for name in functions if not callable(getattr(given, name, None))]):
         return
     what = given.__name__ if isinstance(given, type) else type(given).__name__
     has_it = hasattr(type(given), f"{field}_mode")

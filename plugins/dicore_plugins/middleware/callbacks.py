@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,12 +12,20 @@ from dicore.run.checkpoint_store import CheckpointStore
 from dicore.task import OnlineRLContext, StepInterrupted, Task, middleware, task
 from dicore_plugins.hooks.hook_config import Interval
 
+EvalSettings = Callable[[Mapping[str, Any]], Mapping[str, Any]]
+
 BEST_EVALUATION = "best_evaluation"
 """Task event: an evaluation exceeds all before it; listeners receive the context."""
 
 
 def interaction_evaluator(
-    cfg: Any, policy: Any, env: Any, *, run: Any | None = None, evaluator: Any | None = None
+    cfg: Any,
+    policy: Any,
+    env: Any,
+    *,
+    run: Any | None = None,
+    evaluator: Any | None = None,
+    settings: EvalSettings | None = None,
 ) -> Callable[[OnlineRLContext], None]:
     """Evaluates every `eval_freq` updates; finishes the task when `stop_value` is reached.
 
@@ -27,6 +35,7 @@ def interaction_evaluator(
         env: Env manager that only the evaluator uses.
         run: Run that logs statistics and saves the best checkpoint; None: neither.
         evaluator: Evaluator to use; None: the configured one is created.
+        settings: `get_setting_eval` of the policy's command mode; None: no annealed settings.
 
     Returns:
         A middleware: train_iter, last_eval_iter -> eval_value, eval_output, last_eval_iter,
@@ -51,9 +60,9 @@ def interaction_evaluator(
     def evaluate(ctx: OnlineRLContext) -> None:
         if not evaluator.should_eval(ctx.train_iter):
             return
-        result = evaluator.eval(
-            partial(announce, ctx), ctx.train_iter, ctx.env_step, should_stop=should_stop
-        )
+        now = ctx.train_iter, ctx.env_step
+        annealed = eval_kwargs(settings, *now)
+        result = evaluator.eval(partial(announce, ctx), *now, should_stop=should_stop, **annealed)
         if getattr(result, "interrupted", False):
             raise StepInterrupted
         if not hasattr(result, "mean_return"):
@@ -68,6 +77,12 @@ def interaction_evaluator(
             task.finish = True
 
     return evaluate
+
+
+def eval_kwargs(settings: EvalSettings | None, train_iter: int, env_step: int) -> dict[str, Any]:
+    """Returns the argument of `eval` with the annealed settings; none if there are no settings."""
+    found = settings({"envstep": env_step, "learner_step": train_iter}) if settings else {}
+    return {"policy_kwargs": found} if found else {}
 
 
 @middleware(reads=["train_iter"])

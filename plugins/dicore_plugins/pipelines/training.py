@@ -14,6 +14,7 @@ from dicore.run.env_factory import BuildContext, make_env_manager
 from dicore.task import Context, OnlineRLContext, TaskState, task
 from dicore_plugins.middleware.callbacks import (
     CkptSaver,
+    eval_kwargs,
     interaction_evaluator,
     termination_checker,
 )
@@ -291,7 +292,12 @@ class TrainingPipeline:
         stages = self.stages(parts)
         return [
             interaction_evaluator(
-                cfg, parts.policy.eval_mode, parts.evaluator_env, run=run, evaluator=parts.evaluator
+                cfg,
+                parts.policy.eval_mode,
+                parts.evaluator_env,
+                run=run,
+                evaluator=parts.evaluator,
+                settings=parts.policy.command_mode.get_setting_eval,
             ),
             *stages,
             CkptSaver(cfg, parts.policy, save_finish=False, run=run),
@@ -309,8 +315,9 @@ class TrainingPipeline:
         stopped = result is not None and result.stop
         if not stopped and self._cfg.final_eval and not run.stop_requested:
             save = lambda name: run.save_best(evaluator.best_return)  # noqa: E731
+            annealed = eval_kwargs(parts.policy.command_mode.get_setting_eval, train_iter, env_step)
             result = evaluator.eval(
-                save, train_iter, env_step, should_stop=lambda: run.stop_requested
+                save, train_iter, env_step, should_stop=lambda: run.stop_requested, **annealed
             )
             stopped = result.stop
         run.stop_clock()

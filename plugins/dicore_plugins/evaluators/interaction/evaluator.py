@@ -122,6 +122,7 @@ class InteractionEvaluator:
         n_episode: int | None = None,
         *,
         should_stop: Callable[[], bool] | None = None,
+        policy_kwargs: Mapping[str, Any] | None = None,
     ) -> EvalResult:
         """Runs episodes and returns whether training may stop.
 
@@ -134,6 +135,7 @@ class InteractionEvaluator:
             envstep: Env steps collected so far. -1: unknown.
             n_episode: Number of episodes; None: the configured number.
             should_stop: Called between steps; True interrupts the evaluation.
+            policy_kwargs: Keyword arguments of the policy's forward.
 
         Returns:
             The result, which unpacks as `stop, returns`.
@@ -146,7 +148,8 @@ class InteractionEvaluator:
             raise ClosedError("the evaluator is closed", hint="create a new evaluator")
         start = time.perf_counter()
         monitor = VectorEvalMonitor(self._env.env_num, n_episode or self._cfg.n_episode)
-        steps, complete = self._run_episodes(monitor, should_stop or _never)
+        kwargs = policy_kwargs or {}
+        steps, complete = self._run_episodes(monitor, should_stop or _never, kwargs)
         statistics = _statistics(monitor, steps, time.perf_counter() - start)
         if not complete:
             return self._interrupted(monitor, statistics)
@@ -185,7 +188,10 @@ class InteractionEvaluator:
         return EvalResult(False, returns, statistics, infos, interrupted=True)
 
     def _run_episodes(
-        self, monitor: VectorEvalMonitor, should_stop: Callable[[], bool]
+        self,
+        monitor: VectorEvalMonitor,
+        should_stop: Callable[[], bool],
+        kwargs: Mapping[str, Any],
     ) -> tuple[int, bool]:
         """Steps each environment until its episodes are complete.
 
@@ -212,7 +218,7 @@ class InteractionEvaluator:
                 if not all_run:
                     rows = np.flatnonzero(running[obs.env_id])
                     obs = EnvBatch(obs.env_id[rows], tree_row(obs.value, rows))
-                answer = env.step(EnvBatch.of(forward(obs)) if len(obs) else {})
+                answer = env.step(EnvBatch.of(forward(obs, **kwargs)) if len(obs) else {})
                 reward = answer.value.reward
                 if not steps:
                     total = np.zeros((env.env_num, *reward.shape[1:]))

@@ -1,0 +1,34 @@
+"""Settings that a policy anneals reach its forward functions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dicore.run.launch import launch
+from dicore_plugins.policies import DQNPolicy
+
+
+def test_settings_of_evaluation(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Those of `get_setting_eval`, in the regular and in the final evaluation."""
+    seen: list[dict[str, Any]] = []
+    act = DQNPolicy._forward_eval
+
+    def forward(self: DQNPolicy, obs: Any, info: Any = None) -> Any:
+        if info not in seen:
+            seen.append(info)
+        return act(self, obs)
+
+    monkeypatch.setattr(DQNPolicy, "_forward_eval", forward)
+    monkeypatch.setattr(DQNPolicy, "_get_setting_eval", lambda self, info: {"info": dict(info)})
+    overrides = ["env.stop_value=inf", "pipeline.logger=[]"]
+    launch(
+        env="cartpole", policy="dqn", seed=0, exp_name=str(tmp_path / "run"), max_env_step=700,
+        overrides=overrides,
+    )  # fmt: skip
+    first, last = seen
+    assert first == {"envstep": 0, "learner_step": 0}
+    assert last["envstep"] >= 700
+    assert last["learner_step"] > 0
