@@ -23,6 +23,14 @@ if TYPE_CHECKING:
         to_tensor,
     )
     from dicore_plugins.functional.distributions import log_prob_entropy
+    from dicore_plugins.functional.distributional import (
+        c51_loss,
+        c51_target,
+        munchausen_bonus,
+        qrdqn_loss,
+        quantile_target,
+        soft_target,
+    )
     from dicore_plugins.functional.exploration import (
         allowed,
         any_of,
@@ -69,6 +77,8 @@ __all__ = [
     "a2c_error",
     "allowed",
     "any_of",
+    "c51_loss",
+    "c51_target",
     "default_collate",
     "default_decollate",
     "default_preprocess_learn",
@@ -82,6 +92,7 @@ __all__ = [
     "get_train_sample",
     "greedy",
     "log_prob_entropy",
+    "munchausen_bonus",
     "next_obs_of",
     "nstep_columns",
     "nstep_samples",
@@ -92,9 +103,12 @@ __all__ = [
     "proportional",
     "q_nstep_target",
     "q_nstep_td_loss",
+    "qrdqn_loss",
+    "quantile_target",
     "rows_after",
     "same_shape",
     "sequences",
+    "soft_target",
     "softmax",
     "tensor_to_list",
     "to_batch",
@@ -110,6 +124,14 @@ __all__ = [
 ]
 
 _HOMES = {
+    ".distributional": (
+        "c51_loss",
+        "c51_target",
+        "munchausen_bonus",
+        "qrdqn_loss",
+        "quantile_target",
+        "soft_target",
+    ),
     ".advantage": ("gae",),
     ".collate": (
         "default_collate",

@@ -9,7 +9,8 @@ from dicore_plugins.lazy import lazy
 if TYPE_CHECKING:
     from dicore_plugins.model_wrappers.base import model_wrap, register_wrapper
     from dicore_plugins.models.create import create_model
-    from dicore_plugins.models.dqn.config import DQNModelConfig
+    from dicore_plugins.models.dqn.config import C51ModelConfig, DQNModelConfig, QRDQNModelConfig
+    from dicore_plugins.models.dqn.distributional import C51, QRDQN, AtomHead
     from dicore_plugins.models.dqn.model import DQN, QHead
     from dicore_plugins.models.encoders.conv import NatureConv
     from dicore_plugins.models.encoders.mlp import MLP, initialise
@@ -30,9 +31,13 @@ if TYPE_CHECKING:
     from dicore_plugins.models.vac.model import VAC
 
 __all__ = [
+    "C51",
     "DQN",
     "MLP",
     "VAC",
+    "QRDQN",
+    "AtomHead",
+    "C51ModelConfig",
     "DQNModelConfig",
     "Flat",
     "NatureConv",
@@ -42,6 +47,7 @@ __all__ = [
     "RunningNorm",
     "VACConfig",
     "action_options",
+    "QRDQNModelConfig",
     "action_shape_problem",
     "action_start",
     "create_model",
@@ -55,8 +61,17 @@ __all__ = [
 ]
 
 _HOMES = {
+    ".dqn.distributional": (
+        "C51",
+        "QRDQN",
+        "AtomHead",
+    ),
     ".create": ("create_model",),
-    ".dqn.config": ("DQNModelConfig",),
+    ".dqn.config": (
+        "C51ModelConfig",
+        "DQNModelConfig",
+        "QRDQNModelConfig",
+    ),
     ".dqn.model": (
         "DQN",
         "QHead",

@@ -22,18 +22,26 @@ if TYPE_CHECKING:
         mode_attribute,
         single_env_forward,
     )
+    from dicore_plugins.policies.c51.config import C51Config
+    from dicore_plugins.policies.c51.policy import C51Policy
     from dicore_plugins.policies.dqn.config import (
         DQNCollectConfig,
         DQNConfig,
         DQNLearnConfig,
         DQNOtherConfig,
         EpsConfig,
+        ValueLearnConfig,
     )
+    from dicore_plugins.policies.dqn.distributional import DistributionalPolicy
     from dicore_plugins.policies.dqn.policy import DQNPolicy
     from dicore_plugins.policies.pg.config import PGConfig
     from dicore_plugins.policies.pg.policy import PGPolicy
     from dicore_plugins.policies.ppo.config import PPOConfig
     from dicore_plugins.policies.ppo.policy import PPOPolicy
+    from dicore_plugins.policies.mdqn.config import MDQNConfig, MDQNLearnConfig
+    from dicore_plugins.policies.mdqn.policy import MDQNPolicy
+    from dicore_plugins.policies.qrdqn.config import QRDQNConfig, QRDQNLearnConfig
+    from dicore_plugins.policies.qrdqn.policy import QRDQNPolicy
     from dicore_plugins.policies.random import RandomConfig, RandomPolicy
     from dicore_plugins.policies.rewards import with_reward_model
 
@@ -45,19 +53,29 @@ __all__ = [
     "ActorCriticLearnConfig",
     "ActorCriticPolicy",
     "ActorCriticPolicyConfig",
+    "C51Config",
+    "C51Policy",
     "DQNCollectConfig",
     "DQNConfig",
     "DQNLearnConfig",
     "DQNOtherConfig",
     "DQNPolicy",
+    "DistributionalPolicy",
     "EpsConfig",
     "PGConfig",
     "PGPolicy",
     "PPOConfig",
     "PPOPolicy",
+    "MDQNConfig",
+    "MDQNLearnConfig",
+    "MDQNPolicy",
     "Policy",
+    "QRDQNConfig",
+    "QRDQNLearnConfig",
+    "QRDQNPolicy",
     "RandomConfig",
     "RandomPolicy",
+    "ValueLearnConfig",
     "as_outputs",
     "mode_attribute",
     "single_env_forward",
@@ -73,6 +91,19 @@ _HOMES = {
         "ActorCriticPolicyConfig",
     ),
     ".actor_critic.policy": ("ActorCriticPolicy",),
+    ".c51.config": ("C51Config",),
+    ".c51.policy": ("C51Policy",),
+    ".dqn.distributional": ("DistributionalPolicy",),
+    ".mdqn.config": (
+        "MDQNConfig",
+        "MDQNLearnConfig",
+    ),
+    ".mdqn.policy": ("MDQNPolicy",),
+    ".qrdqn.config": (
+        "QRDQNConfig",
+        "QRDQNLearnConfig",
+    ),
+    ".qrdqn.policy": ("QRDQNPolicy",),
     ".base": (
         "Actor",
         "PGConfig",
@@ -90,6 +121,7 @@ _HOMES = {
         "DQNLearnConfig",
         "DQNOtherConfig",
         "EpsConfig",
+        "ValueLearnConfig",
     ),
     ".dqn.policy": ("DQNPolicy",),
     ".pg.config": ("PGConfig",),

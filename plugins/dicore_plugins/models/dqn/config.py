@@ -65,14 +65,52 @@ class DQNModelConfig(ComponentConfig):
         """
         from dicore_plugins.models.dqn.model import DQN
 
-        return DQN(
-            obs_shape=self.obs_shape,
-            action_shape=self.action_shape,
-            encoder_hidden_size_list=self.encoder_hidden_size_list,
-            head_hidden_size_list=self.head_hidden_size_list,
-            dueling=self.dueling,
-            activation=self.activation,
-            layer_norm=self.layer_norm,
-            initial_bias=self.initial_bias,
-            obs_parts=self.obs_parts,
-        )
+        return DQN(**self._arguments())
+
+    def _arguments(self) -> dict[str, Any]:
+        """Returns the options as keyword arguments of the network."""
+        return {
+            "obs_shape": self.obs_shape,
+            "action_shape": self.action_shape,
+            "encoder_hidden_size_list": self.encoder_hidden_size_list,
+            "head_hidden_size_list": self.head_hidden_size_list,
+            "dueling": self.dueling,
+            "activation": self.activation,
+            "layer_norm": self.layer_norm,
+            "initial_bias": self.initial_bias,
+            "obs_parts": self.obs_parts,
+        }
+
+
+@frozen(kw_only=True)
+class C51ModelConfig(DQNModelConfig):
+    """Q network with the probabilities of fixed returns per action (Bellemare et al. 2017)."""
+
+    n_atom: int = option(51, "number of atoms of the distribution of returns", ge=2)
+    v_min: float = option(-10.0, "lowest return of the distribution; lower ones count as it")
+    v_max: float = option(10.0, "highest return of the distribution; higher ones count as it")
+
+    def check(self) -> Iterator[tuple[str, str]]:
+        """Yields what the network does not support."""
+        yield from super().check()
+        if self.v_min >= self.v_max:
+            yield "v_min", f"must be < v_max = {self.v_max}, got {self.v_min}"
+
+    def build(self, ctx: Any, **parts: Any) -> Any:
+        """Builds the network."""
+        from dicore_plugins.models.dqn.distributional import C51
+
+        return C51(self.n_atom, self.v_min, self.v_max, **self._arguments())
+
+
+@frozen(kw_only=True)
+class QRDQNModelConfig(DQNModelConfig):
+    """Q network with quantiles of the return per action (Dabney et al. 2018)."""
+
+    num_quantiles: int = option(32, "number of quantiles of the return per action", ge=1)
+
+    def build(self, ctx: Any, **parts: Any) -> Any:
+        """Builds the network."""
+        from dicore_plugins.models.dqn.distributional import QRDQN
+
+        return QRDQN(self.num_quantiles, **self._arguments())

@@ -35,6 +35,7 @@ class DQN(nn.Module):
         encoder_hidden_size_list: Units of each hidden layer; for images after the convolutions.
         head_hidden_size_list: Units of each hidden layer of a head.
         dueling: Use dueling heads.
+        head: Makes each head; called as `QHead`.
         obs_parts: Leaves of a nested or categorical observation; None: one numeric array.
         **form: Arguments of `MLP` for the hidden layers: activation, layer_norm, initial_bias.
 
@@ -52,9 +53,11 @@ class DQN(nn.Module):
         head_hidden_size_list: Sequence[int] = (),
         dueling: bool = False,
         obs_parts: Sequence[Part] | None = None,
+        head: Callable[..., QHead] | None = None,
         **form: Any,
     ) -> None:
         super().__init__()
+        head = QHead if head is None else head
         self.vectorize = _vectorize(obs_parts) if obs_parts else None
         if self.vectorize is not None:
             obs_shape = self.vectorize.width
@@ -63,7 +66,7 @@ class DQN(nn.Module):
         sizes = (features, *encoder_hidden_size_list)
         self.encoder = MLP(sizes, activate_output=True, **form)
         heads = [
-            QHead(sizes[-1], each, head_hidden_size_list, dueling=dueling, **form)
+            head(sizes[-1], each, head_hidden_size_list, dueling=dueling, **form)
             for each in actions
         ]
         self.heads = nn.ModuleList(heads)
@@ -88,15 +91,19 @@ class DQN(nn.Module):
 
     def q(self, obs: Tensor) -> Any:
         """Computes only the `logit` of `forward`; module hooks do not run."""
-        first, encoder, heads = self._parts
+        return self._values(self._vectors(obs), self._parts[1], self._parts[2])
+
+    def features(self, obs: Tensor) -> Tensor:
+        """Computes what the heads receive: float32 [B, F]."""
+        return self._parts[1].forward(self._vectors(obs))
+
+    def _vectors(self, obs: Any) -> Tensor:
+        first = self._parts[0]
         if first is not None:
-            obs = first.forward(obs)
-        else:
-            if obs.dtype is not torch.float32:
-                obs = obs.to(next(self.parameters()).dtype)
-            if obs.dim() != 2:
-                obs = obs.reshape(len(obs), -1)
-        return self._values(obs, encoder, heads)
+            return first.forward(obs)
+        if obs.dtype is not torch.float32:
+            obs = obs.to(next(self.parameters()).dtype)
+        return obs if obs.dim() == 2 else obs.reshape(len(obs), -1)
 
     def _values(self, x: Tensor, encoder: MLP, heads: tuple[QHead, ...]) -> Any:
         x = encoder.forward(x)
@@ -181,6 +188,7 @@ class QHead(nn.Module):
         actions: A.
         hidden: Units of each hidden layer (dueling: of both streams).
         dueling: Use the dueling form.
+        atoms: Outputs per action, which `AtomHead` makes values of.
         **form: Arguments of `MLP` for the streams: activation, layer_norm, initial_bias.
     """
 
@@ -191,11 +199,12 @@ class QHead(nn.Module):
         hidden: Sequence[int] = (),
         *,
         dueling: bool = False,
+        atoms: int = 1,
         **form: Any,
     ) -> None:
         super().__init__()
-        self.advantage = MLP((features, *hidden, actions), **form)
-        self.value = MLP((features, *hidden, 1), **form) if dueling else None
+        self.advantage = MLP((features, *hidden, actions * atoms), **form)
+        self.value = MLP((features, *hidden, atoms), **form) if dueling else None
         # A plain attribute: looking up a submodule costs 0.4 us per access.
         self._streams: tuple[MLP, MLP | None] = (self.advantage, self.value)
 

@@ -28,8 +28,8 @@ class EpsConfig(Section):
 
 
 @frozen(kw_only=True)
-class DQNLearnConfig(LearnConfig):
-    """Options of learning."""
+class ValueLearnConfig(LearnConfig):
+    """Options of learning of the relatives of DQN, each of which adds those of its loss."""
 
     update_per_collect: int | None = option(
         3, "gradient updates after each collect; raise for sample efficiency, lower for speed", ge=1
@@ -56,6 +56,20 @@ class DQNLearnConfig(LearnConfig):
     double: bool = option(
         True, "double DQN: the online network selects the next action; reduces overestimation"
     )
+    max_grad_norm: float | None = option(
+        None, "maximum gradient norm; larger gradients are scaled down; None: off", gt=0
+    )
+    optimizer: Any = component(
+        "optimizer", default="adam", help="updates the parameters from their gradients"
+    )
+    adam_eps: float | None = option(None, "replaces optimizer.eps if set", gt=0)
+    weight_decay: float | None = option(None, "replaces optimizer.weight_decay if set", ge=0)
+
+
+@frozen(kw_only=True)
+class DQNLearnConfig(ValueLearnConfig):
+    """Options of learning."""
+
     criterion: Literal["huber", "mse"] = option(
         "huber",
         "loss function of the TD error; huber limits the gradient of large errors; use mse if rare"
@@ -67,14 +81,6 @@ class DQNLearnConfig(LearnConfig):
         " rewards are large",
         gt=0,
     )
-    max_grad_norm: float | None = option(
-        None, "maximum gradient norm; larger gradients are scaled down; None: off", gt=0
-    )
-    optimizer: Any = component(
-        "optimizer", default="adam", help="updates the parameters from their gradients"
-    )
-    adam_eps: float | None = option(None, "replaces optimizer.eps if set", gt=0)
-    weight_decay: float | None = option(None, "replaces optimizer.weight_decay if set", ge=0)
 
 
 @frozen(kw_only=True)

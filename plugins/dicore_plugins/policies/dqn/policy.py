@@ -120,15 +120,8 @@ class DQNPolicy(Policy):
         learn = self._cfg.learn
         if not self._flat.intact():
             self._flat.rebind()
-        target = self._target(batch)
-        loss, td_error = nstep_td_error(
-            q_values(self._model, batch["obs"]),
-            self._action_index(batch["action"]),
-            target,
-            batch.get("weight", batch.get("IS") if self._cfg.priority_IS_weight else None),
-            learn.criterion,
-            learn.huber_delta,
-        )
+        weight = batch.get("weight", batch.get("IS") if self._cfg.priority_IS_weight else None)
+        loss, priority, target = self._loss(batch, weight)
         if learn.learning_rate_end < 1:
             self._optimizer.learning_rate = self._decayed_rate()
         self._optimizer.zero_grad()
@@ -138,20 +131,41 @@ class DQNPolicy(Policy):
         return {
             "cur_lr": self._optimizer.learning_rate,
             "total_loss": loss.detach(),
-            "target_q_value": target if isinstance(target, torch.Tensor) else target[0],
-            "priority": td_error,
+            "target_q_value": target,
+            "priority": priority,
         }
+
+    def _loss(
+        self, batch: Batch, weight: torch.Tensor | None
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Computes the loss, the priority [B] and the value of the target [B] of a batch."""
+        target, learn = self._target(batch), self._cfg.learn
+        loss, td_error = nstep_td_error(
+            q_values(self._model, batch["obs"]),
+            self._action_index(batch["action"]),
+            target,
+            weight,
+            learn.criterion,
+            learn.huber_delta,
+        )
+        return loss, td_error, target if isinstance(target, torch.Tensor) else target[0]
+
+    def _bridged(
+        self, batch: Batch
+    ) -> tuple[torch.Tensor, torch.Tensor | None, torch.Tensor | float]:
+        """Returns the discounted rewards [B], where to stop [B] or None, and gamma^k."""
+        gamma = batch.get("value_gamma")
+        if gamma is None:
+            gamma = self._cfg.discount_factor**self._cfg.nstep
+        reward = discounted_sum(batch["reward"], self._cfg.discount_factor)
+        return reward, None if self._cfg.learn.ignore_done else batch["done"], gamma
 
     def _target(self, batch: Batch) -> torch.Tensor | list[torch.Tensor]:
         """Computes y: float32 [B], or one per head."""
         with torch.no_grad():
             next_q = q_values(self._target_model, batch["next_obs"])
             online = q_values(self._model, batch["next_obs"]) if self._cfg.learn.double else next_q
-            gamma = batch.get("value_gamma")
-            if gamma is None:
-                gamma = self._cfg.discount_factor**self._cfg.nstep
-            reward = discounted_sum(batch["reward"], self._cfg.discount_factor)
-            done = None if self._cfg.learn.ignore_done else batch["done"]
+            reward, done, gamma = self._bridged(batch)
             if isinstance(next_q, torch.Tensor):
                 return dqn_td_target(next_q, reward, done, gamma, online)
             return [

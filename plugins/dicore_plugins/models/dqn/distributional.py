@@ -1,0 +1,157 @@
+"""Q networks that estimate the distribution of returns: C51 and QR-DQN.
+
+Shapes: B observations, K ready environments, F features, A actions, N atoms or quantiles.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from dicore_plugins.models.dqn.config import C51ModelConfig, QRDQNModelConfig
+from dicore_plugins.models.dqn.model import DQN, QHead
+from dicore_plugins.models.encoders.mlp import Array
+
+__all__ = ["C51", "QRDQN", "AtomHead"]
+
+
+class AtomHead(QHead):
+    """A head with N outputs per action; the value of an action is their mean.
+
+    Args:
+        features: F.
+        actions: A.
+        hidden: Units of each hidden layer (dueling: of both streams).
+        dueling: Use the dueling form, for each output.
+        atoms: N.
+        **form: Arguments of `MLP` for the streams.
+    """
+
+    def __init__(
+        self,
+        features: int,
+        actions: int,
+        hidden: Sequence[int] = (),
+        *,
+        dueling: bool = False,
+        atoms: int,
+        **form: Any,
+    ) -> None:
+        super().__init__(features, actions, hidden, dueling=dueling, atoms=atoms, **form)
+        self.atoms = atoms
+
+    def outputs(self, x: Tensor) -> Tensor:
+        """Maps features [B, F] to outputs [B, A, N]."""
+        advantage, value = self._streams
+        a = advantage.forward(x).unflatten(1, (-1, self.atoms))
+        if value is None:
+            return a
+        return value.forward(x).unsqueeze(1) + a - a.mean(1, keepdim=True)
+
+    def expected(self, outputs: Any) -> Any:
+        """Returns the values [B, A] of outputs [B, A, N], tensors or arrays."""
+        return outputs.mean(2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Maps features [B, F] to values [B, A]."""
+        values: Tensor = self.expected(self.outputs(x))
+        return values
+
+    def by_numpy(self) -> Callable[[Array], Array] | None:
+        """Returns the NumPy forward pass; see `MLP.by_numpy`."""
+        advantage, value = self._streams
+        a_of = advantage.by_numpy()
+        v_of = value.by_numpy() if value is not None else None
+        if a_of is None or (value is not None and v_of is None):
+            return None
+
+        def forward(x: Array) -> Array:
+            a = a_of(x).reshape(len(x), -1, self.atoms)
+            if v_of is not None:
+                a -= a.mean(1, keepdims=True)
+                a += v_of(x)[:, None]
+            values: Array = self.expected(a)
+            return values
+
+        return forward
+
+
+class CategoricalHead(AtomHead):
+    """A head whose outputs are logits of atoms at `support`; a value is the expectation."""
+
+    support: Tensor
+
+    def __init__(self, *args: Any, support: tuple[float, float], **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.register_buffer("support", torch.linspace(*support, self.atoms))
+        self._atoms = np.linspace(*support, self.atoms, dtype=np.float32)
+
+    def expected(self, outputs: Any) -> Any:
+        """Returns the values [B, A] of logits [B, A, N], tensors or arrays."""
+        if isinstance(outputs, Tensor):
+            return torch.softmax(outputs, 2) @ self.support
+        outputs -= outputs.max(2, keepdims=True)
+        np.exp(outputs, out=outputs)
+        return (outputs @ self._atoms) / outputs.sum(2)
+
+
+class QRDQN(DQN):
+    """Q network of QR-DQN (Dabney et al. 2018, arXiv:1710.10044): N quantiles per action.
+
+    Args:
+        num_quantiles: N.
+        **options: Arguments of `DQN`.
+
+    Attributes:
+        fraction: float32 [N]; the fraction that each quantile estimates: (i + 1/2) / N.
+    """
+
+    config_class: Any = QRDQNModelConfig
+    fraction: Tensor
+
+    def __init__(self, num_quantiles: int = 32, **options: Any) -> None:
+        super().__init__(head=partial(AtomHead, atoms=num_quantiles), **options)
+        fraction = (torch.arange(num_quantiles) + 0.5) / num_quantiles
+        self.register_buffer("fraction", fraction, persistent=False)
+
+    def distribution(self, obs: Any) -> list[Tensor]:
+        """Computes quantiles [B, A, N], in a list with one tensor per head."""
+        return _distribution(self, obs)
+
+
+class C51(DQN):
+    """Q network of C51 (Bellemare et al. 2017, arXiv:1707.06887): N logits per action.
+
+    Args:
+        n_atom: N.
+        v_min: Value of the lowest atom.
+        v_max: Value of the highest atom.
+        **options: Arguments of `DQN`.
+
+    Attributes:
+        support: float32 [N]; the values of the atoms.
+    """
+
+    config_class: Any = C51ModelConfig
+    support: Tensor
+
+    def __init__(
+        self, n_atom: int = 51, v_min: float = -10.0, v_max: float = 10.0, **options: Any
+    ) -> None:
+        head = partial(CategoricalHead, atoms=n_atom, support=(v_min, v_max))
+        super().__init__(head=head, **options)
+        self.register_buffer("support", torch.linspace(v_min, v_max, n_atom), persistent=False)
+
+    def distribution(self, obs: Any) -> list[Tensor]:
+        """Computes logits [B, A, N], in a list with one tensor per head."""
+        return _distribution(self, obs)
+
+
+def _distribution(model: DQN, obs: Any) -> list[Tensor]:
+    features = model.features(obs)
+    return [head.outputs(features) for head in model.heads]  # type: ignore[operator]

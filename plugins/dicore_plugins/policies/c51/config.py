@@ -1,0 +1,23 @@
+"""Options of C51."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dicore.config.schema import component, frozen, section
+from dicore_plugins.policies.dqn.config import DQNConfig, ValueLearnConfig
+
+
+@frozen(kw_only=True)
+class C51Config(DQNConfig):
+    """Q-learning of the distribution of returns, over fixed atoms (Bellemare et al. 2017)."""
+
+    model: Any = component("model", default="c51", help="network of the distributions")
+    learn: ValueLearnConfig = section(ValueLearnConfig)
+
+    def build(self, ctx: Any, *, model: Any | None = None, **parts: Any) -> Any:
+        """Makes the policy; `model` replaces the configured network."""
+        from dicore_plugins.policies.c51.policy import C51Policy
+
+        device = None if ctx is None else ctx.device
+        return C51Policy(self, model=model, **{"device": device, **parts})

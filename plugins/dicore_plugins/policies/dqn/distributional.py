@@ -1,0 +1,77 @@
+"""The part that C51 and QR-DQN share: the outputs of the actions taken and of the next ones.
+
+Shapes: B rows, A actions, N atoms or quantiles.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from dicore.data import Batch
+from dicore.errors import UsageError
+from dicore_plugins.policies.dqn.policy import DQNPolicy, q_values
+
+__all__ = ["DistributionalPolicy"]
+
+
+class DistributionalPolicy(DQNPolicy):
+    """DQN over a network whose `distribution(obs)` gives N outputs per action.
+
+    A subclass implements `_head_loss`.
+    """
+
+    def _check_values(self, model: nn.Module) -> None:
+        if not hasattr(model, "distribution"):
+            raise UsageError(
+                f"model: {type(model).__name__} has no method `distribution`, which {self} needs",
+                hint="choose policy.model.type=c51 or qrdqn, or derive from that network",
+            )
+        super()._check_values(model)
+
+    def _loss(self, batch: Batch, weight: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
+        """Computes the mean over the heads of `_head_loss`."""
+        action = self._action_index(batch["action"]).reshape(len(batch["action"]), -1)
+        with torch.no_grad():
+            after = self._target_model.distribution(batch["next_obs"])
+            chooser = self._model if self._cfg.learn.double else self._target_model
+            values = q_values(chooser, batch["next_obs"])
+            values = [values] if isinstance(values, Tensor) else values
+            bridged = self._bridged(batch)
+        losses, priorities, targets = [], [], []
+        outputs = self._model.distribution(batch["obs"])
+        for head, (output, next_output, value) in enumerate(
+            zip(outputs, after, values, strict=True)
+        ):
+            loss, priority, target = self._head_loss(
+                _of(output, action[:, head]), _of(next_output, value.argmax(1)), bridged, weight
+            )
+            losses.append(loss)
+            priorities.append(priority)
+            targets.append(target)
+        if len(losses) == 1:
+            return losses[0], priorities[0], targets[0]
+        return torch.stack(losses).mean(), torch.stack(priorities).mean(0), targets[0]
+
+    def _head_loss(
+        self, output: Tensor, next_output: Tensor, bridged: Any, weight: Tensor | None
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Computes the loss of one head.
+
+        Args:
+            output: [B, N]; of the actions taken, with their graph.
+            next_output: float32 [B, N]; of the next actions, by the target network.
+            bridged: Rewards [B], done [B] or None, and gamma^k.
+            weight: float32 [B] or None; factors of the losses of the rows.
+
+        Returns:
+            The loss, a scalar; the priority [B]; the value of the target [B].
+        """
+        raise NotImplementedError
+
+
+def _of(outputs: Tensor, action: Tensor) -> Tensor:
+    """Returns the outputs [B, N] of one action per row, of outputs [B, A, N]."""
+    return outputs[torch.arange(len(action), device=action.device), action]

@@ -1,0 +1,47 @@
+"""Options of Munchausen DQN."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from dicore.config.schema import frozen, option, section
+from dicore_plugins.policies.dqn.config import DQNConfig, DQNLearnConfig
+
+
+@frozen(kw_only=True)
+class MDQNLearnConfig(DQNLearnConfig):
+    """Options of learning."""
+
+    double: bool = option(False, "no effect: the target has no greedy action; keep it False")
+    temperature: float = option(
+        0.03,
+        "entropy temperature tau; the policy of the target is softmax(Q / tau)",
+        gt=0,
+    )
+    munchausen_alpha: float = option(
+        0.9, "factor of the log policy that is added to the reward; 0: soft DQN", ge=0, le=1
+    )
+    munchausen_lowest: float = option(-1.0, "lower bound of tau log pi in the reward", le=0)
+
+
+@frozen(kw_only=True)
+class MDQNConfig(DQNConfig):
+    """DQN that adds its own log policy to the reward (Vieillard et al. 2020)."""
+
+    learn: MDQNLearnConfig = section(MDQNLearnConfig)
+
+    def build(self, ctx: Any, *, model: Any | None = None, **parts: Any) -> Any:
+        """Makes the policy; `model` replaces the configured network."""
+        from dicore_plugins.policies.mdqn.policy import MDQNPolicy
+
+        device = None if ctx is None else ctx.device
+        return MDQNPolicy(self, model=model, **{"device": device, **parts})
+
+    def check(self) -> Iterator[tuple[str, str]]:
+        """Yields the options that contradict each other."""
+        yield from super().check()
+        if self.nstep != 1:
+            yield "nstep", "mdqn adds the log policy to each single reward; set it to 1"
+        if self.learn.double:
+            yield "learn.double", "mdqn has no greedy action in its target; set it to False"

@@ -1,0 +1,32 @@
+"""Options of QR-DQN."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dicore.config.schema import component, frozen, option, section
+from dicore_plugins.policies.dqn.config import DQNConfig, ValueLearnConfig
+
+
+@frozen(kw_only=True)
+class QRDQNLearnConfig(ValueLearnConfig):
+    """Options of learning."""
+
+    kappa: float = option(
+        1.0, "error at which the quantile Huber loss turns linear; 0: never quadratic", ge=0
+    )
+
+
+@frozen(kw_only=True)
+class QRDQNConfig(DQNConfig):
+    """Q-learning of the distribution of returns, by quantiles (Dabney et al. 2018)."""
+
+    model: Any = component("model", default="qrdqn", help="network of the quantiles")
+    learn: QRDQNLearnConfig = section(QRDQNLearnConfig)
+
+    def build(self, ctx: Any, *, model: Any | None = None, **parts: Any) -> Any:
+        """Makes the policy; `model` replaces the configured network."""
+        from dicore_plugins.policies.qrdqn.policy import QRDQNPolicy
+
+        device = None if ctx is None else ctx.device
+        return QRDQNPolicy(self, model=model, **{"device": device, **parts})
