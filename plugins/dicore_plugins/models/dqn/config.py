@@ -30,6 +30,11 @@ class DQNModelConfig(ComponentConfig):
     dueling: bool = option(
         False, "dueling heads: separate value and advantage streams (Wang et al. 2015)"
     )
+    noisy: bool = option(
+        False,
+        "noisy linear layers in the heads: exploration by learned noise; with it, set other.eps to"
+        " 0 (Fortunato et al. 2018)",
+    )
     activation: Literal["relu", "tanh", "elu", "gelu"] = option(
         "relu", "activation function of the hidden layers; gelu disables collect.act_by_numpy"
     )
@@ -75,6 +80,7 @@ class DQNModelConfig(ComponentConfig):
             "encoder_hidden_size_list": self.encoder_hidden_size_list,
             "head_hidden_size_list": self.head_hidden_size_list,
             "dueling": self.dueling,
+            "noisy": self.noisy,
             "activation": self.activation,
             "layer_norm": self.layer_norm,
             "initial_bias": self.initial_bias,
@@ -114,3 +120,13 @@ class QRDQNModelConfig(DQNModelConfig):
         from dicore_plugins.models.dqn.distributional import QRDQN
 
         return QRDQN(self.num_quantiles, **self._arguments())
+
+
+@frozen(kw_only=True)
+class RainbowModelConfig(C51ModelConfig):
+    """Dueling noisy network with the probabilities of fixed returns (Hessel et al. 2018)."""
+
+    dueling: bool = option(
+        True, "dueling heads: separate value and advantage streams (Wang et al. 2015)"
+    )
+    noisy: bool = option(True, "noisy linear layers in the heads: exploration by learned noise")

@@ -27,9 +27,8 @@ class AtomHead(QHead):
         features: F.
         actions: A.
         hidden: Units of each hidden layer (dueling: of both streams).
-        dueling: Use the dueling form, for each output.
         atoms: N.
-        **form: Arguments of `MLP` for the streams.
+        **form: The other arguments of `QHead`; the dueling form is that of each output.
     """
 
     def __init__(
@@ -38,11 +37,10 @@ class AtomHead(QHead):
         actions: int,
         hidden: Sequence[int] = (),
         *,
-        dueling: bool = False,
         atoms: int,
         **form: Any,
     ) -> None:
-        super().__init__(features, actions, hidden, dueling=dueling, atoms=atoms, **form)
+        super().__init__(features, actions, hidden, atoms=atoms, **form)
         self.atoms = atoms
 
     def outputs(self, x: Tensor) -> Tensor:
@@ -73,8 +71,9 @@ class AtomHead(QHead):
         def forward(x: Array) -> Array:
             a = a_of(x).reshape(len(x), -1, self.atoms)
             if v_of is not None:
-                a -= a.mean(1, keepdims=True)
+                mean = a.mean(1, keepdims=True)
                 a += v_of(x)[:, None]
+                a -= mean  # in the order of `outputs`, for the same rounding
             values: Array = self.expected(a)
             return values
 

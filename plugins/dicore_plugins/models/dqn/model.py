@@ -36,6 +36,7 @@ class DQN(nn.Module):
         head_hidden_size_list: Units of each hidden layer of a head.
         dueling: Use dueling heads.
         head: Makes each head; called as `QHead`.
+        noisy: Use noisy linear layers in the heads, for exploration; see `NoisyMLP`.
         obs_parts: Leaves of a nested or categorical observation; None: one numeric array.
         **form: Arguments of `MLP` for the hidden layers: activation, layer_norm, initial_bias.
 
@@ -54,10 +55,12 @@ class DQN(nn.Module):
         dueling: bool = False,
         obs_parts: Sequence[Part] | None = None,
         head: Callable[..., QHead] | None = None,
+        noisy: bool = False,
         **form: Any,
     ) -> None:
         super().__init__()
         head = QHead if head is None else head
+        self.noisy = noisy
         self.vectorize = _vectorize(obs_parts) if obs_parts else None
         if self.vectorize is not None:
             obs_shape = self.vectorize.width
@@ -66,7 +69,7 @@ class DQN(nn.Module):
         sizes = (features, *encoder_hidden_size_list)
         self.encoder = MLP(sizes, activate_output=True, **form)
         heads = [
-            head(sizes[-1], each, head_hidden_size_list, dueling=dueling, **form)
+            head(sizes[-1], each, head_hidden_size_list, dueling=dueling, noisy=noisy, **form)
             for each in actions
         ]
         self.heads = nn.ModuleList(heads)
@@ -92,6 +95,12 @@ class DQN(nn.Module):
     def q(self, obs: Tensor) -> Any:
         """Computes only the `logit` of `forward`; module hooks do not run."""
         return self._values(self._vectors(obs), self._parts[1], self._parts[2])
+
+    def reset_noise(self, *, on: bool = True) -> None:
+        """Draws new noise for noisy layers, or removes it; see `NoisyMLP.reset_noise`."""
+        for head in self._parts[2]:
+            for stream in head.streams():
+                stream.reset_noise(on=on)  # type: ignore[attr-defined] # called if noisy
 
     def features(self, obs: Tensor) -> Tensor:
         """Computes what the heads receive: float32 [B, F]."""
@@ -163,6 +172,12 @@ class DQN(nn.Module):
         return [each.cpu().numpy() for each in q] if self.multi_head else q.cpu().numpy()
 
 
+def _noisy_mlp() -> type[MLP]:
+    from dicore_plugins.models.encoders.noisy import NoisyMLP
+
+    return NoisyMLP
+
+
 def _vectorize(parts: Sequence[Part]) -> Nested:
     from dicore_plugins.models.encoders.nested import Nested
 
@@ -188,6 +203,7 @@ class QHead(nn.Module):
         actions: A.
         hidden: Units of each hidden layer (dueling: of both streams).
         dueling: Use the dueling form.
+        noisy: Use noisy linear layers.
         atoms: Outputs per action, which `AtomHead` makes values of.
         **form: Arguments of `MLP` for the streams: activation, layer_norm, initial_bias.
     """
@@ -199,12 +215,14 @@ class QHead(nn.Module):
         hidden: Sequence[int] = (),
         *,
         dueling: bool = False,
+        noisy: bool = False,
         atoms: int = 1,
         **form: Any,
     ) -> None:
         super().__init__()
-        self.advantage = MLP((features, *hidden, actions * atoms), **form)
-        self.value = MLP((features, *hidden, atoms), **form) if dueling else None
+        layers = _noisy_mlp() if noisy else MLP
+        self.advantage = layers((features, *hidden, actions * atoms), **form)
+        self.value = layers((features, *hidden, atoms), **form) if dueling else None
         # A plain attribute: looking up a submodule costs 0.4 us per access.
         self._streams: tuple[MLP, MLP | None] = (self.advantage, self.value)
 
@@ -216,10 +234,14 @@ class QHead(nn.Module):
             return a
         return value.forward(x) + a - a.mean(1, keepdim=True)
 
+    def streams(self) -> list[MLP]:
+        """Returns the networks of the head: of the advantages, and of the value if dueling."""
+        return [stream for stream in self._streams if stream is not None]
+
     @property
     def widest(self) -> int:
         """Most weights in one layer."""
-        return max(stream.widest for stream in self._streams if stream is not None)
+        return max(stream.widest for stream in self.streams())
 
     def by_numpy(self) -> Callable[[Array], Array] | None:
         """Returns the NumPy forward pass; see `MLP.by_numpy`."""

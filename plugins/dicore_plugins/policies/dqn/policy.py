@@ -85,6 +85,11 @@ class DQNPolicy(Policy):
         start = np.asarray(self._cfg.action_start, np.int64)
         return start if start.any() else None
 
+    @cached_property
+    def _noisy(self) -> bool:
+        """Whether the network explores by the noise of its weights."""
+        return bool(getattr(self._model, "noisy", False))
+
     # ---- learn
 
     def _init_learn(self) -> None:
@@ -120,6 +125,9 @@ class DQNPolicy(Policy):
         learn = self._cfg.learn
         if not self._flat.intact():
             self._flat.rebind()
+        if self._noisy:
+            self._model.reset_noise()
+            self._target_model.reset_noise()
         weight = batch.get("weight", batch.get("IS") if self._cfg.priority_IS_weight else None)
         loss, priority, target = self._loss(batch, weight)
         if learn.learning_rate_end < 1:
@@ -219,9 +227,10 @@ class DQNPolicy(Policy):
 
     def _init_collect(self) -> None:
         self._actor = self._make_actor()
-        self._collect_model = model_wrap(
-            self._actor, "eps_greedy_sample", rng=stream("policy/collect")
-        )
+        actor: Any = self._actor
+        if self._noisy:
+            actor = NoisyActor(self._model, self._device, by_numpy=False)
+        self._collect_model = model_wrap(actor, "eps_greedy_sample", rng=stream("policy/collect"))
 
     def _init_eval(self) -> None:
         self._actor = getattr(self, "_actor", None) or self._make_actor()
@@ -230,7 +239,8 @@ class DQNPolicy(Policy):
     def _make_actor(self) -> Actor:
         if "learn" not in self._enabled:
             self._model.to(self._device)
-        return Actor(self._model, self._device, by_numpy=self._cfg.collect.act_by_numpy)
+        actor = MeanActor if self._noisy else Actor
+        return actor(self._model, self._device, by_numpy=self._cfg.collect.act_by_numpy)
 
     def _forward_collect(
         self, obs: Mapping[int, Any], eps: Any = None, **unknown: Any
@@ -288,6 +298,28 @@ class DQNPolicy(Policy):
         eps = self._cfg.other.eps
         schedule = get_epsilon_greedy_fn(eps.start, eps.end, eps.decay, eps.type)
         return {"eps": schedule(command_info["envstep"])}
+
+
+class NoisyActor(Actor):
+    """Acts with new noise on the weights in each call."""
+
+    def forward(self, obs: Any) -> dict[str, Any]:
+        """Runs the model; see `Actor.forward`."""
+        self._model.reset_noise()
+        return super().forward(obs)
+
+    __call__ = forward
+
+
+class MeanActor(Actor):
+    """Acts without the noise on the weights."""
+
+    def forward(self, obs: Any) -> dict[str, Any]:
+        """Runs the model; see `Actor.forward`."""
+        self._model.reset_noise(on=False)
+        return super().forward(obs)
+
+    __call__ = forward
 
 
 def values_of(model: nn.Module, obs_shape: tuple[int, ...]) -> list[list[int]] | None:
