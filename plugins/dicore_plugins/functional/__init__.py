@@ -22,7 +22,6 @@ if TYPE_CHECKING:
         to_ndarray,
         to_tensor,
     )
-    from dicore_plugins.functional.distributions import log_prob_entropy
     from dicore_plugins.functional.distributional import (
         c51_loss,
         c51_target,
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
         quantile_target,
         soft_target,
     )
+    from dicore_plugins.functional.distributions import log_prob_entropy
     from dicore_plugins.functional.exploration import (
         allowed,
         any_of,

@@ -34,12 +34,12 @@ if TYPE_CHECKING:
     )
     from dicore_plugins.policies.dqn.distributional import DistributionalPolicy
     from dicore_plugins.policies.dqn.policy import DQNPolicy
+    from dicore_plugins.policies.mdqn.config import MDQNConfig, MDQNLearnConfig
+    from dicore_plugins.policies.mdqn.policy import MDQNPolicy
     from dicore_plugins.policies.pg.config import PGConfig
     from dicore_plugins.policies.pg.policy import PGPolicy
     from dicore_plugins.policies.ppo.config import PPOConfig
     from dicore_plugins.policies.ppo.policy import PPOPolicy
-    from dicore_plugins.policies.mdqn.config import MDQNConfig, MDQNLearnConfig
-    from dicore_plugins.policies.mdqn.policy import MDQNPolicy
     from dicore_plugins.policies.qrdqn.config import QRDQNConfig, QRDQNLearnConfig
     from dicore_plugins.policies.qrdqn.policy import QRDQNPolicy
     from dicore_plugins.policies.random import RandomConfig, RandomPolicy
@@ -62,13 +62,13 @@ __all__ = [
     "DQNPolicy",
     "DistributionalPolicy",
     "EpsConfig",
+    "MDQNConfig",
+    "MDQNLearnConfig",
+    "MDQNPolicy",
     "PGConfig",
     "PGPolicy",
     "PPOConfig",
     "PPOPolicy",
-    "MDQNConfig",
-    "MDQNLearnConfig",
-    "MDQNPolicy",
     "Policy",
     "QRDQNConfig",
     "QRDQNLearnConfig",
