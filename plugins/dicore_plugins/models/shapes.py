@@ -155,16 +155,20 @@ def discrete_shape(space: Any, *, algorithm: str) -> int | tuple[int, ...]:
         raise ConfigError(
             f"policy.type: '{algorithm}' needs a one-dimensional discrete action space; this"
             f" env has {_line(space)}",
-            hint="flatten the action space",
+            hint=_hint_for(space),
         )
     if not hasattr(space, "sample"):
         raise _no_space("action_space", space)
     raise ConfigError(
         f"policy.type: '{algorithm}' needs discrete actions; this env has {space}",
-        hint="flatten the action space to MultiDiscrete"
-        if name in _NESTED
-        else "choose a policy for continuous actions, or an env with Discrete actions",
+        hint=_hint_for(space),
     )
+
+
+def _hint_for(space: Any) -> str:
+    from dicore_plugins.policies.fitting import hint_for
+
+    return hint_for(space)
 
 
 def action_options(space: Any, *, algorithm: str) -> dict[str, Any]:
@@ -186,7 +190,8 @@ def action_options(space: Any, *, algorithm: str) -> dict[str, Any]:
     if space.dtype.kind != "f" or not math.prod(space.shape):
         raise ConfigError(
             f"policy.type: '{algorithm}' needs discrete actions or real numbers; this env has"
-            f" {_line(space)}"
+            f" {_line(space)}",
+            hint=_hint_for(space),
         )
     return {
         "model.action_shape": math.prod(space.shape),

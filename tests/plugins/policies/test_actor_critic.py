@@ -23,6 +23,7 @@ from dicore.run.random import seed_everything
 from dicore_plugins.collectors import SampleCollector
 from dicore_plugins.env_managers import BaseEnvManager
 from dicore_plugins.policies import A2CPolicy, PGPolicy, PPOPolicy
+from dicore_plugins.policies.fitting import fitting
 
 VECTOR, BOX = spaces.Box(-1, 1, (2,), np.float32), spaces.Box(-1, 1, (2,), np.float32)
 BEST: dict[str, tuple[gym.Space[Any], Any]] = {
@@ -435,3 +436,61 @@ def test_wrong_arguments_are_refused(cls: Any) -> None:
     policy = cls({"model": model})
     with pytest.raises(UsageError, match="unknown argument 'eps'"):
         policy.collect_mode.forward({0: np.zeros(2, np.float32)}, eps=0.1)
+
+
+class Returns(torch.nn.Module):
+    """Returns outputs of given shapes."""
+
+    def __init__(self, **shapes: Any) -> None:
+        super().__init__()
+        self.shapes, self.weight = shapes, torch.nn.Parameter(torch.ones(1))
+
+    def forward(self, obs: Any) -> dict[str, Any]:
+        return {
+            name: self.weight * torch.zeros(len(obs), *shape) for name, shape in self.shapes.items()
+        }
+
+
+@pytest.mark.parametrize(
+    ("shapes", "continuous", "message"),
+    [
+        ({"logit": (3,), "value": ()}, False, None),
+        ({"mean": (3,), "log_std": (3,), "value": ()}, True, None),
+        ({"logit": (4,), "value": ()}, False, r"logit \[2, 4\], value \[2\] .*logit \[2, 3\]"),
+        ({"logit": (3,)}, False, r"returns logit \[2, 3\] .*value \[2\]"),
+        ({"logit": (3,), "value": (1,)}, False, r"value \[2, 1\] .*value \[2\]"),
+        ({"logit": (3,), "value": ()}, True, r"expected mean \[2, 3\], log_std \[2, 3\]"),
+    ],
+)
+def test_a_network_of_other_outputs_is_refused(
+    shapes: dict[str, Any], continuous: bool, message: str | None
+) -> None:
+    config: dict[str, Any] = {"model": {"type": "vac", "obs_shape": 2, "action_shape": 3}}
+    if continuous:
+        config |= {"action_low": [-1.0] * 3, "action_high": [1.0] * 3}
+    if message is not None:
+        with pytest.raises(UsageError, match=message):
+            PPOPolicy(config, model=Returns(**shapes))
+        return
+    policy = PPOPolicy(config, model=Returns(**shapes))
+    samples = samples_of(policy)
+    assert len(policy.learn_mode.forward(samples)) == 10
+
+
+@pytest.mark.parametrize(
+    ("actions", "names"),
+    [
+        (spaces.Discrete(3), ["a2c", "dqn", "pg", "ppo"]),
+        (spaces.MultiDiscrete([2, 3]), ["a2c", "dqn", "pg", "ppo"]),
+        (BOX, ["a2c", "pg", "ppo"]),
+        (spaces.Dict({"a": BOX}), []),
+    ],
+    ids=["discrete", "multi_discrete", "box", "dict"],
+)
+def test_an_error_names_the_policies_that_fit(actions: Any, names: list[str]) -> None:
+    assert set(names) <= set(fitting(actions))
+    assert bool(names) == bool(fitting(actions))
+    if actions is BOX:
+        with pytest.raises(ConfigError, match="'dqn' needs discrete actions") as caught:
+            policy_of("dqn", actions)
+        assert "a2c, " in str(caught.value.hint)

@@ -30,7 +30,9 @@ from dicore_plugins.functional.policy_gradient import PolicyGradientLoss
 from dicore_plugins.functional.samples import flatten_time, rows_after, to_batch
 from dicore_plugins.model_wrappers import model_wrap
 from dicore_plugins.models.flat import Flat
+from dicore_plugins.models.vac.model import VAC
 from dicore_plugins.optimizers.config import build_optimizer
+from dicore_plugins.policies.actor_critic.checks import output_problem
 from dicore_plugins.policies.actor_critic.config import ActorCriticPolicyConfig
 from dicore_plugins.policies.base import Actor, Policy
 
@@ -56,14 +58,21 @@ class ActorCriticPolicy(Policy):
 
     def _create_model(self) -> Any:
         with torch_stream("model"):
-            return self._cfg.model.build(BuildContext())
+            model = self._cfg.model.build(BuildContext())
+        return self._checked_model(model)
 
     def _checked_model(self, model: Any) -> Any:
         model = super()._checked_model(model)
-        if isinstance(model, nn.Module):
+        problem: str | None = None
+        if not isinstance(model, nn.Module):
+            problem = f"expected a network (torch.nn.Module), got {type(model).__name__}"
+        elif type(model) is not VAC:
+            options = self._cfg.model or {}
+            problem = output_problem(model, options, continuous=self._continuous)
+        if problem is None:
             return model
         raise UsageError(
-            f"model: expected a network (torch.nn.Module), got {type(model).__name__}",
+            f"model: {problem}",
             hint="pass a module that returns logit (or mean and log_std) and value",
         )
 

@@ -1,0 +1,46 @@
+"""The policies of this package that can act in an action space, for error messages."""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+from typing import Any
+
+from dicore.errors import ConfigError
+from dicore_registry import default
+
+_asking: ContextVar[bool] = ContextVar("policies are being asked whether they fit", default=False)
+
+
+def hint_for(space: Any) -> str:
+    """Returns what to do about a policy that does not fit an action space."""
+    if _asking.get():  # the error is only caught
+        return ""
+    names = fitting(space)
+    if names:
+        return f"choose a policy that fits: {', '.join(names)}"
+    if type(space).__name__ in ("Dict", "Tuple"):
+        return "flatten the action space to MultiDiscrete"
+    return "flatten or discretise the action space in an env wrapper"
+
+
+def fitting(space: Any) -> list[str]:
+    """Returns the names of the policies that learn in an action space."""
+    from gymnasium.spaces import Box
+
+    from dicore.config.signature import config_class
+
+    seen, token, found = Box(-1.0, 1.0, (1,)), _asking.set(True), []
+    try:
+        for entry in default().entries("policy"):
+            if entry.dist != "dicore-plugins":
+                continue  # another package may take long to import, or fail
+            target = default().resolve("policy", f"{entry.dist}/{entry.name}").target
+            config: Any = config_class(target, "policy")
+            try:
+                if config.learns and config().bind(seen, space):
+                    found.append(entry.name)
+            except ConfigError:
+                continue
+    finally:
+        _asking.reset(token)
+    return sorted(found)
