@@ -133,3 +133,42 @@ CARTPOLE_PPO: dict[str, Any] = {
     },
 }
 """PPO on CartPole with the settings of rl-zoo3, but a larger learning rate and a constant clip."""
+
+ACROBOT_PPO: dict[str, Any] = {
+    "env": {"type": "acrobot", "collector_env_num": 8, "evaluator_env_num": 10},
+    "policy": {
+        "type": "ppo",
+        "discount_factor": 0.99,
+        "model": {"value_norm": True},
+        "learn": {"batch_size": 64, "epoch_per_collect": 10, "learning_rate": 1e-3},
+        "collect": {"n_sample": 1024, "gae_lambda": 0.94},
+        "eval": {"evaluator": {"eval_freq": 160}},
+    },
+}
+"""PPO with normalised values on Acrobot."""
+
+PENDULUM_PPO: dict[str, Any] = {
+    "env": {"type": "pendulum", "collector_env_num": 4, "evaluator_env_num": 10},
+    "policy": {
+        "type": "ppo",
+        "discount_factor": 0.9,
+        "model": {"value_norm": True},
+        "learn": {"batch_size": 128, "epoch_per_collect": 10, "learning_rate": 1e-3},
+        "collect": {"n_sample": 2048, "gae_lambda": 0.95},
+        "eval": {"evaluator": {"eval_freq": 320}},
+    },
+}
+"""PPO with normalised values on Pendulum; after rl-zoo3, without state-dependent exploration."""
+
+PENDULUM_SAC: dict[str, Any] = {
+    "env": {"type": "pendulum", "collector_env_num": 1, "evaluator_env_num": 10},
+    "policy": {
+        "type": "sac",
+        "discount_factor": 0.99,
+        "learn": {"batch_size": 256, "learning_rate": 1e-3},
+        "collect": {"n_sample": 1, "random_collect_size": 100},
+        "eval": {"evaluator": {"eval_freq": 500}},
+        "other": {"replay_buffer": {"replay_buffer_size": 100_000}},
+    },
+}
+"""SAC on Pendulum with the settings of rl-zoo3."""

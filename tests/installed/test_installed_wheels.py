@@ -68,8 +68,8 @@ class TestList:
                 "incompatible",
                 f"needs dicore<0.1 (installed: {found['policy/dicore-plugins/dqn']['version']})",
             ),
-            "policy/acme-rl/sac": ("conflict", "also provided by other-rl; write 'acme-rl/sac'"),
-            "policy/other-rl/sac": ("conflict", "also provided by acme-rl; write 'other-rl/sac'"),
+            "policy/acme-rl/redq": ("conflict", "also provided by other-rl; write 'acme-rl/redq'"),
+            "policy/other-rl/redq": ("conflict", "also provided by acme-rl; write 'other-rl/redq'"),
             "policy/dqn-rl/dqn": ("shadowed", "dicore-plugins has priority; write 'dqn-rl/dqn'"),
         }
         assert bad["env/extra-rl/newer"][1].startswith("needs attrs>=9999 (installed: ")
@@ -95,7 +95,7 @@ class TestList:
 class TestResolve:
     def test_what_works_is_not_disturbed_by_what_does_not(self, everything: Shell) -> None:
         found = resolve(
-            everything, "policy=dqn", "policy=fine", "env=countdown", "policy=acme-rl/sac",
+            everything, "policy=dqn", "policy=fine", "env=countdown", "policy=acme-rl/redq",
             "policy=Other_RL/SAC", "policy=dqn-rl/dqn", "learner_hook=cheer", "env=neat",
         )  # fmt: skip
         version = found[0].split()[2]
@@ -103,23 +103,23 @@ class TestResolve:
             f"dqn dicore-plugins {version}",
             "fine typo-rl 1.0",
             "countdown dicore-hello 0.1.0",
-            "acme-rl/sac acme-rl 1.0",
-            "other-rl/sac other-rl 1.0",
+            "acme-rl/redq acme-rl 1.0",
+            "other-rl/redq other-rl 1.0",
             "dqn-rl/dqn dqn-rl 1.0",
             "cheer dicore-hello 0.1.0",
             "neat extra-rl 1.0",
         ]
 
     def test_each_failure_says_what_to_do(self, everything: Shell) -> None:
-        words = ["policy=boom", "policy=sac", "policy=old", "env=pong", "policy=trpo"]
-        boom, sac, old, pong, trpo = resolve(everything, *words)
+        words = ["policy=boom", "policy=redq", "policy=old", "env=pong", "policy=trpo"]
+        boom, redq, old, pong, trpo = resolve(everything, *words)
         assert boom == (
             "PluginLoadError: policy.type: policy 'boom' (boom-rl 1.0) failed to import "
             "boom_rl.policy: RuntimeError: libfoo.so: undefined symbol"
         )
-        assert sac == (
-            "PluginConflictError: policy.type: policy 'sac' is provided by 2 packages; "
-            "write one of: 'acme-rl/sac', 'other-rl/sac'"
+        assert redq == (
+            "PluginConflictError: policy.type: policy 'redq' is provided by 2 packages; "
+            "write one of: 'acme-rl/redq', 'other-rl/redq'"
         )
         assert old.startswith(
             "PluginVersionError: policy.type: policy 'old' (old-rl 1.0) is incompatible: "
@@ -147,9 +147,9 @@ class TestResolve:
 
     def test_a_preference_of_the_project_settles_a_conflict(self, everything: Shell) -> None:
         (everything.folder / "pyproject.toml").write_text(
-            '[tool.dicore.prefer]\n"policy/sac" = "acme-rl"\n'
+            '[tool.dicore.prefer]\n"policy/redq" = "acme-rl"\n'
         )
-        assert resolve(everything, "policy=sac") == ["acme-rl/sac acme-rl 1.0"]
+        assert resolve(everything, "policy=redq") == ["acme-rl/redq acme-rl 1.0"]
 
     def test_no_plugins_leaves_ours(self, everything: Shell) -> None:
         done = everything.dicore("list", "--no-plugins", "--status", "ok", "--json")
@@ -194,8 +194,8 @@ class TestDoctor:
         for finding in (
             ("error", "polcy/trpo (typo-rl 1.0)",
              "broken: unknown kind 'dicore.polcy'; did you mean 'dicore.policy'?"),
-            ("error", "policy/sac (acme-rl 1.0)",
-             "conflict: also provided by other-rl; write 'acme-rl/sac'"),
+            ("error", "policy/redq (acme-rl 1.0)",
+             "conflict: also provided by other-rl; write 'acme-rl/redq'"),
             ("error", "", "plugin 'misspelt' (hooks-rl 1.0): no hook 'dicore_run_startd'; "
              "did you mean 'dicore_run_started'?"),
             ("warning", "free-rl", "does not declare which versions of dicore it supports"),
@@ -332,10 +332,10 @@ class TestGenerated:
         done = everything.dicore("check", "by-uv")
         assert done.returncode == 0, done.stdout + done.stderr
         assert done.stdout.startswith("1 component: ")
-        done = everything.dicore("check", "policy/acme-rl/sac", "--json")
+        done = everything.dicore("check", "policy/acme-rl/redq", "--json")
         assert done.returncode == 1
         found = json.loads(done.stdout)
-        assert {each["component"] for each in found["checks"]} == {"policy/sac"}
+        assert {each["component"] for each in found["checks"]} == {"policy/redq"}
         assert found["failed"] > 0
 
 

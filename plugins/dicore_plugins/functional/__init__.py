@@ -30,7 +30,7 @@ if TYPE_CHECKING:
         quantile_target,
         soft_target,
     )
-    from dicore_plugins.functional.distributions import log_prob_entropy
+    from dicore_plugins.functional.distributions import log_prob_entropy, squashed_gaussian
     from dicore_plugins.functional.exploration import (
         allowed,
         any_of,
@@ -110,6 +110,7 @@ __all__ = [
     "sequences",
     "soft_target",
     "softmax",
+    "squashed_gaussian",
     "tensor_to_list",
     "to_batch",
     "to_device",
@@ -147,7 +148,7 @@ _HOMES = {
         "to_ndarray",
         "to_tensor",
     ),
-    ".distributions": ("log_prob_entropy",),
+    ".distributions": ("log_prob_entropy", "squashed_gaussian"),
     ".exploration": (
         "allowed",
         "any_of",

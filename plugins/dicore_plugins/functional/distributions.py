@@ -15,11 +15,12 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from dicore.errors import UsageError
 from dicore_plugins.functional.exploration import allowed
 
-_HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
+_HALF_LOG_2PI, _LOG_2 = 0.5 * math.log(2 * math.pi), math.log(2)
 _FORBIDDEN = -1e8
 """Logit of a masked action: its probability underflows to 0, its gradient is 0, never NaN."""
 
@@ -84,3 +85,25 @@ def _gaussian(mean: Tensor, log_std: Tensor, action: Tensor) -> tuple[Tensor, Te
     log_p = -(0.5 * deviation.square() + log_std + _HALF_LOG_2PI).sum(-1)
     entropy = (log_std + (0.5 + _HALF_LOG_2PI)).sum(-1)
     return log_p, entropy
+
+
+def squashed_gaussian(mean: Tensor, log_std: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
+    """Samples tanh(mean + exp(log_std) * noise) and computes its log-probability.
+
+    The density of the squashed sample has the factor 1 / (1 - tanh(u)^2) per dimension (Haarnoja et
+    al. 2018, arXiv:1801.01290, appendix C); log(1 - tanh(u)^2) is 2 (log 2 - u - softplus(-2 u)),
+    which does not underflow.
+
+    Args:
+        mean: float32 [B, A]; before squashing.
+        log_std: float32 [B, A]; before squashing.
+        noise: float32 [B, A]; standard normal.
+
+    Returns:
+        Actions in (-1, 1), float32 [B, A], and their log-probabilities, float32 [B]; both with
+        their graph.
+    """
+    raw = torch.addcmul(mean, log_std.exp(), noise)
+    density = 0.5 * noise.square() + log_std + _HALF_LOG_2PI
+    correction = 2 * (_LOG_2 - raw - functional.softplus(-2 * raw))
+    return torch.tanh(raw), -(density + correction).sum(-1)

@@ -13,15 +13,19 @@ if TYPE_CHECKING:
     from dicore_plugins.models.dqn.distributional import C51, QRDQN, AtomHead
     from dicore_plugins.models.dqn.model import DQN, QHead
     from dicore_plugins.models.encoders.conv import NatureConv
+    from dicore_plugins.models.encoders.ensemble import EnsembleMLP
     from dicore_plugins.models.encoders.mlp import MLP, initialise
     from dicore_plugins.models.encoders.nested import Nested
     from dicore_plugins.models.encoders.observation import ObsEncoder
     from dicore_plugins.models.flat import Flat
+    from dicore_plugins.models.qac.config import QACConfig
+    from dicore_plugins.models.qac.model import QAC
     from dicore_plugins.models.running_norm import RunningNorm
     from dicore_plugins.models.shapes import (
         action_options,
         action_shape_problem,
         action_start,
+        box_options,
         discrete_shape,
         obs_shape_problem,
         observation_options,
@@ -34,15 +38,18 @@ __all__ = [
     "C51",
     "DQN",
     "MLP",
+    "QAC",
     "QRDQN",
     "VAC",
     "AtomHead",
     "C51ModelConfig",
     "DQNModelConfig",
+    "EnsembleMLP",
     "Flat",
     "NatureConv",
     "Nested",
     "ObsEncoder",
+    "QACConfig",
     "QHead",
     "QRDQNModelConfig",
     "RunningNorm",
@@ -50,6 +57,7 @@ __all__ = [
     "action_options",
     "action_shape_problem",
     "action_start",
+    "box_options",
     "create_model",
     "discrete_shape",
     "initialise",
@@ -77,6 +85,7 @@ _HOMES = {
         "QHead",
     ),
     ".encoders.conv": ("NatureConv",),
+    ".encoders.ensemble": ("EnsembleMLP",),
     ".encoders.mlp": (
         "MLP",
         "initialise",
@@ -84,11 +93,14 @@ _HOMES = {
     ".encoders.nested": ("Nested",),
     ".encoders.observation": ("ObsEncoder",),
     ".flat": ("Flat",),
+    ".qac.config": ("QACConfig",),
+    ".qac.model": ("QAC",),
     ".running_norm": ("RunningNorm",),
     ".shapes": (
         "action_options",
         "action_shape_problem",
         "action_start",
+        "box_options",
         "discrete_shape",
         "obs_shape_problem",
         "observation_options",

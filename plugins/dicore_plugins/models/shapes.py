@@ -94,7 +94,8 @@ def options_for(model: Any, space: Any) -> dict[str, Any]:
             arrays of a fixed size.
     """
     found = observation_options(space)
-    if "model.obs_parts" in found and "obs_shape" in model and "obs_parts" not in model:
+    options = () if model is None else model
+    if "model.obs_parts" in found and "obs_shape" in options and "obs_parts" not in options:
         raise ConfigError(
             f"policy.model: '{model.type}' takes one numeric array; the observation space of this"
             f" env is {space}",
@@ -181,21 +182,43 @@ def action_options(space: Any, *, algorithm: str) -> dict[str, Any]:
     Raises:
         ConfigError: the actions are neither.
     """
-    if type(space).__name__ != "Box":
-        return {
-            "model.action_shape": discrete_shape(space, algorithm=algorithm),
-            "model.continuous": False,
-            "action_start": action_start(space),
-        }
-    if space.dtype.kind != "f" or not math.prod(space.shape):
+    if type(space).__name__ == "Box" and space.dtype.kind == "f" and math.prod(space.shape):
+        return {"model.continuous": True, **_box(space)}
+    if type(space).__name__ == "Box":
         raise ConfigError(
             f"policy.type: '{algorithm}' needs discrete actions or real numbers; this env has"
             f" {_line(space)}",
             hint=_hint_for(space),
         )
     return {
+        "model.action_shape": discrete_shape(space, algorithm=algorithm),
+        "model.continuous": False,
+        "action_start": action_start(space),
+    }
+
+
+def box_options(space: Any, *, algorithm: str) -> dict[str, Any]:
+    """Returns the options of a policy for bounded continuous actions; see `action_options`.
+
+    Raises:
+        ConfigError: the actions are not real numbers, or not bounded.
+    """
+    if not hasattr(space, "sample"):
+        raise _no_space("action_space", space)
+    if type(space).__name__ == "Box" and space.dtype.kind == "f" and math.prod(space.shape):
+        found = _box(space)
+        if all(map(math.isfinite, (*found["action_low"], *found["action_high"]))):
+            return found
+    raise ConfigError(
+        f"policy.type: '{algorithm}' needs bounded real numbers as actions; this env has"
+        f" {_line(space)}",
+        hint=_hint_for(space),
+    )
+
+
+def _box(space: Any) -> dict[str, Any]:
+    return {
         "model.action_shape": math.prod(space.shape),
-        "model.continuous": True,
         "action_low": tuple(map(float, space.low.ravel())),
         "action_high": tuple(map(float, space.high.ravel())),
         "action_dims": tuple(space.shape),

@@ -24,6 +24,12 @@ if TYPE_CHECKING:
     )
     from dicore_plugins.policies.c51.config import C51Config
     from dicore_plugins.policies.c51.policy import C51Policy
+    from dicore_plugins.policies.continuous_q.config import (
+        ContinuousQCollectConfig,
+        ContinuousQLearnConfig,
+        ContinuousQPolicyConfig,
+    )
+    from dicore_plugins.policies.continuous_q.policy import ContinuousQPolicy
     from dicore_plugins.policies.dqn.config import (
         DQNCollectConfig,
         DQNConfig,
@@ -44,6 +50,10 @@ if TYPE_CHECKING:
     from dicore_plugins.policies.qrdqn.policy import QRDQNPolicy
     from dicore_plugins.policies.random import RandomConfig, RandomPolicy
     from dicore_plugins.policies.rewards import with_reward_model
+    from dicore_plugins.policies.sac.config import SACConfig
+    from dicore_plugins.policies.sac.policy import SACPolicy
+    from dicore_plugins.policies.td3.config import DDPGConfig, TD3Config
+    from dicore_plugins.policies.td3.policy import TD3Policy
 
 __all__ = [
     "A2CConfig",
@@ -55,6 +65,11 @@ __all__ = [
     "ActorCriticPolicyConfig",
     "C51Config",
     "C51Policy",
+    "ContinuousQCollectConfig",
+    "ContinuousQLearnConfig",
+    "ContinuousQPolicy",
+    "ContinuousQPolicyConfig",
+    "DDPGConfig",
     "DQNCollectConfig",
     "DQNConfig",
     "DQNLearnConfig",
@@ -75,6 +90,10 @@ __all__ = [
     "QRDQNPolicy",
     "RandomConfig",
     "RandomPolicy",
+    "SACConfig",
+    "SACPolicy",
+    "TD3Config",
+    "TD3Policy",
     "ValueLearnConfig",
     "as_outputs",
     "mode_attribute",
@@ -115,6 +134,12 @@ _HOMES = {
         "mode_attribute",
         "single_env_forward",
     ),
+    ".continuous_q.config": (
+        "ContinuousQCollectConfig",
+        "ContinuousQLearnConfig",
+        "ContinuousQPolicyConfig",
+    ),
+    ".continuous_q.policy": ("ContinuousQPolicy",),
     ".dqn.config": (
         "DQNCollectConfig",
         "DQNConfig",
@@ -132,6 +157,10 @@ _HOMES = {
         "RandomConfig",
         "RandomPolicy",
     ),
+    ".sac.config": ("SACConfig",),
+    ".sac.policy": ("SACPolicy",),
+    ".td3.config": ("DDPGConfig", "TD3Config"),
+    ".td3.policy": ("TD3Policy",),
     ".rewards": ("with_reward_model",),
 }
 """Public names by module."""

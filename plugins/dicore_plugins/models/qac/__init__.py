@@ -1,0 +1,1 @@
+"""Actor and Q networks for continuous actions."""

@@ -1,0 +1,111 @@
+"""Options that algorithms with Q networks of continuous actions share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, ClassVar
+
+from dicore.config.schema import component, frozen, option, section
+from dicore.config.sections import CollectConfig, LearnConfig, PolicyConfig
+from dicore.errors import ConfigError
+from dicore_plugins.optimizers.config import optimizer_problems
+
+
+@frozen(kw_only=True)
+class ContinuousQLearnConfig(LearnConfig):
+    """Options of learning from a replay buffer."""
+
+    batch_size: int = option(256, "samples per gradient update", ge=1)
+    update_per_collect: int | None = option(
+        None, "gradient updates after each collect, instead of update_per_step", ge=1
+    )
+    update_per_step: float | None = option(
+        1.0, "gradient updates per collected env step; raise for sample efficiency", gt=0
+    )
+    learning_rate: float = option(3e-4, "learning rate of actor and critics", gt=0, lt=float("inf"))
+    target_theta: float = option(
+        0.005, "soft-update coefficient tau of the target network (Polyak averaging)", gt=0, le=1
+    )
+    max_grad_norm: float | None = option(
+        None, "maximum gradient norm; larger gradients are scaled down; None: off", gt=0
+    )
+    optimizer: Any = component(
+        "optimizer", default="adam", help="updates the parameters from their gradients"
+    )
+
+
+@frozen(kw_only=True)
+class ContinuousQCollectConfig(CollectConfig):
+    """Options of collecting."""
+
+    n_sample: int | None = option(
+        8, "samples per collect; use a multiple of env.collector_env_num", ge=1
+    )
+    random_collect_size: int = option(
+        100, "samples collected with random actions before training (like `learning_starts`)", ge=0
+    )
+    act_by_numpy: bool = option(
+        True,
+        "select actions with the NumPy forward pass of the model on CPU: faster for small networks",
+    )
+
+
+@frozen(kw_only=True)
+class ContinuousQPolicyConfig(PolicyConfig):
+    """Options of off-policy algorithms for bounded continuous actions."""
+
+    fixed_by_spaces: ClassVar[tuple[str, ...]] = (
+        *PolicyConfig.fixed_by_spaces,
+        *("action_low", "action_high", "action_dims"),
+    )
+
+    on_policy: bool = option(False, "False: trains from a replay buffer")
+    discount_factor: float = option(
+        0.99, "discount factor gamma; raise it if rewards are far in the future", ge=0, le=1
+    )
+    action_low: tuple[float, ...] | None = option(
+        None, "actions that -1 of the actor means; read from the env"
+    )
+    action_high: tuple[float, ...] | None = option(
+        None, "actions that 1 of the actor means; read from the env"
+    )
+    action_dims: tuple[int, ...] | None = option(
+        None, "shape of an action; None: a vector; read from the env"
+    )
+    learn: ContinuousQLearnConfig = section(ContinuousQLearnConfig)
+    collect: ContinuousQCollectConfig = section(ContinuousQCollectConfig)
+
+    def bind(self, observation_space: Any, action_space: Any) -> dict[str, Any]:
+        """Derives the shapes of the model and the range of actions from the spaces.
+
+        Raises:
+            ConfigError: the actions are not bounded real numbers, or the model does not take the
+                observations.
+        """
+        from dicore_plugins.models.shapes import box_options, options_for
+
+        found = box_options(action_space, algorithm=self.type or "this policy")
+        seen = options_for(self.model, observation_space)
+        shape = seen["model.obs_shape"]
+        takes_vectors = self.model is not None and "num_critics" in self.model
+        if takes_vectors and isinstance(shape, tuple) and len(shape) == 3:
+            raise ConfigError(
+                f"policy.model: '{self.model.type}' takes vectors; the observations of this env"
+                f" are {observation_space}",
+                hint="pass a network for images, or choose another policy",
+            )
+        return {**seen, **found}
+
+    def check(self) -> Iterator[tuple[str, str]]:
+        """Yields the options that contradict each other."""
+        name, learn = self.type or "this policy", self.learn
+        for path, problem in optimizer_problems(learn):
+            yield f"learn.{path}", problem
+        if self.collect.unroll_len != 1:
+            yield "collect.unroll_len", f"{name} learns from single steps; set it to 1"
+        if self.on_policy:
+            yield "on_policy", f"{name} learns from a replay buffer; set it to False"
+        if self.multi_gpu:
+            yield "multi_gpu", f"{name} learns in one process; set it to False"
+        if self.collect.n_episode is not None:
+            yield "collect.n_episode", f"{name} collects samples; use collect.n_sample"

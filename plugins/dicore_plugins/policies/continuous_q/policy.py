@@ -1,0 +1,246 @@
+"""What off-policy algorithms for continuous actions share: acting, Q targets, updates.
+
+Target: y = r + gamma_k (1 - done) V'(s'); V' is the least Q value of the target network for the
+next action, and gamma_k the discount over the k steps of the sample. Networks act in [-1, 1], which
+is scaled to the action space.
+
+Shapes: K ready environments, B samples, A dimensions, E Q networks.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor, nn
+
+from dicore.config.sections import PolicyConfig
+from dicore.data import Batch, EnvBatch
+from dicore.errors import UsageError
+from dicore.interfaces.policy import Tail
+from dicore.run.env_factory import BuildContext
+from dicore.run.random import stream, torch_stream
+from dicore_plugins.functional.samples import nstep_samples, to_batch, transitions
+from dicore_plugins.functional.td import discounted_sum
+from dicore_plugins.models.flat import Flat
+from dicore_plugins.optimizers.config import build_optimizer
+from dicore_plugins.policies.base import Actor, Policy, load_model_state, model_state
+from dicore_plugins.policies.continuous_q.config import ContinuousQPolicyConfig
+
+
+class ContinuousQPolicy(Policy):
+    """Base class of policies that learn Q networks of continuous actions from a replay buffer.
+
+    A subclass implements `_next_value`, `_update_actor` and `_explore`. The network has `actor`,
+    `critic`, `policy(obs)` and `q(obs, action, frozen=…)`; see `QAC`.
+    """
+
+    config_class: ClassVar[type[PolicyConfig]] = ContinuousQPolicyConfig
+    _cfg: Any
+
+    def _create_model(self) -> Any:
+        with torch_stream("model"):
+            return self._cfg.model.build(BuildContext())
+
+    def _checked_model(self, model: Any) -> Any:
+        model = super()._checked_model(model)
+        missing = [name for name in ("actor", "critic", "policy", "q") if not hasattr(model, name)]
+        if isinstance(model, nn.Module) and not missing:
+            return model
+        raise UsageError(
+            f"model: {type(model).__name__} is not a network with actor, critic, policy and q",
+            hint="pass a module like dicore_plugins.models.QAC",
+        )
+
+    # ---- learn
+
+    def _init_learn(self) -> None:
+        model = self._model.to(self._device)
+        self._flats = {"actor": Flat(model.actor), "critic": Flat(model.critic)}
+        self._optimizers = {name: self._optimizer_of(flat) for name, flat in self._flats.items()}
+        self._target_model = copy.deepcopy(model).requires_grad_(False)
+        self._target_flats = {
+            "actor": Flat(self._target_model.actor),
+            "critic": Flat(self._target_model.critic),
+        }
+        self._noise = stream("policy/learn")
+        self._update_count = 0
+
+    def _optimizer_of(self, flat: Flat) -> Any:
+        learn = self._cfg.learn
+        return build_optimizer(
+            learn.optimizer,
+            flat,
+            learning_rate=learn.learning_rate,
+            max_grad_norm=learn.max_grad_norm,
+        )
+
+    def _forward_learn(self, data: Any, **_: Any) -> dict[str, Any]:
+        """Runs one update of critics and actor.
+
+        Args:
+            data: Batch or list of B samples: obs, action, reward, next_obs, done; for n-step
+                samples also value_gamma; optionally weight float32 [B], or IS float32 [B], which is
+                the weight if `priority_IS_weight` is set.
+
+        Returns:
+            `total_loss`, `critic_loss`, `q_value`, `priority` float32 [B] (mean absolute TD error),
+            and the results of the actor.
+        """
+        batch = to_batch(data, self._device)
+        for flat in self._flats.values():
+            if not flat.intact():
+                flat.rebind()
+        obs = batch["obs"]
+        q = self._model.q(obs, self._unit_action(batch["action"]))
+        error = q - self._target(batch)
+        squares = error.square()
+        weight = batch.get("weight", batch.get("IS") if self._cfg.priority_IS_weight else None)
+        loss = (squares if weight is None else squares * weight).mean(1).sum()
+        self._step("critic", loss)
+        self._update_count += 1
+        results = self._update_actor(obs)
+        return {
+            "cur_lr": self._cfg.learn.learning_rate,
+            "total_loss": loss.detach(),
+            "critic_loss": loss.detach(),
+            "q_value": q.detach().mean(),
+            "priority": error.detach().abs().mean(0),
+            **results,
+        }
+
+    def _target(self, batch: Batch) -> Tensor:
+        """Computes y: float32 [B]."""
+        with torch.no_grad():
+            gamma = batch.get("value_gamma")
+            if gamma is None:
+                gamma = self._cfg.discount_factor**self._cfg.nstep
+            reward = discounted_sum(batch["reward"], self._cfg.discount_factor)
+            future = gamma * self._next_value(batch["next_obs"])
+            if not self._cfg.learn.ignore_done:
+                future = future * (1 - batch["done"])
+            return reward + future
+
+    def _next_value(self, next_obs: Any) -> Tensor:
+        """Computes V' of the next states: float32 [B]."""
+        raise NotImplementedError
+
+    def _update_actor(self, obs: Any) -> dict[str, Any]:
+        """Updates the actor (and moves the target network); returns its results."""
+        raise NotImplementedError
+
+    def _step(self, name: str, loss: Tensor) -> None:
+        optimizer = self._optimizers[name]
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step(loss)
+
+    def _move_target(self, *names: str) -> None:
+        """Moves parts of the target network towards the network."""
+        for name in names:
+            self._target_flats[name].data.lerp_(
+                self._flats[name].data, self._cfg.learn.target_theta
+            )
+
+    def _normal(self, like: Tensor) -> Tensor:
+        """Draws standard normal noise in the shape of a tensor."""
+        drawn = self._noise.standard_normal(tuple(like.shape), np.float32)
+        return torch.from_numpy(drawn).to(self._device)
+
+    def _get_skipped_updates(self) -> int:
+        return int(self._optimizers["critic"].skipped)
+
+    def _monitor_vars_learn(self) -> list[str]:
+        return ["cur_lr", "total_loss", "critic_loss", "q_value", "actor_loss"]
+
+    def _state_dict_learn(self) -> dict[str, Any]:
+        return {
+            "model": model_state(self._model),
+            "target_model": model_state(self._target_model),
+            "optimizers": {name: each.state_dict() for name, each in self._optimizers.items()},
+            "update_count": self._update_count,
+        }
+
+    def _load_state_dict_learn(self, state: Mapping[str, Any]) -> None:
+        load_model_state(self._model, state["model"])
+        load_model_state(self._target_model, state["target_model"])
+        for name, optimizer in self._optimizers.items():
+            optimizer.load_state_dict(state["optimizers"][name])
+        self._update_count = int(state["update_count"])
+
+    # ---- collect and eval
+
+    @cached_property
+    def _range(self) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
+        """Half the width and the middle of the action space, float32 [A] each."""
+        low, high = (
+            np.asarray(each, np.float64) for each in (self._cfg.action_low, self._cfg.action_high)
+        )
+        return ((high - low) / 2).astype(np.float32), ((high + low) / 2).astype(np.float32)
+
+    @cached_property
+    def _bounds(self) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
+        low, high = self._cfg.action_low, self._cfg.action_high
+        return np.array(low, np.float32), np.array(high, np.float32)
+
+    @cached_property
+    def _range_tensors(self) -> tuple[Tensor, Tensor]:
+        scale, middle = (torch.from_numpy(each).to(self._device) for each in self._range)
+        return scale, middle
+
+    def _unit_action(self, action: Tensor) -> Tensor:
+        """Scales actions of the environment to [-1, 1]: float32 [B, A]."""
+        scale, middle = self._range_tensors
+        return (action.float().reshape(len(action), -1) - middle) / scale
+
+    def _env_action(self, action: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Scales actions in [-1, 1] to those of the environment: float32 [K, ...]."""
+        scale, middle = self._range
+        low, high = self._bounds  # rounding may exceed them
+        scaled = np.minimum(np.maximum(action * scale + middle, low), high)
+        dims = self._cfg.action_dims
+        return scaled if dims is None or len(dims) == 1 else scaled.reshape(-1, *dims)
+
+    def _init_collect(self) -> None:
+        self._actor = self._make_actor()
+        self._rng = stream("policy/collect")
+
+    def _init_eval(self) -> None:
+        self._actor = getattr(self, "_actor", None) or self._make_actor()
+
+    def _make_actor(self) -> Actor:
+        if "learn" not in self._enabled:
+            self._model.to(self._device)
+        return Actor(self._model, self._device, by_numpy=self._cfg.collect.act_by_numpy)
+
+    def _forward_collect(self, obs: Mapping[int, Any], **unknown: Any) -> EnvBatch[Any]:
+        """Selects actions with exploration.
+
+        Raises:
+            UsageError: a keyword argument is passed.
+        """
+        if unknown:
+            raise UsageError(f"unknown argument '{min(unknown)}' of the collect mode of {self}")
+        batch = EnvBatch.of(obs)
+        action = self._explore(self._actor.forward(batch.value))
+        return batch.with_value({"action": self._env_action(action)})
+
+    def _explore(self, output: dict[str, Any]) -> npt.NDArray[Any]:
+        """Selects actions in [-1, 1] from the outputs of the network: float32 [K, A]."""
+        raise NotImplementedError
+
+    def _forward_eval(self, obs: Mapping[int, Any]) -> EnvBatch[Any]:
+        batch = EnvBatch.of(obs)
+        mean = self._actor.forward(batch.value)["mean"]
+        return batch.with_value({"action": self._env_action(np.tanh(mean))})
+
+    def _get_train_sample(self, block: Batch, tail: Tail | None = None) -> Batch:
+        """Converts a block to single steps, or to n-step samples."""
+        if self._cfg.nstep == 1:
+            return transitions(block, tail)
+        return nstep_samples(block, self._cfg.nstep, self._cfg.discount_factor, tail)

@@ -1,0 +1,39 @@
+"""Options of SAC."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dicore.config.schema import component, frozen, option, section
+from dicore_plugins.policies.continuous_q.config import (
+    ContinuousQLearnConfig,
+    ContinuousQPolicyConfig,
+)
+
+
+@frozen(kw_only=True)
+class SACLearnConfig(ContinuousQLearnConfig):
+    """Options of learning."""
+
+    auto_alpha: bool = option(True, "learn the temperature so that the entropy is target_entropy")
+    alpha: float = option(
+        1.0, "temperature (weight of the entropy); with auto_alpha the initial one", gt=0
+    )
+    target_entropy: float | None = option(
+        None, "entropy that the learned temperature keeps; None: minus the action values"
+    )
+
+
+@frozen(kw_only=True)
+class SACConfig(ContinuousQPolicyConfig):
+    """SAC for continuous actions, with automatic temperature (Haarnoja et al. 2018)."""
+
+    model: Any = component("model", default="qac", help="actor and Q networks")
+    learn: SACLearnConfig = section(SACLearnConfig)
+
+    def build(self, ctx: Any, *, model: Any | None = None, **parts: Any) -> Any:
+        """Makes the policy; `model` replaces the configured network."""
+        from dicore_plugins.policies.sac.policy import SACPolicy
+
+        device = None if ctx is None else ctx.device
+        return SACPolicy(self, model=model, **{"device": device, **parts})

@@ -1,0 +1,77 @@
+"""Options of TD3 and DDPG."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dicore.config.schema import component, frozen, option, section
+from dicore_plugins.policies.continuous_q.config import (
+    ContinuousQCollectConfig,
+    ContinuousQLearnConfig,
+    ContinuousQPolicyConfig,
+)
+
+_NOISE = "standard deviation of the exploration noise; the range of actions is [-1, 1]"
+
+
+@frozen(kw_only=True)
+class TD3LearnConfig(ContinuousQLearnConfig):
+    """Options of learning."""
+
+    learning_rate: float = option(1e-3, "learning rate of actor and critics", gt=0, lt=float("inf"))
+    actor_update_freq: int = option(
+        2, "critic updates between updates of the actor and the target network", ge=1
+    )
+    target_noise: float = option(
+        0.2, "standard deviation of the noise of target actions (smoothing); 0: none", ge=0
+    )
+    target_noise_clip: float = option(0.5, "largest noise of target actions", ge=0)
+
+
+@frozen(kw_only=True)
+class TD3CollectConfig(ContinuousQCollectConfig):
+    """Options of collecting."""
+
+    noise: float = option(0.1, _NOISE, ge=0)
+
+
+@frozen(kw_only=True)
+class TD3Config(ContinuousQPolicyConfig):
+    """TD3 for continuous actions: twin critics, delayed actor (Fujimoto et al. 2018)."""
+
+    model: Any = component(
+        "model", default={"type": "qac", "stochastic": False}, help="actor and Q networks"
+    )
+    learn: TD3LearnConfig = section(TD3LearnConfig)
+    collect: TD3CollectConfig = section(TD3CollectConfig)
+
+    def build(self, ctx: Any, *, model: Any | None = None, **parts: Any) -> Any:
+        """Makes the policy; `model` replaces the configured network."""
+        from dicore_plugins.policies.td3.policy import TD3Policy
+
+        device = None if ctx is None else ctx.device
+        return TD3Policy(self, model=model, **{"device": device, **parts})
+
+
+@frozen(kw_only=True)
+class DDPGLearnConfig(TD3LearnConfig):
+    """Options of learning."""
+
+    actor_update_freq: int = option(
+        1, "critic updates between updates of the actor and the target network", ge=1
+    )
+    target_noise: float = option(
+        0.0, "standard deviation of the noise of target actions (smoothing); 0: none", ge=0
+    )
+
+
+@frozen(kw_only=True)
+class DDPGConfig(TD3Config):
+    """DDPG for continuous actions: one critic, no smoothing (Lillicrap et al. 2016)."""
+
+    model: Any = component(
+        "model",
+        default={"type": "qac", "stochastic": False, "num_critics": 1},
+        help="actor and Q network",
+    )
+    learn: DDPGLearnConfig = section(DDPGLearnConfig)

@@ -1,0 +1,50 @@
+"""TD3 (Fujimoto et al. 2018, arXiv:1802.09477) and DDPG (Lillicrap et al. 2016, arXiv:1509.02971).
+
+V'(s') = min_e Q'_e(s', clip(mu'(s') + clip(noise))). DDPG is TD3 with one Q network, without noise
+in targets and without delay.
+
+Shapes: K ready environments, B samples, A dimensions.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from dicore.config.sections import PolicyConfig
+from dicore_plugins.policies.continuous_q.policy import ContinuousQPolicy
+from dicore_plugins.policies.td3.config import TD3Config
+
+
+class TD3Policy(ContinuousQPolicy):
+    """A deterministic actor with Gaussian exploration noise, and Q networks."""
+
+    config_class: ClassVar[type[PolicyConfig]] = TD3Config
+
+    def _next_value(self, next_obs: Any) -> Tensor:
+        learn = self._cfg.learn
+        action = self._target_model.policy(next_obs)["mean"].tanh()
+        if learn.target_noise:
+            noise = self._normal(action) * learn.target_noise
+            limit = learn.target_noise_clip
+            action = (action + noise.clamp(-limit, limit)).clamp(-1.0, 1.0)
+        value: Tensor = self._target_model.q(next_obs, action).amin(0)
+        return value
+
+    def _update_actor(self, obs: Any) -> dict[str, Any]:
+        if self._update_count % self._cfg.learn.actor_update_freq:
+            return {"actor_loss": None}
+        action = torch.tanh(self._model.policy(obs)["mean"])
+        loss = -self._model.q(obs, action, frozen=True)[0].mean()
+        self._step("actor", loss)
+        self._move_target("actor", "critic")
+        return {"actor_loss": loss.detach()}
+
+    def _explore(self, output: dict[str, Any]) -> npt.NDArray[Any]:
+        action: npt.NDArray[Any] = np.tanh(output["mean"])
+        noise = self._rng.standard_normal(action.shape, np.float32)
+        return np.clip(action + np.float32(self._cfg.collect.noise) * noise, -1, 1)
