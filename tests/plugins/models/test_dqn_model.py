@@ -100,16 +100,17 @@ def test_dueling_is_its_equation() -> None:
     assert torch.allclose(model.q(obs), want, atol=1e-6)
 
 
-@pytest.mark.parametrize("layer_norm", [False, True])
+@pytest.mark.parametrize("layer_norm", [False, True, "last"])
 @pytest.mark.parametrize("activation", ["relu", "tanh", "elu", "gelu"])
-def test_forward_is_that_of_plain_layers(activation: Any, layer_norm: bool) -> None:
+def test_forward_is_that_of_plain_layers(activation: Any, layer_norm: Any) -> None:
     """Against torch's own layers, called one after the other."""
     model = DQN(3, 2, (8, 6), activation=activation, layer_norm=layer_norm)
     obs = torch.randn(5, 3)
     function = getattr(torch.nn.functional, activation, torch.tanh)
     x = obs
     for layer in model.encoder.layers:
-        norm = torch.nn.LayerNorm(layer.out_features) if layer_norm else torch.nn.Identity()
+        normed = layer_norm is True or (layer_norm and layer is model.encoder.layers[-1])
+        norm = torch.nn.LayerNorm(layer.out_features) if normed else torch.nn.Identity()
         x = function(norm(layer(x)))
     assert torch.equal(model.q(obs), model.heads[0].advantage.layers[0](x))
 
@@ -132,6 +133,7 @@ def test_vectors_of_other_number_types_are_taken() -> None:
         {"encoder_hidden_size_list": ()},
         {"action_shape": [2, 2], "dueling": True, "head_hidden_size_list": (8,)},
         {"layer_norm": True, "head_hidden_size_list": (8,)},
+        {"layer_norm": "last", "head_hidden_size_list": (8,)},
     ],
     ids=str,
 )

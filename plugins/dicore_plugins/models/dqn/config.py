@@ -38,8 +38,10 @@ class DQNModelConfig(ComponentConfig):
     activation: Literal["relu", "tanh", "elu", "gelu"] = option(
         "relu", "activation function of the hidden layers; gelu disables collect.act_by_numpy"
     )
-    layer_norm: bool = option(
-        False, "normalise each hidden layer before its activation; try it if Q values diverge"
+    layer_norm: bool | Literal["last"] = option(
+        False,
+        "normalise each hidden layer, or only the last one, before its activation; try it if Q"
+        " values diverge",
     )
     initial_bias: Literal["zero", "uniform"] = option(
         "zero",

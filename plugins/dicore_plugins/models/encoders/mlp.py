@@ -18,6 +18,7 @@ from torch import Tensor, nn
 
 ActivationName = Literal["relu", "tanh", "elu", "gelu"]
 InitialBias = Literal["zero", "uniform"]
+LayerNorm = bool | Literal["last"]
 Array = npt.NDArray[np.float32]
 
 
@@ -90,7 +91,8 @@ class MLP(nn.Module):
         layer_norm: Normalise each row before the activation function, without learned scale and
             shift (Ba et al. 2016, arXiv:1607.06450). Q values then cannot grow with the size of
             the observations, which keeps bootstrapping from diverging (Gallici et al. 2024,
-            arXiv:2407.04811).
+            arXiv:2407.04811). `last`: only in the last hidden layer, which is enough for that
+            (Hussing et al. 2024, arXiv:2403.05996) and keeps more of small observations.
         initial_bias: `zero`, or `uniform` in +-1 / sqrt(inputs) as in torch. With zero biases and
             ReLU, the network is homogeneous at first: values grow with the observations, so that
             bootstrapping may diverge (Tsitsiklis and Van Roy 1997), and with `layer_norm` they
@@ -103,33 +105,34 @@ class MLP(nn.Module):
         activation: ActivationName = "relu",
         *,
         activate_output: bool = False,
-        layer_norm: bool = False,
+        layer_norm: LayerNorm = False,
         initial_bias: InitialBias = "zero",
     ) -> None:
         super().__init__()
         function = ACTIVATIONS[activation]
-        self.layer_norm = layer_norm
         self.activation = activation
         self._activate = function.by_torch
         self.layers = nn.ModuleList()
         # The parameter dicts of the layers: ten times as fast as `layer.weight`, and still valid
         # after a parameter is replaced. deepcopy and pickle keep them shared with the layers.
-        self._tables: list[tuple[dict[str, Any], bool]] = []
+        self._tables: list[tuple[dict[str, Any], bool, bool]] = []
+        hidden = len(sizes) - 1 if activate_output else len(sizes) - 2
         for index, (fan_in, fan_out) in enumerate(pairwise(sizes)):
             layer = nn.Linear(fan_in, fan_out)
-            active = activate_output or index < len(sizes) - 2
+            active = index < hidden
+            norm = active and (layer_norm is True or (layer_norm == "last" and index == hidden - 1))
             initialise(layer, function.gain if active else 1.0)
             if initial_bias == "uniform" and active:
                 nn.init.uniform_(layer.bias, -(fan_in**-0.5), fan_in**-0.5)
             self.layers.append(layer)
-            self._tables.append((layer._parameters, active))  # noqa: SLF001 - see above
+            self._tables.append((layer._parameters, active, norm))  # noqa: SLF001 - see above
 
     def forward(self, x: Tensor) -> Tensor:
         """Maps float32 [B, input] to [B, output]."""
-        for table, active in self._tables:
+        for table, active, norm in self._tables:
             x = F.linear(x, table["weight"], table["bias"])
             if active:
-                if self.layer_norm:
+                if norm:
                     x = F.layer_norm(x, x.shape[-1:])
                 x = self._activate(x)
         return x
@@ -137,7 +140,7 @@ class MLP(nn.Module):
     @property
     def widest(self) -> int:
         """Number of weights of the largest layer."""
-        return max((table["weight"].numel() for table, _ in self._tables), default=0)
+        return max((table["weight"].numel() for table, *_ in self._tables), default=0)
 
     def by_numpy(self) -> Callable[[Array], Array] | None:
         """Returns the NumPy forward pass, over views of the current parameters.
@@ -147,24 +150,22 @@ class MLP(nn.Module):
             float32 on the CPU, or if NumPy lacks the activation function.
         """
         activate = ACTIVATIONS[self.activation].by_numpy
-        parameters = [each for table, _ in self._tables for each in table.values()]
+        parameters = [each for table, *_ in self._tables for each in table.values()]
         if activate is None or any(
             each.dtype != torch.float32 or each.device.type != "cpu" for each in parameters
         ):
             return None
         views = [
-            (table["weight"].detach().numpy().T, table["bias"].detach().numpy(), active)
-            for table, active in self._tables
+            (table["weight"].detach().numpy().T, table["bias"].detach().numpy(), active, norm)
+            for table, active, norm in self._tables
         ]
 
-        layer_norm = self.layer_norm
-
         def forward(x: Array) -> Array:
-            for weight, bias, active in views:
+            for weight, bias, active, norm in views:
                 x = x.dot(weight)
                 x += bias
                 if active:
-                    if layer_norm:
+                    if norm:
                         _normalise(x)
                     activate(x)
             return x
