@@ -107,6 +107,8 @@ def compile_config(  # noqa: PLR0913 - sources are many, and DI-engine's entry h
     if not isinstance(create, Mapping) and (by_position or create is not None):
         create, by_position = None, (create, *by_position)
     registry = registry if registry is not None else default()
+    if create is not None and create_cfg is not None:
+        raise UsageError("compile_config: create_cfg is another name of create; pass one of them")
     tree = create if create is not None else create_cfg if auto else None
     positional = dict(zip(POSITIONS.split(), by_position, strict=False))
     if len(positional) < len(by_position) or positional.keys() & classes.keys():

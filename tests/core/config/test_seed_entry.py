@@ -83,6 +83,11 @@ def test_without_auto_the_create_config_is_not_looked_at(build: Any) -> None:
         build({"env": MAIN["env"]}, create_cfg=CREATE, auto=False, env=toy.PoleEnvConfig)
 
 
+def test_a_create_config_by_both_of_its_names_is_a_wrong_call(build: Any) -> None:
+    with pytest.raises(UsageError, match="create_cfg is another name of create"):
+        build(MAIN, CREATE, create_cfg=CREATE)
+
+
 def test_an_unknown_part_is_a_wrong_call(build: Any) -> None:
     with pytest.raises(UsageError, match="compile_config: no part 'bufer'"):
         build(MAIN, bufer=toy.RingConfig)
