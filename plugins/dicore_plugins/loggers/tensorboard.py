@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import socket
 import time
@@ -19,9 +20,13 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
+_LOG = logging.getLogger("dicore.tensorboard")
+
 
 class TensorBoardLogger:
     """Writes scalars and histograms for `tensorboard --logdir RUN`.
+
+    If writing fails, as on a full disk, new files are tried every `flush_secs`.
 
     Args:
         axis: X axis of the curves: env steps, updates, or both (as two TensorBoard runs).
@@ -38,6 +43,8 @@ class TensorBoardLogger:
         self._flush_secs = flush_secs
         self._target: LogTarget | None = None
         self._files: dict[str, _EventFile] = {}
+        self._retry_at = -math.inf
+        self._warned = False
 
     def open(self, target: LogTarget) -> None:
         """Stores the target; the first metric creates the event files."""
@@ -73,23 +80,40 @@ class TensorBoardLogger:
 
     def flush(self) -> None:
         """Flushes the event files."""
-        for file in self._files.values():
-            file.flush()
+        try:
+            for file in self._files.values():
+                file.flush()
+        except OSError as error:
+            self._failed(error)
 
     def close(self) -> None:
         """Flushes and closes the event files; may be called twice."""
-        for file in self._files.values():
-            file.close()
-        self._files.clear()
+        files, self._files = self._files, {}
+        for file in files.values():
+            with suppress(OSError):
+                file.close()
+
+    def _failed(self, error: OSError) -> None:
+        """Drops the files and the events that wait in them; warns once."""
+        self.close()
+        self._retry_at = time.monotonic() + self._flush_secs
+        if not self._warned:
+            self._warned = True
+            _LOG.warning("events for TensorBoard cannot be written: %s; it is tried again", error)
 
     def _write(self, summary: Any, env_step: int, train_iter: int) -> None:
         from tensorboardX.proto.event_pb2 import Event
 
-        if not self._files:
-            self._files = self._open_files()
-        for axis, file in self._files.items():
-            step = env_step if axis == "env_step" else train_iter
-            file.add(Event(summary=summary, step=step))
+        if time.monotonic() < self._retry_at:
+            return
+        try:
+            if not self._files:
+                self._files = self._open_files()
+            for axis, file in self._files.items():
+                step = env_step if axis == "env_step" else train_iter
+                file.add(Event(summary=summary, step=step))
+        except OSError as error:
+            self._failed(error)
 
     def _open_files(self) -> dict[str, _EventFile]:
         assert self._target is not None, "open() comes first"
@@ -125,7 +149,13 @@ class _EventFile:
         self._flushed = -math.inf
         self._path = _new_file(self._folder)
         self._writer = RecordWriter(str(self._path))
-        self.add(Event(file_version="brain.Event:2"))
+        try:
+            self.add(Event(file_version="brain.Event:2"))
+        except OSError:
+            self._path.unlink()
+            with suppress(OSError):
+                self.close()
+            raise
 
     def add(self, event: Any) -> None:
         event.wall_time = datetime.now().timestamp()

@@ -15,6 +15,7 @@ from dicore.run.log import LogHub
 from dicore_plugins.loggers.tensorboard import TensorBoardLogger
 
 pytest.importorskip("tensorboard")
+RecordWriter = pytest.importorskip("tensorboardX.record_writer").RecordWriter
 
 
 def read(folder: Path) -> Any:
@@ -100,10 +101,10 @@ def test_nothing_is_made_before_the_first_number(tmp_path: Path) -> None:
     assert not (tmp_path / "log").exists()
 
 
-def test_a_full_disk_switches_it_off_and_training_goes_on(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+def test_on_a_full_disk_training_goes_on_and_so_do_the_curves_once_there_is_room(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """R-J08: nothing waits for a thread that has died, and nothing is said at exit."""
+    """R-J08: nothing waits for a thread that has died; one warning, no files without events."""
     logger = TensorBoardLogger(flush_secs=0)
     hub = LogHub(LogTarget(tmp_path / "log"), [logger])
     before = threading.active_count()
@@ -112,13 +113,20 @@ def test_a_full_disk_switches_it_off_and_training_goes_on(
     writer = logger._files["env_step"]._writer
     writer.close()
     writer._writer = full = Path("/dev/full").open("wb")  # noqa: SIM115 - the hub has to close it
-    for step in range(1, 100):
-        hub.log_scalars({"a/x": 1.0}, env_step=step, train_iter=step)
+    no_room = Path("/dev/full").write_bytes
+    with monkeypatch.context() as patched:
+        patched.setattr(RecordWriter, "write", lambda self, data: no_room(data))
+        for step in range(1, 50):
+            hub.log_scalars({"a/x": 1.0}, env_step=step, train_iter=step)
     assert full.closed
+    for step in range(50, 100):
+        hub.log_scalars({"a/x": 1.0}, env_step=step, train_iter=step)
     hub.close()
     assert [each.levelname for each in caplog.records] == ["WARNING"]
-    assert "TensorBoardLogger is disabled" in caplog.text
+    assert "No space left on device" in caplog.text
     assert len((tmp_path / "log" / "metrics.jsonl").read_text().splitlines()) == 100
+    assert curve(tmp_path / "log", "a/x") == [(step, 1.0) for step in (0, *range(50, 100))]
+    assert len(list((tmp_path / "log").glob("events.*"))) == 2
 
 
 def test_files_that_are_removed_are_made_again(tmp_path: Path) -> None:
