@@ -355,6 +355,10 @@ def _incompatibilities(cfg: Any) -> Iterator[tuple[str, str]]:
     """Yields (path, problem) for what every pipeline checks."""
     if cfg.policy.priority_IS_weight and not cfg.policy.priority:
         yield "policy.priority_IS_weight", "has no effect without policy.priority; expected False"
+    school = school_of(cfg.policy)
+    if school != "off_policy" and cfg.policy.learn.update_per_step is not None:
+        reason = f"has no effect: '{cfg.policy.type}' {SCHOOLS[school]}"
+        yield "policy.learn.update_per_step", f"{reason}; set policy.learn.update_per_collect=1"
     episodes, envs = cfg.policy.eval.evaluator.get("n_episode"), cfg.env.evaluator_env_num
     if episodes is not None and episodes < envs:
         limit = f"{episodes} episodes (env.n_evaluator_episode)"

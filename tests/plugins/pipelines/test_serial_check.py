@@ -8,12 +8,13 @@ from typing import Any
 import pytest
 
 from dicore import register
-from dicore.config import bind, compile_config
+from dicore.config import bind, compile_config, frozen, option
 from dicore.errors import ConfigError, UsageError
 from dicore.run.env_factory import BuildContext, make_env_manager, spaces_of
 from dicore_plugins.buffers import NaiveReplayBuffer
 from dicore_plugins.pipelines import serial_pipeline
 from dicore_plugins.pipelines.training import build_parts
+from dicore_plugins.policies.dqn.config import DQNConfig
 from dicore_registry import Registry, using
 
 CARTPOLE = ["env=cartpole", "policy=dqn"]
@@ -88,6 +89,24 @@ def test_a_buffer_derived_from_the_uniform_one_may_keep_priorities() -> None:
             """Samples by priority."""
 
         check(None, "policy.other.replay_buffer.type=prioritized", "policy.priority=true")
+
+
+def test_updates_per_step_of_an_on_policy_policy_are_refused() -> None:
+    with using(Registry()):
+
+        @register("policy", "fresh")
+        @frozen(kw_only=True)
+        class FreshConfig(DQNConfig):
+            """Learns on-policy."""
+
+            on_policy: bool = option(True, "True: it learns from the samples of the last collect")
+
+            def check(self) -> Any:
+                return ()
+
+        check(None, "policy.type=fresh")
+        with pytest.raises(ConfigError, match=r"update_per_step: has no effect: 'fresh' learns on"):
+            check(None, "policy.type=fresh", "policy.learn.update_per_step=1")
 
 
 # ---- parts that are not what their role says
