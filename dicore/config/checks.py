@@ -11,14 +11,7 @@ import attrs
 from dicore.config.convert import Mismatch, convert
 from dicore.config.layers import Problems, is_place
 from dicore.config.paths import dotted, join, leaves, lookup, replace, sections
-from dicore.config.schema import (
-    REQUIRED,
-    ComponentConfig,
-    Field,
-    Section,
-    fields_of,
-    range_problem,
-)
+from dicore.config.schema import REQUIRED, ComponentConfig, Field, Section, fields_of, range_problem
 from dicore.config.sections import Compiled, EnvConfig, RunConfig
 from dicore.errors import ConfigError
 
@@ -186,7 +179,8 @@ def report_missing(cfg: Section, problems: Problems, *, prefix: str = "", whole:
         problems.add(path, f"must be given: {field.metadata.get('help') or field.name}")
     for keys, section in sections(cfg, start):
         path = dotted(keys)
-        for name, message in _empty_groups(section):
+        offline = getattr(lookup(cfg, dotted(keys[:-1]), cfg), "offline", False)  # collects nothing
+        for name, message in () if offline else _empty_groups(section):
             if not problems.below(path):
                 problems.add(join(path, name), message)
 

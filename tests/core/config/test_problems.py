@@ -15,6 +15,7 @@ from dicore.config import flatten, write_config
 from dicore.config.layers import ALIASES
 from dicore.errors import ConfigError, PluginLoadError
 from tests.core.config.conftest import least, problems_of
+from tests.core.config.toy_parts import BarePolicyConfig
 
 
 def toy(**policy: Any) -> dict[str, Any]:
@@ -143,6 +144,13 @@ class TestMustGive:
             " samples per collect; n_episode: complete episodes per collect)",
             "policy.on_policy: must be given: train only on samples of the current policy",
         )
+
+    def test_offline_training_needs_no_amount_of_samples(
+        self, build: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(BarePolicyConfig, "offline", True)
+        found = problems_of(build, {"env": "pole", "policy": "bare"})
+        assert not any("n_sample" in each for each in found)
 
     @pytest.mark.parametrize("missing", ["env.stop_value", "env.n_evaluator_episode"])
     def test_one_missing_key_is_one_error(self, build: Any, missing: str) -> None:

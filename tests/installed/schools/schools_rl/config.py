@@ -231,13 +231,6 @@ class ReinforceConfig(PolicyConfig):
 
 
 @frozen(kw_only=True)
-class CloningCollectConfig(CollectConfig):
-    """Options of collecting, which training does not do."""
-
-    one_of: ClassVar[tuple[tuple[str, ...], ...]] = ()
-
-
-@frozen(kw_only=True)
 class CloningConfig(PolicyConfig):
     """Behaviour cloning: imitates the actions of a dataset."""
 
@@ -248,7 +241,6 @@ class CloningConfig(PolicyConfig):
     action_start: int = option(0, "lowest action index")
     model: Any = component("model", default="actor_critic", help="network of actions")
     learn: GradientConfig = section(GradientConfig)
-    collect: CloningCollectConfig = section(CloningCollectConfig)
 
     def bind(self, observation_space: Any, action_space: Any) -> dict[str, Any]:
         return {**observation_facts(observation_space), **action_facts(action_space, self.type)}
