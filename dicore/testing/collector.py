@@ -44,8 +44,9 @@ class CollectorContract(SampleChecks):
             found = self._raw(collector, count)
             expect(isinstance(found, list), f"collect returns a list, got {type(found).__name__}")
             if self.unit_of(collector) == "n_episode":
-                expect(bool(found[-1]["end"]), "the last sample does not end an episode")
-                found = [row for row in found if row["end"]]
+                ends = [[bool(row["end"]) for row in episode] for episode in found]
+                whole = all(each[-1] and sum(each) == 1 for each in ends)
+                expect(whole, "its items are not lists of the transitions of whole episodes")
             expect(len(found) == count, f"asked for {count}, got {len(found)}")
 
     def test_collect_and_collect_batch_agree(self) -> None:

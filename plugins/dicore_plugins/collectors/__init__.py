@@ -9,11 +9,15 @@ from dicore_plugins.lazy import lazy
 if TYPE_CHECKING:
     from dicore_plugins.collectors.base import EpisodeStatistics, SerialCollector
     from dicore_plugins.collectors.block import Block
+    from dicore_plugins.collectors.episode.collector import EpisodeCollector
+    from dicore_plugins.collectors.episode.config import EpisodeCollectorConfig
     from dicore_plugins.collectors.sample.collector import SampleCollector
     from dicore_plugins.collectors.sample.config import SampleCollectorConfig
 
 __all__ = [
     "Block",
+    "EpisodeCollector",
+    "EpisodeCollectorConfig",
     "EpisodeStatistics",
     "SampleCollector",
     "SampleCollectorConfig",
@@ -26,6 +30,8 @@ _HOMES = {
         "SerialCollector",
     ),
     ".block": ("Block",),
+    ".episode.collector": ("EpisodeCollector",),
+    ".episode.config": ("EpisodeCollectorConfig",),
     ".sample.collector": ("SampleCollector",),
     ".sample.config": ("SampleCollectorConfig",),
 }

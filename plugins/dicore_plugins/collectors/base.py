@@ -21,6 +21,7 @@ _PATIENCE = 128
 """Rows without a sample after which a policy is taken not to make any."""
 
 if TYPE_CHECKING:
+    from dicore.interfaces.policy import Tail
     from dicore_plugins.middleware.profiler import StepTimer
 
 
@@ -206,7 +207,7 @@ class SerialCollector:
             self._policy = policy
             self._sample_len, self._stride = _window(policy)
             self._on_policy = bool(mode_attribute(policy, "on_policy", default=False))
-            self._n_sample = self._cfg.n_sample or mode_attribute(policy, "n_sample", None)
+            self._n_sample = self._cfg.get("n_sample") or mode_attribute(policy, "n_sample", None)
             self._n_episode = mode_attribute(policy, "n_episode", None)
         self._policy.reset()
 
@@ -226,6 +227,10 @@ class SerialCollector:
     def _forget(self) -> None:
         """Drops all rows and samples that were not returned yet."""
         raise NotImplementedError
+
+    def _samples(self, block: Batch, tail: Tail) -> Any:
+        """Returns the samples of a block."""
+        return self._policy.get_train_sample(block, tail)
 
     def _check_ready(self) -> None:
         """Raises an error if the collector is closed, or has no policy or env manager."""

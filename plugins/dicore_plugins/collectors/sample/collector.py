@@ -354,7 +354,7 @@ class SampleCollector(SerialCollector):
 
     def _add(self, block: Batch, tail: Tail, starts: int) -> int:
         """Adds the samples that the policy makes of a block, and returns their number."""
-        samples = self._policy.get_train_sample(block, tail)
+        samples = self._samples(block, tail)
         if samples is block:
             samples = flatten_time(block)
         elif not isinstance(samples, Batch):
