@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     )
     from dicore_plugins.env_managers.asynchronous.config import EnvSupervisorConfig
     from dicore_plugins.env_managers.asynchronous.manager import AsyncEnvManager
+    from dicore_plugins.env_managers.asynchronous.pools import AsyncSteps
     from dicore_plugins.env_managers.asynchronous.supervisor import EnvSupervisor
     from dicore_plugins.env_managers.base.config import BaseManagerConfig
     from dicore_plugins.env_managers.base.manager import BaseEnvManager
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 __all__ = [
     "ActionLog",
     "AsyncEnvManager",
+    "AsyncSteps",
     "BaseEnvManager",
     "BaseManagerConfig",
     "EnvPool",
@@ -68,6 +70,7 @@ _HOMES = {
     ".actions": ("ActionLog", "action_check_of", "actions_of", "batch_of", "draw_actions"),
     ".asynchronous.config": ("EnvSupervisorConfig",),
     ".asynchronous.manager": ("AsyncEnvManager",),
+    ".asynchronous.pools": ("AsyncSteps",),
     ".asynchronous.supervisor": ("EnvSupervisor",),
     ".base.config": ("BaseManagerConfig",),
     ".base.manager": ("BaseEnvManager",),
