@@ -28,6 +28,7 @@ MANAGERS = {
     for entry in default().entries("env_manager")
     if entry.status == "ok"
 }
+OPTIONS: dict[str, dict[str, Any]] = {"envpool": {"task_id": "CartPole-v1"}}
 ENVS: dict[str, list[Callable[[], Any]]] = {
     "cartpole": [partial(gymnasium.make, "CartPole-v1", max_episode_steps=25)] * 3,
     "scripted": [partial(ScriptedEnv, tag, 2 + tag) for tag in range(3)],
@@ -82,7 +83,7 @@ def test_creating_and_closing_leaves_nothing(name: str) -> None:
     """Ten times; `benchmarks/` does it a hundred times."""
     counts = []
     for number in range(10):
-        manager = MANAGERS[name].build(env_fn=ENVS["cartpole"])
+        manager = MANAGERS[name].build(OPTIONS.get(name), env_fn=ENVS["cartpole"])
         manager.launch()
         manager.step(manager.random_action())
         if number % 2:
