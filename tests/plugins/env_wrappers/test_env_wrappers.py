@@ -225,6 +225,19 @@ class Odd(gymnasium.Env[Any, Any]):
     action_space = Dict({"b": Discrete(3)})
 
 
+@pytest.mark.parametrize(
+    "name",
+    ["noop_reset", "max_and_skip", "warp_frame", "scaled_float_frame", "clip_reward",
+     "action_repeat", "delay_reward", "eval_episode_return", "frame_stack", "obs_transpose",
+     "obs_norm", "static_obs_norm", "reward_norm", "ram", "episodic_life", "fire_reset",
+     "gym_hybrid_dict_action", "obs_plus_prev_action_reward", "reward_in_obs", "time_limit",
+     "flat_obs", "gym_to_gymnasium"],
+)  # fmt: skip
+def test_the_names_of_di_engine(name: str) -> None:
+    """FEATURES A14: each is registered; the conformance suite runs on all."""
+    assert default().find("env_wrapper", name).status in ("ok", "unavailable")
+
+
 NEEDS = {
     "warp_frame": "image observations, uint8",
     "frame_stack": "array observations",
