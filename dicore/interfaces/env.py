@@ -44,14 +44,6 @@ class IEnv(Protocol):
 
 
 @runtime_checkable
-class SupportsSeed(Protocol):
-    """A DI-engine style env, which is seeded before `reset`."""
-
-    def seed(self, seed: int, dynamic_seed: bool = True) -> None:
-        """Seeds the next episodes; with `dynamic_seed=False`, all are the same."""
-
-
-@runtime_checkable
 class SupportsReplay(Protocol):
     """An env that can record its episodes."""
 

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
+from dicore.errors import ConfigError
+
 if TYPE_CHECKING:
     from dicore.run.run import Run
 
@@ -75,9 +77,8 @@ def env_sections(env: Any, role: str) -> list[Any]:
     """
     role = "evaluator" if role == "evaluator" else "collector"  # others use the latter's
     name = f"create_{role}_env_cfg"
-    create = getattr(env, name, None)
-    if create is not None:
-        return list(create())
+    if hasattr(env, name):
+        return list(getattr(env, name)())
     create = getattr(getattr(type(env), "_target", None), name, None)
     if create is None:
         return [env] * getattr(env, f"{role}_env_num")
@@ -85,7 +86,14 @@ def env_sections(env: Any, role: str) -> list[Any]:
     from dicore.config.paths import plain
 
     given = plain(env)
-    return [compile_section(type(env), {**given, **each}) for each in create(dict(given))]
+    try:
+        found = [{**given, **each} for each in create(dict(given))]
+    except TypeError as error:
+        hint = "make it a static method from a dict of options to a list of dicts, one per env"
+        raise ConfigError(f"env.type: {name} of '{env.type}': {error}", hint=hint) from error
+    if not found:
+        raise ConfigError(f"env.type: {name} of '{env.type}' returned no config")
+    return [compile_section(type(env), each) for each in found]
 
 
 def make_env_manager(

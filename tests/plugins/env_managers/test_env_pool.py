@@ -14,7 +14,7 @@ from gymnasium import spaces
 from dicore.config import compile_config
 from dicore.config.compiler import compile_section
 from dicore.config.signature import config_class
-from dicore.errors import EnvSpaceError, UsageError
+from dicore.errors import ConfigError, EnvSpaceError, UsageError
 from dicore.run.env_factory import BuildContext, EnvFactory, make_env_manager
 from dicore_plugins.env_managers import get_vec_env_setting
 from dicore_plugins.env_managers.base.manager import BaseEnvManager
@@ -223,6 +223,27 @@ def test_static_methods_of_a_registered_class_say_which_environments_there_are()
         assert manager.env_attr("tag") == tags
         assert manager.env_attr("shaped") == [shaped] * len(tags)
         manager.close()
+
+
+@pytest.mark.parametrize(
+    ("made", "said"),
+    [
+        (lambda cfg: [], "returned no config"),
+        (lambda cfg: None, "not iterable"),
+        (lambda cfg: [1], "not a mapping"),
+        (lambda self, cfg: [cfg], "missing 1 required positional argument"),
+        (lambda cfg: [{**cfg, "levle": 2}], "levle: .* did you mean 'level'"),
+    ],
+    ids=["none", "no list", "no dicts", "no static method", "misspelt"],
+)
+def test_mistakes_of_these_methods_are_errors_of_the_config(made: Any, said: str) -> None:
+    members = {"create_collector_env_cfg": staticmethod(made), "__init__": Levels.__init__}
+    env = compile_section(
+        config_class(type("Bad", (CountEnv,), members), "env"),
+        {"type": "bad", "n_evaluator_episode": 2, "stop_value": 9, "manager": {"type": "base"}},
+    )
+    with pytest.raises(ConfigError, match=said):
+        make_env_manager(env, "collector", 0)
 
 
 def test_factories_pickle() -> None:
