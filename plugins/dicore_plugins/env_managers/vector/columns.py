@@ -5,7 +5,9 @@ Shapes: N environments, `...` one observation.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import logging
+import time
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -26,8 +28,9 @@ from dicore_plugins.env_managers.faults import (
 from dicore_plugins.env_managers.observations import Leaf
 from dicore_plugins.env_managers.vector.pool import FailedEnvError
 
-__all__ = ["Columns", "put", "reset_error_of", "rows_of"]
+__all__ = ["Columns", "put", "retried", "rows_of"]
 
+_LOG = logging.getLogger("dicore.env")
 _FLOAT32, _BOOL = np.dtype(np.float32), np.dtype(np.bool_)
 
 
@@ -128,11 +131,34 @@ class Columns:
         return step_error(env_id, where, seed, tree_row(actions, env_id), cause)
 
 
-def reset_error_of(error: BaseException, rows: Sequence[int], seeds: Sequence[int]) -> DicoreError:
+def retried(begin: Callable[[], Any], rows: Sequence[int], seeds: Sequence[int], cfg: Any) -> Any:
+    """Resets a vector env, again after an error; returns its observations.
+
+    Raises:
+        DicoreError: every attempt failed, or one returned invalid data.
+    """
+    for attempt in range(1, cfg.max_retry + 1):
+        try:
+            return begin()
+        except (Exception, SystemExit) as error:
+            failed = _reset_error(error, rows, seeds, attempt)
+            if attempt >= cfg.max_retry or not isinstance(failed, EnvResetError):
+                raise failed from error
+            _LOG.warning("%s; try %d", failed.message, attempt + 1)
+            time.sleep(cfg.retry_waiting_time)
+    return None
+
+
+def _reset_error(
+    error: BaseException, rows: Sequence[int], seeds: Sequence[int], tries: int
+) -> DicoreError:
     """Returns the error for a reset of the vector env that raised."""
+    if isinstance(error, DicoreError):
+        return error
     if not isinstance(error, FailedEnvError):
         return EnvResetError(
-            f"the reset of the vector env failed (seed {seeds[0]}): {described(error)}",
+            f"the reset of the vector env failed (seed {seeds[0]}, try {tries}):"
+            f" {described(error)}",
             hint="see the exception above",
             context={"seed": seeds[0]},
         )
@@ -140,7 +166,7 @@ def reset_error_of(error: BaseException, rows: Sequence[int], seeds: Sequence[in
     seed = seeds[list(rows).index(env_id)]
     if isinstance(cause, Fault):
         return data_error(env_id, f"the reset with seed {seed}", seed, cause)
-    return reset_error(env_id, seed, 1, cause)
+    return reset_error(env_id, seed, tries, cause)
 
 
 def rows_of(columns: Any, rows: npt.NDArray[np.int64]) -> Any:

@@ -20,6 +20,8 @@ class VectorOptions(ManagerConfig):
 
     reset_timeout: float | None = option(None, _NO_LIMIT, gt=0, unit="s")
     step_timeout: float | None = option(None, _NO_LIMIT, gt=0, unit="s")
+    max_retry: int = option(3, "reset attempts before an error is raised", ge=1)
+    retry_waiting_time: float = option(0.1, "waiting time between attempts", ge=0, unit="s")
     restart_budget: int = option(
         0,
         "failed steps before an error is raised; after each, the running episodes of all"

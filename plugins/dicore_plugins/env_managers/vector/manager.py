@@ -20,7 +20,7 @@ from dicore_plugins.env_managers.actions import actions_of, batch_of
 from dicore_plugins.env_managers.base.manager import BaseEnvManager
 from dicore_plugins.env_managers.episodes import RUN
 from dicore_plugins.env_managers.lifecycle import Resets
-from dicore_plugins.env_managers.vector.columns import Columns, put, reset_error_of, rows_of
+from dicore_plugins.env_managers.vector.columns import Columns, put, retried, rows_of
 from dicore_plugins.env_managers.vector.config import VectorManagerConfig, VectorOptions
 from dicore_plugins.env_managers.vector.infos import Infos
 from dicore_plugins.env_managers.vector.pool import (
@@ -69,8 +69,7 @@ class VectorEnvManager(BaseEnvManager):
         cfg: VectorOptions | Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__(env_fn, cfg)
-        self._options: Any = None
-        self._reseed = True
+        self._options, self._reseed = None, True
         self._ready_ids: Ids = self._ids
         self._everyone = np.ones(self.env_num, np.bool_)
         self._resetting: list[int] = []
@@ -217,10 +216,10 @@ class VectorEnvManager(BaseEnvManager):
     def _begun(self, rows: list[int], seeds: Sequence[int], begin: Callable[[], Any]) -> Any:
         """Begins episodes; returns checked observations of all environments [N, ...]."""
         try:
-            obs = begin()
-        except (Exception, SystemExit) as error:
+            obs = retried(begin, rows, seeds, self._cfg)
+        except DicoreError:
             self.close()
-            raise reset_error_of(error, rows, seeds) from error
+            raise
         block = self._columns.obs(obs, f"the reset with seed {seeds[0]}")
         for env_id, seed in zip(rows, seeds, strict=True):
             if env_id not in self._left_out:

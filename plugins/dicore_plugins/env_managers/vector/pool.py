@@ -17,7 +17,7 @@ import numpy as np
 from dicore.errors import DicoreError, EnvCreateError, EnvError, EnvSpaceError, UsageError
 from dicore_plugins.env_managers.env_pool import EnvPool, advice, close_all
 from dicore_plugins.env_managers.episodes import shape_of
-from dicore_plugins.env_managers.faults import Fault, described, reward_fault
+from dicore_plugins.env_managers.faults import Fault, described, info_fault, reward_fault
 from dicore_plugins.env_managers.observations import storage_of
 
 __all__ = ["FailedEnvError", "VectorPool", "factories"]
@@ -258,7 +258,7 @@ class NamedEnv(gymnasium.Wrapper[Any, Any, Any, Any]):
             raise FailedEnvError(self._env_id, error) from error
         self._check(self._storage.fault(obs))
         reward, fault = reward_fault(reward, self._reward_shape)
-        self._check(fault)
+        self._check(fault or info_fault(info))
         return obs, reward, terminated, truncated, info
 
     def _check(self, fault: Fault | None) -> None:
