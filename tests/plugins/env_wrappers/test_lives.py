@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from gymnasium.spaces import Box, Discrete
 
+from dicore import build
 from dicore.config.compiler import compile_section
 from dicore.config.signature import config_class
 from dicore.errors import ConfigError
 from dicore.run.env_factory import make_env_manager
 from dicore.testing.compare import difference
-from dicore_plugins.env_managers.base.manager import BaseEnvManager
 from dicore_plugins.env_wrappers import EpisodicLife, FireReset
 
 
@@ -87,11 +87,13 @@ def test_a_game_that_ends_as_it_continues_is_followed_by_another() -> None:
     assert (env.unwrapped.games, env.unwrapped.steps) == (2, 0)
 
 
-def test_a_manager_restores_a_game_between_its_lives() -> None:
+@pytest.mark.parametrize("name", ["base", "sync_subprocess"])
+def test_a_manager_restores_a_game_between_its_lives(name: str) -> None:
     """The state of a manager has the seed and the actions of the game, not only of the life."""
 
     def manager() -> Any:
-        made = BaseEnvManager([lambda: EpisodicLife(Lives())] * 2, {"record_actions": True})
+        options = {"type": name, "record_actions": True}
+        made = build("env_manager", options, env_fn=[lambda: EpisodicLife(Lives())] * 2)
         made.seed(3)
         return made
 
