@@ -6,6 +6,7 @@ Shapes: N samples pushed, B samples drawn, C the capacity, `...` the shape of on
 from __future__ import annotations
 
 import logging
+import math
 import threading
 import time
 from collections.abc import Mapping
@@ -22,6 +23,9 @@ from dicore.errors import ReplayCapacityError, SchemaError, UsageError
 IntArray = npt.NDArray[np.int64]
 
 _LOG = logging.getLogger("dicore.buffer")
+_FEW = 16
+"""Samples of frame stacks that are gathered at once."""
+"""Samples of frame stacks that are gathered at once."""
 _MUCH = 256 << 20
 """Bytes of a ring from which on the available memory is checked."""
 
@@ -77,6 +81,7 @@ class Ring:
         self.cursor = 0
         self._stores: list[Any] = []
         self._frame_stores: list[Any] = []
+        self._sample_bytes = 0
         self._items: list[tuple[str, npt.NDArray[Any]]] | None = None
         self._spec: Any = None
         self._paths: list[str] = []
@@ -166,6 +171,9 @@ class Ring:
                 hint="reduce replay_buffer_size",
             ) from error
         self._paths, self._spec = names, spec
+        self._sample_bytes = sum(
+            store.dtype.itemsize * math.prod(store.shape[1:]) for store in self._stores
+        )
         columns = batch.columns
         if all(isinstance(columns[key], np.ndarray) for key in columns):
             by_name = dict(zip(names, self._stores, strict=True))
@@ -216,14 +224,23 @@ class Ring:
                 leaf.fill(_poison(leaf.dtype))
             pool[1] = self._blank(*key)
         batches, leaves = pool[1]
+        if self._frame_stores:
+            self._take_stacks(slots, leaves)
+            return batches
         for store, leaf in zip(self._stores, leaves, strict=True):
             store.take(slots, 0, leaf, "clip")
         return batches
 
+    def _take_stacks(self, slots: IntArray, leaves: list[npt.NDArray[Any]]) -> None:
+        """Gathers few samples at a time: their stacks have frames in common, then in the cache."""
+        for start in range(0, len(slots), _FEW):
+            few = slice(start, start + _FEW)
+            for store, leaf in zip(self._stores, leaves, strict=True):
+                store.take(slots[few], 0, leaf[few], "clip")
+
     def samples_in(self, size: int) -> int:
         """Returns how many samples fit into `size` bytes, at least one."""
-        sample = sum(store.dtype.itemsize * int(np.prod(store.shape[1:])) for store in self._stores)
-        return max(1, size // max(sample, 1))
+        return max(1, size // max(self._sample_bytes, 1))
 
     def _blank(self, count: int, size: int) -> Recycled:
         leaves = [np.empty((count, *store.shape[1:]), store.dtype) for store in self._stores]
@@ -313,7 +330,7 @@ def _row_bytes(arrays: list[Any]) -> int:
     """Returns the bytes that a sample needs in a ring; of stacks, one new frame."""
     size, frames = 0, {}
     for array in arrays:
-        one = int(array.dtype.itemsize * np.prod(array.shape[1:]))
+        one = array.dtype.itemsize * math.prod(array.shape[1:])
         if hasattr(array, "packed"):
             depth = array.numbers.shape[-1]
             frames[array.frame_shape, array.dtype] = one // depth
