@@ -93,6 +93,20 @@ class FrameWriter:
         self._row += 1
         return number
 
+    def copy_from(self, source: Array, rows: npt.NDArray[np.intp]) -> StackedFrames:
+        """Copies frames from rows of an array [S, ...]; returns their numbers [F]."""
+        numbers, chunks, start = np.empty(len(rows), np.int64), [], 0
+        while start < len(rows):
+            row = self.next_row()
+            stop = min(len(rows), start + self._count - row)
+            out = self.chunk.frames[row : row + stop - start]
+            source.take(rows[start:stop], 0, out, "clip")
+            numbers[start:stop] = np.arange(stop - start) + self.chunk.first + row
+            chunks.append(self.chunk)
+            self._row += stop - start
+            start = stop
+        return StackedFrames(numbers, (*chunks,))
+
 
 class ArrayLike(NDArrayOperatorsMixin):
     """Behaves as the array that `__array__` returns, in operators, functions and attributes."""

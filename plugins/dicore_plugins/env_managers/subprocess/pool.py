@@ -251,7 +251,7 @@ class ProcessPool(EnvPool):
             self._ready[env_id] = *self._ahead.pop(env_id), result
         obs, rewards = joined.columns(self._crew.transport.columns(rows, buffer))
         if self.cfg.copy_on_get and obs.__class__ is not list:
-            obs = tree_map(np.array, obs)
+            obs = tree_map(np.copy, obs)
         return ids, obs, rewards, joined.infos, joined.ended, joined.raised
 
     # ---- without waiting

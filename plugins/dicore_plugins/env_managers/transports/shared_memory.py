@@ -6,7 +6,7 @@ Shapes: N environments, K of them named, `...` one observation.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -62,11 +62,12 @@ class SharedMemory:
             return memory[start : start + length].view(kind).reshape(shape)
 
         self._storage = storage_of(layout.observation_space)
-        blocks = [
-            tree_map(lambda each: column(each.shape, each.dtype), self._storage.empty(count))
-            for _ in range(_RESET + 1)
-        ]
-        self._obs: list[Any] = blocks
+        first = tree_map(lambda each: _placed(each, column), self._storage.empty(count))
+        self._obs: list[Any] = [first]
+        for _ in range(_RESET):
+            block = self._storage.empty(count)
+            block = tree_map(lambda each, beside: _placed(each, column, beside), block, first)
+            self._obs.append(block)
         self._rewards = column((_RESET, count, *layout.reward_shape), np.float64)
         self._ended = column((_RESET, count), np.uint8)
         form = _action_form(layout.action_space)
@@ -157,6 +158,15 @@ class SharedMemory:
     def __del__(self) -> None:
         if getattr(self, "_file", -1) >= 0:
             self.close()
+
+
+def _placed(each: Any, column: Callable[..., Any], beside: Any = None) -> Any:
+    """Returns a block of a part of the observations, in shared memory."""
+    if isinstance(each, np.ndarray):
+        return column(each.shape, each.dtype)
+    from dicore_plugins.env_managers.stacks import SharedStacks
+
+    return SharedStacks(each.shape, each.dtype, column, beside)
 
 
 def _action_form(space: Any) -> tuple[tuple[int, ...], Any] | None:
