@@ -156,7 +156,7 @@ class PolicyChecks(Suite):
         if whole:
             num_envs, steps, starts = 1, 6, 6
         else:
-            starts = stride * (1 + 7 // stride)
+            starts = stride * max(2, 1 + 7 // stride)
             steps = length + starts - stride
         states = [self.obs(num_envs + t).value for t in range(steps + 1)]
         states = [tree_row(state, slice(0, num_envs)) for state in states]

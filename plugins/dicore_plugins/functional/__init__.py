@@ -41,6 +41,7 @@ if TYPE_CHECKING:
         softmax,
         uniform,
     )
+    from dicore_plugins.functional.off_policy import VTrace, vtrace
     from dicore_plugins.functional.policy_gradient import (
         PolicyGradientLoss,
         PPOInfo,
@@ -74,6 +75,7 @@ if TYPE_CHECKING:
 __all__ = [
     "PPOInfo",
     "PolicyGradientLoss",
+    "VTrace",
     "a2c_error",
     "allowed",
     "any_of",
@@ -122,6 +124,7 @@ __all__ = [
     "transitions",
     "uniform",
     "value_error",
+    "vtrace",
 ]
 
 _HOMES = {
@@ -188,6 +191,7 @@ _HOMES = {
         "q_nstep_td_loss",
     ),
     ".unroll": ("get_train_sample",),
+    ".off_policy": ("VTrace", "vtrace"),
 }
 """Public names by module."""
 

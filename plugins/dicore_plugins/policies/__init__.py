@@ -40,6 +40,8 @@ if TYPE_CHECKING:
     )
     from dicore_plugins.policies.dqn.distributional import DistributionalPolicy
     from dicore_plugins.policies.dqn.policy import DQNPolicy
+    from dicore_plugins.policies.impala.config import IMPALAConfig
+    from dicore_plugins.policies.impala.policy import IMPALAPolicy
     from dicore_plugins.policies.mdqn.config import MDQNConfig, MDQNLearnConfig
     from dicore_plugins.policies.mdqn.policy import MDQNPolicy
     from dicore_plugins.policies.pg.config import PGConfig
@@ -77,6 +79,8 @@ __all__ = [
     "DQNPolicy",
     "DistributionalPolicy",
     "EpsConfig",
+    "IMPALAConfig",
+    "IMPALAPolicy",
     "MDQNConfig",
     "MDQNLearnConfig",
     "MDQNPolicy",
@@ -125,6 +129,8 @@ _HOMES = {
     ".qrdqn.policy": ("QRDQNPolicy",),
     ".base": (
         "Actor",
+        "IMPALAConfig",
+        "IMPALAPolicy",
         "PGConfig",
         "PGPolicy",
         "PPOConfig",
@@ -149,6 +155,8 @@ _HOMES = {
         "ValueLearnConfig",
     ),
     ".dqn.policy": ("DQNPolicy",),
+    ".impala.config": ("IMPALAConfig",),
+    ".impala.policy": ("IMPALAPolicy",),
     ".pg.config": ("PGConfig",),
     ".pg.policy": ("PGPolicy",),
     ".ppo.config": ("PPOConfig",),

@@ -391,10 +391,10 @@ def test_a_resumed_run_equals_an_uninterrupted_one(
     [
         ("ppo", "policy.learn.update_per_collect=4", "counts passes.*epoch_per_collect"),
         ("a2c", "policy.learn.update_per_collect=4", "a2c counts passes"),
-        ("ppo", "policy.nstep=3", "policy.nstep: ppo uses generalized advantages"),
+        ("ppo", "policy.nstep=3", "policy.nstep: ppo uses longer returns"),
         ("ppo", "policy.collect.unroll_len=4", "collect.unroll_len: ppo learns from single steps"),
         ("ppo", "policy.on_policy=false", "on_policy: ppo trains on samples of the current policy"),
-        ("ppo", "policy.priority=true", "priority: ppo uses no replay buffer"),
+        ("ppo", "policy.priority=true", "priority: ppo draws no samples"),
         ("ppo", "policy.multi_gpu=true", "multi_gpu"),
         ("ppo", "policy.learn.dual_clip=0.5", "dual_clip"),
         ("ppo", "policy.learn.optimizer.lr=3", "optimizer"),

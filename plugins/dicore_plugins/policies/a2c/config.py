@@ -35,10 +35,7 @@ class A2CCollectConfig(ActorCriticCollectConfig):
         40, "samples per collect; use a multiple of env.collector_env_num", ge=1
     )
     gae_lambda: float = option(
-        1.0,
-        "lambda of generalized advantages; lower: less variance, more bias by the value",
-        ge=0,
-        le=1,
+        1.0, "lambda of generalized advantages; 1: returns minus the value", ge=0, le=1
     )
 
 

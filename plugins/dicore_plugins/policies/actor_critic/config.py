@@ -47,12 +47,6 @@ class ActorCriticLearnConfig(LearnConfig):
 class ActorCriticCollectConfig(CollectConfig):
     """Options of collecting."""
 
-    gae_lambda: float = option(
-        0.95,
-        "lambda of generalized advantages; lower: less variance, more bias by the value",
-        ge=0,
-        le=1,
-    )
     act_by_numpy: bool = option(
         True,
         "select actions with the NumPy forward pass of the model on CPU: faster for small networks",
@@ -109,21 +103,26 @@ class ActorCriticPolicyConfig(PolicyConfig):
     def check(self) -> Iterator[tuple[str, str]]:
         """Yields the options that contradict each other."""
         name, learn = self.type or "this policy", self.learn
-        for path, problem in optimizer_problems(learn):
-            yield f"learn.{path}", problem
+        yield from self.common_problems()
         if learn.update_per_step is not None or learn.update_per_collect not in (None, 1):
             yield (
                 "learn.update_per_collect",
                 f"{name} counts passes over the samples of a collect, not updates; set it to 1"
                 + (" and set learn.epoch_per_collect" if "epoch_per_collect" in learn else ""),
             )
-        if self.nstep != 1:
-            yield "nstep", f"{name} uses generalized advantages (collect.gae_lambda); set it to 1"
         if self.collect.unroll_len != 1:
             yield "collect.unroll_len", f"{name} learns from single steps; set it to 1"
         if not self.on_policy:
             yield "on_policy", f"{name} trains on samples of the current policy; set it to True"
+
+    def common_problems(self) -> Iterator[tuple[str, str]]:
+        """Yields what no actor-critic algorithm supports."""
+        name = self.type or "this policy"
+        for path, problem in optimizer_problems(self.learn):
+            yield f"learn.{path}", problem
+        if self.nstep != 1:
+            yield "nstep", f"{name} uses longer returns; set it to 1"
         if self.priority:
-            yield "priority", f"{name} uses no replay buffer; set it to False"
+            yield "priority", f"{name} draws no samples by priority; set it to False"
         if self.multi_gpu:
             yield "multi_gpu", f"{name} learns in one process; set it to False"

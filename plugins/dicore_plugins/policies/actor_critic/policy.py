@@ -36,7 +36,7 @@ from dicore_plugins.policies.actor_critic.checks import output_problem
 from dicore_plugins.policies.actor_critic.config import ActorCriticPolicyConfig
 from dicore_plugins.policies.base import Actor, Policy
 
-_DISTRIBUTION = ("logit", "mean", "log_std")
+DISTRIBUTION = ("logit", "mean", "log_std")
 """Outputs of a network that describe how it acts."""
 _USED = (
     "obs", "action", "raw_action", "log_prob", "value", "advantage", "target", "weight",
@@ -285,7 +285,7 @@ class ActorCriticPolicy(Policy):
         self, obs: Any, output: dict[str, Any], timestep: Any
     ) -> dict[str, Any]:
         columns = super()._process_transition(obs, output, timestep)
-        for key in ("raw_action", *_DISTRIBUTION):
+        for key in ("raw_action", *DISTRIBUTION):
             if key in output:
                 columns[key] = output[key]
         return columns
@@ -299,7 +299,7 @@ class ActorCriticPolicy(Policy):
         if valid is not None and not valid.all():  # else NaN of abnormal episodes would spread
             reward, value, next_value = np.where(valid, (reward, value, next_value), 0)
         advantage = self._advantage(reward, value, next_value, block["done"], block["end"])
-        columns = {key: each for key, each in block.items() if key not in _DISTRIBUTION}
+        columns = {key: each for key, each in block.items() if key not in DISTRIBUTION}
         columns |= {"value": value, "advantage": advantage, "target": advantage + value}
         columns["log_prob"] = self._acted_log_prob(block).reshape(value.shape)
         return flatten_time(Batch(columns, len(block)))
@@ -344,7 +344,7 @@ class ActorCriticPolicy(Policy):
 
     def _acted_log_prob(self, block: Batch) -> npt.NDArray[np.float32]:
         """Computes the log-probability of each action when it was chosen: float32 [T * N]."""
-        kept = (*_DISTRIBUTION, "action", "raw_action", "obs")
+        kept = (*DISTRIBUTION, "action", "raw_action", "obs")
         columns = {key: each for key, each in block.items() if key in kept}
         if not isinstance(columns["obs"], Mapping):
             del columns["obs"]

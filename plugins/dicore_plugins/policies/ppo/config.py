@@ -54,6 +54,9 @@ class PPOCollectConfig(ActorCriticCollectConfig):
     n_sample: int | None = option(
         2048, "samples per collect; use a multiple of env.collector_env_num", ge=1
     )
+    gae_lambda: float = option(
+        0.95, "lambda of generalized advantages; lower: less variance, more bias", ge=0, le=1
+    )
 
 
 @frozen(kw_only=True)

@@ -1,0 +1,107 @@
+"""IMPALA: sequences with behaviour probabilities, the loss by V-trace, exact resuming."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from gymnasium import spaces
+
+from dicore.data import Batch
+from dicore.errors import ConfigError, SchemaError
+from dicore.run.launch import launch
+from dicore_plugins.functional import log_prob_entropy, vtrace
+from tests.plugins.policies.test_actor_critic import BOX, block_of, policy_of
+
+LENGTH = 4
+
+
+def impala(actions: Any, *options: str) -> Any:
+    return policy_of("impala", actions, f"policy.collect.unroll_len={LENGTH}", *options)
+
+
+def samples_of(policy: Any) -> Batch:
+    block, tail, _ = block_of(policy, steps=2 * LENGTH)
+    found: Batch = policy.collect_mode.get_train_sample(block, tail)
+    return found
+
+
+@pytest.mark.parametrize("actions", [spaces.Discrete(3), BOX], ids=["discrete", "box"])
+def test_samples_are_sequences_that_share_no_step(actions: Any) -> None:
+    policy = impala(actions)
+    block, tail, next_obs = block_of(policy, steps=2 * LENGTH)
+    samples = policy.collect_mode.get_train_sample(block, tail)
+    assert samples["reward"].shape == (6, LENGTH)
+    for name, column in (("reward", block["reward"]), ("next_obs", next_obs)):
+        pieces = np.concatenate([column[:LENGTH], column[LENGTH:]], 1).swapaxes(0, 1)
+        assert np.array_equal(samples[name], pieces)
+    get = policy.collect_mode.get_attribute
+    assert (get("sample_len"), get("sample_stride")) == (LENGTH, LENGTH)
+
+
+@pytest.mark.parametrize("ignore", [False, True])
+def test_an_update_equals_the_formula(ignore: bool) -> None:
+    policy = impala(spaces.Discrete(3), f"policy.learn.ignore_done={ignore}".lower())
+    samples = samples_of(policy)
+    model = policy.get_attribute("model")
+    with torch.no_grad():  # not the policy that acted
+        for index, each in enumerate(model.parameters()):
+            each.add_(torch.randn(each.shape, generator=torch.Generator().manual_seed(index)))
+        batch = samples.to_torch()
+        output = model(batch["obs"].reshape(-1, 2))
+        log_prob, entropy = log_prob_entropy(output, batch["action"].reshape(-1))
+        next_value = model(batch["next_obs"].reshape(-1, 2))["value"].reshape(-1, LENGTH)
+        value = output["value"].reshape(-1, LENGTH)
+        change = log_prob.reshape(-1, LENGTH) - batch["log_prob"]
+        done = batch["done"] * (not ignore)
+        wanted = vtrace(change, batch["reward"], value, next_value, done, batch["end"], gamma=0.99)
+    assert change.abs().max() > 0.1
+    policy_loss = -(log_prob * wanted.advantage.reshape(-1)).mean()
+    value_loss = (value - wanted.target).square().mean()
+    (result,) = policy.learn_mode.forward(samples)
+    torch.testing.assert_close(result["policy_loss"], policy_loss)
+    torch.testing.assert_close(result["value_loss"], value_loss)
+    total = policy_loss + 0.5 * value_loss - 0.01 * entropy.mean()
+    torch.testing.assert_close(result["total_loss"], total)
+
+
+def test_a_resumed_run_equals_an_uninterrupted_one(tmp_path: Path) -> None:
+    def train(folder: str, steps: int, *, resume: bool = False) -> Any:
+        given: dict[str, Any] = {
+            "exp_name": str(tmp_path / folder), "env": "cartpole", "policy": "impala", "seed": 0,
+            "overrides": ["pipeline.logger=[]", "env.stop_value=inf", "env.n_evaluator_episode=1",
+                          "env.evaluator_env_num=1"],
+        }  # fmt: skip
+        given = {"resume": str(tmp_path / folder)} if resume else given
+        return launch(**given, max_env_step=steps)
+
+    whole, _ = train("whole", 1024), train("half", 512)
+    rest = train("half", 1024, resume=True)
+    assert rest.run.result.train_iter == whole.run.result.train_iter > 4
+    one, two = (each.policy.get_attribute("model").state_dict() for each in (whole, rest))
+    assert all(torch.equal(one[key], two[key]) for key in one)
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        ("policy.on_policy=true", "on_policy: impala learns from a replay buffer"),
+        ("policy.model.value_norm=true", "model.value_norm: impala"),
+        ("policy.priority=true", "priority: impala draws no samples by priority"),
+        ("policy.nstep=2", "nstep: impala uses longer returns"),
+    ],
+)
+def test_options_that_contradict_each_other_are_refused(override: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        impala(spaces.Discrete(3), override)
+
+
+def test_single_steps_are_refused() -> None:
+    policy = impala(spaces.Discrete(3))
+    samples = samples_of(policy)
+    steps = Batch({key: each[:, 0] for key, each in samples.items() if key != "env_id"})
+    with pytest.raises(SchemaError, match=r"expected rewards \[B, T\], got \[6\]"):
+        policy.learn_mode.forward(steps)
