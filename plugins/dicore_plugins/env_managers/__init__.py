@@ -18,10 +18,12 @@ if TYPE_CHECKING:
         batch_of,
         draw_actions,
     )
-    from dicore_plugins.env_managers.asynchronous.config import EnvSupervisorConfig
+    from dicore_plugins.env_managers.asynchronous.config import (
+        AsyncSubprocessConfig,
+        EnvSupervisorConfig,
+    )
     from dicore_plugins.env_managers.asynchronous.manager import AsyncEnvManager
     from dicore_plugins.env_managers.asynchronous.pools import AsyncSteps
-    from dicore_plugins.env_managers.asynchronous.supervisor import EnvSupervisor
     from dicore_plugins.env_managers.base.config import BaseManagerConfig
     from dicore_plugins.env_managers.base.manager import BaseEnvManager
     from dicore_plugins.env_managers.env_pool import EnvPool
@@ -41,12 +43,12 @@ __all__ = [
     "ActionLog",
     "AsyncEnvManager",
     "AsyncSteps",
+    "AsyncSubprocessConfig",
     "BaseEnvManager",
     "BaseManagerConfig",
     "EnvPool",
     "EnvPoolConfig",
     "EnvPoolManager",
-    "EnvSupervisor",
     "EnvSupervisorConfig",
     "ProcessPool",
     "RemoteError",
@@ -68,10 +70,9 @@ __all__ = [
 
 _HOMES = {
     ".actions": ("ActionLog", "action_check_of", "actions_of", "batch_of", "draw_actions"),
-    ".asynchronous.config": ("EnvSupervisorConfig",),
+    ".asynchronous.config": ("AsyncSubprocessConfig", "EnvSupervisorConfig"),
     ".asynchronous.manager": ("AsyncEnvManager",),
     ".asynchronous.pools": ("AsyncSteps",),
-    ".asynchronous.supervisor": ("EnvSupervisor",),
     ".base.config": ("BaseManagerConfig",),
     ".base.manager": ("BaseEnvManager",),
     ".env_pool": ("EnvPool",),

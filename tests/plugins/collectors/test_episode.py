@@ -11,7 +11,7 @@ from dicore.errors import UsageError
 from dicore.run.checkpoint_store import read_state, write_state
 from dicore.run.random import seed_everything
 from dicore_plugins.collectors import EpisodeCollector
-from dicore_plugins.env_managers import BaseEnvManager, EnvSupervisor
+from dicore_plugins.env_managers import AsyncEnvManager, BaseEnvManager
 from dicore_plugins.models.dqn.model import DQN
 from dicore_plugins.policies import DQNPolicy
 from tests.plugins.env_managers.toy_envs import CountEnv
@@ -19,6 +19,10 @@ from tests.plugins.env_managers.toy_envs import CountEnv
 from .toy_envs import Journal, Step, expected_samples
 
 N = 3
+
+
+def in_threads(env_fn: Any) -> AsyncEnvManager:
+    return AsyncEnvManager(env_fn, {"children": "thread"})
 
 
 class World:
@@ -41,8 +45,8 @@ class World:
         return self.collector.collect(n_episode, policy_kwargs={"eps": 0.5}, **options)
 
 
-@pytest.mark.parametrize("manager", [BaseEnvManager, EnvSupervisor])
-def test_episodes_are_whole_and_those_of_the_journals(manager: type[Any]) -> None:
+@pytest.mark.parametrize("manager", [AsyncEnvManager, BaseEnvManager])
+def test_episodes_are_whole_and_those_of_the_journals(manager: Any) -> None:
     world = World(manager)
     found: list[list[Any]] = [[] for _ in range(N)]
     for number in (10, 3, 5):

@@ -6,25 +6,45 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from dicore.config.schema import frozen, option
-from dicore_plugins.env_managers.threads.config import ThreadManagerConfig
+from dicore_plugins.env_managers.subprocess.config import SyncSubprocessConfig
 
 
 @frozen(kw_only=True)
-class EnvSupervisorConfig(ThreadManagerConfig):
-    """Steps environments at their own pace, in threads."""
+class AsyncSubprocessConfig(SyncSubprocessConfig):
+    """Steps environments in worker processes at their own pace; the slow ones answer later."""
 
-    wait_num: int = option(
-        2, "a step returns as soon as so many environments answered; the others later", ge=1
-    )
-    step_wait_timeout: float = option(
-        0.01, "time that a step waits for the answers of more environments", ge=0, unit="s"
+    envs_per_worker: int | None = option(
+        1,
+        "environments per process, which wait for each other; None: as many as give one process"
+        " per core",
+        ge=1,
     )
     reset_inplace: bool = option(
-        False, "wait for the reset of an environment whose episode ended, while it is cheap"
+        False,
+        "reset an environment as soon as its episode ends, before its last timestep is returned;"
+        " false: while the others are stepped",
+    )
+    wait_num: int = option(
+        2, "a step returns once so many environments have answered; the others later", ge=1
+    )
+    step_wait_timeout: float = option(
+        0.01, "time for which a step waits for the answers of more environments", ge=0, unit="s"
     )
 
     def build(self, ctx: Any, *, env_fn: Sequence[Callable[[], Any]], **parts: Any) -> Any:
         """Returns the manager; `env_fn` holds one factory per environment."""
-        from dicore_plugins.env_managers.asynchronous.supervisor import EnvSupervisor
+        from dicore_plugins.env_managers.asynchronous.manager import AsyncEnvManager
 
-        return EnvSupervisor(env_fn, self)
+        return AsyncEnvManager(env_fn, self)
+
+
+@frozen(kw_only=True)
+class EnvSupervisorConfig(AsyncSubprocessConfig):
+    """Steps environments at their own pace, in threads or processes."""
+
+    children: str = option(
+        "thread",
+        "where environments run: `thread` (of this process; not pickled), or `process`",
+        choices=("thread", "process"),
+    )
+    max_try: int | None = option(None, "max_retry under its name in DI-engine", ge=1)

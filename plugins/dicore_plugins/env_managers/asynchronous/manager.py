@@ -12,9 +12,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from dicore.config.compiler import as_config
 from dicore.data import EnvBatch, TimestepBatch
 from dicore.errors import DicoreError
 from dicore.interfaces.env_manager import EnvState
+from dicore_plugins.env_managers.asynchronous.config import EnvSupervisorConfig
+from dicore_plugins.env_managers.asynchronous.pools import AsyncThreadPool
 from dicore_plugins.env_managers.base.manager import BaseEnvManager
 from dicore_plugins.env_managers.episodes import RESET, RUN
 from dicore_plugins.env_managers.faults import reset_error
@@ -46,13 +49,28 @@ class AsyncEnvManager(BaseEnvManager):
     `ready_obs` again when that is done, including retries. A reset that is done counts as an
     answer, so that `step` may return no timestep.
 
-    The methods that it needs of its pool are those of `AsyncSteps`.
+    Environments run in processes, or in threads (`children`). The methods that it needs of its pool
+    are those of `AsyncSteps`.
+
+    Args:
+        env_fn: One factory per environment; for processes, pickled by cloudpickle.
+        cfg: Options, as a section, a dict, or None for the defaults; see `EnvSupervisorConfig`.
     """
 
+    config_class = EnvSupervisorConfig
     capabilities = BaseEnvManager.capabilities - {"lockstep"} | {"deadlines"}
 
     def __init__(self, env_fn: Sequence[Any], cfg: Any = None) -> None:
+        cfg = as_config(cfg, self.config_class)
+        if cfg.get("children") == "thread":
+            self.pool_class = AsyncThreadPool  # type: ignore[misc] # of this manager
+        else:
+            from dicore_plugins.env_managers.asynchronous.processes import AsyncProcessPool
+
+            self.pool_class = AsyncProcessPool  # type: ignore[misc]
+            self.capabilities = self.capabilities | {"workers"}
         super().__init__(env_fn, cfg)
+        self._max_tries = cfg.get("max_try") or cfg.max_retry
         self._resets: dict[int, _Reset] = {}
 
     # ---- stepping
@@ -164,7 +182,7 @@ class AsyncEnvManager(BaseEnvManager):
 
     def _finish(self, env_id: int, reset: _Reset, result: Any) -> DicoreError | None:
         """Begins an episode, or the next attempt; returns the error if it was the last one."""
-        if isinstance(result, BaseException) and reset.tries < self._cfg.max_retry:
+        if isinstance(result, BaseException) and reset.tries < self._max_tries:
             self._before_retry(env_id, reset.seed, reset.tries, result)
             due = time.monotonic() + self._cfg.retry_waiting_time
             self._resets[env_id] = _Reset(reset.seed, reset.tries, due)

@@ -300,12 +300,18 @@ class ProcessPool(EnvPool):
             for request, answer in early:
                 if isinstance(answer, RemoteError):
                     self._forget(worker)
+                if request.name != "step":
+                    self._came(worker, request, answer)
+                    continue
                 tag, ids = (worker, request.number), list(request.ids)
                 kept = [env_id for env_id in ids if self._sent.get(env_id) == tag]
                 for env_id in kept:
                     del self._sent[env_id]
                 if kept:
                     yield ids, kept, answer
+
+    def _came(self, worker: Worker, request: Request, answer: bytes | RemoteError) -> None:
+        """Takes an answer that is not that of a step."""
 
     def _joined(
         self, found: Iterable[tuple[list[int], list[int], bytes | RemoteError]], count: int
@@ -333,13 +339,16 @@ class ProcessPool(EnvPool):
 
     def _watch(self, left: float) -> None:
         """Waits until something comes, a limit is reached, or that time is over."""
-        poll = select.poll()
-        waiting = {worker for worker, _ in filter(None, self._sent.values())}
+        poll, waiting = select.poll(), self._awaited()
         for worker in waiting:
             poll.register(worker.channel, select.POLLIN)
         if not poll.poll(min(left, _WATCH_S) * 1000):
             for worker in waiting:
                 worker.watch()
+
+    def _awaited(self) -> set[Worker]:
+        """Returns the workers that owe an answer."""
+        return {worker for worker, _ in filter(None, self._sent.values())}
 
     # ---- single environments
 

@@ -83,7 +83,7 @@ class Worker:
         requests: Those that are not answered, by number.
         launched: Its environments are made.
         time_limits: Of its environments, in steps.
-        early: Answers to steps that came while another answer was awaited.
+        early: Answers that came while another one was awaited, of requests that name environments.
     """
 
     def __init__(
@@ -153,7 +153,7 @@ class Worker:
         Args:
             name: Method of `WorkerPool`.
             *args: Its arguments.
-            ids: The environments stepped.
+            ids: The environments, if the answer may come while another one is awaited.
             buffer: Of their results.
             body: The message, if it is not to be made of name and arguments.
         """
@@ -195,7 +195,7 @@ class Worker:
 
     def _early(self, message: tuple[int, bytes]) -> None:
         request = self.requests.pop(message[0])
-        if request.name == "step":
+        if request.ids:
             self.early.append((request, message[1]))
 
     def watch(self) -> None:
@@ -272,15 +272,14 @@ class Worker:
 
         Args:
             grace_s: Time between SIGTERM and SIGKILL.
-            why: The answer to the steps that are pending.
+            why: The answer to the requests that are pending.
         """
         process, self._process = self._process, None
         self.launched = False
         if process is None:
             return
         if why is not None:
-            steps = [each for each in self.requests.values() if each.name == "step"]
-            self.early += [(request, why) for request in steps]
+            self.early += [(each, why) for each in self.requests.values() if each.ids]
         self.requests.clear()
         if grace_s > 0:
             _signal(process, signal.SIGTERM)
