@@ -230,3 +230,10 @@ def test_a_log_that_is_a_link_is_neither_cut_nor_written(folder: Path, tmp_path:
     with pytest.raises(UsageError, match="a symbolic link"):
         begin(folder, resume=True)[0].restore()
     assert victim.read_text() == "keep\n" * 1000
+
+
+def test_a_config_that_is_a_link_is_refused(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere.json").write_text("{}")
+    (folder / "config.json").symlink_to(tmp_path / "elsewhere.json")
+    with pytest.raises(UsageError, match=r"config\.json: a symbolic link"):
+        begin(folder, resume=True)[0].restore()
