@@ -67,7 +67,8 @@ def stop_on_signals(flag: StopFlag) -> Iterator[StopFlag]:
         yield flag
         return
     owner = os.getpid()
-    free = [each for each in _HANGUP + _PREEMPTION if signal.getsignal(each) is signal.SIG_DFL]
+    free = [each for each in _HANGUP + _PREEMPTION if (now := signal.getsignal(each)) is
+            signal.SIG_DFL or getattr(now, "until_run", False)]  # fmt: skip
     received = 0
 
     def handle(number: int, frame: FrameType | None) -> None:

@@ -419,6 +419,27 @@ def test_a_job_that_is_preempted_queues_itself_again(tmp_path: Path) -> None:
     assert "not a Slurm job" in refused.stderr
 
 
+def test_a_preemption_before_the_run_begins_requeues_it(tmp_path: Path) -> None:
+    """The signal comes while the first environment is made."""
+    (tmp_path / "env.py").write_text(
+        "import os, signal, time\nimport gymnasium\n\n\ndef make():\n"
+        "    os.kill(os.getpid(), signal.SIGUSR1)\n    time.sleep(0.1)\n"
+        "    return gymnasium.make('CartPole-v1')\n"
+    )
+    queue = tmp_path / "bin/scontrol"
+    queue.parent.mkdir()
+    queue.write_text('#!/bin/sh\necho "$@" >> queue\n')
+    queue.chmod(0o755)
+    path = f"{queue.parent}:{os.environ['PATH']}"
+    words = ["train", "-e", "./env.py:make", "-p", "dqn", "--requeue", "env.stop_value=475"]
+    done = subprocess.run(
+        [*DICORE, *words], cwd=tmp_path, env={**environ(), "SLURM_JOB_ID": "17", "PATH": path},
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert done.returncode == 75, done.stderr
+    assert (tmp_path / "queue").read_text() == "requeue 17\n"
+
+
 @pytest.mark.parametrize("option", [["--allow-change", "policy.nstep"], ["--ignore-missing"]])
 def test_options_of_resuming_are_not_ignored(option: list[str], tmp_path: Path) -> None:
     done = dicore("train", "-e", "cartpole", "-p", "dqn", *option, cwd=tmp_path, code=2)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
 import subprocess
+import sys
 import warnings
 from dataclasses import replace
 from pathlib import Path
@@ -26,8 +28,23 @@ _TIMEOUT_S = 60
 _log = logging.getLogger(__name__)
 
 
+class _BeforeTheRun:
+    """Handler of preemption signals while nothing is to be saved yet: requeues and exits."""
+
+    until_run = True
+    """The run replaces it by its own handler."""
+
+    def __call__(self, number: int, frame: object) -> None:
+        code = requeue(_PREEMPTED)
+        for stream in (sys.stdout, sys.stderr):
+            stream.flush()
+        os._exit(code)  # an exception could end in the code of an environment
+
+
 def requeued(request: TrainRequest) -> TrainRequest:
     """Returns the request of a job that may be requeued: it resumes the run if there is one.
+
+    From now on a preemption signal requeues the job, also before the run begins.
 
     Raises:
         UsageError: the request overwrites the run, or there is no Slurm job.
@@ -43,6 +60,8 @@ def requeued(request: TrainRequest) -> TrainRequest:
             hint="remove --requeue; elsewhere, start the command again with --exist resume if its"
             f" exit code is {_PREEMPTED}",
         )
+    for number in (signal.SIGUSR1, signal.SIGUSR2):
+        signal.signal(number, _BeforeTheRun())
     return request if request.resume is not None else replace(request, exist="resume")
 
 
