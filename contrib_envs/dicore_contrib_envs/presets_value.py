@@ -22,6 +22,9 @@ _RETURNS = {"v_min": 0.0, "v_max": 100.0}
 CARTPOLE_C51 = _cartpole("c51", model=_RETURNS)
 """C51 on CartPole; solves it in about 3.6k env steps (median of 3 seeds)."""
 
+CARTPOLE_IQN = _cartpole("iqn")
+"""IQN on CartPole."""
+
 CARTPOLE_MDQN = _cartpole("mdqn", nstep=1)
 """Munchausen DQN on CartPole."""
 

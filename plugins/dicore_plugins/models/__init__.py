@@ -10,12 +10,13 @@ if TYPE_CHECKING:
     from dicore_plugins.model_wrappers.base import model_wrap, register_wrapper
     from dicore_plugins.models.create import create_model
     from dicore_plugins.models.dqn.config import C51ModelConfig, DQNModelConfig, QRDQNModelConfig
-    from dicore_plugins.models.dqn.distributional import C51, QRDQN, AtomHead
+    from dicore_plugins.models.dqn.distributional import C51, IQN, QRDQN, AtomHead, ImplicitHead
     from dicore_plugins.models.dqn.model import DQN, QHead
     from dicore_plugins.models.encoders.conv import NatureConv
     from dicore_plugins.models.encoders.ensemble import EnsembleMLP
     from dicore_plugins.models.encoders.mlp import MLP, initialise
     from dicore_plugins.models.encoders.nested import Nested
+    from dicore_plugins.models.encoders.noisy import NoisyMLP
     from dicore_plugins.models.encoders.observation import ObsEncoder
     from dicore_plugins.models.flat import Flat
     from dicore_plugins.models.qac.config import QACConfig
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 __all__ = [
     "C51",
     "DQN",
+    "IQN",
     "MLP",
     "QAC",
     "QRDQN",
@@ -46,12 +48,16 @@ __all__ = [
     "DQNModelConfig",
     "EnsembleMLP",
     "Flat",
+    "IQNModelConfig",
+    "ImplicitHead",
     "NatureConv",
     "Nested",
+    "NoisyMLP",
     "ObsEncoder",
     "QACConfig",
     "QHead",
     "QRDQNModelConfig",
+    "RainbowModelConfig",
     "RunningNorm",
     "VACConfig",
     "action_options",
@@ -69,14 +75,19 @@ __all__ = [
 ]
 
 _HOMES = {
+    ".encoders.noisy": ("NoisyMLP",),
     ".dqn.distributional": (
         "C51",
+        "IQN",
+        "ImplicitHead",
         "QRDQN",
         "AtomHead",
     ),
     ".create": ("create_model",),
     ".dqn.config": (
         "C51ModelConfig",
+        "IQNModelConfig",
+        "RainbowModelConfig",
         "DQNModelConfig",
         "QRDQNModelConfig",
     ),

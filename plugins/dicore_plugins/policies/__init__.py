@@ -42,6 +42,8 @@ if TYPE_CHECKING:
     from dicore_plugins.policies.dqn.policy import DQNPolicy
     from dicore_plugins.policies.impala.config import IMPALAConfig
     from dicore_plugins.policies.impala.policy import IMPALAPolicy
+    from dicore_plugins.policies.iqn.config import IQNConfig, IQNLearnConfig
+    from dicore_plugins.policies.iqn.policy import IQNPolicy
     from dicore_plugins.policies.mdqn.config import MDQNConfig, MDQNLearnConfig
     from dicore_plugins.policies.mdqn.policy import MDQNPolicy
     from dicore_plugins.policies.pg.config import PGConfig
@@ -50,6 +52,7 @@ if TYPE_CHECKING:
     from dicore_plugins.policies.ppo.policy import PPOPolicy
     from dicore_plugins.policies.qrdqn.config import QRDQNConfig, QRDQNLearnConfig
     from dicore_plugins.policies.qrdqn.policy import QRDQNPolicy
+    from dicore_plugins.policies.rainbow.config import RainbowConfig, RainbowOtherConfig
     from dicore_plugins.policies.random import RandomConfig, RandomPolicy
     from dicore_plugins.policies.rewards import with_reward_model
     from dicore_plugins.policies.sac.config import SACConfig
@@ -81,6 +84,9 @@ __all__ = [
     "EpsConfig",
     "IMPALAConfig",
     "IMPALAPolicy",
+    "IQNConfig",
+    "IQNLearnConfig",
+    "IQNPolicy",
     "MDQNConfig",
     "MDQNLearnConfig",
     "MDQNPolicy",
@@ -92,6 +98,8 @@ __all__ = [
     "QRDQNConfig",
     "QRDQNLearnConfig",
     "QRDQNPolicy",
+    "RainbowConfig",
+    "RainbowOtherConfig",
     "RandomConfig",
     "RandomPolicy",
     "SACConfig",
@@ -106,6 +114,15 @@ __all__ = [
 ]
 
 _HOMES = {
+    ".iqn.config": (
+        "IQNConfig",
+        "IQNLearnConfig",
+    ),
+    ".iqn.policy": ("IQNPolicy",),
+    ".rainbow.config": (
+        "RainbowConfig",
+        "RainbowOtherConfig",
+    ),
     ".a2c.config": ("A2CConfig",),
     ".a2c.policy": ("A2CPolicy",),
     ".actor_critic.config": (

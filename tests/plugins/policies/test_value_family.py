@@ -12,9 +12,9 @@ from dicore.config import as_config
 from dicore.data import Batch
 from dicore.errors import ConfigError, UsageError
 from dicore.run.random import seed_everything
-from dicore_plugins.models import C51, DQN, QRDQN
+from dicore_plugins.models import C51, DQN, IQN, QRDQN
 from dicore_plugins.models.encoders.noisy import NoisyMLP
-from dicore_plugins.policies import C51Policy, MDQNPolicy, QRDQNPolicy
+from dicore_plugins.policies import C51Policy, IQNPolicy, MDQNPolicy, QRDQNPolicy
 from dicore_plugins.policies.rainbow.config import RainbowConfig
 
 ROWS, OBS, ACTIONS = 8, 3, 4
@@ -99,6 +99,46 @@ def test_an_update_of_qrdqn_row_by_row() -> None:
     np.testing.assert_allclose(result["priority"], errors, atol=1e-5)
 
 
+def test_an_update_of_iqn_row_by_row() -> None:
+    policy = made(
+        IQNPolicy,
+        IQN(4, 6, obs_shape=OBS, action_shape=ACTIONS),
+        learn={"num_quantiles": 3, "num_target_quantiles": 2},
+    )
+    batch, torch_state = rows(), torch.get_rng_state()
+    after_fraction, fraction = torch.rand(ROWS, 2), torch.rand(ROWS, 3)
+    obs, after = (torch.from_numpy(batch[key]) for key in ("obs", "next_obs"))
+    with torch.no_grad():
+        chooser = policy._model.q(after).numpy()
+        quantile = policy._model.distribution(obs, fraction)[0].double().numpy()
+        new = policy._target_model.distribution(after, after_fraction)[0].double().numpy()
+    losses = []
+    for row in range(ROWS):
+        target = (
+            batch["reward"][row]
+            + GAMMA * (1 - batch["done"][row]) * (new[row, chooser[row].argmax()])
+        )
+        u = target[None] - quantile[row, batch["action"][row]][:, None]
+        huber = np.where(np.abs(u) <= 1, u * u / 2, np.abs(u) - 0.5)
+        side = np.abs(fraction[row].numpy()[:, None] - (u < 0))
+        losses.append((side * huber).mean(1).sum() * batch["weight"][row])
+    torch.set_rng_state(torch_state)
+    result = policy.learn_mode.forward(batch)
+    np.testing.assert_allclose(result["total_loss"], np.mean(losses), rtol=1e-4)
+
+
+def test_iqn_embeds_fractions_by_cosines() -> None:
+    head = IQN(4, 6, obs_shape=OBS, action_shape=ACTIONS).heads[0]
+    x, fraction = torch.randn(2, 64), torch.tensor([0.3, 0.9])
+    layer = head.embed.layers[0]
+    basis = torch.cos(torch.pi * torch.arange(6) * fraction[:, None])
+    phi = torch.relu(basis @ layer.weight.T + layer.bias)
+    out = head.advantage.layers[0]
+    wanted = (x[:, None] * phi) @ out.weight.T + out.bias
+    torch.testing.assert_close(head.outputs(x, fraction), wanted.transpose(1, 2))
+    assert head.fraction.tolist() == [0.125, 0.375, 0.625, 0.875]
+
+
 def test_an_update_of_mdqn_row_by_row() -> None:
     policy, batch = made(MDQNPolicy, DQN(OBS, ACTIONS)), rows()
     tau, alpha = 0.03, 0.9
@@ -122,7 +162,7 @@ def test_an_update_of_mdqn_row_by_row() -> None:
 
 @pytest.mark.parametrize(
     ("cls", "model"),
-    [(C51Policy, C51), (QRDQNPolicy, QRDQN), (MDQNPolicy, DQN)],
+    [(C51Policy, C51), (QRDQNPolicy, QRDQN), (IQNPolicy, IQN), (MDQNPolicy, DQN)],
 )
 def test_several_heads_are_trained_by_their_own_actions(cls: Any, model: Any) -> None:
     policy = made(cls, model(obs_shape=OBS, action_shape=[3, 2]), nstep=1)

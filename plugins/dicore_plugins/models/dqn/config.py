@@ -132,3 +132,19 @@ class RainbowModelConfig(C51ModelConfig):
         True, "dueling heads: separate value and advantage streams (Wang et al. 2015)"
     )
     noisy: bool = option(True, "noisy linear layers in the heads: exploration by learned noise")
+
+
+@frozen(kw_only=True)
+class IQNModelConfig(DQNModelConfig):
+    """Q network with the quantile of the return at any fraction (Dabney et al. 2018)."""
+
+    num_quantiles: int = option(
+        32, "quantiles whose mean is the value of an action, for acting", ge=1
+    )
+    num_cosines: int = option(64, "size of the embedding of a fraction", ge=1)
+
+    def build(self, ctx: Any, **parts: Any) -> Any:
+        """Builds the network."""
+        from dicore_plugins.models.dqn.distributional import IQN
+
+        return IQN(self.num_quantiles, self.num_cosines, **self._arguments())

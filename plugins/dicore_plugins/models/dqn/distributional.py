@@ -1,4 +1,4 @@
-"""Q networks that estimate the distribution of returns: C51 and QR-DQN.
+"""Q networks that estimate the distribution of returns: C51, QR-DQN and IQN.
 
 Shapes: B observations, K ready environments, F features, A actions, N atoms or quantiles.
 """
@@ -13,11 +13,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from dicore_plugins.models.dqn.config import C51ModelConfig, QRDQNModelConfig
+from dicore_plugins.models.dqn.config import C51ModelConfig, IQNModelConfig, QRDQNModelConfig
 from dicore_plugins.models.dqn.model import DQN, QHead
-from dicore_plugins.models.encoders.mlp import Array
+from dicore_plugins.models.encoders.mlp import MLP, Array
 
-__all__ = ["C51", "QRDQN", "AtomHead"]
+__all__ = ["C51", "IQN", "QRDQN", "AtomHead", "ImplicitHead"]
 
 
 class AtomHead(QHead):
@@ -149,6 +149,91 @@ class C51(DQN):
     def distribution(self, obs: Any) -> list[Tensor]:
         """Computes logits [B, A, N], in a list with one tensor per head."""
         return _distribution(self, obs)
+
+
+class ImplicitHead(QHead):
+    """A head of IQN: the quantile of each action at any fraction.
+
+    The features are multiplied by an embedding of the fraction, ReLU(W cos(pi i fraction) + b) for
+    i = 0 … n - 1 (Dabney et al. 2018, arXiv:1806.06923, equation 4).
+
+    Args:
+        features: F.
+        actions: A.
+        hidden: Units of each hidden layer (dueling: of both streams).
+        quantiles: N of `forward`, at the fractions (i + 1/2) / N.
+        cosines: n.
+        **form: The other arguments of `QHead`.
+    """
+
+    fraction: Tensor
+    _steps: Tensor
+
+    def __init__(
+        self,
+        features: int,
+        actions: int,
+        hidden: Sequence[int] = (),
+        *,
+        quantiles: int,
+        cosines: int,
+        **form: Any,
+    ) -> None:
+        super().__init__(features, actions, hidden, **form)
+        self.embed = MLP((cosines, features), activate_output=True)
+        fraction = (torch.arange(quantiles) + 0.5) / quantiles
+        self.register_buffer("fraction", fraction, persistent=False)
+        self.register_buffer("_steps", torch.arange(cosines) * torch.pi, persistent=False)
+
+    def outputs(self, x: Tensor, fraction: Tensor) -> Tensor:
+        """Computes quantiles.
+
+        Args:
+            x: Features [B, F].
+            fraction: float32 [B, N], or [N] for all rows.
+
+        Returns:
+            [B, A, N].
+        """
+        embedding = self.embed.forward(torch.cos(fraction.unsqueeze(-1) * self._steps))
+        values = super().forward((x.unsqueeze(1) * embedding).flatten(0, 1))
+        return values.unflatten(0, (len(x), -1)).transpose(1, 2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Maps features [B, F] to values [B, A], the means of the quantiles."""
+        return self.outputs(x, self.fraction).mean(2)
+
+    def by_numpy(self) -> None:
+        """Returns None: there is no NumPy forward pass."""
+
+
+class IQN(DQN):
+    """Q network of IQN (Dabney et al. 2018, arXiv:1806.06923): quantiles at any fraction.
+
+    Args:
+        num_quantiles: Quantiles whose mean is the value of an action.
+        num_cosines: Size of the embedding of a fraction.
+        **options: Arguments of `DQN`.
+    """
+
+    config_class: Any = IQNModelConfig
+
+    def __init__(self, num_quantiles: int = 32, num_cosines: int = 64, **options: Any) -> None:
+        head = partial(ImplicitHead, quantiles=num_quantiles, cosines=num_cosines)
+        super().__init__(head=head, **options)
+
+    def distribution(self, obs: Any, fraction: Tensor | None = None) -> list[Tensor]:
+        """Computes quantiles [B, A, N], in a list with one tensor per head.
+
+        Args:
+            obs: As for `forward`.
+            fraction: float32 [B, N] or [N], from 0 to 1; None: those of `forward`.
+        """
+        features = self.features(obs)
+        return [
+            head.outputs(features, head.fraction if fraction is None else fraction)  # type: ignore[operator]
+            for head in self.heads
+        ]
 
 
 def _distribution(model: DQN, obs: Any) -> list[Tensor]:

@@ -27,7 +27,7 @@ class DistributionalPolicy(DQNPolicy):
         if not hasattr(model, "distribution"):
             raise UsageError(
                 f"model: {type(model).__name__} has no method `distribution`, which {self} needs",
-                hint="choose policy.model.type=c51 or qrdqn, or derive from that network",
+                hint="choose policy.model.type=c51, qrdqn or iqn, or derive from that network",
             )
         super()._check_values(model)
 
@@ -35,13 +35,13 @@ class DistributionalPolicy(DQNPolicy):
         """Computes the mean over the heads of `_head_loss`."""
         action = self._action_index(batch["action"]).reshape(len(batch["action"]), -1)
         with torch.no_grad():
-            after = self._target_model.distribution(batch["next_obs"])
+            after = self._outputs(self._target_model, batch["next_obs"], len(batch))
             chooser = self._model if self._cfg.learn.double else self._target_model
             values = q_values(chooser, batch["next_obs"])
             values = [values] if isinstance(values, Tensor) else values
             bridged = self._bridged(batch)
         losses, priorities, targets = [], [], []
-        outputs = self._model.distribution(batch["obs"])
+        outputs = self._outputs(self._model, batch["obs"], len(batch))
         for head, (output, next_output, value) in enumerate(
             zip(outputs, after, values, strict=True)
         ):
@@ -54,6 +54,11 @@ class DistributionalPolicy(DQNPolicy):
         if len(losses) == 1:
             return losses[0], priorities[0], targets[0]
         return torch.stack(losses).mean(), torch.stack(priorities).mean(0), targets[0]
+
+    def _outputs(self, model: Any, obs: Any, rows: int) -> list[Tensor]:
+        """Returns the outputs [B, A, N] of each head; last of the network that is trained."""
+        outputs: list[Tensor] = model.distribution(obs)
+        return outputs
 
     def _head_loss(
         self, output: Tensor, next_output: Tensor, bridged: Any, weight: Tensor | None
