@@ -61,6 +61,7 @@ class TestNextStep(EnvManagerContract):
     mode = "NextStep"
     test_creates_envs_at_launch = test_env_attr_returns_all_values = None  # type: ignore[assignment]
     test_reset_error_names_the_env = None  # type: ignore[assignment]
+    test_rewards_have_the_shape_of_their_space = None  # type: ignore[assignment]
 
     def make(self, env_fn: Sequence[Any], options: Mapping[str, Any] | None = None) -> Any:
         return VectorEnvManager.of(scripted(self.mode, env_fn), len(env_fn), options)
