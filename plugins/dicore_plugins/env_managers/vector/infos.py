@@ -14,11 +14,14 @@ class Infos(Sequence[dict[str, Any]]):
     Args:
         columns: The vector env's info: columns [N, ...], with masks `_key` or without.
         env_ids: The environments.
+
+    Attributes:
+        made: Infos that were read or set, by row.
     """
 
     def __init__(self, columns: Mapping[str, Any], env_ids: Any) -> None:
         self._columns, self.env_ids = columns, env_ids
-        self._made: dict[int, dict[str, Any]] = {}
+        self.made: dict[int, dict[str, Any]] = {}
 
     def __len__(self) -> int:
         return len(self.env_ids)
@@ -27,12 +30,12 @@ class Infos(Sequence[dict[str, Any]]):
         if isinstance(row, slice):
             return [self[each] for each in range(*row.indices(len(self)))]
         at = range(len(self))[row]
-        if at not in self._made:
-            self._made[at] = row_of_info(self._columns, int(self.env_ids[at]))
-        return self._made[at]
+        if at not in self.made:
+            self.made[at] = row_of_info(self._columns, int(self.env_ids[at]))
+        return self.made[at]
 
     def __setitem__(self, row: int, info: dict[str, Any]) -> None:
-        self._made[range(len(self))[row]] = info
+        self.made[range(len(self))[row]] = info
 
 
 def row_of_info(info: Mapping[str, Any], row: int) -> dict[str, Any]:

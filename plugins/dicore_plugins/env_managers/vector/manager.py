@@ -283,8 +283,9 @@ class VectorEnvManager(BaseEnvManager):
             ended = at if whole else ids.take(rows).tolist()
             if self._mode == SAME_STEP:
                 obs = self._final_obs(obs, at, infos)
+            made, end = infos.made, self._episodes.end
             for row, env_id in zip(at, ended, strict=True):
-                infos[row] = self._episodes.end(env_id, infos[row] if info else None)
+                made[row] = end(env_id, infos[row] if info else None)
             over += ended
         if over:
             self._begin_next(over)
@@ -338,7 +339,7 @@ class VectorEnvManager(BaseEnvManager):
     def _begin_next(self, over: list[int]) -> None:
         """Begins the episodes that follow those that ended, now or in the next step."""
         left, states = self._left_out, self._episodes.state
-        for env_id in over:
+        for env_id in over if left or not self._episodes.all_run else ():
             if states[env_id] is RUN:
                 left.pop(env_id, None)
             else:

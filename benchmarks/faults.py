@@ -1,0 +1,245 @@
+"""What env managers do when one of two environments misbehaves, beside those of other frameworks.
+
+python -m benchmarks.faults            # writes benchmarks/results/faults.md and faults.jsonl
+python -m benchmarks.faults --quick    # two faults, in process; prints only
+
+Each case runs in a child process that is ended after 15 s. Rank 1 misbehaves in its third step;
+steps go on until that shows, then once more, then the manager is closed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.measure import machine
+from dicore.testing.faulty_env import FAULTS, FaultyEnv
+
+RESULTS = Path(__file__).parent / "results"
+LIMIT_S, CLOSE_S = 15.0, 6.0
+ROWS = (
+    "raises", "exits", "killed", "hangs", "nan_obs", "nan_reward", "short_obs", "long_obs",
+    "inf_obs", "lock_info", "reset_raises", "close_hangs",
+)  # fmt: skip
+IN_PROCESS = ("dicore base", "Gymnasium Sync", "SB3 Dummy")
+CONTENDERS = (
+    "dicore base", "dicore sync_subprocess", "Gymnasium Sync", "Gymnasium Async", "SB3 Dummy",
+    "SB3 Subproc",
+)  # fmt: skip
+
+
+# ---- the contenders: how each is made, stepped (returns observations and rewards) and closed
+
+
+def dicore_manager(name: str, makes: list[Callable[[], Any]]) -> Any:
+    import dicore_registry
+    from dicore.testing.component import Component
+
+    registry = dicore_registry.default()
+    component = Component(registry.find("env_manager", name), registry)
+    limits = {"step_timeout": 2.0, "reset_timeout": 2.0} if name == "sync_subprocess" else {}
+    manager = component.build({"restart_budget": 3, **limits}, env_fn=makes)
+    manager.launch()
+
+    def step() -> Any:
+        answer = manager.step(dict.fromkeys(manager.ready_obs, 1))
+        told = answer.value.info[1].get("error", "")
+        return answer.value.obs, answer.value.reward, told
+
+    return step, manager.close
+
+
+def gymnasium_vector(name: str, makes: list[Callable[[], Any]]) -> Any:
+    from gymnasium import vector
+
+    env = getattr(vector, f"{name}VectorEnv")(makes)
+    env.reset(seed=0)
+
+    def step() -> Any:
+        obs, reward, *_ = env.step(np.array([1, 1]))
+        return obs, reward, ""
+
+    return step, env.close
+
+
+def sb3_vec_env(name: str, makes: list[Callable[[], Any]]) -> Any:
+    from stable_baselines3.common import vec_env
+
+    env = getattr(vec_env, f"{name}VecEnv")(makes)
+    env.reset()
+
+    def step() -> Any:
+        obs, reward, *_ = env.step(np.array([1, 1]))
+        return obs, reward, ""
+
+    return step, env.close
+
+
+MAKERS: dict[str, Callable[[str, list[Callable[[], Any]]], Any]] = {
+    "dicore": dicore_manager,
+    "Gymnasium": gymnasium_vector,
+    "SB3": sb3_vec_env,
+}
+
+
+# ---- one case, in a child process
+
+
+def say(what: str, text: object) -> None:
+    print(json.dumps({what: " ".join(str(text).split())[:300]}), flush=True)
+
+
+def told(error: BaseException) -> str:
+    return f"{type(error).__name__}: {getattr(error, 'message', None) or error}"
+
+
+def run_case(contender: str, fault: str) -> None:
+    family, _, name = contender.partition(" ")
+    with tempfile.TemporaryDirectory() as folder:
+        mark = str(Path(folder) / "mark")
+        makes = [FaultyEnv, partial(FaultyEnv, fault, 1, mark=mark)]
+        step, close = MAKERS[family](name, makes)
+        say("at", "step")
+        try:
+            say("step", steps(step))
+        except Exception as error:
+            say("step", told(error))
+            say("at", "the next step")
+            try:
+                step()
+                say("next", "works")
+            except Exception as again:
+                say("next", told(again))
+        say("at", "close()")
+        begun = time.monotonic()
+        thread = threading.Timer(CLOSE_S, lambda: say("close", f"hangs (> {CLOSE_S:g} s)"))
+        thread.daemon = True
+        thread.start()
+        try:
+            close()
+            say("close", f"{time.monotonic() - begun:.1f} s")
+        except Exception as error:
+            say("close", told(error))
+        thread.cancel()
+        say("left", len(children(os.getpid())))
+        os._exit(0)
+
+
+def steps(step: Callable[[], Any]) -> str:
+    """Steps 30 times; returns what was reported or returned as valid."""
+    shown = ""
+    for number in range(1, 31):
+        obs, reward, reported = step()
+        if reported and not shown:
+            shown = f"abnormal step, then it goes on: {reported}"
+        found = np.asarray(obs[1])
+        odd = found.shape != (3,) or not np.isfinite(found).all() or found[0] != 1
+        if (odd or not np.isfinite(reward[1])) and not shown:
+            shown = f"accepted in step {number}: {found.tolist()}, reward {reward[1]}"
+    return shown or "it goes on"
+
+
+def children(pid: int) -> list[int]:
+    """Returns the child processes that still run environments, by /proc."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            stat = (folder / "stat").read_text().rpartition(")")[2].split()
+            command = (folder / "cmdline").read_bytes()
+            helper = b"forkserver" in command or b"resource_tracker" in command
+            if int(stat[1]) == pid and not helper:
+                found.append(int(folder.name))
+    return found
+
+
+# ---- all cases
+
+
+def case(contender: str, fault: str) -> dict[str, str]:
+    """Runs a case in a child process; returns what it said."""
+    process = subprocess.Popen(
+        [sys.executable, "-W", "ignore", "-m", "benchmarks.faults", "--case", contender, fault],
+        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, start_new_session=True,
+    )  # fmt: skip
+    try:
+        out, _ = process.communicate(timeout=LIMIT_S)
+        hung = False
+    except subprocess.TimeoutExpired:
+        hung = True
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+    if hung:
+        out, _ = process.communicate()
+    said: dict[str, str] = {}
+    for line in out.splitlines():
+        if line.startswith("{"):
+            said |= json.loads(line)
+    if hung:
+        said.setdefault("hangs", said.get("at", "construction"))
+    elif "left" not in said:
+        said["ended"] = f"the calling process ended in {said.get('at', 'construction')}"
+    return said
+
+
+def text_of(said: dict[str, str]) -> str:
+    parts = [said[key] for key in ("step",) if key in said]
+    if "hangs" in said:
+        parts.append(f"**{said['hangs']} hangs**")
+    if "ended" in said:
+        parts.append(f"**{said['ended']}**")
+    if "next" in said:
+        parts.append(f"next step: {said['next']}")
+    close = said.get("close", "")
+    if close and not close.endswith(" s"):
+        parts.append(f"**close(): {close}**")
+    if said.get("left", "0") != "0":
+        parts.append(f"**{said['left']} processes left**")
+    return "; ".join(parts).replace("|", "\\|").replace(str(Path(__file__).parent.parent), "")
+
+
+def main() -> None:
+    if "--case" in sys.argv:
+        run_case(*sys.argv[-2:])
+        return
+    quick = "--quick" in sys.argv
+    rows = ("raises", "short_obs") if quick else ROWS
+    contenders = ("dicore base", "Gymnasium Sync") if quick else CONTENDERS
+    lines, table = (
+        [],
+        [f"| fault | {' | '.join(contenders)} |", "|---" * (len(contenders) + 1) + "|"],
+    )
+    for fault in rows:
+        cells = []
+        for contender in contenders:
+            if contender in IN_PROCESS and fault == "killed":
+                cells.append("")
+                continue
+            said = case(contender, fault)
+            lines.append(json.dumps({"fault": fault, "contender": contender, **said}))
+            cells.append(text_of(said))
+            print(f"{fault:<13}{contender:<24}{cells[-1]}", flush=True)
+        table.append(f"| {FAULTS[fault]} | {' | '.join(cells)} |")
+    if quick:
+        return
+    RESULTS.mkdir(exist_ok=True)
+    (RESULTS / "faults.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    head = f"{__doc__}\n{machine()}\n\n" + "\n".join(table) + "\n"
+    (RESULTS / "faults.md").write_text("# Faults\n\n" + head, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
