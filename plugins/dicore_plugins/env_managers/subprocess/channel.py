@@ -128,14 +128,19 @@ class Channel:
 
 
 class Lifeline:
-    """A pipe that nobody writes to: its other end tells that this process ended."""
+    """A pipe that nobody writes to: a worker that holds its other end sees this process end."""
 
     def __init__(self) -> None:
         self.end, self._held = os.pipe()
         _OWN.add(self)
 
+    def handed_over(self) -> None:
+        """Closes this process's copy of the end that a worker has."""
+        os.close(self.end)
+        self.end = -1
+
     def close(self) -> None:
-        """Closes both ends: the workers that still run end."""
+        """Closes both ends: a worker that still runs ends."""
         for descriptor in (self.end, self._held):
             if descriptor >= 0:
                 os.close(descriptor)

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import logging
 import os
+import resource
 import socket
+import sys
+import threading
 import time
+import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from multiprocessing import util
 from typing import Any
 
-from dicore.errors import EnvSpaceError
+from dicore.errors import EnvSpaceError, UsageError
 from dicore_plugins.env_managers.faults import RemoteError
-from dicore_plugins.env_managers.subprocess.channel import Lifeline
-from dicore_plugins.env_managers.subprocess.process import Limits, Request, Worker, pickled
+from dicore_plugins.env_managers.subprocess.factories import pickled
+from dicore_plugins.env_managers.subprocess.process import Limits, Request, Worker
 from dicore_plugins.env_managers.transports.interface import EnvLayout, IEnvTransport
 from dicore_plugins.env_managers.transports.pipe import Pipe
 
@@ -21,6 +26,18 @@ __all__ = ["Crew"]
 _LOG = logging.getLogger("dicore.env")
 _CLOSE_S = 3.5
 """Time in which workers close their environments; then they are killed."""
+_FILES_PER_WORKER = 5
+_OTHER_FILES = 64
+_OPEN: weakref.WeakSet[Crew] = weakref.WeakSet()
+
+
+def _close_all() -> None:
+    for crew in list(_OPEN):
+        crew.close()
+
+
+# when Python ends: before multiprocessing waits for the processes, which would wait for this one
+util.Finalize(None, _close_all, exitpriority=10)
 
 
 class Crew:
@@ -39,7 +56,6 @@ class Crew:
     def __init__(self, env_fn: Mapping[int, Callable[[], Any]], cfg: Any) -> None:
         self._cfg = cfg
         self._owner = os.getpid()
-        self._lifeline = Lifeline()
         self.transport: IEnvTransport = Pipe()
         limits = Limits(*(
             float("inf") if limit is None else limit
@@ -47,11 +63,16 @@ class Crew:
         ))  # fmt: skip
         ids = list(env_fn)
         size = cfg.envs_per_worker or -(-len(ids) // _cores())
-        self.workers: list[Worker] = []
-        for first in range(0, len(ids), size):
-            own = ids[first : first + size]
-            makes = pickled([env_fn[env_id] for env_id in own])
-            self.workers.append(Worker(makes, own, cfg.context, limits, self._lifeline))
+        parts = [ids[first : first + size] for first in range(0, len(ids), size)]
+        _check(cfg.context, len(parts), size)
+        self.workers = [
+            Worker(
+                pickled({env_id: env_fn[env_id] for env_id in part}),
+                part, cfg.context, limits,
+            )
+            for part in parts
+        ]  # fmt: skip
+        _OPEN.add(self)
         self.of = {env_id: worker for worker in self.workers for env_id in worker.ids}
 
     def started(self, env_id: int) -> Worker:
@@ -122,7 +143,34 @@ class Crew:
         for worker in self.workers:
             worker.leave(until)
         self.transport.close()
-        self._lifeline.close()
+
+
+def _check(context: str, workers: int, size: int) -> None:
+    """Refuses what would fail later, or hang.
+
+    Raises:
+        UsageError: there are too many workers for the limit of open files, or processes would be
+            forked with CUDA in use.
+    """
+    needed = _FILES_PER_WORKER * workers
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    if limit != resource.RLIM_INFINITY and needed + _OTHER_FILES > limit:
+        more = -(-size * needed // max(1, limit - _OTHER_FILES))
+        raise UsageError(
+            f"{workers} workers need about {needed} open files; the limit is {limit}",
+            hint=f"raise it (ulimit -n) or set env.manager.envs_per_worker={more}",
+        )
+    if context != "fork":
+        return
+    torch = sys.modules.get("torch")
+    if torch is not None and torch.cuda.is_initialized():
+        raise UsageError(
+            "workers cannot be forked after CUDA was used",
+            hint="set env.manager.context=forkserver",
+        )
+    threads = threading.active_count()
+    if threads > 1:
+        _LOG.warning("workers are forked with %d threads running, which can hang them", threads)
 
 
 def _cores() -> int:

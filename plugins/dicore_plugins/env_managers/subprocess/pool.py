@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 
 from dicore.data import tree_map, tree_row
-from dicore.errors import EnvSpaceError
+from dicore.errors import DicoreError, EnvCreateError, EnvSpaceError
 from dicore_plugins.env_managers.env_pool import EnvPool, Results
 from dicore_plugins.env_managers.episodes import shape_of
-from dicore_plugins.env_managers.faults import RemoteError
+from dicore_plugins.env_managers.faults import RemoteError, described
 from dicore_plugins.env_managers.subprocess.channel import dumps
 from dicore_plugins.env_managers.subprocess.crew import Crew
 from dicore_plugins.env_managers.subprocess.process import Request, Worker
@@ -77,8 +77,8 @@ class ProcessPool(EnvPool):
     def launch(self) -> list[float]:
         """Makes all environments, in all workers at the same time; returns their time limits."""
         crew = self._crew
-        for error in crew.launch(crew.workers).values():
-            raise error.restored() from error
+        for worker, error in crew.launch(crew.workers).items():
+            raise _create_error(worker, error) from (error if error.trace else None)
         self._made, self._lost = set(self.ids), set(self.ids)
         asked = [(worker, worker.post("has_layers")) for worker in crew.workers]
         stateful = [self._value(*each) for each in asked]
@@ -424,3 +424,16 @@ class ProcessPool(EnvPool):
     def load_layer_states(self, env_id: int, states: Sequence[Any]) -> None:
         """Restores what `layer_states` returned."""
         self._ask(env_id, "load_layer_states", env_id, states)
+
+
+def _create_error(worker: Worker, error: RemoteError) -> DicoreError:
+    """Returns the error for a worker that did not make its environments."""
+    known = error.restored()
+    if isinstance(known, DicoreError):
+        return known
+    first = worker.ids[0]
+    return EnvCreateError(
+        f"env {first} could not be made: {described(error)}",
+        hint=error.hint or "make one env by hand to reproduce it",
+        context={"env_id": first},
+    )

@@ -9,10 +9,8 @@ import os
 import signal
 import socket
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
-
-import cloudpickle
 
 from dicore.errors import UsageError
 from dicore_plugins.env_managers.faults import RemoteError
@@ -26,7 +24,7 @@ from dicore_plugins.env_managers.subprocess.channel import (
 )
 from dicore_plugins.env_managers.subprocess.worker import RESETS, work
 
-__all__ = ["Limits", "Request", "Worker", "pickled"]
+__all__ = ["Limits", "Request", "Worker"]
 
 _LOG = logging.getLogger("dicore.env")
 _BOARD_BYTES = 16
@@ -34,6 +32,13 @@ _TERM_S = 0.5
 """Time between SIGTERM and SIGKILL."""
 _WARN_AT = 0.25
 """Part of a limit after which a slow call is logged."""
+_NAME = "dicore-env-"
+_UNGUARDED = 77
+"""Exit code of a worker that would start workers."""
+_GUARD = (
+    "the main script starts workers when it is imported, which each worker does",
+    "put what the script does below the line: if __name__ == '__main__':",
+)
 _PRELOADED = ["gymnasium", "cloudpickle", "dicore_plugins.env_managers.subprocess.worker"]
 
 
@@ -77,7 +82,6 @@ class Worker:
         ids: Their ids, which follow each other.
         context: How processes are started: `forkserver`, `spawn`, `fork`.
         limits: Time limits.
-        lifeline: Tells the worker that this process ended.
 
     Attributes:
         requests: Those that are not answered, by number.
@@ -86,14 +90,12 @@ class Worker:
         early: Answers that came while another one was awaited, of requests that name environments.
     """
 
-    def __init__(
-        self, env_fn: bytes, ids: list[int], context: str, limits: Limits, lifeline: Lifeline
-    ) -> None:
+    def __init__(self, env_fn: bytes, ids: list[int], context: str, limits: Limits) -> None:
         self.ids, self.rows = ids, slice(ids[0], ids[-1] + 1)
         self.requests: dict[int, Request] = {}
         self.early: list[tuple[Request, bytes | RemoteError]] = []
         self._env_fn, self._context = env_fn, context
-        self._limits, self._lifeline = limits, lifeline
+        self._limits = limits
         self.launched = False
         self.time_limits: list[float] = []
         self._process: Any = None
@@ -118,25 +120,26 @@ class Worker:
         """
         current = multiprocessing.current_process()
         if getattr(current, "_inheriting", False):
-            raise UsageError(
-                "the main script starts workers when it is imported, which each worker does",
-                hint="put what the script does below: if __name__ == '__main__':",
-            )
+            if current.name.startswith(_NAME):
+                os._exit(_UNGUARDED)  # its main process says it, once for all workers
+            raise UsageError(*_GUARD[:1], hint=_GUARD[1])
         context: Any = multiprocessing.get_context(self._context)
         if self._context == "forkserver":
             _preload(context)
         ours, theirs = socket.socketpair()
-        board = shared_file(_BOARD_BYTES)
+        board, lifeline = shared_file(_BOARD_BYTES), Lifeline()
         try:
             mapped = memoryview(map_file(board))
             self._clock, self._busy = mapped[:8].cast("d"), mapped[8:].cast("q")
             self._busy[0] = -1
-            process = context.Process(target=work, args=(theirs,), name=f"dicore-env-{self.ids[0]}")
+            process = context.Process(target=work, args=(theirs,), name=f"{_NAME}{self.ids[0]}")
             process.start()
             theirs.close()
             self._process = process
             self.channel = Channel(ours, min(0.2, *self._limits))
-            socket.send_fds(ours, [b"f"], [self._lifeline.end, board])
+            socket.send_fds(ours, [b"f"], [lifeline.end, board])
+            lifeline.handed_over()
+            self._lifeline = lifeline
         except BaseException:
             ours.close()
             theirs.close()
@@ -213,9 +216,12 @@ class Worker:
         if not body:
             return None
         worked, value = loads(body)
-        if not worked:
-            raise value
-        return value
+        try:
+            if not worked:
+                raise value
+            return value
+        finally:
+            del value  # an exception and the frame that raised it would keep each other alive
 
     def check(self) -> None:
         """Finds a worker that ended without closing its connection, or that takes too long.
@@ -260,6 +266,10 @@ class Worker:
         busy, process = self._busy[0], self._process
         process.join(1.0)
         code = process.exitcode
+        if code == _UNGUARDED:
+            error = RemoteError("UsageError", _GUARD[0], hint=_GUARD[1])
+            self.end(0.0, error)
+            return error
         text = f"its worker {_how(code)}"
         if busy >= 0 and len(self.ids) > 1:
             text += f" while env {busy % RESETS} was {'reset' if busy >= RESETS else 'stepped'}"
@@ -287,6 +297,9 @@ class Worker:
         _signal(process, signal.SIGKILL)
         process.join(1.0)
         self.channel.close()
+        self._lifeline.close()
+        self._clock.release()
+        self._busy.release()
         with contextlib.suppress(ValueError):  # it still runs: not even the kernel could end it
             process.close()
 
@@ -329,9 +342,3 @@ def _preload(context: Any) -> None:
     server: Any = forkserver._forkserver  # type: ignore[attr-defined] # noqa: SLF001
     if server._forkserver_pid is None and server._preload_modules == ["__main__"]:  # noqa: SLF001
         context.set_forkserver_preload(["__main__", *_PRELOADED])
-
-
-def pickled(env_fn: Sequence[Callable[[], Any]]) -> bytes:
-    """Pickles factories."""
-    made: bytes = cloudpickle.dumps(list(env_fn))
-    return made

@@ -23,6 +23,7 @@ __all__ = ["SharedMemory", "SharedMemoryConfig"]
 _RESET = 3
 """Buffer of the first observations of episodes, after those of steps."""
 _ALIGNED = 64
+_NO_MEMORY = np.zeros(0, np.uint8)
 _NUMBERS = frozenset({float, int, bool, np.float64, np.float32, np.int64, np.bool_})
 
 
@@ -43,7 +44,7 @@ class SharedMemory:
         from dicore_plugins.env_managers.subprocess.channel import shared_file
 
         self.layout = layout
-        self._file = shared_file(self._plan(np.zeros(0, np.uint8)))
+        self._file = shared_file(self._plan(_NO_MEMORY))
         self._map()
 
     def _plan(self, memory: npt.NDArray[np.uint8]) -> int:
@@ -154,6 +155,7 @@ class SharedMemory:
         if self._file >= 0:
             os.close(self._file)
             self._file = -1
+            self._plan(_NO_MEMORY)
 
     def __del__(self) -> None:
         if getattr(self, "_file", -1) >= 0:

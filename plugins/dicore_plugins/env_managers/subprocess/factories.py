@@ -1,0 +1,80 @@
+"""Pickles the factories of environments, and finds what does not pickle."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import cloudpickle
+
+from dicore.errors import EnvCreateError
+from dicore_plugins.env_managers.faults import described
+
+__all__ = ["pickled"]
+
+_DEEPEST = 6
+
+
+def pickled(env_fn: Mapping[int, Callable[[], Any]]) -> bytes:
+    """Pickles factories, functions without a name and of the main script by value.
+
+    Args:
+        env_fn: A factory per env id.
+
+    Raises:
+        EnvCreateError: one does not pickle; names the part.
+    """
+    try:
+        data: bytes = cloudpickle.dumps(list(env_fn.values()))
+    except Exception as error:
+        env_id, make = next(
+            (each for each in env_fn.items() if _fault(each[1]) is not None), (0, None)
+        )
+        path = _culprit(make, f"env_fn[{env_id}]", _DEEPEST)
+        raise EnvCreateError(
+            f"env {env_id}: its factory cannot be sent to a worker: {path}: {described(error)}",
+            hint="create locks, files and connections in the environment's __init__",
+            context={"env_id": env_id, "path": path},
+        ) from error
+    return data
+
+
+def _fault(value: Any) -> Exception | None:
+    try:
+        cloudpickle.dumps(value)
+    except Exception as error:
+        return error
+    return None
+
+
+def _culprit(value: Any, path: str, depth: int) -> str:
+    """Returns the path of the innermost part that does not pickle."""
+    if depth:
+        for name, part in _parts(value):
+            if _fault(part) is not None:
+                return _culprit(part, f"{path}{name}", depth - 1)
+    return f"{path} ({type(value).__name__})"
+
+
+def _parts(value: Any) -> Iterator[tuple[str, Any]]:
+    """Yields the parts of a function, partial, collection or object, with their paths."""
+    if isinstance(value, functools.partial):
+        yield ".func", value.func
+        yield from ((f".args[{at}]", each) for at, each in enumerate(value.args))
+        yield from ((f".keywords[{name!r}]", each) for name, each in value.keywords.items())
+    elif isinstance(value, Mapping):
+        yield from ((f"[{name!r}]", each) for name, each in value.items())
+    elif isinstance(value, Sequence) and not isinstance(value, str | bytes):
+        yield from ((f"[{at}]", each) for at, each in enumerate(value))
+    elif hasattr(value, "__code__"):
+        cells = value.__closure__ or ()
+        for name, cell in zip(value.__code__.co_freevars, cells, strict=True):
+            yield f".{name}", cell.cell_contents
+        for name in value.__code__.co_names:
+            if name in value.__globals__:
+                yield f".{name}", value.__globals__[name]
+    elif hasattr(value, "__self__"):
+        yield ".__self__", value.__self__
+    elif hasattr(value, "__dict__") and not isinstance(value, type):
+        yield from ((f".{name}", each) for name, each in vars(value).items())

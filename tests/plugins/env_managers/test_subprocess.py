@@ -1,0 +1,478 @@
+"""Environments in worker processes: what a fault costs, and what is left behind."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+import psutil
+import pytest
+from gymnasium import spaces
+
+from dicore.errors import EnvCreateError, EnvResetError, EnvStepError, UsageError
+from dicore.testing.compare import copied, difference
+from dicore_plugins.env_managers import BaseEnvManager, SyncSubprocessManager
+
+from . import faulty_env as faulty
+from .faulty_env import FaultyEnv, action
+from .test_process_manager import cartpole, played
+from .toy_envs import CountEnv, SpaceEnv
+
+LIMIT_S = 1.0
+ROOT = Path(__file__).parents[3]
+
+
+def launched(*makes: Any, **options: Any) -> Any:
+    options = {"retry_waiting_time": 0.01, "step_timeout": LIMIT_S, **options}
+    manager = SyncSubprocessManager(makes, options)
+    try:
+        manager.launch()
+    except BaseException:
+        manager.close()
+        raise
+    return manager
+
+
+@pytest.fixture(scope="module")
+def four() -> Iterator[Any]:
+    """Environments 0 and 1 share a worker, and 2 and 3 another."""
+    makes = [partial(FaultyEnv, tag) for tag in range(4)]
+    with closing(launched(*makes, envs_per_worker=2, restart_budget=1000)) as manager:
+        yield manager
+
+
+FAULTS: dict[Any, tuple[str, bool]] = {
+    faulty.fails: ("ValueError: no wind", False),
+    faulty.exits: (r"sys.exit\(enough\)", False),
+    faulty.kills: ("SIGKILL, maybe out of memory while env 1 was stepped", True),
+    faulty.segfaults: ("SIGSEGV", True),
+    faulty.divides: ("SIGFPE", True),
+    faulty.leaves: ("exit code 3", True),
+    faulty.hangs: ("no answer within 1 s while env 1 was stepped", True),
+    faulty.hangs_hard: ("no answer within 1 s while env 1 was stepped", True),
+    faulty.LOCK: ("pickle", False),
+    faulty.NO_DICT: ("info is a list", False),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda each: getattr(each, "__name__", str(each)))
+def test_a_fault_costs_an_episode_of_its_worker(four: Any, fault: Any) -> None:
+    four.reset()
+    four.step(dict.fromkeys(range(4), 0))
+    begun = time.monotonic()
+    answer = four.step({0: 0, 1: action(fault), 2: 0, 3: 0})
+    assert time.monotonic() - begun < LIMIT_S + 2
+    text, dies = FAULTS[fault]
+    error = answer[1].info["error"]
+    assert error.startswith("env 1: ")
+    assert re.search(text, error), error
+    assert answer[1].info["abnormal"]
+    assert answer[1].truncated
+    assert bool(answer[0].info.get("abnormal")) == dies, "it shares the worker"
+    assert [answer[each].obs.tolist() for each in (2, 3)] == [[2, 2], [3, 2]]
+    assert [int(four.ready_obs[each][1]) for each in range(4)] == [0 if dies else 2, 0, 2, 2]
+    four.step(dict.fromkeys(range(4), 0))
+    assert len(set(four.worker_pids().values())) == 2
+
+
+def test_all_faults_of_a_step_are_told(four: Any) -> None:
+    four.reset()
+    answer = four.step({0: action(faulty.fails), 1: 0, 2: 0, 3: action(faulty.kills)})
+    assert "no wind" in answer[0].info["error"]
+    assert "SIGKILL" in answer[3].info["error"]
+    assert "env 3" in answer[2].info["error"], "it was lost with its worker"
+    assert not answer[1].info
+
+
+def test_a_slow_step_is_told_and_kept(four: Any, caplog: pytest.LogCaptureFixture) -> None:
+    four.reset()
+    answer = four.step({0: action(faulty.slow), 1: 0, 2: 0, 3: 0})
+    assert answer[0].obs.tolist() == [0, 1]
+    assert "env 0 is being stepped for" in caplog.text
+
+
+def test_what_has_no_name_is_pickled_by_value(four: Any) -> None:
+    four.reset()
+    assert four.step({0: faulty.LAMBDA, 1: 0, 2: 0, 3: 0})[0].info["f"]() == 7
+
+
+def test_without_a_budget_the_cause_is_raised() -> None:
+    makes = [partial(FaultyEnv, tag) for tag in range(2)]
+    with closing(launched(*makes, restart_budget=0)) as manager:
+        with pytest.raises(EnvStepError, match=r"env 1: step 1 .*faulty_env.py:\d+, in fails") as e:
+            manager.step({0: 0, 1: action(faulty.fails)})
+        assert "raise ValueError" in str(e.value.__cause__), "the traceback of the worker"
+        manager.reset({1: None})
+        with pytest.raises(EnvStepError, match=r"env 0: .*SIGKILL"):
+            manager.step({0: action(faulty.kills), 1: 0})
+        manager.reset({0: None})
+        assert len(manager.step({0: 0, 1: 0})) == 2
+
+
+def test_a_lost_environment_waits_for_its_reset() -> None:
+    makes = [partial(FaultyEnv, tag) for tag in range(2)]
+    with closing(launched(*makes, envs_per_worker=2)) as manager:
+        manager.step({0: action(faulty.kills)})
+        assert int(manager.ready_obs[1][1]) == 0
+        answer = manager.step({0: 0, 1: 0})
+        assert "its worker was lost" in answer[1].info["error"]
+        assert not manager.step({0: 0, 1: 0})[1].info
+
+
+@pytest.mark.parametrize("fault", [faulty.fails, faulty.kills])
+def test_a_reset_that_always_fails_ends_the_manager(fault: Any) -> None:
+    text = "no wind" if fault is faulty.fails else "SIGKILL"
+    manager = SyncSubprocessManager(
+        [FaultyEnv, partial(FaultyEnv, 1, reset=fault)], {"retry_waiting_time": 0.01}
+    )
+    with pytest.raises(EnvResetError, match=rf"env 1: reset failed 3 times .*{text}"):
+        manager.launch()
+    assert manager.closed
+    assert not manager.worker_pids()
+
+
+def test_a_broken_instance_is_renewed() -> None:
+    broken = partial(FaultyEnv, 0, reset=faulty.fails, from_reset=1)
+    with closing(launched(broken, FaultyEnv, retry_type="renew", envs_per_worker=2)) as manager:
+        manager.reset([0])
+        manager.reset([0])
+        assert len(manager.step({0: 0, 1: 0})) == 2
+    with closing(launched(broken)) as manager, pytest.raises(EnvResetError, match="3 times"):
+        manager.reset([0])
+
+
+def lacks() -> None:
+    raise ModuleNotFoundError("No module named 'wind'", name="wind")
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "text"),
+    [
+        (partial(FaultyEnv, make=lacks), EnvCreateError, "env 1 .*No module named 'wind'"),
+        (partial(FaultyEnv, make=faulty.kills), EnvCreateError, "SIGKILL"),
+        (partial(FaultyEnv, make=faulty.hangs), EnvCreateError, "no answer within 1 s .*made"),
+    ],
+)
+def test_an_environment_that_cannot_be_made(make: Any, error: type[Exception], text: str) -> None:
+    manager = SyncSubprocessManager([FaultyEnv, make], {"connect_timeout": 1.0})
+    with pytest.raises(error, match=text) as raised:
+        manager.launch()
+    assert "wind" not in text or "package that provides 'wind'" in raised.value.hint
+    assert manager.closed
+
+
+def test_a_factory_that_does_not_pickle_is_named() -> None:
+    lock = threading.Lock()
+    manager = SyncSubprocessManager([FaultyEnv, partial(FaultyEnv, tag=lock)])
+    with pytest.raises(EnvCreateError, match=r"env_fn\[1\].keywords\['tag'\] \(lock\)"):
+        manager.launch()
+    manager = SyncSubprocessManager([lambda: (FaultyEnv(), lock)])
+    with pytest.raises(EnvCreateError, match=r"env_fn\[0\].lock"):
+        manager.launch()
+
+
+# ---- starting and ending
+
+
+def test_nothing_is_made_before_it_is_needed(tmp_path: Path) -> None:
+    manager = SyncSubprocessManager([partial(FaultyEnv, tag, folder=tmp_path) for tag in range(4)])
+    assert not manager.worker_pids()
+    with closing(manager):
+        assert manager.action_space.n > 2
+        assert manager.observation_space.shape == (2,)
+        first = manager.worker_pids()
+        assert set(first) == {0, 1}
+        assert [each.name for each in tmp_path.iterdir()] == ["made.0"]
+        manager.launch()
+        assert manager.worker_pids()[0] == first[0]
+        assert manager.env_attr("pid") == list(manager.worker_pids().values())
+    made = [(tmp_path / f"made.{tag}").read_text().split() for tag in range(4)]
+    assert [len(each) for each in made] == [1] * 4
+    assert not any(str(os.getpid()) in each for each in made)
+
+
+@pytest.mark.parametrize("context", ["forkserver", "spawn", "fork"])
+def test_how_processes_start(context: str) -> None:
+    scale = 3.0
+
+    def make() -> Any:
+        return CountEnv(rewards=(scale,))
+
+    with closing(launched(make, make, context=context)) as manager:
+        assert manager.step({0: 0, 1: 0})[1].reward == scale
+        pids = set(manager.worker_pids().values())
+        assert len(pids) == 2
+    assert not any(map(psutil.pid_exists, pids))
+
+
+def descriptors() -> tuple[int, int, set[str]]:
+    """Returns open files, threads, and names in shared memory."""
+    shm = Path("/dev/shm")
+    names = {each.name for each in shm.iterdir()} if shm.exists() else set()
+    return len(list(Path("/proc/self/fd").iterdir())), threading.active_count(), names
+
+
+def test_closing_leaves_nothing_in_any_state() -> None:
+    makes = [partial(FaultyEnv, tag) for tag in range(2)]
+    with closing(launched(*makes, envs_per_worker=1)):
+        pass
+    before = descriptors()
+    for ends in ("launched", "twice", "spaces", "killed", "lost", "deleted"):
+        manager: Any = SyncSubprocessManager(makes, {"envs_per_worker": 1, "restart_budget": 0})
+        if ends == "spaces":
+            assert manager.action_space is not None
+        else:
+            manager.launch()
+        pids = set(manager.worker_pids().values())
+        if ends == "killed":
+            os.kill(manager.worker_pids()[1], signal.SIGKILL)
+        if ends == "lost":
+            with pytest.raises(EnvStepError):
+                manager.step({0: 0, 1: action(faulty.kills)})
+        if ends != "deleted":
+            manager.close()
+        if ends == "twice":
+            manager.close()
+        del manager
+        until = time.monotonic() + 2
+        while any(map(psutil.pid_exists, pids)) and time.monotonic() < until:
+            time.sleep(0.01)
+        assert not any(map(psutil.pid_exists, pids)), ends
+        assert descriptors() == before, ends
+
+
+def test_environments_that_hang_when_closed_are_killed() -> None:
+    manager = launched(*[partial(FaultyEnv, tag, close=faulty.hangs_hard) for tag in range(2)])
+    manager.step({0: action(faulty.starts_a_process), 1: action(faulty.starts_a_child)})
+    workers = [psutil.Process(pid) for pid in set(manager.worker_pids().values())]
+    everyone = [*workers, *(each for worker in workers for each in worker.children())]
+    assert len(everyone) >= 4
+    begun = time.monotonic()
+    manager.close()
+    assert time.monotonic() - begun < 5
+    assert not any(each.is_running() and each.status() != "zombie" for each in everyone)
+
+
+SCRIPT = """
+import os, signal, sys
+from functools import partial
+from dicore_plugins.env_managers import SyncSubprocessManager
+from tests.plugins.env_managers.faulty_env import FaultyEnv, action
+import tests.plugins.env_managers.faulty_env as faulty
+
+def main(end, context):
+    manager = SyncSubprocessManager(
+        [partial(FaultyEnv, tag) for tag in range(2)], {"context": context, "envs_per_worker": 1}
+    )
+    manager.launch()
+    print(*manager.worker_pids().values(), flush=True)
+    if end == "kill":
+        os.kill(os.getpid(), signal.SIGKILL)
+    if end == "busy":
+        manager._pool.send([0, 1], [action(faulty.hangs_hard)] * 2)
+        os.kill(os.getpid(), signal.SIGKILL)
+    if end == "raise":
+        raise ValueError("the end")
+"""
+
+
+def script(body: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    path = folder / "main.py"
+    path.write_text(SCRIPT + body)
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    return subprocess.run(
+        [sys.executable, str(path)],
+        env=env, capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("end", "context"),
+    [("kill", "forkserver"), ("busy", "forkserver"), ("busy", "fork"), ("raise", "forkserver")],
+)
+def test_workers_end_with_the_main_process(end: str, context: str, tmp_path: Path) -> None:
+    before = descriptors()[2]
+    guard = f"\nif __name__ == '__main__':\n    main({end!r}, {context!r})\n"
+    done = script(guard, tmp_path)
+    assert done.returncode == (1 if end == "raise" else -signal.SIGKILL), done.stderr
+    pids = [int(pid) for pid in done.stdout.split()]
+    assert len(pids) == 2
+    until = time.monotonic() + 3
+    while any(map(running, pids)) and time.monotonic() < until:
+        time.sleep(0.02)
+    assert not any(map(running, pids))
+    assert descriptors()[2] == before
+
+
+def running(pid: int) -> bool:
+    with contextlib.suppress(psutil.NoSuchProcess):
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    return False
+
+
+def test_a_script_without_a_guard_is_told_once(tmp_path: Path) -> None:
+    done = script("\nmain('', 'forkserver')\n", tmp_path)
+    assert done.returncode == 1
+    assert done.stderr.count("the main script starts workers when it is imported") == 1
+    assert "Error" in done.stderr.splitlines()[-2] or "if __name__" in done.stderr
+
+
+def test_too_many_workers_for_the_open_files() -> None:
+    manager = SyncSubprocessManager([FaultyEnv] * 100_000, {"envs_per_worker": 1})
+    with pytest.raises(UsageError, match="100000 workers need about 500000 open files"):
+        manager.launch()
+
+
+# ---- data
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {}, {"envs_per_worker": 1}, {"envs_per_worker": 3, "shared_memory": False},
+        {"reset_inplace": False}, {"transport": {"type": "pipe"}}, {"copy_on_get": True},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_the_data_is_that_of_base(options: dict[str, Any]) -> None:
+    wanted = played(BaseEnvManager([plain] * 5), 80)
+    found = played(SyncSubprocessManager([plain] * 5, options), 80)
+    assert difference(wanted, found) == ""
+
+
+def plain() -> Any:
+    return gymnasium.make("CartPole-v1", max_episode_steps=15)
+
+
+def test_the_data_of_stateful_layers_is_that_of_base() -> None:
+    wanted = played(BaseEnvManager([cartpole] * 3), 80)
+    found = played(SyncSubprocessManager([cartpole] * 3), 80)
+    assert difference(wanted, found) == ""
+
+
+@pytest.mark.parametrize("make", [plain, cartpole])
+def test_running_episodes_are_replayed_in_workers(make: Any) -> None:
+    with closing(SyncSubprocessManager([make] * 3)) as manager:
+        manager.seed(3)
+        manager.launch()
+        for step in range(40):
+            manager.step(dict.fromkeys(range(3), step % 2))
+        state, ready = copied(manager.state_dict()), copied(manager.ready_obs.value)
+    for twin in (SyncSubprocessManager([make] * 3), BaseEnvManager([make] * 3)):
+        with closing(twin):
+            twin.load_state_dict(state)
+            twin.launch()
+            assert twin.brought_back
+            assert difference(copied(twin.ready_obs.value), ready) == ""
+
+
+SPACES: dict[str, Any] = {
+    "half": spaces.Box(-1, 1, (3,), np.float16),
+    "double": spaces.Box(-1, 1, (3,), np.float64),
+    "bools": spaces.MultiBinary((2, 2)),
+    "scalar": spaces.Box(-1, 1, (), np.float32),
+    "empty": spaces.Box(-1, 1, (0,), np.float32),
+    "image": spaces.Box(0, 255, (64, 64, 3), np.uint8),
+    "text": spaces.Text(6),
+    "sequence": spaces.Sequence(spaces.Discrete(5)),
+    "graph": spaces.Graph(spaces.Box(-1, 1, (2,)), spaces.Discrete(3)),
+    "mixed": spaces.Dict(word=spaces.Text(4), image=spaces.Box(0, 255, (32, 32), np.uint8)),
+}
+
+
+@pytest.mark.parametrize("space", SPACES.values(), ids=SPACES)
+def test_observations_of_every_space(space: Any) -> None:
+    makes = [lambda length=length: SpaceEnv(copy.deepcopy(space), length) for length in (3, 2)]
+    found = []
+    for each in (BaseEnvManager(makes), SyncSubprocessManager(makes, {"context": "fork"})):
+        with closing(each) as manager:
+            manager.seed(1)
+            manager.launch()
+            rows = [copied(manager.ready_obs.value)]
+            for _ in range(5):
+                rows.append(copied(manager.step_into({0: 0, 1: 0}).value.obs))
+                rows.append(copied(manager.ready_obs.value))
+        found.append(rows)
+    assert str(found[0]) == str(found[1])
+
+
+def test_a_hundred_megabytes() -> None:
+    makes = [partial(FaultyEnv, tag, size=25_000_000 // 4) for tag in range(1)]
+    for options in ({}, {"shared_memory": False}):
+        with closing(launched(*makes, **options, step_timeout=20.0)) as manager:
+            assert manager.step({0: 0})[0].obs[1] == 1.0
+
+
+def test_what_is_handed_out_lasts_until_the_next_but_one_step() -> None:
+    makes = [partial(FaultyEnv, tag, size=2000) for tag in range(2)]
+    for copies in (False, True):
+        with closing(launched(*makes, copy_on_get=copies)) as manager:
+            shown = [manager.step_into({0: 0, 1: 0}).value.obs for _ in range(2)]
+            assert [int(each[1, 1]) for each in shown] == [1, 2]
+            shown[1][:] = -1
+            shown.append(manager.step_into({0: 0, 1: 0}).value.obs)
+            assert shown[2][0, 1] == 3
+            assert (shown[0] is shown[2] or np.shares_memory(shown[0], shown[2])) != copies
+            if copies:
+                assert int(shown[0][1, 1]) == 1
+        assert shown[2][0, 1] == 3, "closing takes no memory away that is in use"
+
+
+def test_ctrl_c_in_a_step_loses_no_data_silently(four: Any) -> None:
+    four.reset()
+    timer = threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT))
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        four.step({0: action(faulty.slow), 1: 0, 2: 0, 3: 0})
+    timer.join()
+    answer = four.step(dict.fromkeys(range(4), 0))
+    assert all(answer[each].info["abnormal"] for each in range(4))
+    assert [int(answer.value.obs[each][1]) for each in range(4)] == [0] * 4
+    assert four.step(dict.fromkeys(range(4), 0)).value.obs[:, 1].tolist() == [1] * 4
+
+
+# ---- without waiting
+
+
+def test_send_returns_at_once_and_wait_what_has_come(four: Any) -> None:
+    pool = four._pool
+    four.reset()
+    pool.send([0, 2], [action(faulty.slow), 0])
+    pool.send([3], [0])
+    assert pool.pending == {0, 2, 3}
+    begun = time.monotonic()
+    assert sorted(pool.wait(2)[0]) == [2, 3]
+    assert pool.wait(1, timeout=0.05)[0] == []
+    assert time.monotonic() - begun < 0.6
+    assert pool.wait(5)[0] == [0]
+    assert pool.pending == set()
+
+
+def test_a_reset_drops_a_pending_answer(four: Any) -> None:
+    pool = four._pool
+    four.reset()
+    pool.send([0, 1, 2], [action(faulty.slow), 0, action(faulty.kills)])
+    pool.reset([0], [1], [{}])
+    ids, obs, _, _, _, raised = pool.wait(3)
+    assert sorted(ids) == [1, 2]
+    assert obs[ids.index(1)].tolist() == [1, 1]
+    assert "SIGKILL" in str(raised[ids.index(2)])
+    pool.send([3], [0])
+    assert "lost" in str(pool.wait(1)[5][0])
+    pool.send([0], [0])
+    assert pool.wait(1)[1].tolist() == [[0, 1]]
+    four.reset()
