@@ -18,6 +18,7 @@ SCRIPTS = (
     "env_manager_curves",
     "collector",
     "buffer",
+    "images",
     "update",
     "files_entered",
     "startup",

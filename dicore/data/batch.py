@@ -21,7 +21,7 @@ V = TypeVar("V")
 
 
 class Batch:
-    """Samples as columns: arrays or tensors [B, ...], or nested dicts of them.
+    """Samples as columns: arrays, array-likes or tensors [B, ...], or nested dicts of them.
 
     `len(batch)` is B, `batch[3]` a row (a dict of views), `batch[2:5]` a Batch, `batch["obs"]` a
     column; iteration yields rows.

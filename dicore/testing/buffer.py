@@ -15,6 +15,7 @@ from dicore.data import Batch
 from dicore.errors import ReplayUnderflowError, SchemaError
 from dicore.interfaces.buffer import IBuffer
 from dicore.run.random import seed_everything
+from dicore.testing.array_like import ArrayLike
 from dicore.testing.compare import array, copied, difference
 from dicore.testing.suite import Suite, expect, expect_members, folder, refuses
 
@@ -132,6 +133,20 @@ class BufferContract(Suite):
         expect(array(drawn["obs"]["image"]).dtype == np.uint8, "a nested column changed its dtype")
         whole = np.array_equal(array(drawn["obs"]["image"])[:, 1, 1], array(drawn["action"]))
         expect(whole, "nested columns belong to other rows")
+
+    def test_array_likes(self) -> None:
+        """A column that NumPy takes as an array is stored as one, or refused (SchemaError)."""
+        buffer, number = self.make(4), np.arange(6)
+        obs = np.repeat(number[:, None], 3, 1).astype(np.uint8)
+        try:
+            for rows in (slice(0, 4), slice(4, 6)):
+                buffer.push(Batch({"obs": ArrayLike(obs[rows]), "action": number[rows]}))
+        except SchemaError:
+            expect(not buffer.count(), "a refused push changed the buffer")
+            return
+        drawn = buffer.sample_batch(20, replace=True)
+        wrong = difference(array(drawn["obs"]), obs[array(drawn["action"])])
+        expect(not wrong, f"a column of array-likes: {wrong}")
 
     def test_sequences_and_marks(self) -> None:
         """Samples may be sequences, with ends, env ids and whatever else a policy stores."""

@@ -12,6 +12,7 @@ from typing import Any
 from dicore.data import Batch
 from dicore.errors import DicoreError
 from dicore.interfaces.collector import ISerialCollector
+from dicore.testing.array_like import ArrayLike
 from dicore.testing.collector_samples import SampleChecks, place
 from dicore.testing.compare import array, copied, difference
 from dicore.testing.fakes import FakeCollectMode, FakeManager, Script
@@ -142,6 +143,19 @@ class CollectorContract(SampleChecks):
         self._collect(collector, 4)
         expect(all(each == {} for each in mode.kwargs), f"a later call got {mode.kwargs}")
 
+    def test_array_like_observations(self) -> None:
+        """Observations that NumPy takes as arrays give the same samples as arrays."""
+        self.needs_samples()
+        plain, likes = (
+            self.make(manager(3), FakeCollectMode().mode) for manager in (FakeManager, _ArrayLikes)
+        )
+        for count in (7, 24):
+            wanted, found = (self._collect(each, count) for each in (plain, likes))
+            for row, other in zip(found, wanted, strict=True):
+                for key in ("obs", "next_obs"):
+                    wrong = difference(array(row[key]), array(other[key]))
+                    expect(not wrong, f"'{key}' of observations that are array-likes: {wrong}")
+
     def test_policy_is_reset_at_episode_end(self) -> None:
         """The end of an episode resets the policy for this environment only."""
         manager = FakeManager(2, Script(length=lambda env_id, episode: 2 if env_id else 100))
@@ -240,3 +254,10 @@ class CollectorContract(SampleChecks):
         if found and not isinstance(found[0], Mapping):
             found = [row for episode in found for row in episode]
         return list(found)
+
+
+class _ArrayLikes(FakeManager):
+    """Observations are array-likes."""
+
+    def _obs(self, ids: Any) -> Any:
+        return ArrayLike(super()._obs(ids))

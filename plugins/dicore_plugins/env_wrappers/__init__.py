@@ -8,6 +8,7 @@ from dicore_plugins.lazy import lazy
 
 if TYPE_CHECKING:
     from dicore_plugins.env_managers.adapt import from_gym
+    from dicore_plugins.env_wrappers.frame_stack import LazyFrames, LazyFrameStack, StackedBox
     from dicore_plugins.env_wrappers.gym_adapter import GymAdapter
     from dicore_plugins.env_wrappers.lives import EpisodicLife, FireReset
     from dicore_plugins.env_wrappers.parallel_agents import ParallelAgents
@@ -28,16 +29,20 @@ __all__ = [
     "FireReset",
     "GymAdapter",
     "HybridDictAction",
+    "LazyFrameStack",
+    "LazyFrames",
     "MaxAndSkip",
     "NoopReset",
     "ParallelAgents",
     "PrevActionReward",
     "RewardInObs",
+    "StackedBox",
     "from_gym",
 ]
 
 _HOMES = {
     "dicore_plugins.env_managers.adapt": ("from_gym",),
+    ".frame_stack": ("LazyFrameStack", "LazyFrames", "StackedBox"),
     ".gym_adapter": ("GymAdapter",),
     ".lives": ("EpisodicLife", "FireReset"),
     ".parallel_agents": ("ParallelAgents",),

@@ -180,6 +180,12 @@ def stores_before_checking(self: Any, rows: list[dict[str, Any]]) -> None:
     self.push_count -= 1
 
 
+def arrays_only(self: Any, data: Any, *args: Any, **kwargs: Any) -> range:
+    if not all(isinstance(column, np.ndarray) for column in data.columns.values()):
+        raise TypeError("no array")
+    return ListBuffer.push(self, data, *args, **kwargs)
+
+
 def keeps_the_callers_memory(self: Any, rows: list[dict[str, Any]]) -> None:
     self.rows = [*self.rows, *rows][-self.replay_buffer_size :]
 
@@ -258,6 +264,7 @@ FAULTS: list[Fault] = [
     ("sample_and_sample_batch_agree", {"sample": ListBuffer.sample_batch}),
     ("sample_and_sample_batch_agree", {"sample_batch": doubles_everything}),
     ("nested_columns", {"sample_batch": flattens_images}),
+    ("array_likes", {"push": arrays_only}),
     ("sequences_and_marks", {"sample_batch": one_axis}),
     ("sampling_too_many_raises", {"draw": repeats_quietly}),
     ("sample_range_selects_samples", {"draw": ignores_the_range}),

@@ -373,6 +373,12 @@ def closes_once(self: Any) -> None:
     self.env = None
 
 
+def arrays_only(self: Any, kwargs: dict[str, Any], whole: bool) -> None:
+    if not isinstance(self.env.ready_obs.value, np.ndarray):
+        raise TypeError("no array")
+    GoodCollector.step(self, kwargs, whole)
+
+
 FAULTS: list[Fault] = [
     ("has_the_methods", {"reset_policy": None}),
     ("returns_the_requested_number", {"collect": with_extra}),
@@ -387,6 +393,7 @@ FAULTS: list[Fault] = [
                                                lambda self, value: None)}),
     ("abnormal_steps_are_dropped", {"keeps": lambda self, timestep: True}),
     ("policy_kwargs_are_passed", {"step": sticky}),
+    ("array_like_observations", {"step": arrays_only}),
     ("policy_is_reset_at_episode_end", {"ended": resets_all}),
     ("reset_policy_replaces_the_policy", {"reset_policy": resets_envs_too}),
     ("reset_clears_all_state", {"reset": counts_on}),

@@ -1,0 +1,31 @@
+"""A column that is no array, but that NumPy takes as one, as stacks of shared frames are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["ArrayLike"]
+
+
+class ArrayLike:
+    """Wraps an array; indexing returns arrays.
+
+    Args:
+        array: What `np.asarray` returns a copy of.
+    """
+
+    def __init__(self, array: npt.NDArray[Any]) -> None:
+        self._array = array
+        self.shape, self.dtype, self.ndim = array.shape, array.dtype, array.ndim
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
+        return np.array(self._array, dtype)
+
+    def __len__(self) -> int:
+        return len(self._array)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self._array[index]
