@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import gymnasium
 import pytest
 
+from dicore.cli import main
 from tests.registry.world import World
 
 
@@ -164,3 +167,13 @@ def test_imports_tell_what_breaks_and_what_is_heavy(world: World) -> None:
             f"its config class imports torch ({world.folder / 'heavy.py'}:1)",
         ),
     }
+
+
+def test_it_says_which_packages_provide_environments_by_id(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    main(["doctor"])
+    line = next(line for line in capsys.readouterr().out.splitlines() if "by id: " in line)
+    assert f"gymnasium:ID from gymnasium {gymnasium.__version__}" in line
+    gym = find_spec("gym") is not None
+    assert ("gym:ID from gym 0.26" in line) == gym

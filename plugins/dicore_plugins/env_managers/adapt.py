@@ -78,12 +78,12 @@ def from_gym(env: Any, **make_kwargs: Any) -> Any:
             f"{env!r} is not an environment: it needs reset(seed=…) and step(action)",
             hint="derive from gymnasium.Env",
         )
-    if hasattr(env, "possible_agents"):
-        if hasattr(env, "agent_iter"):
-            raise EnvError(
-                f"{env} is turn-based; expected a parallel environment of PettingZoo",
-                hint="convert it, by pettingzoo.utils.turn_based_aec_to_parallel",
-            )
+    if _derives(env, "AECEnv", "pettingzoo"):
+        raise EnvError(
+            f"{env} is turn-based; expected a parallel environment of PettingZoo",
+            hint="convert it, by pettingzoo.utils.turn_based_aec_to_parallel",
+        )
+    if _derives(env, "ParallelEnv", "pettingzoo"):
         from dicore_plugins.env_wrappers.parallel_agents import ParallelAgents
 
         return ParallelAgents(env)
