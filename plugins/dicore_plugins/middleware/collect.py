@@ -59,8 +59,9 @@ class StepCollector:
         self._n_sample, self._n_episode = collect.n_sample, collect.n_episode
 
     def __call__(self, ctx: OnlineRLContext) -> None:
-        if self._warm_up and not ctx.env_step:  # none of it is returned by an interrupted one
-            data = self._collect_randomly()
+        missing = self._missing_warm_up()
+        if missing > 0:
+            data = self._collect_randomly(missing)
         else:
             data = self.collector.collect_batch(
                 **self._amount(self._n_sample),
@@ -73,12 +74,21 @@ class StepCollector:
             raise StepInterrupted
         self._count(ctx, data)
 
-    def _collect_randomly(self) -> Batch:
+    def _missing_warm_up(self) -> int:
+        """Returns how many samples are to be collected at random: at first all, later the rest.
+
+        The budget of env steps may end a warm-up; a resumed run may have a larger one.
+        """
+        collector = self.collector
+        found = getattr(collector, "total_train_sample_count", collector.envstep)
+        return self._warm_up - int(found) if self._warm_up else 0
+
+    def _collect_randomly(self, size: int) -> Batch:
         from dicore_plugins.policies.random import RandomPolicy
 
         random = RandomPolicy(action_space=self._env.action_space, like=self._policy)
         self.collector.reset_policy(random.collect_mode)
-        amount = {"n_sample": self._within_budget(self._warm_up)}
+        amount = {"n_sample": self._within_budget(size)}
         samples: Batch = self.collector.collect_batch(
             **amount, random_collect=True, should_stop=self._should_stop
         )

@@ -1,4 +1,4 @@
-"""Settings that a policy anneals reach its forward functions."""
+"""Settings that a policy anneals, and the warm-up, in whole runs."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from dicore.run.launch import launch
+from dicore_plugins.middleware import StepCollector
 from dicore_plugins.policies import DQNPolicy
 
 
@@ -32,3 +33,25 @@ def test_settings_of_evaluation(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
     assert first == {"envstep": 0, "learner_step": 0}
     assert last["envstep"] >= 700
     assert last["learner_step"] > 0
+
+
+def test_a_warm_up_that_the_budget_cut_is_finished_once_the_budget_is_raised(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    seen: list[int] = []
+    collect = StepCollector._collect_randomly
+
+    def collected(self: StepCollector, size: int) -> Any:
+        samples = collect(self, size)
+        seen.append(len(samples))
+        return samples
+
+    monkeypatch.setattr(StepCollector, "_collect_randomly", collected)
+    overrides = ["env.stop_value=inf", "pipeline.logger=[]", "policy.nstep=1"]
+    folder = str(tmp_path / "run")
+    launch(
+        env="cartpole", policy="dqn", seed=0, exp_name=folder, max_env_step=304,
+        overrides=overrides,
+    )  # fmt: skip
+    launch(resume=folder, max_env_step=1_000)
+    assert seen == [304, 512 - 304]
