@@ -54,7 +54,7 @@ class NoisyMLP(MLP):
 
     def forward(self, x: Tensor) -> Tensor:
         """Maps float32 [B, input] to [B, output]."""
-        for (table, active), noise in zip(self._tables, self._noise, strict=True):
+        for (table, active, norm), noise in zip(self._tables, self._noise, strict=True):
             weight, bias = table["weight"], table["bias"]
             if noise is not None and self.training:
                 inputs, outputs = noise
@@ -62,7 +62,7 @@ class NoisyMLP(MLP):
                 bias = bias + table["bias_sigma"] * outputs
             x = F.linear(x, weight, bias)
             if active:
-                if self.layer_norm:
+                if norm:
                     x = F.layer_norm(x, x.shape[-1:])
                 x = self._activate(x)
         return x
