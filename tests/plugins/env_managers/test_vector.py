@@ -11,6 +11,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 import pytest
+from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 
 from dicore.config import compile_config
@@ -27,7 +28,7 @@ from dicore.errors import (
 from dicore.interfaces.env_manager import EnvState
 from dicore.run.env_factory import make_env_manager
 from dicore.testing.env_manager import EnvManagerContract
-from dicore.testing.scripted_env import ScriptedEnv
+from dicore.testing.scripted_env import ScriptedEnv, SpacedEnv
 from dicore_plugins.env_managers import VectorEnvManager
 
 pytest.importorskip("dicore_contrib_envs")
@@ -340,6 +341,30 @@ def test_the_last_info_is_that_of_the_step(mode: str) -> None:
         manager.step({0: 0})
         info = manager.step({0: 0})[0].info
     assert info == {"step": 2, "eval_episode_return": 1.0, "episode_length": 2}
+
+
+@pytest.mark.parametrize(
+    "space",
+    [
+        spaces.Text(5),
+        spaces.Sequence(spaces.Discrete(3)),
+        spaces.Dict({"text": spaces.Text(4), "number": spaces.Box(-1, 1, (2,), np.float64)}),
+    ],
+)
+@pytest.mark.parametrize("mode", MODES)
+def test_observations_that_are_no_arrays(mode: str, space: Any) -> None:
+    makes = [partial(SpacedEnv, space, spaces.Discrete(2), 2)] * 3
+    with closing(opened(scripted(mode, makes), 3)) as manager:
+        for _ in range(3):
+            answer = manager.step(manager.random_action())
+            for env_id in answer:
+                assert space.contains(as_it_was(answer[env_id].obs))
+
+
+def as_it_was(obs: Any) -> Any:
+    if isinstance(obs, dict):
+        return {**obs, "number": obs["number"].astype(np.float64)}
+    return obs
 
 
 def test_infos_of_single_environments() -> None:

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from gymnasium.vector.utils import iterate
 from numpy import float32, ndarray
 
 from dicore.data import TimestepBatch, tree_row
@@ -42,12 +43,19 @@ class Columns:
         episodes: The running episodes, for messages.
         reward_shape: Of one reward.
         name: Of the vector env, for messages.
+        space: Space of its observations [N, ...]; None: each of its leaves is an array.
     """
 
     def __init__(
-        self, storage: Any, episodes: Episodes, reward_shape: tuple[int, ...], name: str
+        self,
+        storage: Any,
+        episodes: Episodes,
+        reward_shape: tuple[int, ...],
+        name: str,
+        space: Any = None,
     ) -> None:
         self._storage, self._episodes, self._name = storage, episodes, name
+        self._space = space
         self._env_num = len(episodes.state)
         self._reward_shape = reward_shape
         self._rewards_shape = (self._env_num, *reward_shape)
@@ -59,15 +67,22 @@ class Columns:
         if block is not None:
             cast = block.__class__ is ndarray and block is not obs
             return block if cast else self._storage.copy(block)
-        try:
-            rows = [tree_row(obs, env_id) for env_id in range(self._env_num)]
-        except (TypeError, LookupError):
-            rows = [obs]
+        rows = self._rows(obs)
         for env_id, row in enumerate(rows):
             fault = self._storage.fault(row)
             if fault is not None:
                 raise self.error(env_id, fault, where)
         return self._storage.stack(rows)
+
+    def _rows(self, obs: Any) -> list[Any]:
+        """Returns the observations of the single environments."""
+        try:
+            if self._space is None:
+                return [tree_row(obs, env_id) for env_id in range(self._env_num)]
+            rows = list(iterate(self._space, obs))
+        except (TypeError, ValueError, LookupError):
+            return [obs]
+        return rows if len(rows) == self._env_num else [obs]
 
     def reward(self, reward: Any) -> Any:
         """Returns a copy of rewards, float32 [N, ...]."""

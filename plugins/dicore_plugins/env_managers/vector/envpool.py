@@ -64,6 +64,10 @@ class EnvPoolPool(VectorPool):
         _ = self.task
         return [float("inf")] * len(self)
 
+    def described(self) -> tuple[str, Any]:
+        """Returns the name for messages; observations are arrays."""
+        return f"EnvPool's {self.task}", None
+
     def space(self, name: str, old_name: str) -> Any:
         """Returns a space of one environment; makes none.
 

@@ -175,8 +175,8 @@ class VectorEnvManager(BaseEnvManager):
     def _resume(self) -> None:
         """Begins new episodes, the next ones of a loaded state."""
         self._obs_buffers = None
-        vec_name = type(self._pool.vec).__name__ if self._pool.exists(0) else "EnvPool"
-        self._columns = Columns(self._storage, self._episodes, self._reward_shape, vec_name)
+        told = self._pool.described()
+        self._columns = Columns(self._storage, self._episodes, self._reward_shape, *told)
         running, self._loaded_running, self._loaded_layers = self._loaded_running, None, None
         if running is not None:
             _LOG.warning(

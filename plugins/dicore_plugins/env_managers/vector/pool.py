@@ -150,6 +150,10 @@ class VectorPool(EnvPool):
             )
         return NamedEnv(env, env_id, reward_shape)
 
+    def described(self) -> tuple[str, Any]:
+        """Returns the name of the vector env, and the space of its observations."""
+        return type(self.vec).__name__, self.vec.observation_space
+
     def exists(self, env_id: int) -> bool:
         """Returns whether the vector env is made."""
         return "vec" in self.__dict__
