@@ -5,6 +5,7 @@ Shapes: A agents, in the order of `possible_agents`.
 
 from __future__ import annotations
 
+import copy
 import difflib
 import importlib
 import re
@@ -189,7 +190,11 @@ def _nearest_zero(space: Any) -> Any:
         return np.int64(space.start)
     if isinstance(space, spaces.MultiDiscrete):
         return space.start.copy()
-    return np.zeros(space.shape or (), space.dtype)
+    if isinstance(space, spaces.MultiBinary):
+        return np.zeros(space.shape, space.dtype)
+    other = copy.deepcopy(space)  # text, sequences, graphs: any value, always the same
+    other.seed(0)
+    return other.sample()
 
 
 def make_parallel(env_id: str, **kwargs: Any) -> Any:

@@ -7,7 +7,16 @@ from typing import Any
 import gymnasium
 import numpy as np
 import pytest
-from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete
+from gymnasium.spaces import (
+    Box,
+    Dict,
+    Discrete,
+    MultiBinary,
+    MultiDiscrete,
+    Sequence,
+    Text,
+    Tuple,
+)  # fmt: skip
 
 from dicore.config.compiler import compile_section
 from dicore.errors import ConfigError, EnvError
@@ -125,6 +134,24 @@ def test_agents_that_differ_are_known_by_name() -> None:
     env.reset(seed=0)
     _, reward, *_ = env.step({"runner_0": 1, "runner_1": 4})
     assert reward.tolist() == [1, 4]
+
+
+@pytest.mark.parametrize(
+    "space",
+    [Discrete(3, start=2), MultiDiscrete([2, 3]), MultiBinary(3), Text(4), Sequence(Discrete(2)),
+     Dict(seen=Box(-1, 1, (2,)), left=Discrete(2)), Tuple((Discrete(2), Box(3, 4, (1,))))],
+    ids=str,
+)  # fmt: skip
+def test_every_space_of_observations(space: Any) -> None:
+    class Sees(Race):
+        def observation_space(self, agent: str) -> Any:
+            return space
+
+        def show(self, agents: Any) -> Any:
+            space.seed(int(self.rng.integers(99)))
+            return {name: space.sample() for name in agents}
+
+    assert failures_of(lambda: ParallelAgents(Sees())) == {}
 
 
 def test_the_team_as_one() -> None:
