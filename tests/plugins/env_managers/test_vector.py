@@ -18,6 +18,7 @@ from dicore.config import compile_config
 from dicore.data import EnvBatch
 from dicore.errors import (
     ActionError,
+    DicoreError,
     EnvCreateError,
     EnvResetError,
     EnvStateError,
@@ -242,6 +243,70 @@ def test_what_a_native_env_raises() -> None:
         opened(lambda n: ScriptedEnv(), 2)
 
 
+class Odd(SyncVectorEnv):
+    """Returns something else from the second step on, or raises it."""
+
+    def __init__(self, change: Any) -> None:
+        super().__init__(lengths(5, 5))
+        self.change, self.count = change, 0
+
+    def step(self, actions: Any) -> Any:
+        self.count += 1
+        result = super().step(actions)
+        return result if self.count < 2 else self.change(*result)
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        (lambda obs, *rest: (obs[:1], *rest), "observation is"),
+        (lambda obs, *rest: (None, *rest), "observation is None"),
+        (lambda obs, reward, *rest: (obs, 1.0, *rest), r"rewards of shape \[\]; expected \[2\]"),
+        (lambda obs, reward, *rest: (obs, reward * 1e300, *rest), "env 0: reward .* too large"),
+        (lambda obs, reward, a, *rest: (obs, reward, None, *rest), "returned None for terminated"),
+        (lambda obs, reward, a, *rest: (obs, reward, a + 2, *rest), "returned array"),
+        (lambda *rest: (*rest[:4], [{}, {}]), "returned a list for info"),
+        (lambda *rest: rest[:4], "the step of Odd failed: ValueError"),
+    ],
+)
+def test_invalid_columns_are_refused(change: Any, text: str) -> None:
+    with closing(opened(lambda _: Odd(change), 2)) as manager:
+        manager.step({0: 0, 1: 0})
+        with pytest.raises(DicoreError, match=text):
+            manager.step({0: 0, 1: 0})
+        with pytest.raises(EnvStateError, match="is ERROR"):
+            manager.step({0: 0, 1: 0})
+
+
+def test_an_interrupted_step_stops_all() -> None:
+    """Nobody knows which environments were stepped, and which rows are those of resets."""
+
+    def interrupt(*result: Any) -> Any:
+        raise KeyboardInterrupt
+
+    with closing(opened(lambda _: Odd(interrupt), 2)) as manager:
+        manager.step({0: 0, 1: 0})
+        with pytest.raises(KeyboardInterrupt):
+            manager.step({0: 0, 1: 0})
+        assert manager.env_state(0) is EnvState.ERROR
+
+
+def test_an_unknown_autoreset_mode_is_refused() -> None:
+    def make(env_num: int) -> Any:
+        vec = SyncVectorEnv([ScriptedEnv] * env_num)
+        vec.metadata["autoreset_mode"] = "weird"
+        return vec
+
+    with pytest.raises(UsageError, match="is 'weird'"):
+        opened(make, 2)
+
+
+def test_environments_that_are_one_object_are_refused() -> None:
+    env = ScriptedEnv()
+    with pytest.raises(EnvCreateError, match="same object"):
+        VectorEnvManager([lambda: env] * 2).launch()
+
+
 class Wide(ScriptedEnv):
     """Pays a reward per objective."""
 
@@ -426,6 +491,10 @@ class TestEnvPool:
             assert "lives" in answer[0].info
             with pytest.raises(ActionError, match="action 6"):
                 manager.step({0: 6, 1: 0})
+
+    def test_unknown_arguments(self) -> None:
+        with pytest.raises(UsageError, match=r"make_kwargs.*'foo'"):
+            self.make(task_id="CartPole-v1", make_kwargs={"foo": 1}).launch()
 
     def test_unknown_ids(self) -> None:
         for name, near in (("ALE/Pong-v5", "Pong-v5"), (None, "…")):

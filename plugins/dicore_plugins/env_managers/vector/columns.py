@@ -120,6 +120,19 @@ class Columns:
             )
         return found.astype(np.bool_)
 
+    def info(self, info: Any) -> Mapping[str, Any]:
+        """Returns the info; None counts as empty.
+
+        Raises:
+            EnvStepError: it is no dict.
+        """
+        if info is None or isinstance(info, Mapping):
+            return info or {}
+        raise EnvStepError(
+            f"{self._name} returned a {type(info).__name__} for info, not a dict of columns",
+            hint="return infos as gymnasium.vector.VectorEnv does",
+        )
+
     def abnormal(self, obs: Any, count: int, error: DicoreError) -> TimestepBatch:
         """Returns truncated timesteps that are marked abnormal, with their last observations."""
         yes = np.ones(count, np.bool_)

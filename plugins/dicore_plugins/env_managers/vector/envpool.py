@@ -82,8 +82,14 @@ class EnvPoolPool(VectorPool):
 
     @cached_property
     def _spec(self) -> Any:
-        with _quiet():
-            return _envpool().make_spec(self.task, **self.cfg.make_kwargs)
+        try:
+            with _quiet():
+                return _envpool().make_spec(self.task, **self.cfg.make_kwargs)
+        except (TypeError, ValueError, AssertionError) as error:
+            raise UsageError(
+                f"env.manager.make_kwargs: EnvPool's {self.task}: {error}",
+                hint="see envpool.make_spec(task_id).config for the options",
+            ) from error
 
     def attribute(self, env_id: int, name: str) -> Any:
         """Returns an attribute of EnvPool's object, which `launch` makes.

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 __all__ = ["Infos", "row_of_info"]
 
 
@@ -33,6 +36,12 @@ class Infos(Sequence[dict[str, Any]]):
         if at not in self.made:
             self.made[at] = row_of_info(self._columns, int(self.env_ids[at]))
         return self.made[at]
+
+    def abnormal(self) -> npt.NDArray[np.bool_] | None:
+        """Returns which environments marked their step as abnormal; None: none can have."""
+        if "abnormal" not in self._columns:
+            return None
+        return np.array([bool(each.get("abnormal")) for each in self])
 
     def __setitem__(self, row: int, info: dict[str, Any]) -> None:
         self.made[range(len(self))[row]] = info

@@ -34,7 +34,7 @@ from dicore_plugins.env_managers.vector.pool import (
 __all__ = ["VectorEnvManager"]
 
 _LOG = logging.getLogger("dicore.env")
-_INT64, _BOOL = np.dtype(np.int64), np.dtype(np.bool_)
+_INT64 = np.dtype(np.int64)
 Ids = npt.NDArray[np.int64]
 
 
@@ -292,9 +292,7 @@ class VectorEnvManager(BaseEnvManager):
         self._list_ready()
         if self._resetting and not self._ready_ids.size:
             self._wait_for_reset()
-        abnormal = None
-        if info and "abnormal" in info:
-            abnormal = np.array([bool(each.get("abnormal")) for each in infos])
+        abnormal = infos.abnormal() if info else None
         timestep = TimestepBatch(obs, reward, terminated, truncated, infos, abnormal)
         return EnvBatch(ids, timestep, self._position if whole else None)
 
@@ -314,11 +312,11 @@ class VectorEnvManager(BaseEnvManager):
             obs, reward, terminated, truncated, info = self._pool.vec.step(actions)
         except (Exception, SystemExit) as error:
             raise columns.step_error(error, actions) from error
-        block, reward = columns.obs(obs), columns.reward(reward)
-        if terminated.__class__ is not ndarray or terminated.dtype is not _BOOL:
-            terminated = columns.flags(terminated)
-        if truncated.__class__ is not ndarray or truncated.dtype is not _BOOL:
-            truncated = columns.flags(truncated)
+        except BaseException:  # Ctrl-C: nobody knows which environments were stepped
+            self._stop_all()
+            raise
+        block, reward, info = columns.obs(obs), columns.reward(reward), columns.info(info)
+        terminated, truncated = columns.flags(terminated), columns.flags(truncated)
         self._block = block
         episodes.total += reward
         if self._resetting:
@@ -437,9 +435,7 @@ class VectorEnvManager(BaseEnvManager):
         episodes = self._episodes
         used, budget = max(episodes.restarts), self._cfg.restart_budget
         if self._closed or used >= budget:
-            for env_id in self._id_list:
-                episodes.stop(env_id, EnvState.ERROR)
-            self._ready_ids = self._ids[:0]
+            self._stop_all()
             raise error
         _LOG.warning("%s; restart %d/%d of all environments", error.message, used + 1, budget)
         episodes.restarts = [used + 1] * self.env_num
@@ -447,3 +443,9 @@ class VectorEnvManager(BaseEnvManager):
         self._begin_all()
         self._list_ready()
         return EnvBatch(ids, self._columns.abnormal(last, len(ids), error))
+
+    def _stop_all(self) -> None:
+        """Makes all environments wait for a reset of all."""
+        for env_id in self._id_list:
+            self._episodes.stop(env_id, EnvState.ERROR)
+        self._ready_ids = self._ids[:0]

@@ -62,8 +62,14 @@ class VectorPool(EnvPool):
         """What the vector env does at the end of an episode."""
         if self._make is None:
             return DISABLED
-        mode = self.vec.metadata.get("autoreset_mode", NEXT_STEP)
-        return str(getattr(mode, "value", mode))
+        given = self.vec.metadata.get("autoreset_mode", NEXT_STEP)
+        mode = str(getattr(given, "value", given))
+        if mode not in (NEXT_STEP, SAME_STEP, DISABLED):
+            raise UsageError(
+                f"{type(self.vec).__name__}.metadata['autoreset_mode'] is {given!r}",
+                hint="set it to a value of gymnasium.vector.AutoresetMode",
+            )
+        return mode
 
     @property
     def seeds_each(self) -> bool:
@@ -135,13 +141,18 @@ class VectorPool(EnvPool):
         with contextlib.suppress(EnvSpaceError):
             shape = shape_of(super().space("reward_space", "rew_space"))
         made = [self._named(env_id, shape) for env_id in self.ids]
+        if len({id(each.env) for each in made}) < len(made):
+            raise EnvCreateError(
+                "environments are the same object",
+                hint="each factory must create a new environment per call",
+            )
         vec = SyncVectorEnv(
             [lambda env=env: env for env in made], copy=False, autoreset_mode=DISABLED
         )
         vec._rewards = np.zeros((len(self), *shape))  # noqa: SLF001 - it has room for scalars only
         return vec
 
-    def _named(self, env_id: int, reward_shape: tuple[int, ...]) -> gymnasium.Env[Any, Any]:
+    def _named(self, env_id: int, reward_shape: tuple[int, ...]) -> NamedEnv:
         env = self.env(env_id).env
         if not isinstance(env, gymnasium.Env):
             raise EnvError(
