@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from dicore_plugins.env_managers.threads.config import ThreadManagerConfig
     from dicore_plugins.env_managers.threads.manager import ThreadEnvManager
     from dicore_plugins.env_managers.threads.pool import ThreadPool
+    from dicore_plugins.env_managers.transports.interface import EnvLayout, IEnvTransport
+    from dicore_plugins.env_managers.transports.shared_memory import SharedMemory
     from dicore_plugins.env_managers.vector.config import EnvPoolConfig, VectorManagerConfig
     from dicore_plugins.env_managers.vector.envpool import EnvPoolManager
     from dicore_plugins.env_managers.vector.manager import VectorEnvManager
@@ -46,12 +48,15 @@ __all__ = [
     "AsyncSubprocessConfig",
     "BaseEnvManager",
     "BaseManagerConfig",
+    "EnvLayout",
     "EnvPool",
     "EnvPoolConfig",
     "EnvPoolManager",
     "EnvSupervisorConfig",
+    "IEnvTransport",
     "ProcessPool",
     "RemoteError",
+    "SharedMemory",
     "SyncSubprocessConfig",
     "SyncSubprocessManager",
     "ThreadEnvManager",
@@ -81,6 +86,8 @@ _HOMES = {
     ".threads.config": ("ThreadManagerConfig",),
     ".threads.manager": ("ThreadEnvManager",),
     ".threads.pool": ("ThreadPool",),
+    ".transports.interface": ("EnvLayout", "IEnvTransport"),
+    ".transports.shared_memory": ("SharedMemory",),
     ".vector.config": ("EnvPoolConfig", "VectorManagerConfig"),
     ".vector.envpool": ("EnvPoolManager",),
     ".vector.manager": ("VectorEnvManager",),

@@ -54,7 +54,8 @@ def hangs() -> None:
 
 def hangs_hard() -> None:
     """Holds the GIL and ignores SIGTERM."""
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
     ctypes.PyDLL(None).sleep(int(HANGS_S))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import gc
+import importlib
 import os
 import re
 import signal
@@ -12,7 +13,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import closing
 from functools import partial
 from pathlib import Path
@@ -30,8 +31,7 @@ from dicore_plugins.env_managers import BaseEnvManager, SyncSubprocessManager
 
 from . import faulty_env as faulty
 from .faulty_env import FaultyEnv, action
-from .test_process_manager import cartpole, played
-from .toy_envs import CountEnv, SpaceEnv
+from .toy_envs import CountEnv, SpaceEnv, cartpole, played
 
 LIMIT_S = 1.0
 ROOT = Path(__file__).parents[3]
@@ -217,7 +217,15 @@ def test_how_processes_start(context: str) -> None:
         assert manager.step({0: 0, 1: 0})[1].reward == scale
         pids = set(manager.worker_pids().values())
         assert len(pids) == 2
-    assert not any(map(psutil.pid_exists, pids))
+    wait_for_end(pids)
+
+
+def wait_for_end(pids: Iterable[int]) -> None:
+    """Waits 3 s for the end of processes."""
+    pids, until = list(pids), time.monotonic() + 3
+    while any(map(running, pids)) and time.monotonic() < until:
+        time.sleep(0.02)
+    assert not any(map(running, pids))
 
 
 def descriptors() -> tuple[int, int, set[str]]:
@@ -249,10 +257,7 @@ def test_closing_leaves_nothing_in_any_state() -> None:
         if ends == "twice":
             manager.close()
         del manager
-        until = time.monotonic() + 2
-        while any(map(psutil.pid_exists, pids)) and time.monotonic() < until:
-            time.sleep(0.01)
-        assert not any(map(psutil.pid_exists, pids)), ends
+        wait_for_end(pids)
         gc.collect()  # exceptions keep the frames of the manager alive
         assert descriptors() == before, ends
 
@@ -266,7 +271,7 @@ def test_environments_that_hang_when_closed_are_killed() -> None:
     begun = time.monotonic()
     manager.close()
     assert time.monotonic() - begun < 5
-    assert not any(each.is_running() and each.status() != "zombie" for each in everyone)
+    wait_for_end([each.pid for each in everyone])
 
 
 SCRIPT = """
@@ -313,10 +318,7 @@ def test_workers_end_with_the_main_process(end: str, context: str, tmp_path: Pat
     assert done.returncode == (1 if end == "raise" else -signal.SIGKILL), done.stderr
     pids = [int(pid) for pid in done.stdout.split()]
     assert len(pids) == 2
-    until = time.monotonic() + 3
-    while any(map(running, pids)) and time.monotonic() < until:
-        time.sleep(0.02)
-    assert not any(map(running, pids))
+    wait_for_end(pids)
     assert descriptors()[2] == before
 
 
@@ -413,10 +415,10 @@ def test_observations_of_every_space(space: Any) -> None:
 
 
 def test_a_hundred_megabytes() -> None:
-    makes = [partial(FaultyEnv, tag, size=25_000_000 // 4) for tag in range(1)]
-    for options in ({}, {"shared_memory": False}):
-        with closing(launched(*makes, **options, step_timeout=20.0)) as manager:
-            assert manager.step({0: 0})[0].obs[1] == 1.0
+    for options, size in ({}, 25_000_000), ({"shared_memory": False}, 1_000_000):
+        make = partial(FaultyEnv, size=size)
+        with closing(launched(make, **options, step_timeout=20.0)) as manager:
+            assert manager.step({0: 0})[0].obs[-1] == 1.0
 
 
 def test_what_is_handed_out_lasts_until_the_next_but_one_step() -> None:
@@ -445,6 +447,15 @@ def test_ctrl_c_in_a_step_loses_no_data_silently(four: Any) -> None:
     assert all(answer[each].info["abnormal"] for each in range(4))
     assert [int(answer.value.obs[each][1]) for each in range(4)] == [0] * 4
     assert four.step(dict.fromkeys(range(4), 0)).value.obs[:, 1].tolist() == [1] * 4
+
+
+def test_a_network_inside_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("torch")
+    monkeypatch.syspath_prepend(str(ROOT / "examples"))
+    obs = importlib.import_module("network_in_env").main("spawn")
+    assert obs.shape == (4, 16)
+    assert np.isfinite(obs).all()
+    assert len(np.unique(obs, axis=0)) == 4
 
 
 # ---- without waiting

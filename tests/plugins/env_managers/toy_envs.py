@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import closing
 from typing import Any
 
 import gymnasium
@@ -11,6 +12,7 @@ import numpy.typing as npt
 from gymnasium import spaces
 
 from dicore.data import tree_map
+from dicore.testing.compare import copied
 from dicore_plugins.env_managers.base.manager import BaseEnvManager
 
 FREE = spaces.Box(-np.inf, np.inf, (4,), np.float32)
@@ -151,6 +153,27 @@ class Tired(gymnasium.Wrapper[Any, Any, Any, Any]):
 
     def load_state_dict(self, state: Any) -> None:
         self.steps = state["steps"]
+
+
+def cartpole() -> Any:
+    return Tired(gymnasium.make("CartPole-v1", max_episode_steps=30))
+
+
+def played(manager: Any, steps: int) -> list[Any]:
+    """Returns all data of some steps with the manager's random actions, and its state."""
+    from dicore.run.random import seed_everything
+
+    seed_everything(3)
+    found = []
+    with closing(manager):
+        manager.seed(3)
+        manager.launch()
+        for _ in range(steps):
+            answer = manager.step(manager.random_action()).value
+            found.append(copied([answer.obs, answer.reward, answer.terminated, answer.truncated]))
+            found.append([{**info} for info in answer.info])
+        found.append(copied(manager.state_dict()))
+    return found
 
 
 def manager_of(*envs: Any, seed: int = 0, launch: bool = True, **options: Any) -> BaseEnvManager:
