@@ -117,7 +117,6 @@ class VectorEnvManager(BaseEnvManager):
                 hint="set env.manager.auto_reset=true",
             )
         self._mode = self._pool.mode
-        self._reseed = True
         super().launch(reset_param)
 
     def seed(self, seed: Any, dynamic_seed: bool | None = None, role: str = "collector") -> None:
