@@ -172,3 +172,21 @@ PENDULUM_SAC: dict[str, Any] = {
     },
 }
 """SAC on Pendulum with the settings of rl-zoo3."""
+
+LUNARLANDER_PPO: dict[str, Any] = {
+    "env": {"type": "lunarlander", "collector_env_num": 16, "evaluator_env_num": 10},
+    "policy": {
+        "type": "ppo",
+        "discount_factor": 0.999,
+        "model": {"value_norm": True},
+        "learn": {
+            "batch_size": 128,
+            "epoch_per_collect": 10,
+            "learning_rate": 1e-3,
+            "entropy_weight": 0.01,
+        },
+        "collect": {"n_sample": 4096, "gae_lambda": 0.98},
+        "eval": {"evaluator": {"eval_freq": 640}},
+    },
+}
+"""PPO with normalised values on LunarLander."""

@@ -43,6 +43,7 @@ CASES = [
     Case("cartpole", 30_000, 400, policy="ppo"),  # preset "cartpole_ppo"
     Case("acrobot", 40_000, -130, slow=(0, 600, 600), policy="ppo"),  # "acrobot_ppo"
     Case("pendulum", 100_000, -350, slow=(0, 600, 600), policy="ppo"),  # "pendulum_ppo"
+    Case("lunarlander", 200_000, 120, slow=(900,) * 3, policy="ppo"),  # "lunarlander_ppo"
     Case("pendulum", 10_000, -350, slow=(900,) * 3, policy="sac"),  # "pendulum_sac"
     Case("acrobot", 30_000, -150),
     Case("mountain_car", 250_000, -130, slow=(1800,) * 3),

@@ -240,6 +240,16 @@ class Policy:
             return sequences(block, self._get_unroll_steps(), unroll_len, tail)
         return flatten_time(block)
 
+    def _need_one_reward(self, block: Batch) -> None:
+        """Raises UsageError if rewards are vectors, which losses take for those of n steps."""
+        if (reward := block.get("reward")) is not None and reward.ndim > 2:
+            raise UsageError(
+                f"policy {self._cfg.type} learns from one reward per step, but the environment"
+                f" returns rewards {list(reward.shape[2:])} (per agent or objective)",
+                hint="add them up in the environment or in a wrapper (PettingZoo:"
+                " env.team_reward=true), or choose another policy",
+            )
+
     def _get_unroll_steps(self) -> int:
         return int(self._cfg.collect.unroll_len + self._cfg.nstep - 1)
 

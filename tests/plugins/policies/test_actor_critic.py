@@ -183,6 +183,14 @@ def test_rows_of_abnormal_episodes_do_not_spread() -> None:
     assert all(np.isfinite(each).all() for each in samples.columns.values())
 
 
+@pytest.mark.parametrize("name", ["ppo", "a2c", "pg", "impala", "sac", "td3"])
+def test_rewards_per_agent_are_refused(name: str) -> None:
+    policy = policy_of(name, BOX)
+    block = Batch({"reward": np.zeros((3, 2, 4), np.float32), "end": np.zeros((3, 2), np.bool_)})
+    with pytest.raises(UsageError, match=rf"policy {name} learns from one reward .* \[4\]"):
+        policy.collect_mode.get_train_sample(block, None)
+
+
 def test_masked_actions_are_never_chosen_and_have_their_probability() -> None:
     observed = spaces.Dict({"x": VECTOR, "action_mask": spaces.MultiBinary(3)})
     policy = policy_of("ppo", spaces.Discrete(3), observed=observed)

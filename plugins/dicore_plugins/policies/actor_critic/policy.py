@@ -292,6 +292,7 @@ class ActorCriticPolicy(Policy):
 
     def _get_train_sample(self, block: Batch, tail: Tail | None = None) -> Batch:
         """Adds log-probabilities, values, advantages and targets to single steps."""
+        self._need_one_reward(block)
         if tail is None:
             raise SchemaError("the block has no tail", hint="pass what follows the block")
         value, next_value = self._block_values(block, tail)

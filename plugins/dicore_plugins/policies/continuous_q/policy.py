@@ -241,6 +241,7 @@ class ContinuousQPolicy(Policy):
 
     def _get_train_sample(self, block: Batch, tail: Tail | None = None) -> Batch:
         """Converts a block to single steps, or to n-step samples."""
+        self._need_one_reward(block)
         if self._cfg.nstep == 1:
             return transitions(block, tail)
         return nstep_samples(block, self._cfg.nstep, self._cfg.discount_factor, tail)

@@ -282,13 +282,7 @@ class DQNPolicy(Policy):
         Raises:
             UsageError: rewards are vectors, which the loss would take for those of n steps.
         """
-        if (reward := block.get("reward")) is not None and reward.ndim > 2:
-            raise UsageError(
-                "policy dqn learns from one reward per step, but the environment returns rewards"
-                f" {list(reward.shape[2:])} (per agent or objective)",
-                hint="add them up in the environment or in a wrapper (PettingZoo:"
-                " env.team_reward=true), or choose another policy",
-            )
+        self._need_one_reward(block)
         if self._cfg.nstep == 1:
             return transitions(block, tail)
         return nstep_samples(block, self._cfg.nstep, self._cfg.discount_factor, tail)

@@ -74,6 +74,7 @@ class IMPALAPolicy(ActorCriticPolicy):
 
     def _get_train_sample(self, block: Batch, tail: Tail | None = None) -> Batch:
         """Cuts a block into sequences with `log_prob` and `next_obs`."""
+        self._need_one_reward(block)
         columns = {key: each for key, each in block.items() if key not in DISTRIBUTION}
         columns["log_prob"] = self._acted_log_prob(block).reshape(block["end"].shape)
         columns["next_obs"] = next_obs_of(block, tail)
