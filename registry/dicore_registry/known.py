@@ -42,14 +42,15 @@ _NAMES: Final[dict[str, dict[str, str]]] = {
     },
     "dicore-contrib-envs": {
         "env": (
-            "acrobot ant atari bipedalwalker blackjack breakout car_racing cartpole cliffwalking "
-            "dm_control frozenlake gymnasium halfcheetah hopper humanoid lunarlander "
-            "lunarlander_continuous minigrid mountain_car mountain_car_continuous pendulum pong "
-            "swimmer taxi walker2d"
+            "acrobot ant atari bipedalwalker bit_flip blackjack breakout car_racing cartpole "
+            "cartpole_pomdp cliffwalking dm_control frozenlake gymnasium halfcheetah hopper "
+            "humanoid lunarlander lunarlander_continuous mini_breakout minigrid mountain_car "
+            "mountain_car_continuous moving pendulum pong swimmer t_maze taxi two_step walker2d"
         ),
         "preset": (
-            "acrobot_dqn blackjack_dqn breakout_dqn car_racing_dqn cartpole_dqn cliffwalking_dqn "
-            "frozenlake_dqn lunarlander_dqn minigrid_dqn mountain_car_dqn pong_dqn taxi_dqn"
+            "acrobot_dqn bit_flip_dqn blackjack_dqn breakout_dqn car_racing_dqn cartpole_dqn "
+            "cartpole_pomdp_dqn cliffwalking_dqn frozenlake_dqn lunarlander_dqn mini_breakout_dqn "
+            "minigrid_dqn mountain_car_dqn moving_dqn pong_dqn t_maze_dqn taxi_dqn two_step_dqn"
         ),
     },
 }

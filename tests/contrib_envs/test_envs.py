@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -26,7 +25,7 @@ class Env(NamedTuple):
         env_id: Its default id.
         stop_value: Its default stop value; None: there is none.
         shape: Shape of an observation; None: not an array.
-        actions: Number of actions, or shape of continuous ones.
+        actions: Number of actions, or shape of array actions; None: a dict.
         episodes: Episodes per evaluation.
         needs: Module that an extra installs.
     """
@@ -34,21 +33,24 @@ class Env(NamedTuple):
     env_id: str
     stop_value: float | None
     shape: tuple[int, ...] | None
-    actions: int | tuple[int, ...]
+    actions: int | tuple[int, ...] | None
     episodes: int = 10
     needs: str = ""
 
 
 INF = float("inf")
+TASKS = "dicore_contrib_envs.tasks:"
 ENVS = {
     "acrobot": Env("Acrobot-v1", -100.0, (6,), 3),
     "ant": Env("Ant-v5", 6000.0, (105,), (8,), needs="mujoco"),
     "atari": Env("ALE/Seaquest-v5", None, (4, 84, 84), 18, needs="ale_py"),
+    "bit_flip": Env(TASKS + "BitFlip-v0", -3.3157, None, 8, 100),
     "bipedalwalker": Env("BipedalWalker-v3", 300.0, (24,), (4,), needs="Box2D"),
     "blackjack": Env("Blackjack-v1", -0.06, None, 2, 2_000),
     "breakout": Env("ALE/Breakout-v5", 400.0, (4, 84, 84), 4, needs="ale_py"),
     "car_racing": Env("CarRacing-v3", 900.0, (96, 96, 3), (3,), 5, needs="Box2D"),
     "cartpole": Env("CartPole-v1", 475.0, (4,), 2),
+    "cartpole_pomdp": Env("CartPole-v1", 475.0, (2,), 2),
     "cliffwalking": Env("CliffWalking-v1", -13.0, (), 4, 5),
     "dm_control": Env("dm_control/cartpole-balance-v0", None, (5,), (1,), needs="dm_control"),
     "frozenlake": Env("FrozenLake-v1", 0.7, (), 4, 100),
@@ -57,26 +59,31 @@ ENVS = {
     "humanoid": Env("Humanoid-v5", INF, (348,), (17,), needs="mujoco"),
     "lunarlander": Env("LunarLander-v3", 200.0, (8,), 4, needs="Box2D"),
     "lunarlander_continuous": Env("LunarLanderContinuous-v3", 200.0, (8,), (2,), needs="Box2D"),
+    "mini_breakout": Env(TASKS + "MiniBreakout-v0", 10.0, (10, 10, 4), 3, 20),
     "minigrid": Env("MiniGrid-Empty-5x5-v0", 0.95, (7, 7, 20), 7, needs="minigrid"),
     "mountain_car": Env("MountainCar-v0", -110.0, (2,), 3),
     "mountain_car_continuous": Env("MountainCarContinuous-v0", 90.0, (2,), (1,)),
+    "moving": Env(TASKS + "Moving-v0", 1.8, (6,), None, 50),
     "pendulum": Env("Pendulum-v1", -250.0, (3,), (1,)),
     "pong": Env("ALE/Pong-v5", 20.0, (4, 84, 84), 6, needs="ale_py"),
     "swimmer": Env("Swimmer-v5", 360.0, (8,), (2,), needs="mujoco"),
+    "t_maze": Env(TASKS + "TMaze-v0", 3.9, (3,), 4, 20),
     "taxi": Env("Taxi-v4", 7.0, (), 6, 100),
+    "two_step": Env(TASKS + "TwoStep-v0", 8.0, (2, 5), (2,), 5),
     "walker2d": Env("Walker2d-v5", INF, (17,), (6,), needs="mujoco"),
 }
 PRESETS = {
-    "acrobot_dqn", "blackjack_dqn", "breakout_dqn", "car_racing_dqn", "cartpole_dqn",
-    "cliffwalking_dqn", "frozenlake_dqn", "lunarlander_dqn", "minigrid_dqn", "mountain_car_dqn",
-    "pong_dqn", "taxi_dqn",
+    "acrobot_dqn", "bit_flip_dqn", "blackjack_dqn", "breakout_dqn", "car_racing_dqn",
+    "cartpole_dqn", "cartpole_pomdp_dqn", "cliffwalking_dqn", "frozenlake_dqn", "lunarlander_dqn",
+    "mini_breakout_dqn", "minigrid_dqn", "mountain_car_dqn", "moving_dqn", "pong_dqn",
+    "t_maze_dqn", "taxi_dqn", "two_step_dqn",
 }  # fmt: skip
 
 
 def needs(name: str) -> None:
-    module = ENVS[name].needs
-    if module and find_spec(module) is None:
-        pytest.skip(f"{module} is not installed")
+    entry = next(e for e in default().entries("env") if e.name == name)
+    if entry.status == "unavailable":
+        pytest.skip(entry.reason)
 
 
 def compiled(env: Any) -> Any:
@@ -103,7 +110,7 @@ def test_builds_and_steps(name: str) -> None:
     wanted = ENVS[name]
     env = section(name, collector_env_num=2)
     assert (env.env_id, env.n_evaluator_episode) == (wanted.env_id, wanted.episodes)
-    assert env.stop_value == (1.0 if wanted.stop_value is None else wanted.stop_value)
+    assert env.stop_value == pytest.approx(wanted.stop_value or 1.0, abs=1e-4)
     manager = make_env_manager(env, "collector", 0)
     try:
         assert manager.env_num == 2
@@ -111,7 +118,8 @@ def test_builds_and_steps(name: str) -> None:
         space = manager.action_space
         assert getattr(space, "n", space.shape) == wanted.actions
         manager.launch()
-        assert [spec.id for spec in manager.env_attr("spec")] == [wanted.env_id] * 2
+        made = wanted.env_id.removeprefix(TASKS)
+        assert [spec.id for spec in manager.env_attr("spec")] == [made] * 2
         for _ in range(10):
             answer = manager.step(manager.random_action())
             if wanted.shape is not None:
@@ -121,7 +129,10 @@ def test_builds_and_steps(name: str) -> None:
         manager.close()
 
 
-@pytest.mark.parametrize("name", [name for name in ENVS if name not in {"taxi", "pendulum"}])
+OF_GYMNASIUM = [name for name, env in ENVS.items() if not env.env_id.startswith(TASKS)]
+
+
+@pytest.mark.parametrize("name", sorted({*OF_GYMNASIUM} - {"taxi", "pendulum"}))
 def test_stop_values_are_those_of_gymnasium(name: str) -> None:
     needs(name)
     env = section(name)
