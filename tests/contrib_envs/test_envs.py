@@ -72,12 +72,14 @@ ENVS = {
     "two_step": Env(TASKS + "TwoStep-v0", 8.0, (2, 5), (2,), 5),
     "walker2d": Env("Walker2d-v5", INF, (17,), (6,), needs="mujoco"),
 }
-PRESETS = {
+BY_DQN = {
     "acrobot_dqn", "bit_flip_dqn", "blackjack_dqn", "breakout_dqn", "car_racing_dqn",
     "cartpole_dqn", "cartpole_pomdp_dqn", "cliffwalking_dqn", "frozenlake_dqn", "lunarlander_dqn",
     "mini_breakout_dqn", "minigrid_dqn", "mountain_car_dqn", "moving_dqn", "pong_dqn",
     "t_maze_dqn", "taxi_dqn", "two_step_dqn",
 }  # fmt: skip
+MINE = [each for each in default().entries() if each.dist == "dicore-contrib-envs"]
+PRESETS = {each.name for each in MINE if each.kind == "preset"}
 
 
 def needs(name: str) -> None:
@@ -99,9 +101,8 @@ def section(name: str, **options: Any) -> Any:
 
 
 def test_nothing_is_registered_that_is_not_tested_here() -> None:
-    mine = {(e.kind, e.name) for e in default().entries() if e.dist == "dicore-contrib-envs"}
-    assert {name for kind, name in mine if kind == "env"} == {*ENVS, "gymnasium"}
-    assert {name for kind, name in mine if kind == "preset"} == PRESETS
+    assert {each.name for each in MINE if each.kind == "env"} == {*ENVS, "gymnasium"}
+    assert {name for name in PRESETS if name.endswith("_dqn")} == BY_DQN
 
 
 @pytest.mark.parametrize("name", ENVS)
@@ -143,20 +144,18 @@ def test_stop_values_are_those_of_gymnasium(name: str) -> None:
 
 @pytest.mark.parametrize("name", sorted(PRESETS))
 def test_presets_compile_bind_and_fit_their_env(name: str) -> None:
-    preset = default().load(next(e for e in default().entries("preset") if e.name == name))
+    preset = default().load(next(each for each in MINE if each.name == name))
     env = name.rpartition("_")[0]
     needs(env)
     cfg = compile_config(preset)
     assert (cfg.env.type, cfg.policy.type) == (env, name.rpartition("_")[2])
     assert cfg.env.n_evaluator_episode % cfg.env.evaluator_env_num == 0
     assert cfg.policy.collect.n_sample % cfg.env.collector_env_num == 0
-    assert cfg.policy.learn.batch_size == preset["policy"]["learn"]["batch_size"]
     spaces = spaces_of(cfg.env, 0)
     assert bind(cfg, *spaces).cfg.policy.model.obs_shape
 
 
 QUICK = (
-    "policy.collect.random_collect_size=0",
     "env.n_evaluator_episode=1",
     "env.evaluator_env_num=1",
     "policy.eval.evaluator.eval_freq=100000",
@@ -175,7 +174,10 @@ SLOW = {"acrobot_dqn", "breakout_dqn", "car_racing_dqn", "mountain_car_dqn", "po
 def test_presets_train_from_the_command_line(name: str, tmp_path: Path) -> None:
     env, _, policy = name.rpartition("_")
     needs(env)
-    words = ["train", "-e", env, "-p", policy, "--max-env-step", "300", *QUICK]
+    preset = default().load(next(each for each in MINE if each.name == name))
+    warms_up = "random_collect_size" in preset["policy"]["collect"]
+    quick = [*QUICK, *["policy.collect.random_collect_size=0"] * warms_up]
+    words = ["train", "-e", env, "-p", policy, "--max-env-step", "300", *quick]
     assert main([*words, "--exp-name", str(tmp_path / "run")]) == 0
     result = json.loads((tmp_path / "run/run.json").read_text())["result"]
     assert result["env_step"] >= 300
