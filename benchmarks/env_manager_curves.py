@@ -11,6 +11,7 @@ each environment stop at 64 environments. Rates are medians; contenders take tur
 from __future__ import annotations
 
 import json
+import os
 import statistics
 import sys
 import time
@@ -177,7 +178,8 @@ def main() -> None:
 
 def tables(found: list[dict[str, Any]]) -> str:
     """Returns one Markdown table per environment."""
-    text = f"# Env steps per second\n\n{__doc__}\n{machine()}, commit {commit()}\n"
+    load = os.getloadavg()[0]
+    text = f"# Env steps per second\n\n{__doc__}\n{machine()}, commit {commit()}, load {load:.1f}\n"
     for env in ENVS:
         numbers = sorted({each["envs"] for each in found})
         text += f"\n## {env}\n\n![](env_managers_{env}.svg)\n\n"

@@ -242,14 +242,14 @@ class VectorEnvManager(BaseEnvManager):
 
     def _list_ready(self) -> None:
         """Lists the environments that wait for an action."""
-        absent = self._resetting
-        if self._left_out:
-            absent = [*absent, *self._left_out]
+        left = self._left_out
+        absent = [*self._resetting, *left] if left else self._resetting
         if not absent:
             self._ready_ids = self._ids
             return
         ready = self._everyone.copy()
-        ready[absent] = False
+        for env_id in absent:
+            ready[env_id] = False
         self._ready_ids = ready.nonzero()[0]
 
     def _step(self, action: Mapping[int, Any], buffers: Any) -> EnvBatch[Any]:

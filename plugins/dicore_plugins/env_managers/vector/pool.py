@@ -163,7 +163,7 @@ class VectorPool(EnvPool):
 
     def described(self) -> tuple[str, Any]:
         """Returns the name of the vector env, and the space of its observations."""
-        return type(self.vec).__name__, self.vec.observation_space
+        return type(self.vec).__name__, getattr(self.vec, "observation_space", None)
 
     def exists(self, env_id: int) -> bool:
         """Returns whether the vector env is made."""
