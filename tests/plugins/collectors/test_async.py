@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import threading
 import time
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 import torch
 
 from dicore.data import Batch
+from dicore.interfaces.env_manager import EnvState
 from dicore.run.random import seed_everything
 from dicore_plugins.collectors import SampleCollector
 from dicore_plugins.env_managers import AsyncEnvManager, BaseEnvManager
@@ -86,3 +88,32 @@ def test_evaluations_are_those_of_base(abnormal: dict[int, tuple[int, ...]]) -> 
             results.append([evaluator.eval(train_iter=i).returns for i in range(2)])
             evaluator.close()
     assert results[0] == results[1]
+
+
+def test_an_environment_that_failed_is_reset_while_others_are_collected() -> None:
+    """Its rows, the last of which is abnormal, give no samples."""
+    go_on = threading.Event()
+
+    class Fails(Journal):
+        def step(self, action: Any) -> Any:
+            if len(self.steps) == 3:
+                self.steps.append({"abnormal": True})
+                raise RuntimeError("gone")
+            return super().step(action)
+
+        def reset(self, **kwargs: Any) -> Any:
+            if self.steps:
+                go_on.wait(10)
+            return super().reset(**kwargs)
+
+    steps: list[Step] = []
+    options = {"children": "thread", "restart_budget": 1, "step_wait_timeout": 0.0}
+    with AsyncEnvManager([lambda: Fails(steps), lambda: Journal([])], options) as manager:
+        collector = SampleCollector({}, manager, policy_of(3).collect_mode)
+        for _ in range(40):
+            data = collector.collect_batch(n_sample=2, policy_kwargs={"eps": 0.5})
+            assert np.isfinite(data["reward"]).all()
+        assert manager.env_state(0) is EnvState.RESET
+        go_on.set()
+        while 0 not in collector.collect_batch(n_sample=2, policy_kwargs={"eps": 0.5})["env_id"]:
+            pass

@@ -99,14 +99,16 @@ class PerEnvSteps:
     def latest_obs(self, block: Block, env: int) -> Tree:
         """Returns the observation [1, ...] after the last row of an environment.
 
-        One that has not answered yet acts on this observation; one that begins no further episode
-        has its last observation.
+        One that has not answered yet acts on this observation; one whose next episode has not begun
+        has its last observation, or after an abnormal step any, which no sample has.
         """
         ready = self._env.ready_obs
         row = np.flatnonzero(ready.env_id == env)
         if len(row):
             return tree_row(ready.value, row)
-        return tree_row(self._kept["obs"], [env]) if self.pending[env] else block.final_obs(env)
+        if self.pending[env] or not block.valid[int(block.rows[env]) - 1, env]:
+            return tree_row(self._kept["obs"], [env])
+        return block.final_obs(env)
 
 
 def _some(timestep: TimestepBatch, rows: npt.NDArray[np.int64]) -> TimestepBatch:

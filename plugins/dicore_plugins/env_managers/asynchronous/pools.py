@@ -23,8 +23,8 @@ class AsyncSteps(Protocol):
         """Returns timesteps.
 
         Args:
-            at_least: Waits for so many timesteps and resets, or for all that are under way.
-            more_s: Waits so many seconds for the others.
+            at_least: Waits for so many timesteps and resets; fewer if fewer timesteps are pending.
+            more_s: Waits so many seconds for the other timesteps.
         """
 
     def begin_reset(self, env_id: int, seed: int, params: Mapping[str, Any]) -> None:

@@ -48,10 +48,9 @@ class AsyncProcessPool(ProcessPool):
         while True:
             self._found += self._arrived()
             count = sum(len(kept) for _, kept, _ in self._found)
-            under_way = len(self._sent) + len(self._resetting)
             left = until - time.monotonic()
-            enough = count + len(self._done) >= at_least
-            if not under_way or (enough and left <= 0):
+            enough = count + len(self._done) >= min(at_least, count + len(self._sent))
+            if enough and (left <= 0 or not self._sent):
                 found, self._found = self._found, []
                 return self._joined(found, count)
             self._watch(left if enough else float("inf"))

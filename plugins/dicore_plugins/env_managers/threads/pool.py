@@ -150,13 +150,14 @@ class ThreadPool(EnvPool):
         """Returns timesteps of environments that were sent an action, in order of their ids.
 
         Args:
-            at_least: Waits for so many timesteps and resets, or for all that are under way.
-            more_s: Waits so many seconds for the others.
+            at_least: Waits for so many timesteps and resets; fewer if fewer timesteps are pending.
+            more_s: Waits so many seconds for the other timesteps.
         """
         calls, begun = self._calls, time.monotonic()
-        calls.gather(at_least)
-        if more_s and len(calls.answers) < len(calls.waiting):
-            calls.gather(until=begun + more_s)
+        pending = [env_id for env_id in calls.waiting if env_id not in self._resetting]
+        calls.gather(min(at_least, len(pending)))
+        if more_s:
+            calls.gather(until=begun + more_s, ids=pending)
         stepped = [env_id for env_id in calls.answers if env_id not in self._resetting]
         return self._taken(self.ids if len(stepped) == len(self) else sorted(stepped))
 
