@@ -30,3 +30,22 @@ class DMControlConfig(GymnasiumConfig):
         low, high = (np.float32(getattr(flat.observation_space, end)) for end in ("low", "high"))
         space = Box(low, high, dtype=np.float32)
         return TransformObservation(flat, lambda obs: np.asarray(obs, np.float32), space)
+
+
+DM_CONTROL_SAC: dict[str, Any] = {
+    "env": {
+        "type": "dm_control",
+        "stop_value": 950.0,
+        "collector_env_num": 1,
+        "evaluator_env_num": 10,
+    },
+    "policy": {
+        "type": "sac",
+        "discount_factor": 0.99,
+        "learn": {"batch_size": 256, "learning_rate": 3e-4},
+        "collect": {"n_sample": 1, "random_collect_size": 2_000},
+        "eval": {"evaluator": {"eval_freq": 5_000}},
+        "other": {"replay_buffer": {"replay_buffer_size": 1_000_000}},
+    },
+}
+"""SAC on cartpole-balance of dm_control; not trained to its stop value."""

@@ -102,3 +102,37 @@ class SwimmerConfig(GymnasiumConfig):
     def arguments(self) -> dict[str, Any]:
         """Returns the arguments of `gymnasium.make`."""
         return {"ctrl_cost_weight": self.ctrl_cost_weight}
+
+
+def _sac(name: str) -> dict[str, Any]:
+    """Returns SAC with the settings of Haarnoja et al. 2018, which are alike for all bodies."""
+    return {
+        "env": {"type": name, "collector_env_num": 1, "evaluator_env_num": 10},
+        "policy": {
+            "type": "sac",
+            "discount_factor": 0.99,
+            "learn": {"batch_size": 256, "learning_rate": 3e-4},
+            "collect": {"n_sample": 1, "random_collect_size": 10_000},
+            "eval": {"evaluator": {"eval_freq": 10_000}},
+            "other": {"replay_buffer": {"replay_buffer_size": 1_000_000}},
+        },
+    }
+
+
+HALFCHEETAH_SAC = _sac("halfcheetah")
+"""SAC on HalfCheetah with the settings of Haarnoja et al. 2018; not trained to its stop value."""
+
+HOPPER_SAC = _sac("hopper")
+"""SAC on Hopper with the settings of Haarnoja et al. 2018; not trained to its stop value."""
+
+WALKER2D_SAC = _sac("walker2d")
+"""SAC on Walker2d with the settings of Haarnoja et al. 2018; trains until a budget ends it."""
+
+ANT_SAC = _sac("ant")
+"""SAC on Ant with the settings of Haarnoja et al. 2018; not trained to its stop value."""
+
+HUMANOID_SAC = _sac("humanoid")
+"""SAC on Humanoid with the settings of Haarnoja et al. 2018; trains until a budget ends it."""
+
+SWIMMER_SAC = _sac("swimmer")
+"""SAC on Swimmer with the settings of Haarnoja et al. 2018; not trained to its stop value."""

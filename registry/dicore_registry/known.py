@@ -48,11 +48,13 @@ _NAMES: Final[dict[str, dict[str, str]]] = {
             "mountain_car_continuous moving pendulum pong swimmer t_maze taxi two_step walker2d"
         ),
         "preset": (
-            "acrobot_dqn acrobot_ppo bit_flip_dqn blackjack_dqn breakout_dqn car_racing_dqn "
-            "cartpole_c51 cartpole_dqn cartpole_iqn cartpole_mdqn cartpole_pomdp_dqn cartpole_ppo "
-            "cartpole_qrdqn cartpole_rainbow cliffwalking_dqn frozenlake_dqn lunarlander_dqn "
-            "mini_breakout_dqn minigrid_dqn mountain_car_dqn moving_dqn pendulum_ppo pendulum_sac "
-            "pong_dqn t_maze_dqn taxi_dqn two_step_dqn"
+            "acrobot_dqn acrobot_ppo ant_sac bipedalwalker_sac bit_flip_dqn blackjack_dqn "
+            "breakout_dqn car_racing_dqn cartpole_c51 cartpole_dqn cartpole_iqn cartpole_mdqn "
+            "cartpole_pomdp_dqn cartpole_ppo cartpole_qrdqn cartpole_rainbow cliffwalking_dqn "
+            "dm_control_sac frozenlake_dqn halfcheetah_sac hopper_sac humanoid_sac "
+            "lunarlander_continuous_ppo lunarlander_dqn lunarlander_ppo mini_breakout_dqn "
+            "minigrid_dqn mountain_car_dqn moving_dqn pendulum_ppo pendulum_sac pong_dqn "
+            "swimmer_sac t_maze_dqn taxi_dqn two_step_dqn walker2d_sac"
         ),
     },
 }

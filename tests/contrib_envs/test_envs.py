@@ -161,7 +161,18 @@ QUICK = (
     "policy.eval.evaluator.eval_freq=100000",
     "pipeline.logger=[]",
 )
-SLOW = {"acrobot_dqn", "breakout_dqn", "car_racing_dqn", "mountain_car_dqn", "pong_dqn"}
+CHEAP = {"moving_dqn", "pendulum_sac"}
+SLOW = {
+    *(name for name in PRESETS if name.rpartition("_")[2] in {"ppo", "sac", "rainbow"}),
+    "acrobot_dqn", "breakout_dqn", "car_racing_dqn", "mountain_car_dqn", "pong_dqn",
+} - CHEAP  # fmt: skip
+MANAGERS = sorted(
+    each.name
+    for each in default().entries("env_manager")
+    if each.dist == "dicore-plugins"
+    and each.status == "ok"
+    and each.name not in {"base", "envpool"}
+)
 
 
 @pytest.mark.parametrize(
@@ -172,14 +183,31 @@ SLOW = {"acrobot_dqn", "breakout_dqn", "car_racing_dqn", "mountain_car_dqn", "po
     ],
 )
 def test_presets_train_from_the_command_line(name: str, tmp_path: Path) -> None:
+    train(name, tmp_path)
+
+
+WITH_MANAGERS = [
+    pytest.param(name, manager, marks=() if name in CHEAP else pytest.mark.slow)
+    for name in sorted(PRESETS)
+    for manager in MANAGERS
+]
+
+
+@pytest.mark.parametrize(("name", "manager"), WITH_MANAGERS)
+def test_presets_train_with_every_manager(name: str, manager: str, tmp_path: Path) -> None:
+    train(name, tmp_path, f"env.manager.type={manager}")
+
+
+def train(name: str, folder: Path, *options: str) -> None:
+    """Trains a preset for some hundred steps from the command line."""
     env, _, policy = name.rpartition("_")
     needs(env)
     preset = default().load(next(each for each in MINE if each.name == name))
     warms_up = "random_collect_size" in preset["policy"]["collect"]
     quick = [*QUICK, *["policy.collect.random_collect_size=0"] * warms_up]
     words = ["train", "-e", env, "-p", policy, "--max-env-step", "300", *quick]
-    assert main([*words, "--exp-name", str(tmp_path / "run")]) == 0
-    result = json.loads((tmp_path / "run/run.json").read_text())["result"]
+    assert main([*words, *options, "--exp-name", str(folder / "run")]) == 0
+    result = json.loads((folder / "run/run.json").read_text())["result"]
     assert result["env_step"] >= 300
     assert result["train_iter"] > 0
 

@@ -79,9 +79,11 @@ CASES = [
 ]
 
 UNTRAINED = {
-    "breakout_dqn", "car_racing_dqn", "cartpole_c51", "cartpole_iqn", "cartpole_mdqn",
-    "cartpole_pomdp_dqn", "cartpole_qrdqn", "cartpole_rainbow", "mini_breakout_dqn", "moving_dqn",
-    "pong_dqn",
+    "ant_sac", "bipedalwalker_sac", "breakout_dqn", "car_racing_dqn", "cartpole_c51",
+    "cartpole_iqn", "cartpole_mdqn", "cartpole_pomdp_dqn", "cartpole_qrdqn", "cartpole_rainbow",
+    "dm_control_sac", "halfcheetah_sac", "hopper_sac", "humanoid_sac",
+    "lunarlander_continuous_ppo", "mini_breakout_dqn", "moving_dqn", "pong_dqn", "swimmer_sac",
+    "walker2d_sac",
 }  # fmt: skip
 """Presets that no test trains to the stop value: it takes hours, or they were not measured yet."""
 
