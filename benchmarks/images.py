@@ -2,7 +2,8 @@
 
 P20 is a whole DQN run: 8 environments in worker processes that hand out single frames, 4 of them
 stacked, one update of 32 samples per 4 env steps, and a network that costs next to nothing. The
-rate is that of the steps between a short and a long run, so that the start does not count.
+clock runs from the first forward pass of the network to the last one, so that the start of the
+workers does not count.
 
 python -m benchmarks.images
 """
@@ -33,7 +34,7 @@ from dicore_plugins.frames import StackedFrames
 from dicore_plugins.policies.random import RandomPolicy
 
 ROUNDS, ENVS, DEPTH, SIDE, ACTIONS, BATCH = 5, 8, 4, 84, 4, 32
-COLLECT, SHORT, LONG, CAPACITY = 96, 1_536, 7_680, 10_000
+COLLECT, STEPS, CAPACITY = 96, 7_680, 10_000
 MANAGER = "sync_subprocess"
 
 
@@ -57,25 +58,37 @@ class Frames(gymnasium.Env[Any, Any]):
         return self._frames[self._step % 64], 1.0, self._step == 200, False, {}
 
 
+class Clock:
+    """First and last time at which the network of a run was used."""
+
+    first = last = 0.0
+
+    @classmethod
+    def tick(cls) -> None:
+        cls.last = time.perf_counter()
+        cls.first = cls.first or cls.last
+
+
 class Tiny(torch.nn.Module):
     """Reads every twelfth row and column."""
 
-    def __init__(self, outputs: int = ACTIONS) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self.linear = torch.nn.Linear(DEPTH * 7 * 7, outputs)
+        self.linear = torch.nn.Linear(DEPTH * 7 * 7, ACTIONS)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
+        Clock.tick()
         values: torch.Tensor = self.linear(x[:, :, ::12, ::12].flatten(1).float() / 255)
         return values
 
 
-def dicore_run(steps: int, seed: int, manager: str, wrapper: str) -> None:
+def dicore_run(seed: int, wrapper: str) -> None:
     with tempfile.TemporaryDirectory() as folder:
         launch(
             env="benchmarks.images:Frames", policy="dqn", seed=seed, exp_name=f"{folder}/run",
-            max_env_step=steps, model=Tiny(),
+            max_env_step=STEPS, model=Tiny(),
             overrides=[
-                f"env.manager={manager}", f"env.collector_env_num={ENVS}",
+                f"env.manager={MANAGER}", f"env.collector_env_num={ENVS}",
                 "env.evaluator_env_num=1", "env.n_evaluator_episode=1", "env.stop_value=inf",
                 f"env.env_wrapper=['{wrapper}']", f"policy.collect.n_sample={COLLECT}",
                 "policy.collect.random_collect_size=0", f"policy.learn.batch_size={BATCH}",
@@ -87,7 +100,7 @@ def dicore_run(steps: int, seed: int, manager: str, wrapper: str) -> None:
         )  # fmt: skip
 
 
-def sb3_run(steps: int, seed: int) -> None:
+def sb3_run(seed: int) -> None:
     from stable_baselines3 import DQN
     from stable_baselines3.common.torch_layers import BaseFeaturesExtractor
     from stable_baselines3.common.vec_env import SubprocVecEnv, VecFrameStack
@@ -97,6 +110,7 @@ def sb3_run(steps: int, seed: int) -> None:
             super().__init__(space, DEPTH * 7 * 7)
 
         def forward(self, x: torch.Tensor) -> torch.Tensor:
+            Clock.tick()
             return x[:, :, ::12, ::12].flatten(1) / 255
 
     env = VecFrameStack(SubprocVecEnv([FramesOfOneChannel] * ENVS), DEPTH, "first")
@@ -108,7 +122,7 @@ def sb3_run(steps: int, seed: int) -> None:
                 "features_extractor_class": Extract, "net_arch": [], "normalize_images": False,
             },
             seed=seed,
-        ).learn(steps)  # fmt: skip
+        ).learn(STEPS)  # fmt: skip
     finally:
         env.close()
 
@@ -123,32 +137,32 @@ class FramesOfOneChannel(Frames):
         self._frames = [frame[None] for frame in self._frames]
 
 
-def rates(run: Callable[[int, int], None]) -> list[float]:
-    """Returns the env steps per second of each round."""
-    found = []
-    for seed in range(ROUNDS):
-        start = time.perf_counter()
-        run(SHORT, seed)
-        middle = time.perf_counter()
-        run(LONG, seed)
-        seconds = time.perf_counter() - middle - (middle - start)
-        found.append((LONG - SHORT) / seconds)
-    return found
+def rate(run: Callable[[int], None], seed: int) -> float:
+    """Returns the env steps per second of a run."""
+    Clock.first = 0.0
+    run(seed)
+    return STEPS / (Clock.last - Clock.first)
 
 
 def whole_runs() -> None:
-    ours = rates(lambda steps, seed: dicore_run(steps, seed, MANAGER, "lazy_frame_stack"))
-    emit("P20 dicore", ours, "env steps/s")
-    copied = rates(lambda steps, seed: dicore_run(steps, seed, MANAGER, "frame_stack"))
-    emit("P20 dicore, frame_stack", copied, "env steps/s")
+    runs: dict[str, Callable[[int], None]] = {
+        "dicore": lambda seed: dicore_run(seed, "lazy_frame_stack"),
+        "dicore, frame_stack": lambda seed: dicore_run(seed, "frame_stack"),
+    }
     try:
         import stable_baselines3  # noqa: F401
     except ImportError:
         missing("P20", "stable-baselines3")
-        return
-    theirs = rates(sb3_run)
-    emit("P20 SB3", theirs, "env steps/s")
-    compare("P20", ours, theirs, "SB3", 2.0)
+    else:
+        runs["SB3"] = sb3_run
+    found: dict[str, list[float]] = {name: [] for name in runs}
+    for seed in range(ROUNDS):
+        for name, run in runs.items():
+            found[name].append(rate(run, seed))
+    for name, values in found.items():
+        emit(f"P20 {name}", values, "env steps/s")
+    if "SB3" in found:
+        compare("P20", found["dicore"], found["SB3"], "SB3", 2.0)
 
 
 def resident() -> int:
