@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self
+
+import attrs
 
 from dicore.config.schema import REQUIRED, components, frozen, option
 from dicore_contrib_envs.gymnasium_env import GymnasiumConfig
@@ -35,8 +37,24 @@ class AtariConfig(GymnasiumConfig):
     frameskip: int = option(
         1, "frames per step of the emulator; the wrapper max_and_skip repeats each step", ge=1
     )
+    episodic_life: bool = option(
+        True, "when collecting, end episodes at a lost life; evaluations play whole games"
+    )
     full_action_space: bool = option(False, "all 18 actions instead of those of the game")
     n_evaluator_episode: int = option(10, "episodes per evaluation", ge=1)
+
+    def create_collector_env_cfg(self) -> list[Self]:
+        """Returns the config of each collector environment."""
+        names = [each.type for each in self.env_wrapper]
+        if not self.episodic_life or "episodic_life" in names:
+            return [self] * self.collector_env_num
+        from dicore_registry import default
+
+        ends = default().resolve("env_wrapper", "episodic_life").target()
+        inner = [at for at, name in enumerate(names, 1) if name in {"noop_reset", "max_and_skip"}]
+        at = max(inner, default=0)  # a game that goes on after a lost life takes no no-op steps
+        wrappers = (*self.env_wrapper[:at], ends, *self.env_wrapper[at:])
+        return [attrs.evolve(self, env_wrapper=wrappers)] * self.collector_env_num
 
     def arguments(self) -> dict[str, Any]:
         """Returns the arguments of `gymnasium.make`."""

@@ -343,6 +343,24 @@ def test_modules_register_their_own_ids(tmp_path: Any, monkeypatch: pytest.Monke
         sys.modules.pop("own_envs", None)
 
 
+def test_atari_ends_collected_episodes_at_a_lost_life() -> None:
+    needs("breakout")
+    lengths = {}
+    for role in ("collector", "evaluator"):
+        env = section("breakout", collector_env_num=1, evaluator_env_num=1)
+        manager = make_env_manager(env, role, 0)
+        manager.launch()
+        done, steps, lives = False, 0, 5
+        while not done:
+            step = manager.step({0: steps % 2})[0]  # fire, do nothing
+            done, lives, steps = step.done, step.info["lives"], steps + 1
+        lengths[role] = (lives, steps)
+        manager.close()
+    assert lengths["collector"][0] == 4
+    assert lengths["evaluator"][0] == 0
+    assert lengths["evaluator"][1] > lengths["collector"][1]
+
+
 def test_roles_have_their_numbers_and_seeds() -> None:
     env = compiled({"type": "cartpole", "collector_env_num": 3, "evaluator_env_num": 2}).env
     managers = {role: make_env_manager(env, role, 5) for role in ("collector", "evaluator")}
