@@ -39,7 +39,8 @@ def dicore_run(seed: int) -> tuple[float, int, bool]:
 def sb3_run(seed: int) -> tuple[float, int, bool]:
     """Trains SB3 with the same network, schedules, batch, target, n-step and evaluations.
 
-    SB3 moves its target once per step of the environments, dicore once per update.
+    SB3 moves its target once per step of the environments, dicore once per update; SB3 has no layer
+    normalisation.
     """
     import gymnasium
     from stable_baselines3 import DQN

@@ -34,6 +34,7 @@ OPTIONS = [
     "policy.nstep=1",
     "policy.collect.random_collect_size=0",
     "policy.model.initial_bias=zero",
+    "policy.model.layer_norm=false",
     "policy.learn.learning_rate_end=1.0",
     "policy.learn.target_theta=null",
     "policy.learn.target_update_freq=40",

@@ -14,7 +14,11 @@ CARTPOLE_DQN: dict[str, Any] = {
         "type": "dqn",
         "nstep": 3,
         "discount_factor": 0.99,
-        "model": {"encoder_hidden_size_list": [128, 128, 64], "initial_bias": "uniform"},
+        "model": {
+            "encoder_hidden_size_list": [128, 128, 64],
+            "layer_norm": True,
+            "initial_bias": "uniform",
+        },
         "learn": {
             "batch_size": 128,
             "update_per_collect": 128,

@@ -9,7 +9,8 @@ from dicore_contrib_envs.presets import CARTPOLE_DQN
 
 def _cartpole(policy: str, **changes: Any) -> dict[str, Any]:
     """Returns `cartpole_dqn` for a policy, with other options of it."""
-    given = CARTPOLE_DQN["policy"]
+    given = dict(CARTPOLE_DQN["policy"])
+    given["model"] = {**given["model"], "layer_norm": False}  # tuned without
     changed = {
         key: {**given[key], **change} if isinstance(change, dict) else change
         for key, change in changes.items()

@@ -116,7 +116,7 @@ def test_the_stop_value_is_reached(case: Case, seed: int, tmp_path: Path) -> Non
 
 
 @pytest.mark.learns
-@pytest.mark.parametrize("seed", [0, 1, 2])
+@pytest.mark.parametrize("seed", [0, 1, 2, 3, 4])
 def test_cartpole_stays_solved(seed: int, tmp_path: Path) -> None:
     launch(
         env="cartpole",
