@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -29,7 +30,7 @@ from benchmarks.measure import machine
 from dicore.testing.faulty_env import FAULTS, FaultyEnv
 
 RESULTS = Path(__file__).parent / "results"
-LIMIT_S, CLOSE_S = 15.0, 6.0
+START_S, LIMIT_S, CLOSE_S = 90.0, 15.0, 6.0
 ROWS = (
     "raises", "exits", "killed", "hangs", "nan_obs", "nan_reward", "short_obs", "long_obs",
     "inf_obs", "lock_info", "reset_raises", "close_hangs",
@@ -99,7 +100,8 @@ MAKERS: dict[str, Callable[[str, list[Callable[[], Any]]], Any]] = {
 
 
 def say(what: str, text: object) -> None:
-    print(json.dumps({what: " ".join(str(text).split())[:300]}), flush=True)
+    short = re.sub(r"[^\s(]*(site-packages|dicore/testing)/", "", " ".join(str(text).split()))
+    print(json.dumps({what: short[:300]}), flush=True)
 
 
 def told(error: BaseException) -> str:
@@ -174,21 +176,29 @@ def case(contender: str, fault: str) -> dict[str, str]:
         [sys.executable, "-W", "ignore", "-m", "benchmarks.faults", "--case", contender, fault],
         stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, start_new_session=True,
     )  # fmt: skip
-    try:
-        out, _ = process.communicate(timeout=LIMIT_S)
-        hung = False
-    except subprocess.TimeoutExpired:
-        hung = True
-    finally:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-    if hung:
-        out, _ = process.communicate()
     said: dict[str, str] = {}
-    for line in out.splitlines():
-        if line.startswith("{"):
-            said |= json.loads(line)
-    if hung:
+    begun = threading.Event()
+
+    def read() -> None:
+        assert process.stdout is not None
+        with process.stdout as lines:
+            for line in lines:
+                if line.startswith("{"):
+                    said.update(json.loads(line))
+                    begun.set()
+
+    thread = threading.Thread(target=read, daemon=True)
+    thread.start()
+    begun.wait(START_S)
+    hung = True
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(LIMIT_S)
+        hung = False
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    thread.join(5.0)
+    if hung and "left" not in said:
         said.setdefault("hangs", said.get("at", "construction"))
     elif "left" not in said:
         said["ended"] = f"the calling process ended in {said.get('at', 'construction')}"
@@ -197,7 +207,7 @@ def case(contender: str, fault: str) -> dict[str, str]:
 
 def text_of(said: dict[str, str]) -> str:
     parts = [said[key] for key in ("step",) if key in said]
-    if "hangs" in said:
+    if "hangs" in said and not said.get("close", "").startswith("hangs"):
         parts.append(f"**{said['hangs']} hangs**")
     if "ended" in said:
         parts.append(f"**{said['ended']}**")
@@ -208,7 +218,17 @@ def text_of(said: dict[str, str]) -> str:
         parts.append(f"**close(): {close}**")
     if said.get("left", "0") != "0":
         parts.append(f"**{said['left']} processes left**")
-    return "; ".join(parts).replace("|", "\\|").replace(str(Path(__file__).parent.parent), "")
+    return "; ".join(parts).replace("|", "\\|")
+
+
+def table(found: list[dict[str, str]]) -> str:
+    """Returns the results as a Markdown table."""
+    lines = [f"| fault | {' | '.join(CONTENDERS)} |", "|---" * (len(CONTENDERS) + 1) + "|"]
+    cells = {(each["fault"], each["contender"]): text_of(each) for each in found}
+    for fault in ROWS:
+        row = " | ".join(cells.get((fault, contender), "") for contender in CONTENDERS)
+        lines.append(f"| {FAULTS[fault]} | {row} |")
+    return "\n".join(lines) + "\n"
 
 
 def main() -> None:
@@ -216,29 +236,21 @@ def main() -> None:
         run_case(*sys.argv[-2:])
         return
     quick = "--quick" in sys.argv
-    rows = ("raises", "short_obs") if quick else ROWS
-    contenders = ("dicore base", "Gymnasium Sync") if quick else CONTENDERS
-    lines, table = (
-        [],
-        [f"| fault | {' | '.join(contenders)} |", "|---" * (len(contenders) + 1) + "|"],
-    )
-    for fault in rows:
-        cells = []
-        for contender in contenders:
+    found = []
+    for fault in ("raises", "short_obs") if quick else ROWS:
+        for contender in CONTENDERS[::2] if quick else CONTENDERS:
             if contender in IN_PROCESS and fault == "killed":
-                cells.append("")
                 continue
-            said = case(contender, fault)
-            lines.append(json.dumps({"fault": fault, "contender": contender, **said}))
-            cells.append(text_of(said))
-            print(f"{fault:<13}{contender:<24}{cells[-1]}", flush=True)
-        table.append(f"| {FAULTS[fault]} | {' | '.join(cells)} |")
+            said = {"fault": fault, "contender": contender, **case(contender, fault)}
+            found.append(said)
+            print(f"{fault:<13}{contender:<24}{text_of(said)}", flush=True)
     if quick:
         return
     RESULTS.mkdir(exist_ok=True)
-    (RESULTS / "faults.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    head = f"{__doc__}\n{machine()}\n\n" + "\n".join(table) + "\n"
-    (RESULTS / "faults.md").write_text("# Faults\n\n" + head, encoding="utf-8")
+    lines = "\n".join(map(json.dumps, found))
+    (RESULTS / "faults.jsonl").write_text(f"{lines}\n", encoding="utf-8")
+    text = f"# Faults\n\n{__doc__}\n{machine()}\n\n{table(found)}"
+    (RESULTS / "faults.md").write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":
