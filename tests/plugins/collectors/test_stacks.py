@@ -9,9 +9,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from dicore.data import Batch
 from dicore.run.checkpoint_store import read_state, write_state
+from dicore.run.launch import launch
 from dicore_plugins.buffers import NaiveReplayBuffer
 from dicore_plugins.env_managers import BaseEnvManager
 from dicore_plugins.frames import StackedFrames
@@ -83,3 +85,22 @@ def test_an_interrupted_collect_is_resumed_with_the_same_samples(form: str, mana
             assert_equal(second.collect_batch(n_sample=size, **kwargs), batch)
         first.close()
         second.close()
+
+
+@pytest.mark.parametrize("priority", [False, True])
+def test_a_training_ends_with_the_same_parameters(priority: bool, tmp_path: Path) -> None:
+    def trained(wrapper: str) -> Any:
+        options = [
+            "env.collector_env_num=3", "env.evaluator_env_num=2", "env.n_evaluator_episode=3",
+            "env.stop_value=inf", f"env.env_wrapper=['{wrapper}']", "policy.nstep=3",
+            "policy.collect.n_sample=24", "policy.learn.batch_size=8",
+            "policy.other.replay_buffer.replay_buffer_size=50", "pipeline.logger=[]",
+            f"policy.priority={priority}", "policy.learn.update_per_collect=3",
+        ]  # fmt: skip
+        outcome = launch(
+            env="tests.plugins.stack_envs:Frames", policy="dqn", max_env_step=240,
+            exp_name=str(tmp_path / wrapper), overrides=options,
+        )  # fmt: skip
+        return outcome.policy.get_attribute("flat").data
+
+    assert torch.equal(trained("lazy_frame_stack"), trained("frame_stack"))
