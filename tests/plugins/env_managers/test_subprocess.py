@@ -111,6 +111,14 @@ def test_what_has_no_name_is_pickled_by_value(four: Any) -> None:
     assert four.step({0: faulty.LAMBDA, 1: 0, 2: 0, 3: 0})[0].info["f"]() == 7
 
 
+def test_a_call_that_does_not_pickle_is_an_error_of_its_own(four: Any) -> None:
+    four.reset()
+    with pytest.raises(TypeError, match="lock"):
+        four._pool.call(0, "close", threading.Lock())
+    assert not any(four._pool._crew.of[0].requests)
+    assert four.step(dict.fromkeys(range(4), 0)).value.obs[0][1] == 1
+
+
 def test_without_a_budget_the_cause_is_raised() -> None:
     makes = [partial(FaultyEnv, tag) for tag in range(2)]
     with closing(launched(*makes, restart_budget=0)) as manager:

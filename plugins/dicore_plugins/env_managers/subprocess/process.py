@@ -160,13 +160,12 @@ class Worker:
             buffer: Of their results.
             body: The message, if it is not to be made of name and arguments.
         """
+        data = body or dumps((name, args))  # before the request counts: it may not pickle
         self._number += 1
         request = Request(self._number, name, time.monotonic(), ids, buffer)
         self.requests[self._number] = request
         with contextlib.suppress(OSError):  # TimeoutError is one
-            self.channel.send(
-                self._number, body or dumps((name, args)), request.begun + self._limits.step
-            )
+            self.channel.send(self._number, data, request.begun + self._limits.step)
         return request
 
     def answer(self, request: Request) -> bytes:
