@@ -101,7 +101,10 @@ class AsyncEnvManager(BaseEnvManager):
         """
         if block:
             return self._step(action, None)
+        self._check_open("step")
         self._settle()
+        if not len(action):
+            return self._no_timesteps()
         _, ids, actions = self._checked_actions(action)
         actions = list(actions)
         self._pool.send(ids, actions)  # type: ignore[attr-defined] # see AsyncSteps

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from dicore.errors import EnvResetError, EnvStateError, EnvStepError
+from dicore.errors import ClosedError, EnvResetError, EnvStateError, EnvStepError
 from dicore.interfaces.env_manager import EnvState
 from dicore_plugins.env_managers import AsyncEnvManager, BaseEnvManager
 from tests.plugins.env_managers.toy_envs import BadReset, CountEnv
@@ -164,8 +164,11 @@ def test_each_action_sent_is_answered_once() -> None:
                 received[env_id] += 1
         while len(manager.ready_obs) < 4:
             assert len(manager.recv()) == 0
+        assert len(manager.step({}, block=False)) == 0
         with pytest.raises(EnvStateError, match="none was"):
             manager.recv()
+    with pytest.raises(ClosedError):
+        manager.step({0: 0}, block=False)
 
 
 def test_a_hanging_step_costs_its_episode() -> None:
