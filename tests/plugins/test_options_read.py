@@ -6,6 +6,7 @@ import ast
 import inspect
 import sys
 import textwrap
+import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator, Set
 from pathlib import Path
@@ -28,6 +29,7 @@ from dicore.config import (
 from dicore.config.schema import fields_of
 from dicore.config.signature import SignatureConfig
 from dicore.errors import DicoreError
+from dicore_registry.errors import RetiredWarning
 
 contrib = pytest.importorskip("dicore_contrib_envs")
 
@@ -233,7 +235,8 @@ def components() -> Iterator[tuple[Any, type[ComponentConfig]]]:
         if entry.kind in ("command", "preset", "plugin") or not ours:
             continue
         try:
-            target = registry.resolve(entry.kind, entry.name).target
+            with warnings.catch_warnings(action="ignore", category=RetiredWarning):
+                target = registry.resolve(entry.kind, entry.name).target
             yield target, config_class(target, entry.kind)
         except (DicoreError, TypeError):
             continue

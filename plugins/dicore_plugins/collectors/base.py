@@ -207,7 +207,9 @@ class SerialCollector:
             self._policy = policy
             self._sample_len, self._stride = _window(policy)
             self._on_policy = bool(mode_attribute(policy, "on_policy", default=False))
-            self._n_sample = self._cfg.get("n_sample") or mode_attribute(policy, "n_sample", None)
+            self._n_sample = getattr(self._cfg, "n_sample", None) or mode_attribute(
+                policy, "n_sample", None
+            )
             self._n_episode = mode_attribute(policy, "n_episode", None)
         self._policy.reset()
 
