@@ -194,3 +194,15 @@ LUNARLANDER_PPO: dict[str, Any] = {
     },
 }
 """PPO with normalised values on LunarLander."""
+
+CARTPOLE_A2C: dict[str, Any] = {
+    "env": {"type": "cartpole", "collector_env_num": 8, "evaluator_env_num": 10},
+    "policy": {
+        "type": "a2c",
+        "discount_factor": 0.99,
+        "learn": {"learning_rate": 2e-3},
+        "collect": {"n_sample": 40, "gae_lambda": 0.95},
+        "eval": {"evaluator": {"eval_freq": 50}},
+    },
+}
+"""A2C on CartPole, with a larger learning rate than rl-zoo3 and shorter advantages."""

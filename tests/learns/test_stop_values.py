@@ -41,6 +41,7 @@ class Case(NamedTuple):
 CASES = [
     Case("cartpole", 10_000, 450),
     Case("cartpole", 30_000, 400, policy="ppo"),  # preset "cartpole_ppo"
+    Case("cartpole", 60_000, 400, policy="a2c"),  # "cartpole_a2c"
     Case("acrobot", 40_000, -130, slow=(0, 600, 600), policy="ppo"),  # "acrobot_ppo"
     Case("pendulum", 100_000, -350, slow=(0, 600, 600), policy="ppo"),  # "pendulum_ppo"
     Case("lunarlander", 200_000, 120, slow=(900,) * 3, policy="ppo"),  # "lunarlander_ppo"
