@@ -361,6 +361,29 @@ def test_atari_ends_collected_episodes_at_a_lost_life() -> None:
     assert lengths["evaluator"][1] > lengths["collector"][1]
 
 
+SIMULATED = {"mujoco", "dm_control"}
+RENDERED = [
+    pytest.param(name, marks=pytest.mark.slow if env.needs in SIMULATED else ())
+    for name, env in ENVS.items()
+]
+
+
+@pytest.mark.parametrize("name", RENDERED)
+def test_envs_are_rendered_without_a_display(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    needs(name)
+    for variable in ("DISPLAY", "WAYLAND_DISPLAY"):
+        monkeypatch.delenv(variable, raising=False)
+    env = section(name).with_pictures().build(None)
+    try:
+        env.reset(seed=0)
+        env.step(env.action_space.sample())
+        image = env.render()
+        assert (image.dtype, image.shape[2]) == (np.uint8, 3)
+        assert image.std() > 0
+    finally:
+        env.close()
+
+
 def test_roles_have_their_numbers_and_seeds() -> None:
     env = compiled({"type": "cartpole", "collector_env_num": 3, "evaluator_env_num": 2}).env
     managers = {role: make_env_manager(env, role, 5) for role in ("collector", "evaluator")}
