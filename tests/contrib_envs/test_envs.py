@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import gymnasium
+import numpy as np
 import pytest
 
 from dicore.cli import main
