@@ -94,6 +94,7 @@ def dicore_run(seed: int, wrapper: str) -> None:
                 "policy.collect.random_collect_size=0", f"policy.learn.batch_size={BATCH}",
                 f"policy.learn.update_per_collect={COLLECT // 4}", "policy.nstep=1",
                 "policy.eval.evaluator.eval_freq=100000000",
+                "policy.eval.evaluator.max_episode_steps=2",
                 f"policy.other.replay_buffer.replay_buffer_size={CAPACITY}",
                 "pipeline.logger=[]", "policy.learn.learner.hook=[]",
             ],
