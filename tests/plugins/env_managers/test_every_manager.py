@@ -26,7 +26,7 @@ from dicore_registry import default
 MANAGERS = {
     entry.name: Component(entry, default())
     for entry in default().entries("env_manager")
-    if entry.status == "ok"
+    if default().judged(entry).status == "ok"
 }
 OPTIONS: dict[str, dict[str, Any]] = {"envpool": {"task_id": "CartPole-v1"}}
 ENVS: dict[str, list[Callable[[], Any]]] = {
