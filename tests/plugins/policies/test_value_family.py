@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+from dicore import build
 from dicore.config import as_config
 from dicore.data import Batch
 from dicore.errors import ConfigError, UsageError
@@ -229,6 +230,20 @@ def test_noise_goes_on_after_a_resume() -> None:
         policy.learn_mode.forward(rows())
         results.append(torch.cat([p.detach().reshape(-1) for p in policy._model.parameters()]))
     assert torch.equal(*results)
+
+
+# ---- by name
+
+
+@pytest.mark.parametrize("name", ["c51", "iqn", "qrdqn", "rainbow", "mdqn"])
+def test_the_default_network_is_built_and_acts_by_name(name: str) -> None:
+    seed_everything(0)
+    model = {"obs_shape": OBS, "action_shape": ACTIONS}
+    policy = build("policy", {"type": name, "model": model})
+    wanted = "dqn" if name == "mdqn" else name
+    assert policy.get_attribute("cfg").model.type == wanted
+    chosen = policy.eval_mode.forward({0: np.zeros(OBS, np.float32)}).value
+    assert chosen["logit"].shape == (1, ACTIONS)
 
 
 # ---- mistakes
