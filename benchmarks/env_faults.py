@@ -133,7 +133,10 @@ def watched(cfg: Any, manager: Any, env_steps: int) -> dict[str, Any]:
     last: dict[int, Any] = {}
     gaps, at, begun, updates = [0] * ENVS, [], time.monotonic(), 0
     while collector.envstep < env_steps:
-        data = collector.collect_batch(n_sample=64, policy_kwargs={"eps": 0.5})
+        # lockstep collectors drop what they collect beyond n_sample, which would look like a cut
+        data = collector.collect_batch(
+            n_sample=64, drop_extra=False, policy_kwargs={"eps": 0.5}
+        )  # fmt: skip
         for env_id in broken_chains(last, data):
             gaps[env_id] += 1
         marks = ("end", "env_id")
