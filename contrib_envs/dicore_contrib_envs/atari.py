@@ -40,6 +40,12 @@ class AtariConfig(GymnasiumConfig):
     episodic_life: bool = option(
         True, "when collecting, end episodes at a lost life; evaluations play whole games"
     )
+    max_frames: int = option(
+        18_000,
+        "maximum episode length: 5 minutes (Mnih et al. 2015); Breakout without FIRE never ends",
+        ge=1,
+        unit="frames",
+    )
     full_action_space: bool = option(False, "all 18 actions instead of those of the game")
     n_evaluator_episode: int = option(10, "episodes per evaluation", ge=1)
 
@@ -62,6 +68,7 @@ class AtariConfig(GymnasiumConfig):
             "repeat_action_probability": self.repeat_action_probability,
             "frameskip": self.frameskip,
             "full_action_space": self.full_action_space,
+            "max_num_frames_per_episode": self.max_frames,
         }
 
 

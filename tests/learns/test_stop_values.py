@@ -71,6 +71,7 @@ CASES = [
     ),
     Case("bit_flip", 15_000),  # 5k
     Case("cliffwalking", 40_000),  # 8k to 17k
+    Case("mini_breakout", 80_000, slow=(0, 600, 600)),  # 13k to 38k
     Case("t_maze", 15_000),  # 5k
     Case("two_step", 15_000),  # 5k
     Case("blackjack", 120_000),  # 20k to 53k env steps were seen
@@ -83,7 +84,7 @@ UNTRAINED = {
     "ant_sac", "bipedalwalker_sac", "breakout_dqn", "car_racing_dqn", "cartpole_c51",
     "cartpole_iqn", "cartpole_mdqn", "cartpole_pomdp_dqn", "cartpole_qrdqn", "cartpole_rainbow",
     "dm_control_sac", "halfcheetah_sac", "hopper_sac", "humanoid_sac",
-    "lunarlander_continuous_ppo", "mini_breakout_dqn", "moving_dqn", "pong_dqn", "swimmer_sac",
+    "lunarlander_continuous_ppo", "moving_dqn", "pong_dqn", "swimmer_sac",
     "walker2d_sac",
 }  # fmt: skip
 """Presets that no test trains to the stop value: it takes hours, or they were not measured yet."""
