@@ -59,7 +59,7 @@ class Frames(gymnasium.Env[Any, Any]):
 
 
 class Clock:
-    """First and last time at which the network of a run was used."""
+    """First and last time at which the network of a run collected or learned."""
 
     first = last = 0.0
 
@@ -77,7 +77,8 @@ class Tiny(torch.nn.Module):
         self.linear = torch.nn.Linear(DEPTH * 7 * 7, ACTIONS)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        Clock.tick()
+        if len(x) > 1:  # not of an evaluation, which precedes the start of the workers
+            Clock.tick()
         values: torch.Tensor = self.linear(x[:, :, ::12, ::12].flatten(1).float() / 255)
         return values
 
