@@ -100,6 +100,7 @@ class FaultyEnv(gymnasium.Env[Any, Any]):
         return self._obs(), {}
 
     def step(self, action: Any) -> Any:
+        """Steps, and goes wrong as `mode` says if it is due."""
         self._step += 1
         self._count += 1
         result: list[Any] = [self._obs(), 1.0, self._step >= self.length, False, {}]

@@ -349,7 +349,8 @@ def storage_of(space: Any, path: str = "") -> Any:
     if name == "StackedBox":
         from dicore_plugins.env_managers.stacks import StackLeaf
 
-        return StackLeaf(path, space)
+        whole = Leaf(path, tuple(space.shape), space.dtype, space.low, space.high)
+        return StackLeaf(whole, Leaf(path, tuple(space.frame.shape), space.frame.dtype))
     if name in ("Dict", "Tuple"):
         spaces = space.spaces
         items = spaces.items() if name == "Dict" else enumerate(spaces)

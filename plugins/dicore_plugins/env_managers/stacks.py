@@ -8,15 +8,17 @@ from __future__ import annotations
 import secrets
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from dicore_plugins.env_managers.faults import Fault
-from dicore_plugins.env_managers.observations import Leaf
 from dicore_plugins.env_wrappers.frame_stack import Frame, LazyFrames
 from dicore_plugins.frames import Chunk, FrameWriter, StackedFrames
+
+if TYPE_CHECKING:
+    from dicore_plugins.env_managers.observations import Leaf
 
 __all__ = ["SharedStacks", "StackLeaf"]
 
@@ -29,18 +31,17 @@ class StackLeaf:
     Its blocks are `StackedFrames` [K, k, ...].
 
     Args:
-        path: Path in the observation, for messages; '' for the whole observation.
-        space: A `StackedBox`.
+        whole: Storage of a stack that is one array [k, ...].
+        frame: Storage of one frame.
     """
 
     large = False
 
-    def __init__(self, path: str, space: Any) -> None:
-        self.path = path
-        self._whole = Leaf(path, tuple(space.shape), space.dtype, space.low, space.high)
-        frame = space.frame
-        self._frame = Leaf(path, tuple(frame.shape), frame.dtype)
-        self._depth = int(space.shape[0])
+    def __init__(self, whole: Leaf, frame: Leaf) -> None:
+        self.path = whole.path
+        self._whole = whole
+        self._frame = frame
+        self._depth = whole.shape[0]
         self._writer = FrameWriter(self._frame.shape, self._frame.dtype)
         self._last: tuple[Array, StackedFrames] | None = None
         self._held: deque[Any] = deque(maxlen=1)

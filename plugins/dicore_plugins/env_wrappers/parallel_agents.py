@@ -77,6 +77,7 @@ class ParallelAgents(gymnasium.Env[Any, Any]):
         return self._shown(obs), self._info(infos)
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+        """Steps the environment with the actions of those agents that are left."""
         acting = set(self.env.agents)
         actions = self._act.split(action)
         given = {name: actions[i] for i, name in enumerate(self._names) if name in acting}
