@@ -17,7 +17,7 @@ from tests.registry.world import World
 
 GENERATED = (
     *("buffer", "collector", "comm_collector", "comm_learner", "command", "commander", "dataset"),
-    *("env", "env_manager", "env_wrapper", "evaluator", "learner", "learner_hook"),
+    *("env", "env_manager", "env_transport", "env_wrapper", "evaluator", "learner", "learner_hook"),
     *("logger", "message_queue", "middleware", "model", "model_wrapper", "optimizer", "pipeline"),
     *("policy", "preset", "reward_model", "transport", "world_model"),
 )

@@ -33,11 +33,14 @@ def foreign(world: World) -> World:
     """Returns a world with one good, one raising and one misspelt package."""
     world.add(
         "acme-rl",
-        {"dicore.policy": {"sac": "acme_rl.sac:SAC"}, "dicore.polcy": {"ppo": "acme_rl.sac:PPO"}},
+        {
+            "dicore.policy": {"redq": "acme_rl.redq:REDQ"},
+            "dicore.polcy": {"trpo": "acme_rl.redq:TRPO"},
+        },
         version="1.2",
         modules={
             "acme_rl/__init__.py": "",
-            "acme_rl/sac.py": 'class SAC:\n    """Soft actor-critic."""\n',
+            "acme_rl/redq.py": 'class REDQ:\n    """Randomized ensemble of critics."""\n',
         },
     )
     world.add(
@@ -52,19 +55,19 @@ def foreign(world: World) -> World:
 
 def test_json_has_these_keys_and_values(foreign: World) -> None:
     found = {row["qualified"]: row for row in rows(foreign)}
-    assert found["acme-rl/sac"] == {
+    assert found["acme-rl/redq"] == {
         "kind": "policy",
-        "name": "sac",
-        "qualified": "acme-rl/sac",
+        "name": "redq",
+        "qualified": "acme-rl/redq",
         "status": "ok",
         "reason": "",
         "dist": "acme-rl",
         "version": "1.2",
-        "summary": "Soft actor-critic.",
-        "target": "acme_rl.sac:SAC",
+        "summary": "Randomized ensemble of critics.",
+        "target": "acme_rl.redq:REDQ",
     }
-    assert found["acme-rl/ppo"]["status"] == "broken"
-    assert found["acme-rl/ppo"]["reason"] == (
+    assert found["acme-rl/trpo"]["status"] == "broken"
+    assert found["acme-rl/trpo"]["reason"] == (
         "unknown kind 'dicore.polcy'; did you mean 'dicore.policy'?"
     )
     assert found["dicore-plugins/dqn"]["version"] == VERSION
@@ -75,13 +78,13 @@ def test_json_has_these_keys_and_values(foreign: World) -> None:
 def test_the_table_ends_with_a_count_and_the_problems(foreign: World) -> None:
     lines = foreign.dicore("list").stdout.splitlines()
     assert lines[0].split() == ["KIND", "NAME", "STATUS", "PACKAGE", "VERSION", "SUMMARY"]
-    sac = next(line for line in lines if " sac " in line)
-    assert sac.split(maxsplit=5) == [
-        "policy", "sac", "ok", "acme-rl", "1.2", "Soft actor-critic."
+    redq = next(line for line in lines if " redq " in line)
+    assert redq.split(maxsplit=5) == [
+        "policy", "redq", "ok", "acme-rl", "1.2", "Randomized ensemble of critics."
     ]  # fmt: skip
     assert lines[-2] == f"{len(rows(foreign))} components, 1 problem (dicore doctor)"
     assert lines[-1] == (
-        "polcy/ppo (acme-rl 1.2): broken: "
+        "polcy/trpo (acme-rl 1.2): broken: "
         "unknown kind 'dicore.polcy'; did you mean 'dicore.policy'?"
     )
 
@@ -93,16 +96,16 @@ def test_one_kind(foreign: World) -> None:
 
 
 def test_filters(foreign: World) -> None:
-    assert [row["name"] for row in rows(foreign, "--dist", "Acme_RL")] == ["ppo", "sac"]
-    assert [row["name"] for row in rows(foreign, "--status", "broken")] == ["ppo"]
-    assert [row["name"] for row in rows(foreign, "--match", "^policy/S|^acme-rl/s")] == ["sac"]
+    assert [row["name"] for row in rows(foreign, "--dist", "Acme_RL")] == ["trpo", "redq"]
+    assert [row["name"] for row in rows(foreign, "--status", "broken")] == ["trpo"]
+    assert [row["name"] for row in rows(foreign, "--match", "^policy/RE|^acme-rl/r")] == ["redq"]
     assert rows(foreign, "policy", "--dist", "acme-rl", "--status", "broken") == []
 
 
 def test_all_that_a_package_declares(foreign: World) -> None:
     groups = {
         "dicore.plugin": {"host": "more_rl"}, "dicore.api": {"tune": "more_rl:tune"},
-        "dicore.default": {"policy": "sac"}, "dicore.kind": {"role": "more_rl:ROLE"},
+        "dicore.default": {"policy": "redq"}, "dicore.kind": {"role": "more_rl:ROLE"},
     }  # fmt: skip
     info = foreign.add("more-rl", groups)
     found = [(row["kind"], row["name"]) for row in rows(foreign, "--package", "more-rl")]
@@ -131,12 +134,12 @@ def test_load_finds_what_breaks(foreign: World) -> None:
     assert found["boom"]["reason"] == (
         "policy 'boom' (boom-rl 1.0) failed to import boom_rl: RuntimeError: x"
     )
-    assert found["sac"]["status"] == "ok"
+    assert found["redq"]["status"] == "ok"
 
 
 def test_conflicts_and_switches_show(foreign: World) -> None:
-    foreign.add("other-rl", {"dicore.policy": {"sac": "o:S", "dqn": "o:D"}})
-    assert {row["status"] for row in rows(foreign, "--match", "^sac$")} == {"conflict"}
+    foreign.add("other-rl", {"dicore.policy": {"redq": "o:S", "dqn": "o:D"}})
+    assert {row["status"] for row in rows(foreign, "--match", "^redq$")} == {"conflict"}
     statuses = {r["dist"]: r["status"] for r in rows(foreign, "policy", "--match", "policy/dqn$")}
     assert statuses == {"dicore-plugins": "ok", "other-rl": "shadowed"}
     alone = rows(foreign, "policy", DICORE_NO_PLUGINS="1")

@@ -79,7 +79,7 @@ def acme(world: World) -> World:
                 "boom": "acme_rl.boom:Boom",
                 "mixer": "acme_rl.small:MIXER",
             },
-            "dicore.env": {"countdown": "acme_rl.small:Countdown", "pong": "acme_rl.p:P [atari]"},
+            "dicore.env": {"countdown": "acme_rl.small:Countdown", "tennis": "acme_rl.p:P [atari]"},
             "dicore.preset": {"countdown_mix": "acme_rl.small:PRESET"},
             "dicore.model": {"mix": "acme_rl.mix:MixConfig"},
         },
@@ -274,7 +274,7 @@ class TestProblems:
         assert facts["options"] == []
 
     def test_a_missing_extra(self, acme: World) -> None:
-        facts = shown(acme, "env/pong")
+        facts = shown(acme, "env/tennis")
         assert (facts["status"], facts["reason"]) == (
             "unavailable",
             "needs ale-py-of-the-test: pip install 'acme-rl[atari]'",

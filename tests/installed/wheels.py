@@ -118,7 +118,7 @@ def write_foreign(folder: Path) -> list[Path]:
         write_project(
             folder, "extra-rl",
             {"dicore.env": {
-                "pong": "extra_rl:Env [atari]", "neat": "extra_rl:Env [neat]",
+                "tennis": "extra_rl:Env [atari]", "neat": "extra_rl:Env [neat]",
                 "newer": "extra_rl:Env [newer]",
             }},
             {"extra_rl.py": CLASS.format(name="Env", doc="A game.")},

@@ -22,8 +22,8 @@ def world(world: World) -> World:
 @pytest.mark.parametrize(
     ("what", "prefix", "words"),
     [
-        ("policy", "d", ["dqn"]),
-        ("component", "policy/", ["policy/dqn", "policy/random"]),
+        ("policy", "d", ["ddpg", "dqn"]),
+        ("component", "policy/ra", ["policy/rainbow", "policy/random"]),
         ("kind", "env_w", ["env_wrapper"]),
         ("status", "sh", ["shadowed"]),
         ("dist", "dicore-p", ["dicore-plugins"]),
@@ -41,21 +41,21 @@ def test_words(world: World, what: str, prefix: str, words: list[str]) -> None:
 
 def test_a_name_that_two_have_is_completed_in_full(world: World) -> None:
     for dist in ("acme-rl", "other-rl"):
-        world.add(dist, {"dicore.policy": {"sac": f"{dist[:4]}:SAC"}})
+        world.add(dist, {"dicore.policy": {"redq": f"{dist[:4]}:REDQ"}})
     done = world.dicore("completion", "__names", "policy", "")
-    assert {"acme-rl/sac", "other-rl/sac"} < set(done.stdout.split())
+    assert {"acme-rl/redq", "other-rl/redq"} < set(done.stdout.split())
 
 
 LINES = {
     "dicore sho": "show",
-    "dicore show policy/d": "policy/dqn",
-    "dicore train -e cartp": "cartpole",
-    "dicore train --policy d": "dqn",
-    "dicore train --policy=d": "dqn",
+    "dicore show policy/dq": "policy/dqn",
+    "dicore train -e pend": "pendulum",
+    "dicore train --policy dq": "dqn",
+    "dicore train --policy=dq": "dqn",
     "dicore list buf": "buffer",
     "dicore list --st": "--status",
     "dicore completion z": "zsh",
-    "dicore train cartpo": "cartpole_dqn",
+    "dicore train cartpole_d": "cartpole_dqn",
     "dicore train -e cartpole -p dqn policy.le": "policy.learn.",
     "dicore train cartpole_dqn policy.learn.batch_s": "policy.learn.batch_size=",
     "dicore config show cartpole_dqn policy.learn.double=t": "policy.learn.double=true",
@@ -143,7 +143,7 @@ PAIR = ["train", "-e", "cartpole", "-p", "dqn"]
         (PAIR, "policy.nstep=", []),
         (PAIR, "policy.nowhere.", []),
         (PAIR, "env.make_kwargs.", []),
-        (["train"], "cart", ["cartpole_dqn"]),
+        (["train"], "cartpole_d", ["cartpole_dqn"]),
         (["train", "-e", "nowhere", "-p", "dqn"], "policy.", []),
         (["list"], "policy.", []),
         (["nowhere"], "policy.", []),

@@ -97,7 +97,7 @@ class TestShow:
             "policy.learn.learning_rate": ["0.001", "a.yaml:7"],
             "env.collector_env_num": ["4", "a.yaml:3"],
             "policy.discount_factor": ["0.97", "class PolicyConfig"],
-            "policy.learn.target_update_freq": ["100", "class DQNLearnConfig"],
+            "policy.learn.target_update_freq": ["100", "class ValueLearnConfig"],
             "policy.eval.evaluator.stop_value": ["475.0", "follows env.stop_value"],
             "policy.collect.collector.type": ["sample", "default collector"],
         }.items():

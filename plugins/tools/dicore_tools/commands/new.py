@@ -72,9 +72,9 @@ class _Parts:
 
 
 def kinds() -> list[str]:
-    """Returns the kinds that have a template."""
+    """Returns the installed kinds that have a template."""
     names = (Path(str(each)).stem for each in files(_TEMPLATES).iterdir() if each.is_file())
-    return sorted(set(names) - {"project", "__init__"})
+    return sorted(set(names) & set(dicore_registry.default().kinds()))
 
 
 _TEMPLATES: Final = "dicore_tools.templates"

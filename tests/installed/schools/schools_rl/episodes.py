@@ -6,6 +6,7 @@ Shapes: N environments, T steps of an episode, B samples.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -70,7 +71,12 @@ class EpisodeCollector:
     # ---- collecting
 
     def collect(self, n_episode: int | None = None, train_iter: int = 0, **options: Any) -> Any:
-        return self.collect_batch(n_episode=n_episode, train_iter=train_iter, **options).rows()
+        """Returns the episodes, each a list of its rows."""
+        data = self.collect_batch(n_episode=n_episode, train_iter=train_iter, **options)
+        if not len(data):
+            return []
+        rows, ends = data.rows(), [0, *(np.flatnonzero(data["end"]) + 1).tolist()]
+        return [rows[start:end] for start, end in pairwise(ends)]
 
     def collect_batch(
         self, *, n_episode: int | None = None, n_sample: int | None = None, train_iter: int = 0,
