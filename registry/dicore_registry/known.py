@@ -7,13 +7,18 @@ from typing import Final
 _NAMES: Final[dict[str, dict[str, str]]] = {
     "dicore-plugins": {
         "api": "profiled",
-        "buffer": "naive",
-        "collector": "sample",
-        "env_manager": "base",
+        "buffer": "advanced naive",
+        "collector": "episode sample",
+        "env": "gym pettingzoo",
+        "env_manager": (
+            "async_subprocess base env_supervisor envpool subprocess sync_subprocess thread vector"
+        ),
+        "env_transport": "pipe shared_memory",
         "env_wrapper": (
-            "action_repeat clip_reward delay_reward eval_episode_return flat_obs frame_stack "
-            "lazy_frame_stack max_and_skip noop_reset obs_norm obs_plus_prev_action_reward "
-            "obs_transpose rescale_action reward_norm scaled_float_frame static_obs_norm "
+            "action_repeat clip_reward delay_reward episodic_life eval_episode_return fire_reset "
+            "flat_obs frame_stack gym_hybrid_dict_action gym_to_gymnasium lazy_frame_stack "
+            "max_and_skip noop_reset obs_norm obs_plus_prev_action_reward obs_transpose ram "
+            "rescale_action reward_in_obs reward_norm scaled_float_frame static_obs_norm "
             "sticky_action time_limit warp_frame"
         ),
         "evaluator": "interaction",
@@ -26,18 +31,22 @@ _NAMES: Final[dict[str, dict[str, str]]] = {
             "reward_model_trainer rolloutor settings_handler step_collector termination_checker "
             "trainer"
         ),
-        "model": "dqn",
-        "model_wrapper": "argmax_sample base eps_greedy_sample multinomial_sample target",
+        "model": "c51 dqn iqn qac qrdqn rainbow vac",
+        "model_wrapper": (
+            "argmax_sample base deterministic_sample eps_greedy_sample multinomial_sample "
+            "reparam_sample target"
+        ),
         "optimizer": "adam adamw rmsprop sgd",
         "pipeline": "serial serial_offline serial_onpolicy",
-        "policy": "dqn random",
+        "policy": "a2c c51 ddpg dqn impala iqn mdqn pg ppo qrdqn rainbow random sac td3",
     },
     "dicore-tools": {
         "api": (
             "Agent build check_request code_state collect_demo_data eval evaluate get "
-            "load_demo_data probe_imports requeue requeued run_series train_seeds without_missing"
+            "load_demo_data probe_imports record_env requeue requeued run_series train_seeds "
+            "without_missing"
         ),
-        "command": "catalogue check collect completion config doctor eval new plot",
+        "command": "catalogue check collect completion config doctor eval new plot selftest",
         "config_format": "cpanel py toml yaml yml",
     },
     "dicore-contrib-envs": {
@@ -49,12 +58,12 @@ _NAMES: Final[dict[str, dict[str, str]]] = {
         ),
         "preset": (
             "acrobot_dqn acrobot_ppo ant_sac bipedalwalker_sac bit_flip_dqn blackjack_dqn "
-            "breakout_dqn car_racing_dqn cartpole_c51 cartpole_dqn cartpole_iqn cartpole_mdqn "
-            "cartpole_pomdp_dqn cartpole_ppo cartpole_qrdqn cartpole_rainbow cliffwalking_dqn "
-            "dm_control_sac frozenlake_dqn halfcheetah_sac hopper_sac humanoid_sac "
-            "lunarlander_continuous_ppo lunarlander_dqn lunarlander_ppo mini_breakout_dqn "
-            "minigrid_dqn mountain_car_dqn moving_dqn pendulum_ppo pendulum_sac pong_dqn "
-            "swimmer_sac t_maze_dqn taxi_dqn two_step_dqn walker2d_sac"
+            "breakout_dqn car_racing_dqn cartpole_a2c cartpole_c51 cartpole_dqn cartpole_iqn "
+            "cartpole_mdqn cartpole_pomdp_dqn cartpole_ppo cartpole_qrdqn cartpole_rainbow "
+            "cliffwalking_dqn dm_control_sac frozenlake_dqn halfcheetah_sac hopper_sac "
+            "humanoid_sac lunarlander_continuous_ppo lunarlander_dqn lunarlander_ppo "
+            "mini_breakout_dqn minigrid_dqn mountain_car_dqn moving_dqn pendulum_ppo pendulum_sac "
+            "pong_dqn swimmer_sac t_maze_dqn taxi_dqn two_step_dqn walker2d_sac"
         ),
     },
 }

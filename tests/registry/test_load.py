@@ -13,8 +13,8 @@ from dicore_registry import Kind, Registry, is_import_path
 from dicore_registry.errors import PluginLoadError, RegistryError, UnknownComponentError
 from tests.registry.world import World
 
-SAC = """
-    class SACConfig:
+REDQ = """
+    class REDQConfig:
         '''Soft actor-critic.'''
 
     def make(**options):
@@ -26,8 +26,8 @@ SAC = """
 def registry(world: World) -> Registry:
     world.add(
         "acme-rl",
-        {"dicore.policy": {"sac": "acme_rl.sac:SACConfig", "maker": "acme_rl.sac:make"}},
-        modules={"acme_rl/__init__.py": "", "acme_rl/sac.py": SAC},
+        {"dicore.policy": {"redq": "acme_rl.redq:REDQConfig", "maker": "acme_rl.redq:make"}},
+        modules={"acme_rl/__init__.py": "", "acme_rl/redq.py": REDQ},
     )
     return world.registry()
 
@@ -41,14 +41,14 @@ def failure(registry: Registry, kind: str, type_: str, where: str = "policy.type
 
 class TestNames:
     def test_a_name_gives_object_entry_and_exact_name(self, registry: Registry) -> None:
-        resolved = registry.resolve("policy", "SAC", "policy.type")
-        assert resolved.name == "sac"
-        assert resolved.target.__name__ == "SACConfig"
+        resolved = registry.resolve("policy", "REDQ", "policy.type")
+        assert resolved.name == "redq"
+        assert resolved.target.__name__ == "REDQConfig"
         assert resolved.entry is not None
         assert resolved.entry.dist == "acme-rl"
 
     def test_a_qualified_name_stays_qualified(self, registry: Registry) -> None:
-        assert registry.resolve("policy", "Acme-RL/Sac").name == "acme-rl/sac"
+        assert registry.resolve("policy", "Acme-RL/Redq").name == "acme-rl/redq"
 
     def test_a_bare_name_of_versions_becomes_the_exact_one(self, world: World) -> None:
         world.add(
@@ -59,12 +59,12 @@ class TestNames:
         assert world.registry().resolve("policy", "mix").name == "mix_v2"
 
     def test_provenance_says_who_supplied_it(self, registry: Registry, world: World) -> None:
-        file = world.folder / "acme_rl" / "sac.py"
-        assert registry.resolve("policy", "sac").provenance == {
-            "type": "sac",
+        file = world.folder / "acme_rl" / "redq.py"
+        assert registry.resolve("policy", "redq").provenance == {
+            "type": "redq",
             "dist": "acme-rl",
             "version": "1.0",
-            "target": "acme_rl.sac:SACConfig",
+            "target": "acme_rl.redq:REDQConfig",
             "source": "sha256:" + hashlib.sha256(file.read_bytes()).hexdigest(),
             "editable": False,
         }
@@ -73,13 +73,13 @@ class TestNames:
         """A changed `policy.py` is another policy, though its `config.py` stayed."""
         modules = {
             "big_rl/__init__.py": "",
-            "big_rl/sac/__init__.py": "",
-            "big_rl/sac/config.py": "class C: ...",
-            "big_rl/sac/policy.py": "x = 1",
-            "big_rl/sac/notes.txt": "x = 1",
+            "big_rl/redq/__init__.py": "",
+            "big_rl/redq/config.py": "class C: ...",
+            "big_rl/redq/policy.py": "x = 1",
+            "big_rl/redq/notes.txt": "x = 1",
         }
-        world.add("big-rl", {"dicore.policy": {"huge": "big_rl.sac.config:C"}}, modules=modules)
-        folder, sources = world.folder / "big_rl" / "sac", []
+        world.add("big-rl", {"dicore.policy": {"huge": "big_rl.redq.config:C"}}, modules=modules)
+        folder, sources = world.folder / "big_rl" / "redq", []
         for name in ("notes.txt", "policy.py", "config.py", "new.py"):
             sources.append(world.registry().resolve("policy", "huge").provenance["source"])
             (folder / name).write_text("class C: ...  # changed")
@@ -188,28 +188,28 @@ class TestFailures:
 
 class TestImportPath:
     def test_a_module_with_a_dot(self, registry: Registry, world: World) -> None:
-        resolved = registry.resolve("policy", "acme_rl.sac:SACConfig")
-        assert (resolved.name, resolved.entry) == ("acme_rl.sac:SACConfig", None)
-        assert resolved.target.__name__ == "SACConfig"
-        assert resolved.provenance["target"] == "acme_rl.sac:SACConfig"
+        resolved = registry.resolve("policy", "acme_rl.redq:REDQConfig")
+        assert (resolved.name, resolved.entry) == ("acme_rl.redq:REDQConfig", None)
+        assert resolved.target.__name__ == "REDQConfig"
+        assert resolved.provenance["target"] == "acme_rl.redq:REDQConfig"
         assert resolved.provenance["source"].startswith("sha256:")
 
     def test_what_has_neither_dot_nor_path_is_no_import_path(self, registry: Registry) -> None:
-        assert str(failure(registry, "policy", "acme:SACConfig")) == (
-            "policy.type: 'acme:SACConfig' is not the name of a policy\n"
+        assert str(failure(registry, "policy", "acme:REDQConfig")) == (
+            "policy.type: 'acme:REDQConfig' is not the name of a policy\n"
             "  hint: write import paths as 'pkg.mod:Class' or './file.py:Class'"
         )
 
     @pytest.mark.parametrize(
         ("type_", "said"),
         [
-            ("acme_rl.sack:SACConfig", "no module 'acme_rl.sack'"),
-            ("acne_rl.sac:SACConfig", "no module 'acne_rl'"),
+            ("acme_rl.redqk:REDQConfig", "no module 'acme_rl.redqk'"),
+            ("acne_rl.redq:REDQConfig", "no module 'acne_rl'"),
             (
-                "acme_rl.sac:SACConfg",
-                "'acme_rl.sac' has no attribute 'SACConfg'; did you mean 'SACConfig'?",
+                "acme_rl.redq:REDQConfg",
+                "'acme_rl.redq' has no attribute 'REDQConfg'; did you mean 'REDQConfig'?",
             ),
-            ("acme_rl.sac:zzz", "'acme_rl.sac' has no attribute 'zzz'"),
+            ("acme_rl.redq:zzz", "'acme_rl.redq' has no attribute 'zzz'"),
         ],
     )
     def test_what_does_not_exist(self, registry: Registry, type_: str, said: str) -> None:

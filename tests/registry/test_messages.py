@@ -20,7 +20,7 @@ RUN = {
 @pytest.fixture
 def world(world: World) -> World:
     for name in ("acme", "other"):
-        world.add(f"{name}-rl", {"dicore.policy": {"sac": f"{name}_rl:SAC"}})
+        world.add(f"{name}-rl", {"dicore.policy": {"redq": f"{name}_rl:REDQ"}})
     world.add(
         "boom-rl",
         {"dicore.policy": {"boom": "boom_rl:Boom"}},
@@ -30,7 +30,7 @@ def world(world: World) -> World:
         "old-rl", {"dicore.policy": {"old": "old_rl:O"}}, version="2.0", requires=["dicore<0.1"]
     )
     world.add(
-        "pong-envs", {"dicore.env": {"pong": "pong:Pong [atari]"}}, version="0.1.0",
+        "tennis-envs", {"dicore.env": {"tennis": "tennis:Tennis [atari]"}}, version="0.1.0",
         extras={"atari": ["no-such-ale"]},
     )  # fmt: skip
     return world
@@ -49,14 +49,14 @@ def said(registry: Registry, *changes: str) -> list[str]:
         ("policy.type=dqnn", "policy.type: no policy named 'dqnn'; did you mean 'dqn'?"),
         ("env.type=dqn", "env.type: no env named 'dqn'; 'dqn' is a policy and a model"),
         (
-            "env.type=pong",
-            "env.type: env 'pong' (pong-envs 0.1.0) is unavailable: needs no-such-ale: "
-            "pip install 'pong-envs[atari]'",
+            "env.type=tennis",
+            "env.type: env 'tennis' (tennis-envs 0.1.0) is unavailable: needs no-such-ale: "
+            "pip install 'tennis-envs[atari]'",
         ),
         (
-            "policy.type=sac",
-            "policy.type: policy 'sac' is provided by 2 packages; write one of: 'acme-rl/sac', "
-            "'other-rl/sac'",
+            "policy.type=redq",
+            "policy.type: policy 'redq' is provided by 2 packages; write one of: 'acme-rl/redq', "
+            "'other-rl/redq'",
         ),
         (
             "policy.type=boom",
@@ -122,7 +122,7 @@ def test_a_missing_type(world: World) -> None:
 
 def test_all_mistakes_at_once(world: World) -> None:
     found = said(
-        world.registry(), "env.type=pong", "policy.learn.batch_size=apple", "polcy.x=1",
+        world.registry(), "env.type=tennis", "policy.learn.batch_size=apple", "polcy.x=1",
         "policy.other.replay_buffer.type=prio",
     )  # fmt: skip
     paths = [line.partition(":")[0] for line in found]

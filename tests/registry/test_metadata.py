@@ -120,11 +120,11 @@ def test_a_legacy_egg_info_has_a_range_and_extras(world: World) -> None:
     (info / "requires.txt").write_text(
         "numpy\ndicore>=0.1\n\n[:python_version < '3']\ndicore<0.1\n\n[atari]\nale-of-the-test\n"
     )
-    text = "[dicore.policy]\nold = old_rl:P\npong = old_rl:P [atari]\nx = old_rl:P [none]\n"
+    text = "[dicore.policy]\nold = old_rl:P\ntennis = old_rl:P [atari]\nx = old_rl:P [none]\n"
     (info / "entry_points.txt").write_text(text)
     entries = {entry.name: entry for entry in world.registry().entries("policy")}
     assert entries["old"].status == "ok"
-    assert entries["pong"].reason == "needs ale-of-the-test: pip install 'old-rl[atari]'"
+    assert entries["tennis"].reason == "needs ale-of-the-test: pip install 'old-rl[atari]'"
     assert entries["x"].reason == "old-rl defines no extra 'none'"
     (info / "requires.txt").write_text("dicore<0.1\n")
     (old, *_) = (entry for entry in world.registry().entries("policy") if entry.name == "old")
@@ -140,21 +140,21 @@ def test_an_egg_info_may_be_a_single_file(tmp_path: Path, monkeypatch: pytest.Mo
 
 @pytest.mark.parametrize("text", ["[]", '{"dir_info": []}', '{"vcs_info": "x"}', "{", "null"])
 def test_a_direct_url_that_says_nothing(world: World, text: str) -> None:
-    folder = world.add("acme-rl", {"dicore.policy": {"sac": "acme_rl:SAC"}})
+    folder = world.add("acme-rl", {"dicore.policy": {"redq": "acme_rl:REDQ"}})
     (folder / "direct_url.json").write_text(text)
     registry = world.registry()
-    assert registry.provenance(registry.find("policy", "sac"))["editable"] is False
+    assert registry.provenance(registry.find("policy", "redq"))["editable"] is False
 
 
 @pytest.mark.parametrize(
     ("text", "fault"),
     [
-        (b"[dicore.policy\nsac = a:B\n", "entry_points.txt is damaged at '[dicore.policy'"),
-        (b"\xff\xfe[dicore.policy]\nsac = a:B\n", "entry_points.txt is damaged at "),
-        (b"sac = a:B\n[dicore.env]\nx = a:C\n", "entry_points.txt is damaged at 'sac = a:B'"),
-        (b"[dicore.env]\nx = a:C\ndicore.policy]\nsac = a:B\n",
+        (b"[dicore.policy\nredq = a:B\n", "entry_points.txt is damaged at '[dicore.policy'"),
+        (b"\xff\xfe[dicore.policy]\nredq = a:B\n", "entry_points.txt is damaged at "),
+        (b"redq = a:B\n[dicore.env]\nx = a:C\n", "entry_points.txt is damaged at 'redq = a:B'"),
+        (b"[dicore.env]\nx = a:C\ndicore.policy]\nredq = a:B\n",
          "entry_points.txt is damaged at 'dicore.policy]'"),
-        (b"[dicore.policy]\nsac a:B\nx = a:C\n", "entry_points.txt is damaged at 'sac a:B'"),
+        (b"[dicore.policy]\nredq a:B\nx = a:C\n", "entry_points.txt is damaged at 'redq a:B'"),
         (b"[dicore.policy]\n= a:B\n", "entry_points.txt is damaged at '= a:B'"),
         (None, "entry_points.txt cannot be read: Is a directory"),
     ],
@@ -184,11 +184,11 @@ def test_one_name_is_found_as_among_all(world: World) -> None:
             f"{name}-rl",
             {
                 "dicore.policy": {
-                    "sac": f"{name}_rl:SAC", "dqn": f"{name}_rl:D", "td_v1": f"{name}_rl:T",
+                    "redq": f"{name}_rl:REDQ", "dqn": f"{name}_rl:D", "td_v1": f"{name}_rl:T",
                     f"TD-v{len(name)}": f"{name}_rl:T2", "bad name": "x:Y", "gone": "nothing",
                 },
                 "dicore.kind": {"okapi": f"{name}_rl:KIND"},
-                "dicore.okapi": {"sac": f"{name}_rl:Z"},
+                "dicore.okapi": {"redq": f"{name}_rl:Z"},
             },
         )  # fmt: skip
     whole = world.registry({"DICORE_PLUGINS_DENY": "policy/gone"})

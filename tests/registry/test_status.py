@@ -11,7 +11,7 @@ import pytest
 from dicore_registry import Entry, Registry
 from tests.registry.world import VERSION, World
 
-SAC = {"dicore.policy": {"sac": "acme_rl.sac:SACConfig"}}
+REDQ = {"dicore.policy": {"redq": "acme_rl.redq:REDQConfig"}}
 
 
 def only(registry: Registry, kind: str, name: str, dist: str = "") -> Entry:
@@ -22,14 +22,14 @@ def only(registry: Registry, kind: str, name: str, dist: str = "") -> Entry:
 
 
 def test_an_entry_says_what_its_metadata_says(world: World) -> None:
-    world.add("Acme.RL", SAC, version="1.2.post1")
-    entry = only(world.registry(), "policy", "sac")
-    assert entry == Entry("policy", "sac", "acme-rl", "1.2.post1", "acme_rl.sac:SACConfig")
+    world.add("Acme.RL", REDQ, version="1.2.post1")
+    entry = only(world.registry(), "policy", "redq")
+    assert entry == Entry("policy", "redq", "acme-rl", "1.2.post1", "acme_rl.redq:REDQConfig")
     assert (entry.status, entry.reason) == ("ok", "")
     assert (entry.qualified, entry.module, entry.attr) == (
-        "acme-rl/sac",
-        "acme_rl.sac",
-        "SACConfig",
+        "acme-rl/redq",
+        "acme_rl.redq",
+        "REDQConfig",
     )
 
 
@@ -69,13 +69,13 @@ class TestUnavailable:
     def test_an_extra_that_is_not_installed(self, world: World) -> None:
         world.add(
             "acme-envs",
-            {"dicore.env": {"pong": "acme_envs.atari:Pong [atari]"}},
+            {"dicore.env": {"tennis": "acme_envs.atari:Tennis [atari]"}},
             extras={"atari": ["ale-py>=0.8", "opencv-python"]},
         )
-        entry = only(world.registry(), "env", "pong")
+        entry = only(world.registry(), "env", "tennis")
         assert entry.status == "unavailable"
         assert entry.extras == ("atari",)
-        assert entry.target == "acme_envs.atari:Pong"
+        assert entry.target == "acme_envs.atari:Tennis"
         assert entry.reason == ("needs ale-py>=0.8, opencv-python: pip install 'acme-envs[atari]'")
 
     @pytest.mark.parametrize(
@@ -88,10 +88,10 @@ class TestUnavailable:
     def test_the_version_of_what_is_installed_counts(
         self, world: World, version: str, reason: str
     ) -> None:
-        groups = {"dicore.env": {"pong": "a:P [atari]"}}
+        groups = {"dicore.env": {"tennis": "a:P [atari]"}}
         world.add("acme-envs", groups, extras={"atari": ["ale-py>=0.8"]})
         world.add("ale_py", version=version)
-        entry = only(world.registry(), "env", "pong")
+        entry = only(world.registry(), "env", "tennis")
         assert (entry.status, entry.reason) == ("unavailable" if reason else "ok", reason)
 
     def test_the_extras_of_an_extra_count_too(self, world: World) -> None:
@@ -108,11 +108,11 @@ class TestUnavailable:
     def test_a_requirement_for_another_platform_does_not_count(self, world: World) -> None:
         world.add(
             "acme-envs",
-            {"dicore.env": {"pong": "a:P [atari]"}},
+            {"dicore.env": {"tennis": "a:P [atari]"}},
             requires=['nowhere; extra == "atari" and sys_platform == "no-such-platform"'],
             extras={"atari": []},
         )
-        assert only(world.registry(), "env", "pong").status == "ok"
+        assert only(world.registry(), "env", "tennis").status == "ok"
 
 
 class TestIncompatible:
@@ -131,27 +131,27 @@ class TestIncompatible:
         assert (entry.status, entry.reason) == (status, reason)
 
     def test_it_takes_no_name_from_anybody(self, world: World) -> None:
-        world.add("acme-rl", SAC)
-        world.add("old-rl", {"dicore.policy": {"sac": "old_rl:SAC"}}, requires=["dicore>=9"])
+        world.add("acme-rl", REDQ)
+        world.add("old-rl", {"dicore.policy": {"redq": "old_rl:REDQ"}}, requires=["dicore>=9"])
         registry = world.registry()
-        assert only(registry, "policy", "sac", "acme-rl").status == "ok"
-        assert only(registry, "policy", "sac", "old-rl").status == "incompatible"
+        assert only(registry, "policy", "redq", "acme-rl").status == "ok"
+        assert only(registry, "policy", "redq", "old-rl").status == "incompatible"
 
 
 class TestSameName:
     def test_of_two_strangers_nobody_gets_it(self, world: World) -> None:
-        world.add("acme-rl", SAC)
-        world.add("other-rl", {"dicore.policy": {"SAC": "other_rl:SAC"}})
+        world.add("acme-rl", REDQ)
+        world.add("other-rl", {"dicore.policy": {"REDQ": "other_rl:REDQ"}})
         registry = world.registry()
-        first = only(registry, "policy", "sac", "acme-rl")
-        second = only(registry, "policy", "sac", "other-rl")
+        first = only(registry, "policy", "redq", "acme-rl")
+        second = only(registry, "policy", "redq", "other-rl")
         assert (first.status, first.reason) == (
             "conflict",
-            "also provided by other-rl; write 'acme-rl/sac'",
+            "also provided by other-rl; write 'acme-rl/redq'",
         )
         assert (second.status, second.reason) == (
             "conflict",
-            "also provided by acme-rl; write 'other-rl/sac'",
+            "also provided by acme-rl; write 'other-rl/redq'",
         )
 
     def test_dicore_keeps_its_names(self, world: World) -> None:
@@ -165,36 +165,36 @@ class TestSameName:
         )
 
     def test_one_object_under_two_distributions_is_no_conflict(self, world: World) -> None:
-        world.add("acme-rl", SAC)
-        world.add("acme-rl-renamed", SAC)
+        world.add("acme-rl", REDQ)
+        world.add("acme-rl-renamed", REDQ)
         registry = world.registry()
-        assert only(registry, "policy", "sac", "acme-rl").status == "ok"
-        entry = only(registry, "policy", "sac", "acme-rl-renamed")
-        assert (entry.status, entry.reason) == ("shadowed", "the same object as acme-rl/sac")
+        assert only(registry, "policy", "redq", "acme-rl").status == "ok"
+        entry = only(registry, "policy", "redq", "acme-rl-renamed")
+        assert (entry.status, entry.reason) == ("shadowed", "the same object as acme-rl/redq")
 
     def test_one_package_that_declares_two_is_broken_and_disturbs_nobody(
         self, world: World
     ) -> None:
-        world.add("acme-rl", {"dicore.policy": {"my-sac": "acme:A", "my_sac": "acme:B"}})
+        world.add("acme-rl", {"dicore.policy": {"my-redq": "acme:A", "my_redq": "acme:B"}})
         alone = world.registry()
-        world.add("other-rl", {"dicore.policy": {"MY_SAC": "other:C"}})
+        world.add("other-rl", {"dicore.policy": {"MY_REDQ": "other:C"}})
         registry = world.registry()
         for each in (alone, registry):
             found = [entry for entry in each.entries("policy") if entry.dist == "acme-rl"]
             assert [(e.name, e.status, e.reason) for e in found] == [
-                ("my_sac", "broken", "acme-rl declares 'my_sac' more than once")
+                ("my_redq", "broken", "acme-rl declares 'my_redq' more than once")
             ] * 2
-        assert only(registry, "policy", "my_sac", "other-rl").status == "ok"
-        assert registry.find("policy", "my_sac").dist == "other-rl"
+        assert only(registry, "policy", "my_redq", "other-rl").status == "ok"
+        assert registry.find("policy", "my_redq").dist == "other-rl"
 
     def test_another_kind_is_another_name(self, world: World) -> None:
         world.add("acme-rl", {"dicore.buffer": {"dqn": "acme_rl:Buffer"}})
         assert only(world.registry(), "buffer", "dqn").status == "ok"
 
     def test_the_order_of_installation_does_not_matter(self, world: World) -> None:
-        world.add("acme-rl", SAC)
-        world.add("other-rl", {"dicore.policy": {"sac": "o:S"}, "dicore.polcy": {"x": "o:X"}})
-        world.add("third-rl", {"dicore.policy": {"sac": "t:S", "dqn": "t:D"}})
+        world.add("acme-rl", REDQ)
+        world.add("other-rl", {"dicore.policy": {"redq": "o:S"}, "dicore.polcy": {"x": "o:X"}})
+        world.add("third-rl", {"dicore.policy": {"redq": "t:S", "dqn": "t:D"}})
         sources = world.distributions()
         expected = Registry(sources, environ={}).entries()
         for seed in range(20):
@@ -202,8 +202,8 @@ class TestSameName:
             assert Registry(shuffled, environ={}).entries() == expected
 
     def test_the_hash_seed_does_not_matter(self, world: World) -> None:
-        world.add("acme-rl", SAC)
-        world.add("other-rl", {"dicore.policy": {"sac": "o:S"}, "dicore.polcy": {"x": "o:X"}})
+        world.add("acme-rl", REDQ)
+        world.add("other-rl", {"dicore.policy": {"redq": "o:S"}, "dicore.polcy": {"x": "o:X"}})
         seen = {
             world.dicore("list", "--json", PYTHONHASHSEED=str(seed)).stdout for seed in range(20)
         }
@@ -224,8 +224,8 @@ class TestBroken:
         ],
     )
     def test_a_misspelt_group(self, world: World, group: str, reason: str) -> None:
-        world.add("acme-rl", {group: {"ppo": "acme_rl:PPO"}})
-        found = [entry for entry in world.registry().entries() if entry.name == "ppo"]
+        world.add("acme-rl", {group: {"trpo": "acme_rl:TRPO"}})
+        found = [entry for entry in world.registry().entries() if entry.name == "trpo"]
         assert [(entry.status, entry.reason) for entry in found] == [("broken", reason)]
 
     def test_a_group_of_somebody_else_is_left_alone(self, world: World) -> None:
@@ -234,15 +234,17 @@ class TestBroken:
         )
         assert not [e for e in world.registry().entries() if e.dist == "dicore-mazes"]
 
-    @pytest.mark.parametrize("target", ["acme rl:PPO", "acme_rl", "acme_rl:", ":PPO", "1x:PPO", ""])
+    @pytest.mark.parametrize(
+        "target", ["acme rl:TRPO", "acme_rl", "acme_rl:", ":TRPO", "1x:TRPO", ""]
+    )
     def test_a_target_that_names_nothing(self, world: World, target: str) -> None:
-        world.add("acme-rl", {"dicore.policy": {"ppo": target}})
-        entry = only(world.registry(), "policy", "ppo")
+        world.add("acme-rl", {"dicore.policy": {"trpo": target}})
+        entry = only(world.registry(), "policy", "trpo")
         assert (entry.status, entry.reason) == ("broken", f"target {target!r} is not 'module:attr'")
 
     @pytest.mark.parametrize("name", ["2x", "a.b", "a/b", "a:b", "_x", "ä"])
     def test_a_name_that_is_not_allowed(self, world: World, name: str) -> None:
-        world.add("acme-rl", {"dicore.policy": {name: "acme_rl:PPO"}})
+        world.add("acme-rl", {"dicore.policy": {name: "acme_rl:TRPO"}})
         entry = only(world.registry(), "policy", name)
         assert entry.status == "broken"
         assert (
@@ -250,8 +252,8 @@ class TestBroken:
         )
 
     def test_an_extra_that_nobody_defines(self, world: World) -> None:
-        world.add("acme-rl", {"dicore.policy": {"ppo": "acme:P [fast]"}}, extras={"slow": []})
-        entry = only(world.registry(), "policy", "ppo")
+        world.add("acme-rl", {"dicore.policy": {"trpo": "acme:P [fast]"}}, extras={"slow": []})
+        entry = only(world.registry(), "policy", "trpo")
         assert (entry.status, entry.reason) == ("broken", "acme-rl defines no extra 'fast'")
 
     def test_a_default_of_a_kind_that_is_not(self, world: World) -> None:
@@ -277,8 +279,8 @@ class TestBroken:
 class TestSwitches:
     @pytest.fixture
     def two(self, world: World) -> World:
-        world.add("acme-rl", {"dicore.policy": {"sac": "a:S", "ppo": "a:P"}})
-        world.add("other-rl", {"dicore.policy": {"sac": "o:S"}})
+        world.add("acme-rl", {"dicore.policy": {"redq": "a:S", "trpo": "a:P"}})
+        world.add("other-rl", {"dicore.policy": {"redq": "o:S"}})
         return world
 
     @pytest.mark.parametrize(
@@ -286,19 +288,19 @@ class TestSwitches:
         [
             (
                 {"DICORE_NO_PLUGINS": "1"},
-                {"acme-rl/sac", "acme-rl/ppo", "other-rl/sac"},
+                {"acme-rl/redq", "acme-rl/trpo", "other-rl/redq"},
                 "switched off by DICORE_NO_PLUGINS",
             ),
             ({"DICORE_NO_PLUGINS": "0"}, set(), ""),
-            ({"DICORE_PLUGINS_ALLOW": "Acme_RL"}, {"other-rl/sac"}, "not in DICORE_PLUGINS_ALLOW"),
+            ({"DICORE_PLUGINS_ALLOW": "Acme_RL"}, {"other-rl/redq"}, "not in DICORE_PLUGINS_ALLOW"),
             (
-                {"DICORE_PLUGINS_DENY": "other-rl, policy/ppo"},
-                {"acme-rl/ppo", "other-rl/sac"},
+                {"DICORE_PLUGINS_DENY": "other-rl, policy/trpo"},
+                {"acme-rl/trpo", "other-rl/redq"},
                 "switched off by DICORE_PLUGINS_DENY",
             ),
             (
-                {"DICORE_PLUGINS_DENY": "acme-rl/sac"},
-                {"acme-rl/sac"},
+                {"DICORE_PLUGINS_DENY": "acme-rl/redq"},
+                {"acme-rl/redq"},
                 "switched off by DICORE_PLUGINS_DENY",
             ),
             (
@@ -317,13 +319,13 @@ class TestSwitches:
 
     def test_switching_one_off_settles_a_conflict(self, two: World) -> None:
         registry = two.registry({"DICORE_PLUGINS_DENY": "other-rl"})
-        assert registry.find("policy", "sac").dist == "acme-rl"
+        assert registry.find("policy", "redq").dist == "acme-rl"
 
 
 def test_nothing_foreign_is_imported(world: World) -> None:
     module = "import sys; sys.exit('imported')"
     files = {f"{name}/__init__.py": module for name in ("acme", "other")}
-    groups = {"dicore.policy": {"sac": "acme.sac:SAC"}, "dicore.polcy": {"x": "other:X"}}
+    groups = {"dicore.policy": {"redq": "acme.redq:REDQ"}, "dicore.polcy": {"x": "other:X"}}
     world.add("acme-rl", groups, modules=files)
     registry = world.registry()
     for entry in itertools.chain(registry.entries(), registry.entries("kind")):
