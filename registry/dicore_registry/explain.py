@@ -223,6 +223,10 @@ def brief(error: BaseException) -> str:
     return f"{type(error).__name__}: {lines[0]}".rstrip(": ")
 
 
+_SHORT = 4
+"""Letters up to which a close name in the same place beats every name of another place."""
+
+
 def nearest(name: str, known: Iterable[str], elsewhere: Iterable[str] = ()) -> str:
     """Returns the known name that is closest to a misspelt one; "" if none is close.
 
@@ -240,7 +244,7 @@ def nearest(name: str, known: Iterable[str], elsewhere: Iterable[str] = ()) -> s
         score = _likeness(wanted, _word(each), max(_CUTOFF, best_score - _BONUS))
         if score >= _CUTOFF and score + _BONUS > best_score:
             best, best_score = each, score + _BONUS
-    for path in elsewhere:
+    for path in elsewhere if not best or len(wanted[0]) > _SHORT else ():
         score = _likeness(wanted, _last(path), max(_CUTOFF_ELSEWHERE, best_score))
         if score >= _CUTOFF_ELSEWHERE and score > best_score:
             best, best_score = path, score

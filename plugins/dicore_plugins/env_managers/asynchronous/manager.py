@@ -117,11 +117,13 @@ class AsyncEnvManager(BaseEnvManager):
         return self._step({}, None)
 
     def _step(self, action: Mapping[int, Any], buffers: ObsBuffers | None) -> EnvBatch[Any]:
+        settled = 0
         if self._resets:
             idle = not self._pending and not len(action)
-            self._settle(wait=idle)
+            settled = self._settle(wait=idle)
             if idle:
                 return self._no_timesteps()
+        self._pool.settled = settled  # type: ignore[attr-defined]
         return super()._step(action, buffers)
 
     def _no_timesteps(self) -> EnvBatch[Any]:
@@ -163,8 +165,8 @@ class AsyncEnvManager(BaseEnvManager):
             self._resets[env_id] = _Reset(reset.seed, reset.tries + 1, None)
         return following
 
-    def _settle(self, *, wait: bool = False) -> None:
-        """Begins the episodes of environments whose reset is done.
+    def _settle(self, *, wait: bool = False) -> int:
+        """Begins the episodes of environments whose reset is done; returns their number.
 
         Args:
             wait: Wait until one has begun, or failed for good.
@@ -182,6 +184,7 @@ class AsyncEnvManager(BaseEnvManager):
                 break
         self._send_resets()
         self._raise_any(errors)
+        return begun
 
     def _finish(self, env_id: int, reset: _Reset, result: Any) -> DicoreError | None:
         """Begins an episode, or the next attempt; returns the error if it was the last one."""

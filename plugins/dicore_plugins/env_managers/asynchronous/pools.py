@@ -12,9 +12,15 @@ __all__ = ["AsyncSteps", "AsyncThreadPool", "step_async"]
 
 
 class AsyncSteps(Protocol):
-    """What `AsyncEnvManager` needs of a pool, beside the methods of `EnvPool`."""
+    """What `AsyncEnvManager` needs of a pool, beside the methods of `EnvPool`.
+
+    Attributes:
+        cfg: The manager's options.
+        settled: Resets that were done between the last two calls of `step`; set by the manager.
+    """
 
     cfg: Any
+    settled: int
 
     def send(self, ids: list[int], actions: Iterable[Any]) -> None:
         """Sends actions and returns at once."""
@@ -39,14 +45,20 @@ class AsyncSteps(Protocol):
 
 
 def step_async(pool: AsyncSteps, ids: list[int], actions: Iterable[Any]) -> Results:
-    """Sends actions; waits for `wait_num` timesteps, and `step_wait_timeout` for more."""
+    """Sends actions; waits for `wait_num` answers, and `step_wait_timeout` for more.
+
+    Resets that were done since the actions were chosen (`pool.settled`) count: their environments
+    were sent nothing, so that none of them can answer.
+    """
     if ids:
         pool.send(ids, actions)
-    return pool.wait(pool.cfg.wait_num, pool.cfg.step_wait_timeout)
+    return pool.wait(max(0, pool.cfg.wait_num - pool.settled), pool.cfg.step_wait_timeout)
 
 
 class AsyncThreadPool(ThreadPool):
     """Environments in threads, each at its own pace."""
+
+    settled = 0
 
     def step(self, ids: list[int], actions: Iterable[Any]) -> Results:
         """See `step_async`."""

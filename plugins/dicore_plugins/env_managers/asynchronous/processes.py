@@ -29,6 +29,8 @@ class AsyncProcessPool(ProcessPool):
         cfg: The manager's options.
     """
 
+    settled = 0
+
     def __init__(self, env_fn: Sequence[Any], cfg: Any) -> None:
         super().__init__(env_fn, cfg)
         self._found: list[_Arrived] = []

@@ -54,6 +54,29 @@ def test_slow_steps_and_resets_do_not_slow_the_others(tmp_path: Path) -> None:
                 assert answer[env_id].obs[1] == env_id
 
 
+def test_a_reset_that_is_done_before_a_step_counts_as_an_answer(tmp_path: Path) -> None:
+    """Else the step of the only other environment would wait for the one that hangs."""
+    step_file, reset_file = tmp_path / "step", tmp_path / "reset"
+    makes = [
+        partial(Waits, 0, "step", step_file), partial(Waits, 1, "reset", reset_file, 2),
+        partial(CountEnv, 2),
+    ]  # fmt: skip
+    with manager_of(makes) as manager:
+        while (
+            manager.env_state(0) is not EnvState.STEP or manager.env_state(1) is not EnvState.RESET
+        ):
+            act(manager)
+        while 2 not in manager.ready_obs:
+            manager.step({})
+        reset_file.touch()
+        time.sleep(1.0)
+        began = time.monotonic()
+        manager.step({2: 0})
+        assert time.monotonic() - began < 10
+        assert manager.env_state(0) is EnvState.STEP
+        step_file.touch()
+
+
 def test_a_worker_killed_while_it_resets_begins_again(tmp_path: Path) -> None:
     makes = [partial(Waits, 0, "reset", tmp_path / "never", 2), partial(CountEnv, 1)]
     with manager_of(makes, wait_num=1, retry_waiting_time=0.0) as manager:
