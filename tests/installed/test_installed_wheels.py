@@ -71,6 +71,10 @@ class TestList:
             "policy/acme-rl/redq": ("conflict", "also provided by other-rl; write 'acme-rl/redq'"),
             "policy/other-rl/redq": ("conflict", "also provided by acme-rl; write 'other-rl/redq'"),
             "policy/dqn-rl/dqn": ("shadowed", "dicore-plugins has priority; write 'dqn-rl/dqn'"),
+            "env_manager/dicore-plugins/subprocess": (
+                "deprecated",
+                "renamed to 'sync_subprocess' in 0.1.0",
+            ),
         }
         assert bad["env/extra-rl/newer"][1].startswith("needs attrs>=9999 (installed: ")
         assert found["env/extra-rl/neat"]["status"] == "ok"  # its extra is installed
