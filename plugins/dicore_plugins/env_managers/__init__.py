@@ -38,8 +38,9 @@ if TYPE_CHECKING:
     from dicore_plugins.env_managers.transports.interface import EnvLayout, IEnvTransport
     from dicore_plugins.env_managers.transports.shared_memory import SharedMemory
     from dicore_plugins.env_managers.vector.config import EnvPoolConfig, VectorManagerConfig
-    from dicore_plugins.env_managers.vector.envpool import EnvPoolManager
+    from dicore_plugins.env_managers.vector.envpool import EnvPoolManager, EnvPoolPool
     from dicore_plugins.env_managers.vector.manager import VectorEnvManager
+    from dicore_plugins.env_managers.vector.pool import VectorPool
 
 __all__ = [
     "ActionLog",
@@ -52,6 +53,7 @@ __all__ = [
     "EnvPool",
     "EnvPoolConfig",
     "EnvPoolManager",
+    "EnvPoolPool",
     "EnvSupervisorConfig",
     "IEnvTransport",
     "ProcessPool",
@@ -64,6 +66,7 @@ __all__ = [
     "ThreadPool",
     "VectorEnvManager",
     "VectorManagerConfig",
+    "VectorPool",
     "action_check_of",
     "actions_of",
     "batch_of",
@@ -89,8 +92,9 @@ _HOMES = {
     ".transports.interface": ("EnvLayout", "IEnvTransport"),
     ".transports.shared_memory": ("SharedMemory",),
     ".vector.config": ("EnvPoolConfig", "VectorManagerConfig"),
-    ".vector.envpool": ("EnvPoolManager",),
+    ".vector.envpool": ("EnvPoolManager", "EnvPoolPool"),
     ".vector.manager": ("VectorEnvManager",),
+    ".vector.pool": ("VectorPool",),
     ".subprocess.config": ("SyncSubprocessConfig",),
     ".subprocess.manager": ("SyncSubprocessManager",),
     ".subprocess.pool": ("ProcessPool",),

@@ -13,7 +13,10 @@ import pytest
 
 from dicore.errors import ClosedError, EnvResetError, EnvStateError, EnvStepError
 from dicore.interfaces.env_manager import EnvState
+from dicore.testing.component import Component
 from dicore_plugins.env_managers import AsyncEnvManager, BaseEnvManager
+from dicore_registry import default
+from dicore_registry.queries import look_up
 from tests.plugins.env_managers.toy_envs import BadReset, CountEnv
 
 WAKE = threading.Event()
@@ -261,3 +264,20 @@ def test_it_closes_while_steps_and_resets_are_pending() -> None:
         manager.launch()
         assert set(manager.ready_obs) == {0, 1}
         assert [int(manager.ready_obs[i][3]) for i in (0, 1)] == [0, 0]
+
+
+def test_by_name_it_steps_in_threads_of_this_process() -> None:
+    component = Component(look_up(default(), "env_manager/env_supervisor"), default())
+    made = [Slow(0), Slow(1, -1)]
+    makes = [partial(made.__getitem__, i) for i in (0, 1)]
+    options = {"wait_num": 1, "step_wait_timeout": 0.0}
+    with closing(component.build(options, env_fn=makes)) as manager:
+        assert isinstance(manager, AsyncEnvManager)
+        manager.seed([3, 4])
+        manager.launch()
+        assert set(manager.step({0: 2, 1: 2})) == {0}, "the other one waits to be woken"
+        assert manager.env_state(1) is EnvState.STEP
+        assert made[0].actions == [2], "it is not a copy that was stepped"
+        assert [each.seeds for each in made] == [[3], [4]]
+        WAKE.set()
+    assert [each.closed for each in made] == [1, 1]
