@@ -61,7 +61,7 @@ def test_a_reset_that_is_done_before_a_step_counts_as_an_answer(tmp_path: Path) 
         partial(Waits, 0, "step", step_file), partial(Waits, 1, "reset", reset_file, 2),
         partial(CountEnv, 2),
     ]  # fmt: skip
-    with manager_of(makes) as manager:
+    with manager_of(makes, wait_num=2) as manager:
         while (
             manager.env_state(0) is not EnvState.STEP or manager.env_state(1) is not EnvState.RESET
         ):
