@@ -232,7 +232,8 @@ def nearest(name: str, known: Iterable[str], elsewhere: Iterable[str] = ()) -> s
 
     Args:
         name: The name as written; case, `_` and `-` do not count.
-        known: Names in the place where it was written; preferred among equally close ones.
+        known: Names in the place where it was written; preferred among equally close ones, and to
+            all others if the name is short.
         elsewhere: Dotted paths of other places, compared by their last key.
     """
     if len(name) > _LONGEST:

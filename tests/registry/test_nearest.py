@@ -54,7 +54,8 @@ def test_what_is_passed_over_unlooked_at_was_not_the_nearest(
         return difflib.SequenceMatcher(None, bare(key), bare(other), autojunk=False).ratio()
 
     scores = [(ratio(each) + 0.1, each) for each in siblings if ratio(each) >= 0.6]
-    scores += [(ratio(each), each) for each in paths if ratio(each) >= 0.75]
+    if not scores or len(bare(key)) > 4:  # short names of other places are not preferred
+        scores += [(ratio(each), each) for each in paths if ratio(each) >= 0.75]
     best = max((score for score, _ in scores), default=0.0)
     wanted = next((each for score, each in scores if score == best), "")
     if not wanted and 1 < len(bare(key)) <= 6:
