@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,6 +14,7 @@ from dicore import build
 from dicore.config import as_config
 from dicore.data import Batch
 from dicore.errors import ConfigError, UsageError
+from dicore.run.launch import launch
 from dicore.run.random import seed_everything
 from dicore_plugins.models import C51, DQN, IQN, QRDQN
 from dicore_plugins.models.encoders.noisy import NoisyMLP
@@ -244,6 +247,31 @@ def test_the_default_network_is_built_and_acts_by_name(name: str) -> None:
     assert policy.get_attribute("cfg").model.type == wanted
     chosen = policy.eval_mode.forward({0: np.zeros(OBS, np.float32)}).value
     assert chosen["logit"].shape == (1, ACTIONS)
+
+
+@pytest.mark.parametrize(
+    ("preset", "policy", "buffer"),
+    [
+        ("cartpole_c51", "c51", "naive"),
+        ("cartpole_iqn", "iqn", "naive"),
+        ("cartpole_mdqn", "mdqn", "naive"),
+        ("cartpole_qrdqn", "qrdqn", "naive"),
+        ("cartpole_rainbow", "rainbow", "advanced"),
+    ],
+)
+def test_the_presets_train(preset: str, policy: str, buffer: str, tmp_path: Path) -> None:
+    name, _, algorithm = preset.partition("_")
+    outcome = launch(
+        env=name,
+        policy=algorithm,
+        seed=0,
+        exp_name=str(tmp_path / "run"),
+        max_env_step=700,
+        overrides=["pipeline.logger=[]", "env.evaluator_env_num=2", "env.n_evaluator_episode=2"],
+    )
+    cfg = json.loads((tmp_path / "run" / "config.json").read_text())["config"]["policy"]
+    assert (cfg["type"], cfg["other"]["replay_buffer"]["type"]) == (policy, buffer)
+    assert outcome.run.result.train_iter >= 128
 
 
 # ---- mistakes

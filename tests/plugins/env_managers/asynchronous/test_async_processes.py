@@ -14,10 +14,13 @@ from typing import Any
 import gymnasium
 
 from dicore.interfaces.env_manager import EnvState
+from dicore.testing.component import Component
 from dicore_plugins.collectors import SampleCollector
 from dicore_plugins.env_managers import AsyncEnvManager
 from dicore_plugins.models.dqn.model import DQN
 from dicore_plugins.policies import DQNPolicy
+from dicore_registry import default
+from dicore_registry.queries import look_up
 from tests.plugins.env_managers.toy_envs import CountEnv
 
 from .waits import Waits
@@ -52,6 +55,16 @@ def test_slow_steps_and_resets_do_not_slow_the_others(tmp_path: Path) -> None:
             for env_id in (answer := act(manager)):
                 counts[env_id] += 1
                 assert answer[env_id].obs[1] == env_id
+
+
+def test_by_name_it_steps_in_other_processes() -> None:
+    component = Component(look_up(default(), "env_manager/async_subprocess"), default())
+    with closing(component.build({}, env_fn=[partial(CountEnv, i) for i in (0, 1)])) as manager:
+        assert isinstance(manager, AsyncEnvManager)
+        manager.seed(0)
+        manager.launch()
+        assert len(manager.worker_pids()) == 2
+        assert os.getpid() not in manager.worker_pids().values()
 
 
 def test_a_reset_that_is_done_before_a_step_counts_as_an_answer(tmp_path: Path) -> None:
