@@ -39,8 +39,9 @@ def at(where: str, text: str) -> str:
 
 
 def absent(kind: str) -> str:
-    """States that no component of a kind is installed, and which package provides some."""
-    dist = next(iter(known(kind).values()), "")
+    """States that no component of a kind is installed, and which package provides most."""
+    counts = Counter(known(kind).values())
+    dist = max(counts, key=counts.__getitem__, default="")
     hint = f"; '{dist}' provides some: pip install {dist}" if dist else ""
     return f"no {kind} is installed{hint}"
 
