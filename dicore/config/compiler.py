@@ -181,10 +181,8 @@ def compile_section(
 
 
 def as_config(cfg: C | Mapping[str, Any] | None, config_class: type[C]) -> C:
-    """Returns a section unchanged, and compiles a dict of options into one."""
-    if isinstance(cfg, ComponentConfig):
-        return cfg  # also another class with the same options
-    return compile_section(config_class, cfg or {})
+    """Returns a section of any class unchanged, and compiles a dict of options into one."""
+    return cfg if isinstance(cfg, ComponentConfig) else compile_section(config_class, cfg or {})
 
 
 @dataclass(slots=True)
@@ -218,8 +216,7 @@ class Compiler:
         if problems.found:
             problems.places = {path: layer.place(path) for path, layer in self.given_by.items()}
         problems.raise_if_any()
-        components = {**self.components, **self._mentioned(cfg)}
-        return Compiled(cfg, self.origin, components, self.references)
+        return Compiled(cfg, self.origin, self.components | self._mentioned(cfg), self.references)
 
     def _repeats(self, path: str, source: str) -> bool:
         """Returns whether the layer that gives a value gives `source` the same one."""

@@ -179,11 +179,10 @@ class Section:
     """A part of the compiled config: read-only, by attribute or by item.
 
     A config class may list in `one_of` which options exclude each other (exactly one of each group
-    has to be given), and in `implies` other defaults below it if an option is set: `{"priority":
-    {"other": {"replay_buffer": {"type": "advanced"}}}}`. It may offer `check(self)`, which yields
-    `(path below it, what is wrong)` for values that do not fit together, and `mentions(self)`,
-    which yields `(path below it, kind, name)` of components that its free-form options name, so
-    that their packages are recorded.
+    has to be given), and in `implies` the defaults below it that follow from a true option. It may
+    offer `check(self)`, which yields `(path below it, what is wrong)` for values that do not fit
+    together, and `mentions(self)`, which yields `(path below it, kind, name)` of components that
+    its free-form options name, so that their packages are recorded.
     """
 
     one_of: ClassVar[tuple[tuple[str, ...], ...]] = ()

@@ -12,7 +12,6 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from dicore.config.compiler import as_config
 from dicore.data import Batch, Row
@@ -263,11 +262,7 @@ class AdvancedReplayBuffer(NaiveReplayBuffer):
     ) -> Iterator[Batch]:
         """Draws the same batches as `count` calls of `sample_batch(…, reuse=True)`.
 
-        Ends early when throughput control refuses a draw.
-
-        Raises:
-            ReplayUnderflowError: B exceeds the number of stored samples.
-            UsageError: B is not positive.
+        Ends early when throughput control refuses a draw; raises what `sample_batch` does.
         """
         for _ in range(count):
             batch = self.sample_batch(batch_size, cur_learner_iter, reuse=True)
@@ -447,9 +442,7 @@ class AdvancedReplayBuffer(NaiveReplayBuffer):
 
 @cache
 def _numbers(count: int) -> FloatArray:
-    numbers: npt.NDArray[np.float64] = np.arange(count, dtype=np.float64)
-    numbers.setflags(write=False)
-    return numbers
+    return np.arange(count, dtype=np.float64)
 
 
 AdvancedBuffer = AdvancedReplayBuffer
