@@ -77,7 +77,7 @@ class Tiny(torch.nn.Module):
         self.linear = torch.nn.Linear(DEPTH * 7 * 7, ACTIONS)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        if len(x) > 1:  # not of an evaluation, which precedes the start of the workers
+        if len(x) in (ENVS, BATCH):  # not of a check of shapes or an evaluation, before the workers
             Clock.tick()
         values: torch.Tensor = self.linear(x[:, :, ::12, ::12].flatten(1).float() / 255)
         return values
@@ -112,7 +112,8 @@ def sb3_run(seed: int) -> None:
             super().__init__(space, DEPTH * 7 * 7)
 
         def forward(self, x: torch.Tensor) -> torch.Tensor:
-            Clock.tick()
+            if len(x) in (ENVS, BATCH):
+                Clock.tick()
             return x[:, :, ::12, ::12].flatten(1) / 255
 
     env = VecFrameStack(SubprocVecEnv([FramesOfOneChannel] * ENVS), DEPTH, "first")
