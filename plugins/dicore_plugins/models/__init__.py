@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from dicore_plugins.models.dqn.config import C51ModelConfig, DQNModelConfig, QRDQNModelConfig
     from dicore_plugins.models.dqn.distributional import C51, IQN, QRDQN, AtomHead, ImplicitHead
     from dicore_plugins.models.dqn.model import DQN, QHead
-    from dicore_plugins.models.encoders.conv import NatureConv
+    from dicore_plugins.models.encoders.conv import ImpalaConv, NatureConv, SmallConv, image_encoder
     from dicore_plugins.models.encoders.ensemble import EnsembleMLP
     from dicore_plugins.models.encoders.mlp import MLP, initialise
     from dicore_plugins.models.encoders.nested import Nested
@@ -49,6 +49,7 @@ __all__ = [
     "EnsembleMLP",
     "Flat",
     "IQNModelConfig",
+    "ImpalaConv",
     "ImplicitHead",
     "NatureConv",
     "Nested",
@@ -59,6 +60,7 @@ __all__ = [
     "QRDQNModelConfig",
     "RainbowModelConfig",
     "RunningNorm",
+    "SmallConv",
     "VACConfig",
     "action_options",
     "action_shape_problem",
@@ -66,6 +68,7 @@ __all__ = [
     "box_options",
     "create_model",
     "discrete_shape",
+    "image_encoder",
     "initialise",
     "model_wrap",
     "obs_shape_problem",
@@ -95,7 +98,12 @@ _HOMES = {
         "DQN",
         "QHead",
     ),
-    ".encoders.conv": ("NatureConv",),
+    ".encoders.conv": (
+        "ImpalaConv",
+        "NatureConv",
+        "SmallConv",
+        "image_encoder",
+    ),
     ".encoders.ensemble": ("EnsembleMLP",),
     ".encoders.mlp": (
         "MLP",

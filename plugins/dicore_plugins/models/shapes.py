@@ -13,22 +13,31 @@ from dicore.errors import ConfigError
 
 SMALLEST_IMAGE = 36
 """Smallest height and width for the three Nature convolutions, in pixels."""
+SMALLEST = {"auto": SMALLEST_IMAGE, "nature": SMALLEST_IMAGE, "impala": 8, "small": 3}
+"""Smallest height and width of images by the name of the CNN, in pixels."""
 
 Part = tuple[tuple[str | int, ...], int, tuple[int, ...], tuple[int, ...]]
 """A leaf of an observation: keys from the outside in, width as a vector, and for categorical
-leaves the category counts and the category starts."""
+leaves the category counts and the category starts; for images no counts, and (channels, height,
+width) instead of the starts."""
 
 _NESTED = frozenset({"Dict", "Tuple"})
 _MOST_FLATTENED = 4096
 """Larger images are not flattened: their channels are probably not on the first axis."""
+_MOST_CHANNELS = 4
+"""Images of so few pixels in width have channels on the last axis."""
 ObsShape = int | Sequence[int]
 ActionShape = int | Sequence[int]
 
 
-def obs_shape_problem(shape: ObsShape | None) -> str | None:
+def obs_shape_problem(shape: ObsShape | None, conv: str = "auto") -> str | None:
     """Returns what is wrong with the shape of one observation, or None.
 
     Vectors are an int or a 1-tuple, images a 3-tuple (channels, height, width).
+
+    Args:
+        shape: The shape.
+        conv: Name of the CNN for images.
     """
     if shape is None:
         return "is missing; set it (a run reads it from the env)"
@@ -40,10 +49,15 @@ def obs_shape_problem(shape: ObsShape | None) -> str | None:
             "must be an int or 1-tuple (vector, for an MLP) or a 3-tuple (image, for a CNN),"
             f" got {shape!r}"
         )
-    if len(sizes) == 3 and min(sizes[1:]) < SMALLEST_IMAGE:
+    if len(sizes) == 3 and min(sizes[1:]) < SMALLEST[conv]:
         return (
-            f"must be (channels, height, width) with height and width >= {SMALLEST_IMAGE} for the"
+            f"must be (channels, height, width) with height and width >= {SMALLEST[conv]} for the"
             f" CNN, got {shape!r}"
+        )
+    if len(sizes) == 3 and sizes[2] <= _MOST_CHANNELS < sizes[0]:
+        return (
+            f"must be (channels, height, width), got {shape!r}; env.env_wrapper=obs_transpose moves"
+            " the channels to the front"
         )
     return None
 
@@ -62,27 +76,33 @@ def _counts(size: object) -> bool:
     return isinstance(size, int) and not isinstance(size, bool) and size >= 1
 
 
-def observation_options(space: Any) -> dict[str, Any]:
+def observation_options(space: Any, conv: str = "auto") -> dict[str, Any]:
     """Returns the model options that describe one observation.
+
+    Args:
+        space: The observation space.
+        conv: Name of the CNN for images; images that are too small for it are flattened.
 
     Returns:
         `model.obs_shape`: an int for vectors and for observations that models flatten (matrices,
         scalars, images too small for the CNN); a tuple for images. For Discrete, MultiDiscrete,
         Dict and Tuple spaces it is the width of all leaves as one vector, categories one-hot, and
-        `model.obs_parts` lists the leaves.
+        `model.obs_parts` lists the leaves; each image among them has a CNN of its own.
 
     Raises:
         ConfigError: observations are not arrays of a fixed size (text, sequences, graphs).
     """
     if _is_categorical(space) or type(space).__name__ in _NESTED:
-        parts = tuple(_leaves(space, ()))
+        parts = tuple(_leaves(space, (), conv))
         return {"model.obs_shape": sum(part[1] for part in parts), "model.obs_parts": parts}
     shape = getattr(space, "shape", None)
     if shape is None:
         raise _no_numbers(space)
     sides = tuple(int(size) for size in shape)
     count = math.prod(sides)
-    as_image = len(sides) == 3 and (obs_shape_problem(sides) is None or count > _MOST_FLATTENED)
+    as_image = len(sides) == 3 and (
+        obs_shape_problem(sides, conv) is None or count > _MOST_FLATTENED
+    )
     return {"model.obs_shape": sides if as_image else count}
 
 
@@ -93,7 +113,7 @@ def options_for(model: Any, space: Any) -> dict[str, Any]:
         ConfigError: the model takes one array and the observations are several, or they are not
             arrays of a fixed size.
     """
-    found = observation_options(space)
+    found = observation_options(space, getattr(model, "conv", "auto"))
     options = () if model is None else model
     if "model.obs_parts" in found and "obs_shape" in options and "obs_parts" not in options:
         raise ConfigError(
@@ -104,21 +124,31 @@ def options_for(model: Any, space: Any) -> dict[str, Any]:
     return found
 
 
-def _leaves(space: Any, keys: tuple[str | int, ...]) -> Iterator[Part]:
+def part_problem(part: Part) -> str | None:
+    """Returns what is wrong with a leaf of an observation, or None."""
+    _, width, sizes, start = part
+    if not sizes and len(start) == 3 and math.prod(start) == width:
+        return None
+    return None if len(sizes) == len(start) else "needs as many category starts as category counts"
+
+
+def _leaves(space: Any, keys: tuple[str | int, ...], conv: str) -> Iterator[Part]:
     """Yields the leaves of a nested space, in the order of the space."""
     if type(space).__name__ not in _NESTED:
-        yield _leaf(space, keys)
+        yield _leaf(space, keys, conv)
         return
     below = space.spaces
     for key, each in below.items() if isinstance(below, Mapping) else enumerate(below):
-        yield from _leaves(each, (*keys, key))
+        yield from _leaves(each, (*keys, key), conv)
 
 
-def _leaf(space: Any, keys: tuple[str | int, ...]) -> Part:
+def _leaf(space: Any, keys: tuple[str | int, ...], conv: str) -> Part:
     if not _is_categorical(space):
         if getattr(space, "shape", None) is None:
             raise _no_numbers(space)
-        return keys, math.prod(int(size) for size in space.shape), (), ()
+        sides = tuple(int(size) for size in space.shape)
+        as_image = len(sides) == 3 and obs_shape_problem(sides, conv) is None
+        return keys, math.prod(sides), (), sides if as_image else ()
     import numpy as np
 
     sizes = np.atleast_1d(getattr(space, "nvec", getattr(space, "n", 0)))

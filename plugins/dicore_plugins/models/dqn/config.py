@@ -6,7 +6,12 @@ from collections.abc import Iterator
 from typing import Any, Literal
 
 from dicore.config.schema import ComponentConfig, frozen, option
-from dicore_plugins.models.shapes import Part, action_shape_problem, obs_shape_problem
+from dicore_plugins.models.shapes import (
+    Part,
+    action_shape_problem,
+    obs_shape_problem,
+    part_problem,
+)
 
 
 @frozen(kw_only=True)
@@ -48,6 +53,11 @@ class DQNModelConfig(ComponentConfig):
         "initial biases of the hidden layers; uniform as in torch: try it if Q values diverge, and"
         " with layer_norm",
     )
+    conv: Literal["auto", "nature", "impala", "small"] = option(
+        "auto",
+        "CNN for images: nature (Mnih et al. 2015), impala (residual; Espeholt et al. 2018), small"
+        " (one layer, for grids); auto: nature from 36 x 36 pixels, smaller ones are flattened",
+    )
     obs_parts: tuple[Part, ...] | None = option(
         None,
         "leaves of Discrete, MultiDiscrete, Dict and Tuple observations: (keys, width, category"
@@ -56,13 +66,13 @@ class DQNModelConfig(ComponentConfig):
 
     def check(self) -> Iterator[tuple[str, str]]:
         """Yields the shapes that the network does not support; missing ones are bound later."""
-        if self.obs_shape is not None and (problem := obs_shape_problem(self.obs_shape)):
+        if self.obs_shape is not None and (problem := obs_shape_problem(self.obs_shape, self.conv)):
             yield "obs_shape", problem
         if self.action_shape is not None and (problem := action_shape_problem(self.action_shape)):
             yield "action_shape", problem
-        for at, (_, _, sizes, start) in enumerate(self.obs_parts or ()):
-            if len(sizes) != len(start):
-                yield f"obs_parts.{at}", "needs as many category starts as category counts"
+        for at, part in enumerate(self.obs_parts or ()):
+            if problem := part_problem(part):
+                yield f"obs_parts.{at}", problem
 
     def build(self, ctx: Any, **parts: Any) -> Any:
         """Builds the network.
@@ -87,6 +97,7 @@ class DQNModelConfig(ComponentConfig):
             "layer_norm": self.layer_norm,
             "initial_bias": self.initial_bias,
             "obs_parts": self.obs_parts,
+            "conv": self.conv,
         }
 
 

@@ -18,7 +18,6 @@ from dicore_plugins.models.encoders.mlp import MLP, Array
 from dicore_plugins.models.shapes import Part, action_shape_problem, obs_shape_problem
 
 if TYPE_CHECKING:
-    from dicore_plugins.models.encoders.conv import NatureConv
     from dicore_plugins.models.encoders.nested import Nested
 
 NUMPY_LIMIT = 2**18
@@ -38,6 +37,7 @@ class DQN(nn.Module):
         head: Makes each head; called as `QHead`.
         noisy: Use noisy linear layers in the heads, for exploration; see `NoisyMLP`.
         obs_parts: Leaves of a nested or categorical observation; None: one numeric array.
+        conv: Name of the CNN for images; see `image_encoder`.
         **form: Arguments of `MLP` for the hidden layers: activation, layer_norm, initial_bias.
 
     Raises:
@@ -46,26 +46,28 @@ class DQN(nn.Module):
 
     config_class = DQNModelConfig
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - one argument per option
         self,
         obs_shape: int | Sequence[int] | None,
         action_shape: int | Sequence[int] | None,
         encoder_hidden_size_list: Sequence[int] = (128, 128, 64),
         head_hidden_size_list: Sequence[int] = (),
         dueling: bool = False,
+        *,
         obs_parts: Sequence[Part] | None = None,
         head: Callable[..., QHead] | None = None,
         noisy: bool = False,
+        conv: str = "auto",
         **form: Any,
     ) -> None:
         super().__init__()
         head = QHead if head is None else head
         self.noisy = noisy
-        self.vectorize = _vectorize(obs_parts) if obs_parts else None
+        self.vectorize = _vectorize(obs_parts, conv) if obs_parts else None
         if self.vectorize is not None:
             obs_shape = self.vectorize.width
-        obs, actions, self.multi_head = _shapes(obs_shape, action_shape)
-        self.conv, features = _convolve(obs) if len(obs) == 3 else (None, obs[0])
+        obs, actions, self.multi_head = _shapes(obs_shape, action_shape, conv)
+        self.conv, features = _convolve(conv, obs) if len(obs) == 3 else (None, obs[0])
         sizes = (features, *encoder_hidden_size_list)
         self.encoder = MLP(sizes, activate_output=True, **form)
         heads = [
@@ -74,7 +76,7 @@ class DQN(nn.Module):
         ]
         self.heads = nn.ModuleList(heads)
         # A plain attribute: looking up a submodule costs 0.4 us per access.
-        self._parts: tuple[Nested | NatureConv | None, MLP, tuple[QHead, ...]] = (
+        self._parts: tuple[nn.Module | None, MLP, tuple[QHead, ...]] = (
             self.conv if self.vectorize is None else self.vectorize,
             self.encoder,
             tuple(heads),
@@ -129,9 +131,10 @@ class DQN(nn.Module):
         _, encoder, heads = self._parts
         widest = max(encoder.widest, *(head.widest for head in heads))
         views = self._views()
-        if self.conv is not None or widest > NUMPY_LIMIT or views is None:
-            return None
         vectorize = self.vectorize
+        learned = self.conv is not None or (vectorize is not None and vectorize.learned)
+        if learned or widest > NUMPY_LIMIT or views is None:
+            return None
         rows = NUMPY_LIMIT // widest
         first = next(self.parameters())
         pointer = first.data_ptr()
@@ -178,18 +181,17 @@ def _noisy_mlp() -> type[MLP]:
     return NoisyMLP
 
 
-def _vectorize(parts: Sequence[Part]) -> Nested:
+def _vectorize(parts: Sequence[Part], conv: str) -> Nested:
     from dicore_plugins.models.encoders.nested import Nested
 
-    return Nested(parts)
+    return Nested(parts, conv)
 
 
-def _convolve(obs_shape: tuple[int, ...]) -> tuple[NatureConv, int]:
+def _convolve(name: str, obs_shape: tuple[int, ...]) -> tuple[nn.Module, int]:
     """Returns the CNN and the number of its features."""
-    from dicore_plugins.models.encoders.conv import NatureConv, output_size
+    from dicore_plugins.models.encoders.conv import image_encoder
 
-    channels, *size = obs_shape
-    return NatureConv(channels), output_size(*size)
+    return image_encoder(name, obs_shape)
 
 
 class QHead(nn.Module):
@@ -261,7 +263,7 @@ class QHead(nn.Module):
 
 
 def _shapes(
-    obs_shape: int | Sequence[int] | None, action_shape: int | Sequence[int] | None
+    obs_shape: int | Sequence[int] | None, action_shape: int | Sequence[int] | None, conv: str
 ) -> tuple[tuple[int, ...], tuple[int, ...], bool]:
     """Returns both shapes as tuples, and whether the network has several heads.
 
@@ -269,7 +271,7 @@ def _shapes(
         ConfigError: a shape is unsupported or missing; the message names both.
     """
     problems = {
-        "obs_shape": obs_shape_problem(obs_shape),
+        "obs_shape": obs_shape_problem(obs_shape, conv),
         "action_shape": action_shape_problem(action_shape),
     }
     if any(problems.values()):

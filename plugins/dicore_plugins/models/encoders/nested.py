@@ -1,4 +1,4 @@
-"""Encoders of nested and categorical observations: flattened, one-hot and concatenated.
+"""Encoders of nested and categorical observations: encoded by leaf and concatenated.
 
 Shapes: B observations, C categorical values in one observation, V width of the encoding.
 """
@@ -20,21 +20,30 @@ from dicore_plugins.models.shapes import Part
 
 
 class Nested(nn.Module):
-    """Encodes an array [B, ...] or a tree of arrays as float32 [B, V]; it has no parameters.
+    """Encodes an array [B, ...] or a tree of arrays as float32 [B, V].
+
+    Vectors are flattened, categories one-hot; images go through a CNN, without which there are no
+    parameters.
 
     Args:
         parts: The leaves in the order of concatenation.
+        conv: Name of the CNN for images; see `image_encoder`.
+
+    Attributes:
+        width: V.
+        learned: Whether there are images, so that it has parameters.
 
     Raises:
         ConfigError: a leaf has more or fewer category starts than category counts.
     """
 
-    def __init__(self, parts: Sequence[Part]) -> None:
+    def __init__(self, parts: Sequence[Part], conv: str = "auto") -> None:
         super().__init__()
-        self.width = sum(count for _, count, _, _ in parts)
-        encoders = [OneHot(sizes, start) if sizes else None for _, _, sizes, start in parts]
-        self.encoders = nn.ModuleList(each for each in encoders if each is not None)
-        self._parts = [(keys, each) for (keys, *_), each in zip(parts, encoders, strict=True)]
+        made = [_encoder(part, conv) for part in parts]
+        self.width = sum(width for _, width in made)
+        self.encoders = nn.ModuleList(each for each, _ in made if each is not None)
+        self.learned = any(True for _ in self.parameters())
+        self._parts = [(keys, each) for (keys, *_), (each, _) in zip(parts, made, strict=True)]
 
     def forward(self, obs: Any) -> Tensor:
         """Encodes a tree of tensors.
@@ -49,7 +58,7 @@ class Nested(nn.Module):
         return columns[0] if len(columns) == 1 else torch.cat(columns, 1)
 
     def by_numpy(self, obs: Any) -> npt.NDArray[np.float32]:
-        """Encodes arrays in the same way."""
+        """Encodes arrays in the same way, if none are images."""
         columns = [
             np.asarray(leaf, np.float32).reshape(len(leaf), -1)
             if encoder is None
@@ -58,8 +67,20 @@ class Nested(nn.Module):
         ]
         return columns[0] if len(columns) == 1 else np.concatenate(columns, 1)
 
-    def _leaves(self, obs: Any) -> list[tuple[Any, OneHot | None]]:
+    def _leaves(self, obs: Any) -> list[tuple[Any, Any]]:
         return [(reduce(getitem, keys, obs), encoder) for keys, encoder in self._parts]
+
+
+def _encoder(part: Part, conv: str) -> tuple[nn.Module | None, int]:
+    """Returns the encoder of a leaf (None: it is flattened), and its width."""
+    _, width, sizes, start = part
+    if sizes:
+        return OneHot(sizes, start), width
+    if not start:
+        return None, width
+    from dicore_plugins.models.encoders.conv import image_encoder
+
+    return image_encoder(conv, start)
 
 
 class OneHot(nn.Module):

@@ -26,11 +26,12 @@ class ObsEncoder(nn.Module):
             `obs_parts` is given.
         obs_parts: Leaves of a nested or categorical observation; None: one numeric array.
         normalise: Normalise vectors by running statistics, see `norm`.
+        conv: Name of the CNN for images; see `image_encoder`.
 
     Attributes:
         features: F.
         norm: The running statistics, or None.
-        conv: The CNN, or None.
+        conv: The CNN of observations that are one image, or None.
 
     Raises:
         ConfigError: the shape is missing or unsupported, or images are to be normalised.
@@ -42,6 +43,7 @@ class ObsEncoder(nn.Module):
         obs_parts: Sequence[Part] | None = None,
         *,
         normalise: bool = False,
+        conv: str = "auto",
     ) -> None:
         super().__init__()
         self.conv: nn.Module | None = None
@@ -49,25 +51,26 @@ class ObsEncoder(nn.Module):
         if obs_parts:
             from dicore_plugins.models.encoders.nested import Nested
 
-            self.nested = Nested(obs_parts)
+            self.nested = Nested(obs_parts, conv)
             self.features = self.nested.width
         else:
-            problem = obs_shape_problem(obs_shape)
+            problem = obs_shape_problem(obs_shape, conv)
             if problem or obs_shape is None:
                 raise ConfigError(f"model.obs_shape {problem}")
             shape = (obs_shape,) if isinstance(obs_shape, int) else tuple(obs_shape)
             self.features = shape[0]
             if len(shape) == 3:
-                self._convolve(shape)
-        if normalise and self.conv is not None:
+                from dicore_plugins.models.encoders.conv import image_encoder
+
+                self.conv, self.features = image_encoder(conv, shape)
+        if normalise and self.learned:
             raise ConfigError("model.obs_norm: images are scaled by the CNN; set it to False")
         self.norm = RunningNorm(self.features) if normalise else None
 
-    def _convolve(self, shape: tuple[int, ...]) -> None:
-        from dicore_plugins.models.encoders.conv import NatureConv, output_size
-
-        self.conv = NatureConv(shape[0])
-        self.features = output_size(*shape[1:])
+    @property
+    def learned(self) -> bool:
+        """Whether it has parameters, because there are images."""
+        return self.conv is not None or (self.nested is not None and self.nested.learned)
 
     def forward(self, obs: Any) -> Tensor:
         """Encodes a tensor [B, ...] of any numeric dtype, or a tree of them: float32 [B, F]."""
@@ -86,8 +89,8 @@ class ObsEncoder(nn.Module):
         return x if x.dim() == 2 else x.reshape(len(x), -1)
 
     def by_numpy(self) -> Callable[[Any], Array] | None:
-        """Returns the same function of arrays; None for images."""
-        if self.conv is not None:
+        """Returns the same function of arrays; None if there are images."""
+        if self.learned:
             return None
         nested, norm = self.nested, None if self.norm is None else self.norm.by_numpy()
 

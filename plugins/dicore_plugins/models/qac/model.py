@@ -60,7 +60,7 @@ class QAC(nn.Module):
                 f"model.action_shape must be the number of action values, got {action_shape!r}"
             )
         self.encode = ObsEncoder(obs_shape, obs_parts)
-        if self.encode.conv is not None:
+        if self.encode.learned:
             raise ConfigError(f"model.obs_shape must be that of a vector, got {obs_shape!r}")
         self.stochastic = stochastic
         features, outputs = self.encode.features, action_shape * (2 if stochastic else 1)

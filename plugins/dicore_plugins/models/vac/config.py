@@ -50,6 +50,11 @@ class VACConfig(ComponentConfig):
     value_norm: bool = option(
         False, "learn the value of normalised returns; set it if returns are large"
     )
+    conv: Literal["auto", "nature", "impala", "small"] = option(
+        "auto",
+        "CNN for images: nature (Mnih et al. 2015), impala (residual; Espeholt et al. 2018), small"
+        " (one layer, for grids); auto: nature from 36 x 36 pixels, smaller ones are flattened",
+    )
     obs_parts: tuple[Part, ...] | None = option(
         None,
         "leaves of Discrete, MultiDiscrete, Dict and Tuple observations: (keys, width, category"
@@ -58,7 +63,7 @@ class VACConfig(ComponentConfig):
 
     def check(self) -> Iterator[tuple[str, str]]:
         """Yields the shapes that the network does not support; missing ones are bound later."""
-        if self.obs_shape is not None and (problem := obs_shape_problem(self.obs_shape)):
+        if self.obs_shape is not None and (problem := obs_shape_problem(self.obs_shape, self.conv)):
             yield "obs_shape", problem
         if self.action_shape is not None and (problem := action_shape_problem(self.action_shape)):
             yield "action_shape", problem
@@ -89,4 +94,5 @@ class VACConfig(ComponentConfig):
             obs_norm=self.obs_norm,
             value_norm=self.value_norm,
             obs_parts=self.obs_parts,
+            conv=self.conv,
         )

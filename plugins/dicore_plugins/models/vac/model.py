@@ -49,6 +49,7 @@ class VAC(nn.Module):
         obs_norm: Normalise observations by running statistics.
         value_norm: The critic learns normalised values; `value` is in units of the reward.
         obs_parts: Leaves of a nested or categorical observation; None: one numeric array.
+        conv: Name of the CNN for images; see `image_encoder`.
 
     Attributes:
         value_norm: `RunningNorm` of the returns, or None; whoever trains updates it.
@@ -75,6 +76,7 @@ class VAC(nn.Module):
         obs_norm: bool = False,
         value_norm: bool = False,
         obs_parts: Sequence[Part] | None = None,
+        conv: str = "auto",
     ) -> None:
         super().__init__()
         problem = action_shape_problem(action_shape)
@@ -84,12 +86,12 @@ class VAC(nn.Module):
             raise ConfigError("model.action_shape: continuous actions are one vector")
         self.sizes = None if isinstance(action_shape, int) else [int(n) for n in action_shape]
         width = action_shape if isinstance(action_shape, int) else sum(action_shape)
-        self.encode = ObsEncoder(obs_shape, obs_parts, normalise=obs_norm)
+        self.encode = ObsEncoder(obs_shape, obs_parts, normalise=obs_norm, conv=conv)
         self.value_norm = RunningNorm(1) if value_norm else None
-        shared = self.encode.conv is not None if share_encoder is None else share_encoder
+        shared = self.encode.learned if share_encoder is None else share_encoder
         self.critic_encode = (
-            ObsEncoder(obs_shape, obs_parts)
-            if self.encode.conv is not None and not shared
+            ObsEncoder(obs_shape, obs_parts, conv=conv)
+            if self.encode.learned and not shared
             else None
         )
         trunk = (self.encode.features, *encoder_hidden_size_list)
