@@ -10,8 +10,23 @@ from typing import TYPE_CHECKING
 from dicore_plugins.lazy import lazy
 
 if TYPE_CHECKING:
-    from dicore_plugins.functional.advantage import gae
-    from dicore_plugins.functional.collate import default_collate, default_decollate
+    from dicore_plugins.functional.acer import (
+        ACERLoss,
+        acer_policy_error,
+        acer_trust_region,
+    )
+    from dicore_plugins.functional.advantage import (
+        gae,
+        get_gae,
+        get_gae_with_default_last_value,
+        nstep_return,
+    )
+    from dicore_plugins.functional.collate import (
+        default_collate,
+        default_decollate,
+        diff_shape_collate,
+        timestep_collate,
+    )
     from dicore_plugins.functional.conversions import (
         same_shape,
         tensor_to_list,
@@ -25,33 +40,77 @@ if TYPE_CHECKING:
     from dicore_plugins.functional.distributional import (
         c51_loss,
         c51_target,
+        fqf_fraction_loss,
+        fqf_value,
         munchausen_bonus,
         qrdqn_loss,
         quantile_target,
         soft_target,
+        truncated_quantiles,
     )
-    from dicore_plugins.functional.distributions import log_prob_entropy, squashed_gaussian
+    from dicore_plugins.functional.distributions import (
+        kl_divergence,
+        log_prob_entropy,
+        squashed_gaussian,
+    )
     from dicore_plugins.functional.exploration import (
         allowed,
         any_of,
         eps_greedy,
         get_epsilon_greedy_fn,
+        get_piecewise_schedule,
+        get_schedule,
         greedy,
         proportional,
         softmax,
         uniform,
     )
-    from dicore_plugins.functional.off_policy import VTrace, vtrace
+    from dicore_plugins.functional.imitation import (
+        GAILLoss,
+        bc_error,
+        gail_error,
+        gail_reward,
+        large_margin_error,
+    )
+    from dicore_plugins.functional.noise import (
+        GaussianNoise,
+        OUNoise,
+        create_noise_generator,
+    )
+    from dicore_plugins.functional.off_policy import (
+        VTrace,
+        retrace,
+        vtrace,
+    )
     from dicore_plugins.functional.policy_gradient import (
         PolicyGradientLoss,
         PPOInfo,
         a2c_error,
+        coma_advantage,
+        happo_factor,
         pg_error,
+        ppg_joint_error,
         ppo_error,
         ppo_policy_error,
+        upgo_error,
         value_error,
     )
-    from dicore_plugins.functional.preprocess import default_preprocess_learn
+    from dicore_plugins.functional.preprocess import (
+        default_preprocess_learn,
+    )
+    from dicore_plugins.functional.rescale import (
+        inv_symlog,
+        symlog,
+        two_hot,
+        two_hot_loss,
+        two_hot_value,
+        value_inv_transform,
+        value_transform,
+    )
+    from dicore_plugins.functional.returns import (
+        lambda_return,
+        upgo_return,
+    )
     from dicore_plugins.functional.samples import (
         flatten_time,
         get_nstep_return_data,
@@ -66,40 +125,71 @@ if TYPE_CHECKING:
     from dicore_plugins.functional.td import (
         discounted_sum,
         dqn_td_target,
+        expected_value,
         nstep_td_error,
         q_nstep_target,
         q_nstep_td_loss,
+        sequence_priority,
+        td_loss,
     )
-    from dicore_plugins.functional.unroll import get_train_sample
+    from dicore_plugins.functional.unroll import (
+        get_train_sample,
+    )
 
 __all__ = [
+    "ACERLoss",
+    "GAILLoss",
+    "GaussianNoise",
+    "OUNoise",
     "PPOInfo",
     "PolicyGradientLoss",
     "VTrace",
     "a2c_error",
+    "acer_policy_error",
+    "acer_trust_region",
     "allowed",
     "any_of",
+    "bc_error",
     "c51_loss",
     "c51_target",
+    "coma_advantage",
+    "create_noise_generator",
     "default_collate",
     "default_decollate",
     "default_preprocess_learn",
+    "diff_shape_collate",
     "discounted_sum",
     "dqn_td_target",
     "eps_greedy",
+    "expected_value",
     "flatten_time",
+    "fqf_fraction_loss",
+    "fqf_value",
     "gae",
+    "gail_error",
+    "gail_reward",
     "get_epsilon_greedy_fn",
+    "get_gae",
+    "get_gae_with_default_last_value",
     "get_nstep_return_data",
+    "get_piecewise_schedule",
+    "get_schedule",
     "get_train_sample",
     "greedy",
+    "happo_factor",
+    "inv_symlog",
+    "kl_divergence",
+    "lambda_return",
+    "large_margin_error",
     "log_prob_entropy",
     "munchausen_bonus",
     "next_obs_of",
     "nstep_columns",
+    "nstep_return",
     "nstep_samples",
     "nstep_td_error",
     "pg_error",
+    "ppg_joint_error",
     "ppo_error",
     "ppo_policy_error",
     "proportional",
@@ -107,13 +197,18 @@ __all__ = [
     "q_nstep_td_loss",
     "qrdqn_loss",
     "quantile_target",
+    "retrace",
     "rows_after",
     "same_shape",
+    "sequence_priority",
     "sequences",
     "soft_target",
     "softmax",
     "squashed_gaussian",
+    "symlog",
+    "td_loss",
     "tensor_to_list",
+    "timestep_collate",
     "to_batch",
     "to_device",
     "to_dtype",
@@ -122,24 +217,36 @@ __all__ = [
     "to_ndarray",
     "to_tensor",
     "transitions",
+    "truncated_quantiles",
+    "two_hot",
+    "two_hot_loss",
+    "two_hot_value",
     "uniform",
+    "upgo_error",
+    "upgo_return",
     "value_error",
+    "value_inv_transform",
+    "value_transform",
     "vtrace",
 ]
 
 _HOMES = {
-    ".distributional": (
-        "c51_loss",
-        "c51_target",
-        "munchausen_bonus",
-        "qrdqn_loss",
-        "quantile_target",
-        "soft_target",
+    ".acer": (
+        "ACERLoss",
+        "acer_policy_error",
+        "acer_trust_region",
     ),
-    ".advantage": ("gae",),
+    ".advantage": (
+        "gae",
+        "get_gae",
+        "get_gae_with_default_last_value",
+        "nstep_return",
+    ),
     ".collate": (
         "default_collate",
         "default_decollate",
+        "diff_shape_collate",
+        "timestep_collate",
     ),
     ".conversions": (
         "same_shape",
@@ -151,27 +258,78 @@ _HOMES = {
         "to_ndarray",
         "to_tensor",
     ),
-    ".distributions": ("log_prob_entropy", "squashed_gaussian"),
+    ".distributional": (
+        "c51_loss",
+        "c51_target",
+        "fqf_fraction_loss",
+        "fqf_value",
+        "munchausen_bonus",
+        "qrdqn_loss",
+        "quantile_target",
+        "soft_target",
+        "truncated_quantiles",
+    ),
+    ".distributions": (
+        "kl_divergence",
+        "log_prob_entropy",
+        "squashed_gaussian",
+    ),
     ".exploration": (
         "allowed",
         "any_of",
         "eps_greedy",
         "get_epsilon_greedy_fn",
+        "get_piecewise_schedule",
+        "get_schedule",
         "greedy",
         "proportional",
         "softmax",
         "uniform",
     ),
+    ".imitation": (
+        "GAILLoss",
+        "bc_error",
+        "gail_error",
+        "gail_reward",
+        "large_margin_error",
+    ),
+    ".noise": (
+        "GaussianNoise",
+        "OUNoise",
+        "create_noise_generator",
+    ),
+    ".off_policy": (
+        "VTrace",
+        "retrace",
+        "vtrace",
+    ),
     ".policy_gradient": (
         "PPOInfo",
         "PolicyGradientLoss",
         "a2c_error",
+        "coma_advantage",
+        "happo_factor",
         "pg_error",
+        "ppg_joint_error",
         "ppo_error",
         "ppo_policy_error",
+        "upgo_error",
         "value_error",
     ),
     ".preprocess": ("default_preprocess_learn",),
+    ".rescale": (
+        "inv_symlog",
+        "symlog",
+        "two_hot",
+        "two_hot_loss",
+        "two_hot_value",
+        "value_inv_transform",
+        "value_transform",
+    ),
+    ".returns": (
+        "lambda_return",
+        "upgo_return",
+    ),
     ".samples": (
         "flatten_time",
         "get_nstep_return_data",
@@ -186,12 +344,14 @@ _HOMES = {
     ".td": (
         "discounted_sum",
         "dqn_td_target",
+        "expected_value",
         "nstep_td_error",
         "q_nstep_target",
         "q_nstep_td_loss",
+        "sequence_priority",
+        "td_loss",
     ),
     ".unroll": ("get_train_sample",),
-    ".off_policy": ("VTrace", "vtrace"),
 }
 """Public names by module."""
 

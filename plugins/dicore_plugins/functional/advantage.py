@@ -1,64 +1,317 @@
-"""Advantages and returns of on-policy blocks: generalized advantage estimation (GAE).
+"""Advantages and returns of on-policy blocks: GAE and n-step returns.
 
-Schulman et al. 2016 (arXiv:1506.02438), equation 16, for blocks that contain ends of episodes:
+Generalized advantage estimation (Schulman et al. 2016, arXiv:1506.02438, equation 16), for blocks
+that contain ends of episodes:
 
     delta_t = r_t + gamma (1 - done_t) V(s'_t) - V(s_t)
     A_t = delta_t + gamma lambda (1 - end_t) A_{t+1}
 
+n-step returns (Sutton and Barto 2018, chapter 7) that bridge k = min(n, steps to the end of the
+episode or of the block) steps:
+
+    G_t = sum_{j<k} gamma^j r_{t+j} + gamma^k (1 - done_{t+k-1}) V(s'_{t+k-1})
+
 s'_t is the observation after step t: after a truncation the last one of the cut episode, not the
 first one of the next. A termination (`done`) has no value after it; a truncation (`end` alone) has.
+What lies behind a termination or an end has no influence, not even if it is NaN.
 
 Shapes: T steps, N environments.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping, Sequence
+from functools import cache
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from dicore.errors import SchemaError
+from dicore.data.tree import is_tensor, loaded_torch
+from dicore.errors import SchemaError, UsageError
+from dicore_plugins.functional.samples import bridged
 
-Floats = npt.NDArray[np.float32]
+__all__ = ["gae", "get_gae", "get_gae_with_default_last_value", "nstep_return"]
+
+Kernels = Literal["auto", "numba", "numpy"]
+Array = Any
+"""An array or a tensor; a function returns the type that it is given."""
+_COMPILE_AFTER = 200_000
+"""Loop steps of NumPy, about half a second, after which `auto` imports numba."""
+_loop_steps = 0
+_compiled: Any = None
 
 
 def gae(
-    reward: Floats,
-    value: Floats,
-    next_value: Floats,
-    done: npt.NDArray[Any],
-    end: npt.NDArray[Any],
+    reward: Array,
+    value: Array,
+    next_value: Array,
+    done: Array,
+    end: Array | None = None,
     *,
-    gamma: float,
-    gae_lambda: float,
-) -> Floats:
-    """Computes the advantages A of each step; A + V are the returns to learn V from.
+    gamma: float = 0.99,
+    gae_lambda: float = 0.97,
+    kernels: Kernels = "auto",
+) -> Any:
+    """Computes the advantages A of each step; A + V are the TD(lambda) returns to learn V from.
 
     Args:
-        reward: float32 [T, N].
+        reward: float32 [T, N] or [T], arrays or tensors.
         value: float32 [T, N]; V(s).
         next_value: float32 [T, N]; V(s'), see `rows_after`.
         done: bool (or 0/1) [T, N]; s' is terminal.
-        end: bool [T, N]; the episode's last step, terminated or truncated.
+        end: bool [T, N]; the episode's last step, terminated or truncated (`traj_flag` of
+            DI-engine); None: episodes end only where `done`.
         gamma: Discount factor.
         gae_lambda: 0: one-step advantages (less variance); 1: returns minus V (no bias).
+        kernels: For arrays: `numba` (extra `fast`), `numpy`, or `auto`: numba if it is installed
+            and the process has computed so many advantages that compiled code pays. The results
+            are equal.
 
     Returns:
-        float32 [T, N], in new memory.
+        [T, N], dtype of the rewards, in new memory.
 
     Raises:
         SchemaError: the shapes differ.
+        UsageError: numba is asked for and not installed.
     """
-    shapes = {np.shape(each) for each in (reward, value, next_value, done, end)}
-    if len(shapes) > 1:
+    end = done if end is None else end
+    if _compiled is not None and type(reward) is np.ndarray and kernels in ("auto", "numba"):
+        try:
+            return _compiled.gae(reward, value, next_value, done, end, gamma, gae_lambda)
+        except (TypeError, ValueError):  # other shapes or types: checked and converted below
+            pass
+    _check_shapes(reward=reward, value=value, next_value=next_value, done=done, end=end)
+    if is_tensor(reward):
+        return _tensor_gae(reward, value, next_value, done, end, gamma, gae_lambda)
+    columns, kind = _floats(reward, value, next_value)
+    columns += [np.asarray(each) != 0 for each in (done, end)]
+    kernel = _kernels(kernels, columns[0])
+    if kernel is None:
+        return _numpy_gae(*columns, gamma, gae_lambda).astype(kind, copy=False)
+    found = kernel.gae(*map(_block, columns), gamma, gae_lambda)
+    return found.reshape(columns[0].shape).astype(kind, copy=False)
+
+
+def _numpy_gae(
+    reward: Any, value: Any, next_value: Any, done: Any, end: Any, gamma: float, gae_lambda: float
+) -> Any:
+    discount, decay = reward.dtype.type(gamma), reward.dtype.type(gamma * gae_lambda)
+    with np.errstate(invalid="ignore"):
+        advantage = reward + discount * (1 - done.astype(reward.dtype)) * next_value - value
+        end = end | done
+        factor = decay * (1 - end.astype(reward.dtype))
+        for t in range(len(advantage) - 2, -1, -1):
+            advantage[t] += factor[t] * advantage[t + 1]
+        if np.isfinite(advantage).all():
+            return advantage
+        # exactly, but slower: 0 times NaN is NaN
+        advantage = np.where(done, reward, reward + discount * next_value) - value
+        for t in range(len(advantage) - 2, -1, -1):
+            later = advantage[t] + decay * advantage[t + 1]
+            advantage[t] = np.where(end[t], advantage[t], later)
+    return advantage
+
+
+def _tensor_gae(
+    reward: Any, value: Any, next_value: Any, done: Any, end: Any, gamma: float, gae_lambda: float
+) -> Any:
+    import torch
+
+    from dicore_plugins.functional.recursion import backward, widened
+
+    kind = reward.dtype
+    reward, value, next_value = widened(reward, value, next_value)
+    done, end = done.to(torch.bool), end.to(torch.bool)
+    delta = torch.where(done, reward, reward + gamma * next_value) - value
+    return backward(delta, torch.full_like(delta, gamma * gae_lambda), end | done, 0).to(kind)
+
+
+def nstep_return(
+    reward: Array,
+    next_value: Array,
+    done: Array,
+    end: Array | None = None,
+    *,
+    nstep: int,
+    gamma: float = 0.99,
+    kernels: Kernels = "auto",
+) -> Any:
+    """Computes the n-step return G of each step.
+
+    Args:
+        reward: float32 [T, N] or [T], arrays.
+        next_value: float32 [T, N]; V(s'), see `rows_after`.
+        done: bool (or 0/1) [T, N]; s' is terminal.
+        end: bool [T, N]; the episode's last step, terminated or truncated; None: episodes end only
+            where `done`.
+        nstep: n >= 1.
+        gamma: Discount factor.
+        kernels: See `gae`.
+
+    Returns:
+        [T, N], dtype of the rewards, in new memory.
+
+    Raises:
+        SchemaError: the shapes differ.
+        UsageError: nstep is below 1, or numba is asked for and not installed.
+    """
+    end = done if end is None else end
+    if nstep < 1:
+        raise UsageError(f"nstep must be >= 1, got {nstep}")
+    _check_shapes(reward=reward, next_value=next_value, done=done, end=end)
+    columns, kind = _floats(reward, next_value)
+    columns += [np.asarray(each) != 0 for each in (done, end)]
+    blocks = [_block(each) for each in columns]
+    powers = np.array([gamma**step for step in range(nstep + 1)], blocks[0].dtype)
+    kernel = _kernels(kernels, columns[0])
+    found = (
+        _numpy_nstep(*blocks, powers) if kernel is None else kernel.nstep_return(*blocks, powers)
+    )
+    return found.reshape(columns[0].shape).astype(kind, copy=False)
+
+
+def _numpy_nstep(reward: Any, next_value: Any, done: Any, end: Any, powers: Any) -> Any:
+    total, last = bridged(reward, end | done, powers[:-1], len(reward))
+    index = (last + np.arange(len(last))[:, None]) * last.shape[1] + np.arange(last.shape[1])
+    after = total + powers[last + 1] * next_value.reshape(-1)[index]
+    return np.where(done.reshape(-1)[index], total, after)
+
+
+def _check_shapes(**columns: Any) -> None:
+    shapes = {tuple(np.shape(each)) for each in columns.values()}
+    if len(shapes) > 1 or not 1 <= len(next(iter(shapes))) <= 2:
+        *names, last = columns
         raise SchemaError(
-            "reward, value, next_value, done and end must all be [T, N]; got"
+            f"{', '.join(names)} and {last} must all be [T, N]; got"
             f" {', '.join(map(str, sorted(shapes)))}"
         )
-    discount = np.float32(gamma) * (1 - np.asarray(done, np.float32))
-    advantage = reward + discount * next_value - value
-    decay = np.float32(gamma * gae_lambda) * (1 - np.asarray(end, np.float32))
-    for t in range(len(advantage) - 2, -1, -1):
-        advantage[t] += decay[t] * advantage[t + 1]
-    return advantage.astype(np.float32, copy=False)
+
+
+def _floats(*columns: Any) -> tuple[list[npt.NDArray[Any]], Any]:
+    """Returns columns in the float dtype that sums use, and the dtype of the result."""
+    kind = np.asarray(columns[0]).dtype
+    if kind.kind != "f":
+        kind = np.dtype(np.float32)
+    wide = np.promote_types(kind, np.float32)
+    return [np.asarray(each, wide) for each in columns], kind
+
+
+def _block(column: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    return np.require(column if column.ndim == 2 else column[:, None], requirements=["C", "W"])
+
+
+def _kernels(kernels: Kernels, reward: npt.NDArray[Any]) -> Any:
+    """Returns the compiled loops, or None for NumPy's."""
+    global _compiled, _loop_steps  # noqa: PLW0603 - the results do not depend on it
+    if kernels not in ("auto", "numba", "numpy"):
+        raise UsageError(f"unknown kernels '{kernels}'; expected auto, numba, numpy")
+    early = kernels == "auto" and _loop_steps < _COMPILE_AFTER
+    if kernels == "numpy" or early or reward.dtype != np.float32:
+        _loop_steps += len(reward)
+        return None
+    if not _installed():
+        if kernels == "auto":
+            return None
+        raise UsageError(
+            "kernels='numba': numba is not installed",
+            hint='pip install "dicore-plugins[fast]", or kernels="numpy", which gives the same',
+        )
+    if _compiled is None:
+        _compiled = import_module("dicore_plugins.functional.kernels")
+    return _compiled
+
+
+@cache
+def _installed() -> bool:
+    return find_spec("numba") is not None
+
+
+def get_gae(
+    data: Sequence[Mapping[str, Any]],
+    last_value: Any,
+    gamma: float,
+    gae_lambda: float,
+    cuda: bool = False,
+) -> list[dict[str, Any]]:
+    """Adds the advantage `adv` to each of T transitions in time order.
+
+    A row with a true `done` or `truncated` ends an episode. The value of the next state is
+    `next_value` of the row if it has one, else `value` of the next row, and `last_value` after the
+    last row.
+
+    Args:
+        data: T rows with value, reward and done.
+        last_value: V of the state after the last row; not used if that row is done.
+        gamma: Discount factor.
+        gae_lambda: See `gae`.
+        cuda: Put the advantages on the GPU.
+
+    Returns:
+        T new rows; `adv` is a tensor in the shape of `value` if that is a tensor, else float32.
+
+    Raises:
+        SchemaError: a row before the last is truncated and has no `next_value`.
+    """
+    if not data:
+        return []
+    done = np.array([bool(row["done"]) for row in data])
+    end = np.array([bool(row["done"] or row.get("truncated", False)) for row in data])
+    value = [row["value"] for row in data]
+    following = [*value[1:], last_value]
+    for step, row in enumerate(data):
+        if "next_value" in row:
+            following[step] = row["next_value"]
+        elif end[step] and not done[step] and step < len(data) - 1:
+            raise SchemaError(
+                f"row {step} is truncated, so the value of its next state is not in row {step + 1}",
+                hint="add next_value to the row, or call get_gae for each episode",
+            )
+    numbers = [np.array([_number(each) for each in column], np.float32)
+               for column in ([row["reward"] for row in data], value, following)]  # fmt: skip
+    advantage = gae(*numbers, done, end, gamma=gamma, gae_lambda=gae_lambda)
+    return [
+        {**row, "adv": _like(number, row["value"], cuda)}
+        for row, number in zip(data, advantage, strict=True)
+    ]
+
+
+def get_gae_with_default_last_value(
+    data: Sequence[Mapping[str, Any]],
+    done: bool,
+    gamma: float,
+    gae_lambda: float,
+    cuda: bool = False,
+) -> list[dict[str, Any]]:
+    """Adds advantages by `get_gae` without a value of the state after the last row.
+
+    Args:
+        data: T rows with value, reward and done.
+        done: The last row ends the episode: the value after it is 0. Otherwise the last row is
+            left out and its value is that of the state after the row before.
+        gamma: Discount factor.
+        gae_lambda: See `gae`.
+        cuda: See `get_gae`.
+
+    Returns:
+        T new rows, or T - 1.
+    """
+    if done or not data:
+        return get_gae(data, 0.0, gamma, gae_lambda, cuda)
+    return get_gae(data[:-1], data[-1]["value"], gamma, gae_lambda, cuda)
+
+
+def _number(value: Any) -> float:
+    return float(value.detach() if is_tensor(value) else np.asarray(value).item())
+
+
+def _like(number: np.float32, value: Any, cuda: bool) -> Any:
+    if not is_tensor(value) and not cuda:
+        return number
+    torch = loaded_torch()
+    assert torch is not None, "tensors and a GPU exist only with torch"
+    if not is_tensor(value):
+        return torch.tensor(float(number), device="cuda")
+    return value.detach().new_full(value.shape, float(number)).to("cuda" if cuda else value.device)

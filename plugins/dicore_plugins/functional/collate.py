@@ -2,12 +2,12 @@
 
 Use it for rows of any nesting; columns (`dicore.data.Batch`) need neither.
 
-Shapes: B samples, `...` one item.
+Shapes: B samples, T steps, `...` one item.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,8 @@ import torch
 
 from dicore.data import Timestep
 from dicore.errors import SchemaError
+
+__all__ = ["default_collate", "default_decollate", "diff_shape_collate", "timestep_collate"]
 
 IGNORE_PREFIX = ("collate_ignore",)
 IGNORE = ("prev_state", "prev_actor_state", "prev_critic_state")
@@ -55,18 +57,14 @@ def _collate(batch: list[Any], cat_1dim: bool, prefix: tuple[str, ...], path: st
     if isinstance(first, str):
         return list(batch)
     if isinstance(first, Mapping):
-        return _mapping(batch, cat_1dim, prefix, path)
+
+        def column_of(column: list[Any], key: Any, below: str) -> Any:
+            ignored = isinstance(key, str) and prefix and key.startswith(prefix)
+            return column if ignored else _collate(column, cat_1dim, prefix, below)
+
+        return _mapping(batch, path, column_of)
     if isinstance(first, Sequence):
-        _same_length(batch, path)
-        columns = [
-            _collate(list(column), cat_1dim, prefix, f"{path}[{position}]")
-            for position, column in enumerate(zip(*batch, strict=True))
-        ]
-        if isinstance(first, Timestep):
-            flags = ([vars(step)[name] for step in batch] for name in ("truncated", "terminated"))
-            truncated, terminated = (_scalars(column, path) for column in flags)
-            return Timestep(*columns, truncated=truncated, terminated=terminated)
-        return type(first)(*columns) if hasattr(first, "_fields") else columns
+        return _sequences(batch, path, lambda item, at: _collate(item, cat_1dim, prefix, at))
     raise TypeError(f"cannot collate{_at(path)} values of type {type(first).__name__}")
 
 
@@ -95,7 +93,7 @@ def _scalars(batch: list[Any], path: str) -> torch.Tensor:
 
 
 def _mapping(
-    batch: list[Any], cat_1dim: bool, prefix: tuple[str, ...], path: str
+    batch: list[Any], path: str, column_of: Callable[[list[Any], Any, str], Any]
 ) -> dict[Any, Any]:
     for position, sample in enumerate(batch):
         missing = [key for key in batch[0] if key not in sample]
@@ -103,14 +101,26 @@ def _mapping(
             raise SchemaError(
                 f"sample {position} has no key {missing[0]!r}{_at(path)}; sample 0 has"
             )
-    out: dict[Any, Any] = {}
-    for key in batch[0]:
-        column = [sample[key] for sample in batch]
-        if isinstance(key, str) and prefix and key.startswith(prefix):
-            out[key] = column
-        else:
-            out[key] = _collate(column, cat_1dim, prefix, f"{path}.{key}" if path else str(key))
-    return out
+    return {
+        key: column_of(
+            [sample[key] for sample in batch], key, f"{path}.{key}" if path else str(key)
+        )
+        for key in batch[0]
+    }
+
+
+def _sequences(batch: list[Any], path: str, column_of: Callable[[list[Any], str], Any]) -> Any:
+    _same_length(batch, path)
+    columns = [
+        column_of(list(column), f"{path}[{position}]")
+        for position, column in enumerate(zip(*batch, strict=True))
+    ]
+    first = batch[0]
+    if isinstance(first, Timestep):
+        flags = ([vars(step)[name] for step in batch] for name in ("truncated", "terminated"))
+        truncated, terminated = (_scalars(column, path) for column in flags)
+        return Timestep(*columns, truncated=truncated, terminated=terminated)
+    return type(first)(*columns) if hasattr(first, "_fields") else columns
 
 
 def _same_length(batch: list[Any], path: str) -> None:
@@ -128,6 +138,107 @@ def _types(batch: list[Any]) -> str:
 
 def _at(path: str) -> str:
     return f" at '{path}'" if path else ""
+
+
+def timestep_collate(batch: Iterable[Any]) -> dict[str, Any]:
+    """Stacks B sequences of T steps to columns [T, B, ...].
+
+    Args:
+        batch: B sequences, each a dict of lists of T values (as of `get_train_sample`) or of
+            tensors [T, ...], nested or not, or a list of T dicts.
+
+    Returns:
+        Tensors [T, B, ...] and lists of T lists of B strings. The recurrent states `prev_state`
+        stay lists: T lists of B.
+
+    Raises:
+        SchemaError: there is no sample, a key is missing, or lengths or shapes differ.
+        TypeError: the type of a value is not supported.
+    """
+    samples = [_columns_of(sample, position) for position, sample in enumerate(batch)]
+    if not samples:
+        raise SchemaError("cannot collate an empty list")
+    states = [sample.pop("prev_state") for sample in samples if "prev_state" in sample]
+    if states and len(states) != len(samples):
+        raise SchemaError(f"{len(states)} of {len(samples)} samples have the key 'prev_state'")
+    found: dict[str, Any] = _time_first(default_collate(samples, ignore_prefix=()))
+    if states:
+        _same_length(states, "prev_state")
+        found["prev_state"] = [list(step) for step in zip(*states, strict=True)]
+    return found
+
+
+def _columns_of(sample: Any, position: int) -> dict[str, Any]:
+    """Returns a sequence as a new dict of lists."""
+    if isinstance(sample, Mapping):
+        return {key: each if key == "prev_state" else _listed(each) for key, each in sample.items()}
+    if not isinstance(sample, Sequence) or not all(isinstance(step, Mapping) for step in sample):
+        raise SchemaError(
+            f"sample {position} is neither a dict of lists nor a list of dicts:"
+            f" {type(sample).__name__}"
+        )
+    if not sample:
+        raise SchemaError(f"sample {position} has no steps")
+    for step in sample:
+        if step.keys() != sample[0].keys():
+            raise SchemaError(f"the steps of sample {position} differ in their keys")
+    columns = {key: [step[key] for step in sample] for key in sample[0]}
+    return {key: each if key == "prev_state" else _steps(each) for key, each in columns.items()}
+
+
+def _listed(tree: Any) -> Any:
+    """Converts tensors and arrays [T, ...] in nested dicts to lists of T."""
+    if isinstance(tree, Mapping):
+        return {key: _listed(value) for key, value in tree.items()}
+    return list(tree) if isinstance(tree, torch.Tensor | np.ndarray) and tree.ndim else tree
+
+
+def _steps(values: list[Any]) -> Any:
+    """Converts a list of (nested) dicts to a dict of lists."""
+    if not all(isinstance(value, Mapping) for value in values):
+        return values
+    return {key: _steps([value[key] for value in values]) for key in values[0]}
+
+
+def _time_first(tree: Any) -> Any:
+    """Stacks the lists of T tensors [B, ...] in nested dicts."""
+    if isinstance(tree, Mapping):
+        return {key: _time_first(value) for key, value in tree.items()}
+    if isinstance(tree, list) and tree and all(isinstance(each, torch.Tensor) for each in tree):
+        return torch.stack(tree)
+    return tree
+
+
+def diff_shape_collate(batch: Iterable[Any]) -> Any:
+    """Stacks B samples like `default_collate`; values that differ in shape stay a list of B.
+
+    So does a column with None. Items of shape (1,) are stacked to [B, 1].
+
+    Args:
+        batch: The samples, of equal keys and lengths.
+
+    Raises:
+        SchemaError: there is no sample, a key is missing, or lengths or types differ.
+        TypeError: the type of a value is not supported.
+    """
+    return _collate_any(list(batch), "")
+
+
+def _collate_any(batch: list[Any], path: str) -> Any:
+    if any(item is None for item in batch):
+        return batch
+    if batch and all(isinstance(item, torch.Tensor | np.ndarray | np.generic) for item in batch):
+        if len({tuple(item.shape) for item in batch}) > 1:
+            return [
+                item if isinstance(item, torch.Tensor) else torch.from_numpy(np.array(item))
+                for item in batch
+            ]
+        return _stack(batch, False, path)
+    if batch and isinstance(batch[0], Mapping):
+        return _mapping(batch, path, lambda column, key, below: _collate_any(column, below))
+    if batch and isinstance(batch[0], Sequence) and not isinstance(batch[0], str):
+        return _sequences(batch, path, _collate_any)
+    return _collate(batch, False, (), path)
 
 
 def default_decollate(batch: Any, ignore: Sequence[str] = IGNORE) -> list[Any]:

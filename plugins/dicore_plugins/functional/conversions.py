@@ -87,6 +87,8 @@ def to_device(item: Any, device: str | torch.device, ignore_keys: Collection[str
 def to_ndarray(item: Any, dtype: npt.DTypeLike | None = None) -> Any:
     """Converts tensors, numbers and lists of numbers to arrays; bool, str and None are unchanged.
 
+    bfloat16, which NumPy does not have, becomes float32.
+
     Raises:
         TypeError: the type of a value is not supported.
     """
@@ -95,7 +97,8 @@ def to_ndarray(item: Any, dtype: npt.DTypeLike | None = None) -> Any:
         if value is None or isinstance(value, bool | str):
             return value
         if isinstance(value, torch.Tensor):
-            value = value.detach().cpu().numpy()
+            value = value.detach().cpu()
+            value = (value.float() if value.dtype == torch.bfloat16 else value).numpy()
         if isinstance(value, np.ndarray | np.generic | Number):
             return np.asarray(value, dtype)
         return NotImplemented

@@ -1,6 +1,8 @@
 """Losses of distributional and of Munchausen Q-learning, as pure functions.
 
-Shapes: B rows, A actions, N atoms or quantiles, M target quantiles.
+Losses of half precision inputs are computed in float32.
+
+Shapes: B rows, A actions, N atoms or quantiles, M target quantiles, E networks of an ensemble.
 """
 
 from __future__ import annotations
@@ -8,8 +10,12 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from dicore.errors import UsageError
+from dicore_plugins.functional.losses import in_float32, weighted_mean
+
 __all__ = [
-    "c51_loss", "c51_target", "munchausen_bonus", "qrdqn_loss", "quantile_target", "soft_target",
+    "c51_loss", "c51_target", "fqf_fraction_loss", "fqf_value", "munchausen_bonus", "qrdqn_loss",
+    "quantile_target", "soft_target", "truncated_quantiles",
 ]  # fmt: skip
 
 
@@ -69,6 +75,7 @@ def c51_target(
     return projected.scatter_add_(1, above, next_probability * share)
 
 
+@in_float32
 def c51_loss(logit: Tensor, target: Tensor, weight: Tensor | None = None) -> tuple[Tensor, Tensor]:
     """Computes the cross-entropy of a distribution against its target.
 
@@ -85,9 +92,10 @@ def c51_loss(logit: Tensor, target: Tensor, weight: Tensor | None = None) -> tup
     entropy = -(target * torch.log_softmax(logit, 1)).sum(1)
     own = -torch.special.entr(target).sum(1)
     divergence = (entropy.detach() + own).clamp_(min=0.0)
-    return (entropy if weight is None else entropy * weight).mean(), divergence
+    return weighted_mean(entropy, weight), divergence
 
 
+@in_float32
 def qrdqn_loss(
     quantile: Tensor,
     target: Tensor,
@@ -116,7 +124,74 @@ def qrdqn_loss(
     side = (fraction.unsqueeze(-1) - (error.detach() < 0).to(error.dtype)).abs()
     loss = (side * size).mean(2).sum(1)
     td_error = (target.mean(1) - quantile.detach().mean(1)).abs()
-    return (loss if weight is None else loss * weight).mean(), td_error
+    return weighted_mean(loss, weight), td_error
+
+
+@in_float32
+def fqf_fraction_loss(
+    boundary: Tensor, at_boundary: Tensor, at_middle: Tensor, weight: Tensor | None = None
+) -> Tensor:
+    """Computes the loss that moves the fractions of FQF to their best places.
+
+    FQF (Yang et al. 2019, arXiv:1911.02140) approximates the quantile function F by N steps between
+    the fractions tau_0 = 0 < tau_1 < ... < tau_N = 1. The derivative of the 1-Wasserstein error
+    (proposition 1) by tau_i is
+
+        |F(tau_i) - F(m_{i-1})| - |F(tau_i) - F(m_i)|,  m_i = (tau_i + tau_{i+1}) / 2
+
+    This is 2 F(tau_i) - F(m_{i-1}) - F(m_i) if F rises, which networks do not ensure.
+
+    Args:
+        boundary: float32 [B, N + 1]; tau, from 0 to 1, with the graph of the fraction network.
+        at_boundary: float32 [B, N - 1]; F(tau_i) of the inner fractions, of the actions taken.
+        at_middle: float32 [B, N]; F(m_i), of the actions taken.
+        weight: float32 [B]; factors of the losses of the rows (importance sampling).
+
+    Returns:
+        A scalar whose graph reaches only the fractions: the mean over rows of
+        sum_i tau_i (derivative by tau_i).
+    """
+    at_boundary, at_middle = at_boundary.detach(), at_middle.detach()
+    slope = (at_boundary - at_middle[:, :-1]).abs() - (at_boundary - at_middle[:, 1:]).abs()
+    loss = (slope * boundary[:, 1:-1]).sum(1)
+    return weighted_mean(loss, weight)
+
+
+def fqf_value(boundary: Tensor, at_middle: Tensor) -> Tensor:
+    """Computes Q = sum_i (tau_{i+1} - tau_i) F(m_i) (Yang et al. 2019, equation 1).
+
+    Args:
+        boundary: float32 [B, N + 1]; tau, from 0 to 1.
+        at_middle: float32 [B, A, N] or [B, N]; F(m_i).
+
+    Returns:
+        float32 [B, A] or [B].
+    """
+    width = boundary.diff(dim=1)
+    return ((width if at_middle.dim() == 2 else width.unsqueeze(1)) * at_middle).sum(-1)
+
+
+def truncated_quantiles(quantile: Tensor, drop: int) -> Tensor:
+    """Pools the quantiles of E networks and drops the largest (Kuznetsov et al. 2020, TQC).
+
+    arXiv:2005.04269, section 4. The result is the `next_value` of `quantile_target`.
+
+    Args:
+        quantile: float32 [E, B, N]; of the next actions, by the target networks.
+        drop: Number of quantiles to drop per network; the largest E * drop of all are dropped.
+
+    Returns:
+        float32 [B, E * (N - drop)], rising.
+
+    Raises:
+        UsageError: `drop` is not in [0, N).
+    """
+    ensemble, rows, count = quantile.shape
+    if not 0 <= drop < count:
+        raise UsageError(f"drop must be in [0, {count}), got {drop}")
+    pooled = quantile.permute(1, 0, 2).reshape(rows, ensemble * count)
+    kept = pooled.sort(1).values[:, : ensemble * (count - drop)]
+    return kept.masked_fill(pooled.isnan().any(1, keepdim=True), float("nan"))  # it sorts last
 
 
 def munchausen_bonus(

@@ -42,13 +42,8 @@ def log_prob_entropy(
     Raises:
         UsageError: the numbers of heads, actions and masks differ, or the output has neither form.
     """
-    logit = output.get("logit")
+    logit = _logit(output)
     if logit is None:
-        if "mean" not in output or "log_std" not in output:
-            raise UsageError(
-                f"the network returns {', '.join(sorted(output))}; expected logit, or mean and"
-                " log_std"
-            )
         return _gaussian(output["mean"], output["log_std"], action)
     if isinstance(logit, Tensor):
         if action.dim() == 2 and action.shape[1] == 1:
@@ -58,11 +53,29 @@ def log_prob_entropy(
 
 
 def _categorical(logit: Tensor, action: Tensor, mask: Any) -> tuple[Tensor, Tensor]:
-    if mask is not None:
-        logit = torch.where(allowed(mask, logit), logit, _FORBIDDEN)
-    log_p = torch.log_softmax(logit, -1)
+    log_p = _log_softmax(logit, mask)
     entropy = -(log_p.exp() * log_p).sum(-1)
     return log_p.gather(1, action.unsqueeze(1)).squeeze(1), entropy
+
+
+def _log_softmax(logit: Tensor, mask: Any) -> Tensor:
+    if mask is not None:
+        logit = torch.where(allowed(mask, logit), logit, _FORBIDDEN)
+    return torch.log_softmax(logit, -1)
+
+
+def _logit(output: Mapping[str, Any]) -> Any:
+    """Returns the logits of an output, or None for a Gaussian.
+
+    Raises:
+        UsageError: it has neither form.
+    """
+    logit = output.get("logit")
+    if logit is None and not ("mean" in output and "log_std" in output):
+        raise UsageError(
+            f"the network returns {', '.join(sorted(output))}; expected logit, or mean and log_std"
+        )
+    return logit
 
 
 def _heads(logit: Sequence[Tensor], action: Tensor, mask: Any) -> tuple[Tensor, Tensor]:
@@ -85,6 +98,42 @@ def _gaussian(mean: Tensor, log_std: Tensor, action: Tensor) -> tuple[Tensor, Te
     log_p = -(0.5 * deviation.square() + log_std + _HALF_LOG_2PI).sum(-1)
     entropy = (log_std + (0.5 + _HALF_LOG_2PI)).sum(-1)
     return log_p, entropy
+
+
+def kl_divergence(old: Mapping[str, Any], new: Mapping[str, Any], mask: Any = None) -> Tensor:
+    """Computes KL(old, new) = E_old[log old(a|s) - log new(a|s)] of two outputs of a network.
+
+    Args:
+        old: Output of a network: `logit`, or `mean` and `log_std`. No gradient flows through it.
+        new: Output of the same form.
+        mask: Discrete actions that are allowed (nonzero), in the form of `logit`; None: all.
+
+    Returns:
+        float32 [B], with the graph of `new`.
+
+    Raises:
+        UsageError: the numbers of heads or masks differ, or an output has neither form.
+    """
+    logits = _logit(old), _logit(new)
+    if logits[0] is None or logits[1] is None:
+        if logits != (None, None):
+            raise UsageError("one output has logit and the other does not")
+        mean, log_std = old["mean"].detach(), old["log_std"].detach()
+        change = (mean - new["mean"]).square() + (2 * log_std).exp()
+        scaled = 0.5 * change * (-2 * new["log_std"]).exp()
+        return (new["log_std"] - log_std + scaled - 0.5).sum(-1)
+    heads = [[each] if isinstance(each, Tensor) else list(each) for each in logits]
+    masks = [mask] if isinstance(logits[1], Tensor) else mask
+    masks = [None] * len(heads[0]) if masks is None else list(masks)
+    if not len(heads[0]) == len(heads[1]) == len(masks):
+        raise UsageError(
+            f"outputs of {len(heads[0])} and {len(heads[1])} heads with {len(masks)} masks"
+        )
+    parts = []
+    for before, after, each in zip(*heads, masks, strict=True):
+        before_log, after_log = _log_softmax(before.detach(), each), _log_softmax(after, each)
+        parts.append((before_log.exp() * (before_log - after_log)).sum(-1))
+    return torch.stack(parts).sum(0)
 
 
 def squashed_gaussian(mean: Tensor, log_std: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:

@@ -1,4 +1,4 @@
-"""Exploration: epsilon schedules, and selecting discrete actions from logits.
+"""Exploration: schedules, and selecting discrete actions from logits.
 
 The functions take arrays or tensors. Random numbers are arguments, so that sampling and selecting
 can be tested separately. Torch is used for tensors only and is not imported here.
@@ -9,7 +9,8 @@ Shapes: K observations, A actions.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import Any, Literal
 
 import numpy as np
@@ -17,14 +18,22 @@ import numpy as np
 from dicore.data.tree import is_tensor, loaded_torch
 from dicore.errors import ActionError, SchemaError, UsageError
 
+__all__ = [
+    "allowed", "any_of", "eps_greedy", "get_epsilon_greedy_fn", "get_piecewise_schedule",
+    "get_schedule", "greedy", "proportional", "softmax", "uniform",
+]  # fmt: skip
+
 Array = Any
 """An array or a tensor; a function returns the type that it is given."""
 
 
+Schedule = Callable[[float], float]
+
+
 def get_epsilon_greedy_fn(
     start: float, end: float, decay: float, type_: Literal["exp", "linear"] = "exp"
-) -> Callable[[float], float]:
-    """Returns the schedule of epsilon, a function of the env steps x.
+) -> Schedule:
+    """Returns the schedule of epsilon, a function of the env steps x; see `get_schedule`.
 
     exp:    eps(x) = end + (start - end) exp(-x / decay)
     linear: eps(x) = start + (end - start) min(x / decay, 1)
@@ -42,11 +51,68 @@ def get_epsilon_greedy_fn(
         raise UsageError(f"epsilon must be in [0, 1], got start={start!r}, end={end!r}")
     if not decay > 0:
         raise UsageError(f"decay of epsilon must be > 0, got {decay!r}")
-    if type_ == "exp":
-        return lambda x: end + (start - end) * math.exp(-x / decay)
-    if type_ == "linear":
-        return lambda x: start + (end - start) * min(x / decay, 1.0)
-    raise UsageError(f"unknown epsilon schedule '{type_}'; expected exp, linear")
+    if type_ not in ("exp", "linear"):
+        raise UsageError(f"unknown epsilon schedule '{type_}'; expected exp, linear")
+    return get_schedule(type_, start, end, decay)
+
+
+def get_schedule(
+    type_: Literal["constant", "linear", "exp", "cosine"],
+    start: float,
+    end: float | None = None,
+    length: float = 1.0,
+) -> Schedule:
+    """Returns a function of x (env steps, updates) from `start` at 0 to `end`.
+
+    linear: start + (end - start) min(x / length, 1)
+    exp:    end + (start - end) exp(-x / length)
+    cosine: end + (start - end) (1 + cos(pi min(x / length, 1))) / 2 (Loshchilov and Hutter 2017)
+
+    Before 0 it is `start`.
+
+    Args:
+        type_: Form of the schedule; `constant` is `start` throughout.
+        start: First value.
+        end: Last value; None: `start`.
+        length: Length (linear, cosine) or time constant (exp) in units of x, > 0.
+
+    Raises:
+        UsageError: a number is not finite, length is not above 0, or `type_` is unknown.
+    """
+    last = start if end is None else end
+    if not (math.isfinite(start) and math.isfinite(last)):
+        raise UsageError(f"a schedule needs finite values, got start={start!r}, end={end!r}")
+    if not length > 0:
+        raise UsageError(f"length of a schedule must be > 0, got {length!r}")
+    if type_ not in _SHARES:
+        raise UsageError(f"unknown schedule '{type_}'; expected {', '.join(_SHARES)}")
+    share = _SHARES[type_]
+    return lambda x: last + (start - last) * share(max(x / length, 0.0))
+
+
+_SHARES: dict[str, Schedule] = {
+    "constant": lambda _: 1.0,
+    "linear": lambda x: 1 - min(x, 1.0),
+    "exp": lambda x: math.exp(-x),
+    "cosine": lambda x: (1 + math.cos(math.pi * min(x, 1.0))) / 2,
+}
+"""Share of the first value that is left, by x / length >= 0."""
+
+
+def get_piecewise_schedule(points: Sequence[tuple[float, float]]) -> Schedule:
+    """Returns a function of x that interpolates linearly between points, flat outside of them.
+
+    Args:
+        points: (x, value) by rising x.
+
+    Raises:
+        UsageError: there is no point, a number is not finite, or x does not rise.
+    """
+    xs, values = [float(x) for x, _ in points], [float(value) for _, value in points]
+    rising = all(a < b for a, b in pairwise(xs))
+    if not xs or not rising or not all(map(math.isfinite, xs + values)):
+        raise UsageError(f"points must be finite (x, value) by rising x, got {list(points)}")
+    return lambda x: float(np.interp(x, xs, values))
 
 
 def uniform(rng: Any, shape: tuple[int, ...], like: Array) -> Array:

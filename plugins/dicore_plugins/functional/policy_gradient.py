@@ -1,9 +1,10 @@
-"""Losses of policy gradients: REINFORCE, A2C and PPO.
+"""Losses of policy gradients: REINFORCE, A2C, PPO, PPG, HAPPO, COMA and UPGO.
 
 Losses are means over the samples. With `weight`, the loss of each sample is multiplied first (the
 mean is over the number of samples). No gradient flows through advantages, targets and old values.
+Losses of half precision inputs are computed in float32.
 
-Shapes: B samples.
+Shapes: B samples, A actions.
 """
 
 from __future__ import annotations
@@ -14,6 +15,13 @@ import torch
 from torch import Tensor
 
 from dicore.errors import UsageError
+from dicore_plugins.functional.losses import check_shapes, in_float32, weighted_mean
+from dicore_plugins.functional.td import expected_value
+
+__all__ = [
+    "PPOInfo", "PolicyGradientLoss", "a2c_error", "coma_advantage", "happo_factor", "pg_error",
+    "ppg_joint_error", "ppo_error", "ppo_policy_error", "upgo_error", "value_error",
+]  # fmt: skip
 
 
 class PolicyGradientLoss(NamedTuple):
@@ -42,6 +50,7 @@ class PPOInfo(NamedTuple):
     clipfrac: Tensor
 
 
+@in_float32
 def pg_error(log_prob: Tensor, advantage: Tensor, weight: Tensor | None = None) -> Tensor:
     """Computes the loss -log pi(a|s) A of the policy gradient (Williams 1992).
 
@@ -53,9 +62,11 @@ def pg_error(log_prob: Tensor, advantage: Tensor, weight: Tensor | None = None) 
     Returns:
         A scalar with its graph.
     """
-    return -_mean(log_prob * advantage.detach(), weight)
+    check_shapes(log_prob=log_prob, advantage=advantage)
+    return -weighted_mean(log_prob * advantage.detach(), weight)
 
 
+@in_float32
 def value_error(
     value: Tensor,
     target: Tensor,
@@ -81,6 +92,7 @@ def value_error(
     Raises:
         UsageError: `clip_range` is given without `old_value`.
     """
+    check_shapes(value=value, target=target, old_value=old_value)
     target = target.detach()
     error = (value - target).square()
     if clip_range is not None:
@@ -89,7 +101,7 @@ def value_error(
         old = old_value.detach()
         low, high = old - clip_range, old + clip_range
         error = torch.maximum(error, (torch.clamp(value, low, high) - target).square())
-    return _mean(error, weight)
+    return weighted_mean(error, weight)
 
 
 def a2c_error(
@@ -113,10 +125,11 @@ def a2c_error(
     return PolicyGradientLoss(
         pg_error(log_prob, advantage, weight),
         value_error(value, target, weight),
-        _mean(entropy, weight),
+        weighted_mean(entropy, weight),
     )
 
 
+@in_float32
 def ppo_policy_error(
     log_prob: Tensor,
     old_log_prob: Tensor,
@@ -145,6 +158,7 @@ def ppo_policy_error(
     Raises:
         UsageError: `dual_clip` is not above 1.
     """
+    check_shapes(log_prob=log_prob, old_log_prob=old_log_prob, advantage=advantage)
     advantage = advantage.detach()
     change = log_prob - old_log_prob.detach()
     ratio = change.exp()
@@ -158,7 +172,7 @@ def ppo_policy_error(
         info = PPOInfo(
             (moved - change.detach()).mean(), (moved.abs() > clip_ratio).to(moved.dtype).mean()
         )
-    return -_mean(gain, weight), info
+    return -weighted_mean(gain, weight), info
 
 
 def ppo_error(  # noqa: PLR0913 - one argument per column
@@ -194,8 +208,105 @@ def ppo_error(  # noqa: PLR0913 - one argument per column
         log_prob, old_log_prob, advantage, weight, clip_ratio=clip_ratio, dual_clip=dual_clip
     )
     error = value_error(value, target, weight, old_value, value_clip)
-    return PolicyGradientLoss(policy, error, _mean(entropy, weight)), info
+    return PolicyGradientLoss(policy, error, weighted_mean(entropy, weight)), info
 
 
-def _mean(loss: Tensor, weight: Tensor | None) -> Tensor:
-    return loss.mean() if weight is None else (loss * weight).mean()
+@in_float32
+def ppg_joint_error(
+    value: Tensor,
+    target: Tensor,
+    divergence: Tensor,
+    weight: Tensor | None = None,
+    *,
+    auxiliary_value: Tensor | None = None,
+    clone_weight: float = 1.0,
+) -> PolicyGradientLoss:
+    """Computes the losses of PPG's auxiliary phase (Cobbe et al. 2020, arXiv:2009.04416).
+
+    Minimize policy + value_weight * value: with V_aux the value head of the policy network,
+
+        policy: 0.5 (V_aux - R)^2 + beta KL(pi_old, pi)
+        value:  (V - R)^2
+
+    Args:
+        value: float32 [B]; V(s) of the value network, with its graph.
+        target: float32 [B]; R.
+        divergence: float32 [B]; KL(pi_old(.|s), pi(.|s)), see `kl_divergence`.
+        weight: float32 [B]; factors of the losses of the samples.
+        auxiliary_value: float32 [B]; V_aux; None: `value`, of a network that both share.
+        clone_weight: beta.
+
+    Returns:
+        Scalars with their graph; `entropy` is 0.
+    """
+    auxiliary = value_error(value if auxiliary_value is None else auxiliary_value, target, weight)
+    check_shapes(target=target, divergence=divergence)
+    policy = 0.5 * auxiliary + clone_weight * weighted_mean(divergence, weight)
+    return PolicyGradientLoss(policy, value_error(value, target, weight), policy.new_zeros(()))
+
+
+def happo_factor(log_prob: Tensor, old_log_prob: Tensor, factor: Tensor | None = None) -> Tensor:
+    """Computes the factor of the next agent in HAPPO's sequential updates.
+
+    M_{k+1} = M_k pi_new(a_k|s) / pi_old(a_k|s) (Kuba et al. 2022, arXiv:2109.11251, equation 8).
+    The loss of an agent is `ppo_policy_error` with M times the advantage, or with M as `weight`.
+
+    Args:
+        log_prob: float32 [B]; of the agent's actions by its updated policy.
+        old_log_prob: float32 [B]; by the policy that collected the samples.
+        factor: float32 [B]; M_k of the agent; None: 1, for the first agent.
+
+    Returns:
+        float32 [B], without graph.
+    """
+    ratio = (log_prob - old_log_prob).detach().exp()
+    return ratio if factor is None else factor.detach() * ratio
+
+
+def coma_advantage(q: Tensor, log_policy: Tensor, action: Tensor) -> Tensor:
+    """Computes the counterfactual advantage Q(s, a) - sum_a' pi(a'|s) Q(s, a').
+
+    COMA (Foerster et al. 2018, arXiv:1705.08926, equation 4); Q learns from `lambda_return` of the
+    values of the actions taken.
+
+    Args:
+        q: float32 [B, A]; Q(s, .) of one agent's actions, those of the others fixed.
+        log_policy: float32 [B, A]; log pi(.|s), -inf where an action is masked.
+        action: int64 [B].
+
+    Returns:
+        float32 [B], without graph.
+    """
+    q, log_policy = q.detach(), log_policy.detach()
+    taken = q.gather(1, action.unsqueeze(1)).squeeze(1)
+    return taken - expected_value(q, log_policy)
+
+
+@in_float32
+def upgo_error(
+    log_prob: Tensor,
+    log_ratio: Tensor,
+    value: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    *,
+    rho_clip: float = 1.0,
+) -> Tensor:
+    """Computes the loss -min(rho_bar, pi / mu) (G - V) log pi(a|s) of UPGO.
+
+    Vinyals et al. 2019, doi:10.1038/s41586-019-1724-z, methods.
+
+    Args:
+        log_prob: float32 [...]; log pi(a|s), with its graph.
+        log_ratio: float32 [...]; log pi(a|s) - log mu(a|s), mu being the policy that acted.
+        value: float32 [...]; V(s).
+        target: float32 [...]; G, see `upgo_return`.
+        weight: float32 [...]; factors of the losses of the samples.
+        rho_clip: rho_bar.
+
+    Returns:
+        A scalar with its graph.
+    """
+    check_shapes(log_prob=log_prob, log_ratio=log_ratio, value=value, target=target)
+    rho = log_ratio.detach().exp().clamp(max=rho_clip)
+    return pg_error(log_prob, rho * (target - value), weight)

@@ -293,26 +293,50 @@ def nstep_columns(
             "reward, terminated and end must all be [T, N]; got"
             f" {reward.shape}, {terminated.shape}, {end.shape}"
         )
-    total = reward[:length].astype(np.float32)
-    last = np.zeros(end[:length].shape, np.intp)
-    going = np.ones(last.shape, np.bool_)
-    for step in range(1, nstep):
-        fit = max(0, min(length, len(reward) - step))  # less where streams end with the block
-        going[fit:] = False
-        going[:fit] &= ~end[step - 1 : step - 1 + fit]
-        power = going[:fit] * np.float32(gamma**step)
-        if reward.ndim > 2:
-            power = power.reshape(*power.shape, *(1,) * (reward.ndim - 2))
-        total[:fit] += reward[step : step + fit] * power
-        last += going
+    powers = np.array([gamma**steps for steps in range(nstep + 1)], np.float32)
+    total, last = bridged(reward.astype(np.float32, copy=False), end, powers[:-1], length)
     index = (last + np.arange(length)[:, None]) * last.shape[1] + np.arange(last.shape[1])
-    powers = np.array([gamma**steps for steps in range(1, nstep + 1)], np.float32)
     return {
         "reward": total,
         "next_obs": tree_map(lambda leaf: _take(leaf, index), next_obs),
         "done": terminated.reshape(-1)[index].astype(np.float32),
-        "value_gamma": powers[last],
+        "value_gamma": powers[last + 1],
     }
+
+
+def bridged(
+    reward: npt.NDArray[Any],
+    end: npt.NDArray[np.bool_],
+    powers: npt.NDArray[Any],
+    length: int,
+) -> tuple[npt.NDArray[Any], npt.NDArray[np.intp]]:
+    """Sums the discounted rewards of the n-step bridges that begin at the first rows.
+
+    What follows an end has no influence, not even if it is NaN.
+
+    Args:
+        reward: float [T, N], or [T, N, M] with M parts.
+        end: bool [T, N]; the episode's last step.
+        powers: float [n]; gamma^0 to gamma^(n-1).
+        length: T', the number of bridges of each environment.
+
+    Returns:
+        The sums [T', N, ...], and the number of steps from the first to the last, int [T', N].
+    """
+    total = reward[:length].copy()
+    last = np.zeros(end[:length].shape, np.intp)
+    going = np.ones(last.shape, np.bool_)
+    for step in range(1, len(powers)):
+        fit = max(0, min(length, len(reward) - step))  # less where streams end with the block
+        going[fit:] = False
+        going[:fit] &= ~end[step - 1 : step - 1 + fit]
+        counts = going[:fit]
+        if reward.ndim > 2:
+            counts = counts.reshape(*counts.shape, *(1,) * (reward.ndim - 2))
+        after = powers[step] * reward[step : step + fit]
+        np.add(total[:fit], after, out=total[:fit], where=counts)
+        last += going
+    return total, last
 
 
 def _take(leaf: npt.NDArray[Any], index: npt.NDArray[np.intp]) -> npt.NDArray[Any]:
@@ -363,6 +387,8 @@ def get_nstep_return_data(
             "next_obs": final["next_obs"],
             "done": final["done"],
         }
+        if "truncated" in final:
+            new["truncated"] = final["truncated"]
         if correct_terminate_gamma:
             new["value_gamma"] = gamma ** len(bridge)
         rows.append(new)

@@ -6,9 +6,10 @@ arXiv:1509.06461, selects the next action by the online network):
     y = R + gamma_k (1 - done) Q'(s', a')
 
 where R is the discounted sum of the k bridged rewards and gamma_k = gamma^k; k = 1 is the one-step
-form. No function synchronises with the device.
+form. No function synchronises with the device. Losses of half precision inputs are computed in
+float32.
 
-Shapes: B rows, A actions, H heads.
+Shapes: B rows, A actions, H heads, E networks of an ensemble, T steps.
 """
 
 from __future__ import annotations
@@ -20,9 +21,15 @@ import torch
 import torch.nn.functional as F  # noqa: N812 - torch's own name for it
 from torch import Tensor
 
-from dicore.errors import UsageError
+from dicore.errors import SchemaError, UsageError
+
+__all__ = [
+    "Criterion", "discounted_sum", "dqn_td_target", "expected_value", "nstep_td_error",
+    "q_nstep_target", "q_nstep_td_loss", "sequence_priority", "td_loss",
+]  # fmt: skip
 
 Criterion = Literal["huber", "mse"]
+_HALF = (torch.float16, torch.bfloat16)
 _LOSSES: dict[str, Callable[..., Tensor]] = {"huber": F.huber_loss, "mse": F.mse_loss}
 
 
@@ -120,14 +127,59 @@ def q_nstep_td_loss(
         UsageError: the criterion is unknown.
     """
     taken = q.gather(1, action.unsqueeze(1)).squeeze(1)
+    return td_loss(taken, target, weight, criterion, delta)
+
+
+def td_loss(
+    value: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    criterion: Criterion = "huber",
+    delta: float = 1.0,
+) -> tuple[Tensor, Tensor]:
+    """Computes the loss of values V(s) or Q(s, a) against y; no gradient flows through y.
+
+    Args:
+        value: [B] or [E, B], with their graph.
+        target: float32 [B]; y.
+        weight: float32 [B]; see `q_nstep_td_loss`.
+        criterion: See `q_nstep_td_loss`.
+        delta: See `q_nstep_td_loss`.
+
+    Returns:
+        The mean loss, a scalar with its graph, and the absolute TD error, in the shape of the
+        values, detached.
+
+    Raises:
+        SchemaError: the shapes do not fit.
+        UsageError: the criterion is unknown.
+    """
     target = target.detach()
-    td_error = (taken.detach() - target).abs_()
+    if value.dtype in _HALF:
+        value = value.float()
+    if value.shape != target.shape or (weight is not None and weight.shape != target.shape):
+        target = _expanded(value, target, weight)
+    if target.dtype != value.dtype:
+        target = target.to(value.dtype)
+    td_error = (value.detach() - target).abs_()
     if criterion not in _LOSSES:
         raise UsageError(f"unknown criterion '{criterion}'; expected huber, mse")
     loss_of, options = _LOSSES[criterion], {"delta": delta} if criterion == "huber" else {}
     if weight is None:
-        return loss_of(taken, target, **options), td_error
-    return (loss_of(taken, target, reduction="none", **options) * weight).mean(), td_error
+        return loss_of(value, target, **options), td_error
+    return (loss_of(value, target, reduction="none", **options) * weight).mean(), td_error
+
+
+def _expanded(value: Tensor, target: Tensor, weight: Tensor | None) -> Tensor:
+    """Expands targets [B] to an ensemble [E, B]; other shapes would be broadcast by mistake."""
+    shapes = {tuple(each.shape) for each in (target, weight) if each is not None}
+    if shapes != {tuple(value.shape[-1:])} or value.dim() > 2:
+        found = " and ".join(map(str, sorted(shapes)))
+        raise SchemaError(
+            f"values must be [B] or [E, B], target and weight [B]; got values"
+            f" {tuple(value.shape)}, target and weight {found}"
+        )
+    return target.expand_as(value)
 
 
 def nstep_td_error(
@@ -170,3 +222,47 @@ def nstep_td_error(
     ]
     losses, errors = zip(*results, strict=True)
     return torch.stack(losses).mean(), torch.stack(errors).mean(0)
+
+
+def expected_value(q: Tensor, log_policy: Tensor, temperature: float | Tensor = 0.0) -> Tensor:
+    """Computes V(s) = sum_a pi(a|s) (Q(s, a) - alpha log pi(a|s)).
+
+    With alpha = 0 the value of expected SARSA; above it the soft value of discrete SAC
+    (Christodoulou 2019, arXiv:1910.07207). Actions of probability 0 count for nothing.
+
+    Args:
+        q: float32 [B, A]; Q(s, .).
+        log_policy: float32 [B, A]; log pi(.|s), -inf where an action is masked.
+        temperature: alpha.
+
+    Returns:
+        float32 [B].
+    """
+    policy = log_policy.exp()
+    terms = policy * (q - temperature * log_policy)
+    return torch.where(policy == 0, 0.0, terms).sum(-1)
+
+
+def sequence_priority(
+    td_error: Tensor, mask: Tensor | None = None, largest_share: float = 0.9
+) -> Tensor:
+    """Computes the priority of sequences: eta max_t |delta_t| + (1 - eta) mean_t |delta_t|.
+
+    Kapturowski et al. 2019 (R2D2), section 2.3.
+
+    Args:
+        td_error: float32 [B, T].
+        mask: bool (or 0/1) [B, T]; the steps that count; None: all. A sequence without any has
+            priority 0.
+        largest_share: eta.
+
+    Returns:
+        float32 [B], without graph.
+    """
+    error = td_error.detach().abs()
+    if mask is None:
+        return largest_share * error.amax(1) + (1 - largest_share) * error.mean(1)
+    counts = mask.to(torch.bool)
+    error = torch.where(counts, error, 0.0)
+    mean = error.sum(1) / counts.sum(1).clamp(min=1)
+    return largest_share * error.amax(1) + (1 - largest_share) * mean

@@ -14,7 +14,13 @@ from hypothesis import strategies as st
 
 from dicore.data import Timestep
 from dicore.errors import SchemaError
-from dicore_plugins.functional import default_collate, default_decollate
+from dicore_plugins.functional import (
+    default_collate,
+    default_decollate,
+    diff_shape_collate,
+    get_train_sample,
+    timestep_collate,
+)
 from dicore_plugins.functional.conversions import (
     same_shape,
     tensor_to_list,
@@ -194,6 +200,105 @@ def test_conversions_keep_the_flags_of_a_timestep(convert: Callable[[Any], Any])
     assert (convert(step).truncated, convert(step).terminated) == (True, False)
 
 
+# ---- sequences, and columns of several shapes
+
+
+def sequence(number: int, steps: int = 3) -> dict[str, Any]:
+    """T steps as a dict of lists; every value tells where it comes from."""
+    return {
+        "obs": {"x": [torch.tensor([10.0 * number + t, 0]) for t in range(steps)]},
+        "reward": [torch.tensor([float(t)]) for t in range(steps)],
+        "action": [number + t for t in range(steps)],
+        "null": [False] * steps,
+        "prev_state": [{"h": torch.tensor(number + t)} for t in range(steps)],
+    }
+
+
+@pytest.mark.parametrize("as_rows", [False, True])
+def test_sequences_become_columns_by_time(as_rows: bool) -> None:
+    samples: list[Any] = [sequence(number) for number in range(2)]
+    if as_rows:
+        samples = [
+            [{"obs": {"x": x}, **{key: each[key][t] for key in each if key != "obs"}}
+             for t, x in enumerate(each["obs"]["x"])]
+            for each in samples
+        ]  # fmt: skip
+    found = timestep_collate(samples)
+    assert found["obs"]["x"].shape == (3, 2, 2)
+    assert found["obs"]["x"][2, 1].tolist() == [12, 0]
+    assert found["reward"].tolist() == [[0, 0], [1, 1], [2, 2]]
+    assert found["action"].dtype == torch.int64
+    assert found["null"].dtype == torch.bool
+    assert [len(step) for step in found["prev_state"]] == [2, 2, 2]
+    assert found["prev_state"][0][1]["h"].item() == 1
+    assert found["prev_state"][2][1]["h"].item() == 3
+
+
+def test_pieces_of_a_trajectory_become_columns_by_time() -> None:
+    data = [
+        {"obs": torch.full((4,), float(t)), "reward": 1.0 * t, "done": t == 6} for t in range(7)
+    ]
+    found = timestep_collate(get_train_sample(data, 3, "null_padding"))
+    assert found["obs"].shape == (3, 3, 4)
+    assert found["null"].tolist() == [[False] * 3, [False, False, True], [False, False, True]]
+    assert found["done"][:, 2].tolist() == [True, True, True]
+
+
+@pytest.mark.parametrize(
+    ("samples", "text"),
+    [
+        ([], "cannot collate an empty list"),
+        ([[]], "sample 0 has no steps"),
+        ([{"a": [1, 2]}, {"a": [1]}], "sample 1 has 1 items at 'a'; sample 0 has 2"),
+        (
+            [{"a": [1], "prev_state": [None]}, {"a": [1]}],
+            "1 of 2 samples have the key 'prev_state'",
+        ),
+        ([[{"a": 1}, {"b": 1}]], "the steps of sample 0 differ in their keys"),
+        ([torch.ones(2)], "sample 0 is neither a dict of lists nor a list of dicts: Tensor"),
+    ],
+)
+def test_sequences_that_do_not_fit_are_refused(samples: list[Any], text: str) -> None:
+    with pytest.raises(SchemaError, match=text):
+        timestep_collate(samples)
+
+
+def test_shapes_that_differ_stay_a_list() -> None:
+    samples = [
+        {
+            "odd": torch.zeros(2) if number == 1 else np.zeros(3),
+            "same": torch.ones(1),
+            "deep": {"maybe": None if number == 1 else 2.0, "n": number},
+            "pair": Pair(float(number), name),
+        }
+        for number, name in ((1, "a"), (2, "b"))
+    ]
+    found = diff_shape_collate(samples)
+    assert [tuple(each.shape) for each in found["odd"]] == [(2,), (3,)]
+    assert all(isinstance(each, torch.Tensor) for each in found["odd"])
+    assert found["same"].shape == (2, 1)
+    assert found["deep"]["maybe"] == [None, 2.0]
+    assert found["deep"]["n"].tolist() == [1, 2]
+    assert same(found["pair"], Pair(torch.tensor([1.0, 2.0]), ["a", "b"]))
+    assert diff_shape_collate([None, torch.ones(1)])[0] is None
+
+
+@pytest.mark.parametrize(
+    ("samples", "error", "text"),
+    [
+        ([], SchemaError, "cannot collate an empty list"),
+        ([{"a": 1}, {}], SchemaError, "sample 1 has no key 'a'"),
+        ([[1, 2], [3]], SchemaError, "sample 1 has 1 items"),
+        ([object()], TypeError, "type object"),
+    ],
+)
+def test_odd_samples_that_do_not_fit_are_refused(
+    samples: list[Any], error: type[Exception], text: str
+) -> None:
+    with pytest.raises(error, match=text):
+        diff_shape_collate(samples)
+
+
 # ---- conversions
 
 
@@ -283,6 +388,15 @@ def test_to_item() -> None:
     assert to_item([two])[0] is two
     with pytest.raises(SchemaError, match=r"one element, got shape \(2,\)"):
         to_item(two, ignore_error=False)
+
+
+def test_half_precision_is_converted_and_kept() -> None:
+    for dtype, array in ((torch.float16, np.float16), (torch.bfloat16, np.float32)):
+        one = torch.ones(2, dtype=dtype)
+        assert to_tensor(one).dtype == to_device(one, "cpu").dtype == dtype
+        assert default_collate([one, one]).dtype == dtype
+        assert to_ndarray(one).dtype == array
+        assert to_list(one) == [1.0, 1.0]
 
 
 def test_to_dtype_and_same_shape() -> None:

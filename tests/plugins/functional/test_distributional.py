@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,13 +12,17 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dicore.errors import UsageError
 from dicore_plugins.functional import (
     c51_loss,
     c51_target,
+    fqf_fraction_loss,
+    fqf_value,
     munchausen_bonus,
     qrdqn_loss,
     quantile_target,
     soft_target,
+    truncated_quantiles,
 )
 
 
@@ -140,3 +146,64 @@ def test_munchausen_against_the_definition(temperature: float) -> None:
     value = (np.exp(log) * (after - t * log)).sum(1)
     wanted = reward.numpy() + 0.97 * (1 - done.numpy()) * value
     np.testing.assert_allclose(soft_target(next_q, reward, done, 0.97, t), wanted, atol=1e-5)
+
+
+def wasserstein(boundary: Any, quantile: Any, at_middle: Any = None) -> float:
+    """The 1-Wasserstein error of the steps of FQF, by a fine sum."""
+    total = 0.0
+    for i, (low, high) in enumerate(pairwise(boundary)):
+        place = low + (np.arange(20_000) + 0.5) / 20_000 * (high - low)
+        step = quantile((low + high) / 2) if at_middle is None else at_middle[i]
+        total += float(np.abs(quantile(place) - step).mean()) * (high - low)
+    return total
+
+
+@pytest.mark.parametrize("rises", [True, False])
+def test_the_fraction_loss_has_the_slope_of_the_wasserstein_error(rises: bool) -> None:
+    """Numerically; with the steps held where they are if F does not rise, as of a network."""
+    quantile: Any = (lambda x: np.exp(2 * x)) if rises else (lambda x: np.sin(5 * x))
+    places = np.array([0.0, 0.2, 0.45, 0.8, 1.0])
+    at_middle = quantile((places[1:] + places[:-1]) / 2)
+    tau = torch.from_numpy(places[None].copy()).requires_grad_()
+    inner = torch.from_numpy(quantile(places[None, 1:-1]))
+    fqf_fraction_loss(tau, inner, torch.from_numpy(at_middle[None])).backward()  # type: ignore[no-untyped-call]
+    assert tau.grad is not None
+    for i in (1, 2, 3):
+        shift = np.eye(5)[i] * 1e-4
+        sides = [
+            wasserstein(places + sign * shift, quantile, None if rises else at_middle)
+            for sign in (1, -1)
+        ]
+        slope = (sides[0] - sides[1]) / 2e-4
+        assert float(tau.grad[0, i]) == pytest.approx(slope, abs=1e-3)
+    assert tau.grad[0, 0] == tau.grad[0, -1] == 0
+
+
+def test_the_fraction_loss_by_hand() -> None:
+    """F = 1, 2, 4 in the middles, 1.5 and 2.5 at the boundaries: 0.5 - 0.5 and 0.5 - 1.5."""
+    tau = torch.tensor([[0.0, 0.25, 0.75, 1.0]] * 2, requires_grad=True)
+    middle = torch.tensor([[1.0, 2.0, 4.0]] * 2, requires_grad=True)
+    inner = torch.tensor([[1.5, 2.5]] * 2, requires_grad=True)
+    assert fqf_fraction_loss(tau, inner, middle).item() == -0.75
+    loss = fqf_fraction_loss(tau, inner, middle, torch.tensor([2.0, 0.0]))
+    loss.backward()  # type: ignore[no-untyped-call]
+    assert loss.item() == -0.75
+    assert tau.grad is not None
+    assert tau.grad.tolist() == [[0, 0, -1, 0], [0, 0, 0, 0]]
+    assert inner.grad is middle.grad is None
+
+
+def test_the_value_of_steps_is_their_area() -> None:
+    tau = torch.tensor([[0.0, 0.25, 1.0]] * 2)
+    middle = torch.tensor([[4.0, 8.0], [0.0, 4.0]])
+    assert fqf_value(tau, middle).tolist() == [7.0, 3.0]
+    assert fqf_value(tau, middle[:, None].repeat(1, 3, 1)).tolist() == [[7.0] * 3, [3.0] * 3]
+
+
+def test_truncated_quantiles_drop_the_largest_of_all() -> None:
+    one = torch.tensor([[[1.0, 9.0, 3.0]], [[2.0, 8.0, 7.0]]])
+    assert truncated_quantiles(one, 1).tolist() == [[1, 2, 3, 7]]
+    assert truncated_quantiles(one, 0).tolist() == [[1, 2, 3, 7, 8, 9]]
+    assert truncated_quantiles(one.index_fill(2, torch.tensor([1]), torch.nan), 2).isnan().all()
+    with pytest.raises(UsageError, match=r"drop must be in \[0, 3\), got 3"):
+        truncated_quantiles(one, 3)

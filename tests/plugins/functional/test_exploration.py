@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from itertools import pairwise
 from typing import Any
 
@@ -18,6 +19,8 @@ from dicore_plugins.functional.exploration import (
     any_of,
     eps_greedy,
     get_epsilon_greedy_fn,
+    get_piecewise_schedule,
+    get_schedule,
     greedy,
     proportional,
     softmax,
@@ -60,6 +63,53 @@ def test_it_goes_one_way_and_stays_between(
 def test_bad_schedules_are_refused(args: tuple[Any, ...], text: str) -> None:
     with pytest.raises(UsageError, match=text):
         get_epsilon_greedy_fn(*args)
+
+
+@pytest.mark.parametrize(
+    ("type_", "wanted"),
+    [
+        ("constant", [8, 8, 8, 8]),
+        ("linear", [8, 6, 4, 4]),
+        ("exp", [8, 4 + 4 * math.exp(-0.5), 4 + 4 * math.exp(-1), 4 + 4 * math.exp(-3)]),
+        ("cosine", [8, 6, 4, 4]),
+    ],
+)
+def test_schedules_by_hand(type_: Any, wanted: list[float]) -> None:
+    schedule = get_schedule(type_, 8, 4, 100)
+    assert [schedule(x) for x in (0, 50, 100, 300)] == pytest.approx(wanted)
+    assert schedule(-5) == 8
+    assert schedule(1e30) == pytest.approx(4 if type_ != "constant" else 8)
+    assert get_schedule(type_, 8, length=100)(50) == 8
+
+
+def test_a_cosine_is_flat_at_its_ends() -> None:
+    schedule = get_schedule("cosine", 1.0, 0.0, 100)
+    assert schedule(1) > 0.999
+    assert schedule(99) < 0.001
+    assert schedule(25) == pytest.approx((1 + math.sqrt(0.5)) / 2)
+
+
+def test_a_piecewise_schedule_interpolates() -> None:
+    schedule = get_piecewise_schedule([(0, 1.0), (10, 0.5), (30, 0.1)])
+    found = [schedule(x) for x in (-1, 0, 5, 10, 20, 30, 99)]
+    assert found == pytest.approx([1, 1, 0.75, 0.5, 0.3, 0.1, 0.1])
+
+
+@pytest.mark.parametrize(
+    ("call", "text"),
+    [
+        (lambda: get_schedule("step", 1, 0, 5), "unknown schedule 'step'; expected constant"),  # type: ignore[arg-type]
+        (lambda: get_schedule("linear", 1, 0, 0), "length of a schedule must be > 0"),
+        (lambda: get_schedule("linear", 1, 0, math.nan), "length"),
+        (lambda: get_schedule("exp", math.inf, 0, 5), "finite values"),
+        (lambda: get_piecewise_schedule([]), "rising x"),
+        (lambda: get_piecewise_schedule([(1, 0), (1, 2)]), "rising x"),
+        (lambda: get_piecewise_schedule([(1, math.nan)]), "finite"),
+    ],
+)
+def test_bad_general_schedules_are_refused(call: Any, text: str) -> None:
+    with pytest.raises(UsageError, match=text):
+        call()
 
 
 sizes = st.tuples(st.integers(1, 5), st.integers(1, 6))

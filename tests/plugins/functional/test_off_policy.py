@@ -1,4 +1,4 @@
-"""V-trace against the sum of the paper, n-step returns, and by hand."""
+"""V-trace and Retrace against the sums of the papers, n-step returns, and by hand."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from dicore.errors import SchemaError
-from dicore_plugins.functional import vtrace
+from dicore_plugins.functional import retrace, vtrace
 
 B, T, GAMMA = 4, 7, 0.9
 
@@ -87,3 +87,55 @@ def test_other_shapes_are_refused() -> None:
     given = columns()
     with pytest.raises(SchemaError, match=r"all be \[B, T\]; got \(4, 1\), \(4, 7\)"):
         vtrace(**{**given, "value": given["value"][:, :1]}, gamma=1.0)
+
+
+def retrace_by_sums(given: dict[str, Any], lam: float, c_bar: float) -> Any:
+    """Equation 4 of Munos et al. 2016: Q + sum of the discounted, weighted TD errors."""
+    x = {name: each.double().numpy() for name, each in given.items()}
+    c = lam * np.minimum(np.exp(x["log_ratio"]), c_bar)
+    delta = x["reward"] + GAMMA * (1 - x["done"]) * x["next_value"] - x["q"]
+    found = x["q"].copy()
+    for b in range(B):
+        for s in range(T):
+            product = 1.0
+            for t in range(s, T):
+                product *= c[b, t] if t > s else 1.0
+                found[b, s] += GAMMA ** (t - s) * product * delta[b, t]
+                if x["end"][b, t]:
+                    break
+    return found
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(("lam", "c"), [(1.0, 1.0), (0.8, 2.0), (0.0, 1.0)])
+def test_retrace_equals_the_sum_of_the_paper(seed: int, lam: float, c: float) -> None:
+    given = columns(seed)
+    given["q"] = given.pop("value")
+    found = retrace(**given, gamma=GAMMA, retrace_lambda=lam, c_clip=c)
+    np.testing.assert_allclose(found, retrace_by_sums(given, lam, c), rtol=1e-4, atol=1e-5)
+
+
+def test_retrace_by_hand() -> None:
+    """Ratios and gamma 1/2, Q = 2, V' = 4; a termination in one row, a truncation in the other."""
+    half = torch.full((2, 2), 0.5).log()
+    one = torch.ones(2, 2)
+    end = torch.tensor([[False, True]] * 2)
+    done = end & torch.tensor([[True], [False]])
+    found = retrace(half, one, 2 * one, 4 * one, done, end, gamma=0.5)
+    assert found[:, 1].tolist() == pytest.approx([1, 3])
+    assert found[:, 0].tolist() == pytest.approx([1 + 0.5 * (4 + 0.5 * (1 - 2)), 3.25])
+
+
+@pytest.mark.parametrize("function", [vtrace, retrace])
+def test_what_does_not_count_has_no_influence_even_if_it_is_nan(function: Any) -> None:
+    given = columns(ends=0.0)
+    if function is retrace:
+        given["q"] = given.pop("value")
+    given["end"][:, 2] = given["done"][:, 2] = True
+    bad = {name: each.clone() for name, each in given.items()}
+    bad["next_value"][:, 2] = torch.nan
+    for name in given.keys() - {"done", "end"}:
+        bad[name][:, 3:] = torch.nan
+    found, wanted = function(**bad, gamma=0.9), function(**given, gamma=0.9)
+    for one, other in zip(found, wanted, strict=True):
+        assert torch.equal(one[..., :3], other[..., :3])

@@ -9,13 +9,18 @@ import numpy as np
 import pytest
 import torch
 
-from dicore.errors import ActionError, UsageError
+from dicore.errors import ActionError, SchemaError, UsageError
 from dicore_plugins.functional import (
     a2c_error,
+    coma_advantage,
+    happo_factor,
+    kl_divergence,
     log_prob_entropy,
     pg_error,
+    ppg_joint_error,
     ppo_error,
     ppo_policy_error,
+    upgo_error,
     value_error,
 )
 
@@ -141,6 +146,76 @@ def test_bad_arguments_are_refused(call: Any, message: str) -> None:
         call(torch.ones(2))
 
 
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_auxiliary_phase_of_ppg(weighted: bool) -> None:
+    """0.5 (V_aux - R)^2 + beta KL, and (V - R)^2, sample by sample."""
+    given, weight = columns(), weights(weighted)
+    value, aux, target, kl = (
+        given[name].detach() for name in ("value", "old_value", "target", "advantage")
+    )
+    w = np.ones(B) if weight is None else weight.double().numpy()
+    v, a, r, k = (each.double().numpy() for each in (value, aux, target, kl))
+    wanted = ((0.5 * (a - r) ** 2 + 2.0 * k) * w).mean(), ((v - r) ** 2 * w).mean(), 0.0
+    found = ppg_joint_error(value, target, kl, weight, auxiliary_value=aux, clone_weight=2.0)
+    assert [each.item() for each in found] == pytest.approx(wanted, rel=1e-5, abs=1e-6)
+    shared = ppg_joint_error(value, target, kl, weight)
+    assert shared.policy.item() == pytest.approx(((0.5 * (v - r) ** 2 + k) * w).mean(), rel=1e-5)
+
+
+def test_the_factors_of_happo_by_hand() -> None:
+    """Ratios 2 and 1/2 of the first agent, 3 and 3 of the second; PPO with M times A."""
+    old, new = torch.zeros(2), torch.tensor([2.0, 0.5]).log().requires_grad_()
+    first = happo_factor(new, old)
+    second = happo_factor(torch.tensor([3.0, 3.0]).log(), old, first)
+    assert first.tolist() == [2, 0.5]
+    assert second.tolist() == pytest.approx([6, 1.5])
+    assert not first.requires_grad
+    advantage = torch.tensor([1.0, -1.0])
+    by_weight, _ = ppo_policy_error(new, old, advantage, first)
+    by_advantage, _ = ppo_policy_error(new, old, first * advantage)
+    assert by_weight.item() == by_advantage.item() == pytest.approx(-(2 * 1.2 - 0.5 * 0.8) / 2)
+
+
+def test_counterfactual_advantages_by_hand() -> None:
+    """Q = 1, 5 with pi = 3/4, 1/4: the baseline is 2; a masked action has no share."""
+    q = torch.tensor([[1.0, 5.0, torch.inf]] * 2, requires_grad=True)
+    log_policy = torch.tensor([[0.75, 0.25, 0.0]] * 2).log()
+    found = coma_advantage(q, log_policy, torch.tensor([0, 1]))
+    assert found.tolist() == pytest.approx([-1, 3])
+    assert not found.requires_grad
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_loss_of_upgo(weighted: bool) -> None:
+    given, weight = columns(), weights(weighted)
+    found = upgo_error(given["log_prob"], given["old_log_prob"], given["value"], given["target"],
+                       weight, rho_clip=1.5)  # fmt: skip
+    x = {name: each.detach().double().numpy() for name, each in given.items()}
+    rho = np.minimum(np.exp(x["old_log_prob"]), 1.5)
+    w = 1.0 if weight is None else weight.double().numpy()
+    wanted = -(rho * (x["target"] - x["value"]) * x["log_prob"] * w).mean()
+    assert found.item() == pytest.approx(wanted, rel=1e-5)
+    found.backward()  # type: ignore[no-untyped-call]
+    assert given["value"].grad is None
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        pg_error,
+        lambda one, two: pg_error(one, one, two),
+        value_error,
+        lambda one, two: value_error(one, one, old_value=two, clip_range=0.1),
+        lambda one, two: ppo_policy_error(one, two, one),
+        lambda one, two: ppg_joint_error(one, one, two),
+        lambda one, two: upgo_error(one, one, two, one),
+    ],
+)
+def test_columns_that_would_be_broadcast_are_refused(call: Any) -> None:
+    with pytest.raises(SchemaError, match=r"\[4\].*\[4, 1\]"):
+        call(torch.ones(4), torch.ones(4, 1))
+
+
 # ---- distributions
 
 
@@ -209,3 +284,53 @@ def test_outputs_and_masks_that_do_not_fit_are_refused() -> None:
         log_prob_entropy({"logit": two[0]}, action[:, 0], torch.tensor([[1, 0, 0], [0, 0, 0]]))
     with pytest.raises(UsageError, match="returns value; expected logit, or mean and log_std"):
         log_prob_entropy({"value": two[0]}, action)
+
+
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize("heads", [None, (3, 2)])
+def test_divergences_of_discrete_policies(heads: Any, masked: bool) -> None:
+    rng = np.random.default_rng(0)
+    pair = [[rng.normal(size=(B, n)).astype(np.float32) for n in heads or (A,)] for _ in "pq"]
+    mask = [rng.random(each.shape) < 0.6 for each in pair[0]]
+    for each in mask:
+        each[:, 0] = True
+    outputs: Any = [[torch.from_numpy(each) for each in logit] for logit in pair]
+    masks: Any = [torch.from_numpy(each) for each in mask] if masked else None
+    if heads is None:
+        outputs, masks = [each[0] for each in outputs], masks and masks[0]
+    outputs[1] = outputs[1].requires_grad_() if heads is None else outputs[1]
+    found = kl_divergence({"logit": outputs[0]}, {"logit": outputs[1]}, masks)
+    wanted = np.zeros(B)
+    for old, new, allowed in zip(*pair, mask, strict=True):
+        weight = [np.exp(each.astype(float)) * (allowed if masked else 1) for each in (old, new)]
+        p, q = (each / each.sum(1, keepdims=True) for each in weight)
+        ratio = np.where(p > 0, p, 1) / np.where(p > 0, q, 1)
+        wanted += (p * np.log(ratio)).sum(1)
+    np.testing.assert_allclose(found.detach(), wanted, rtol=1e-4, atol=1e-5)
+    assert found.requires_grad == (heads is None)
+
+
+def test_divergences_of_gaussians() -> None:
+    """By hand in one dimension; the same policy has none; sums over dimensions."""
+    zero = {"mean": torch.zeros(1, 1), "log_std": torch.zeros(1, 1)}
+    wide = {"mean": torch.ones(1, 1), "log_std": torch.full((1, 1), math.log(2))}
+    assert kl_divergence(zero, wide).item() == pytest.approx(math.log(2) + 2 / 8 - 0.5)
+    assert kl_divergence(wide, zero).item() == pytest.approx(-math.log(2) + 5 / 2 - 0.5)
+    g = torch.Generator().manual_seed(0)
+    old, new = ({"mean": torch.randn(B, A, generator=g), "log_std": torch.randn(B, A, generator=g)}
+                for _ in "ab")  # fmt: skip
+    normals = [torch.distributions.Normal(x["mean"], x["log_std"].exp()) for x in (old, new)]
+    wanted = torch.distributions.kl_divergence(*normals).sum(1)
+    torch.testing.assert_close(kl_divergence(old, new), wanted)
+    assert kl_divergence(old, old).abs().max() < 1e-6
+
+
+def test_outputs_of_different_forms_have_no_divergence() -> None:
+    two = torch.zeros((2, 3))
+    gaussian = {"mean": two, "log_std": two}
+    with pytest.raises(UsageError, match="one output has logit and the other does not"):
+        kl_divergence({"logit": two}, gaussian)
+    with pytest.raises(UsageError, match="returns value; expected logit"):
+        kl_divergence(gaussian, {"value": two})
+    with pytest.raises(UsageError, match="outputs of 2 and 1 heads"):
+        kl_divergence({"logit": [two, two]}, {"logit": [two]})

@@ -120,6 +120,20 @@ def test_a_truncation_ends_the_bridge_and_keeps_its_value() -> None:
     assert died["done"][:, 0].tolist() == [1.0, 1.0]
 
 
+def test_the_next_episode_has_no_influence_even_if_its_rewards_are_nan() -> None:
+    """As those of an episode that broke off."""
+    columns = stream(8, 2, 0)
+    columns["end"][:] = columns["terminated"][:] = False
+    columns["end"][3] = True
+    columns["reward"][4:] = np.nan
+    found = nstep_columns(**columns, nstep=3, gamma=0.9)["reward"]
+    assert np.isfinite(found[:4]).all()
+    assert np.isnan(found[4:]).all()
+    parts = np.repeat(columns["reward"][..., None], 3, -1)
+    several = nstep_columns(**{**columns, "reward": parts}, nstep=3, gamma=0.9)["reward"]
+    np.testing.assert_array_equal(several, np.repeat(found[..., None], 3, -1))
+
+
 def test_columns_that_cannot_be_bridged_are_refused() -> None:
     columns = stream(2, 1, 0)
     with pytest.raises(SchemaError, match="at least 3 steps, got 2"):
@@ -156,6 +170,16 @@ def test_cumulated_rewards_and_constant_gamma() -> None:
 
     assert [row["reward"] for row in rows] == [2.0, 3.5, 5.0, 6.5, 5.0]
     assert all("value_gamma" not in row for row in rows)
+
+
+def test_a_truncation_inside_a_list_ends_the_bridge() -> None:
+    data = [{**row, "truncated": row["obs"] == 1} for row in documents()]
+    rows = get_nstep_return_data(data, 3, cum_reward=True, gamma=0.5)
+    assert [row["reward"] for row in rows[:2]] == [2.0, 2.0]
+    assert [row["next_obs"] for row in rows[:2]] == [2, 2]
+    assert [row["value_gamma"] for row in rows[:2]] == [0.25, 0.5]
+    assert [row["truncated"] for row in rows] == [True, True, False, False, False]
+    assert not any(row["done"] for row in rows)
 
 
 def test_tensor_rewards_stay_tensors() -> None:

@@ -11,12 +11,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from dicore.errors import UsageError
+from dicore.errors import SchemaError, UsageError
 from dicore_plugins.functional.td import (
+    discounted_sum,
     dqn_td_target,
+    expected_value,
     nstep_td_error,
     q_nstep_target,
     q_nstep_td_loss,
+    sequence_priority,
+    td_loss,
 )
 
 
@@ -119,3 +123,55 @@ def test_wrong_calls_are_refused() -> None:
         q_nstep_td_loss(b["q"], b["action"], b["reward"], criterion="l1")  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="2 heads need 2 targets"):
         nstep_td_error([b["q"], b["q"]], b["action"], [b["reward"]])
+
+
+def test_a_target_by_hand() -> None:
+    """Rewards 1, 2, 4 by halves, then 0.125 of the 8 that the other network chooses."""
+    reward = discounted_sum(torch.tensor([[1.0, 2.0, 4.0]] * 2), 0.5)
+    assert reward.tolist() == [3.0, 3.0]
+    next_q, online = torch.tensor([[8.0, 16.0]] * 2), torch.tensor([[1.0, 0.0]] * 2)
+    done = torch.tensor([0.0, 1.0])
+    assert dqn_td_target(next_q, reward, done, 0.125, online).tolist() == [4.0, 3.0]
+    assert dqn_td_target(next_q, reward, done, 0.125).tolist() == [5.0, 3.0]
+    assert dqn_td_target(next_q, reward, None, 0.125, online).tolist() == [4.0, 4.0]
+    loss, error = q_nstep_td_loss(next_q, torch.tensor([0, 1]), reward, torch.tensor([2.0, 1.0]))
+    assert loss.item() == pytest.approx((2 * 4.5 + 12.5) / 2)
+    assert error.tolist() == [5.0, 13.0]
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_values_of_an_ensemble_share_the_target(weighted: bool) -> None:
+    g = torch.Generator().manual_seed(0)
+    value, target = torch.randn(2, 5, generator=g), torch.randn(5, generator=g)
+    weight = torch.rand(5, generator=g) if weighted else None
+    loss, error = td_loss(value, target, weight, "mse")
+    both = [td_loss(each, target, weight, "mse") for each in value]
+    torch.testing.assert_close(loss, (both[0][0] + both[1][0]) / 2)
+    assert torch.equal(error, torch.stack([each for _, each in both]))
+
+
+def test_columns_that_would_be_broadcast_are_refused() -> None:
+    b = batch(4, 3, 0)
+    with pytest.raises(SchemaError, match=r"values \(4,\), target and weight \(4, 1\)"):
+        q_nstep_td_loss(b["q"], b["action"], b["reward"][:, None])
+    with pytest.raises(SchemaError, match=r"target and weight \(4,\) and \(4, 1\)"):
+        q_nstep_td_loss(b["q"], b["action"], b["reward"], b["weight"][:, None])
+    with pytest.raises(SchemaError, match=r"values \(4, 1\)"):
+        td_loss(b["reward"][:, None], b["reward"])
+
+
+def test_expected_values_by_hand() -> None:
+    """pi = 1/4, 3/4, 0: the mean of Q, and the entropy with temperature 2; masked Q is infinite."""
+    log_policy = torch.tensor([[0.25, 0.75, 0.0]]).log()
+    q = torch.tensor([[4.0, 8.0, torch.inf]])
+    assert expected_value(q, log_policy).tolist() == [7.0]
+    entropy = -(0.25 * np.log(0.25) + 0.75 * np.log(0.75))
+    assert expected_value(q, log_policy, 2.0).item() == pytest.approx(7 + 2 * entropy)
+
+
+def test_priorities_of_sequences_by_hand() -> None:
+    """0.75 of the largest and 0.25 of the mean error, over the steps that count."""
+    error = torch.tensor([[1.0, -3.0], [8.0, torch.nan], [1.0, 1.0]])
+    mask = torch.tensor([[1, 1], [1, 0], [0, 0]])
+    assert sequence_priority(error, mask, 0.75).tolist() == [2.25 + 0.5, 8.0, 0.0]
+    assert sequence_priority(error[:1], largest_share=0.75).tolist() == [2.75]
