@@ -24,6 +24,7 @@ _PACKAGES = {
     "report": ("dicore_tools.reports", "Learning curves of several runs and seeds."),
     "tools": ("dicore_tools", "Evaluation, demo data and several seeds."),
     "testing": ("dicore.testing", "Conformance suites and test doubles."),
+    "functional": ("dicore_plugins.functional", "Returns, targets, losses, exploration."),
     "components": ("dicore_plugins", "What own components derive from and are made of."),
     "plugins": ("dicore.hookspecs", "Plugin hooks (pluggy)."),
     "envs": ("dicore_contrib_envs", "Presets as dicts."),
