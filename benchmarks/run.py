@@ -19,6 +19,7 @@ SCRIPTS = (
     "env_manager_curves",
     "collector",
     "buffer",
+    "functions",
     "images",
     "update",
     "files_entered",
