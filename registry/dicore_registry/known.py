@@ -31,10 +31,15 @@ _NAMES: Final[dict[str, dict[str, str]]] = {
             "reward_model_trainer rolloutor settings_handler step_collector termination_checker "
             "trainer"
         ),
-        "model": "c51 dqn iqn qac qrdqn rainbow vac",
+        "model": "c51 dqn drqn iqn qac qrdqn rainbow vac",
         "model_wrapper": (
-            "argmax_sample base deterministic_sample eps_greedy_sample multinomial_sample "
-            "reparam_sample target"
+            "argmax_sample base combination_argmax_sample "
+            "combination_multinomial_sample deterministic_sample eps_greedy_multinomial_sample "
+            "eps_greedy_sample hidden_state hybrid_argmax_sample "
+            "hybrid_deterministic_argmax_sample hybrid_eps_greedy_multinomial_sample "
+            "hybrid_eps_greedy_sample hybrid_reparam_multinomial_sample multinomial_sample "
+            "reparam_sample target teacher transformer_input transformer_memory "
+            "transformer_segment"
         ),
         "optimizer": "adam adamw rmsprop sgd",
         "pipeline": "serial serial_offline serial_onpolicy",
@@ -58,12 +63,14 @@ _NAMES: Final[dict[str, dict[str, str]]] = {
         ),
         "preset": (
             "acrobot_dqn acrobot_ppo ant_sac bipedalwalker_sac bit_flip_dqn blackjack_dqn "
-            "breakout_dqn car_racing_dqn cartpole_a2c cartpole_c51 cartpole_dqn cartpole_iqn "
-            "cartpole_mdqn cartpole_pomdp_dqn cartpole_ppo cartpole_qrdqn cartpole_rainbow "
-            "cliffwalking_dqn dm_control_sac frozenlake_dqn halfcheetah_sac hopper_sac "
-            "humanoid_sac lunarlander_continuous_ppo lunarlander_dqn lunarlander_ppo "
-            "mini_breakout_dqn minigrid_dqn mountain_car_dqn moving_dqn pendulum_ppo pendulum_sac "
-            "pong_dqn swimmer_sac t_maze_dqn taxi_dqn two_step_dqn walker2d_sac"
+            "breakout_dqn car_racing_dqn cartpole_a2c cartpole_bdq cartpole_c51 cartpole_ddqn "
+            "cartpole_dqn cartpole_dueling cartpole_fqf cartpole_iqn cartpole_mdqn "
+            "cartpole_pomdp_dqn cartpole_pomdp_r2d2 cartpole_ppo cartpole_pqn cartpole_qrdqn "
+            "cartpole_r2d2 cartpole_rainbow cartpole_sqn cliffwalking_dqn dm_control_sac "
+            "frozenlake_dqn halfcheetah_sac hopper_sac humanoid_sac lunarlander_continuous_ppo "
+            "lunarlander_dqn lunarlander_ppo mini_breakout_dqn minigrid_dqn mountain_car_dqn "
+            "moving_dqn pendulum_ppo pendulum_sac pong_dqn swimmer_sac t_maze_dqn t_maze_r2d2 "
+            "taxi_dqn two_step_bdq two_step_dqn walker2d_sac"
         ),
     },
 }

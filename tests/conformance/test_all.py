@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 from unittest import SkipTest
 
+import numpy as np
 import pytest
 
 from dicore.config import bind, compile_config
@@ -20,7 +21,7 @@ from dicore.testing.env import EnvContract
 from dicore.testing.env_manager import EnvManagerContract
 from dicore.testing.generic import ComponentContract
 from dicore.testing.middleware import MiddlewareContract
-from dicore.testing.model_wrapper import ModelWrapperContract
+from dicore.testing.model_wrapper import FakeModel, ModelWrapperContract
 from dicore.testing.pipeline import PipelineContract
 from dicore_registry import Renamed
 from tests.core.testing.test_reward_model_suite import Novelty
@@ -146,14 +147,33 @@ class EnvPools(EnvManagerContract):
         )  # fmt: skip
 
 
+class Hybrid(FakeModel):
+    """A model with all outputs that wrappers of hybrid actions and of memories need."""
+
+    def forward(self, obs: Any, memory: Any = None) -> dict[str, Any]:
+        self.returned = {**super().forward(obs)}
+        for name in ("action_args", "mean", "log_std", "memory"):
+            self.returned[name] = np.asarray(obs)[..., :2] / 8
+        return self.returned
+
+    __call__ = forward
+
+
 class ModelWrappers(ModelWrapperContract):
     def model(self) -> Any:
-        """Returns a model with logits; for wrappers of Gaussians one with means."""
-        if self.registered.entry.name not in ("deterministic_sample", "reparam_sample"):
-            return super().model()
-        from dicore_plugins.models import VAC
+        """Returns a model with logits, or with the outputs that the wrapper needs."""
+        from dicore_plugins.models import DRQN, VAC
 
-        return VAC(4, 3, continuous=True)
+        name = self.registered.entry.name
+        if name in ("deterministic_sample", "reparam_sample"):
+            return VAC(4, 3, continuous=True)
+        if name == "hidden_state":
+            return DRQN(obs_shape=4, action_shape=3)
+        if name == "transformer_memory" or name.startswith("hybrid"):
+            return Hybrid()
+        if name.startswith("transformer"):
+            return FakeModel()
+        return super().model()
 
 
 SUITES: dict[str, type[Suite]] = {
@@ -175,6 +195,7 @@ EXPECTED = {
     "policy/random:eval_uses_no_random_numbers": "it samples every action at random",
     "policy/random:memory_is_kept_by_env_id": "it samples every action at random",
     "model_wrapper/target:shares_the_model": "it is a copy that follows the model",
+    "model_wrapper/teacher:shares_the_model": "it is a frozen copy",
 }
 
 

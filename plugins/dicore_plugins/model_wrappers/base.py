@@ -114,6 +114,11 @@ def model_wrap(model: Any, wrapper_name: str, **kwargs: Any) -> Any:
     return wrapper(model, **kwargs)
 
 
+def env_ids_for(model: Any, env_id: Any) -> dict[str, Any]:
+    """Returns the keyword argument `env_id` if a layer of the model has values by env id."""
+    return {"env_id": env_id} if env_id is not None and getattr(model, "by_env", False) else {}
+
+
 def register_wrapper(name: str, cls: type) -> None:
     """Registers a wrapper class in this process; packages declare entry points instead.
 

@@ -47,11 +47,14 @@ class ReparamSample(BaseWrapper):
     def forward(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
         """Runs the model and samples actions."""
         output = self._model(*args, **kwargs)
-        mean, log_std = output["mean"], output["log_std"]
-        noise: Any = self._rng.standard_normal(tuple(mean.shape), np.float32)
-        if is_tensor(mean):
-            torch = loaded_torch()
-            assert torch is not None
-            noise = torch.from_numpy(noise).to(mean.device)
-            return {**output, "action": mean + log_std.exp() * noise}
-        return {**output, "action": mean + np.exp(log_std) * noise}
+        return {**output, "action": noisy_mean(output["mean"], output["log_std"], self._rng)}
+
+
+def noisy_mean(mean: Any, log_std: Any, rng: np.random.Generator) -> Any:
+    """Samples mean + exp(log_std) * noise, an array or tensor [K, A] like `mean`."""
+    noise: Any = rng.standard_normal(tuple(mean.shape), np.float32)
+    if is_tensor(mean):
+        torch = loaded_torch()
+        assert torch is not None
+        return mean + log_std.exp() * torch.from_numpy(noise).to(mean.device)
+    return mean + np.exp(log_std) * noise

@@ -21,13 +21,14 @@ from dicore.run.random import stream
 from dicore_plugins.functional.exploration import (
     Array,
     allowed,
+    any_of,
     eps_greedy,
     greedy,
     proportional,
     softmax,
     uniform,
 )
-from dicore_plugins.model_wrappers.base import BaseWrapper
+from dicore_plugins.model_wrappers.base import BaseWrapper, env_ids_for
 
 if TYPE_CHECKING:
     import torch
@@ -41,7 +42,7 @@ class ArgmaxSample(BaseWrapper):
     def forward(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
         """Runs the model and selects actions."""
         output = self._model(*args, **kwargs)
-        return _with_action(output, output["logit"], args, greedy)
+        return with_action(output, output["logit"], args, greedy)
 
 
 class MultinomialSample(BaseWrapper):
@@ -76,7 +77,7 @@ class MultinomialSample(BaseWrapper):
                 weight = values if mask is None else values * mask
             return proportional(weight, uniform(self._rng, values.shape[:-1], values))
 
-        return _with_action(output, output["logit"] if given is None else given, args, select)
+        return with_action(output, output["logit"] if given is None else given, args, select)
 
 
 class EpsGreedySample(BaseWrapper):
@@ -89,6 +90,8 @@ class EpsGreedySample(BaseWrapper):
         eps: Probability of a random action if `forward` receives no `eps`.
         rng: NumPy or torch generator; None: the stream `model_wrapper/eps_greedy_sample`.
     """
+
+    by_env = True
 
     def __init__(
         self,
@@ -118,17 +121,73 @@ class EpsGreedySample(BaseWrapper):
         Raises:
             UsageError: an eps is missing or is not in [0, 1].
         """
-        output = self._model(*args, **kwargs)
+        output = self._model(*args, **env_ids_for(self._model, env_id), **kwargs)
         given = self._eps if eps is None else eps
 
         def select(logit: Array, mask: Array | None) -> Array:
             noise = uniform(self._rng, (2, len(logit)), logit)
             return eps_greedy(logit, _probabilities(given, env_id, logit), noise[0], noise[1], mask)
 
-        return _with_action(output, output["logit"], args, select)
+        return with_action(output, output["logit"], args, select)
 
 
-def _with_action(
+class EpsGreedyMultinomialSample(BaseWrapper):
+    """Selects a random action with probability eps, otherwise samples from softmax(alpha * logit).
+
+    Random numbers are independent for each observation and each head.
+
+    Args:
+        model: Model that returns the logits.
+        eps: Probability of a random action if `forward` receives no `eps`.
+        alpha: Inverse temperature; see `MultinomialSample`.
+        rng: NumPy or torch generator; None: the stream
+            `model_wrapper/eps_greedy_multinomial_sample`.
+    """
+
+    by_env = True
+
+    def __init__(
+        self,
+        model: IModel | IModelWrapper,
+        eps: float = 0.1,
+        alpha: float = 1.0,
+        rng: np.random.Generator | torch.Generator | None = None,
+    ) -> None:
+        super().__init__(model)
+        self._eps = eps
+        self._alpha = alpha
+        name = "model_wrapper/eps_greedy_multinomial_sample"
+        self._rng = stream(name) if rng is None else rng
+
+    def forward(
+        self, *args: Any, eps: Any = None, alpha: float | None = None, env_id: Any = None, **kw: Any
+    ) -> dict[str, Any]:
+        """Runs the model and samples actions.
+
+        Args:
+            *args: Arguments of the model.
+            eps: See `EpsGreedySample.forward`.
+            alpha: Overrides the option for this call.
+            env_id: Environment id of each observation, to look up `eps`; None: 0, 1, ….
+            **kw: Keyword arguments of the model.
+
+        Raises:
+            UsageError: an eps is missing or is not in [0, 1].
+        """
+        output = self._model(*args, **env_ids_for(self._model, env_id), **kw)
+        given = self._eps if eps is None else eps
+        sharpness = self._alpha if alpha is None else alpha
+
+        def select(logit: Array, mask: Array | None) -> Array:
+            coin, guess, draw = uniform(self._rng, (3, len(logit)), logit)
+            sampled = proportional(softmax(logit, sharpness, mask), draw)
+            random = coin < _probabilities(given, env_id, logit)
+            return sampled + random * (any_of(logit, guess, mask) - sampled)
+
+        return with_action(output, output["logit"], args, select)
+
+
+def with_action(
     output: Mapping[str, Any],
     values: Any,
     args: tuple[Any, ...],
@@ -152,10 +211,11 @@ def _with_action(
         select(head, None if each is None else allowed(each, head))
         for head, each in zip(values, masks, strict=True)
     ]
-    return {**output, "action": _stack(actions)}
+    return {**output, "action": stack_last(actions)}
 
 
-def _stack(actions: list[Array]) -> Array:
+def stack_last(actions: list[Array]) -> Array:
+    """Stacks arrays or tensors along a new last axis."""
     if not is_tensor(actions[0]):
         return np.stack(actions, -1)
     torch = loaded_torch()

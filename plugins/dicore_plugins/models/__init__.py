@@ -9,15 +9,28 @@ from dicore_plugins.lazy import lazy
 if TYPE_CHECKING:
     from dicore_plugins.model_wrappers.base import model_wrap, register_wrapper
     from dicore_plugins.models.create import create_model
-    from dicore_plugins.models.dqn.config import C51ModelConfig, DQNModelConfig, QRDQNModelConfig
-    from dicore_plugins.models.dqn.distributional import C51, IQN, QRDQN, AtomHead, ImplicitHead
+    from dicore_plugins.models.dqn.config import (
+        C51ModelConfig,
+        DQNModelConfig,
+        DRQNModelConfig,
+        QRDQNModelConfig,
+    )
+    from dicore_plugins.models.dqn.distributional import (
+        C51,
+        IQN,
+        QRDQN,
+        AtomHead,
+        ImplicitHead,
+    )
     from dicore_plugins.models.dqn.model import DQN, QHead
+    from dicore_plugins.models.dqn.recurrent import DRQN
     from dicore_plugins.models.encoders.conv import ImpalaConv, NatureConv, SmallConv, image_encoder
     from dicore_plugins.models.encoders.ensemble import EnsembleMLP
     from dicore_plugins.models.encoders.mlp import MLP, initialise
     from dicore_plugins.models.encoders.nested import Nested
     from dicore_plugins.models.encoders.noisy import NoisyMLP
     from dicore_plugins.models.encoders.observation import ObsEncoder
+    from dicore_plugins.models.encoders.recurrent import Recurrent
     from dicore_plugins.models.flat import Flat
     from dicore_plugins.models.qac.config import QACConfig
     from dicore_plugins.models.qac.model import QAC
@@ -38,6 +51,7 @@ if TYPE_CHECKING:
 __all__ = [
     "C51",
     "DQN",
+    "DRQN",
     "IQN",
     "MLP",
     "QAC",
@@ -46,6 +60,7 @@ __all__ = [
     "AtomHead",
     "C51ModelConfig",
     "DQNModelConfig",
+    "DRQNModelConfig",
     "EnsembleMLP",
     "Flat",
     "IQNModelConfig",
@@ -59,6 +74,7 @@ __all__ = [
     "QHead",
     "QRDQNModelConfig",
     "RainbowModelConfig",
+    "Recurrent",
     "RunningNorm",
     "SmallConv",
     "VACConfig",
@@ -92,8 +108,11 @@ _HOMES = {
         "IQNModelConfig",
         "RainbowModelConfig",
         "DQNModelConfig",
+        "DRQNModelConfig",
         "QRDQNModelConfig",
     ),
+    ".dqn.recurrent": ("DRQN",),
+    ".encoders.recurrent": ("Recurrent",),
     ".dqn.model": (
         "DQN",
         "QHead",

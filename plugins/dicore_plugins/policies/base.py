@@ -355,11 +355,12 @@ class Actor:
         """Renews the views; call it after the parameters moved in memory."""
         self._act = self._model.act_numpy() if self._by_numpy else None
 
-    def forward(self, obs: Tree) -> dict[str, Any]:
+    def forward(self, obs: Tree, *state: Tree) -> dict[str, Any]:
         """Runs the model on K observations.
 
         Args:
             obs: Arrays [K, ...]; nested if the model takes nested observations.
+            *state: State [K, ...] of a recurrent model; none: its first one.
 
         Returns:
             The model's outputs as arrays: `logit` [K, A] (a list of such for several heads), ….
@@ -372,7 +373,7 @@ class Actor:
                     if output.__class__ is np.ndarray
                     else dict(as_outputs(output))
                 )
-            return self._forward_module(obs)
+            return self._forward_module(obs, *state)
         except Exception as error:
             shapes = {path: [*np.shape(leaf)] for path, leaf in tree_paths(obs).items()}
             seen = ", ".join(f"{path} {shape}" for path, shape in shapes.items())
@@ -381,14 +382,14 @@ class Actor:
 
     __call__ = forward
 
-    def _forward_module(self, obs: Tree) -> dict[str, Any]:
+    def _forward_module(self, *inputs: Tree) -> dict[str, Any]:
         import torch
 
         def tensor(leaf: Any) -> torch.Tensor:
             return torch.from_numpy(np.ascontiguousarray(leaf)).to(self._device)
 
         with torch.inference_mode():
-            output = as_outputs(self._model(tree_map(tensor, obs)))
+            output = as_outputs(self._model(*(tree_map(tensor, each) for each in inputs)))
             return {key: tree_map(_array, value) for key, value in output.items()}
 
     def __getattr__(self, name: str) -> Any:

@@ -263,7 +263,7 @@ def test_create_model_by_type() -> None:
     ("cfg", "error", "text"),
     [
         ({"obs_shape": 4}, ConfigError, r"model\.type"),
-        ({"type": "dqm", "obs_shape": 4}, UnknownComponentError, "'dqm'.*did you mean 'dqn'"),
+        ({"type": "dqnn", "obs_shape": 4}, UnknownComponentError, "'dqnn'.*did you mean 'dqn'"),
         ({"type": "dqn", "obs_shape": 4, "duelling": True}, ConfigError, "'duelling'.*'dueling'"),
         ({"type": "dqn", "obs_shape": (4, 4)}, ConfigError, "obs_shape: must be an int or 1-tuple"),
         ({"type": "dqn", "obs_shape": 4}, ConfigError, "action_shape is missing"),

@@ -159,3 +159,17 @@ class IQNModelConfig(DQNModelConfig):
         from dicore_plugins.models.dqn.distributional import IQN
 
         return IQN(self.num_quantiles, self.num_cosines, **self._arguments())
+
+
+@frozen(kw_only=True)
+class DRQNModelConfig(DQNModelConfig):
+    """Q network with an LSTM or GRU, for R2D2 (Hausknecht and Stone 2015)."""
+
+    rnn: Literal["lstm", "gru"] = option("lstm", "recurrent layer between encoder and heads")
+    rnn_hidden_size: int = option(64, "units of the recurrent layer", ge=1)
+
+    def build(self, ctx: Any, **parts: Any) -> Any:
+        """Builds the network."""
+        from dicore_plugins.models.dqn.recurrent import DRQN
+
+        return DRQN(self.rnn, self.rnn_hidden_size, **self._arguments())

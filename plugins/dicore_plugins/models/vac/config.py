@@ -37,6 +37,10 @@ class VACConfig(ComponentConfig):
     share_encoder: bool | None = option(
         None, "actor and critic share the encoder; None: for images only"
     )
+    rnn: Literal["lstm", "gru"] | None = option(
+        None, "recurrent layer after the encoder, which is shared; None: no memory"
+    )
+    rnn_hidden_size: int = option(64, "units of the recurrent layer", ge=1)
     activation: Literal["relu", "tanh", "elu", "gelu"] = option(
         "tanh", "activation function of the hidden layers; gelu disables collect.act_by_numpy"
     )
@@ -71,6 +75,8 @@ class VACConfig(ComponentConfig):
             yield "action_shape", "continuous actions are one vector; set one number"
         if self.obs_norm and isinstance(self.obs_shape, tuple) and len(self.obs_shape) == 3:
             yield "obs_norm", "images are scaled by the CNN; set it to False"
+        if self.rnn is not None and self.share_encoder is False:
+            yield "share_encoder", "actor and critic share the recurrent layer; set it to True"
 
     def build(self, ctx: Any, **parts: Any) -> Any:
         """Builds the network.
@@ -88,6 +94,8 @@ class VACConfig(ComponentConfig):
             actor_head_hidden_size_list=self.actor_head_hidden_size_list,
             critic_head_hidden_size_list=self.critic_head_hidden_size_list,
             share_encoder=self.share_encoder,
+            rnn=self.rnn,
+            rnn_hidden_size=self.rnn_hidden_size,
             activation=self.activation,
             layer_norm=self.layer_norm,
             log_std_init=self.log_std_init,

@@ -4,7 +4,8 @@ Orthogonal initial weights, gain sqrt(2) for hidden layers, 0.01 for the actor's
 for the critic's (Engstrom et al. 2020, arXiv:2005.12729; Andrychowicz et al. 2021,
 arXiv:2006.05990). The standard deviation of continuous actions does not depend on the state.
 
-Shapes: B observations, K ready environments, A actions or dimensions, F features.
+Shapes: T steps, B observations, K ready environments, A actions or dimensions, F features, S
+elements of a recurrent state, E ends of episodes.
 """
 
 from __future__ import annotations
@@ -17,9 +18,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from dicore.data import tree_map
 from dicore.errors import ConfigError
 from dicore_plugins.models.encoders.mlp import MLP, ActivationName, Array, initialise
 from dicore_plugins.models.encoders.observation import ObsEncoder
+from dicore_plugins.models.encoders.recurrent import Recurrent, RNNName, flat_time
 from dicore_plugins.models.running_norm import RunningNorm
 from dicore_plugins.models.shapes import Part, action_shape_problem
 from dicore_plugins.models.vac.config import VACConfig
@@ -42,7 +45,9 @@ class VAC(nn.Module):
         encoder_hidden_size_list: Units of each hidden layer; for images after the convolutions.
         actor_head_hidden_size_list: Units of each further hidden layer of the actor.
         critic_head_hidden_size_list: Units of each further hidden layer of the critic.
-        share_encoder: Actor and critic share the encoder; None: for images only.
+        share_encoder: Actor and critic share the encoder; None: for images, and with `rnn`.
+        rnn: `lstm` or `gru` after the encoder, which is shared; None: no memory.
+        rnn_hidden_size: Units of the recurrent layer.
         activation: Activation function of the hidden layers.
         layer_norm: Normalise each hidden layer before its activation function.
         log_std_init: Initial log standard deviation of continuous actions.
@@ -53,6 +58,7 @@ class VAC(nn.Module):
 
     Attributes:
         value_norm: `RunningNorm` of the returns, or None; whoever trains updates it.
+        rnn: The recurrent layer, or None. Its state is zero before the first step of an episode.
 
     Raises:
         ConfigError: a shape is unsupported or missing.
@@ -70,6 +76,8 @@ class VAC(nn.Module):
         actor_head_hidden_size_list: Sequence[int] = (),
         critic_head_hidden_size_list: Sequence[int] = (),
         share_encoder: bool | None = None,
+        rnn: RNNName | None = None,
+        rnn_hidden_size: int = 64,
         activation: ActivationName = "tanh",
         layer_norm: bool = False,
         log_std_init: float = 0.0,
@@ -89,6 +97,9 @@ class VAC(nn.Module):
         self.encode = ObsEncoder(obs_shape, obs_parts, normalise=obs_norm, conv=conv)
         self.value_norm = RunningNorm(1) if value_norm else None
         shared = self.encode.learned if share_encoder is None else share_encoder
+        if rnn is not None and share_encoder is False:
+            raise ConfigError("model.share_encoder: actor and critic share the recurrent layer")
+        shared = shared or rnn is not None
         self.critic_encode = (
             ObsEncoder(obs_shape, obs_parts, conv=conv)
             if self.encode.learned and not shared
@@ -97,7 +108,8 @@ class VAC(nn.Module):
         trunk = (self.encode.features, *encoder_hidden_size_list)
         form: dict[str, Any] = {"activation": activation, "layer_norm": layer_norm}
         self.encoder = MLP(trunk, activate_output=True, **form) if shared else None
-        below = trunk[-1:] if shared else trunk
+        self.rnn = None if rnn is None else Recurrent(trunk[-1], rnn_hidden_size, rnn)
+        below = trunk if not shared else trunk[-1:] if rnn is None else (rnn_hidden_size,)
         self.actor = MLP((*below, *actor_head_hidden_size_list, width), **form)
         self.critic = MLP((*below, *critic_head_hidden_size_list, 1), **form)
         self.log_std = nn.Parameter(torch.full((width,), log_std_init)) if continuous else None
@@ -112,18 +124,24 @@ class VAC(nn.Module):
         """Statistics of the observations, or None; whoever trains updates them."""
         return self.encode.norm
 
-    def forward(self, obs: Any, mode: Mode = "compute_actor_critic") -> dict[str, Any]:
+    def forward(
+        self, obs: Any, hidden: Tensor | None = None, mode: Mode = "compute_actor_critic"
+    ) -> dict[str, Any]:
         """Computes the distribution of actions and the value.
 
         Args:
             obs: [B, ...]; vectors of any numeric dtype (other shapes are flattened), images uint8
                 (0 to 255) or floats, categories as integers; or a tree of these.
+            hidden: float32 [B, S]; the state of the recurrent layer before the step; None: zeros.
             mode: `compute_actor` or `compute_critic` compute only their part.
 
         Returns:
             `logit` float32 [B, A] (a list with one per head), or `mean` and `log_std` [B, A]; and
-            `value` float32 [B].
+            `value` float32 [B]. With a recurrent layer also the next state, `hidden`.
         """
+        if self.rnn is not None:
+            x, state = self.rnn.forward(self._trunk(obs), hidden)
+            return {**self._of_features(x, mode), "hidden": state}
         if mode == "compute_critic":
             return {"value": self.v(obs)}
         encode, encoder, actor, critic, critic_encode = self._parts
@@ -135,8 +153,46 @@ class VAC(nn.Module):
             output["value"] = self._scaled(critic.forward(seen))
         return output
 
+    def unroll(
+        self, obs: Any, hidden: Tensor | None = None, end: Tensor | None = None
+    ) -> dict[str, Any]:
+        """Computes distributions and values of sequences, with the recurrent layer.
+
+        Args:
+            obs: [T, B, ...].
+            hidden: float32 [B, S]; the state before the first step; None: zeros.
+            end: bool (or 0/1) [T, B]; the episode's last step: the next one starts from zeros.
+
+        Returns:
+            The outputs of `forward`, [T, B, ...]; `hidden` [B, S] after the last step; and `ended`
+            [E, S], the states after the steps that end an episode, step by step, from which
+            `forward` computes the values of their last observations.
+        """
+        assert self.rnn is not None
+        flat, shape = flat_time(obs)
+        found = self.rnn.unroll(self._trunk(flat).unflatten(0, shape), hidden, end)
+        outputs = self._of_features(found.output.flatten(0, 1), "compute_actor_critic")
+        outputs = tree_map(lambda leaf: leaf.unflatten(0, shape), outputs)
+        return {**outputs, "hidden": found.state, "ended": found.ended}
+
+    def _trunk(self, obs: Any) -> Tensor:
+        encode, encoder = self._parts[:2]
+        x = encode.forward(obs)
+        return x if encoder is None else encoder.forward(x)
+
+    def _of_features(self, x: Tensor, mode: Mode) -> dict[str, Any]:
+        """Computes the outputs of a recurrent network from those of the recurrent layer [B, H]."""
+        _, _, actor, critic, _ = self._parts
+        output = {} if mode == "compute_critic" else self._distribution(actor.forward(x))
+        if mode != "compute_actor":
+            output["value"] = self._scaled(critic.forward(x))
+        return output
+
     def v(self, obs: Any) -> Tensor:
         """Computes only the `value` of `forward`; module hooks do not run."""
+        if self.rnn is not None:
+            value: Tensor = self.forward(obs, mode="compute_critic")["value"]
+            return value
         encode, encoder, _, critic, critic_encode = self._parts
         x = (encode if critic_encode is None else critic_encode).forward(obs)
         return self._scaled(critic.forward(x if encoder is None else encoder.forward(x)))
@@ -156,8 +212,11 @@ class VAC(nn.Module):
         Returns:
             A function from observations [K, ...] to the outputs of `compute_actor`. It runs torch
             if K is too large for NumPy to be faster, and renews its views after the parameters
-            moved. None if NumPy is not faster or not possible (images, large layers, CUDA, gelu).
+            moved. None if NumPy is not faster or not possible (images, large layers, CUDA, gelu,
+            recurrent layers).
         """
+        if self.rnn is not None:
+            return None
         widest = max(self.actor.widest, 0 if self.encoder is None else self.encoder.widest)
         views = self._views()
         if widest > NUMPY_LIMIT or views is None:
@@ -195,11 +254,9 @@ class VAC(nn.Module):
         return forward
 
     def _act_by_torch(self, obs: Any, device: torch.device) -> dict[str, Any]:
-        from dicore.data import tree_map
-
         with torch.inference_mode():
             tensors = tree_map(lambda leaf: torch.from_numpy(np.array(leaf)).to(device), obs)
-            output = self.forward(tensors, "compute_actor")
+            output = self.forward(tensors, mode="compute_actor")
             return {key: tree_map(_array, value) for key, value in output.items()}
 
 

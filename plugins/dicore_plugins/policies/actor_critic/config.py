@@ -120,6 +120,8 @@ class ActorCriticPolicyConfig(PolicyConfig):
         name = self.type or "this policy"
         for path, problem in optimizer_problems(self.learn):
             yield f"learn.{path}", problem
+        if self.model is not None and self.model.get("rnn") is not None:
+            yield "model.rnn", f"{name} keeps no recurrent state; set it to None"
         if self.nstep != 1:
             yield "nstep", f"{name} uses longer returns; set it to 1"
         if self.priority:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar, Literal
 
 from dicore.config.schema import Section, component, frozen, option, section
@@ -145,15 +145,25 @@ class DQNConfig(PolicyConfig):
             "action_start": action_start(action_space),
         }
 
-    def check(self) -> Any:
+    def check(self) -> Iterator[tuple[str, str]]:
         """Yields the options that contradict each other."""
-        learn = self.learn
+        yield from self.common_problems()
+        if self.collect.unroll_len != 1:
+            yield "collect.unroll_len", f"{self._name} learns from single steps; set it to 1"
+        if self.model is not None and self.model.get("rnn") is not None:
+            yield "model", f"{self._name} keeps no recurrent state; choose another model"
+
+    @property
+    def _name(self) -> str:
+        return self.type or "dqn"
+
+    def common_problems(self) -> Iterator[tuple[str, str]]:
+        """Yields what no relative of DQN supports."""
+        learn, name = self.learn, self._name
         for path, problem in optimizer_problems(
             learn, eps=learn.adam_eps, weight_decay=learn.weight_decay
         ):
             yield f"learn.{path}", problem
-        if self.collect.unroll_len != 1:
-            yield "collect.unroll_len", "dqn learns from single steps; set it to 1"
         size = getattr(self.other.replay_buffer, "replay_buffer_size", None)
         if size is not None and self.learn.batch_size > size:
             yield (
@@ -162,8 +172,8 @@ class DQNConfig(PolicyConfig):
                 f" {self.learn.batch_size}",
             )
         if self.on_policy:
-            yield "on_policy", "dqn learns from a replay buffer; set it to False"
+            yield "on_policy", f"{name} learns from a replay buffer; set it to False"
         if self.multi_gpu:
-            yield "multi_gpu", "dqn learns in one process; set it to False"
+            yield "multi_gpu", f"{name} learns in one process; set it to False"
         if self.collect.n_episode is not None:
-            yield "collect.n_episode", "dqn collects samples; use collect.n_sample"
+            yield "collect.n_episode", f"{name} collects samples; use collect.n_sample"

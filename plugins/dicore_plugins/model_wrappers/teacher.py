@@ -1,0 +1,38 @@
+"""A frozen copy of a model, for distillation."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from dicore_plugins.model_wrappers.base import BaseWrapper
+
+if TYPE_CHECKING:
+    from dicore.interfaces.model import IModel, IModelWrapper
+
+
+class TeacherNetwork(BaseWrapper):
+    """Runs a frozen copy of the model in evaluation mode, without gradients.
+
+    Later changes of the model do not reach the copy. `load_state_dict` loads other parameters.
+
+    Args:
+        model: Model to copy; it is not changed.
+        teacher_cfg: Accepted for DI-engine code; it has no effect.
+    """
+
+    def __init__(
+        self, model: IModel | IModelWrapper, teacher_cfg: Mapping[str, Any] | None = None
+    ) -> None:
+        super().__init__(copy.deepcopy(model))
+        network = self.layers[-1]
+        if hasattr(network, "requires_grad_"):
+            network.requires_grad_(False).eval()
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """Runs the copy; the outputs have no graph."""
+        import torch
+
+        with torch.no_grad():
+            return super().forward(*args, **kwargs)
