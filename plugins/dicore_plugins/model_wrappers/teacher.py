@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from dicore_plugins.model_wrappers.base import BaseWrapper
@@ -19,12 +18,9 @@ class TeacherNetwork(BaseWrapper):
 
     Args:
         model: Model to copy; it is not changed.
-        teacher_cfg: Accepted for DI-engine code; it has no effect.
     """
 
-    def __init__(
-        self, model: IModel | IModelWrapper, teacher_cfg: Mapping[str, Any] | None = None
-    ) -> None:
+    def __init__(self, model: IModel | IModelWrapper) -> None:
         super().__init__(copy.deepcopy(model))
         network = self.layers[-1]
         if hasattr(network, "requires_grad_"):
