@@ -51,7 +51,9 @@ _NAMES: Final[dict[str, dict[str, str]]] = {
             "load_demo_data probe_imports record_env requeue requeued run_series train_seeds "
             "without_missing"
         ),
-        "command": "catalogue check collect completion config doctor eval new plot selftest",
+        "command": (
+            "catalogue check collect completion config doctor eval new plot report selftest watch"
+        ),
         "config_format": "cpanel py toml yaml yml",
     },
     "dicore-contrib-envs": {

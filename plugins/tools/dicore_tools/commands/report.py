@@ -1,0 +1,56 @@
+"""`dicore report`: one HTML page about runs, to keep, send or publish."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from dicore.console import say, verbosity
+from dicore.errors import UsageError
+
+__all__ = ["command"]
+
+_EPILOG = """\b
+Examples:
+  dicore report runs/cartpole_dqn_s0
+  dicore report runs -o results.html --title "CartPole, three algorithms"
+  dicore report runs/a runs/b --open                 and show it in the browser
+
+The page has learning curves, a table of results, the options that differ, and how each run was made
+(command, versions, commit). It is one file without links to the outside: it can be opened offline,
+sent and archived. Unfinished runs are included.
+"""
+
+
+@click.command(name="report", epilog=_EPILOG)
+@click.argument("places", nargs=-1, required=True, metavar="RUN...")
+@click.option(
+    "-o",
+    "--out",
+    type=click.Path(path_type=Path, dir_okay=False),
+    default=Path("report.html"),
+    show_default=True,
+    help="Output file.",
+)
+@click.option("--title", help="Title of the page.  [default: algorithm and environment]")
+@click.option("--open", "show", is_flag=True, help="Show the page in the browser.")
+@verbosity
+def command(places: Sequence[str], *, out: Path, title: str | None, show: bool) -> None:
+    """Writes one HTML page about runs: curves, results, options, provenance."""
+    from dicore.run.atomic import write_file
+    from dicore_tools.reports.curves import find_runs
+    from dicore_tools.reports.page import page
+    from dicore_tools.reports.run_data import read_run
+
+    runs = [read_run(folder) for folder in find_runs(places)]
+    content = page(runs, title=title).encode()
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        write_file(out, content)
+    except OSError as error:
+        raise UsageError(f"cannot write {out}: {error.strerror or error}") from error
+    say(f"{out}: {len(runs)} runs, {len(content) / 1024:.0f} KiB", result=True)
+    if show:
+        click.launch(out.resolve().as_uri())

@@ -1,0 +1,135 @@
+"""`dicore watch`: the report of runs in the browser while they go on."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import click
+
+from dicore.console import say, verbosity
+from dicore.errors import DicoreError, UsageError
+
+__all__ = ["command", "serve"]
+
+_EPILOG = """\b
+Examples:
+  dicore watch runs                            all runs in a folder, and those that come
+  dicore watch runs/cartpole_dqn_s0 --every 5
+
+The page is that of dicore report. It is served on this machine only (127.0.0.1); on a remote
+machine, forward the port: ssh -L 8300:127.0.0.1:8300 HOST. Ctrl-C ends it.
+"""
+
+
+@click.command(name="watch", epilog=_EPILOG)
+@click.argument("places", nargs=-1, required=True, metavar="RUN...")
+@click.option(
+    "--every",
+    type=click.IntRange(1),
+    default=10,
+    show_default=True,
+    help="Seconds between updates.",
+)
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=8300,
+    show_default=True,
+    help="Port on 127.0.0.1; 0: any free one.",
+)
+@click.option("--open", "show", is_flag=True, help="Show the page in the browser.")
+@verbosity
+def command(places: Sequence[str], *, every: int, port: int, show: bool) -> None:
+    """Serves the report of runs on this machine; it is renewed while they go on."""
+    server = serve(places, every=every, port=port)
+    address = f"http://127.0.0.1:{server.server_address[1]}"
+    say(f"{address}   (Ctrl-C ends)", result=True)
+    if show:
+        click.launch(address)
+    try:
+        server.serve_forever(poll_interval=0.2)
+    except KeyboardInterrupt:
+        pass
+    finally:
+        server.server_close()
+
+
+def serve(places: Sequence[str], *, every: int = 10, port: int = 8300) -> ThreadingHTTPServer:
+    """Returns a server of the report on 127.0.0.1, which does not serve yet.
+
+    Args:
+        places: Runs, or folders that contain runs.
+        every: Seconds after which the browser loads the page again.
+        port: Its port; 0: any free one.
+
+    Raises:
+        UsageError: there are no runs, or the port is in use.
+    """
+    from dicore_tools.reports.curves import find_runs
+
+    find_runs(places)
+    pages = _Pages(places, every)
+
+    class Handler(BaseHTTPRequestHandler):
+        """Answers every request for `/` with the page of now."""
+
+        def do_GET(self) -> None:
+            found = self.path.partition("?")[0] in ("/", "/index.html")
+            content = pages.now() if found else b"not found: see /"
+            self.send_response(HTTPStatus.OK if found else HTTPStatus.NOT_FOUND)
+            self.send_header("Content-Type", "text/html; charset=utf-8")
+            self.send_header("Content-Length", str(len(content)))
+            self.send_header("Cache-Control", "no-store")
+            self.end_headers()
+            self.wfile.write(content)
+
+        def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - see do_GET
+            """Prints nothing."""
+
+    try:
+        return ThreadingHTTPServer(("127.0.0.1", port), Handler)
+    except OSError as error:
+        raise UsageError(
+            f"port {port} on 127.0.0.1 cannot be used: {error.strerror or error}",
+            hint="pass --port 0 for any free one",
+        ) from error
+
+
+class _Pages:
+    """Makes the page anew when a file of a run has changed."""
+
+    def __init__(self, places: Sequence[str], every: int) -> None:
+        self._places, self._every = places, every
+        self._seen: Any = None
+        self._content = b""
+        self._lock = threading.Lock()
+
+    def now(self) -> bytes:
+        """Returns the page; one that says so if the runs cannot be read."""
+        from dicore_tools.reports.curves import find_runs
+        from dicore_tools.reports.page import page
+        from dicore_tools.reports.run_data import read_run
+
+        with self._lock:
+            try:
+                runs = find_runs(self._places)
+                seen = [(run.path, _changed(run.metrics), _changed(run.metadata)) for run in runs]
+                if seen != self._seen:
+                    content = page([read_run(run) for run in runs], refresh_s=self._every)
+                    self._content, self._seen = content.encode(), seen
+            except DicoreError as error:
+                again = f'<meta http-equiv="refresh" content="{self._every}">'
+                return f"<!doctype html>{again}<pre>{error.message}</pre>".encode()
+            return self._content
+
+
+def _changed(file: Any) -> tuple[int, int]:
+    try:
+        found = file.stat()
+    except OSError:
+        return 0, 0
+    return found.st_mtime_ns, found.st_size

@@ -1,0 +1,335 @@
+"""Writes a report of runs as one HTML page that needs nothing else: curves, tables, provenance."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from html import escape
+from pathlib import Path
+from statistics import mean, median
+from typing import Final
+
+from dicore.console import plural
+from dicore_tools.reports.chart import COLORS, SIZE, SMALL, chart
+from dicore_tools.reports.curves import AXES, TAG, Axis, Group, goal_of, group_runs
+from dicore_tools.reports.run_data import NONE, RunData, differing
+
+__all__ = ["page"]
+
+_MOST_VIDEO_BYTES: Final = 2_000_000
+"""A larger video is a link instead of a part of the page."""
+_MOST_COMPARED: Final = 8
+_MORE_METRICS: Final = 8
+_MOST_NAMED: Final = 6
+_OWN_METRICS: Final = (
+    "collector/reward_mean", "learner/total_loss", "learner/cur_lr",
+    "evaluator/avg_envstep_per_episode", "collector/avg_envstep_per_sec",
+)  # fmt: skip
+_SIMPLE: Final = ("exp_name", "seed")
+_HERE: Final = Path(__file__).parent
+
+_Row = Sequence[str]
+
+
+def page(runs: Sequence[RunData], *, title: str | None = None, refresh_s: int | None = None) -> str:
+    """Returns the page.
+
+    Args:
+        runs: The runs.
+        title: Its title; None: algorithm and environment, if all runs have the same.
+        refresh_s: The browser loads the page again after so many seconds; None: never.
+    """
+    curves = [curve for run in runs if (curve := run.curve()) is not None]
+    groups = group_runs(curves) if curves else []
+    heading = title or _heading(runs)
+    of_folder = {run.folder.path: run for run in runs}
+    members = [[of_folder[curve.folder] for curve in group.curves] for group in groups]
+    now = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
+    body = [
+        f"<h1>{escape(heading)}</h1>",
+        f"<p>{plural(len(runs), 'run')}, {now}. {_told(runs)}</p>",
+        *_curves(runs, groups),
+        *_summary(groups, members),
+        *_metrics(runs, groups),
+        *_differences(runs, groups),
+        *_runs(runs),
+        *_videos(runs),
+        *_provenance(runs),
+    ]
+    again = "" if refresh_s is None else f'<meta http-equiv="refresh" content="{refresh_s}">'
+    style = (_HERE / "page.css").read_text(encoding="utf-8")
+    script = (_HERE / "page.js").read_text(encoding="utf-8")
+    return (
+        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"{again}<title>{escape(heading)}</title><style>{style}</style></head>"
+        f"<body><main>{''.join(body)}</main><script>{script}</script></body></html>\n"
+    )
+
+
+def _heading(runs: Sequence[RunData]) -> str:
+    """Returns `dqn, ppo on CartPole-v1`, or the number of runs if it would be long."""
+    envs: dict[str, None] = {}
+    policies: dict[str, None] = {}
+    for run in runs:
+        env = run.config.get("env") or {}
+        envs[str(env.get("env_id") or env.get("type"))] = None
+        policies[str((run.config.get("policy") or {}).get("type"))] = None
+    if len(envs) + len(policies) > _MOST_NAMED:
+        return plural(len(runs), "run")
+    return f"{', '.join(policies)} on {', '.join(envs)}"
+
+
+def _told(runs: Sequence[RunData]) -> str:
+    """Says in a sentence how the runs ended."""
+    counts: dict[str, int] = {}
+    for run in runs:
+        counts[_state(run)] = counts.get(_state(run), 0) + 1
+    return ", ".join(f"{number} {state}" for state, number in counts.items()).capitalize() + "."
+
+
+def _state(run: RunData) -> str:
+    status = str(run.record.get("status", "unknown"))
+    if status == "done":
+        return "reached the stop value" if run.result.get("stop") else "used up the budget"
+    return {"error": "failed", "failed": "failed"}.get(status, status)
+
+
+# ---- curves
+
+
+def _curves(runs: Sequence[RunData], groups: Sequence[Group]) -> Iterator[str]:
+    if not groups:
+        yield '<p class="note">No run has been evaluated yet, so there are no curves.</p>'
+        return
+    yield "<h2>Mean return of evaluations</h2>"
+    goals = {goal_of(curve) for group in groups for curve in group.curves}
+    goal = goals.pop() if len(goals) == 1 else None
+    yield '<div class="tabs">'
+    for number, (_, name) in enumerate(AXES.values()):
+        checked = " checked" if number == 0 else ""
+        yield f'<input type="radio" name="axis" id="axis{number}"{checked}>'
+        yield f'<label for="axis{number}">over {escape(name)}</label>'
+    for number, axis in enumerate(AXES):
+        yield f'<div class="panel p{number}">{_picture(runs, groups, TAG, axis, goal)}</div>'
+    yield "</div>"
+    yield from _legend(groups, goal)
+
+
+def _picture(
+    runs: Sequence[RunData],
+    groups: Sequence[Group],
+    tag: str,
+    axis: Axis,
+    goal: float | None = None,
+) -> str:
+    """Returns the picture of a metric with the numbers that its tooltip shows."""
+    of_folder = {run.folder.path: run for run in runs}
+    drawn, places = [], []
+    for place, group in enumerate(groups):
+        found = (of_folder[curve.folder].curve(tag, axis) for curve in group.curves)
+        curves = [curve for curve in found if curve is not None]
+        if curves:
+            drawn.append(Group(group.label, curves))
+            places.append(place)
+    if not drawn:
+        return ""
+    name = "mean return of an evaluation" if tag == TAG else tag
+    size = SIZE if tag == TAG else SMALL
+    picture = chart(drawn, x_title=AXES[axis][1], y_title=name, goal=goal, places=places, size=size)
+    return f'<figure tabindex="0">{picture}<output></output></figure>'
+
+
+def _legend(groups: Sequence[Group], goal: float | None) -> Iterator[str]:
+    yield '<ul class="legend">'
+    for number, group in enumerate(groups):
+        color = COLORS[number % len(COLORS)]
+        count = len(group.curves)
+        note = f" (mean of {count} and standard deviation)" if count > 1 else ""
+        yield (
+            f'<li style="--c:{color}"><label><input type="checkbox" checked data-group="{number}">'
+            f"<i></i>{escape(group.label)}{note}</label></li>"
+        )
+    if goal is not None:
+        yield f"<li><i class='dashed'></i>stop value {goal:g}</li>"
+    yield "</ul>"
+
+
+def _metrics(runs: Sequence[RunData], groups: Sequence[Group]) -> Iterator[str]:
+    """Draws further metrics; those of the policy come first."""
+    known = dict.fromkeys(tag for run in runs for tag in run.columns)
+    learner = [tag for tag in known if tag.startswith("learner/") and tag not in _OWN_METRICS]
+    tags = [tag for tag in (*_OWN_METRICS[:2], *learner, *_OWN_METRICS[2:]) if tag in known]
+    pictures = [(tag, _picture(runs, groups, tag, "env_step")) for tag in tags[:_MORE_METRICS]]
+    shown = [(tag, picture) for tag, picture in pictures if picture]
+    if not shown:
+        return
+    yield "<h2>More metrics</h2><div class='grid2'>"
+    for tag, picture in shown:
+        yield f"<section><h3>{escape(tag)}</h3>{picture}</section>"
+    yield "</div>"
+
+
+# ---- tables
+
+
+def _table(head: _Row, rows: Iterable[_Row], kind: str = "") -> str:
+    """Returns a table; cells are HTML."""
+    top = "".join(f'<th scope="col">{cell}</th>' for cell in head)
+    body = "".join("<tr>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>" for row in rows)
+    return (
+        f'<div class="wide"><table class="{kind}"><thead><tr>{top}</tr></thead>'
+        f"<tbody>{body}</tbody></table></div>"
+    )
+
+
+def _summary(groups: Sequence[Group], members: Sequence[Sequence[RunData]]) -> Iterator[str]:
+    if not groups:
+        return
+    rows = []
+    for number, (group, runs) in enumerate(zip(groups, members, strict=True)):
+        best = [run.best_return for run in runs if run.best_return is not None]
+        last = [float(curve.y[-1]) for curve in group.curves]
+        solved = [run for run in runs if run.result.get("stop")]
+        seconds = [run.progress[2] for run in runs]
+        rates = [run.progress[0] / run.progress[2] for run in runs if run.progress[2] > 0]
+        rows.append(
+            (
+                f'<i style="--c:{COLORS[number % len(COLORS)]}"></i>{escape(group.label)}',
+                str(len(runs)),
+                _with_range(best),
+                _with_range(last),
+                f"{len(solved)} of {len(runs)}" if goal_of(group.curves[0]) is not None else NONE,
+                f"{median(run.progress[0] for run in solved):,.0f}" if solved else NONE,
+                f"{median(seconds):,.0f}",
+                f"{median(rates):,.0f}" if rates else NONE,
+            )
+        )
+    yield "<h2>Results</h2>"
+    yield _table(
+        ("group", "runs", "best return: mean (range)", "last return: mean (range)",
+         "reached the stop value", "env steps until then (median)", "seconds (median)",
+         "env steps/s (median)"),
+        rows,
+        "numbers",
+    )  # fmt: skip
+
+
+def _with_range(values: Sequence[float]) -> str:
+    if not values:
+        return NONE
+    if len(values) == 1:
+        return f"{values[0]:.4g}"
+    return f"{mean(values):.4g} ({min(values):.4g} to {max(values):.4g})"
+
+
+def _differences(runs: Sequence[RunData], groups: Sequence[Group]) -> Iterator[str]:
+    """Tabulates options by group; by run if there is one group."""
+    parts = [(run.folder.path.name, [run]) for run in runs]
+    if len(groups) > 1:
+        of_folder = {run.folder.path: run for run in runs}
+        parts = [
+            (group.label, [of_folder[curve.folder] for curve in group.curves]) for group in groups
+        ]
+    if len(parts) < 2:
+        return
+    compared = [run for _, members in parts for run in members]
+    found = {path: values for path, values in differing(compared).items() if path not in _SIMPLE}
+    yield "<h2>Options that differ</h2>"
+    if not found:
+        yield "<p>None but seeds and names of folders.</p>"
+        return
+    rows: list[list[str]] = []
+    for path, values in found.items():
+        left = iter(values)
+        own = [list(dict.fromkeys(next(left) for _ in members)) for _, members in parts]
+        if len(parts) > _MOST_COMPARED:
+            own = [list(dict.fromkeys(value for each in own for value in each))]
+        rows.append([f"<code>{escape(path)}</code>", *(escape(", ".join(each)) for each in own)])
+    names = ["values"] if len(parts) > _MOST_COMPARED else [escape(name) for name, _ in parts]
+    yield _table(["option", *names], rows)
+
+
+def _runs(runs: Sequence[RunData]) -> Iterator[str]:
+    rows = []
+    for run in runs:
+        step, updates, seconds = run.progress
+        best = run.best_return
+        rows.append(
+            (
+                f"<code>{escape(str(run.folder))}</code>",
+                str(run.record.get("seed", NONE)),
+                escape(_state(run) + _cause(run)),
+                f"{step:,}",
+                f"{updates:,}",
+                NONE if best is None else f"{best:.4g}",
+                f"{seconds:,.1f}",
+                escape(str(run.record.get("started") or NONE)[:16].replace("T", " ")),
+            )
+        )
+    yield "<h2>Runs</h2>"
+    head = ("folder", "seed", "state", "env steps", "updates", "best return", "seconds", "started")
+    yield _table(head, rows, "numbers")
+
+
+def _cause(run: RunData) -> str:
+    error = run.record.get("error")
+    if not error:
+        return ""
+    message = error.get("message") if isinstance(error, Mapping) else error
+    return f": {message}"
+
+
+def _videos(runs: Sequence[RunData]) -> Iterator[str]:
+    files = [(run, file) for run in runs for file in sorted(run.folder.video.rglob("*.mp4"))]
+    if not files:
+        return
+    yield "<h2>Videos</h2><div class='grid2'>"
+    for run, file in files:
+        caption = escape(f"{run.folder.path.name}: {file.name}")
+        if file.stat().st_size <= _MOST_VIDEO_BYTES:
+            data = base64.b64encode(file.read_bytes()).decode("ascii")
+            source = f"data:video/mp4;base64,{data}"
+            yield f'<figure><video controls src="{source}"></video>'
+            yield f"<figcaption>{caption}</figcaption></figure>"
+        else:
+            yield f'<p><a href="{escape(file.as_uri())}">{caption}</a></p>'
+    yield "</div>"
+
+
+def _provenance(runs: Sequence[RunData]) -> Iterator[str]:
+    """Says of each run how it was made; equal texts are shown once."""
+    yield "<h2>How the runs were made</h2>"
+    seen: dict[str, list[str]] = {}
+    for run in runs:
+        seen.setdefault(_made(run), []).append(run.folder.path.name)
+    for text, names in seen.items():
+        shown = ", ".join(map(escape, names))
+        yield f"<details><summary>{shown}</summary>{text}</details>"
+
+
+def _made(run: RunData) -> str:
+    record = run.record
+    versions = record.get("versions") or {}
+    git = record.get("git")
+    changed = " with uncommitted changes (code.diff)" if record.get("dirty") else ""
+    rows = [
+        ("versions", escape(", ".join(f"{name} {each}" for name, each in versions.items()))),
+        ("machine", escape(f"{record.get('host', NONE)}, {record.get('platform', NONE)}")),
+        ("commit", f"<code>{escape(str(git))}</code>{changed}" if git else NONE),
+        ("limits", escape(json.dumps(record.get("limits") or {}))),
+    ]
+    components = record.get("components") or {}
+    parts = [
+        (f"<code>{escape(path)}</code>", escape(str(each.get("type"))),
+         escape(f"{each.get('dist')} {each.get('version')}"))
+        for path, each in components.items()
+    ]  # fmt: skip
+    command = escape(" ".join(map(str, record.get("argv") or ())))
+    return (
+        f"<pre>{command}</pre>"
+        + _table(("", ""), rows)
+        + _table(("part", "type", "package"), parts)
+    )

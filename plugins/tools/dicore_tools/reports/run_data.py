@@ -1,0 +1,147 @@
+"""Reads run folders at once: record, config and the curves of all metrics.
+
+Shapes: P points of a metric.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from dicore.data.json_codec import loads
+from dicore.errors import UsageError
+from dicore.run.folder import RunFolder
+from dicore.run.log import RESERVED, read_metrics
+from dicore_tools.reports.curves import AXES, TAG, Axis, Curve
+
+__all__ = ["MAX_POINTS", "NONE", "RunData", "differing", "read_run", "thinned"]
+
+Floats = npt.NDArray[np.float64]
+
+MAX_POINTS: Final = 400
+"""Points of a curve in a report; more cannot be told apart on a screen."""
+NONE: Final = "\u2013"
+"""What a table shows where there is no value."""
+_COLUMNS = tuple(key for key, _ in AXES.values())
+
+
+@dataclass(frozen=True, slots=True)
+class RunData:
+    """A run.
+
+    Args:
+        folder: Its folder.
+        record: The contents of `run.json`.
+        config: Its config, as plain dicts.
+        columns: For each metric float64 [P, 4]: env step, update, seconds, value.
+    """
+
+    folder: RunFolder
+    record: Mapping[str, Any]
+    config: Mapping[str, Any]
+    columns: Mapping[str, Floats]
+
+    @property
+    def result(self) -> Mapping[str, Any]:
+        """What the run has come to, from its record: empty while it runs."""
+        found: Mapping[str, Any] = self.record.get("result") or {}
+        return found
+
+    def curve(self, tag: str = TAG, axis: Axis = "env_step") -> Curve | None:
+        """Returns the curve of a metric, thinned; None if the run has no value of it."""
+        points = self.columns.get(tag)
+        if points is None:
+            return None
+        x, y = thinned(points[:, _COLUMNS.index(AXES[axis][0])], points[:, 3])
+        return Curve(self.folder.path, x, y, self.config, bool(self.result.get("stop")))
+
+    @property
+    def best_return(self) -> float | None:
+        """Highest mean return of an evaluation; None before the first."""
+        points = self.columns.get(TAG)
+        return None if points is None else float(points[:, 3].max())
+
+    @property
+    def progress(self) -> tuple[int, int, float]:
+        """Env steps, updates and seconds so far."""
+        last = [points[-1, :3] for points in self.columns.values()]
+        found = np.max(last, axis=0) if last else np.zeros(3)
+        step, updates, seconds = map(float, found)
+        result = self.result
+        return (
+            int(result.get("env_step", step)),
+            int(result.get("train_iter", updates)),
+            float(result.get("wall_s", seconds)),
+        )
+
+
+def read_run(folder: RunFolder) -> RunData:
+    """Reads a run, which may be unfinished.
+
+    Raises:
+        UsageError: its files cannot be read.
+    """
+    lines: dict[str, list[tuple[float, float, float, float]]] = {}
+    if folder.metrics.is_file():
+        for line in read_metrics(folder.metrics):
+            at = tuple(float(line.get(key, math.nan)) for key in _COLUMNS)
+            for tag, value in line.items():
+                if tag not in RESERVED and isinstance(value, float | int) and math.isfinite(value):
+                    lines.setdefault(tag, []).append((*at, value))  # type: ignore[arg-type]
+    columns = {}
+    for tag, rows in lines.items():
+        points = np.array(rows, np.float64)
+        columns[tag] = points[np.argsort(points[:, 0], kind="stable")]
+    return RunData(
+        folder, _json(folder, "metadata"), _json(folder, "config").get("config", {}), columns
+    )
+
+
+def thinned(x: Floats, y: Floats, most: int = MAX_POINTS) -> tuple[Floats, Floats]:
+    """Returns a curve of at most so many points, which keeps its extremes.
+
+    Of each of `most` / 2 equal parts of the points, the lowest and the highest remain, and the
+    first and last of all.
+    """
+    if len(x) <= most:
+        return x, y
+    kept = {0, len(x) - 1}
+    edges = np.linspace(0, len(x), (most - 2) // 2 + 1).astype(int)
+    for start, stop in pairwise(edges):
+        part = y[start:stop]
+        kept |= {start + int(part.argmin()), start + int(part.argmax())}
+    rows = np.array(sorted(kept))
+    return x[rows], y[rows]
+
+
+def differing(runs: Sequence[RunData]) -> dict[str, list[str]]:
+    """Returns the options that differ between runs: the value of each run, as text, by path."""
+    flat = [dict(_leaves(run.config)) for run in runs]
+    paths = dict.fromkeys(path for each in flat for path in each)
+    found = {path: [each.get(path, NONE) for each in flat] for path in paths}
+    return {path: values for path, values in found.items() if len(set(values)) > 1}
+
+
+def _leaves(tree: Mapping[str, Any], path: str = "") -> list[tuple[str, str]]:
+    found: list[tuple[str, str]] = []
+    for key, value in tree.items():
+        if isinstance(value, Mapping) and value:
+            found += _leaves(value, f"{path}{key}.")
+        else:
+            found.append((f"{path}{key}", str(value)))
+    return found
+
+
+def _json(folder: RunFolder, name: str) -> dict[str, Any]:
+    file = getattr(folder, name)
+    try:
+        content = loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise UsageError(f"cannot read {file}: {error}") from None
+    return content if isinstance(content, dict) else {}
