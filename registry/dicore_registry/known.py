@@ -7,7 +7,7 @@ from typing import Final
 _NAMES: Final[dict[str, dict[str, str]]] = {
     "dicore-plugins": {
         "api": "profiled",
-        "buffer": "advanced naive",
+        "buffer": "advanced deque episode file naive sequence",
         "collector": "episode sample",
         "env": "gym pettingzoo",
         "env_manager": (

@@ -9,20 +9,61 @@ from dicore_plugins.lazy import lazy
 if TYPE_CHECKING:
     from dicore_plugins.buffers.advanced.buffer import AdvancedBuffer, AdvancedReplayBuffer
     from dicore_plugins.buffers.advanced.config import AdvancedConfig
+    from dicore_plugins.buffers.deque.buffer import Buffer, DequeBuffer
+    from dicore_plugins.buffers.deque.config import DequeConfig
+    from dicore_plugins.buffers.deque.middleware import (
+        clone_object,
+        group_sample,
+        padding,
+        sample_range_view,
+        staleness_check,
+        use_time_check,
+    )
+    from dicore_plugins.buffers.deque.priority import PriorityExperienceReplay
+    from dicore_plugins.buffers.deque.replay import DequeReplayBuffer
+    from dicore_plugins.buffers.deque.store import BufferedData
+    from dicore_plugins.buffers.episode.buffer import EpisodeBuffer, EpisodeReplayBuffer
+    from dicore_plugins.buffers.episode.config import EpisodeConfig
+    from dicore_plugins.buffers.file.buffer import FileBuffer, FileReplayBuffer, write_body
+    from dicore_plugins.buffers.file.config import FileConfig
     from dicore_plugins.buffers.naive.buffer import NaiveBuffer, NaiveReplayBuffer
     from dicore_plugins.buffers.naive.config import NaiveConfig
     from dicore_plugins.buffers.priority_tree import PriorityTree
     from dicore_plugins.buffers.ring import Ring
+    from dicore_plugins.buffers.sequence.buffer import SequenceBuffer, SequenceReplayBuffer
+    from dicore_plugins.buffers.sequence.config import SequenceConfig
 
 __all__ = [
     "AdvancedBuffer",
     "AdvancedConfig",
     "AdvancedReplayBuffer",
+    "Buffer",
+    "BufferedData",
+    "DequeBuffer",
+    "DequeConfig",
+    "DequeReplayBuffer",
+    "EpisodeBuffer",
+    "EpisodeConfig",
+    "EpisodeReplayBuffer",
+    "FileBuffer",
+    "FileConfig",
+    "FileReplayBuffer",
     "NaiveBuffer",
     "NaiveConfig",
     "NaiveReplayBuffer",
+    "PriorityExperienceReplay",
     "PriorityTree",
     "Ring",
+    "SequenceBuffer",
+    "SequenceConfig",
+    "SequenceReplayBuffer",
+    "clone_object",
+    "group_sample",
+    "padding",
+    "sample_range_view",
+    "staleness_check",
+    "use_time_check",
+    "write_body",
 ]
 
 _HOMES = {
@@ -31,6 +72,33 @@ _HOMES = {
         "AdvancedReplayBuffer",
     ),
     ".advanced.config": ("AdvancedConfig",),
+    ".deque.buffer": (
+        "Buffer",
+        "DequeBuffer",
+    ),
+    ".deque.config": ("DequeConfig",),
+    ".deque.middleware": (
+        "clone_object",
+        "group_sample",
+        "padding",
+        "sample_range_view",
+        "staleness_check",
+        "use_time_check",
+    ),
+    ".deque.priority": ("PriorityExperienceReplay",),
+    ".deque.replay": ("DequeReplayBuffer",),
+    ".deque.store": ("BufferedData",),
+    ".episode.buffer": (
+        "EpisodeBuffer",
+        "EpisodeReplayBuffer",
+    ),
+    ".episode.config": ("EpisodeConfig",),
+    ".file.buffer": (
+        "FileBuffer",
+        "FileReplayBuffer",
+        "write_body",
+    ),
+    ".file.config": ("FileConfig",),
     ".naive.buffer": (
         "NaiveBuffer",
         "NaiveReplayBuffer",
@@ -38,6 +106,11 @@ _HOMES = {
     ".naive.config": ("NaiveConfig",),
     ".priority_tree": ("PriorityTree",),
     ".ring": ("Ring",),
+    ".sequence.buffer": (
+        "SequenceBuffer",
+        "SequenceReplayBuffer",
+    ),
+    ".sequence.config": ("SequenceConfig",),
 }
 """Public names by module."""
 

@@ -5,15 +5,18 @@ Shapes: C the capacity, B slots.
 
 from __future__ import annotations
 
+import math
+from functools import cache
 from importlib.util import find_spec
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from dicore.errors import UsageError
+from dicore.data.tree import is_tensor
+from dicore.errors import ReplayPriorityError, UsageError
 
-__all__ = ["Kernels", "PriorityTree"]
+__all__ = ["Kernels", "PriorityTree", "checked_priorities", "ids_of", "strata"]
 
 IntArray = npt.NDArray[np.int64]
 FloatArray = npt.NDArray[np.float64]
@@ -153,3 +156,46 @@ class PriorityTree:
             assert np.array_equal(above[: len(sums)], sums), f"sums of level {level}"
             assert not above[len(sums) :].any(), f"padding of level {level}"
             assert np.array_equal(minima[: len(sums)], lowest.min(1)), f"minima of level {level}"
+
+
+def strata(rng: np.random.Generator, count: int) -> FloatArray:
+    """Returns one random share of each of `count` equal parts of 0 to 1: float64 [count]."""
+    points = rng.random(count)
+    points += _numbers(count)
+    shares: FloatArray = points / count
+    return shares
+
+
+@cache
+def _numbers(count: int) -> FloatArray:
+    return np.arange(count, dtype=np.float64)
+
+
+def ids_of(given: Any) -> IntArray:
+    """Returns ids as int64 [B]: arrays, tensors, or lists in which an id may be `buffer_17`."""
+    if not is_tensor(given) and not isinstance(given, np.ndarray):
+        given = [int(each.rpartition("_")[2]) if isinstance(each, str) else each
+                 for each in given]  # fmt: skip
+    return np.asarray(given, np.int64).reshape(-1)
+
+
+def checked_priorities(given: Any, count: int) -> FloatArray:
+    """Returns priorities as float64 [B].
+
+    Raises:
+        ReplayPriorityError: one is negative or not finite.
+        UsageError: there are not `count`.
+    """
+    array = given.detach().cpu().numpy() if is_tensor(given) else given
+    priority: FloatArray = np.asarray(array, np.float64).reshape(-1)
+    if len(priority) != count:
+        raise UsageError(f"update: {len(priority)} priorities for {count} samples")
+    if count and not (priority.min() >= 0 and priority.max() < math.inf):
+        wrong = np.flatnonzero(~((priority >= 0) & (priority < math.inf)))
+        raise ReplayPriorityError(
+            f"priority {priority[wrong[0]]} at index {wrong[0]} is negative or not finite"
+            f" ({len(wrong)} of {count}); nothing was stored",
+            hint="priorities are absolute TD errors; look for a diverging loss",
+            context={"index": int(wrong[0]), "value": float(priority[wrong[0]])},
+        )
+    return priority

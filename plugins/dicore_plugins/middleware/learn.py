@@ -33,6 +33,8 @@ def data_pusher(
         group_by_env: True: one push per trajectory segment, cut at `ctx.trajectory_end_idx`; False
             or None: one push for all samples.
 
+    Samples are pushed without `end` and `env_id`, unless the buffer has `keeps_origin` = True.
+
     Returns:
         A middleware that pushes `ctx.trajectories`, or else `ctx.episodes`, and sets it to None.
     """
@@ -45,9 +47,9 @@ def data_pusher(
         if ctx.trajectories is not None:
             if group_by_env:
                 for piece in _pieces(ctx.trajectories, ctx.trajectory_end_idx):
-                    put(_samples(piece), ctx.env_step)
+                    put(prepared(piece), ctx.env_step)
             else:
-                put(_samples(ctx.trajectories), ctx.env_step)
+                put(prepared(ctx.trajectories), ctx.env_step)
             ctx.trajectories = None
         elif ctx.episodes is not None:
             for episode in ctx.episodes:
@@ -55,6 +57,7 @@ def data_pusher(
             ctx.episodes = None
 
     warned = False
+    prepared = _whole if getattr(buffer_, "keeps_origin", False) else _samples
 
     def put(samples: Any, env_step: int) -> None:
         nonlocal warned
@@ -64,6 +67,11 @@ def data_pusher(
             _DATA_LOG.warning("the buffer drops samples that it refuses: %s", answer.reason)
 
     return push
+
+
+def _whole(data: Any) -> Any:
+    """Returns samples with all columns."""
+    return data
 
 
 def _samples(data: Any) -> Any:

@@ -143,8 +143,8 @@ class Parts:
 
     def close(self) -> None:
         """Closes the parts that were created."""
-        for name in ("collector", "evaluator", "learner"):
-            if name in self:
+        for name in ("collector", "evaluator", "learner", "buffer"):
+            if name in self and hasattr(getattr(self, name), "close"):
                 getattr(self, name).close()
 
     def _registered(

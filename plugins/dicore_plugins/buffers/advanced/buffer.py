@@ -8,21 +8,25 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cache
 from typing import Any
 
 import numpy as np
 
 from dicore.config.compiler import as_config
 from dicore.data import Batch, Row
-from dicore.data.tree import is_tensor
-from dicore.errors import ReplayPriorityError, ReplayUnderflowError, UsageError
+from dicore.errors import ReplayUnderflowError, UsageError
 from dicore.interfaces.buffer import Refused
 from dicore_plugins.buffers.advanced.config import AdvancedConfig
 from dicore_plugins.buffers.advanced.limits import BufferLog, ThruputControl
 from dicore_plugins.buffers.naive.buffer import NaiveReplayBuffer, samples_of
 from dicore_plugins.buffers.naive.config import NaiveConfig
-from dicore_plugins.buffers.priority_tree import FloatArray, PriorityTree
+from dicore_plugins.buffers.priority_tree import (
+    FloatArray,
+    PriorityTree,
+    checked_priorities,
+    ids_of,
+    strata,
+)
 from dicore_plugins.buffers.ring import IntArray, fitted
 
 __all__ = ["AdvancedBuffer", "AdvancedReplayBuffer"]
@@ -118,7 +122,9 @@ class AdvancedReplayBuffer(NaiveReplayBuffer):
             return range(self.push_count, self.push_count)
         if "priority" in samples:
             columns = dict(samples.columns)
-            given = self._checked(columns.pop("priority"), len(samples)) + self._cfg.priority_eps
+            given = (
+                checked_priorities(columns.pop("priority"), len(samples)) + self._cfg.priority_eps
+            )
             samples = Batch(columns, len(samples))
         count = len(samples)
         stamps = samples.columns.get("collect_iter", -1)
@@ -173,12 +179,8 @@ class AdvancedReplayBuffer(NaiveReplayBuffer):
         key = _IDS if _IDS in info else _SLOTS
         if key not in info:
             raise UsageError(f"update needs {_IDS} or {_SLOTS} beside priority")
-        given = info[key]
-        if not is_tensor(given) and not isinstance(given, np.ndarray):
-            given = [int(each.rpartition("_")[2]) if isinstance(each, str) else each
-                     for each in given]  # fmt: skip
-        number = np.asarray(given, np.int64).reshape(-1)
-        priority = self._checked(info["priority"], len(number)) + self._cfg.priority_eps
+        number = ids_of(info[key])
+        priority = checked_priorities(info["priority"], len(number)) + self._cfg.priority_eps
         if not len(number):
             return
         ring = self._ring
@@ -201,27 +203,6 @@ class AdvancedReplayBuffer(NaiveReplayBuffer):
             self._priority[slots] = priority
             self._tree.set(slots, priority**self._cfg.alpha)
             self._max_priority = max(self._max_priority, float(priority.max()))
-
-    def _checked(self, given: Any, count: int) -> FloatArray:
-        """Returns priorities as float64 [B].
-
-        Raises:
-            ReplayPriorityError: one is negative or not finite.
-            UsageError: there are not as many as samples.
-        """
-        array = given.detach().cpu().numpy() if is_tensor(given) else given
-        priority: FloatArray = np.asarray(array, np.float64).reshape(-1)
-        if len(priority) != count:
-            raise UsageError(f"update: {len(priority)} priorities for {count} samples")
-        if count and not (priority.min() >= 0 and priority.max() < math.inf):
-            wrong = np.flatnonzero(~((priority >= 0) & (priority < math.inf)))
-            raise ReplayPriorityError(
-                f"priority {priority[wrong[0]]} at index {wrong[0]} is negative or not finite"
-                f" ({len(wrong)} of {count}); nothing was stored",
-                hint="priorities are absolute TD errors; look for a diverging loss",
-                context={"index": int(wrong[0]), "value": float(priority[wrong[0]])},
-            )
-        return priority
 
     # ---- reading
 
@@ -299,9 +280,7 @@ class AdvancedReplayBuffer(NaiveReplayBuffer):
         Returns:
             Slots, and priority^alpha of each.
         """
-        points = self._rng.random(count)
-        points += _numbers(count)
-        slots = self._at(points / count, chosen)
+        slots = self._at(strata(self._rng, count), chosen)
         if self._cfg.max_use < math.inf:
             slots = self._within_max_use(slots, chosen)
             masses = self._priority[slots] ** self._cfg.alpha
@@ -438,11 +417,6 @@ class AdvancedReplayBuffer(NaiveReplayBuffer):
         assert not masses[self._ring.count :].any()
         stored = self._stored()
         assert np.array_equal(masses[stored], self._priority[stored] ** self._cfg.alpha)
-
-
-@cache
-def _numbers(count: int) -> FloatArray:
-    return np.arange(count, dtype=np.float64)
 
 
 AdvancedBuffer = AdvancedReplayBuffer

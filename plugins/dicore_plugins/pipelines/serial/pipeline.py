@@ -45,6 +45,13 @@ class SerialPipeline(TrainingPipeline):
             )
         elif policy.priority and not vars(type(buffer)).get("keeps_priorities", True):
             yield "policy.priority", f"buffer '{buffer.type}' samples uniformly; expected False"
+        envs, n_sample = cfg.env.collector_env_num, policy.collect.n_sample
+        if getattr(buffer, "keeps_origin", False) and n_sample is not None and n_sample % envs:
+            yield (
+                "policy.collect.n_sample",
+                f"buffer '{buffer.type}' needs all steps of each environment; expected a multiple"
+                f" of {envs} (env.collector_env_num), got {n_sample}",
+            )
 
     def stages(self, parts: Parts) -> list[Any]:
         """Collects, pushes to the buffer, and updates the policy."""

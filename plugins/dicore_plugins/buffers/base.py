@@ -1,0 +1,137 @@
+"""What buffers without a ring have in common."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from dicore.config.compiler import as_config
+from dicore.config.schema import ComponentConfig
+from dicore.data import Batch
+from dicore.data.tree import is_tensor
+from dicore.errors import ReplayUnderflowError, UsageError
+from dicore.run.checkpoint_store import read_state, write_state
+from dicore.run.random import stream
+from dicore_plugins.buffers.ring import Ring
+
+__all__ = ["SampleBuffer", "as_array", "check_draw", "stored"]
+
+
+class SampleBuffer:
+    """Base class of buffers that implement `IBuffer` without a ring of columns.
+
+    A subclass implements `sample_batch`, `state_dict` and `load_state_dict`.
+
+    Args:
+        cfg: Options, as a section, a dict, or None for the defaults.
+        rng: Random generator for sampling; None: the stream `buffer`.
+    """
+
+    config_class: ClassVar[type[ComponentConfig]]
+
+    def __init__(
+        self,
+        cfg: ComponentConfig | Mapping[str, Any] | None = None,
+        *,
+        rng: np.random.Generator | None = None,
+    ) -> None:
+        self._cfg: Any = as_config(cfg, self.config_class)
+        self._lock = threading.RLock()
+        self._rng = stream("buffer") if rng is None else rng
+        self._form = Ring(1)
+
+    @classmethod
+    def default_config(cls) -> dict[str, Any]:
+        """Returns all options with their defaults, as a plain dict."""
+        from dicore.config import default_config
+
+        return dict(default_config(cls.config_class))
+
+    @property
+    def replay_buffer_size(self) -> int:
+        """Capacity in samples."""
+        return int(self._cfg.replay_buffer_size)
+
+    def _check(self, samples: Batch) -> None:
+        """Raises SchemaError if samples differ from the first in keys, dtypes or shapes."""
+        self._form._check(samples)  # noqa: SLF001 - a ring of one sample, for its check
+
+    def sample_batch(
+        self,
+        batch_size: int,
+        cur_learner_iter: int = 0,
+        sample_range: slice | None = None,
+        replace: bool = False,
+        *,
+        reuse: bool = False,
+    ) -> Batch:
+        """Draws B samples; see `IBuffer`."""
+        raise NotImplementedError
+
+    def sample(
+        self,
+        batch_size: int,
+        cur_learner_iter: int = 0,
+        sample_range: slice | None = None,
+        replace: bool = False,
+    ) -> list[Any]:
+        """Draws like `sample_batch`, and returns the samples as a list of dicts (copies)."""
+        return self.sample_batch(
+            batch_size, cur_learner_iter, sample_range=sample_range, replace=replace
+        ).rows()
+
+    def sample_batches(
+        self, count: int, batch_size: int, cur_learner_iter: int = 0
+    ) -> Iterator[Batch]:
+        """Draws the same batches as `count` calls of `sample_batch`."""
+        for _ in range(count):
+            yield self.sample_batch(batch_size, cur_learner_iter, reuse=True)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Returns samples, counts and the state of the random generator."""
+        raise NotImplementedError
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restores what `state_dict` returned; sampling continues identically."""
+        raise NotImplementedError
+
+    def save_data(self, file: str | Path) -> None:
+        """Writes the state atomically to `file`, a folder of arrays and a manifest."""
+        write_state(Path(file), self.state_dict())
+
+    def load_data(self, file: str | Path) -> None:
+        """Reads what `save_data` wrote."""
+        self.load_state_dict(read_state(Path(file)))
+
+
+def check_draw(size: int, count: int, what: str, *, replace: bool) -> None:
+    """Checks the size of a draw.
+
+    Raises:
+        ReplayUnderflowError: it exceeds the `count` things stored, without `replace`.
+        UsageError: it is not positive.
+    """
+    if size < 1:
+        raise UsageError(f"batch_size must be >= 1, got {size}")
+    if count == 0 or (size > count and not replace):
+        raise ReplayUnderflowError(
+            f"cannot sample {size} from {count} stored {what}",
+            hint="collect more first" if count == 0 else "collect more, or pass replace=True",
+            context={"asked": size, "have": count},
+        )
+
+
+def as_array(column: Any) -> npt.NDArray[Any]:
+    """Returns a column as an array, a tensor from any device."""
+    return np.asarray(column.detach().cpu() if is_tensor(column) else column)
+
+
+def stored(column: Any) -> npt.NDArray[Any]:
+    """Returns a copy of a column, in float32 if it is in float64."""
+    array = as_array(column)
+    return array.astype(np.float32 if array.dtype == np.float64 else array.dtype)

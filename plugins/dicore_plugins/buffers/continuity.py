@@ -1,0 +1,151 @@
+"""Notices that steps are missing between two pushes of the same environment.
+
+Shapes: N steps pushed, K environments, `...` one observation.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import optree
+
+from dicore.data import Batch, Tree, tree_map
+from dicore_plugins.buffers.base import as_array
+
+__all__ = ["Continuity", "origin"]
+
+IntArray = npt.NDArray[np.int64]
+BoolArray = npt.NDArray[np.bool_]
+
+_LOG = logging.getLogger("dicore.buffer")
+
+
+class Continuity:
+    """Compares the first observation of a push with the `next_obs` that was pushed before it.
+
+    A collector leaves out steps that exceed `n_sample`, and those of episodes that failed. Without
+    a column `next_obs`, or with that of n-step returns, steps are taken to follow each other.
+    """
+
+    def __init__(self) -> None:
+        self._warned = False
+        self.clear()
+
+    def clear(self) -> None:
+        """Forgets all environments."""
+        self._ids: IntArray = np.empty(0, np.int64)
+        self._open: BoolArray = np.empty(0, np.bool_)
+        self._last: Tree = None
+
+    def breaks(self, steps: Batch, env_id: IntArray, end: BoolArray) -> BoolArray | None:
+        """Returns which steps do not follow the last one of their environment; None: all do.
+
+        Args:
+            steps: N steps, those of an environment in the order of time.
+            env_id: int64 [N].
+            end: bool [N].
+        """
+        if "next_obs" not in steps or "obs" not in steps or "value_gamma" in steps:
+            return None
+        if not _alike(steps["obs"], steps["next_obs"]):
+            return None
+        ids, first = np.unique(env_id, return_index=True)
+        last = len(env_id) - 1 - np.unique(env_id[::-1], return_index=True)[1]
+        found = None
+        if len(self._ids):
+            known, at = self._places(ids)
+            shown = _rows(steps["obs"], first[known])
+            differs = _differ(_rows(self._last, at[known]), shown) & self._open[at[known]]
+            if differs.any():
+                found = np.zeros(len(env_id), np.bool_)
+                found[first[known][differs]] = True
+                self._warn(int(ids[known][differs][0]))
+        self._note(ids, _rows(steps["next_obs"], last), ~end[last])
+        return found
+
+    def _places(self, ids: IntArray) -> tuple[BoolArray, IntArray]:
+        at = np.minimum(np.searchsorted(self._ids, ids), len(self._ids) - 1)
+        return self._ids[at] == ids, at
+
+    def _note(self, ids: IntArray, last: Tree, going: BoolArray) -> None:
+        """Stores what the last steps of environments led to."""
+        others = ~np.isin(self._ids, ids)
+        if others.any():
+            ids = np.concatenate([self._ids[others], ids])
+            going = np.concatenate([self._open[others], going])
+            kept = _rows(self._last, np.flatnonzero(others))
+            last = tree_map(lambda *leaves: np.concatenate(leaves), kept, last)
+            order = np.argsort(ids)
+            ids, going, last = ids[order], going[order], _rows(last, order)
+        self._ids, self._open, self._last = ids, going, last
+
+    def _warn(self, env_id: int) -> None:
+        if not self._warned:
+            self._warned = True
+            _LOG.warning(
+                "steps are missing before a pushed step of env %d: no sequence or episode spans the"
+                " gap; set n_sample to a multiple of env.collector_env_num",
+                env_id,
+            )
+
+    def state_dict(self) -> dict[str, Any]:
+        """Returns what the last step of each environment led to."""
+        last = {} if self._last is None else {"last": tree_map(np.asarray, self._last)}
+        return {"env_id": self._ids, "open": self._open, **last}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restores what `state_dict` returned."""
+        self._ids = np.array(state["env_id"], np.int64)
+        self._open = np.array(state["open"], np.bool_)
+        self._last = state.get("last")
+
+
+def origin(steps: Batch) -> tuple[IntArray, BoolArray | None]:
+    """Returns where steps come from.
+
+    Returns:
+        `env_id` int64 [N], 0 without such a column; and `end` bool [N], or else where `done` or
+        `truncated` is set; None if there is no such column [N].
+    """
+    count = len(steps)
+    env_id = as_array(steps.get("env_id", np.zeros(count, np.int64)))
+    keys = ("end",) if "end" in steps else ("done", "truncated")
+    given = [as_array(steps[key]) for key in keys if key in steps]
+    ends = [each.astype(np.bool_) for each in given if each.shape == (count,)]
+    return env_id, np.logical_or.reduce(ends) if ends else None
+
+
+def _rows(tree: Tree, rows: IntArray) -> Tree:
+    return tree_map(lambda leaf: _picked(leaf, rows), tree)
+
+
+def _picked(leaf: Any, rows: IntArray) -> Any:
+    return leaf[rows] if hasattr(leaf, "packed") else as_array(leaf)[rows]
+
+
+def _alike(one: Tree, other: Tree) -> bool:
+    """Returns whether two columns have the same leaves, of the same shapes."""
+    if optree.tree_structure(one) != optree.tree_structure(other):
+        return False
+    pairs = zip(optree.tree_leaves(one), optree.tree_leaves(other), strict=True)
+    return all(np.shape(a) == np.shape(b) for a, b in pairs)
+
+
+def _differ(before: Tree, shown: Tree) -> BoolArray:
+    """Returns which rows differ: bool [K]."""
+    pairs = zip(optree.tree_leaves(before), optree.tree_leaves(shown), strict=True)
+    return np.logical_or.reduce([_differs(one, other) for one, other in pairs])
+
+
+def _differs(one: Any, other: Any) -> BoolArray:
+    if hasattr(one, "packed") and hasattr(other, "packed"):
+        same = (one.numbers == other.numbers).reshape(len(one), -1).all(1)
+        if same.all():
+            return ~same
+    differs: npt.NDArray[Any] = np.asarray(one) != np.asarray(other)
+    found: BoolArray = differs.any(axis=tuple(range(1, differs.ndim)))
+    return found

@@ -1,0 +1,184 @@
+"""Prioritized replay as a middleware of deque buffers (Schaul et al. 2016).
+
+Shapes: B items drawn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from dicore.errors import ReplayUnderflowError, UsageError
+from dicore_plugins.buffers.deque.store import BufferedData
+from dicore_plugins.buffers.priority_tree import PriorityTree, checked_priorities, strata
+
+__all__ = ["PriorityExperienceReplay"]
+
+
+class PriorityExperienceReplay:
+    """Draws items in proportion to priority^alpha, one from each of B equal parts of the sum.
+
+    The priority of an item is `meta["priority"]`: push adds the highest so far if it is missing,
+    and `buffer.update(index, data, meta)` changes it. Drawn items have `meta["priority_IS"]` too,
+    the importance-sampling weight divided by the largest possible one.
+
+    Args:
+        buffer: The buffer or view that uses it.
+        IS_weight: Compute weights.
+        priority_power_factor: Exponent alpha of the priorities.
+        IS_weight_power_factor: Initial exponent beta of the weights.
+        IS_weight_anneal_train_iter: Beta rises linearly to 1 in this many draws.
+    """
+
+    def __init__(
+        self,
+        buffer: Any,
+        IS_weight: bool = True,  # noqa: N803 - the documents' name
+        priority_power_factor: float = 0.6,
+        IS_weight_power_factor: float = 0.4,  # noqa: N803 - the documents' name
+        IS_weight_anneal_train_iter: int = 100_000,  # noqa: N803 - the documents' name
+    ) -> None:
+        self._buffer = buffer
+        self._weighted = IS_weight
+        self._alpha = priority_power_factor
+        self._first_beta = IS_weight_power_factor
+        self._anneal = IS_weight_anneal_train_iter
+        self._draws = 0
+        self._highest = 1.0
+        self._slot_of: dict[str, int] = {}
+        self._index_of: list[str] = [""] * (buffer.store.size + 1)
+        self._free = [*range(buffer.store.size + 1)][::-1]  # one more while the oldest leaves
+        self._tree = PriorityTree(buffer.store.size + 1)
+        buffer.store.listen(self._follow)
+
+    @property
+    def beta(self) -> float:
+        """Exponent of the importance-sampling weights of the next draw."""
+        share = min(1.0, self._draws / self._anneal) if self._anneal else 0.0
+        return float(self._first_beta + (1 - self._first_beta) * share)
+
+    def __call__(self, action: str, chain: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """Handles an action; see `Buffer.use`."""
+        if action == "push":
+            return self._push(chain, *args, **kwargs)
+        if action == "update":
+            return self._update(chain, *args, **kwargs)
+        if action == "sample":
+            return self._sample(chain, *args, **kwargs)
+        return chain(*args, **kwargs)
+
+    def _push(
+        self, chain: Callable[..., Any], data: Any, meta: Mapping[str, Any] | None = None
+    ) -> Any:
+        given = {"priority": self._highest, **(meta or {})}
+        given["priority"] = self._checked(given["priority"])
+        item = chain(data, given)
+        self._highest = max(self._highest, given["priority"])
+        return item
+
+    def _update(
+        self,
+        chain: Callable[..., Any],
+        index: str,
+        data: Any = None,
+        meta: Mapping[str, Any] | None = None,
+    ) -> Any:
+        if meta is not None and "priority" in meta:
+            meta = {**meta, "priority": self._checked(meta["priority"])}
+            self._highest = max(self._highest, meta["priority"])
+        elif meta is not None and index in self._slot_of:
+            meta = {**meta, "priority": self._buffer.get_by_index(index).meta["priority"]}
+        return chain(index, data, meta)
+
+    @staticmethod
+    def _checked(priority: Any) -> float:
+        return float(checked_priorities([priority], 1)[0])
+
+    def _sample(
+        self,
+        chain: Callable[..., Any],
+        size: int | None = None,
+        replace: bool = False,
+        sample_range: slice | None = None,
+        **kwargs: Any,
+    ) -> Any:
+        odd = [key for key in ("groupby", "indices", "unroll_len") if kwargs.get(key) is not None]
+        if size is None or odd:
+            raise UsageError(
+                f"priorities choose single items: pass size, without {', '.join(odd) or 'indices'}"
+            )
+        chosen = self._buffer.store.order()[slice(None) if sample_range is None else sample_range]
+        count = len(chosen)
+        if size < 1 or not count or (size > count and not replace):
+            if size >= 1 and kwargs.get("ignore_insufficient"):
+                size = count
+            else:
+                raise ReplayUnderflowError(
+                    f"cannot sample {size} from {count} stored items",
+                    context={"asked": size, "have": count},
+                )
+        slots = self._drawn(size, None if sample_range is None else chosen)
+        weights = self._weights(slots)
+        self._draws += 1
+        items = chain(indices=[self._index_of[each] for each in slots.tolist()])
+        for item, weight in zip(items, weights.tolist(), strict=True):
+            if self._weighted:
+                item.meta["priority_IS"] = weight
+        return items
+
+    def _drawn(self, size: int, chosen: list[str] | None) -> Any:
+        """Returns the slots of drawn items, of all or of the chosen ones: int64 [B]."""
+        if not size:
+            return np.empty(0, np.int64)
+        points, tree = strata(self._buffer.rng, size), self._tree
+        if chosen is None:
+            return tree.find(points * tree.total)
+        slots = np.array([self._slot_of[each] for each in chosen])
+        sums = np.cumsum(tree.masses[slots])
+        rows = np.searchsorted(sums, points * sums[-1], side="right")
+        return slots[np.minimum(rows, len(slots) - 1)]
+
+    def _weights(self, slots: Any) -> Any:
+        return (self._tree.masses[slots] / self._tree.minimum) ** -self.beta
+
+    def _follow(self, item: BufferedData, present: bool) -> None:
+        """Keeps the tree as the items of the buffer are."""
+        if not present:
+            slot = self._slot_of.pop(item.index)
+            self._free.append(slot)
+            self._tree.set(np.array([slot]), np.zeros(1))
+            return
+        slot = self._slot_of.get(item.index, -1)
+        if slot < 0:
+            slot = self._slot_of[item.index] = self._free.pop()
+            self._index_of[slot] = item.index
+        priority = float(item.meta.get("priority", self._highest))
+        mass = max(priority, 1e-30) ** self._alpha
+        self._tree.set(np.array([slot]), np.array([mass]))
+
+    def state_dict(self) -> dict[str, Any]:
+        """Returns the highest priority, the number of draws, and where items are in the tree."""
+        return {
+            "highest": self._highest,
+            "draws": self._draws,
+            "slots": dict(self._slot_of),
+            "free": list(self._free),
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restores what `state_dict` returned, for the items that the buffer now has."""
+        self._highest, self._draws = float(state["highest"]), int(state["draws"])
+        slots = {index: int(slot) for index, slot in state["slots"].items()}
+        if slots.keys() != self._slot_of.keys() or max(slots.values(), default=0) >= len(
+            self._index_of
+        ):
+            return  # another size: the items are in the tree, at other places
+        masses = {index: self._tree.masses[slot] for index, slot in self._slot_of.items()}
+        self._tree.clear()
+        self._slot_of = slots
+        self._free = [int(each) for each in state["free"]]
+        for index, slot in slots.items():
+            self._index_of[slot] = index
+            self._tree.set(np.array([slot]), np.array([masses[index]]))

@@ -1,0 +1,188 @@
+"""A deque buffer with the interface of replay buffers, for pipelines.
+
+Shapes: N samples pushed, B samples drawn.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from dicore.data import Batch, Row
+from dicore.errors import UsageError
+from dicore_plugins.buffers.base import SampleBuffer, check_draw, stored
+from dicore_plugins.buffers.deque.buffer import BufferedData, DequeBuffer
+from dicore_plugins.buffers.deque.config import DequeConfig
+from dicore_plugins.buffers.deque.middleware import staleness_check, use_time_check
+from dicore_plugins.buffers.deque.priority import PriorityExperienceReplay
+from dicore_plugins.buffers.naive.buffer import samples_of
+from dicore_plugins.buffers.priority_tree import checked_priorities, ids_of
+from dicore_plugins.buffers.ring import Ring
+
+__all__ = ["DequeReplayBuffer"]
+
+
+class DequeReplayBuffer(SampleBuffer):
+    """Stores samples in a `DequeBuffer`; implements `IBuffer`.
+
+    The middleware `use_time_check`, `staleness_check` and `PriorityExperienceReplay` is added as
+    the options say; more can be added by `buffer.use(…)`.
+
+    Args:
+        cfg: Options, as a section, a dict, or None for the defaults.
+        rng: Random generator for sampling; None: the stream `buffer`.
+
+    Attributes:
+        buffer: The items, each a sample; `meta` has `priority`, `use_count` and
+            `train_iter_data_collected`.
+    """
+
+    config_class = DequeConfig
+
+    def __init__(
+        self,
+        cfg: DequeConfig | Mapping[str, Any] | None = None,
+        *,
+        rng: np.random.Generator | None = None,
+    ) -> None:
+        super().__init__(cfg, rng=rng)
+        options: DequeConfig = self._cfg
+        self.buffer = DequeBuffer(options.replay_buffer_size, rng=rng)
+        self._by_age = options.max_staleness < math.inf
+        if self._by_age:
+            self.buffer.use(staleness_check(self.buffer, options.max_staleness))
+        if options.max_use < math.inf:
+            self.buffer.use(use_time_check(self.buffer, options.max_use))
+        self.buffer.use(
+            PriorityExperienceReplay(
+                self.buffer,
+                priority_power_factor=options.alpha,
+                IS_weight_power_factor=options.beta,
+                IS_weight_anneal_train_iter=options.anneal_step,
+            )
+        )
+
+    @property
+    def push_count(self) -> int:
+        """Number of samples pushed so far."""
+        return self.buffer.store.pushed
+
+    def count(self) -> int:
+        """Number of stored samples."""
+        return self.buffer.count()
+
+    __len__ = count
+
+    def push(
+        self,
+        data: Row | Sequence[Mapping[str, Any]] | Batch,
+        cur_collector_envstep: int | None = None,
+    ) -> range:
+        """Stores copies of a sample, a list of samples or a Batch, and returns their ids.
+
+        Raises:
+            SchemaError: the data are not samples, or keys, dtypes or shapes differ from the first
+                push.
+            ReplayPriorityError: a given priority is negative or not finite.
+        """
+        samples = samples_of(data)
+        with self.buffer.store.changing():
+            first = self.push_count
+            if not len(samples):
+                return range(first, first)
+            columns = dict(samples.columns)
+            given = columns.pop("priority", None)
+            samples = Batch(columns, len(samples))
+            metas: list[dict[str, Any]] = [{} for _ in range(len(samples))]
+            if given is not None:
+                for meta, priority in zip(
+                    metas, checked_priorities(given, len(samples)).tolist(), strict=True
+                ):
+                    meta["priority"] = priority
+            for meta, stamp in zip(
+                metas, np.asarray(columns.get("collect_iter", [0] * len(metas))), strict=True
+            ):
+                meta["train_iter_data_collected"] = int(stamp)
+            self._check(samples)
+            rows = samples.map(stored).rows()
+            for row, meta in zip(rows, metas, strict=True):
+                self.buffer.push(row, meta)
+            return range(first, self.push_count)
+
+    def sample_batch(
+        self,
+        batch_size: int,
+        cur_learner_iter: int = 0,
+        sample_range: slice | None = None,
+        replace: bool = False,
+        *,
+        reuse: bool = False,
+    ) -> Batch:
+        """Draws B samples by priority.
+
+        They have the columns `priority` and `IS` float32 and `replay_unique_id` int64 [B] too.
+
+        Raises:
+            ReplayUnderflowError: B exceeds the number of samples to draw from, without `replace`.
+            UsageError: B is not positive.
+        """
+        items = self._draw(batch_size, cur_learner_iter, sample_range, replace=replace)
+        batch = Batch.from_rows([item.data for item in items])
+        metas = [item.meta for item in items]
+        batch.columns["priority"] = np.array([each["priority"] for each in metas], np.float32)
+        batch.columns["IS"] = np.array([each["priority_IS"] for each in metas], np.float32)
+        ids = [int(item.index, 16) for item in items]
+        batch.columns["replay_unique_id"] = np.array(ids, np.int64)
+        return batch
+
+    def _draw(
+        self, size: int, train_iter: int, sample_range: slice | None, *, replace: bool
+    ) -> list[BufferedData]:
+        check_draw(size, self.count(), "samples", replace=True)
+        options: dict[str, Any] = {"replace": replace, "sample_range": sample_range}
+        if self._by_age:
+            options["train_iter_sample_data"] = train_iter
+        return self.buffer.sample(size, **options)
+
+    def update(self, info: Mapping[str, Any]) -> None:
+        """Sets priorities of samples; those that were removed are skipped.
+
+        Raises:
+            ReplayPriorityError: a priority is negative or not finite; nothing is changed.
+            UsageError: there are no ids, or not as many as priorities.
+        """
+        if "priority" not in info:
+            return
+        if "replay_unique_id" not in info:
+            raise UsageError("update needs replay_unique_id beside priority")
+        ids = ids_of(info["replay_unique_id"])
+        priority = checked_priorities(info["priority"], len(ids))
+        store = self.buffer.store
+        with store.changing():
+            for number, value in zip(ids.tolist(), priority.tolist(), strict=True):
+                item = store.get(f"{number:016x}")
+                if item is not None:
+                    self.buffer.update(item.index, None, {**item.meta, "priority": value})
+
+    def clear(self) -> None:
+        """Removes all samples; ids continue to rise."""
+        self.buffer.clear()
+        self._form = Ring(1)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Returns samples, meta data, priorities and the state of the random generator."""
+        return self.buffer.state_dict()
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restores what `state_dict` returned; sampling continues identically.
+
+        Raises:
+            ReplayCapacityError: the samples do not fit into this buffer.
+        """
+        self.buffer.load_state_dict(state)
+        self._form = Ring(1)
+        if self.count():
+            self._check(Batch.from_rows([self.buffer.get(0).data]))

@@ -1,0 +1,39 @@
+"""Options of the episode buffer."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from dicore.config.schema import ComponentConfig, frozen, option
+
+__all__ = ["EpisodeConfig"]
+
+
+@frozen(kw_only=True)
+class EpisodeConfig(ComponentConfig):
+    """Stores and samples whole episodes, uniformly."""
+
+    keeps_priorities: ClassVar[bool] = False
+    keeps_origin: ClassVar[bool] = True
+    """Needs all steps of each environment, in order."""
+
+    replay_buffer_size: int = option(
+        1000, "capacity in episodes; when full, the oldest episode is removed", ge=1
+    )
+    max_episode_len: int = option(
+        100_000,
+        "longest episode; a longer one is an error, because it would fill the memory",
+        ge=1,
+        unit="steps",
+    )
+    padded: bool = option(
+        False,
+        "return batches [B, T, ...], padded to the longest episode, with `valid` and `episode_len`;"
+        " False: one episode after the other, [steps, ...]",
+    )
+
+    def build(self, ctx: Any, **parts: Any) -> Any:
+        """Creates the buffer."""
+        from dicore_plugins.buffers.episode.buffer import EpisodeReplayBuffer
+
+        return EpisodeReplayBuffer(self, **parts)

@@ -1,0 +1,60 @@
+"""Options of the file buffer."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Literal
+
+from dicore.config.schema import ComponentConfig, frozen, option
+
+__all__ = ["FileConfig"]
+
+_INF = float("inf")
+
+
+@frozen(kw_only=True)
+class FileConfig(ComponentConfig):
+    """Stores samples in files and their meta data in memory; samples uniformly."""
+
+    keeps_priorities: ClassVar[bool] = False
+
+    replay_buffer_size: int = option(
+        10_000, "capacity in samples; when full, the oldest sample is removed", ge=1
+    )
+    folder: str | None = option(
+        None,
+        "folder of the files, of this buffer alone; None: `replay_buffer` in the run folder, or a"
+        " temporary folder without a run",
+    )
+    existing: Literal["refuse", "load", "delete"] = option(
+        "refuse", "what to do with the files that an earlier buffer left in `folder`"
+    )
+    samples_per_file: int = option(
+        1,
+        "samples per file; raise it for small samples: fewer files, which go when all their samples"
+        " have left",
+        ge=1,
+    )
+    max_use: float = option(
+        _INF, "remove samples after this many draws; inf: no limit", ge=1, unit="draws"
+    )
+    max_staleness: float = option(
+        _INF,
+        "remove samples that were collected this many updates ago; inf: no limit",
+        gt=0,
+        unit="updates",
+    )
+    enable_track_used_data: bool = option(
+        False, "delete files in a background thread, so that neither push nor sample waits for it"
+    )
+
+    def build(self, ctx: Any, **parts: Any) -> Any:
+        """Creates the buffer."""
+        import attrs
+
+        from dicore_plugins.buffers.file.buffer import FileReplayBuffer
+
+        run, cfg = getattr(ctx, "run", None), self
+        if run is not None and self.folder is None:
+            folder = str(run.folder.path / "replay_buffer")
+            cfg = attrs.evolve(self, folder=folder, existing="delete")
+        return FileReplayBuffer(cfg, **parts)

@@ -1,0 +1,413 @@
+"""A replay buffer of sequences of steps, each within one episode.
+
+Shapes: N steps pushed, B sequences drawn, L steps of a sequence, `...` one step.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import optree
+
+from dicore.config.compiler import as_config
+from dicore.data import Batch, Row, tree_map
+from dicore.errors import ReplayCapacityError, SchemaError, UsageError
+from dicore_plugins.buffers.continuity import Continuity, origin
+from dicore_plugins.buffers.naive.buffer import NaiveReplayBuffer, samples_of
+from dicore_plugins.buffers.naive.config import NaiveConfig
+from dicore_plugins.buffers.priority_tree import checked_priorities, ids_of
+from dicore_plugins.buffers.ring import IntArray, RecycledBatch, Ring
+from dicore_plugins.buffers.sequence.config import SequenceConfig
+from dicore_plugins.buffers.sequence.index import BoolArray, SequenceIndex
+from dicore_plugins.buffers.sequence.priorities import SequencePriorities
+
+__all__ = ["SequenceBuffer", "SequenceReplayBuffer"]
+
+_FACTS = {"replay_unique_id": np.int64, "replay_buffer_idx": np.int64,
+          "priority": np.float32, "IS": np.float32}  # fmt: skip
+
+
+class SequenceReplayBuffer(NaiveReplayBuffer):
+    """Stores steps once and samples sequences of them: L = `burn_in` + `unroll_len` columns.
+
+    Steps are pushed with `end` bool [N] (the last step of an episode) and `env_id` int64 [N], those
+    of an environment in the order of time. Without `end`, `done` or `truncated` end an episode;
+    without `env_id`, all steps are of one environment. Where the first `obs` of a push is not the
+    `next_obs` before it, steps are missing, and no sequence spans the gap.
+
+    A sequence begins at the first step of an episode and every `stride` steps after it, and never
+    contains steps of two episodes. A batch has the columns of the steps [B, L, ...], and
+
+    - `valid` bool [B, L]: False after the last step of an episode; the last step is repeated there;
+    - `loss_mask` float32 [B, L]: 1 for the steps to learn from. It is 0 after the end and in the
+      first `burn_in` steps, unless the sequence begins with the first step of its episode, where
+      the recurrent state needs no warm-up;
+    - the columns `state_keys`, as they were at the first step [B, ...]; with `state_every` = k at
+      the steps 0, k, 2k, … [B, ceil(L / k), ...];
+    - `priority` and `IS` float32, `replay_unique_id` and `replay_buffer_idx` int64 [B].
+
+    With L = 1 samples are single steps [B, ...], without `valid` and `loss_mask`.
+
+    Sequences are drawn uniformly until there are priorities: a column `priority` of the pushed
+    steps, or `update` with `priority` of sequences [B] or of their steps [B, L]. Then the draws are
+    in proportion to priority^alpha, and new sequences get the highest priority so far. The priority
+    of a sequence is eta * max + (1 - eta) * mean of those of its steps (Kapturowski et al. 2019).
+
+    Args:
+        cfg: Options, as a section, a dict, or None for the defaults.
+        rng: Random generator for sampling; None: the stream `buffer`.
+        log: Run log for throughput lines; None: `logging` only.
+    """
+
+    config_class = SequenceConfig
+    keeps_origin = True
+    """Middleware pushes `end`, `env_id` and `valid` too."""
+
+    def __init__(
+        self,
+        cfg: SequenceConfig | Mapping[str, Any] | None = None,
+        *,
+        rng: np.random.Generator | None = None,
+        log: Any | None = None,
+    ) -> None:
+        cfg = as_config(cfg, SequenceConfig)
+        base = NaiveConfig(
+            replay_buffer_size=cfg.replay_buffer_size,
+            periodic_thruput_seconds=cfg.periodic_thruput_seconds,
+            debug=cfg.debug,
+        )
+        super().__init__(base, rng=rng, log=log)
+        self._cfg: SequenceConfig = cfg
+        self._length = cfg.length
+        capacity = cfg.replay_buffer_size
+        stride = cfg.unroll_len if cfg.stride is None else cfg.stride
+        self._index = SequenceIndex(capacity, self._length, stride, padding=cfg.padding)
+        self._states = Ring(capacity) if cfg.state_keys else None
+        self._priorities = SequencePriorities(cfg, self._index)
+        self._views = _Views()
+        self._continuity = Continuity()
+
+    def count(self) -> int:
+        """Number of sequences that can be drawn."""
+        return self._index.count
+
+    __len__ = count
+
+    @property
+    def step_count(self) -> int:
+        """Number of stored steps."""
+        return self._ring.count
+
+    @property
+    def beta(self) -> float:
+        """Exponent of the importance-sampling weights of the next draw."""
+        return self._priorities.beta
+
+    # ---- writing
+
+    def push(
+        self,
+        data: Row | Sequence[Mapping[str, Any]] | Batch,
+        cur_collector_envstep: int | None = None,
+    ) -> range:
+        """Stores a step, a list of steps or a Batch, and returns their ids.
+
+        Raises:
+            SchemaError: the data are not steps, or keys, dtypes or shapes differ from the first
+                push.
+            ReplayPriorityError: a given priority is negative or not finite.
+        """
+        steps = samples_of(data)
+        with self._lock:
+            if not len(steps):
+                return range(self.push_count, self.push_count)
+            return self._push(steps)
+
+    def _push(self, steps: Batch) -> range:
+        count, columns, given, states = len(steps), dict(steps.columns), None, None
+        env_id, end = self._origin(steps)
+        if "priority" in columns:
+            given = checked_priorities(columns.pop("priority"), count)
+            steps = Batch(columns, count)
+        if self._states is not None:
+            steps, states = self._split(steps)
+            self._states._check(states)  # noqa: SLF001 - before anything is stored
+        first, capacity = self._ring.cursor, self._ring.capacity
+        ids = self._ring.push(steps)
+        if states is not None and self._states is not None:
+            self._states.push(states)
+        slots = (first + np.arange(max(0, count - capacity), count)) % capacity
+        breaks = self._continuity.breaks(steps, env_id, end) if self._length > 1 else None
+        gone, new = self._index.push(slots, env_id, end, breaks)
+        given = None if given is None else given[count - len(slots) :]
+        self._priorities.set_steps(slots, given)
+        self._priorities.place(gone, new)
+        return ids
+
+    def _origin(self, steps: Batch) -> tuple[IntArray, BoolArray]:
+        """Returns env_id int64 [N] and end bool [N] of the steps."""
+        count = len(steps)
+        env_id, end = origin(steps)
+        columns = [each for each in ("end", "env_id") if each in steps]
+        odd = [each for each in columns if np.shape(steps[each]) != (count,)]
+        if odd and (self._length > 1 or "env_id" in odd):
+            raise SchemaError(
+                f"a sequence buffer stores single steps: expected {odd[0]} [{count}], got"
+                f" {list(np.shape(steps[odd[0]]))}",
+                hint="return single steps from get_train_sample; the buffer 'advanced' stores"
+                " sequences as they are",
+            )
+        return env_id, np.zeros(count, np.bool_) if end is None else end
+
+    def _split(self, steps: Batch) -> tuple[Batch, Batch]:
+        """Returns the columns of the steps, and those of the recurrent state."""
+        columns = dict(steps.columns)
+        missing = [key for key in self._cfg.state_keys if key not in columns]
+        if missing:
+            raise SchemaError(
+                f"the steps have no column {', '.join(missing)} (state_keys)",
+                hint=f"they have {', '.join(columns)}",
+            )
+        states = {key: columns.pop(key) for key in self._cfg.state_keys}
+        return Batch(columns, len(steps)), Batch(states, len(steps))
+
+    def update(self, info: Mapping[str, Any]) -> None:
+        """Sets priorities of sequences; those that were overwritten are skipped.
+
+        Args:
+            info: `priority` of sequences [B] or of their steps [B, L], >= 0, with
+                `replay_unique_id` [B] as drawn; arrays, tensors or lists. Priorities of steps after
+                the end are not used.
+
+        Raises:
+            ReplayPriorityError: a priority is negative or not finite; nothing is changed.
+            UsageError: there are no ids, or not as many as priorities.
+        """
+        if "priority" not in info:
+            return
+        if "replay_unique_id" not in info:
+            raise UsageError("update needs replay_unique_id beside priority")
+        number = ids_of(info["replay_unique_id"])
+        given = info["priority"]
+        by_step = np.ndim(given) > 1
+        width = self._length if by_step else 1
+        priority = checked_priorities(given, len(number) * width)
+        with self._lock:
+            age = self._ring.push_count - number
+            if len(age) and age.min() < 1:
+                raise UsageError(f"replay_unique_id {int(number.max())} was never pushed")
+            slots = (self._ring.cursor - age) % self._ring.capacity
+            stored = (age <= self._ring.count) & (self._index.lengths[slots] > 0)
+            slots, priorities = slots[stored], self._priorities
+            if by_step:
+                priority = priorities.mixed(priority.reshape(-1, width)[stored], slots)
+            else:
+                priority = priority[stored]
+            priorities.set(slots, priority)
+
+    # ---- reading
+
+    def sample_batch(
+        self,
+        batch_size: int,
+        cur_learner_iter: int = 0,
+        sample_range: slice | None = None,
+        replace: bool = False,
+        *,
+        reuse: bool = False,
+    ) -> Batch:
+        """Draws B sequences; see the class for the columns.
+
+        Args:
+            batch_size: B.
+            cur_learner_iter: Not used.
+            sample_range: Draw from this slice of the sequences, in the order of their first steps.
+            replace: Allow B to exceed the number of sequences.
+            reuse: Return recycled memory, valid until the thread's second next call with this size.
+
+        Raises:
+            ReplayUnderflowError: B exceeds the number of sequences to draw from, without `replace`.
+            UsageError: B is not positive.
+        """
+        with self._lock:
+            chosen = None if sample_range is None else self._by_age()[sample_range]
+            count = self._index.count if chosen is None else len(chosen)
+            if batch_size > count or batch_size < 1:
+                self._check_size(batch_size, count, replace=replace)
+            starts = self._priorities.draw(self._rng, batch_size, chosen)
+            self._usage.drawn(starts, self._ring.push_count)
+            return self._gathered(starts, reuse=reuse)
+
+    def sample_batches(
+        self, count: int, batch_size: int, cur_learner_iter: int = 0
+    ) -> Iterator[Batch]:
+        """Draws the same batches as `count` calls of `sample_batch(…, reuse=True)`."""
+        for _ in range(count):
+            yield self.sample_batch(batch_size, cur_learner_iter, reuse=True)
+
+    def _by_age(self) -> IntArray:
+        """Returns the slots of the first steps of all sequences, oldest first."""
+        starts = self._index.starts
+        by_age: IntArray = starts[np.argsort(self._ring.ids(starts))]
+        return by_age
+
+    def _gathered(self, starts: IntArray, *, reuse: bool) -> Batch:
+        """Returns the sequences that begin in slots."""
+        count, length, index = len(starts), self._length, self._index
+        slots = index.slots_of(starts) if length > 1 else starts[:, None]
+        flat = (slots.T if self._cfg.time_major else slots).reshape(-1)
+        if reuse:
+            batch = self._views.of(self._ring.recycled(flat, len(flat))[0], self._shaped)
+        else:
+            batch = self._shaped(self._ring.batch(flat))
+        columns = batch.columns
+        if self._states is not None:
+            self._write_states(columns, slots)
+        if "IS" not in columns:
+            columns.update({key: np.empty(count, kind) for key, kind in _FACTS.items()})
+            if length > 1:
+                columns["valid"] = np.empty((count, length), np.bool_)
+                columns["loss_mask"] = np.empty((count, length), np.float32)
+        columns["replay_unique_id"][:] = self._ring.ids(starts)
+        columns["replay_buffer_idx"][:] = starts
+        columns["priority"][:] = self._priorities.of[starts]
+        columns["IS"][:] = self._priorities.weights(starts)
+        if length > 1:
+            self._mark(columns, starts)
+        return batch
+
+    def _shaped(self, flat: Batch) -> Batch:
+        """Returns steps [B * L, ...] as sequences [B, L, ...] in the same memory."""
+        length = self._length
+        count = len(flat) // length
+        if length == 1:
+            return RecycledBatch(dict(flat.columns), count)
+        if self._cfg.time_major:
+            turned = tree_map(
+                lambda leaf: leaf.reshape(length, count, *leaf.shape[1:]).swapaxes(0, 1),
+                flat.columns,
+            )
+            return RecycledBatch(turned, count)
+        return RecycledBatch(
+            tree_map(lambda leaf: leaf.reshape(count, length, *leaf.shape[1:]), flat.columns),
+            count,
+        )
+
+    def _write_states(self, columns: dict[str, Any], slots: IntArray) -> None:
+        """Writes the recurrent states of sequences, into the same memory if there is any."""
+        assert self._states is not None
+        at = slots[:, :: self._cfg.state_every or self._length]
+        states = self._states.batch(at.reshape(-1)).columns
+        if self._cfg.state_every:
+            states = dict(tree_map(lambda leaf: leaf.reshape(*at.shape, *leaf.shape[1:]), states))
+        for key, state in states.items():
+            if key not in columns:
+                columns[key] = state
+                continue
+            for old, new in zip(
+                optree.tree_leaves(columns[key]), optree.tree_leaves(state), strict=True
+            ):
+                old[...] = new
+
+    def _mark(self, columns: dict[str, Any], starts: IntArray) -> None:
+        """Writes `valid` and `loss_mask` of the sequences."""
+        valid, index = columns["valid"], self._index
+        np.less(np.arange(self._length), index.lengths[starts][:, None], out=valid)
+        columns["loss_mask"][:] = valid
+        burn_in = self._cfg.burn_in
+        if burn_in:
+            columns["loss_mask"][:, :burn_in] *= index.first[starts][:, None]
+
+    # ---- state
+
+    def clear(self) -> None:
+        """Drops all steps; ids continue to rise."""
+        super().clear()
+        with self._lock:
+            self._index.clear()
+            self._continuity.clear()
+            self._priorities.clear()
+            if self._states is not None:
+                self._states.clear()
+
+    def state_dict(self) -> dict[str, Any]:
+        """Returns steps, sequences, priorities and the state of the random generator."""
+        held = self._ring.count
+        state = {
+            **super().state_dict(),
+            "sequences": self._index.state_dict(held),
+            "continuity": self._continuity.state_dict(),
+            "priorities": self._priorities.state_dict(held),
+        }
+        if self._states is not None:
+            state["states"] = self._states.state_dict()
+        return state
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restores what `state_dict` returned; sampling continues identically.
+
+        A buffer of a larger capacity gets the steps by age.
+
+        Raises:
+            UsageError: the state is of another kind of buffer, or of other sequences.
+        """
+        self._check_form(state)
+        capacity, cursor = self._ring.capacity, int(state["cursor"])
+        held = len(state["priorities"]["of"])
+        if held > capacity:
+            raise ReplayCapacityError(
+                f"the state has {held} steps, the buffer's capacity is {capacity}",
+                hint=f"set replay_buffer_size={held} or more",
+            )
+        shift = cursor if cursor < held < capacity else 0  # as `fitted` turns the columns
+        super().load_state_dict(state)
+        with self._lock:
+            self._index.load_state_dict(state["sequences"], shift)
+            self._continuity.load_state_dict(state["continuity"])
+            self._priorities.load_state_dict(state["priorities"], shift)
+            if self._states is not None:
+                self._states.load_state_dict(state["states"])
+
+    def _check_form(self, state: Mapping[str, Any]) -> None:
+        if "sequences" not in state:
+            raise UsageError(
+                "the state is of a buffer that has no sequences",
+                hint="load it into a buffer of the type that saved it",
+            )
+        form = [int(each) for each in state["sequences"]["form"]]
+        mine = [int(each) for each in self._index.state_dict(0)["form"]]
+        if form != mine or ("states" in state) != (self._states is not None):
+            raise UsageError(
+                f"the state has sequences of {form[0]} steps every {form[1]} (padding {form[2]});"
+                f" this buffer has {mine[0]} every {mine[1]} (padding {mine[2]})",
+                hint="use the options that the buffer was saved with",
+            )
+
+    def check_valid(self) -> None:
+        """Raises AssertionError if sequences or priorities contradict themselves; for tests."""
+        self._index.check_valid()
+        self._priorities.check_valid()
+
+
+class _Views(threading.local):
+    """The shaped views of the recycled batches of one thread, newest last."""
+
+    def __init__(self) -> None:
+        self._pairs: dict[int, list[tuple[Batch, Batch]]] = {}
+
+    def of(self, flat: Batch, shaped: Any) -> Batch:
+        """Returns the batch that shares the memory of `flat`."""
+        pairs = self._pairs.setdefault(len(flat), [])
+        for known, batch in pairs:
+            if known is flat:
+                return batch
+        pairs.append((flat, shaped(flat)))
+        del pairs[:-2]
+        return pairs[-1][1]
+
+
+SequenceBuffer = SequenceReplayBuffer
+"""Alias for DI-engine code."""

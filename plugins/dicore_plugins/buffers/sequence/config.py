@@ -1,0 +1,106 @@
+"""Options of the sequence buffer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, ClassVar, Literal
+
+from dicore.config.schema import ComponentConfig, frozen, option
+
+__all__ = ["SequenceConfig"]
+
+
+@frozen(kw_only=True)
+class SequenceConfig(ComponentConfig):
+    """Samples sequences of steps, each within one episode, uniformly or by priority (R2D2)."""
+
+    keeps_origin: ClassVar[bool] = True
+    """Needs all steps of each environment, in order."""
+
+    replay_buffer_size: int = option(
+        100_000, "capacity in steps; when full, the oldest step is overwritten", ge=1, unit="steps"
+    )
+    unroll_len: int = option(
+        1, "steps of a sequence to learn from; 1: samples are single steps", ge=1, unit="steps"
+    )
+    burn_in: int = option(
+        0, "steps before them, which only warm up the recurrent state", ge=0, unit="steps"
+    )
+    stride: int | None = option(
+        None,
+        "steps between the starts of two sequences of an episode; below unroll_len they overlap;"
+        " None: unroll_len",
+        ge=1,
+        unit="steps",
+    )
+    padding: bool = option(
+        True,
+        "also sample the last steps of an episode that do not fill a sequence, with `valid` False"
+        " after the end; False: only full sequences",
+    )
+    state_keys: tuple[str, ...] = option(
+        (), "columns of the recurrent state, returned for the first step of a sequence only"
+    )
+    state_every: int = option(
+        0, "also return the recurrent state of every k-th step; 0: only of the first", ge=0
+    )
+    time_major: bool = option(
+        False,
+        "lay out memory as [T, B], so that `column.transpose(0, 1)` is contiguous; the columns are"
+        " [B, T, ...] in both cases",
+    )
+    alpha: float = option(
+        0.9, "exponent of priorities, once there are any; 0: uniform sampling", ge=0, le=10
+    )
+    beta: float = option(
+        0.6, "initial exponent of importance-sampling weights; 1: full correction", ge=0, le=1
+    )
+    anneal_step: int = option(
+        0,
+        "beta rises linearly to 1 in this many draws; 0: it is constant",
+        ge=0,
+        unit="draws",
+    )
+    eta: float = option(
+        0.9,
+        "priority of a sequence from those of its steps: eta * max + (1 - eta) * mean",
+        ge=0,
+        le=1,
+    )
+    priority_eps: float = option(1e-5, "added to each priority, so that none is 0", gt=0)
+    kernels: Literal["auto", "numba", "numpy"] = option(
+        "auto", "`numba` is faster and draws the same; `auto` uses it if it is installed"
+    )
+    periodic_thruput_seconds: float | None = option(
+        60.0,
+        "interval of throughput logs: steps pushed and sequences sampled per second; None: off",
+        gt=0,
+        unit="s",
+    )
+    debug: bool = option(
+        False,
+        "debugging: overwrite recycled batches so that code still holding them fails visibly",
+    )
+
+    @property
+    def length(self) -> int:
+        """Steps of a sample: burn_in + unroll_len."""
+        return self.burn_in + self.unroll_len
+
+    def check(self) -> Iterator[tuple[str, str]]:
+        """Yields the options that contradict each other."""
+        if self.length > self.replay_buffer_size:
+            yield (
+                "replay_buffer_size",
+                f"must be >= {self.length}, the steps of one sequence (burn_in + unroll_len), got"
+                f" {self.replay_buffer_size}",
+            )
+        if self.state_every and not self.state_keys:
+            yield "state_every", "has no effect without state_keys; set it to 0"
+
+    def build(self, ctx: Any, **parts: Any) -> Any:
+        """Creates the buffer."""
+        from dicore_plugins.buffers.sequence.buffer import SequenceReplayBuffer
+
+        run = getattr(ctx, "run", None)
+        return SequenceReplayBuffer(self, log=None if run is None else run.log, **parts)
