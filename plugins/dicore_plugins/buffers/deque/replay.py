@@ -49,19 +49,18 @@ class DequeReplayBuffer(SampleBuffer):
         rng: np.random.Generator | None = None,
     ) -> None:
         super().__init__(cfg, rng=rng)
-        options: DequeConfig = self._cfg
-        self.buffer = DequeBuffer(options.replay_buffer_size, rng=rng)
-        self._by_age = options.max_staleness < math.inf
+        self.buffer = DequeBuffer(self._cfg.replay_buffer_size, rng=rng)
+        self._by_age = self._cfg.max_staleness < math.inf
         if self._by_age:
-            self.buffer.use(staleness_check(self.buffer, options.max_staleness))
-        if options.max_use < math.inf:
-            self.buffer.use(use_time_check(self.buffer, options.max_use))
+            self.buffer.use(staleness_check(self.buffer, self._cfg.max_staleness))
+        if self._cfg.max_use < math.inf:
+            self.buffer.use(use_time_check(self.buffer, self._cfg.max_use))
         self.buffer.use(
             PriorityExperienceReplay(
                 self.buffer,
-                priority_power_factor=options.alpha,
-                IS_weight_power_factor=options.beta,
-                IS_weight_anneal_train_iter=options.anneal_step,
+                priority_power_factor=self._cfg.alpha,
+                IS_weight_power_factor=self._cfg.beta,
+                IS_weight_anneal_train_iter=self._cfg.anneal_step,
             )
         )
 

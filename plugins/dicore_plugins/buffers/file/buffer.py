@@ -84,12 +84,11 @@ class FileReplayBuffer(SampleBuffer):
         self._handed: dict[int, _Item] = {}
         self.push_count = 0
         self.removed = {"full": 0, "use": 0, "stale": 0}
-        options: FileConfig = self._cfg
         self._folder = BodyFolder(
-            options.folder,
-            options.samples_per_file,
-            options.existing,
-            background=options.enable_track_used_data,
+            self._cfg.folder,
+            self._cfg.samples_per_file,
+            self._cfg.existing,
+            background=self._cfg.enable_track_used_data,
         )
         self._finalizer = weakref.finalize(self, self._folder.close)
         for number, place in sorted(self._folder.found):
