@@ -1,4 +1,4 @@
-# make demo, test, learns, lint, bench, docs: each target sets up .venv first.
+# make demo, test, learns, lint, bench, results, docs: each target sets up .venv first.
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
@@ -6,7 +6,7 @@ STAMP  := $(VENV)/.installed
 # One torch thread per process by default: more threads compete for few cores.
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: demo test learns lint bench docs clean install
+.PHONY: demo test learns lint bench results docs clean install
 
 install: $(STAMP)
 
@@ -34,6 +34,10 @@ lint: $(STAMP)
 
 bench: $(STAMP)
 	@$(BIN)/python benchmarks/run.py
+
+# Trains what docs/results.md has no record of, and writes the page; takes hours from nothing.
+results: $(STAMP)
+	@$(BIN)/dicore benchmark benchmarks/results.toml -o docs/results.md
 
 # Warnings are errors. `make test` runs the snippets (tests/docs).
 docs: $(STAMP)

@@ -22,7 +22,7 @@ _PACKAGES = {
         "The `Agent` class: train, evaluate, record, save.",
     ),
     "report": ("dicore_tools.reports", "Learning curves of several runs and seeds."),
-    "tools": ("dicore_tools", "Evaluation, demo data and several seeds."),
+    "tools": ("dicore_tools", "Evaluation, demo data, several seeds, interquartile means."),
     "testing": ("dicore.testing", "Conformance suites and test doubles."),
     "functional": ("dicore_plugins.functional", "Returns, targets, losses, exploration."),
     "components": ("dicore_plugins", "What own components derive from and are made of."),
@@ -33,7 +33,12 @@ _PACKAGES = {
     "registry": ("dicore_registry", "Discovery and lookup of installed components."),
 }
 _MORE = {
-    "dicore_tools": ("evaluation.evaluate", "demo_dataset", "multi_seed.series"),
+    "dicore_tools": (
+        "evaluation.evaluate",
+        "demo_dataset",
+        "multi_seed.series",
+        "results.statistics",
+    ),
     "dicore.run": ("launch", "env_factory", "random"),
     "dicore_tools.reports": ("curves", "picture", "text"),
     "dicore.hookspecs": ("specs",),

@@ -82,16 +82,16 @@ class ProcessPool:
     def __init__(self, jobs: int) -> None:
         self._jobs = jobs
         self._spawn = multiprocessing.get_context("spawn")
-        self._running: dict[Connection, tuple[Any, int]] = {}
+        self._running: dict[Connection, tuple[Any, TrainRequest]] = {}
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         """Terminates the running processes."""
-        for process, _seed in self._running.values():
+        for process, _request in self._running.values():
             process.terminate()
-        for connection, (process, _seed) in self._running.items():
+        for connection, (process, _request) in self._running.items():
             process.join(_TIMEOUT_S)
             if process.is_alive():
                 process.kill()
@@ -100,8 +100,8 @@ class ProcessPool:
             process.close()
         self._running.clear()
 
-    def run(self, requests: Sequence[TrainRequest]) -> Iterator[SeedRun]:
-        """Yields the result of each training as soon as it ends.
+    def run(self, requests: Sequence[TrainRequest]) -> Iterator[tuple[TrainRequest, SeedRun]]:
+        """Yields request and result of each training as soon as it ends.
 
         Args:
             requests: One request per run, each with a seed. Configs must be picklable.
@@ -118,40 +118,41 @@ class ProcessPool:
                     self._start(waiting.pop(0))
                 if flag and not stopping:
                     stopping = True
-                    for process, _seed in self._running.values():
+                    for process, _request in self._running.values():
                         process.terminate()
                 for connection in wait(list(self._running), _POLL_S):
                     assert isinstance(connection, Connection)
-                    run = self._finish(connection)
+                    request, run = self._finish(connection)
                     if run.status == "interrupted" and flag:
                         run = replace(run, exit_code=flag.exit_code)
-                    yield run
+                    yield request, run
 
     def _start(self, request: TrainRequest) -> None:
-        assert request.seed is not None
         ours, theirs = self._spawn.Pipe(duplex=False)
         process = self._spawn.Process(
             target=_train, args=(theirs, replace(request, own_process=False), is_quiet())
         )
         process.start()
         theirs.close()
-        self._running[ours] = process, request.seed
+        self._running[ours] = process, request
 
-    def _finish(self, connection: Connection) -> SeedRun:
-        process, seed = self._running[connection]
+    def _finish(self, connection: Connection) -> tuple[TrainRequest, SeedRun]:
+        process, request = self._running[connection]
         try:
             run: SeedRun = connection.recv()
         except EOFError:
             process.join()
             code = process.exitcode
-            run = SeedRun(seed=seed, error=f"its process ended with exit code {code}", exit_code=1)
+            assert request.seed is not None
+            text = f"its process ended with exit code {code}"
+            run = SeedRun(seed=request.seed, error=text, exit_code=1)
             if code in (-signal.SIGTERM, -signal.SIGINT):
                 run = replace(run, status="interrupted", exit_code=128 - code)
         process.join()
         process.close()
         connection.close()
         del self._running[connection]
-        return run
+        return request, run
 
 
 def _train(connection: Connection, request: TrainRequest, quiet: bool) -> None:

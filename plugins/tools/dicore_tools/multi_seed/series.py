@@ -166,7 +166,7 @@ def _in_parallel(
     requests: Sequence[TrainRequest], jobs: int
 ) -> Iterator[tuple[SeedRun, Outcome | None]]:
     with ProcessPool(jobs) as pool:
-        for run in pool.run(requests):
+        for _request, run in pool.run(requests):
             yield run, None
 
 

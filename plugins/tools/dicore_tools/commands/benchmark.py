@@ -1,0 +1,155 @@
+"""`dicore benchmark`: re-makes a table of results from a list of environments and algorithms."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from dicore.console import verbosity
+from dicore.errors import UsageError
+
+if TYPE_CHECKING:
+    from dicore_tools.results.plan import Plan, Row
+    from dicore_tools.results.training import Finished
+
+__all__ = ["command"]
+
+_EPILOG = """\b
+Examples:
+  dicore benchmark benchmarks/results.toml -o docs/results.md
+  dicore benchmark FILE --only 'cartpole_*' --jobs 2
+  dicore benchmark FILE --report                  only write the page again
+  dicore benchmark FILE --list                    what is there and what is missing
+
+\b
+FILE in TOML (or YAML, JSON):
+  seeds = [0, 1, 2]
+  max_env_step = 200_000
+  [[row]]
+  env = "cartpole"
+  policy = "dqn"
+  overrides = ["policy.learn.batch_size=64"]
+
+A row has env and policy (with their preset, if there is one), or config; name, seeds, stop_value,
+max_env_step, n_episode, overrides and note are optional. The command can be stopped and started
+again: runs with a record are not trained again, an interrupted run is resumed. Rows whose options
+or presets have changed since are trained again.
+"""
+
+
+@click.command(name="benchmark", epilog=_EPILOG)
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option(
+    "-o",
+    "--out",
+    type=click.Path(path_type=Path),
+    help="Markdown page; records and curves are written beside it.  [default: FILE with .md]",
+)
+@click.option(
+    "--only",
+    multiple=True,
+    metavar="PATTERN",
+    help="Train only rows whose name matches, e.g. 'cartpole_*'. Can be repeated.",
+)
+@click.option(
+    "--jobs",
+    type=click.IntRange(1),
+    default=1,
+    show_default=True,
+    help="Number of runs in parallel, one process each.",
+)
+@click.option(
+    "--runs",
+    type=click.Path(path_type=Path),
+    default=Path("runs/benchmark"),
+    show_default=True,
+    help="Folder of the run folders.",
+)
+@click.option("--report", is_flag=True, help="Train nothing; write the page from the records.")
+@click.option("--list", "list_rows", is_flag=True, help="Train nothing; print what is missing.")
+@click.option("--overwrite", is_flag=True, help="Train the selected rows again.")
+@verbosity
+@click.pass_context
+def command(
+    ctx: click.Context,
+    file: Path,
+    *,
+    out: Path | None,
+    only: Sequence[str],
+    jobs: int,
+    runs: Path,
+    **how: bool,
+) -> None:
+    """Trains rows of environment, algorithm and seeds, and writes a page with the results."""
+    from dicore.console import plural, say
+    from dicore_tools.results.page import collect_results, write_page
+    from dicore_tools.results.plan import read_plan
+    from dicore_tools.results.records import RecordFile
+    from dicore_tools.results.training import missing_runs, train_missing
+
+    plan = read_plan(file)
+    rows = _selected(plan, only)
+    page = out if out is not None else file.with_suffix(".md")
+    records = RecordFile(page.with_suffix(".jsonl"))
+    missing = missing_runs(plan, rows, records)
+    if how["list_rows"]:
+        _print_rows(plan, rows, missing)
+        return
+    pairs = [(row, seed) for row in rows for seed in row.seeds] if how["overwrite"] else missing
+    ended: list[Finished] = []
+    if pairs and not how["report"]:
+        names = {row.name for row, _ in pairs}
+        say(f"training {plural(len(pairs), 'run')} of {plural(len(names), 'row')}")
+        ended = train_missing(
+            plan, pairs, records, runs, jobs=jobs, overwrite=how["overwrite"], after=_say_run
+        )
+    words = f"dicore benchmark {file}" + (f" -o {out}" if out is not None else "")
+    for path in write_page(plan, collect_results(plan, records.read()), page, words):
+        say(str(path))
+    rest = len(missing_runs(plan, rows, records))
+    counts = f"{plural(len(plan.rows), 'row')}, {plural(rest, 'run')} missing"
+    say(f"{page}: {counts}", result=True)
+    ctx.exit(next((each.exit_code for each in ended if each.exit_code), 0))
+
+
+def _selected(plan: Plan, only: Sequence[str]) -> list[Row]:
+    found = [
+        row
+        for row in plan.rows
+        if not only or any(fnmatchcase(row.name, pattern) for pattern in only)
+    ]
+    for pattern in only:
+        if not any(fnmatchcase(row.name, pattern) for row in plan.rows):
+            names = ", ".join(row.name for row in plan.rows)
+            raise UsageError(f"--only: no row matches '{pattern}'", hint=f"rows: {names}")
+    return found
+
+
+def _print_rows(plan: Plan, rows: Sequence[Row], missing: Sequence[tuple[Row, int]]) -> None:
+    from dicore.console import write_table
+
+    lines = []
+    for row in rows:
+        rest = [str(seed) for each, seed in missing if each is row]
+        done = str(len(row.seeds) - len(rest))
+        lines.append((row.name, plan.task(row), plan.algorithm(row), done, ", ".join(rest)))
+    write_table(("ROW", "ENV", "POLICY", "SEEDS DONE", "MISSING SEEDS"), lines, (3,))
+
+
+def _say_run(finished: Finished) -> None:
+    from dicore.console import number, say
+
+    name = f"{finished.row.name}, seed {finished.seed}"
+    record = finished.record
+    if record is None:
+        say(f"{name}: {finished.error}", result=True)
+        return
+    how = "stop value reached" if record.stop else "budget spent"
+    say(
+        f"{name}: {how} after {record.env_step} env steps, {record.wall_s:.1f} s;"
+        f" mean return {number(record.mean_return)}"
+    )

@@ -1,0 +1,259 @@
+"""Writes records as a Markdown page with a table, learning curves and the command of each row."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from textwrap import fill
+
+import numpy as np
+
+from dicore.console import number
+from dicore.errors import UsageError
+from dicore.run.atomic import write_file
+from dicore_tools.reports.curves import Curve, Group
+from dicore_tools.results.plan import Plan, Row
+from dicore_tools.results.records import Record
+from dicore_tools.results.statistics import Estimate, iqm_interval
+
+__all__ = ["RowResult", "collect_results", "write_page"]
+
+_ABOUT = (
+    "`{command}` trains every row and writes this page. Each run is trained until the mean return"
+    " of {episodes} evaluation episodes reaches the stop value, or until its budget of env steps"
+    " is spent.",
+    "- **Solved**: seeds that reached the stop value, of the seeds that were run.",
+    "- **Env steps**, **Seconds**: median over the seeds up to the stop value (lowest to highest)."
+    " Seconds include evaluations and depend on the machine and on what else it was doing. A seed"
+    " that did not reach the stop value counts as more than its budget.",
+    "- **Return**: interquartile mean over the seeds with its 95 % bootstrap interval (Agarwal et"
+    " al. 2021, arXiv:2108.13264). The return of a seed is the mean of its best checkpoint over"
+    " {episodes} episodes that the training did not use.",
+)
+_WIDTH = 120
+
+
+@dataclass(frozen=True, slots=True)
+class RowResult:
+    """The records of a row.
+
+    Args:
+        row: The row.
+        task: Name of the environment.
+        algorithm: Name of the algorithm.
+        stop_value: Mean return that ends a run.
+        records: One for each seed that was run with the present settings.
+    """
+
+    row: Row
+    task: str
+    algorithm: str
+    stop_value: float
+    records: tuple[Record, ...]
+
+    @property
+    def solved(self) -> int:
+        """Number of seeds that reached the stop value."""
+        return sum(record.stop for record in self.records)
+
+    def returns(self) -> Estimate | None:
+        """Interquartile mean of the returns over the seeds; None without records."""
+        return iqm_interval([self.scores()]) if self.records else None
+
+    def scores(self) -> list[float]:
+        """Mean return of each seed."""
+        return [record.mean_return for record in self.records]
+
+    def until_solved(self, name: str) -> tuple[float, float, float] | None:
+        """Returns median, least and most of `env_step` or `wall_s`; inf for unsolved seeds."""
+        if not self.records:
+            return None
+        values = [
+            float(getattr(each, name)) if each.stop else float("inf") for each in self.records
+        ]
+        return statistics.median(values), min(values), max(values)
+
+
+def collect_results(plan: Plan, records: Mapping[tuple[str, str, int], Record]) -> list[RowResult]:
+    """Returns the rows with their records; those of other settings or seeds are left out."""
+    found = []
+    for row in plan.rows:
+        keys = [(row.name, plan.settings(row), seed) for seed in row.seeds]
+        own = tuple(records[key] for key in keys if key in records)
+        found.append(RowResult(row, plan.task(row), plan.algorithm(row), plan.stop_value(row), own))
+    return found
+
+
+def write_page(plan: Plan, results: Sequence[RowResult], out: Path, command: str) -> list[Path]:
+    """Writes the page, and the learning curves of each environment beside it.
+
+    Args:
+        plan: The plan.
+        results: Its rows with their records.
+        out: The Markdown file.
+        command: The command that makes the page.
+
+    Returns:
+        The files.
+
+    Raises:
+        UsageError: a file cannot be written, or matplotlib is not installed.
+    """
+    pictures: dict[str, Path] = {}
+    for task in dict.fromkeys(each.task for each in results):
+        file = out.with_name(f"{out.stem}_files") / f"{_file_name(task)}.svg"
+        if _draw([each for each in results if each.task == task], file):
+            pictures[task] = file
+    text = "\n".join(_lines(plan, results, pictures, out, command))
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        write_file(out, text.encode())
+    except OSError as error:
+        raise UsageError(f"cannot write {out}: {error.strerror or error}") from error
+    return [out, *pictures.values()]
+
+
+def _lines(
+    plan: Plan,
+    results: Sequence[RowResult],
+    pictures: Mapping[str, Path],
+    out: Path,
+    command: str,
+) -> Iterable[str]:
+    episodes = " or ".join(str(n) for n in sorted({each.row.n_episode for each in results}))
+    yield f"# {plan.title}\n"
+    for text in _ABOUT:
+        indent = "  " * text.startswith("-")
+        filled = text.format(command=command, episodes=episodes)
+        yield fill(filled, _WIDTH, subsequent_indent=indent) + "\n" * (not indent)
+    yield ""
+    yield from _scores(plan, results)
+    for task in dict.fromkeys(each.task for each in results):
+        own = [each for each in results if each.task == task]
+        yield f"## {task}\n"
+        yield from _table(own)
+        if task in pictures:
+            place = pictures[task].relative_to(out.parent).as_posix()
+            yield f"![Learning curves on {task}: mean return against env steps]({place})\n"
+        yield "```text"
+        yield from (each.row.command for each in own)
+        yield "```\n"
+        yield from (f"`{each.row.name}`: {each.row.note}\n" for each in own if each.row.note)
+    yield from _origin(results)
+
+
+def _table(results: Sequence[RowResult]) -> Iterable[str]:
+    goals = {each.stop_value for each in results}
+    yield f"Stop value: {', '.join(f'{goal:g}' for goal in sorted(goals))}.\n"
+    yield "| Row | Algorithm | Solved | Env steps | Seconds | Return |"
+    yield "| --- | --- | --- | ---: | ---: | ---: |"
+    for each in results:
+        solved = f"{each.solved} of {len(each.records)}" if each.records else "not run"
+        cells = [
+            f"`{each.row.name}`",
+            f"`{each.algorithm}`",
+            solved + _missing(each),
+            _range(each, "env_step"),
+            _range(each, "wall_s"),
+            _estimate(each.returns()),
+        ]
+        yield f"| {' | '.join(cells)} |"
+    yield ""
+
+
+def _missing(result: RowResult) -> str:
+    rest = len(result.row.seeds) - len(result.records)
+    return f", {rest} not run" if rest and result.records else ""
+
+
+def _range(result: RowResult, name: str) -> str:
+    found = result.until_solved(name)
+    if found is None:
+        return ""
+    spent = max(getattr(record, name) for record in result.records)
+    median, low, high = (
+        f"> {_short(spent)}" if value == float("inf") else _short(value) for value in found
+    )
+    return median if low == high else f"{median} ({low} to {high})"
+
+
+def _short(value: float) -> str:
+    """Writes 812.3 as 812, 12345 as 12.3k."""
+    if value >= 1e6:
+        return f"{value / 1e6:.3g}M"
+    if value >= 1e3:
+        return f"{value / 1e3:.3g}k"
+    return f"{value:.3g}"
+
+
+def _estimate(found: Estimate | None) -> str:
+    if found is None:
+        return ""
+    return f"{number(found.value)} [{number(found.low)}, {number(found.high)}]"
+
+
+def _scores(plan: Plan, results: Sequence[RowResult]) -> Iterable[str]:
+    """Writes the interquartile mean over environments of the algorithms that have several."""
+    rows = []
+    for algorithm in dict.fromkeys(each.algorithm for each in results):
+        tasks: dict[str, list[float]] = {}
+        for each in results:
+            if each.algorithm == algorithm and each.records and each.task in plan.scores:
+                low, high = plan.scores[each.task]
+                scaled = [(score - low) / (high - low) for score in each.scores()]
+                tasks.setdefault(each.task, []).extend(scaled)
+        if len(tasks) > 1:
+            found = iqm_interval(list(tasks.values()))
+            shown = f"{found.value:.3f} [{found.low:.3f}, {found.high:.3f}]"
+            rows.append(f"| `{algorithm}` | {', '.join(tasks)} | {shown} |")
+    if rows:
+        yield "## All environments\n"
+        zero_one = "; ".join(
+            f"{task}: {low:g}, {high:g}" for task, (low, high) in plan.scores.items()
+        )
+        yield (
+            "Interquartile mean of the scores over environments and seeds, with stratified"
+            f" bootstrap interval. Returns with the scores 0 and 1: {zero_one}.\n"
+        )
+        yield from ("| Algorithm | Environments | Score |", "| --- | --- | ---: |", *rows, "")
+
+
+def _origin(results: Sequence[RowResult]) -> Iterable[str]:
+    records = [record for each in results for record in each.records]
+    if not records:
+        return
+    versions = {
+        f"{name} {version}"
+        for record in records
+        for name, version in record.versions.items()
+        if version and name in ("dicore", "torch", "gymnasium", "python")
+    }
+    days = sorted(record.finished[:10] for record in records if record.finished)
+    span = "" if not days else f", {days[0]}" + (f" to {days[-1]}" if days[-1] != days[0] else "")
+    yield f"Measured with {', '.join(sorted(versions))}{span}.\n"
+
+
+def _draw(results: Sequence[RowResult], file: Path) -> bool:
+    """Draws the curves of an environment; returns False if there are none."""
+    from dicore_tools.reports.picture import draw, save
+
+    groups = [
+        Group(each.row.name, curves)
+        for each in results
+        if (curves := [_curve(record, each) for record in each.records if record.curve])
+    ]
+    if groups:
+        save(draw(groups, title=results[0].task), file)
+    return bool(groups)
+
+
+def _curve(record: Record, result: RowResult) -> Curve:
+    x, y = np.array(record.curve, np.float64).T
+    config = {"env": {"stop_value": result.stop_value}}
+    return Curve(Path(record.row), x, y, config, record.stop)
+
+
+def _file_name(task: str) -> str:
+    return "".join(sign if sign.isalnum() or sign in "-." else "_" for sign in task)

@@ -1,0 +1,246 @@
+"""`dicore benchmark`: rows are trained once, resumed, and shown as they were measured."""
+
+from __future__ import annotations
+
+import json
+import statistics
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("dicore_plugins")
+pytest.importorskip("dicore_contrib_envs")
+
+from dicore.cli import main
+from dicore.errors import ConfigError, UsageError
+from dicore.run.launch import TrainRequest, launch
+from dicore_tools.multi_seed.process_pool import SeedRun
+from dicore_tools.results.page import collect_results, write_page
+from dicore_tools.results.plan import Plan, read_plan
+from dicore_tools.results.records import Record, RecordFile
+
+TABLE = """
+title = "Small"
+seeds = [0, 1]
+n_episode = 3
+overrides = ["env.evaluator_env_num=3", "pipeline.logger=[]", "policy.eval.evaluator.eval_freq=64"]
+[scores]
+cartpole = [0, 500]
+other = [0, 10]
+[[row]]
+env = "cartpole"
+policy = "dqn"
+max_env_step = 700
+stop_value = 500
+note = "A note."
+[[row]]
+name = "easy"
+env = "cartpole"
+policy = "ppo"
+max_env_step = 2000
+stop_value = 15
+overrides = ["policy.learn.epoch_per_collect=2"]
+"""
+
+
+@pytest.fixture
+def table(here: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A file of two rows; runs train in this process, which is faster."""
+    monkeypatch.setattr("dicore_tools.results.training.ProcessPool", InTurn)
+    InTurn.started = []
+    file = here / "small.toml"
+    file.write_text(TABLE)
+    return file
+
+
+class InTurn:
+    """Trains one run after the other."""
+
+    started: list[TrainRequest]
+
+    def __init__(self, jobs: int) -> None: ...
+
+    def __enter__(self) -> InTurn:
+        return self
+
+    def __exit__(self, *_: object) -> None: ...
+
+    def run(self, requests: Any) -> Any:
+        for request in requests:
+            self.started.append(request)
+            yield request, SeedRun.of(request.seed, launch(request))
+
+
+def records(file: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in file.read_text().splitlines()]
+
+
+def test_rows_are_trained_once_and_shown(table: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(["benchmark", str(table), "--only", "easy"]) == 0
+    assert "small.md: 2 rows, no runs missing" in capfd.readouterr().out
+    page = table.with_suffix(".md").read_text()
+    assert "| `cartpole_dqn` | `dqn` | not run |" in page
+    assert main(["benchmark", str(table)]) == 0
+    assert [request.seed for request in InTurn.started] == [0, 1, 0, 1]
+    found = records(table.with_suffix(".jsonl"))
+    assert [(each["row"], each["seed"]) for each in found] == [
+        ("cartpole_dqn", 0), ("cartpole_dqn", 1), ("easy", 0), ("easy", 1),
+    ]  # fmt: skip
+    for each in found:
+        folder = f"runs/benchmark/{each['row']}-{each['settings']}/seed_{each['seed']}"
+        result = json.loads((Path(folder) / "run.json").read_text())["result"]
+        assert {key: each[key] for key in ("stop", "env_step", "wall_s")}.items() <= result.items()
+        assert each["stop"] is (each["row"] == "easy")
+        assert len(each["returns"]) == 3
+        assert len(each["curve"]) >= 2
+    page = table.with_suffix(".md").read_text()
+    steps = [each["env_step"] for each in found[2:]]
+    low, median, high = (f"{n:.3g}" if n < 1000 else f"{n / 1000:.3g}k"
+                         for n in (min(steps), statistics.median(steps), max(steps)))  # fmt: skip
+    cell = median if low == high else f"{median} ({low} to {high})"
+    assert f"| `easy` | `ppo` | 2 of 2 | {cell} |" in page
+    assert "| `cartpole_dqn` | `dqn` | 0 of 2 | > " in page
+    assert "`cartpole_dqn`: A note." in page
+    assert "dicore train -e cartpole -p ppo -s 0 -s 1 --max-env-step 2000" in page
+    assert (table.parent / "small_files/cartpole.svg").is_file()
+    InTurn.started.clear()
+    capfd.readouterr()
+    assert main(["benchmark", str(table), "-q"]) == 0
+    assert not InTurn.started
+    assert capfd.readouterr().out == f"{table.with_suffix('.md')}: 2 rows, no runs missing\n"
+
+
+def test_changed_options_are_trained_again(
+    table: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also if the preset changed; rows of other settings are not shown."""
+    words = ["benchmark", str(table), "--only", "easy"]
+    assert main(words) == 0
+    before = records(table.with_suffix(".jsonl"))
+    table.write_text(TABLE.replace("epoch_per_collect=2", "epoch_per_collect=3"))
+    assert main([*words, "--list"]) == 0
+    last = capfd.readouterr().out.splitlines()[-1]
+    assert last.split() == ["easy", "cartpole", "ppo", "0", "0,", "1"]
+    assert main([*words, "--report"]) == 0
+    assert "| `easy` | `ppo` | not run |" in table.with_suffix(".md").read_text()
+    assert main(words) == 0
+    after = records(table.with_suffix(".jsonl"))
+    assert [each["seed"] for each in after] == [each["seed"] for each in before]
+    assert {each["settings"] for each in after}.isdisjoint(each["settings"] for each in before)
+    from dicore_contrib_envs import presets
+
+    plan = read_plan(table)
+    monkeypatch.setitem(presets.CARTPOLE_PPO["policy"], "discount_factor", 0.9)
+    changed = read_plan(table)
+    assert [plan.settings(row) == changed.settings(row) for row in plan.rows] == [True, False]
+
+
+def test_an_interrupted_run_is_resumed(table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The record is that of an uninterrupted run."""
+    words = ["benchmark", str(table), "--only", "cartpole_dqn"]
+    assert main(words) == 0
+    whole = records(table.with_suffix(".jsonl"))
+    table.with_suffix(".jsonl").unlink()
+    for file in Path("runs").rglob("run.json"):
+        launch(replace(InTurn.started[0], exp_name=str(file.parent), exist="overwrite",
+                       seed=int(file.parent.name[5:]), max_env_step=300))  # fmt: skip
+    assert main(words) == 0
+    for one, other in zip(whole, records(table.with_suffix(".jsonl")), strict=True):
+        assert {**one, "wall_s": 0, "finished": ""} == {**other, "wall_s": 0, "finished": ""}
+
+
+def test_a_run_that_fails_leaves_the_others_alone(
+    table: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def run(self: InTurn, requests: Any) -> Any:
+        for request in requests:
+            if request.seed == 0:
+                yield request, SeedRun.failed(0, OSError("the disk is full"))
+            else:
+                yield request, SeedRun.of(1, launch(request))
+
+    monkeypatch.setattr(InTurn, "run", run)
+    assert main(["benchmark", str(table), "--only", "easy"]) == 1
+    out = capfd.readouterr().out
+    assert "easy, seed 0: OSError: the disk is full" in out
+    assert "2 rows, 3 runs missing" not in out
+    assert "2 rows, 1 run missing" in out
+    assert "| 1 of 1, 1 not run |" in table.with_suffix(".md").read_text()
+
+
+@pytest.mark.parametrize(
+    ("text", "messages"),
+    [
+        ("seeds = [0]", ["row: no rows"]),
+        ("row = 3", ["row: "]),
+        ("[[row]]\nenv = 'cartpole'", [r"row\[0\]: expected env and policy, or config"]),
+        ("[[row]]\nenv='cartpole'\npolicy='dqn'\nsede=1", [r"row\[0\].sede: unknown.*'seeds'"]),
+        (
+            "[[row]]\nenv='cartpole'\npolicy='dqm'\n[[row]]\nenv='cartpole'\npolicy='dqn'\nseeds=[1,1]",
+            [r"row cartpole_dqm: .*dqm", r"row\[1\].seeds: expected different seeds"],
+        ),
+        (
+            "[[row]]\nenv='cartpole'\npolicy='dqn'\n[[row]]\nenv='cartpole'\npolicy='dqn'",
+            ["two rows are named 'cartpole_dqn'"],
+        ),
+        ("[[row]]\nenv='cartpole'\npolicy='dqn'\nname='../x'", ["'../x' is not a folder name"]),
+        (
+            "[[row]]\nenv='cartpole'\npolicy='dqn'\noverrides=['policy.lern.x=1']\nmax_env_step=0",
+            [r"row\[0\].max_env_step: expected >= 1"],
+        ),
+        ("[scores]\nx=[1]\n[[row]]\nenv='cartpole'\npolicy='dqn'", ["scores"]),
+    ],
+)  # fmt: skip
+def test_wrong_files_train_nothing(here: Path, text: str, messages: list[str]) -> None:
+    (here / "x.toml").write_text(text)
+    for message in messages:
+        with pytest.raises(ConfigError, match=message):
+            read_plan(here / "x.toml")
+    assert main(["benchmark", "x.toml"]) == 2
+    assert [path.name for path in here.iterdir()] == ["x.toml"]
+
+
+def test_a_pattern_without_rows_and_a_broken_record_are_refused(
+    table: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["benchmark", str(table), "--only", "nothing*"]) == 2
+    assert "no row matches 'nothing*'" in capfd.readouterr().err
+    table.with_suffix(".jsonl").write_text('{"row": "easy"}\n')
+    with pytest.raises(UsageError, match=r"small.jsonl:1: not a record"):
+        RecordFile(table.with_suffix(".jsonl"))
+    assert main(["benchmark", str(table)]) == 2
+    assert not InTurn.started
+
+
+def record(plan: Plan, name: str, seed: int, **values: Any) -> Record:
+    row = next(row for row in plan.rows if row.name == name)
+    return Record(**{
+        "row": name, "settings": plan.settings(row), "env": plan.task(row), "policy": "dqn",
+        "seed": seed, "stop": True, "env_step": 1000, "train_iter": 1, "wall_s": 1.0,
+        "returns": (10.0,), **values,
+    })  # fmt: skip
+
+
+def test_an_unsolved_seed_counts_as_more_than_its_budget(here: Path) -> None:
+    (here / "t.toml").write_text(
+        "[scores]\ncartpole=[0, 500]\nacrobot=[-500, 0]\n[[row]]\nenv='cartpole'\npolicy='dqn'\n"
+        "[[row]]\nenv='acrobot'\npolicy='dqn'\n"
+    )
+    plan = read_plan("t.toml")
+    found = [
+        record(plan, "cartpole_dqn", 0, env_step=12_345, returns=(250.0, 250.0)),
+        record(plan, "cartpole_dqn", 1, stop=False, env_step=50_000, returns=(250.0,)),
+        record(plan, "cartpole_dqn", 2, stop=False, env_step=50_000, returns=(250.0,)),
+        record(plan, "acrobot_dqn", 0, returns=(-250.0,)),
+        record(plan, "cartpole_dqn", 7),
+    ]
+    results = collect_results(plan, {each.key: each for each in found})
+    assert [len(each.records) for each in results] == [3, 1], "seed 7 is not in the plan"
+    write_page(plan, results, here / "t.md", "dicore benchmark t.toml")
+    page = (here / "t.md").read_text()
+    assert "| 1 of 3 | > 50k (12.3k to > 50k) |" in page
+    assert "| 250.0 [250.0, 250.0] |" in page
+    assert "| `dqn` | cartpole, acrobot | 0.500 [0.500, 0.500] |" in page
