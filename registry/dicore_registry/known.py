@@ -31,7 +31,7 @@ _NAMES: Final[dict[str, dict[str, str]]] = {
             "reward_model_trainer rolloutor settings_handler step_collector termination_checker "
             "trainer"
         ),
-        "model": "c51 dqn drqn iqn qac qrdqn rainbow vac",
+        "model": "acer c51 dqn drqn iqn ppg qac qrdqn rainbow vac",
         "model_wrapper": (
             "argmax_sample base combination_argmax_sample "
             "combination_multinomial_sample deterministic_sample eps_greedy_multinomial_sample "
@@ -43,11 +43,14 @@ _NAMES: Final[dict[str, dict[str, str]]] = {
         ),
         "optimizer": "adam adamw rmsprop sgd",
         "pipeline": "serial serial_offline serial_onpolicy",
-        "policy": "a2c c51 ddpg dqn impala iqn mdqn pg ppo qrdqn rainbow random sac td3",
+        "policy": (
+            "a2c acer c51 ddpg dqn expert impala iqn mdqn pg ppg ppo ppo_offpolicy qrdqn rainbow "
+            "random sac td3"
+        ),
     },
     "dicore-tools": {
         "api": (
-            "Agent build check_request code_state collect_demo_data eval evaluate get "
+            "Agent build check_request code_state collect_demo_data eval evaluate find_policy get "
             "load_demo_data probe_imports record_env requeue requeued run_series train_seeds "
             "without_missing"
         ),

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 from unittest import SkipTest
 
 import numpy as np
 import pytest
+from gymnasium import spaces
 
 from dicore.config import bind, compile_config
 from dicore.data import Batch
-from dicore.run.env_factory import spaces_of
+from dicore.run.env_factory import BuildContext, spaces_of
+from dicore.run.launch import launch
 from dicore.run.random import seed_everything
 from dicore.task import Context, OfflineRLContext, OnlineRLContext
 from dicore.testing import Check, Suite, parametrize
@@ -23,6 +27,7 @@ from dicore.testing.generic import ComponentContract
 from dicore.testing.middleware import MiddlewareContract
 from dicore.testing.model_wrapper import FakeModel, ModelWrapperContract
 from dicore.testing.pipeline import PipelineContract
+from dicore.testing.policy import PolicyContract
 from dicore_registry import Renamed
 from tests.core.testing.test_reward_model_suite import Novelty
 
@@ -176,7 +181,32 @@ class ModelWrappers(ModelWrapperContract):
         return super().model()
 
 
+@cache
+def trained() -> TemporaryDirectory[str]:
+    """A short run; it is removed when Python ends."""
+    folder = TemporaryDirectory()
+    launch(
+        env="cartpole", policy="ppo", seed=0, exp_name=f"{folder.name}/run", max_env_step=64,
+        overrides=["pipeline.logger=[]", "env.n_evaluator_episode=1", "env.evaluator_env_num=1",
+                   "policy.collect.n_sample=64"],
+    )  # fmt: skip
+    return folder
+
+
+class Experts(PolicyContract):
+    def space_pairs(self) -> list[tuple[Any, Any]]:
+        """The spaces of CartPole, which the expert was trained for."""
+        return [(spaces.Box(-1.0, 1.0, (4,), np.float32), spaces.Discrete(2))]
+
+    def make(self, enable_field: Any = None) -> Any:
+        """Returns the policy of a run."""
+        parts = {} if enable_field is None else {"enable_field": enable_field}
+        context = BuildContext(*self.spaces())
+        return self.registered.build({"run": f"{trained().name}/run"}, ctx=context, **parts)
+
+
 SUITES: dict[str, type[Suite]] = {
+    "policy/expert": Experts,
     "env": Envs,
     "env_manager/envpool": EnvPools,
     "middleware": Middleware,

@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from dicore_plugins.functional.distributions import (
         kl_divergence,
         log_prob_entropy,
+        log_probabilities,
         squashed_gaussian,
     )
     from dicore_plugins.functional.exploration import (
@@ -182,6 +183,7 @@ __all__ = [
     "lambda_return",
     "large_margin_error",
     "log_prob_entropy",
+    "log_probabilities",
     "munchausen_bonus",
     "next_obs_of",
     "nstep_columns",
@@ -272,6 +274,7 @@ _HOMES = {
     ".distributions": (
         "kl_divergence",
         "log_prob_entropy",
+        "log_probabilities",
         "squashed_gaussian",
     ),
     ".exploration": (

@@ -53,12 +53,21 @@ def log_prob_entropy(
 
 
 def _categorical(logit: Tensor, action: Tensor, mask: Any) -> tuple[Tensor, Tensor]:
-    log_p = _log_softmax(logit, mask)
+    log_p = log_probabilities(logit, mask)
     entropy = -(log_p.exp() * log_p).sum(-1)
     return log_p.gather(1, action.unsqueeze(1)).squeeze(1), entropy
 
 
-def _log_softmax(logit: Tensor, mask: Any) -> Tensor:
+def log_probabilities(logit: Tensor, mask: Any = None) -> Tensor:
+    """Computes the log-probabilities of discrete actions.
+
+    Args:
+        logit: float32 [..., A].
+        mask: [..., A]; nonzero: allowed; None: all.
+
+    Returns:
+        float32 [..., A], with its graph; about -1e8 for masked actions.
+    """
     if mask is not None:
         logit = torch.where(allowed(mask, logit), logit, _FORBIDDEN)
     return torch.log_softmax(logit, -1)
@@ -131,7 +140,10 @@ def kl_divergence(old: Mapping[str, Any], new: Mapping[str, Any], mask: Any = No
         )
     parts = []
     for before, after, each in zip(*heads, masks, strict=True):
-        before_log, after_log = _log_softmax(before.detach(), each), _log_softmax(after, each)
+        before_log, after_log = (
+            log_probabilities(before.detach(), each),
+            log_probabilities(after, each),
+        )
         parts.append((before_log.exp() * (before_log - after_log)).sum(-1))
     return torch.stack(parts).sum(0)
 

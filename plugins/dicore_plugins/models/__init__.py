@@ -8,6 +8,8 @@ from dicore_plugins.lazy import lazy
 
 if TYPE_CHECKING:
     from dicore_plugins.model_wrappers.base import model_wrap, register_wrapper
+    from dicore_plugins.models.acer.config import ACERModelConfig
+    from dicore_plugins.models.acer.model import ACERNet
     from dicore_plugins.models.create import create_model
     from dicore_plugins.models.dqn.config import (
         C51ModelConfig,
@@ -32,6 +34,8 @@ if TYPE_CHECKING:
     from dicore_plugins.models.encoders.observation import ObsEncoder
     from dicore_plugins.models.encoders.recurrent import Recurrent
     from dicore_plugins.models.flat import Flat
+    from dicore_plugins.models.ppg.config import PPGModelConfig
+    from dicore_plugins.models.ppg.model import PPGNet
     from dicore_plugins.models.qac.config import QACConfig
     from dicore_plugins.models.qac.model import QAC
     from dicore_plugins.models.running_norm import RunningNorm
@@ -57,6 +61,8 @@ __all__ = [
     "QAC",
     "QRDQN",
     "VAC",
+    "ACERModelConfig",
+    "ACERNet",
     "AtomHead",
     "C51ModelConfig",
     "DQNModelConfig",
@@ -70,6 +76,8 @@ __all__ = [
     "Nested",
     "NoisyMLP",
     "ObsEncoder",
+    "PPGModelConfig",
+    "PPGNet",
     "QACConfig",
     "QHead",
     "QRDQNModelConfig",
@@ -94,6 +102,10 @@ __all__ = [
 ]
 
 _HOMES = {
+    ".acer.config": ("ACERModelConfig",),
+    ".acer.model": ("ACERNet",),
+    ".ppg.config": ("PPGModelConfig",),
+    ".ppg.model": ("PPGNet",),
     ".encoders.noisy": ("NoisyMLP",),
     ".dqn.distributional": (
         "C51",

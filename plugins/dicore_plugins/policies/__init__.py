@@ -9,6 +9,8 @@ from dicore_plugins.lazy import lazy
 if TYPE_CHECKING:
     from dicore_plugins.policies.a2c.config import A2CConfig
     from dicore_plugins.policies.a2c.policy import A2CPolicy
+    from dicore_plugins.policies.acer.config import ACERConfig
+    from dicore_plugins.policies.acer.policy import ACERPolicy
     from dicore_plugins.policies.actor_critic.config import (
         ActorCriticCollectConfig,
         ActorCriticLearnConfig,
@@ -40,6 +42,8 @@ if TYPE_CHECKING:
     )
     from dicore_plugins.policies.dqn.distributional import DistributionalPolicy
     from dicore_plugins.policies.dqn.policy import DQNPolicy
+    from dicore_plugins.policies.expert.config import ExpertConfig
+    from dicore_plugins.policies.expert.policy import ExpertPolicy
     from dicore_plugins.policies.impala.config import IMPALAConfig
     from dicore_plugins.policies.impala.policy import IMPALAPolicy
     from dicore_plugins.policies.iqn.config import IQNConfig, IQNLearnConfig
@@ -48,12 +52,16 @@ if TYPE_CHECKING:
     from dicore_plugins.policies.mdqn.policy import MDQNPolicy
     from dicore_plugins.policies.pg.config import PGConfig
     from dicore_plugins.policies.pg.policy import PGPolicy
-    from dicore_plugins.policies.ppo.config import PPOConfig
-    from dicore_plugins.policies.ppo.policy import PPOPolicy
+    from dicore_plugins.policies.ppg.config import PPGConfig, PPGLearnConfig
+    from dicore_plugins.policies.ppg.policy import PPGPolicy
+    from dicore_plugins.policies.ppo.config import ClippedLearnConfig, PPOConfig, PPOLearnConfig
+    from dicore_plugins.policies.ppo.policy import ClippedPolicy, PPOPolicy
+    from dicore_plugins.policies.ppo_offpolicy.config import PPOOffPolicyConfig
+    from dicore_plugins.policies.ppo_offpolicy.policy import PPOOffPolicy
     from dicore_plugins.policies.qrdqn.config import QRDQNConfig, QRDQNLearnConfig
     from dicore_plugins.policies.qrdqn.policy import QRDQNPolicy
     from dicore_plugins.policies.rainbow.config import RainbowConfig, RainbowOtherConfig
-    from dicore_plugins.policies.random import RandomConfig, RandomPolicy
+    from dicore_plugins.policies.random import FixedPolicy, RandomConfig, RandomPolicy
     from dicore_plugins.policies.rewards import with_reward_model
     from dicore_plugins.policies.sac.config import SACConfig
     from dicore_plugins.policies.sac.policy import SACPolicy
@@ -63,6 +71,8 @@ if TYPE_CHECKING:
 __all__ = [
     "A2CConfig",
     "A2CPolicy",
+    "ACERConfig",
+    "ACERPolicy",
     "Actor",
     "ActorCriticCollectConfig",
     "ActorCriticLearnConfig",
@@ -70,6 +80,8 @@ __all__ = [
     "ActorCriticPolicyConfig",
     "C51Config",
     "C51Policy",
+    "ClippedLearnConfig",
+    "ClippedPolicy",
     "ContinuousQCollectConfig",
     "ContinuousQLearnConfig",
     "ContinuousQPolicy",
@@ -82,6 +94,9 @@ __all__ = [
     "DQNPolicy",
     "DistributionalPolicy",
     "EpsConfig",
+    "ExpertConfig",
+    "ExpertPolicy",
+    "FixedPolicy",
     "IMPALAConfig",
     "IMPALAPolicy",
     "IQNConfig",
@@ -92,7 +107,13 @@ __all__ = [
     "MDQNPolicy",
     "PGConfig",
     "PGPolicy",
+    "PPGConfig",
+    "PPGLearnConfig",
+    "PPGPolicy",
     "PPOConfig",
+    "PPOLearnConfig",
+    "PPOOffPolicy",
+    "PPOOffPolicyConfig",
     "PPOPolicy",
     "Policy",
     "QRDQNConfig",
@@ -114,6 +135,17 @@ __all__ = [
 ]
 
 _HOMES = {
+    ".acer.config": ("ACERConfig",),
+    ".acer.policy": ("ACERPolicy",),
+    ".expert.config": ("ExpertConfig",),
+    ".expert.policy": ("ExpertPolicy",),
+    ".ppg.config": (
+        "PPGConfig",
+        "PPGLearnConfig",
+    ),
+    ".ppg.policy": ("PPGPolicy",),
+    ".ppo_offpolicy.config": ("PPOOffPolicyConfig",),
+    ".ppo_offpolicy.policy": ("PPOOffPolicy",),
     ".iqn.config": (
         "IQNConfig",
         "IQNLearnConfig",
@@ -146,12 +178,6 @@ _HOMES = {
     ".qrdqn.policy": ("QRDQNPolicy",),
     ".base": (
         "Actor",
-        "IMPALAConfig",
-        "IMPALAPolicy",
-        "PGConfig",
-        "PGPolicy",
-        "PPOConfig",
-        "PPOPolicy",
         "Policy",
         "as_outputs",
         "mode_attribute",
@@ -176,9 +202,10 @@ _HOMES = {
     ".impala.policy": ("IMPALAPolicy",),
     ".pg.config": ("PGConfig",),
     ".pg.policy": ("PGPolicy",),
-    ".ppo.config": ("PPOConfig",),
-    ".ppo.policy": ("PPOPolicy",),
+    ".ppo.config": ("ClippedLearnConfig", "PPOConfig", "PPOLearnConfig"),
+    ".ppo.policy": ("ClippedPolicy", "PPOPolicy"),
     ".random": (
+        "FixedPolicy",
         "RandomConfig",
         "RandomPolicy",
     ),

@@ -41,54 +41,27 @@ class RandomConfig(PolicyConfig):
         return RandomPolicy(self, action_space=ctx.action_space, **parts)
 
 
-class RandomPolicy(Policy):
-    """Samples every action uniformly from the action space.
-
-    If observations have an `action_mask` (nonzero: allowed), only allowed actions are sampled.
+class FixedPolicy(Policy):
+    """Base class of policies that act and never learn.
 
     Args:
         cfg: Options; None: all defaults.
-        action_space: Gymnasium action space of one environment.
-        like: Collect mode that processes the transitions, so that warm-up samples have the columns
-            that training expects. None: single steps.
-        rng: Random generator of the actions; None: the stream `policy/random`.
-
-    Raises:
-        UsageError: `action_space` is None.
+        like: Collect mode that processes the transitions, so that the samples have the columns that
+            training expects. None: single steps.
+        enable_field: Modes to build; None: all.
     """
 
-    config_class = RandomConfig
     fields = ("collect", "eval")
 
     def __init__(
         self,
         cfg: PolicyConfig | Mapping[str, Any] | None = None,
         *,
-        action_space: Any = None,
         like: Any | None = None,
-        rng: np.random.Generator | None = None,
         enable_field: Sequence[str] | None = None,
     ) -> None:
-        if action_space is None:
-            raise UsageError(
-                "RandomPolicy needs an action space", hint="pass action_space=env.action_space"
-            )
-        self._action_space = action_space
         self._like = like
-        self._rng = stream("policy/random") if rng is None else rng
         super().__init__(cfg, None, enable_field)
-
-    def _forward_collect(self, obs: Mapping[int, Any], **kwargs: Any) -> EnvBatch[Any]:
-        batch = EnvBatch.of(obs)
-        mask = batch.value.get("action_mask") if isinstance(batch.value, Mapping) else None
-        if mask is None:
-            action = draw(self._action_space, len(batch), self._rng)
-        else:
-            action = draw_allowed(self._action_space, mask, self._rng)
-        return batch.with_value({"action": action})
-
-    def _forward_eval(self, obs: Mapping[int, Any]) -> EnvBatch[Any]:
-        return self._forward_collect(obs)
 
     def _process_transition(self, obs: Any, output: dict[str, Any], timestep: Any) -> Any:
         if self._like is not None:
@@ -113,7 +86,55 @@ class RandomPolicy(Policy):
         return {}
 
     def _load_state_dict_model(self, state: Mapping[str, Any]) -> None:
-        """Loads nothing; there is no model."""
+        """Loads nothing; nothing changes."""
+
+
+class RandomPolicy(FixedPolicy):
+    """Samples every action uniformly from the action space.
+
+    If observations have an `action_mask` (nonzero: allowed), only allowed actions are sampled.
+
+    Args:
+        cfg: Options; None: all defaults.
+        action_space: Gymnasium action space of one environment.
+        like: See `FixedPolicy`.
+        rng: Random generator of the actions; None: the stream `policy/random`.
+        enable_field: Modes to build; None: all.
+
+    Raises:
+        UsageError: `action_space` is None.
+    """
+
+    config_class = RandomConfig
+
+    def __init__(
+        self,
+        cfg: PolicyConfig | Mapping[str, Any] | None = None,
+        *,
+        action_space: Any = None,
+        like: Any | None = None,
+        rng: np.random.Generator | None = None,
+        enable_field: Sequence[str] | None = None,
+    ) -> None:
+        if action_space is None:
+            raise UsageError(
+                "RandomPolicy needs an action space", hint="pass action_space=env.action_space"
+            )
+        self._action_space = action_space
+        self._rng = stream("policy/random") if rng is None else rng
+        super().__init__(cfg, like=like, enable_field=enable_field)
+
+    def _forward_collect(self, obs: Mapping[int, Any], **kwargs: Any) -> EnvBatch[Any]:
+        batch = EnvBatch.of(obs)
+        mask = batch.value.get("action_mask") if isinstance(batch.value, Mapping) else None
+        if mask is None:
+            action = draw(self._action_space, len(batch), self._rng)
+        else:
+            action = draw_allowed(self._action_space, mask, self._rng)
+        return batch.with_value({"action": action})
+
+    def _forward_eval(self, obs: Mapping[int, Any]) -> EnvBatch[Any]:
+        return self._forward_collect(obs)
 
 
 def draw(space: Any, count: int, rng: np.random.Generator) -> Any:

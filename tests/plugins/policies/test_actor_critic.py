@@ -18,12 +18,12 @@ from dicore.config.checks import bind
 from dicore.data import Batch
 from dicore.errors import ConfigError, UsageError
 from dicore.interfaces.policy import Tail
-from dicore.run.launch import launch
 from dicore.run.random import seed_everything
 from dicore_plugins.collectors import SampleCollector
 from dicore_plugins.env_managers import BaseEnvManager
 from dicore_plugins.policies import A2CPolicy, PGPolicy, PPOPolicy
 from dicore_plugins.policies.fitting import fitting
+from tests.plugins.policies.resuming import same_after_resume
 
 VECTOR, BOX = spaces.Box(-1, 1, (2,), np.float32), spaces.Box(-1, 1, (2,), np.float32)
 BEST: dict[str, tuple[gym.Space[Any], Any]] = {
@@ -377,19 +377,7 @@ def test_a_resumed_run_equals_an_uninterrupted_one(
     sizes = {"ppo": ["policy.collect.n_sample=128", "policy.learn.epoch_per_collect=2"],
              "a2c": ["policy.collect.n_sample=64"], "pg": []}[name]  # fmt: skip
 
-    def train(folder: str, steps: int, *, resume: bool = False) -> Any:
-        given: dict[str, Any] = {
-            "exp_name": str(tmp_path / folder), "env": env, "policy": name, "seed": 0,
-            "overrides": ["pipeline.logger=[]", "env.stop_value=inf", "env.n_evaluator_episode=1",
-                          "env.evaluator_env_num=1", *sizes, *options],
-        }  # fmt: skip
-        given = {"resume": str(tmp_path / folder)} if resume else given
-        return launch(**given, max_env_step=steps)
-
-    whole, _ = train("whole", 768), train("half", 384)
-    rest = train("half", 768, resume=True)
-    assert rest.run.result.train_iter == whole.run.result.train_iter > 0
-    one, two = (each.policy.get_attribute("model").state_dict() for each in (whole, rest))
+    one, two = same_after_resume(name, env, [*sizes, *options], tmp_path, 768)
     assert all(torch.equal(one[key], two[key]) for key in one)
     assert "buffer" not in json.dumps(sorted(p.name for p in (tmp_path / "whole/ckpt").rglob("*")))
 

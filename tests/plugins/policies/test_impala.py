@@ -12,8 +12,8 @@ from gymnasium import spaces
 
 from dicore.data import Batch
 from dicore.errors import ConfigError, SchemaError
-from dicore.run.launch import launch
 from dicore_plugins.functional import log_prob_entropy, vtrace
+from tests.plugins.policies.resuming import same_after_resume
 from tests.plugins.policies.test_actor_critic import BOX, block_of, policy_of
 
 LENGTH = 4
@@ -69,19 +69,7 @@ def test_an_update_equals_the_formula(ignore: bool) -> None:
 
 
 def test_a_resumed_run_equals_an_uninterrupted_one(tmp_path: Path) -> None:
-    def train(folder: str, steps: int, *, resume: bool = False) -> Any:
-        given: dict[str, Any] = {
-            "exp_name": str(tmp_path / folder), "env": "cartpole", "policy": "impala", "seed": 0,
-            "overrides": ["pipeline.logger=[]", "env.stop_value=inf", "env.n_evaluator_episode=1",
-                          "env.evaluator_env_num=1"],
-        }  # fmt: skip
-        given = {"resume": str(tmp_path / folder)} if resume else given
-        return launch(**given, max_env_step=steps)
-
-    whole, _ = train("whole", 1024), train("half", 512)
-    rest = train("half", 1024, resume=True)
-    assert rest.run.result.train_iter == whole.run.result.train_iter > 4
-    one, two = (each.policy.get_attribute("model").state_dict() for each in (whole, rest))
+    one, two = same_after_resume("impala", "cartpole", [], tmp_path, 1024)
     assert all(torch.equal(one[key], two[key]) for key in one)
 
 

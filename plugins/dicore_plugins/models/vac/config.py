@@ -86,7 +86,11 @@ class VACConfig(ComponentConfig):
         """
         from dicore_plugins.models.vac.model import VAC
 
-        return VAC(
+        return self.make(VAC)
+
+    def make(self, network: Any) -> Any:
+        """Returns a network of a class that takes the options of `VAC`."""
+        return network(
             obs_shape=self.obs_shape,
             action_shape=self.action_shape,
             continuous=bool(self.continuous),

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
@@ -65,6 +65,8 @@ class VAC(nn.Module):
     """
 
     config_class = VACConfig
+    values_per_action: ClassVar[bool] = False
+    """Whether the critic has one output per action; a subclass may set it."""
 
     def __init__(  # noqa: PLR0913 - one argument per option
         self,
@@ -111,11 +113,12 @@ class VAC(nn.Module):
         self.rnn = None if rnn is None else Recurrent(trunk[-1], rnn_hidden_size, rnn)
         below = trunk if not shared else trunk[-1:] if rnn is None else (rnn_hidden_size,)
         self.actor = MLP((*below, *actor_head_hidden_size_list, width), **form)
-        self.critic = MLP((*below, *critic_head_hidden_size_list, 1), **form)
+        outputs = width if self.values_per_action else 1
+        self.critic = MLP((*below, *critic_head_hidden_size_list, outputs), **form)
         self.log_std = nn.Parameter(torch.full((width,), log_std_init)) if continuous else None
         for part, last in ((self.encoder, math.sqrt(2)), (self.actor, 0.01), (self.critic, 1.0)):
             if part is not None:
-                _orthogonal(part, last)
+                orthogonal(part, last)
         # A plain attribute: looking up a submodule costs 0.4 us per access.
         self._parts = self.encode, self.encoder, self.actor, self.critic, self.critic_encode
 
@@ -272,7 +275,7 @@ def _count(obs: Any) -> int:
     return len(obs)
 
 
-def _orthogonal(mlp: MLP, last: float) -> None:
+def orthogonal(mlp: MLP, last: float) -> None:
     """Initialises hidden layers with gain sqrt(2), the last one with gain `last`."""
     for number, layer in enumerate(mlp.layers, 1):
         assert isinstance(layer, nn.Linear)

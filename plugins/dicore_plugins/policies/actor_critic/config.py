@@ -22,13 +22,17 @@ class ActorCriticLearnConfig(LearnConfig):
     )
     anneal: int = option(
         100_000,
-        "length of the linear decay of learning_rate (and clip_ratio) to the final value",
+        "length of the linear decay of learning_rate, entropy_weight and clip_ratio to their final"
+        " values",
         ge=1,
         unit="env steps",
     )
     value_weight: float = option(0.5, "weight of the value loss", ge=0)
     entropy_weight: float = option(
         0.0, "weight of the entropy bonus; raise it if exploration ends too early", ge=0
+    )
+    entropy_weight_end: float = option(
+        1.0, "final entropy_weight as a fraction of entropy_weight; 1: constant", ge=0
     )
     adv_norm: bool = option(
         False, "normalise the advantages of each minibatch to mean 0 and standard deviation 1"

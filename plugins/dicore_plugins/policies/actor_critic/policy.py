@@ -39,10 +39,10 @@ from dicore_plugins.policies.base import Actor, Policy
 DISTRIBUTION = ("logit", "mean", "log_std")
 """Outputs of a network that describe how it acts."""
 _USED = (
-    "obs", "action", "raw_action", "log_prob", "value", "advantage", "target", "weight",
+    "obs", "action", "raw_action", "log_prob", "value", "advantage", "target", "weight", "before",
 )  # fmt: skip
 """Columns of a minibatch."""
-_CHUNK = 4096
+CHUNK = 4096
 """Most observations whose values are computed at once."""
 
 
@@ -54,6 +54,8 @@ class ActorCriticPolicy(Policy):
     """
 
     config_class: ClassVar[type[PolicyConfig]] = ActorCriticPolicyConfig
+    _annealed: ClassVar[tuple[str, ...]] = ("learning_rate", "entropy_weight")
+    """Options of learning with a final value, `<name>_end`, as a fraction."""
     _cfg: Any
 
     def _create_model(self) -> Any:
@@ -98,7 +100,7 @@ class ActorCriticPolicy(Policy):
         Args:
             data: Batch or list of B samples of `get_train_sample`.
             learning_rate: Annealed learning rate; None: the configured one.
-            **settings: Annealed settings of the algorithm.
+            **settings: Annealed settings: `entropy_weight`, and those of the algorithm.
 
         Returns:
             The results of each update.
@@ -118,12 +120,13 @@ class ActorCriticPolicy(Policy):
 
     def _updates(self, batch: Batch, **settings: Any) -> list[dict[str, Any]]:
         """Runs one pass over the samples."""
-        updates = (self._update(each, **settings) for each in self._minibatches(batch))
+        size = self._cfg.learn.batch_size
+        updates = (self._update(each, **settings) for each in self._minibatches(batch, size))
         return [result for result in updates if result is not None]
 
-    def _minibatches(self, batch: Batch) -> Iterator[Batch]:
+    def _minibatches(self, batch: Batch, size: int | None) -> Iterator[Batch]:
         """Yields the samples in random order, in minibatches of equal size or one less."""
-        size, count = self._cfg.learn.batch_size, len(batch)
+        count = len(batch)
         if size is None or size >= count:
             yield batch
             return
@@ -142,15 +145,15 @@ class ActorCriticPolicy(Policy):
             advantage = batch["advantage"]
             scaled = (advantage - advantage.mean()) / (advantage.std() + 1e-8)
             batch = Batch({**batch.columns, "advantage": scaled}, len(batch))
-        log_prob, entropy = log_prob_entropy(output, self._action_index(batch), _mask(batch["obs"]))
+        log_prob, entropy = log_prob_entropy(
+            output, self._action_index(batch), mask_of(batch["obs"])
+        )
         parts, info = self._loss(batch, output["value"], log_prob, entropy, **settings)
-        value_loss = parts.value
-        norm = getattr(self._model, "value_norm", None)
-        if norm is not None:
-            value_loss = value_loss / norm.std[0].square()
+        value_loss = self._scaled_value_loss(parts.value)
         loss = torch.add(parts.policy, value_loss, alpha=learn.value_weight)
-        if learn.entropy_weight:
-            loss = torch.sub(loss, parts.entropy, alpha=learn.entropy_weight)
+        entropy_weight = settings.get("entropy_weight", learn.entropy_weight)
+        if entropy_weight:
+            loss = torch.sub(loss, parts.entropy, alpha=entropy_weight)
         if self._is_far(info):
             return None
         self._optimizer.zero_grad()
@@ -174,6 +177,11 @@ class ActorCriticPolicy(Policy):
     def _is_far(self, info: Mapping[str, Tensor]) -> bool:
         """Returns whether the policy has moved too far from the one that acted."""
         return False
+
+    def _scaled_value_loss(self, loss: Tensor) -> Tensor:
+        """Returns the squared error of values in units of the normalised returns."""
+        norm = getattr(self._model, "value_norm", None)
+        return loss if norm is None else loss / norm.std[0].square()
 
     def _normalise_values(self, batch: Batch) -> None:
         norm = getattr(self._model, "value_norm", None)
@@ -203,19 +211,14 @@ class ActorCriticPolicy(Policy):
         self._optimizer.load_state_dict(state["optimizer"])
 
     def _get_setting_learn(self, command_info: Mapping[str, Any]) -> dict[str, Any]:
-        """Computes the learning rate at `envstep`."""
+        """Computes the annealed options at `envstep`."""
         learn = self._cfg.learn
-        if learn.learning_rate_end == 1:
-            return {}
+        progress = min(max(command_info["envstep"], 0) / learn.anneal, 1.0)
         return {
-            "learning_rate": learn.learning_rate
-            * self._annealed(learn.learning_rate_end, command_info)
+            name: learn[name] * (1 + (learn[f"{name}_end"] - 1) * progress)
+            for name in self._annealed
+            if learn[f"{name}_end"] != 1
         }
-
-    def _annealed(self, end: float, command_info: Mapping[str, Any]) -> float:
-        """Returns the factor, from 1 to `end`, of a setting at `envstep`."""
-        progress = min(max(command_info["envstep"], 0) / self._cfg.learn.anneal, 1.0)
-        return float(1 + (end - 1) * progress)
 
     # ---- collect and eval
 
@@ -330,8 +333,8 @@ class ActorCriticPolicy(Policy):
         tensors = Batch({"obs": obs}).to_torch()
         with torch.inference_mode():
             pieces = [
-                self._critic(tensors[start : start + _CHUNK]["obs"])
-                for start in range(0, len(tensors), _CHUNK)
+                self._critic(tensors[start : start + CHUNK]["obs"])
+                for start in range(0, len(tensors), CHUNK)
             ]
         found: npt.NDArray[np.float32] = torch.cat(pieces).float().cpu().numpy()
         return found
@@ -353,11 +356,12 @@ class ActorCriticPolicy(Policy):
         batch = Batch(flat).to_torch()
         with torch.inference_mode():
             log_prob, _ = log_prob_entropy(
-                batch.columns, self._action_index(batch), _mask(batch.get("obs"))
+                batch.columns, self._action_index(batch), mask_of(batch.get("obs"))
             )
         found: npt.NDArray[np.float32] = log_prob.float().numpy()
         return found
 
 
-def _mask(obs: Any) -> Any:
+def mask_of(obs: Any) -> Any:
+    """Returns the mask of allowed actions in observations; None if they have none."""
     return obs.get("action_mask") if isinstance(obs, Mapping) else None

@@ -76,10 +76,16 @@ class IMPALAConfig(ActorCriticPolicyConfig):
 
     def check(self) -> Iterator[tuple[str, str]]:
         """Yields the options that contradict each other."""
+        name = self.type or "this policy"
         yield from self.common_problems()
         if self.on_policy:
-            yield "on_policy", "impala learns from a replay buffer; set it to False"
+            yield "on_policy", f"{name} learns from a replay buffer; set it to False"
         if self.collect.n_episode is not None:
-            yield "collect.n_episode", "impala collects sequences; use collect.n_sample"
+            yield "collect.n_episode", f"{name} collects sequences; use collect.n_sample"
+        if self.learn.batch_size is None:
+            yield "learn.batch_size", "missing; set the number of sequences drawn for an update"
         if self.model is not None and self.model.get("value_norm"):
-            yield "model.value_norm", "impala learns values in units of the reward; set it to False"
+            yield (
+                "model.value_norm",
+                f"{name} learns values in units of the reward; set it to False",
+            )

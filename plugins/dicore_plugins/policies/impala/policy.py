@@ -27,16 +27,19 @@ class IMPALAPolicy(ActorCriticPolicy):
     """Updates from replayed sequences; V-trace corrects for the policy that collected them."""
 
     config_class: ClassVar[type[PolicyConfig]] = IMPALAConfig
+    _dropped: ClassVar[tuple[str, ...]] = DISTRIBUTION
+    """Columns of a block that samples do not have."""
 
     def _updates(self, batch: Batch, **settings: Any) -> list[dict[str, Any]]:
         """Runs one update from sequences [B, T, ...]."""
         if batch["reward"].dim() != 2:
             shape = list(batch["reward"].shape)
-            raise SchemaError(f"impala learns from sequences; expected rewards [B, T], got {shape}")
+            name = self._cfg.type or "this policy"
+            raise SchemaError(f"{name} learns from sequences; expected rewards [B, T], got {shape}")
         self._length = batch["reward"].shape[1]
         columns = {key: each for key, each in batch.items() if key in _USED}
         flat = tree_map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), columns)
-        result = self._update(Batch(flat))
+        result = self._update(Batch(flat), **settings)
         assert result is not None
         return [result]
 
@@ -75,7 +78,7 @@ class IMPALAPolicy(ActorCriticPolicy):
     def _get_train_sample(self, block: Batch, tail: Tail | None = None) -> Batch:
         """Cuts a block into sequences with `log_prob` and `next_obs`."""
         self._need_one_reward(block)
-        columns = {key: each for key, each in block.items() if key not in DISTRIBUTION}
+        columns = {key: each for key, each in block.items() if key not in self._dropped}
         columns["log_prob"] = self._acted_log_prob(block).reshape(block["end"].shape)
         columns["next_obs"] = next_obs_of(block, tail)
         length = int(self._cfg.collect.unroll_len)
@@ -85,5 +88,5 @@ class IMPALAPolicy(ActorCriticPolicy):
         return [*super()._monitor_vars_learn(), "approx_kl"]
 
 
-_USED = (*("obs", "action", "raw_action", "log_prob", "reward", "next_obs", "done", "end"),)
+_USED = (*("obs", "action", "raw_action", "log_prob", "reward", "next_obs", "done", "end"), "logit")
 """Columns that an update needs."""

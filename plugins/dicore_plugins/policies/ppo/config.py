@@ -14,13 +14,9 @@ from dicore_plugins.policies.actor_critic.config import (
 
 
 @frozen(kw_only=True)
-class PPOLearnConfig(ActorCriticLearnConfig):
-    """Options of learning."""
+class ClippedLearnConfig(ActorCriticLearnConfig):
+    """Options of the clipped loss."""
 
-    batch_size: int | None = option(64, "samples per gradient update; None: all of a collect", ge=1)
-    epoch_per_collect: int = option(
-        10, "passes over the samples of a collect; raise for sample efficiency", ge=1
-    )
     learning_rate: float = option(
         3e-4, "learning rate; lower it if training is unstable", gt=0, lt=float("inf")
     )
@@ -38,6 +34,16 @@ class PPOLearnConfig(ActorCriticLearnConfig):
     )
     value_clip: float | None = option(
         None, "bound of the change of a value in one collect; None: off", gt=0, unit="return"
+    )
+
+
+@frozen(kw_only=True)
+class PPOLearnConfig(ClippedLearnConfig):
+    """Options of learning."""
+
+    batch_size: int | None = option(64, "samples per gradient update; None: all of a collect", ge=1)
+    epoch_per_collect: int = option(
+        10, "passes over the samples of a collect; raise for sample efficiency", ge=1
     )
     target_kl: float | None = option(
         None, "end the updates of a collect when the approximate KL exceeds it; None: off", gt=0

@@ -20,29 +20,16 @@ from dicore.data import Batch
 from dicore.interfaces.policy import Tail
 from dicore_plugins.functional.policy_gradient import PolicyGradientLoss, ppo_error
 from dicore_plugins.functional.samples import next_obs_of
+from dicore_plugins.policies.actor_critic.config import ActorCriticPolicyConfig
 from dicore_plugins.policies.actor_critic.policy import ActorCriticPolicy
 from dicore_plugins.policies.ppo.config import PPOConfig
 
 
-class PPOPolicy(ActorCriticPolicy):
-    """Several passes of minibatch updates over the samples of each collect."""
+class ClippedPolicy(ActorCriticPolicy):
+    """Base class of policies with the clipped loss of PPO."""
 
-    config_class: ClassVar[type[PolicyConfig]] = PPOConfig
-
-    def _updates(self, batch: Batch, clip_ratio: float | None = None) -> list[dict[str, Any]]:
-        """Runs `epoch_per_collect` passes; fewer if the KL divergence exceeds `target_kl`."""
-        learn = self._cfg.learn
-        settings = {"clip_ratio": learn.clip_ratio if clip_ratio is None else clip_ratio}
-        results: list[dict[str, Any]] = []
-        for epoch in range(learn.epoch_per_collect):
-            if epoch and learn.recompute_adv:
-                batch = self._recomputed(batch)
-            for minibatch in self._minibatches(batch):
-                result = self._update(minibatch, **settings)
-                if result is None:
-                    return results
-                results.append(result)
-        return results
+    config_class: ClassVar[type[PolicyConfig]] = ActorCriticPolicyConfig
+    _annealed: ClassVar[tuple[str, ...]] = ("learning_rate", "entropy_weight", "clip_ratio")
 
     def _loss(
         self, batch: Batch, value: Tensor, log_prob: Tensor, entropy: Tensor, **settings: Any
@@ -60,11 +47,34 @@ class PPOPolicy(ActorCriticPolicy):
             batch["advantage"],
             batch["target"],
             batch.get("weight"),
-            clip_ratio=settings["clip_ratio"],
+            clip_ratio=settings.get("clip_ratio", learn.clip_ratio),
             value_clip=value_clip,
             dual_clip=learn.dual_clip,
         )
         return parts, info._asdict()
+
+    def _monitor_vars_learn(self) -> list[str]:
+        return [*super()._monitor_vars_learn(), "approx_kl", "clipfrac"]
+
+
+class PPOPolicy(ClippedPolicy):
+    """Several passes of minibatch updates over the samples of each collect."""
+
+    config_class: ClassVar[type[PolicyConfig]] = PPOConfig
+
+    def _updates(self, batch: Batch, **settings: Any) -> list[dict[str, Any]]:
+        """Runs `epoch_per_collect` passes; fewer if the KL divergence exceeds `target_kl`."""
+        learn = self._cfg.learn
+        results: list[dict[str, Any]] = []
+        for epoch in range(learn.epoch_per_collect):
+            if epoch and learn.recompute_adv:
+                batch = self._recomputed(batch)
+            for minibatch in self._minibatches(batch, learn.batch_size):
+                result = self._update(minibatch, **settings)
+                if result is None:
+                    return results
+                results.append(result)
+        return results
 
     def _is_far(self, info: Mapping[str, Tensor]) -> bool:
         target = self._cfg.learn.target_kl
@@ -92,17 +102,6 @@ class PPOPolicy(ActorCriticPolicy):
         new[:, index] = advantage, advantage + value
         made = torch.from_numpy(new).to(self._device)
         return Batch({**batch.columns, "advantage": made[0], "target": made[1]}, len(batch))
-
-    def _monitor_vars_learn(self) -> list[str]:
-        return [*super()._monitor_vars_learn(), "approx_kl", "clipfrac"]
-
-    def _get_setting_learn(self, command_info: Mapping[str, Any]) -> dict[str, Any]:
-        """Computes the learning rate and the clip ratio at `envstep`."""
-        learn, found = self._cfg.learn, super()._get_setting_learn(command_info)
-        if learn.clip_ratio_end == 1:
-            return found
-        factor = self._annealed(learn.clip_ratio_end, command_info)
-        return {**found, "clip_ratio": learn.clip_ratio * factor}
 
 
 def _in_time(env_id: Any, end: Any) -> tuple[Any, Any]:

@@ -1,0 +1,1 @@
+"""Network of an actor and a critic of actions."""

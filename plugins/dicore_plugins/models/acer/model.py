@@ -1,0 +1,46 @@
+"""Actor and critic of actions (Wang et al. 2017, arXiv:1611.01224).
+
+Shapes: B observations, A actions.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import torch
+
+from dicore_plugins.models.acer.config import ACERModelConfig
+from dicore_plugins.models.vac.model import VAC, Mode
+
+
+class ACERNet(VAC):
+    """`VAC` whose critic computes a Q value per action; V is their mean under the policy."""
+
+    config_class = ACERModelConfig
+    values_per_action: ClassVar[bool] = True
+
+    def forward(self, obs: Any, mode: Mode = "compute_actor_critic") -> dict[str, Any]:
+        """Computes the distribution of actions and the Q values.
+
+        Args:
+            obs: [B, ...]; see `VAC.forward`.
+            mode: `compute_actor` computes only `logit`; otherwise all.
+
+        Returns:
+            `logit` and `q_value` float32 [B, A], and `value` float32 [B].
+        """
+        output = super().forward(obs, "compute_actor" if mode == "compute_actor" else ALL)
+        if mode != "compute_actor":
+            logit = output["logit"]
+            q_value = output.pop("value").reshape(logit.shape)
+            output["q_value"] = q_value
+            output["value"] = (torch.softmax(logit, 1) * q_value).sum(1)
+        return output
+
+    def v(self, obs: Any) -> torch.Tensor:
+        """Computes only the `value` of `forward`."""
+        value: torch.Tensor = self.forward(obs)["value"]
+        return value
+
+
+ALL: Mode = "compute_actor_critic"

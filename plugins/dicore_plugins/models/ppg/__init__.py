@@ -1,0 +1,1 @@
+"""Network of phasic policy gradient."""

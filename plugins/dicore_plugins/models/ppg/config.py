@@ -1,0 +1,34 @@
+"""Options of the network of phasic policy gradient."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from dicore.config.schema import frozen, option
+from dicore_plugins.models.vac.config import VACConfig
+
+
+@frozen(kw_only=True)
+class PPGModelConfig(VACConfig):
+    """Policy network with an auxiliary value, and a separate value network."""
+
+    share_encoder: bool | None = option(
+        None, "no effect: policy and auxiliary value share the encoder; leave it unset"
+    )
+
+    def check(self) -> Iterator[tuple[str, str]]:
+        """Yields the shapes and options that the network does not support."""
+        yield from VACConfig.check(self)
+        if self.share_encoder is False:
+            yield "share_encoder", "policy and auxiliary value share the encoder; leave it unset"
+
+    def build(self, ctx: Any, **parts: Any) -> Any:
+        """Builds the network.
+
+        Raises:
+            ConfigError: a shape is missing or unsupported.
+        """
+        from dicore_plugins.models.ppg.model import PPGNet
+
+        return self.make(PPGNet)

@@ -1,0 +1,75 @@
+"""Options of ACER."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from dicore.config.schema import component, frozen, option, section
+from dicore.errors import ConfigError
+from dicore_plugins.policies.actor_critic.config import ActorCriticLearnConfig
+from dicore_plugins.policies.impala.config import IMPALAConfig
+
+
+@frozen(kw_only=True)
+class ACERLearnConfig(ActorCriticLearnConfig):
+    """Options of learning."""
+
+    batch_size: int | None = option(16, "sequences per gradient update", ge=1)
+    update_per_collect: int | None = option(4, "gradient updates after each collect", ge=1)
+    learning_rate: float = option(
+        7e-4, "learning rate; lower it if training is unstable", gt=0, lt=float("inf")
+    )
+    entropy_weight: float = option(
+        0.001, "weight of the entropy bonus; raise it if exploration ends too early", ge=0
+    )
+    weight_clip: float = option(
+        10.0, "largest importance weight; what is cut off is corrected by the Q values", gt=0
+    )
+    retrace_lambda: float = option(
+        1.0, "lambda of Retrace; lower: less variance, more bias by the Q values", ge=0, le=1
+    )
+    trust_region: float | None = option(
+        1.0, "largest change of the KL divergence to the average policy; None: off", gt=0
+    )
+    average_theta: float = option(0.01, "soft-update coefficient of the average policy", gt=0, le=1)
+
+
+@frozen(kw_only=True)
+class ACERConfig(IMPALAConfig):
+    """ACER: actor-critic with replay, Retrace and a trust region (Wang et al. 2017)."""
+
+    model: Any = component("model", default="acer", help="network of actions and Q values")
+    learn: ACERLearnConfig = section(ACERLearnConfig)
+
+    def build(self, ctx: Any, *, model: Any | None = None, **parts: Any) -> Any:
+        """Makes the policy; `model` replaces the configured network."""
+        from dicore_plugins.policies.acer.policy import ACERPolicy
+
+        device = None if ctx is None else ctx.device
+        return ACERPolicy(self, model=model, **{"device": device, **parts})
+
+    def bind(self, observation_space: Any, action_space: Any) -> dict[str, Any]:
+        """Derives the shapes of the model from the spaces.
+
+        Raises:
+            ConfigError: the actions are not a single discrete choice.
+        """
+        found = super().bind(observation_space, action_space)
+        if not isinstance(found["model.action_shape"], int) or found["model.continuous"]:
+            from dicore_plugins.policies.fitting import hint_for
+
+            raise ConfigError(
+                f"policy.type: 'acer' needs one discrete action; this env has {action_space}",
+                hint=hint_for(action_space),
+            )
+        return found
+
+    def check(self) -> Iterator[tuple[str, str]]:
+        """Yields the options that contradict each other."""
+        yield from IMPALAConfig.check(self)
+        if self.learn.adv_norm:
+            yield (
+                "learn.adv_norm",
+                "acer bounds its gradient by learn.trust_region; set it to False",
+            )
