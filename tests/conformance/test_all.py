@@ -221,6 +221,10 @@ EXPECTED = {
     "env_wrapper/obs_norm:episodes_are_independent": "its statistics span episodes",
     "env_wrapper/reward_norm:seeds": "its statistics span episodes",
     "env_wrapper/reward_norm:episodes_are_independent": "its statistics span episodes",
+    "model/ppg:gradients_reach_every_parameter": "`auxiliary` has an output that `forward` lacks",
+    "policy/ppo_offpolicy:small_blocks_give_the_samples_of_a_large_one": (
+        "its advantages end where a block ends, as those of ppo"
+    ),
     "policy/random:eval_is_deterministic": "it samples every action at random",
     "policy/random:eval_uses_no_random_numbers": "it samples every action at random",
     "policy/random:memory_is_kept_by_env_id": "it samples every action at random",

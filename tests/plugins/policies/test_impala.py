@@ -68,8 +68,10 @@ def test_an_update_equals_the_formula(ignore: bool) -> None:
     torch.testing.assert_close(result["total_loss"], total)
 
 
-def test_a_resumed_run_equals_an_uninterrupted_one(tmp_path: Path) -> None:
-    one, two = same_after_resume("impala", "cartpole", [], tmp_path, 1024)
+@pytest.mark.parametrize("norm", ["false", "true"])
+def test_a_resumed_run_equals_an_uninterrupted_one(norm: str, tmp_path: Path) -> None:
+    options = [f"policy.model.obs_norm={norm}"]
+    one, two = same_after_resume("impala", "cartpole", options, tmp_path, 1024)
     assert all(torch.equal(one[key], two[key]) for key in one)
 
 

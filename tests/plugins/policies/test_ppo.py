@@ -20,7 +20,7 @@ DEFAULTS = {
 def outputs(model: Any, obs: Any) -> dict[str, Any]:
     with torch.no_grad():
         found = model(torch.from_numpy(obs))
-    return {key: each.double().numpy() for key, each in found.items()}
+    return {key: each.detach().double().numpy() for key, each in found.items()}
 
 
 def reference(policy: Any, samples: Any, settings: dict[str, Any]) -> dict[str, float]:

@@ -115,8 +115,12 @@ class ActorCriticPolicy(Policy):
         results = self._updates(batch, **settings)
         norm = getattr(self._model, "obs_norm", None)
         if norm is not None:  # after the updates: ratios start at 1 in every collect
-            norm.update(self._model.encode.vector(batch["obs"]))
+            norm.update(self._model.encode.vector(self._steps(batch["obs"])))
         return results
+
+    def _steps(self, column: Tree) -> Tree:
+        """Returns a column of samples as single steps [B, ...]."""
+        return column
 
     def _updates(self, batch: Batch, **settings: Any) -> list[dict[str, Any]]:
         """Runs one pass over the samples."""

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from dicore.config.sections import PolicyConfig
-from dicore.data import Batch, tree_map
+from dicore.data import Batch, Tree, tree_map
 from dicore.errors import SchemaError
 from dicore.interfaces.policy import Tail
 from dicore_plugins.functional.off_policy import vtrace
@@ -38,10 +38,12 @@ class IMPALAPolicy(ActorCriticPolicy):
             raise SchemaError(f"{name} learns from sequences; expected rewards [B, T], got {shape}")
         self._length = batch["reward"].shape[1]
         columns = {key: each for key, each in batch.items() if key in _USED}
-        flat = tree_map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), columns)
-        result = self._update(Batch(flat), **settings)
+        result = self._update(Batch(self._steps(columns)), **settings)
         assert result is not None
         return [result]
+
+    def _steps(self, column: Tree) -> Tree:
+        return tree_map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), column)
 
     def _loss(
         self, batch: Batch, value: Tensor, log_prob: Tensor, entropy: Tensor, **settings: Any

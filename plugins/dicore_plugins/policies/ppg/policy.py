@@ -90,13 +90,12 @@ class PPGPolicy(PPOPolicy):
         return {
             "cur_lr": self._optimizer.learning_rate,
             "total_loss": loss.detach(),
-            "value_loss": value.detach(),
-            "auxiliary_value_loss": auxiliary.detach(),
-            "clone_kl": kl.detach(),
+            "[scalars]auxiliary": {
+                "value_loss": value.detach(),
+                "auxiliary_value_loss": auxiliary.detach(),
+                "kl": kl.detach(),
+            },
         }
-
-    def _monitor_vars_learn(self) -> list[str]:
-        return [*super()._monitor_vars_learn(), "auxiliary_value_loss", "clone_kl"]
 
     def _state_dict_learn(self) -> dict[str, Any]:
         kept = [dict(each.columns) for each in self._kept]
