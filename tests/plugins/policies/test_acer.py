@@ -70,7 +70,7 @@ def test_an_update_equals_the_formula(region: float | None) -> None:
     if region is not None:
         (k,) = torch.autograd.grad((mean * (mean.log() - log_pi)).sum(), logit)
         excess = ((k * gradient).sum(1) - region).clamp(min=0) / k.square().sum(1)
-        assert (excess > 0).any() == (region < 1)
+        assert (excess > 0).sum() > (5 if region < 1 else 0)
         gradient = gradient - excess[:, None] * k
     twin = copy.deepcopy(model)
     output = twin(flat["obs"])

@@ -49,7 +49,7 @@ def test_an_auxiliary_update_equals_the_formula(actions: Any) -> None:
     with torch.no_grad():
         output = model.auxiliary(obs)
         errors = [(output[key] - target).square().mean() for key in ("auxiliary_value", "value")]
-    assert float(begins["auxiliary_value_loss"]) == pytest.approx(float(errors[0]), rel=1e-4)
+    assert float(begins["joint_loss"]) == pytest.approx(float(errors[0]) / 2, rel=1e-4)
     assert float(begins["value_loss"]) == pytest.approx(float(errors[1]), rel=1e-4)
     assert float(results[1]["total_loss"]) == pytest.approx(float(sum(errors)) / 2, rel=1e-4)
     assert float(ends["kl"]) > 0

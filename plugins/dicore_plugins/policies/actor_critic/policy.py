@@ -153,7 +153,9 @@ class ActorCriticPolicy(Policy):
             output, self._action_index(batch), mask_of(batch["obs"])
         )
         parts, info = self._loss(batch, output["value"], log_prob, entropy, **settings)
-        value_loss = self._scaled_value_loss(parts.value)
+        value_loss, norm = parts.value, getattr(self._model, "value_norm", None)
+        if norm is not None:  # in units of the normalised returns
+            value_loss = value_loss / norm.std[0].square()
         loss = torch.add(parts.policy, value_loss, alpha=learn.value_weight)
         entropy_weight = settings.get("entropy_weight", learn.entropy_weight)
         if entropy_weight:
@@ -181,11 +183,6 @@ class ActorCriticPolicy(Policy):
     def _is_far(self, info: Mapping[str, Tensor]) -> bool:
         """Returns whether the policy has moved too far from the one that acted."""
         return False
-
-    def _scaled_value_loss(self, loss: Tensor) -> Tensor:
-        """Returns the squared error of values in units of the normalised returns."""
-        norm = getattr(self._model, "value_norm", None)
-        return loss if norm is None else loss / norm.std[0].square()
 
     def _normalise_values(self, batch: Batch) -> None:
         norm = getattr(self._model, "value_norm", None)

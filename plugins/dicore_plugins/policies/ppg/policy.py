@@ -21,7 +21,7 @@ from dicore.config.sections import PolicyConfig
 from dicore.data import Batch, Tree, tree_map
 from dicore.errors import UsageError
 from dicore_plugins.functional.distributions import kl_divergence
-from dicore_plugins.functional.policy_gradient import value_error
+from dicore_plugins.functional.policy_gradient import ppg_joint_error
 from dicore_plugins.policies.actor_critic.policy import CHUNK, mask_of
 from dicore_plugins.policies.ppg.config import PPGConfig
 from dicore_plugins.policies.ppo.policy import PPOPolicy
@@ -77,13 +77,17 @@ class PPGPolicy(PPOPolicy):
     def _auxiliary_update(self, batch: Batch) -> dict[str, Any]:
         """Runs one gradient update of an auxiliary phase."""
         output = self._model.auxiliary(batch["obs"])
-        mask = mask_of(batch["obs"])
-        kl = kl_divergence(batch["before"], output, mask).mean()
-        value, auxiliary = (
-            self._scaled_value_loss(value_error(output[key], batch["target"]))
-            for key in ("value", "auxiliary_value")
+        kl = kl_divergence(batch["before"], output, mask_of(batch["obs"]))
+        norm = getattr(self._model, "value_norm", None)
+        unit = 1.0 if norm is None else norm.std[0]
+        parts = ppg_joint_error(
+            output["value"] / unit,
+            batch["target"] / unit,
+            kl,
+            auxiliary_value=output["auxiliary_value"] / unit,
+            clone_weight=self._cfg.learn.clone_weight,
         )
-        loss = 0.5 * (value + auxiliary) + self._cfg.learn.clone_weight * kl
+        loss = torch.add(parts.policy, parts.value, alpha=0.5)
         self._optimizer.zero_grad()
         loss.backward()
         self._optimizer.step(loss)
@@ -91,9 +95,9 @@ class PPGPolicy(PPOPolicy):
             "cur_lr": self._optimizer.learning_rate,
             "total_loss": loss.detach(),
             "[scalars]auxiliary": {
-                "value_loss": value.detach(),
-                "auxiliary_value_loss": auxiliary.detach(),
-                "kl": kl.detach(),
+                "joint_loss": parts.policy.detach(),
+                "value_loss": parts.value.detach(),
+                "kl": kl.detach().mean(),
             },
         }
 
