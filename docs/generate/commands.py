@@ -99,6 +99,7 @@ _ARGUMENTS = {
     "A": "A run folder, a config file or a preset.",
     "B": "The run folder, config file or preset to compare with.",
     "PACKAGE|KIND/NAME|ENV_ID": "A package, a component, or an environment by id or file.",
+    "FILE": "A file of rows in TOML, YAML or JSON.",
     "FILE|RUN|PRESET": "A config file, a run folder or the name of a preset.",
     "KIND": "List only this kind.",
     "KIND/NAME": "The component.",

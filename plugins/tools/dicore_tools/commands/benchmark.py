@@ -76,6 +76,7 @@ or presets have changed since are trained again.
 @click.pass_context
 def command(
     ctx: click.Context,
+    /,
     file: Path,
     *,
     out: Path | None,
