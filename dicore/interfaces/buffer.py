@@ -28,6 +28,7 @@ DATASET_KIND = Kind(
     name="dataset",
     summary="provides recorded samples for offline RL",
     contract="dicore.interfaces.buffer:IDataset",
+    section="pipeline.dataset",
     suite="dicore.testing.role:RoleContract",
 )
 
@@ -135,7 +136,11 @@ class IBuffer(Contract, Protocol):
 
 @runtime_checkable
 class IDataset(Contract, Protocol):
-    """Recorded samples, which do not change."""
+    """Recorded samples, which do not change.
+
+    A dataset may have `take_batches(index, batch_size)`, which yields the samples as batches in
+    recycled memory, and `fingerprint`, `state_dict` and `load_state_dict`, which tell its content.
+    """
 
     def __len__(self) -> int:
         """Number of samples, N."""

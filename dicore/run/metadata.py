@@ -56,7 +56,7 @@ class RunMetadata:
     ) -> None:
         self._path = path
         self._started = _now()
-        self._values: dict[str, Any] = {
+        self.values: dict[str, Any] = {
             "seed": seed,
             "argv": redact_words(argv),
             **process_info(),
@@ -68,7 +68,7 @@ class RunMetadata:
 
     def resume(self, checkpoint: str | None, env_step: int, train_iter: int) -> None:
         """Takes over start time and command line of the existing file, and adds a resumption."""
-        now, argv = self._started, self._values["argv"]
+        now, argv = self._started, self.values["argv"]
         try:
             old = json.loads(self._path.read_text(encoding="utf-8"))
         except (OSError, ValueError):
@@ -76,8 +76,8 @@ class RunMetadata:
         old = old if isinstance(old, dict) else {}
         earlier = old.get("resumed", [])
         self._started = old.get("started", now)
-        self._values["argv"] = old.get("argv", argv)
-        self._values["resumed"] = [
+        self.values["argv"] = old.get("argv", argv)
+        self.values["resumed"] = [
             *(earlier if isinstance(earlier, list) else []),
             {
                 "checkpoint": checkpoint,
@@ -90,10 +90,10 @@ class RunMetadata:
 
     def write(self, status: str, result: RunResult | None = None, error: str = "") -> None:
         """Writes the file; `status` is `running`, `done`, `interrupted` or `failed`."""
-        if "git" not in self._values:
+        if "git" not in self.values:
             self._record_code()
         content = {
-            **self._values,
+            **self.values,
             "status": status,
             "error": error or None,
             "started": self._started,
@@ -106,12 +106,12 @@ class RunMetadata:
     def _record_code(self) -> None:
         """Records commit and changes of the code, by dicore-tools; resumed: `code_N.diff`."""
         try:
-            self._values["git"], patch = public_name("code_state")(Path.cwd())
+            self.values["git"], patch = public_name("code_state")(Path.cwd())
         except MissingPackageError:
-            self._values["git"] = patch = None
-        self._values["dirty"] = None if patch is None else bool(patch)
+            self.values["git"] = patch = None
+        self.values["dirty"] = None if patch is None else bool(patch)
         if patch:
-            resumed = len(self._values.get("resumed", ()))
+            resumed = len(self.values.get("resumed", ()))
             name = f"code_{resumed}.diff" if resumed else "code.diff"
             write_file(self._path.with_name(name), patch.encode("utf-8", "replace"))
 

@@ -166,6 +166,7 @@ class Run:
         ignore_missing: Parts that a checkpoint lacks keep their state when it is loaded.
         deferring: Periodic checkpoints are written by the next `save_due`, at the end of a step,
             where training can resume; set by pipelines that call `save_due`.
+        metadata: What `run.json` holds; `metadata.values` takes further entries.
         clock: Measures the training from its first step to before the final save.
     """
 
@@ -197,16 +198,12 @@ class Run:
         saved = self.store.metadata(self.resumed_from) if self.resumed_from else {}
         self.reached = {name: int(saved.get(name, 0)) for name in COUNTERS}
         ends = asdict(self.limits)
-        at = None
-        if resume:  # without a checkpoint, all earlier entries of the log are invalid
-            at = (
-                (self.reached["env_step"], self.reached["train_iter"])
-                if self.resumed_from
-                else (-1, -1)
-            )
-        target = LogTarget(self.folder.log, str(self.folder), **ends, resumed_at=at)
+        none = -1, -1  # without a checkpoint, all earlier entries of the log are invalid
+        at = (self.reached["env_step"], self.reached["train_iter"]) if self.resumed_from else none
+        resumed_at = at if resume else None
+        target = LogTarget(self.folder.log, str(self.folder), **ends, resumed_at=resumed_at)
         self.log = LogHub(target, loggers)
-        self._metadata = RunMetadata(
+        self.metadata = RunMetadata(
             self.folder.metadata, seed=streams.seed, argv=argv, components=components, limits=ends
         )
         self._parts = _Parts()
@@ -233,14 +230,13 @@ class Run:
         """Locks the folder, or raises `RunLockedError`; writes `run.json` with status `running`."""
         self.folder.lock()
         if self._resume:
-            self._metadata.resume(self.resumed_from, **self.reached)
+            self.metadata.resume(self.resumed_from, **self.reached)
         try:
-            self._metadata.write("running")
+            self.metadata.write("running")
         except OSError as error:
             self.folder.unlock()
-            raise UsageError(
-                f"{self.folder}: cannot be written: {error.strerror or error}"
-            ) from error
+            text = f"{self.folder}: cannot be written: {error.strerror or error}"
+            raise UsageError(text) from error
 
     def abandon(self) -> None:
         """Unlocks the folder without writing anything to it."""
@@ -297,7 +293,7 @@ class Run:
         self.log.close()
         try:
             self.folder.restore_if_removed()
-            self._metadata.write(status, self.result, error)
+            self.metadata.write(status, self.result, error)
         except (OSError, DicoreError) as problem:
             _log.warning("%s is not written: %s", self.folder.metadata, problem)
         self.folder.unlock()

@@ -9,6 +9,7 @@ _NAMES: Final[dict[str, dict[str, str]]] = {
         "api": "profiled",
         "buffer": "advanced deque episode file naive sequence",
         "collector": "episode sample",
+        "dataset": "collected hdf5 minari npz",
         "env": "gym pettingzoo",
         "env_manager": (
             "async_subprocess base env_supervisor envpool subprocess sync_subprocess thread vector"
@@ -46,6 +47,11 @@ _NAMES: Final[dict[str, dict[str, str]]] = {
         "policy": (
             "a2c acer c51 ddpg dqn expert impala iqn mdqn pg ppg ppo ppo_offpolicy qrdqn rainbow "
             "random sac td3"
+        ),
+        "sampler": (
+            "check_nan check_shape check_stats compute_advantages flatten_first_two "
+            "flatten_memory_to_train_key get_last_chunk get_memory_params get_sample_memory "
+            "print_line truncate_datalists wrap_ff wrap_rn"
         ),
     },
     "dicore-tools": {

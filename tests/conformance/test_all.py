@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import tempfile
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -28,8 +29,10 @@ from dicore.testing.middleware import MiddlewareContract
 from dicore.testing.model_wrapper import FakeModel, ModelWrapperContract
 from dicore.testing.pipeline import PipelineContract
 from dicore.testing.policy import PolicyContract
+from dicore.testing.role import RoleContract
 from dicore_registry import Renamed
 from tests.core.testing.test_reward_model_suite import Novelty
+from tests.plugins.datasets.recordings import EPISODES, write
 
 SMALL = {
     "env": {"type": "cartpole", "collector_env_num": 4, "evaluator_env_num": 2,
@@ -205,8 +208,27 @@ class Experts(PolicyContract):
         return self.registered.build({"run": f"{trained().name}/run"}, ctx=context, **parts)
 
 
+class Datasets(RoleContract):
+    """Opened on a file with the same episodes in each format."""
+
+    def make(self) -> Any:
+        folder = Path(tempfile.mkdtemp(dir=Path.cwd()))
+        return self.registered.build({"path": write(self.registered.entry.name, folder, EPISODES)})
+
+    def test_samples(self) -> None:
+        """It returns samples by index, in that order, and batches of them."""
+        made = self.make()
+        index = np.arange(len(made))[::-1]
+        samples = made.take(index)
+        assert {"obs", "action", "reward", "next_obs", "done"} <= samples.keys()
+        for start, batch in zip(range(0, len(index), 5), made.take_batches(index, 5), strict=True):
+            for key, column in made.take(index[start : start + 5]).items():
+                np.testing.assert_array_equal(batch[key], column)
+
+
 SUITES: dict[str, type[Suite]] = {
     "policy/expert": Experts,
+    "dataset": Datasets,
     "env": Envs,
     "env_manager/envpool": EnvPools,
     "middleware": Middleware,

@@ -19,7 +19,7 @@ GENERATED = (
     *("buffer", "collector", "comm_collector", "comm_learner", "command", "commander", "dataset"),
     *("env", "env_manager", "env_transport", "env_wrapper", "evaluator", "learner", "learner_hook"),
     *("logger", "message_queue", "middleware", "model", "model_wrapper", "optimizer", "pipeline"),
-    *("policy", "preset", "reward_model", "transport", "world_model"),
+    *("policy", "preset", "reward_model", "sampler", "transport", "world_model"),
 )
 """Kinds that `dicore new plugin` has a template for."""
 

@@ -25,7 +25,6 @@ IntArray = npt.NDArray[np.int64]
 _LOG = logging.getLogger("dicore.buffer")
 _FEW = 16
 """Samples of frame stacks that are gathered at once."""
-"""Samples of frame stacks that are gathered at once."""
 _MUCH = 256 << 20
 """Bytes of a ring from which on the available memory is checked."""
 
@@ -74,6 +73,20 @@ class Ring:
         self.debug = debug
         self.clear()
         self.push_count = 0
+
+    @classmethod
+    def over(cls, columns: Mapping[str, Tree], count: int) -> Ring:
+        """Returns a full ring over existing columns, which it only reads: a data set.
+
+        Args:
+            columns: Leaves with `shape`, `dtype` and `take(slots, 0, out, mode)`, as arrays have.
+            count: N.
+        """
+        ring = cls(count)
+        ring._stores, ring._spec = optree.tree_flatten(dict(columns))
+        ring._sample_bytes = _bytes_of(ring._stores)
+        ring.count = count
+        return ring
 
     def clear(self) -> None:
         """Drops all samples and their schema; ids continue to rise."""
@@ -171,9 +184,7 @@ class Ring:
                 hint="reduce replay_buffer_size",
             ) from error
         self._paths, self._spec = names, spec
-        self._sample_bytes = sum(
-            store.dtype.itemsize * math.prod(store.shape[1:]) for store in self._stores
-        )
+        self._sample_bytes = _bytes_of(self._stores)
         columns = batch.columns
         if all(isinstance(columns[key], np.ndarray) for key in columns):
             by_name = dict(zip(names, self._stores, strict=True))
@@ -193,6 +204,10 @@ class Ring:
         ]
 
     # ---- reading
+
+    def column(self, path: str) -> Any:
+        """Returns a column [C, ...] by its dotted path."""
+        return self._stores[self._paths.index(path)]
 
     def newest(self, chosen: slice) -> IntArray:
         """Returns the slots of the `chosen` samples, oldest first: int64 [n]."""
@@ -324,6 +339,11 @@ def _shaped(leaf: Any) -> Any:
     """Returns a column as an array; frame stacks stay as they are."""
     leaf = _array(leaf)
     return leaf if hasattr(leaf, "packed") else np.asarray(leaf)
+
+
+def _bytes_of(stores: list[Any]) -> int:
+    """Returns the bytes of one sample."""
+    return sum(store.dtype.itemsize * math.prod(store.shape[1:]) for store in stores)
 
 
 def _row_bytes(arrays: list[Any]) -> int:

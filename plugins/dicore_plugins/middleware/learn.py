@@ -296,19 +296,29 @@ def offline_data_fetcher(cfg: Any, dataset: Any) -> Callable[[OfflineRLContext],
     if not len(dataset):
         raise UsageError("the dataset is empty", hint="set pipeline.dataset to one with samples")
     size, count = cfg.policy.learn.batch_size, len(dataset)
-    per_epoch = math.ceil(count / size)
-    order: tuple[int, Any] = (-1, None)
+    per_epoch, upcoming = math.ceil(count / size), -1
+    batches: Iterator[Any] = iter(())
 
     @middleware(reads=["total_step"], writes=["train_data", "train_epoch"])
     def fetch(ctx: OfflineRLContext) -> None:
-        nonlocal order
+        nonlocal batches, upcoming
         epoch, batch = divmod(ctx.total_step, per_epoch)
-        if order[0] != epoch:
-            order = epoch, np.random.default_rng((cfg.seed, epoch)).permutation(count)
-        ctx.train_data = dataset.take(order[1][batch * size : (batch + 1) * size])
-        ctx.train_epoch = epoch
+        if batch == 0 or ctx.total_step != upcoming:  # an epoch begins, or a run is resumed in one
+            order = np.random.default_rng((cfg.seed, epoch)).permutation(count)
+            batches = _taken(dataset, order[batch * size :], size)
+        ctx.train_data, ctx.train_epoch = next(batches), epoch
+        upcoming = ctx.total_step + 1
 
     return fetch
+
+
+def _taken(dataset: Any, index: Any, size: int) -> Iterator[Any]:
+    """Yields samples of a dataset by index, as batches, gathering several at once if it can."""
+    if hasattr(dataset, "take_batches"):
+        yield from dataset.take_batches(index, size)
+        return
+    for start in range(0, len(index), size):
+        yield dataset.take(index[start : start + size])
 
 
 def reward_model_trainer(reward_model: Any) -> Callable[[OnlineRLContext], None]:

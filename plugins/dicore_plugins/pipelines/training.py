@@ -42,12 +42,21 @@ class Parts:
         cfg: A bound config.
         run: Run for logs, checkpoints and the state of all parts; None: no run.
         model: Network to use instead of the configured one.
+        collects: Whether training collects samples.
     """
 
-    def __init__(self, cfg: Any, run: Any | None = None, *, model: Any | None = None) -> None:
+    def __init__(
+        self,
+        cfg: Any,
+        run: Any | None = None,
+        *,
+        model: Any | None = None,
+        collects: bool = True,
+    ) -> None:
         self.cfg = cfg
         self.run = run
         self._model = model
+        self._collects = collects
         self._log = None if run is None else run.log
 
     def __contains__(self, name: str) -> bool:
@@ -57,7 +66,7 @@ class Parts:
     @cached_property
     def ctx(self) -> BuildContext:
         """What parts are built with: spaces, device, seed and run."""
-        envs = self.evaluator_env if self.cfg.policy.offline else self.collector_env
+        envs = self.collector_env if self._collects else self.evaluator_env
         device = "cpu" if self.run is None else self.run.device
         if device.startswith("cuda:"):
             import torch
@@ -138,8 +147,13 @@ class Parts:
 
     @cached_property
     def dataset(self) -> Any:
-        """Recorded samples, for offline training."""
-        return self._checked("dataset", self.cfg.pipeline.dataset.build(self.ctx))
+        """Recorded samples, for offline training; the run records the hash of their content."""
+        dataset = self._checked("dataset", self.cfg.pipeline.dataset.build(self.ctx))
+        if self.run is not None and hasattr(dataset, "fingerprint"):
+            self.run.register("dataset", dataset)
+            facts = {"samples": len(dataset), "fingerprint": dataset.fingerprint}
+            self.run.metadata.values["dataset"] = facts
+        return dataset
 
     def close(self) -> None:
         """Closes the parts that were created."""
@@ -228,6 +242,10 @@ class TrainingPipeline:
         """Returns the pipeline that trains this config; itself unless it is one of several."""
         return self
 
+    def trains(self, policy: Any) -> bool:
+        """Returns whether a policy with this section can be trained."""
+        return school_of(policy) == self.school
+
     def check(self, compiled: Any) -> None:
         """Checks that the pipeline can train the policy and that the parts are compatible.
 
@@ -246,7 +264,7 @@ class TrainingPipeline:
         if not cfg.policy.learns:
             problems.add("policy.type", f"'{cfg.policy.type}' cannot be trained")
             problems.hints.append("choose another policy: dicore list policy")
-        elif school_of(cfg.policy) != chosen.school:
+        elif not chosen.trains(cfg.policy):
             problems.add(
                 "pipeline.type",
                 f"'{self._cfg.type}' trains a policy that {SCHOOLS[chosen.school]};"
@@ -262,11 +280,11 @@ class TrainingPipeline:
         """Trains until `stop_value`, a budget, or a request to stop; returns the policy."""
         cfg = compiled.cfg
         torch.set_num_threads(self._cfg.num_threads)
-        parts = Parts(cfg, run, model=model)
+        chosen = self.chosen(cfg)
+        parts = Parts(cfg, run, model=model, collects=chosen.school != "offline")
         state = TaskState(task)
         run.register("task", state)
         try:
-            chosen = self.chosen(cfg)
             middleware = chosen.middleware(parts)
             run.restore()
             _log(run, f"started at {_progress(parts)}")
@@ -356,6 +374,8 @@ def _incompatibilities(cfg: Any) -> Iterator[tuple[str, str]]:
     if cfg.policy.priority_IS_weight and not cfg.policy.priority:
         yield "policy.priority_IS_weight", "has no effect without policy.priority; expected False"
     school = school_of(cfg.policy)
+    if school == "on_policy" and cfg.pipeline.get("dataset") is not None:
+        yield "pipeline.dataset", f"has no effect: '{cfg.policy.type}' {SCHOOLS[school]}"
     if school != "off_policy" and cfg.policy.learn.update_per_step is not None:
         reason = f"has no effect: '{cfg.policy.type}' {SCHOOLS[school]}"
         yield "policy.learn.update_per_step", f"{reason}; set policy.learn.update_per_collect=1"

@@ -12,6 +12,7 @@ from dicore.data import Batch
 from dicore.errors import CheckpointCorruptError, UsageError
 from dicore.run.checkpoint_io import read_state
 from dicore.run.env_factory import BuildContext
+from dicore_tools.data_files import single_steps, writer_of
 from dicore_tools.evaluation.policy_loader import TrainedPolicy, find_policy, load_policy
 
 __all__ = ["collect", "collect_demo_data", "load_demo_data", "save_demo_data"]
@@ -25,12 +26,13 @@ def collect_demo_data(
     state_dict_path: str | Path | None = None,
     overrides: Sequence[str] = (),
     *,
+    eps: float = 0.0,
     trust: bool = False,
 ) -> Batch:
-    """Collects samples with a trained policy and writes them to a folder.
+    """Collects samples with a trained policy and writes them to a folder or a file.
 
     `load_demo_data` reads the folder, and so does `load_data` of the config's buffer. Loading it
-    never runs code.
+    never runs code. A file (`.npz`, `.hdf5`) gets single steps in time order.
 
     Args:
         input_cfg: Folder of a run or of one of its checkpoints; or, with `state_dict_path`,
@@ -38,13 +40,14 @@ def collect_demo_data(
         seed: Seed of the episodes; None takes the config's. The episodes differ from those of
             training.
         collect_count: Number of samples.
-        expert_data_path: The folder; existing data in it is replaced.
+        expert_data_path: The folder or file; existing data in it is replaced.
         state_dict_path: Name or path of a checkpoint; None takes the run's best.
         overrides: `a.b=c`, on top of the config.
+        eps: Probability of a random action, of policies with epsilon-greedy exploration.
         trust: Run code that `config.json` names by path instead of a registered name.
 
     Returns:
-        The samples, as returned by the policy's `get_train_sample`.
+        The samples, as returned by the policy's `get_train_sample`; for a file, with nstep = 1.
 
     Raises:
         UsageError: the folder exists and contains something else.
@@ -52,6 +55,8 @@ def collect_demo_data(
         CheckpointError: there is no valid checkpoint.
     """
     target = _target(expert_data_path)
+    if writer_of(target):
+        overrides = [*overrides, "policy.nstep=1"]
     if isinstance(input_cfg, str | Path) and Path(input_cfg).is_dir():
         trained = find_policy(
             input_cfg, state_dict_path, seed=seed, overrides=overrides, trust=trust
@@ -59,22 +64,34 @@ def collect_demo_data(
     else:
         checkpoint = _required(input_cfg, state_dict_path)
         trained = load_policy(input_cfg, checkpoint, seed=seed, overrides=overrides)
-    data = collect(trained, collect_count)
-    save_demo_data(trained, data, target)
+    data, spaces = _collected(trained, collect_count, eps)
+    save_demo_data(trained, data, target, spaces)
     return data
 
 
-def collect(trained: TrainedPolicy, count: int) -> Batch:
-    """Collects samples with a policy; a policy with epsilon-greedy exploration acts greedily.
+def collect(trained: TrainedPolicy, count: int, eps: float = 0.0) -> Batch:
+    """Collects samples with a policy.
 
     Args:
         trained: The policy.
         count: Number of samples.
+        eps: Probability of a random action, of policies with epsilon-greedy exploration.
+
+    Raises:
+        UsageError: `eps` is given, and the policy has none.
     """
+    return _collected(trained, count, eps)[0]
+
+
+def _collected(trained: TrainedPolicy, count: int, eps: float) -> tuple[Batch, tuple[Any, Any]]:
+    """Collects samples; returns them, and the spaces of the environment."""
     from dicore.run.env_factory import make_env_manager
     from dicore.run.random import seeded
 
     compiled = trained.compiled
+    kwargs = {"eps": eps} if "eps" in compiled.policy.other else {}
+    if eps and not kwargs:
+        raise UsageError(f"policy '{compiled.policy.type}' has no epsilon", hint="omit eps")
     with seeded(compiled.seed):
         manager = make_env_manager(compiled.env, "demo", compiled.seed, at_most=count)
         try:
@@ -86,26 +103,31 @@ def collect(trained: TrainedPolicy, count: int) -> Batch:
                 policy.collect_mode.load_state_dict(state.policy)
             section = compiled.policy.collect.collector
             collector = section.build(context, env_manager=manager, policy=policy.collect_mode)
-            kwargs = {"eps": 0.0} if "eps" in compiled.policy.other else {}
             data: Batch = collector.collect_batch(n_sample=count, policy_kwargs=kwargs)
             collector.close()
-            return data
+            return data, (manager.observation_space, manager.action_space)
         finally:
             manager.close()
 
 
-def save_demo_data(trained: TrainedPolicy, data: Batch, path: str | Path) -> None:
-    """Writes samples atomically, in the format of the config's buffer.
+def save_demo_data(
+    trained: TrainedPolicy, data: Batch, path: str | Path, spaces: tuple[Any, ...] = ()
+) -> None:
+    """Writes samples atomically, in the format of the config's buffer, or to a file.
 
     Args:
         trained: The policy; its config names the buffer.
         data: The samples.
-        path: The folder; existing data in it is replaced.
+        path: The folder or file; existing data in it is replaced.
+        spaces: Observation and action space, for a file.
 
     Raises:
         UsageError: the folder exists and contains something else.
     """
     target = _target(path)
+    if write := writer_of(target):
+        write(target, single_steps(data), *spaces)
+        return
     section = trained.compiled.policy.other.replay_buffer
     if len(data) > (section.get("replay_buffer_size") or len(data)):
         section = replace(section, ("replay_buffer_size",), len(data))
@@ -152,7 +174,7 @@ def _target(path: str | Path) -> Path:
     if not above.is_dir() or not os.access(above, os.W_OK | os.X_OK):
         reason = "Permission denied" if above.is_dir() else f"{above} is not a folder"
         raise UsageError(f"cannot write {target}: {reason}", hint="name another folder")
-    if target.exists():
+    if target.exists() and (target.is_dir() or writer_of(target) is None):
         try:
             load_demo_data(target)
         except Exception as error:

@@ -15,13 +15,15 @@ import numpy as np
 
 from dicore.config.compiler import as_config
 from dicore.data import Batch, Row
-from dicore.errors import ReplayUnderflowError, SchemaError, UsageError
+from dicore.errors import ReplayCapacityError, ReplayUnderflowError, SchemaError, UsageError
 from dicore.run.checkpoint_store import read_state, write_state
 from dicore.run.random import stream
 from dicore_plugins.buffers.naive.config import NaiveConfig
 from dicore_plugins.buffers.ring import IntArray, Ring, Usage, fitted
 
 _LOG = logging.getLogger("dicore.buffer")
+_SOME = 16_384
+"""Samples of a data set that are pushed together."""
 _BLOCK = 4 << 20
 """Bytes of samples gathered at once: few enough to stay in the CPU cache until they are used."""
 
@@ -108,6 +110,26 @@ class NaiveReplayBuffer:
             if self._tracked:
                 self._usage.pushed(len(ids), self._ring.cursor)
         return ids
+
+    def load_dataset(self, dataset: Any) -> range:
+        """Pushes all samples of a data set, by episode and time, and returns their ids.
+
+        Args:
+            dataset: See `IDataset`.
+
+        Raises:
+            ReplayCapacityError: it has more samples than fit.
+        """
+        count, first = len(dataset), self.push_count
+        if count > self.replay_buffer_size:
+            raise ReplayCapacityError(
+                f"the data set has {count} samples, the buffer's capacity is"
+                f" {self.replay_buffer_size}",
+                hint=f"set replay_buffer_size={count}, or use a part of it (fraction, episodes)",
+            )
+        for start in range(0, count, _SOME):
+            self.push(dataset.take(np.arange(start, min(start + _SOME, count))))
+        return range(first, self.push_count)
 
     def sample_batch(
         self,

@@ -8,15 +8,22 @@ from typing import Any, ClassVar
 from dicore.task import Context, OfflineRLContext
 from dicore_plugins.middleware.learn import offline_data_fetcher, trainer
 from dicore_plugins.pipelines.serial.config import SerialOfflineConfig
-from dicore_plugins.pipelines.training import Parts, TrainingPipeline
+from dicore_plugins.pipelines.training import Parts, TrainingPipeline, school_of
 
 
 class OfflinePipeline(TrainingPipeline):
-    """Evaluates and learns from the next batch of the dataset in turn."""
+    """Evaluates and learns from the next batch of the dataset in turn.
+
+    Policies that learn from a replay buffer learn from a dataset instead, without collecting.
+    """
 
     config_class = SerialOfflineConfig
     school: ClassVar[str] = "offline"
     context: ClassVar[type[Context]] = OfflineRLContext
+
+    def trains(self, policy: Any) -> bool:
+        """Returns whether a policy with this section can be trained."""
+        return school_of(policy) in ("offline", "off_policy")
 
     def problems(self, cfg: Any) -> Iterator[tuple[str, str]]:
         """Yields the problems of the budget and the dataset."""
@@ -24,6 +31,13 @@ class OfflinePipeline(TrainingPipeline):
             yield "pipeline.dataset", "required to train from a dataset (dicore list dataset)"
         if cfg.pipeline.max_env_step is not None:
             yield "pipeline.max_env_step", "no env steps are collected; set max_train_iter"
+        if not cfg.policy.offline and cfg.policy.collect.unroll_len > 1:
+            yield (
+                "policy.collect.unroll_len",
+                "a dataset has single steps, no sequences; set 1",
+            )
+        if cfg.policy.priority:
+            yield "policy.priority", "a dataset is sampled uniformly; expected False"
 
     def stages(self, parts: Parts) -> list[Any]:
         """Fetches a batch, and updates the policy from it."""

@@ -307,7 +307,8 @@ class Agent:
 
         Args:
             n_sample: Number of samples.
-            path: Folder to write them to, for `load_demo_data`; None: do not write them.
+            path: Folder (for `load_demo_data`) or file (`.npz`, `.hdf5`) to write them to; None: do
+                not write them.
             seed: Seed of the episodes; None takes the run's.
         """
         from dicore_tools.demo_dataset import collect, save_demo_data

@@ -16,10 +16,12 @@ _EPILOG = """\b
 Examples:
   dicore collect runs/cartpole_dqn_s0 -n 10000 -o demo/cartpole
   dicore collect runs/cartpole_dqn_s0/ckpt/best -s 7
+  dicore collect runs/cartpole_dqn_s0 -n 10000 --eps 0.3 -o demo.npz
 
-The samples are saved as safetensors with a checksum, for imitation or offline RL. In Python,
-load_demo_data(DIR) (from dicore import load_demo_data) returns them as a Batch; the method
-load_data(DIR) of a replay buffer fills it.
+The samples are saved for imitation or offline RL: in a folder as safetensors with a checksum, or,
+if the name ends in .npz or .hdf5, in a file of single steps. pipeline.dataset.type (collected,
+npz, hdf5) and pipeline.dataset.path train from them. In Python, load_demo_data(DIR) (from dicore
+import load_demo_data) returns the samples of a folder as a Batch.
 """
 
 
@@ -35,7 +37,18 @@ load_data(DIR) of a replay buffer fills it.
     help="Number of samples.",
 )
 @click.option(
-    "-o", "--out", metavar="DIR", default="demo_data", show_default=True, help="Output folder."
+    "-o",
+    "--out",
+    metavar="PATH",
+    default="demo_data",
+    show_default=True,
+    help="Output folder, or a file .npz or .hdf5.",
+)
+@click.option(
+    "--eps",
+    type=click.FloatRange(0, 1),
+    default=0.0,
+    help="Probability of a random action, of policies with epsilon-greedy exploration.",
 )
 @click.option(
     "-s",
@@ -56,7 +69,7 @@ load_data(DIR) of a replay buffer fills it.
 )
 @verbosity
 def command(run: str, *, load_path: str | None, out: str, count: int, **given: Any) -> None:
-    """Collects samples with a trained policy and saves them to a folder."""
+    """Collects samples with a trained policy and saves them to a folder or a file."""
     from dicore.console import say
     from dicore_tools.demo_dataset import collect_demo_data
 

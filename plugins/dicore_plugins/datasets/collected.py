@@ -1,0 +1,104 @@
+"""Folders of samples that `dicore collect` wrote: tensors in one file, memory-mapped.
+
+They are the samples of the policy that collected them: single steps, or n-step samples.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+
+from dicore.data import Batch
+from dicore.errors import SchemaError
+from dicore.run.checkpoint_io import TENSORS, read_state, verify
+from dicore_plugins.buffers.frame_store import restored
+from dicore_plugins.datasets.config import CollectedConfig
+from dicore_plugins.datasets.dataset import TransitionDataset
+from dicore_plugins.datasets.files import existing, mapped
+from dicore_plugins.datasets.recording import Recording, Stored, fail, leaves, recording_of
+
+__all__ = ["CollectedDataset"]
+
+_KNOWN = {"obs", "action", "reward", "done", "next_obs", "end", "env_id", "value_gamma"}
+
+
+class CollectedDataset(TransitionDataset):
+    """Samples of a folder of `dicore collect`."""
+
+    config_class: ClassVar[type[Any]] = CollectedConfig
+
+    def _read(self, path: str) -> tuple[Recording, str]:
+        folder = existing(path, folder=True)
+        manifest = verify(folder)
+        state = manifest.skeleton
+        columns = state.get("columns") if isinstance(state, dict) else None
+        if not isinstance(columns, dict) or not columns:
+            raise SchemaError(
+                f"{path}: no samples in this folder",
+                hint="name a folder that dicore collect, or save_data of a buffer, wrote",
+            )
+        tree = _with_stacks(folder) if "frames" in state else _mapped(folder / TENSORS, columns)
+        stored = dict(leaf for name, each in tree.items() for leaf in leaves(each, name))
+        count = min(each.shape[0] for each in stored.values())
+        if not {"end", "env_id"} <= tree.keys() or 0 < int(state["cursor"]) < count:
+            self._check_single(path, tree)
+            stored = {key: each for key, each in stored.items() if key not in ("end", "env_id")}
+            stored["end"] = _in_memory(np.ones(count, np.bool_))
+        extra = tuple(name for name in tree if name not in _KNOWN)
+        recording = recording_of(path, stored, {"terminated": "done"}, extra)
+        return recording, f"sha256:{manifest.sha256}"
+
+    def _check_single(self, path: str, tree: Mapping[str, Any]) -> None:
+        """Checks that samples of unknown episodes need none."""
+        if self._cfg.nstep > 1 and "value_gamma" not in tree:
+            fail(
+                path,
+                f"single steps of unknown episodes, but nstep is {self._cfg.nstep}",
+                key="end",
+                hint="set policy.nstep=1; dicore collect writes the ends of episodes",
+            )
+
+
+def _in_memory(array: Any) -> Stored:
+    return Stored(array.shape, array.dtype, lambda: array)
+
+
+def _with_stacks(folder: Path) -> dict[str, Any]:
+    """Reads samples with frame stacks, each frame of which is stored once."""
+    state = read_state(folder)
+    samples, _ = restored(Batch(dict(state["columns"])), state["frames"])
+    return _leafwise(samples.columns, _in_memory)
+
+
+def _leafwise(tree: Any, fn: Any) -> Any:
+    if isinstance(tree, dict):
+        return {key: _leafwise(each, fn) for key, each in tree.items()}
+    return fn(tree)
+
+
+def _mapped(file: Path, skeleton: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the columns as parts of the tensor file.
+
+    Args:
+        file: In the format of safetensors: the length of the header, the header, the tensors.
+        skeleton: Name, dtype and shape of each column, nested as the columns are.
+    """
+    with file.open("rb") as content:
+        (length,) = struct.unpack("<Q", content.read(8))
+        header = json.loads(content.read(length))
+
+    def describe(node: Any) -> Any:
+        if not isinstance(node, dict) or "$" not in node:
+            return {key: describe(each) for key, each in dict(node).items()}
+        dtype, shape = np.dtype(node["dtype"]), tuple(node["shape"])
+        offset = 8 + length + header[node["at"]]["data_offsets"][0]
+        return Stored(shape, dtype, partial(mapped, file, dtype, shape, offset))
+
+    columns: dict[str, Any] = describe(skeleton)
+    return columns

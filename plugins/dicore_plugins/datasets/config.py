@@ -1,0 +1,132 @@
+"""Options of data sets: where one is, which part of it is used, and how samples are made of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, ClassVar
+
+from dicore.config.schema import REQUIRED, ComponentConfig, frozen, option
+
+__all__ = [
+    "CollectedConfig", "DatasetConfig", "HDF5Config", "MinariConfig", "NpzConfig", "TableConfig",
+]  # fmt: skip
+
+_NAMES = ("obs", "action", "reward", "terminated", "truncated", "next_obs", "end", "env_id")
+
+
+@frozen(kw_only=True)
+class DatasetConfig(ComponentConfig):
+    """Options that every data set takes."""
+
+    suffixes: ClassVar[tuple[str, ...]] = ()
+    """Endings of the names of files that `write` writes."""
+
+    path: str = option(REQUIRED, "the file or folder")
+    episodes: int | None = option(None, "use only this many episodes; None: all", ge=1)
+    fraction: float = option(1.0, "use only this share of the episodes", gt=0, le=1)
+    shuffle: bool = option(
+        False, "with episodes or fraction: choose them at random by the seed; False: the first ones"
+    )
+    nstep: int = option(1, "n of n-step returns", ge=1, unit="env steps", follows="policy.nstep")
+    discount_factor: float = option(
+        0.99, "discount of n-step returns", ge=0, le=1, follows="policy.discount_factor"
+    )
+
+    def check(self) -> Iterator[tuple[str, str]]:
+        """Yields the options that contradict each other."""
+        if self.episodes is not None and self.fraction < 1:
+            yield "fraction", f"must be 1 if episodes is given, got {self.fraction}"
+
+
+@frozen(kw_only=True)
+class TableConfig(DatasetConfig):
+    """Options of files with columns by name."""
+
+    columns: dict[str, str] = option(
+        {}, "names in the file of obs, action, reward, terminated, truncated, next_obs …"
+    )
+    extra: tuple[str, ...] = option((), "further columns that samples have (action_mask, …)")
+
+    def check(self) -> Iterator[tuple[str, str]]:
+        """Yields the options that contradict each other, and unknown columns."""
+        yield from super().check()
+        for name in self.columns:
+            if name not in _NAMES:
+                yield f"columns.{name}", f"expected one of {', '.join(_NAMES)}"
+
+
+@frozen(kw_only=True)
+class NpzConfig(TableConfig):
+    """Reads a NumPy archive with one array per column; memory-mapped if it is not compressed."""
+
+    suffixes: ClassVar[tuple[str, ...]] = (".npz",)
+
+    def build(self, ctx: Any, **parts: Any) -> Any:
+        """Opens the file."""
+        from dicore_plugins.datasets.npz import NpzDataset
+
+        return NpzDataset(self, **_spaces(ctx), **parts)
+
+    @staticmethod
+    def write(path: Any, columns: Any, *spaces: Any) -> None:
+        """Writes columns to a file; see `write_npz`."""
+        from dicore_plugins.datasets.npz import write_npz
+
+        write_npz(path, columns, *spaces)
+
+
+@frozen(kw_only=True)
+class HDF5Config(TableConfig):
+    """Reads an HDF5 file in the layout of D4RL (Fu et al. 2020) or with columns of other names."""
+
+    suffixes: ClassVar[tuple[str, ...]] = (".hdf5", ".h5")
+
+    def build(self, ctx: Any, **parts: Any) -> Any:
+        """Opens the file."""
+        from dicore_plugins.datasets.hdf5 import HDF5Dataset
+
+        return HDF5Dataset(self, **_spaces(ctx), **parts)
+
+    @staticmethod
+    def write(path: Any, columns: Any, *spaces: Any) -> None:
+        """Writes columns to a file; see `write_hdf5`."""
+        from dicore_plugins.datasets.hdf5 import write_hdf5
+
+        write_hdf5(path, columns, *spaces)
+
+
+@frozen(kw_only=True)
+class MinariConfig(DatasetConfig):
+    """Reads a local data set of Minari; nothing is downloaded."""
+
+    path: str = option(REQUIRED, "id of a local data set (`minari list local`), or its folder")
+
+    def build(self, ctx: Any, **parts: Any) -> Any:
+        """Opens the data set."""
+        from dicore_plugins.datasets.minari_data import MinariDataset
+
+        return MinariDataset(self, **_spaces(ctx), **parts)
+
+
+@frozen(kw_only=True)
+class CollectedConfig(DatasetConfig):
+    """Reads a folder that `dicore collect` or a buffer's `save_data` wrote; memory-mapped."""
+
+    path: str = option(REQUIRED, "the folder")
+
+    def build(self, ctx: Any, **parts: Any) -> Any:
+        """Opens the folder."""
+        from dicore_plugins.datasets.collected import CollectedDataset
+
+        return CollectedDataset(self, **_spaces(ctx), **parts)
+
+
+def _spaces(ctx: Any) -> dict[str, Any]:
+    """Returns what a data set takes of the context."""
+    if ctx is None:
+        return {}
+    return {
+        "observation_space": ctx.observation_space,
+        "action_space": ctx.action_space,
+        "seed": ctx.seed,
+    }

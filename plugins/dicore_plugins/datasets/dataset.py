@@ -1,0 +1,257 @@
+"""Data sets of transitions: samples of recorded steps, gathered when they are drawn.
+
+Shapes: N samples, B of them, R rows of the file; `...` one item.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+from gymnasium.spaces import Discrete
+
+from dicore.config.compiler import as_config
+from dicore.data import Batch, Tree
+from dicore.errors import UsageError
+from dicore_plugins.buffers.ring import Ring
+from dicore_plugins.datasets.checks import check_recording
+from dicore_plugins.datasets.config import DatasetConfig
+from dicore_plugins.datasets.recording import Recording, fail
+from dicore_plugins.functional.samples import nstep_columns
+
+__all__ = ["TransitionDataset"]
+
+_BLOCK = 4 << 20
+"""Bytes of samples gathered at once: few enough to stay in the CPU cache until they are used."""
+
+
+class TransitionDataset:
+    """Samples obs, action, reward, next_obs, done of recorded episodes; implements `IDataset`.
+
+    With `nstep` above 1, samples bridge n steps and have `value_gamma`; none crosses the end of an
+    episode. `done` is the termination only: an episode that a time limit or the end of the file cut
+    off has a value after its last step. Columns stay in the file until they are drawn.
+
+    A subclass implements `_read`.
+
+    Args:
+        cfg: Options, as a section or a dict.
+        observation_space: What observations must fit; None: they are not checked.
+        action_space: What actions must fit; None: they are not checked.
+        seed: Seed of `shuffle`.
+
+    Attributes:
+        fingerprint: sha256 of the content of all files, `sha256:…`.
+
+    Raises:
+        SchemaError: the file cannot be read, lacks columns, or holds another environment's.
+        NonFiniteError: it holds a NaN or an infinity.
+        UsageError: there is no such file, or no complete step in it.
+    """
+
+    config_class: ClassVar[type[Any]] = DatasetConfig
+
+    def __init__(
+        self,
+        cfg: DatasetConfig | Mapping[str, Any] | None = None,
+        *,
+        observation_space: Any = None,
+        action_space: Any = None,
+        seed: int = 0,
+    ) -> None:
+        self._cfg = as_config(cfg, self.config_class)
+        recording, self.fingerprint = self._read(self._cfg.path)
+        self.observation_space, self.action_space = recording.spaces
+        if not len(recording):
+            raise UsageError(
+                f"{self._cfg.path}: 0 episodes with a complete step", hint="use another data set"
+            )
+        if isinstance(action_space, Discrete):
+            action = recording.columns["action"]
+            if getattr(action, "ndim", 0) == 2 and action.shape[1] == 1:
+                recording.columns["action"] = action.reshape(-1)
+        check_recording(recording, observation_space, action_space)
+        recording = self._selected(recording, seed)
+        self._count = len(recording)
+        self._episode = recording.episode
+        self._ring = Ring.over(
+            self._columns(recording, observation_space, action_space), self._count
+        )
+
+    def _read(self, path: str) -> tuple[Recording, str]:
+        """Returns the steps of a data set, and the hash of its content."""
+        raise NotImplementedError
+
+    def _selected(self, recording: Recording, seed: int) -> Recording:
+        """Returns the steps of the episodes that are used."""
+        cfg, numbers = self._cfg, np.unique(recording.episode)
+        count = max(1, round(cfg.fraction * len(numbers))) if cfg.episodes is None else cfg.episodes
+        if count > len(numbers):
+            raise UsageError(
+                f"{cfg.path}: {count} episodes are wanted, {len(numbers)} are there",
+                hint=f"set episodes to {len(numbers)} or less",
+            )
+        if count == len(numbers):
+            return recording
+        if cfg.shuffle:
+            numbers = np.random.default_rng(seed).permutation(numbers)
+        return recording.select(np.isin(recording.episode, numbers[:count]))
+
+    def _columns(self, recording: Recording, space: Any, action_space: Any) -> dict[str, Tree]:
+        """Returns the columns of the samples, each as an array or as rows of one."""
+        gamma, next_row = recording.value_gamma, recording.next_row
+        reward, done = recording.reward, recording.terminated.astype(np.float32)
+        if gamma is not None:
+            self._check_discount(recording, gamma)
+        elif self._cfg.nstep > 1:
+            steps = np.arange(self._count)[:, None]
+            ended = np.append(recording.episode[1:] != recording.episode[:-1], True)
+            bridged = nstep_columns(
+                reward=reward[:, None],
+                terminated=recording.terminated[:, None],
+                end=ended[:, None],
+                next_obs=steps,
+                nstep=self._cfg.nstep,
+                gamma=self._cfg.discount_factor,
+                starts=self._count,
+            )
+            next_row = next_row[bridged["next_obs"][:, 0]]
+            reward, done, gamma = (bridged[k][:, 0] for k in ("reward", "done", "value_gamma"))
+        columns = {
+            "obs": _rows(recording.obs, recording.obs_row, space),
+            **{
+                name: _rows(each, recording.row, action_space if name == "action" else None)
+                for name, each in recording.columns.items()
+            },
+            "reward": reward,
+            "next_obs": _rows(recording.next_obs, next_row, space),
+            "done": done,
+        }
+        return columns if gamma is None else {**columns, "value_gamma": gamma}
+
+    def _check_discount(self, recording: Recording, gamma: npt.NDArray[np.float32]) -> None:
+        """Checks that n-step samples were made with the discount of the policy."""
+        wanted = self._cfg.discount_factor
+        steps = np.ones_like(gamma)
+        if 0 < wanted < 1:
+            steps = np.round(np.log(np.maximum(gamma, 1e-30)) / np.log(wanted))
+        wrong = np.flatnonzero(np.abs(gamma - wanted**steps) > 1e-4)
+        if len(wrong):
+            fail(
+                recording.file,
+                f"n-step samples with another discount than {wanted}: {gamma[wrong[0]]:g}",
+                key="value_gamma",
+                episode=int(recording.episode[wrong[0]]),
+                hint="set policy.discount_factor to that of the run that collected them",
+            )
+
+    @property
+    def episodes(self) -> int:
+        """Number of episodes that are used."""
+        return len(np.unique(self._episode))
+
+    def __len__(self) -> int:
+        return self._count
+
+    def take(self, index: Any) -> Batch:
+        """Returns B samples by index, in this order.
+
+        Args:
+            index: int64 [B], each from 0 to N - 1; sorted by episode and time.
+
+        Raises:
+            IndexError: an index is out of range.
+        """
+        return self._ring.batch(self._checked(index))
+
+    def take_batches(self, index: Any, batch_size: int) -> Iterator[Batch]:
+        """Yields the samples of an index [M] as batches of `batch_size`; the last may be smaller.
+
+        Gathers several batches at once. Each is in recycled memory, and valid until the one after
+        the next is asked for.
+        """
+        index, ring = self._checked(index), self._ring
+        some = max(1, ring.samples_in(_BLOCK) // batch_size) * batch_size
+        whole = len(index) - len(index) % batch_size
+        for start in range(0, whole, some):
+            yield from ring.recycled(index[start : min(start + some, whole)], batch_size)
+        if whole < len(index):
+            yield from ring.recycled(index[whole:], len(index) - whole)
+
+    def _checked(self, index: Any) -> npt.NDArray[np.int64]:
+        found = np.asarray(index, np.int64)
+        if len(found) and not (found.min() >= 0 and found.max() < self._count):
+            raise IndexError(f"samples are numbered 0 to {self._count - 1}, got {found.max()}")
+        return found
+
+    def state_dict(self) -> dict[str, Any]:
+        """Returns the hash of the content, for a run that is resumed."""
+        return {"fingerprint": self.fingerprint}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Checks that the content is that of the saved run.
+
+        Raises:
+            UsageError: it is another.
+        """
+        if state["fingerprint"] != self.fingerprint:
+            raise UsageError(
+                f"{self._cfg.path}: not the data set that the run began with:"
+                f" {self.fingerprint}, the run has {state['fingerprint']}",
+                hint="restore the file, or begin a new run",
+            )
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._cfg.path}: {self._count} samples)"
+
+
+class RowsOf:
+    """Rows of a column by index, converted when they are drawn; see `Ring.over`.
+
+    Args:
+        column: Array [R, ...], perhaps a memory map.
+        rows: int64 [N].
+        dtype: Dtype of what is drawn.
+    """
+
+    def __init__(self, column: Any, rows: npt.NDArray[np.int64], dtype: Any) -> None:
+        self.shape = (len(rows), *column.shape[1:])
+        self.dtype = np.dtype(dtype)
+        self._column = column
+        self._rows = rows
+        self._bytes: Any = None
+        self._stacks = hasattr(column, "packed")
+        if not self._stacks and self.dtype == column.dtype and not column.flags.aligned:
+            self._bytes = column.reshape(len(column), -1).view(np.uint8)  # `take` would copy all
+
+    def take(self, slots: Any, axis: int, out: Any, mode: str) -> Any:
+        """Copies samples together, [B, ...]; as `ndarray.take`."""
+        rows = self._rows.take(slots, 0)
+        if out is None:
+            out = np.empty((len(rows), *self.shape[1:]), self.dtype)
+        if self._stacks:
+            self._column.take(rows).read(out)
+        elif self._bytes is not None:
+            self._bytes.take(rows, 0, out.reshape(len(rows), -1).view(np.uint8), mode)
+        elif self.dtype == self._column.dtype:
+            self._column.take(rows, 0, out, mode)
+        else:
+            out[...] = self._column[rows]
+        return out
+
+
+def _rows(tree: Tree, rows: npt.NDArray[np.int64], space: Any = None) -> Tree:
+    """Returns the columns of samples: arrays where every row is one, else `RowsOf` them."""
+    if isinstance(tree, dict):
+        below = getattr(space, "spaces", {})
+        return {key: _rows(each, rows, below.get(key)) for key, each in tree.items()}
+    dtype = getattr(space, "dtype", None) or tree.dtype
+    dtype = np.dtype(dtype).newbyteorder("=")
+    dtype = np.dtype(np.float32) if dtype == np.float64 else dtype
+    if hasattr(tree, "packed"):
+        return RowsOf(tree, rows, dtype)
+    whole = len(rows) == len(tree) and (rows == np.arange(len(rows))).all()
+    plain = whole and tree.flags.aligned and tree.dtype == dtype
+    return tree if plain else RowsOf(tree, rows, dtype)

@@ -1,0 +1,144 @@
+"""Training from a data set by the command line, without environments to collect from."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dicore.cli import main
+from dicore.config import bind, compile_config
+from dicore.errors import ConfigError
+from dicore.run.env_factory import BuildContext, spaces_of
+from dicore.run.launch import launch
+from dicore_plugins.datasets import NpzDataset, write_npz
+
+FAST = [
+    "pipeline.logger=[]", "env.n_evaluator_episode=2", "env.evaluator_env_num=2",
+    "policy.eval.evaluator.max_episode_steps=20",
+]  # fmt: skip
+
+
+def cartpole(path: Path, episodes: int = 20) -> str:
+    """Writes random episodes of CartPole."""
+    import gymnasium
+
+    env = gymnasium.make("CartPole-v1")
+    rng, rows = np.random.default_rng(0), []
+    for episode in range(episodes):
+        obs, _ = env.reset(seed=episode)
+        ended = False
+        while not ended:
+            action = int(rng.integers(2))
+            after, reward, terminated, truncated, _ = env.step(action)
+            rows.append((obs, action, reward, terminated, truncated, after))
+            obs, ended = after, terminated or truncated
+    names = ("obs", "action", "reward", "terminated", "truncated", "next_obs")
+    columns = {k: np.array(each) for k, each in zip(names, zip(*rows, strict=True), strict=True)}
+    write_npz(path, columns, env.observation_space, env.action_space)
+    return str(path)
+
+
+def pendulum(path: Path) -> str:
+    import gymnasium
+
+    env = gymnasium.make("Pendulum-v1", max_episode_steps=50)
+    rng, rows = np.random.default_rng(0), []
+    for episode in range(4):
+        obs, _ = env.reset(seed=episode)
+        ended = False
+        while not ended:
+            action = rng.uniform(-2, 2, 1).astype(np.float32)
+            after, reward, terminated, ended, _ = env.step(action)
+            rows.append((obs, action, reward, terminated, ended, after))
+            obs = after
+    names = ("obs", "action", "reward", "terminated", "truncated", "next_obs")
+    columns = {k: np.array(each) for k, each in zip(names, zip(*rows, strict=True), strict=True)}
+    write_npz(path, columns)
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    ("env", "policy", "mode"),
+    [
+        ("cartpole", "dqn", "serial_offline"), ("cartpole", "rainbow", "serial"),
+        ("pendulum", "sac", "serial_offline"), ("pendulum", "td3", "serial"),
+    ],
+)  # fmt: skip
+def test_off_policy_algorithms_train_from_a_file(
+    env: str, policy: str, mode: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    path = (cartpole if env == "cartpole" else pendulum)(tmp_path / "data.npz")
+    words = ["train", "-e", env, "-p", policy, "-m", mode, "--max-train-iter", "30"]
+    words += ["pipeline.dataset.type=npz", f"pipeline.dataset.path={path}", *FAST]
+    words += ["policy.priority=false", "policy.priority_IS_weight=false"]
+    code = main([*words, "--exp-name", str(tmp_path / "run")])
+    assert code == 0, capfd.readouterr().err
+    record = json.loads((tmp_path / "run/run.json").read_text())
+    assert record["result"]["train_iter"] == 30
+    assert record["result"]["env_step"] == 0
+    spaces = {}
+    data = NpzDataset({"path": path}, **spaces)
+    assert record["dataset"] == {"samples": len(data), "fingerprint": data.fingerprint}
+
+
+def test_the_returns_follow_the_policy(tmp_path: Path) -> None:
+    """nstep and discount of the policy are those of the data set."""
+    path = cartpole(tmp_path / "data.npz", 3)
+    compiled = compile_config(
+        {"env": "cartpole", "policy": {"type": "dqn", "nstep": 4, "discount_factor": 0.5},
+         "pipeline": {"dataset": {"type": "npz", "path": path}}}
+    )  # fmt: skip
+    compiled = bind(compiled, *spaces_of(compiled.env, 0))
+    data = compiled.pipeline.dataset.build(BuildContext())
+    assert data.take([0])["value_gamma"].tolist() == [0.5**4]
+    assert data.take([0])["reward"].tolist() == [1.875]
+
+
+def trained(folder: Path, path: str, count: int, **more: Any) -> Any:
+    overrides = [f"pipeline.dataset.path={path}", "pipeline.dataset.type=npz", *FAST]
+    overrides += ["policy.learn.learner.hook={}", "policy.learn.batch_size=32"]
+    return launch(
+        env="cartpole", policy="dqn", mode="serial_offline", exp_name=str(folder),
+        max_train_iter=count, overrides=overrides, **more,
+    )  # fmt: skip
+
+
+def parameters(outcome: Any) -> list[float]:
+    state = outcome.policy.learn_mode.state_dict()["model"]
+    return [float(each.double().sum()) for each in state.values()]
+
+
+def test_a_resumed_run_ends_as_an_uninterrupted_one(tmp_path: Path) -> None:
+    """In the middle of an epoch, too; with changed data it does not go on."""
+    path = cartpole(tmp_path / "data.npz")
+    whole = trained(tmp_path / "whole", path, 70)
+    again = trained(tmp_path / "again", path, 70)
+    trained(tmp_path / "part", path, 33)
+    resumed = launch(resume=str(tmp_path / "part"), max_train_iter=70)
+    assert parameters(whole) == parameters(again) == parameters(resumed)
+    cartpole(tmp_path / "data.npz", 19)
+    with pytest.raises(Exception, match="not the data set that the run began with"):
+        launch(resume=str(tmp_path / "part"), max_train_iter=80)
+
+
+@pytest.mark.parametrize(
+    ("policy", "options", "problem"),
+    [
+        ("dqn", ["policy.priority=true"], "policy.priority: a dataset is sampled uniformly"),
+        ("dqn", ["pipeline.max_env_step=100"], "pipeline.max_env_step: no env steps are collected"),
+        ("impala", [], "policy.collect.unroll_len: a dataset has single steps, no sequences"),
+        ("ppo", [], "'serial_offline' trains a policy that learns from a dataset; 'ppo' learns"),
+    ],
+)
+def test_what_does_not_fit(policy: str, options: list[str], problem: str, tmp_path: Path) -> None:
+    overrides = ["pipeline.dataset.type=npz", "pipeline.dataset.path=x", *options]
+    with pytest.raises(ConfigError, match=problem):
+        launch(
+            env="cartpole", policy=policy, mode="serial_offline", overrides=overrides,
+            exp_name=str(tmp_path / "x"),
+        )  # fmt: skip
+    assert not (tmp_path / "x").exists()
