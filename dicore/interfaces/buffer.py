@@ -138,8 +138,7 @@ class IBuffer(Contract, Protocol):
 class IDataset(Contract, Protocol):
     """Recorded samples, which do not change.
 
-    A dataset may have `take_batches(index, batch_size)`, which yields the samples as batches in
-    recycled memory, and `fingerprint`, `state_dict` and `load_state_dict`, which tell its content.
+    It may have `take_batches(index, batch_size)`, batches in recycled memory; `fingerprint`.
     """
 
     def __len__(self) -> int:
