@@ -29,14 +29,16 @@ class Task(NamedTuple):
     """What both train.
 
     Args:
-        env: Name of the environment; the algorithm is that of the preset.
+        env: Name of the environment; the algorithm is the rest of the task's name.
         env_id: Gymnasium id.
         wanted: Mean return that ends the training.
         limit: Most env steps.
         every: Env steps between evaluations.
-        sb3: Algorithm and arguments of SB3: the zoo's settings.
+        sb3: Algorithm and arguments of SB3 or sb3-contrib: the zoo's settings; `noise` is the
+            standard deviation of the exploration noise.
         num_envs: Environments of SB3.
         normalize: SB3 normalizes observations and rewards, as the zoo says.
+        warm_up: Env steps before the first update by SB3's default; evaluations count from there.
     """
 
     env: str
@@ -44,15 +46,22 @@ class Task(NamedTuple):
     wanted: float
     limit: int
     every: int
-    sb3: tuple[str, dict[str, Any]]
+    sb3: tuple[str, dict[str, Any]] | None
     num_envs: int
     normalize: bool = False
+    warm_up: int = 0
 
 
 def falling(start: float, steps: int, limit: int) -> Callable[[float], float]:
     """Returns a schedule that falls from `start` to 0 in `steps`, of a training of `limit`."""
     return lambda remaining: start * max(1 - (1 - remaining) * limit / steps, 0.0)
 
+
+_PENDULUM_TD3: dict[str, Any] = {
+    "gamma": 0.98, "buffer_size": 200_000, "learning_starts": 1_000, "noise": 0.1,
+    "learning_rate": 1e-3, "policy_kwargs": {"net_arch": [400, 300]},
+}  # fmt: skip
+"""The zoo's settings, with a warm-up of 1 000 instead of 10 000 steps as in our presets."""
 
 TASKS = {
     "cartpole_ppo": Task(
@@ -80,7 +89,31 @@ TASKS = {
         16,
     ),
     "pendulum_sac": Task(
-        "pendulum", "Pendulum-v1", -180, 20_000, 500, ("SAC", {"learning_rate": 1e-3}), 1
+        "pendulum", "Pendulum-v1", -180, 20_000, 500, ("SAC", {"learning_rate": 1e-3}), 1,
+        warm_up=100,
+    ),
+    "pendulum_td3": Task("pendulum", "Pendulum-v1", -180, 20_000, 500, ("TD3", _PENDULUM_TD3), 1),
+    "pendulum_ddpg": Task("pendulum", "Pendulum-v1", -180, 20_000, 500, ("DDPG", _PENDULUM_TD3), 1),
+    "pendulum_tqc": Task(
+        "pendulum", "Pendulum-v1", -180, 20_000, 500, ("TQC", {"learning_rate": 1e-3}), 1,
+        warm_up=100,
+    ),
+    "pendulum_crossq": Task(
+        "pendulum", "Pendulum-v1", -180, 20_000, 500,
+        ("CrossQ", {"policy_kwargs": {"net_arch": {"pi": [256, 256], "qf": [256, 256]}}}), 1,
+        warm_up=100,
+    ),
+    "pendulum_d4pg": Task("pendulum", "Pendulum-v1", -180, 20_000, 500, None, 1),
+    "cartpole_discrete_sac": Task("cartpole", "CartPole-v1", 475, 200_000, 512, None, 8),
+    "moving_pdqn": Task("moving", "", 1.89, 200_000, 2_048, None, 8),
+    "moving_ppo": Task("moving", "", 1.89, 1_000_000, 10_240, None, 8),
+    "mountain_car_continuous_sac": Task(
+        "mountain_car_continuous", "MountainCarContinuous-v0", 90, 60_000, 1_000,
+        ("SAC", {"buffer_size": 50_000, "batch_size": 512, "ent_coef": 0.1, "train_freq": 32,
+                 "gradient_steps": 32, "gamma": 0.9999, "tau": 0.01, "learning_starts": 0,
+                 "use_sde": True,
+                 "policy_kwargs": {"log_std_init": -3.67, "net_arch": [64, 64]}}),
+        1,
     ),
 }  # fmt: skip
 
@@ -90,8 +123,8 @@ def dicore_run(name: str, seed: int) -> tuple[float, int, bool]:
     task = TASKS[name]
     with tempfile.TemporaryDirectory() as folder:
         result = launch(
-            env=task.env, policy=name.rpartition("_")[2], seed=seed, exp_name=f"{folder}/run",
-            max_env_step=task.limit,
+            env=task.env, policy=name.removeprefix(f"{task.env}_"), seed=seed,
+            exp_name=f"{folder}/run", max_env_step=task.limit,
             overrides=[f"env.stop_value={task.wanted}", "pipeline.logger=['tensorboard']"],
         ).run.result  # fmt: skip
     return result.wall_s, result.env_step, result.stop
@@ -122,17 +155,40 @@ def sb3_mean(task: Task, model: Any, seed: int) -> float:
     return float(total.mean())
 
 
+def sb3_class(algorithm: str) -> Any:
+    """Returns a class of SB3, or else of sb3-contrib."""
+    import stable_baselines3
+
+    if hasattr(stable_baselines3, algorithm):
+        return getattr(stable_baselines3, algorithm)
+    import sb3_contrib
+
+    return getattr(sb3_contrib, algorithm)
+
+
+def sb3_options(envs: Any, options: dict[str, Any]) -> dict[str, Any]:
+    """Returns arguments of SB3 with its object for the exploration noise."""
+    from stable_baselines3.common.noise import NormalActionNoise
+
+    found = dict(options)
+    noise = found.pop("noise", None)
+    if noise is not None:
+        zero = np.zeros(envs.action_space.shape)
+        found["action_noise"] = NormalActionNoise(zero, zero + noise)
+    return found
+
+
 def sb3_run(name: str, seed: int) -> tuple[float, int, bool]:
     """Trains SB3; returns as `dicore_run` does."""
-    import stable_baselines3
     from stable_baselines3.common.callbacks import BaseCallback
 
     task = TASKS[name]
+    assert task.sb3 is not None
     algorithm, options = task.sb3
 
     class Stop(BaseCallback):
         reached = False
-        next_at = task.every
+        next_at = task.every + options.get("learning_starts", task.warm_up)
 
         def _on_step(self) -> bool:
             return not self.reached
@@ -144,8 +200,8 @@ def sb3_run(name: str, seed: int) -> tuple[float, int, bool]:
                 self.reached = sb3_mean(task, self.model, number) >= task.wanted
 
     envs = sb3_envs(task, task.num_envs, gamma=options.get("gamma", 0.99))
-    model = getattr(stable_baselines3, algorithm)(
-        "MlpPolicy", envs, seed=seed, device="cpu", **options
+    model = sb3_class(algorithm)(
+        "MlpPolicy", envs, seed=seed, device="cpu", **sb3_options(envs, options)
     )
     callback = Stop()
     start = time.perf_counter()
@@ -162,11 +218,11 @@ def main() -> None:
     seeds = range(int(sys.argv[2]) if len(sys.argv) > 2 else 5)
     contenders = {"dicore": dicore_run}
     try:
-        import stable_baselines3  # noqa: F401 - fails before the long run
-
-        contenders["SB3"] = sb3_run
+        if (peer := TASKS[name].sb3) is not None:
+            sb3_class(peer[0])  # fails before the long run
+            contenders["SB3"] = sb3_run
     except ImportError:
-        missing("P16", "stable-baselines3")
+        missing("P16", "stable-baselines3 or sb3-contrib")
     found: dict[str, list[tuple[float, int, bool]]] = {each: [] for each in contenders}
     for seed in seeds:
         for each, run in contenders.items():

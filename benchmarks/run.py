@@ -22,6 +22,7 @@ SCRIPTS = (
     "functions",
     "images",
     "update",
+    "sac",
     "files_entered",
     "startup",
     "config",

@@ -111,16 +111,3 @@ LUNARLANDER_CONTINUOUS_PPO: dict[str, Any] = {
     },
 }
 """PPO with normalised values on LunarLanderContinuous, after rl-zoo3; not trained to its end."""
-
-BIPEDALWALKER_SAC: dict[str, Any] = {
-    "env": {"type": "bipedalwalker", "collector_env_num": 1, "evaluator_env_num": 10},
-    "policy": {
-        "type": "sac",
-        "discount_factor": 0.98,
-        "learn": {"batch_size": 256, "learning_rate": 7.3e-4},
-        "collect": {"n_sample": 1, "random_collect_size": 10_000},
-        "eval": {"evaluator": {"eval_freq": 10_000}},
-        "other": {"replay_buffer": {"replay_buffer_size": 300_000}},
-    },
-}
-"""SAC on BipedalWalker, after rl-zoo3; not trained to its stop value."""

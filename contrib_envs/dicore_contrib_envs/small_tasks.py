@@ -151,9 +151,6 @@ def _dqn(*, env: dict[str, Any], hidden: list[int], decay: int, **learn: Any) ->
 BIT_FLIP_DQN = _dqn(env={"type": "bit_flip", "n_bits": 5}, hidden=[128, 128], decay=10_000)
 """Double DQN on 5 bits; solved in 5k env steps (3 seeds)."""
 
-MOVING_DQN = _dqn(env={"type": "moving", "bins": 17}, hidden=[128, 128], decay=20_000)
-"""Double DQN with a head per part of the action; return 0.2 of 1.99 in 100k env steps (2 seeds)."""
-
 TWO_STEP_DQN = _dqn(env={"type": "two_step", "team_reward": True}, hidden=[64], decay=2_000)
 """Double DQN with one head per agent; return 8 in 5k env steps (3 seeds)."""
 

@@ -32,7 +32,9 @@ _NAMES: Final[dict[str, dict[str, str]]] = {
             "reward_model_trainer rolloutor settings_handler step_collector termination_checker "
             "trainer"
         ),
-        "model": "acer c51 dqn drqn iqn ppg qac qrdqn rainbow vac",
+        "model": (
+            "acer c51 crossq d4pg discrete_sac dqn drqn iqn pdqn ppg qac qrdqn rainbow tqc vac"
+        ),
         "model_wrapper": (
             "argmax_sample base combination_argmax_sample "
             "combination_multinomial_sample deterministic_sample eps_greedy_multinomial_sample "
@@ -45,8 +47,8 @@ _NAMES: Final[dict[str, dict[str, str]]] = {
         "optimizer": "adam adamw rmsprop sgd",
         "pipeline": "serial serial_offline serial_onpolicy",
         "policy": (
-            "a2c acer c51 ddpg dqn expert impala iqn mdqn pg ppg ppo ppo_offpolicy qrdqn rainbow "
-            "random sac td3"
+            "a2c acer c51 crossq d4pg ddpg discrete_sac dqn expert impala iqn mdqn pdqn pg ppg "
+            "ppo ppo_offpolicy qrdqn rainbow random sac td3 tqc"
         ),
         "sampler": (
             "check_nan check_shape check_stats compute_advantages flatten_first_two "
@@ -76,13 +78,16 @@ _NAMES: Final[dict[str, dict[str, str]]] = {
         "preset": (
             "acrobot_dqn acrobot_ppo ant_sac bipedalwalker_sac bit_flip_dqn blackjack_dqn "
             "breakout_dqn car_racing_dqn cartpole_a2c cartpole_bdq cartpole_c51 cartpole_ddqn "
-            "cartpole_dqn cartpole_dueling cartpole_fqf cartpole_iqn cartpole_mdqn "
-            "cartpole_pomdp_dqn cartpole_pomdp_r2d2 cartpole_ppo cartpole_pqn cartpole_qrdqn "
-            "cartpole_r2d2 cartpole_rainbow cartpole_sqn cliffwalking_dqn dm_control_sac "
-            "frozenlake_dqn halfcheetah_sac hopper_sac humanoid_sac lunarlander_continuous_ppo "
-            "lunarlander_dqn lunarlander_ppo mini_breakout_dqn minigrid_dqn mountain_car_dqn "
-            "moving_dqn pendulum_ppo pendulum_sac pong_dqn swimmer_sac t_maze_dqn t_maze_r2d2 "
-            "taxi_dqn two_step_bdq two_step_dqn walker2d_sac"
+            "cartpole_discrete_sac cartpole_dqn cartpole_dueling cartpole_fqf cartpole_iqn "
+            "cartpole_mdqn cartpole_pomdp_dqn cartpole_pomdp_r2d2 cartpole_ppo cartpole_pqn "
+            "cartpole_qrdqn cartpole_r2d2 cartpole_rainbow cartpole_sqn cliffwalking_dqn "
+            "dm_control_sac frozenlake_dqn halfcheetah_ppo halfcheetah_sac hopper_ppo "
+            "hopper_sac humanoid_sac lunarlander_continuous_ppo lunarlander_continuous_sac "
+            "lunarlander_dqn lunarlander_ppo mini_breakout_dqn minigrid_dqn "
+            "mountain_car_continuous_sac mountain_car_dqn moving_pdqn pendulum_crossq "
+            "pendulum_d4pg pendulum_ddpg pendulum_ppo pendulum_sac pendulum_td3 pendulum_tqc "
+            "pong_dqn swimmer_sac t_maze_dqn t_maze_r2d2 taxi_dqn two_step_bdq two_step_dqn "
+            "walker2d_sac"
         ),
     },
 }

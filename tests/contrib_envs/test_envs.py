@@ -76,7 +76,7 @@ ENVS = {
 BY_DQN = {
     "acrobot_dqn", "bit_flip_dqn", "blackjack_dqn", "breakout_dqn", "car_racing_dqn",
     "cartpole_dqn", "cartpole_pomdp_dqn", "cliffwalking_dqn", "frozenlake_dqn", "lunarlander_dqn",
-    "mini_breakout_dqn", "minigrid_dqn", "mountain_car_dqn", "moving_dqn", "pong_dqn",
+    "mini_breakout_dqn", "minigrid_dqn", "mountain_car_dqn", "pong_dqn",
     "t_maze_dqn", "taxi_dqn", "two_step_dqn",
 }  # fmt: skip
 MINE = [each for each in default().entries() if each.dist == "dicore-contrib-envs"]
@@ -162,7 +162,7 @@ QUICK = (
     "policy.eval.evaluator.eval_freq=100000",
     "pipeline.logger=[]",
 )
-CHEAP = {"moving_dqn", "pendulum_sac"}
+CHEAP = {"moving_pdqn", "pendulum_sac"}
 SLOW = {
     *(name for name in PRESETS if name.rpartition("_")[2] in {"ppo", "sac", "rainbow"}),
     "acrobot_dqn", "breakout_dqn", "car_racing_dqn", "mountain_car_dqn", "pong_dqn",

@@ -46,6 +46,13 @@ CASES = [
     Case("pendulum", 100_000, -350, slow=(0, 600, 600), policy="ppo"),  # "pendulum_ppo"
     Case("lunarlander", 200_000, 120, slow=(900,) * 3, policy="ppo"),  # "lunarlander_ppo"
     Case("pendulum", 10_000, -350, slow=(900,) * 3, policy="sac"),  # "pendulum_sac"
+    *(
+        Case("pendulum", 20_000, -350, slow=(900,) * 3, policy=name)
+        for name in ("td3", "ddpg", "tqc", "crossq", "d4pg")
+    ),
+    Case("mountain_car_continuous", 60_000, 85, slow=(900,) * 3, policy="sac"),  # 7k env steps
+    Case("cartpole", 60_000, 400, slow=(900,) * 3, policy="discrete_sac"),
+    Case("moving", 200_000, slow=(1800,) * 3, policy="pdqn"),
     Case("acrobot", 30_000, -150, slow=(0, 300, 300)),
     Case("cartpole", 13_000, 400, slow=(300,) * 3, policy="c51"),  # 2.6k to 6.2k env steps
     Case("cartpole", 13_000, 400, slow=(0, 300, 300), policy="mdqn"),
@@ -87,7 +94,8 @@ CASES = [
 UNTRAINED = {
     "ant_sac", "bipedalwalker_sac", "breakout_dqn", "car_racing_dqn", "cartpole_iqn",
     "cartpole_pomdp_dqn", "dm_control_sac", "halfcheetah_sac", "hopper_sac", "humanoid_sac",
-    "lunarlander_continuous_ppo", "moving_dqn", "pong_dqn", "swimmer_sac",
+    "lunarlander_continuous_ppo", "lunarlander_continuous_sac", "pong_dqn", "swimmer_sac",
+    "hopper_ppo", "halfcheetah_ppo",
     "walker2d_sac",
 }  # fmt: skip
 """Presets that no test trains to the stop value: it takes hours, or they were not measured yet."""

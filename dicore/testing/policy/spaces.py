@@ -30,6 +30,7 @@ def pairs() -> Iterator[tuple[Any, Any]]:
         MultiDiscrete([3, 2]),
         Dict(kind=Discrete(3), amount=amount),
         Tuple((Discrete(3), amount)),
+        Dict({"action_type": Discrete(3), "action_args": amount}),
     ]
     vector = Box(-1.0, 1.0, (4,), np.float32)
     for observation in (

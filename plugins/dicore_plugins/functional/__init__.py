@@ -52,6 +52,7 @@ if TYPE_CHECKING:
         kl_divergence,
         log_prob_entropy,
         log_probabilities,
+        soft_expectation,
         squashed_gaussian,
     )
     from dicore_plugins.functional.exploration import (
@@ -62,6 +63,7 @@ if TYPE_CHECKING:
         get_piecewise_schedule,
         get_schedule,
         greedy,
+        mask_of,
         proportional,
         softmax,
         uniform,
@@ -124,6 +126,7 @@ if TYPE_CHECKING:
         transitions,
     )
     from dicore_plugins.functional.td import (
+        bridged,
         discounted_sum,
         dqn_td_target,
         expected_value,
@@ -151,6 +154,7 @@ __all__ = [
     "allowed",
     "any_of",
     "bc_error",
+    "bridged",
     "c51_loss",
     "c51_target",
     "coma_advantage",
@@ -184,6 +188,7 @@ __all__ = [
     "large_margin_error",
     "log_prob_entropy",
     "log_probabilities",
+    "mask_of",
     "munchausen_bonus",
     "next_obs_of",
     "nstep_columns",
@@ -204,6 +209,7 @@ __all__ = [
     "same_shape",
     "sequence_priority",
     "sequences",
+    "soft_expectation",
     "soft_target",
     "softmax",
     "squashed_gaussian",
@@ -275,6 +281,7 @@ _HOMES = {
         "kl_divergence",
         "log_prob_entropy",
         "log_probabilities",
+        "soft_expectation",
         "squashed_gaussian",
     ),
     ".exploration": (
@@ -285,6 +292,7 @@ _HOMES = {
         "get_piecewise_schedule",
         "get_schedule",
         "greedy",
+        "mask_of",
         "proportional",
         "softmax",
         "uniform",
@@ -345,6 +353,7 @@ _HOMES = {
         "transitions",
     ),
     ".td": (
+        "bridged",
         "discounted_sum",
         "dqn_td_target",
         "expected_value",

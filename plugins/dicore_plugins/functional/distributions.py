@@ -2,7 +2,8 @@
 
 The output of a network is a mapping with `logit` (discrete actions: [B, A], or a list with one per
 head) or with `mean` and `log_std` (continuous actions: a Gaussian with a diagonal covariance, both
-[B, A]). Heads and dimensions are independent: their log-probabilities and entropies are summed.
+[B, A]), or with all three (hybrid actions: a discrete action with continuous arguments). Heads and
+dimensions are independent: their log-probabilities and entropies are summed.
 
 Shapes: B samples, A actions of a head or dimensions, H heads.
 """
@@ -19,6 +20,7 @@ from torch.nn import functional
 
 from dicore.errors import UsageError
 from dicore_plugins.functional.exploration import allowed
+from dicore_plugins.functional.td import expected_value
 
 _HALF_LOG_2PI, _LOG_2 = 0.5 * math.log(2 * math.pi), math.log(2)
 _FORBIDDEN = -1e8
@@ -26,14 +28,14 @@ _FORBIDDEN = -1e8
 
 
 def log_prob_entropy(
-    output: Mapping[str, Any], action: Tensor, mask: Any = None
+    output: Mapping[str, Any], action: Any, mask: Any = None
 ) -> tuple[Tensor, Tensor]:
     """Computes the log-probability of the actions, and the entropy of the distribution.
 
     Args:
-        output: Output of a network: `logit`, or `mean` and `log_std`.
+        output: Output of a network: `logit`, or `mean` and `log_std`, or all three.
         action: int64 [B] or [B, H], indices from 0; float32 [B, A] for continuous actions, before
-            they are clipped to the action space.
+            they are clipped to the action space; hybrid: both as `action_type` and `action_args`.
         mask: Discrete actions that are allowed (nonzero), in the form of `logit`; None: all.
 
     Returns:
@@ -45,6 +47,13 @@ def log_prob_entropy(
     logit = _logit(output)
     if logit is None:
         return _gaussian(output["mean"], output["log_std"], action)
+    if isinstance(action, Mapping):
+        pair = (
+            _categorical(logit, action["action_type"], mask),
+            _gaussian(output["mean"], output["log_std"], action["action_args"]),
+        )
+        log_prob, entropy = zip(*pair, strict=True)
+        return log_prob[0] + log_prob[1], entropy[0] + entropy[1]
     if isinstance(logit, Tensor):
         if action.dim() == 2 and action.shape[1] == 1:
             action = action.squeeze(1)
@@ -164,7 +173,58 @@ def squashed_gaussian(mean: Tensor, log_std: Tensor, noise: Tensor) -> tuple[Ten
         Actions in (-1, 1), float32 [B, A], and their log-probabilities, float32 [B]; both with
         their graph.
     """
-    raw = torch.addcmul(mean, log_std.exp(), noise)
-    density = 0.5 * noise.square() + log_std + _HALF_LOG_2PI
-    correction = 2 * (_LOG_2 - raw - functional.softplus(-2 * raw))
-    return torch.tanh(raw), -(density + correction).sum(-1)
+    if not mean.shape == log_std.shape == noise.shape:
+        mean, log_std, noise = torch.broadcast_tensors(mean, log_std, noise)
+    found: tuple[Tensor, Tensor] = _Squashed.apply(mean, log_std, noise)  # type: ignore[no-untyped-call]
+    return found
+
+
+class _Squashed(torch.autograd.Function):
+    """`squashed_gaussian` with its gradient in four operations instead of twenty.
+
+    With u = mean + exp(log_std) * noise and a = tanh(u): d log pi / d u = 2 a, d a / d u = 1 - a^2.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, mean: Tensor, log_std: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
+        deviation = log_std.exp().mul_(noise)
+        raw = mean + deviation
+        action = torch.tanh(raw)
+        ctx.save_for_backward(action, deviation)
+        half_square = (0.5 * noise).mul_(noise)
+        density = half_square.add_(log_std).add_(raw, alpha=-2)
+        density.sub_(functional.softplus(raw.mul_(-2)), alpha=2)
+        constant = (_HALF_LOG_2PI + 2 * _LOG_2) * mean.shape[-1]
+        return action, density.sum(-1).neg_().sub_(constant)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor, None]:
+        action, deviation = ctx.saved_tensors
+        of_action, of_log_prob = grads[0], grads[1].unsqueeze(-1)
+        inner = torch.addcmul(2 * of_log_prob, of_action, action, value=-1)
+        of_raw = torch.addcmul(of_action, inner, action)
+        return of_raw, torch.addcmul(-of_log_prob, of_raw, deviation), None
+
+
+def soft_expectation(
+    logit: Tensor, q: Tensor, alpha: Tensor | float, mask: Any = None
+) -> tuple[Tensor, Tensor]:
+    """Computes sum_a pi(a) (Q(a) - alpha log pi(a)), the soft value of discrete actions.
+
+    Christodoulou 2019, arXiv:1910.07207, equation 10; without alpha times the entropy it is the
+    expected Q value.
+
+    Args:
+        logit: float32 [B, A]; pi = softmax(logit).
+        q: float32 [B, A].
+        alpha: Temperature, one number.
+        mask: Actions that are allowed (nonzero), [B, A]; None: all.
+
+    Returns:
+        The values and the entropies of pi, float32 [B] each, with their graph.
+    """
+    if mask is not None:
+        logit = torch.where(allowed(mask, logit), logit, _FORBIDDEN)
+    log_p = torch.log_softmax(logit, -1)
+    entropy = -(log_p.exp() * log_p).sum(-1)
+    return expected_value(q, log_p, alpha), entropy

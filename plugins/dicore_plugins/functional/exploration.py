@@ -9,7 +9,7 @@ Shapes: K observations, A actions.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, Literal
 
@@ -149,6 +149,11 @@ def allowed(mask: Array, logit: Array) -> Array:
         row = some.tolist().index(False)
         raise ActionError(f"row {row} of action_mask allows no action")
     return mask
+
+
+def mask_of(obs: Any) -> Any:
+    """Returns the `action_mask` of observations, or None if they have none."""
+    return obs.get("action_mask") if isinstance(obs, Mapping) else None
 
 
 def greedy(logit: Array, mask: Array | None = None) -> Array:

@@ -15,7 +15,7 @@ Shapes: B rows, A actions, H heads, E networks of an ensemble, T steps.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import torch
 import torch.nn.functional as F  # noqa: N812 - torch's own name for it
@@ -27,6 +27,9 @@ __all__ = [
     "Criterion", "discounted_sum", "dqn_td_target", "expected_value", "nstep_td_error",
     "q_nstep_target", "q_nstep_td_loss", "sequence_priority", "td_loss",
 ]  # fmt: skip
+
+if TYPE_CHECKING:
+    from dicore.data import Batch
 
 Criterion = Literal["huber", "mse"]
 _HALF = (torch.float16, torch.bfloat16)
@@ -47,6 +50,26 @@ def discounted_sum(reward: Tensor, gamma: float) -> Tensor:
         return reward
     powers = [gamma**step for step in range(reward.shape[1])]
     return reward @ torch.tensor(powers, dtype=reward.dtype, device=reward.device)
+
+
+def bridged(
+    batch: Batch, gamma: float, nstep: int, *, ignore_done: bool = False
+) -> tuple[Tensor, Tensor | None, Tensor | float]:
+    """Returns R, done and gamma_k of samples, the arguments of the targets of this package.
+
+    Args:
+        batch: Columns reward and done, and of n-step samples value_gamma.
+        gamma: Discount factor.
+        nstep: k of samples without value_gamma.
+        ignore_done: Bootstrap past terminal states, too: done is None.
+
+    Returns:
+        float32 [B]; float32 [B] or None; float32 [B] or one number.
+    """
+    value_gamma = batch.get("value_gamma")
+    reward = discounted_sum(batch["reward"], gamma)
+    done = None if ignore_done else batch["done"]
+    return reward, done, gamma**nstep if value_gamma is None else value_gamma
 
 
 def q_nstep_target(

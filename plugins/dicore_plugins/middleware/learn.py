@@ -342,7 +342,8 @@ def reward_model_trainer(reward_model: Any) -> Callable[[OnlineRLContext], None]
 class OffPolicyLearner:
     """Samples a batch and runs a gradient update, several times per step.
 
-    The number is `update_per_collect`, or `update_per_step` for each collected env step.
+    The number is `update_per_collect`, or `update_per_step` for each collected env step. Training
+    begins when the buffer has a batch, or the samples of a shorter random warm-up.
 
     Args:
         cfg: The whole compiled config; `policy.learn` is used.
@@ -368,6 +369,8 @@ class OffPolicyLearner:
         self._reward_model = reward_model
         self._settings = settings
         self._batch_size = cfg.policy.learn.batch_size
+        warm_up = cfg.policy.collect.get("random_collect_size") or self._batch_size
+        self._least = min(self._batch_size, warm_up)
         self._updates = cfg.policy.learn.update_per_collect
         self._per_step = cfg.policy.learn.update_per_step
         self._last_env_step = 0
@@ -377,10 +380,10 @@ class OffPolicyLearner:
 
     def __call__(self, ctx: OnlineRLContext) -> None:
         count = self._count(ctx.env_step)
-        if self._buffer.count() < self._batch_size:
+        if self._buffer.count() < self._least:
             if not self._warned:
                 self._warned = True
-                _warn_of_shortage(_LOG.info, self._buffer, self._batch_size)
+                _warn_of_shortage(_LOG.info, self._buffer, self._least)
             return
         learner, outputs = self.learner, []
         kwargs = _settings_of(self._settings, ctx)
@@ -410,11 +413,12 @@ class OffPolicyLearner:
         buffer, size, learner = self._buffer, self._batch_size, self.learner
         if self._max_train_iter is not None:
             count = min(count, self._max_train_iter - learner.train_iter)
-        if not self._priority and hasattr(buffer, "sample_batches"):
+        few = buffer.count() < size  # drawn with replacement, the batch is as large
+        if not self._priority and not few and hasattr(buffer, "sample_batches"):
             yield from buffer.sample_batches(count, size, learner.train_iter)
             return
         for _ in range(count):
-            data = buffer.sample_batch(size, learner.train_iter, reuse=True)
+            data = buffer.sample_batch(size, learner.train_iter, replace=few, reuse=True)
             if not data:
                 return
             yield data

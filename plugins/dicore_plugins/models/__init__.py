@@ -33,10 +33,23 @@ if TYPE_CHECKING:
     from dicore_plugins.models.encoders.noisy import NoisyMLP
     from dicore_plugins.models.encoders.observation import ObsEncoder
     from dicore_plugins.models.encoders.recurrent import Recurrent
+    from dicore_plugins.models.encoders.renorm import BatchRenorm
     from dicore_plugins.models.flat import Flat
     from dicore_plugins.models.ppg.config import PPGModelConfig
     from dicore_plugins.models.ppg.model import PPGNet
-    from dicore_plugins.models.qac.config import QACConfig
+    from dicore_plugins.models.qac.config import (
+        ActorQModelConfig,
+        CrossQModelConfig,
+        D4PGModelConfig,
+        DiscreteSACModelConfig,
+        PDQNModelConfig,
+        QACConfig,
+        TQCModelConfig,
+    )
+    from dicore_plugins.models.qac.discrete import DiscreteQAC
+    from dicore_plugins.models.qac.distributional import CategoricalQAC, QuantileQAC
+    from dicore_plugins.models.qac.gsde import StateDependentActor
+    from dicore_plugins.models.qac.hybrid import PDQN
     from dicore_plugins.models.qac.model import QAC
     from dicore_plugins.models.running_norm import RunningNorm
     from dicore_plugins.models.shapes import (
@@ -45,6 +58,7 @@ if TYPE_CHECKING:
         action_start,
         box_options,
         discrete_shape,
+        hybrid_options,
         obs_shape_problem,
         observation_options,
         options_for,
@@ -58,15 +72,23 @@ __all__ = [
     "DRQN",
     "IQN",
     "MLP",
+    "PDQN",
     "QAC",
     "QRDQN",
     "VAC",
     "ACERModelConfig",
     "ACERNet",
+    "ActorQModelConfig",
     "AtomHead",
+    "BatchRenorm",
     "C51ModelConfig",
+    "CategoricalQAC",
+    "CrossQModelConfig",
+    "D4PGModelConfig",
     "DQNModelConfig",
     "DRQNModelConfig",
+    "DiscreteQAC",
+    "DiscreteSACModelConfig",
     "EnsembleMLP",
     "Flat",
     "IQNModelConfig",
@@ -76,15 +98,19 @@ __all__ = [
     "Nested",
     "NoisyMLP",
     "ObsEncoder",
+    "PDQNModelConfig",
     "PPGModelConfig",
     "PPGNet",
     "QACConfig",
     "QHead",
     "QRDQNModelConfig",
+    "QuantileQAC",
     "RainbowModelConfig",
     "Recurrent",
     "RunningNorm",
     "SmallConv",
+    "StateDependentActor",
+    "TQCModelConfig",
     "VACConfig",
     "action_options",
     "action_shape_problem",
@@ -92,6 +118,7 @@ __all__ = [
     "box_options",
     "create_model",
     "discrete_shape",
+    "hybrid_options",
     "image_encoder",
     "initialise",
     "model_wrap",
@@ -106,6 +133,23 @@ _HOMES = {
     ".acer.model": ("ACERNet",),
     ".ppg.config": ("PPGModelConfig",),
     ".ppg.model": ("PPGNet",),
+    ".encoders.renorm": ("BatchRenorm",),
+    ".qac.hybrid": ("PDQN",),
+    ".qac.gsde": ("StateDependentActor",),
+    ".qac.distributional": (
+        "CategoricalQAC",
+        "QuantileQAC",
+    ),
+    ".qac.discrete": ("DiscreteQAC",),
+    ".qac.config": (
+        "CrossQModelConfig",
+        "D4PGModelConfig",
+        "DiscreteSACModelConfig",
+        "PDQNModelConfig",
+        "TQCModelConfig",
+        "ActorQModelConfig",
+        "QACConfig",
+    ),
     ".encoders.noisy": ("NoisyMLP",),
     ".dqn.distributional": (
         "C51",
@@ -143,7 +187,6 @@ _HOMES = {
     ".encoders.nested": ("Nested",),
     ".encoders.observation": ("ObsEncoder",),
     ".flat": ("Flat",),
-    ".qac.config": ("QACConfig",),
     ".qac.model": ("QAC",),
     ".running_norm": ("RunningNorm",),
     ".shapes": (
@@ -152,6 +195,7 @@ _HOMES = {
         "action_start",
         "box_options",
         "discrete_shape",
+        "hybrid_options",
         "obs_shape_problem",
         "observation_options",
         "options_for",

@@ -246,6 +246,43 @@ def box_options(space: Any, *, algorithm: str) -> dict[str, Any]:
     )
 
 
+def hybrid_options(space: Any, *, algorithm: str) -> dict[str, Any]:
+    """Returns the options of a policy for a discrete action with bounded continuous arguments.
+
+    Returns:
+        `model.action_shape` and `model.args_shape`, the numbers of discrete actions and of
+        arguments; `action_start`, and `action_low` and `action_high` of the arguments.
+
+    Raises:
+        ConfigError: the space is not a Dict of `action_type` (Discrete) and `action_args` (a vector
+            of bounded real numbers).
+    """
+    if not hasattr(space, "sample"):
+        raise _no_space("action_space", space)
+    parts = dict(getattr(space, "spaces", None) or {}) if type(space).__name__ == "Dict" else {}
+    kinds, args = parts.get("action_type"), parts.get("action_args")
+    if len(parts) == 2 and type(kinds).__name__ == "Discrete" and type(args).__name__ == "Box":
+        bounds = _box(args)
+        finite = all(map(math.isfinite, (*bounds["action_low"], *bounds["action_high"])))
+        if args.dtype.kind == "f" and len(args.shape) == 1 and finite:
+            return {
+                "model.action_shape": int(kinds.n),
+                "model.args_shape": bounds["model.action_shape"],
+                "action_start": action_start(kinds),
+                "action_low": bounds["action_low"],
+                "action_high": bounds["action_high"],
+            }
+    raise ConfigError(
+        f"policy.type: '{algorithm}' needs hybrid actions, Dict(action_type: Discrete, action_args:"
+        f" Box); this env has {_line(space)}",
+        hint=(
+            "set env.env_wrapper=gym_hybrid_dict_action"
+            if type(space).__name__ == "Tuple"
+            else _hint_for(space)
+        ),
+    )
+
+
 def _box(space: Any) -> dict[str, Any]:
     return {
         "model.action_shape": math.prod(space.shape),

@@ -27,11 +27,22 @@ if TYPE_CHECKING:
     from dicore_plugins.policies.c51.config import C51Config
     from dicore_plugins.policies.c51.policy import C51Policy
     from dicore_plugins.policies.continuous_q.config import (
+        ActorQPolicyConfig,
         ContinuousQCollectConfig,
         ContinuousQLearnConfig,
         ContinuousQPolicyConfig,
     )
+    from dicore_plugins.policies.continuous_q.held_noise import HeldNoise
     from dicore_plugins.policies.continuous_q.policy import ContinuousQPolicy
+    from dicore_plugins.policies.crossq.config import CrossQConfig, CrossQLearnConfig
+    from dicore_plugins.policies.crossq.policy import CrossQPolicy
+    from dicore_plugins.policies.d4pg.config import D4PGConfig, D4PGOtherConfig
+    from dicore_plugins.policies.d4pg.policy import D4PGPolicy
+    from dicore_plugins.policies.discrete_sac.config import (
+        DiscreteSACConfig,
+        DiscreteSACLearnConfig,
+    )
+    from dicore_plugins.policies.discrete_sac.policy import DiscreteSACPolicy
     from dicore_plugins.policies.dqn.config import (
         DQNCollectConfig,
         DQNConfig,
@@ -50,6 +61,8 @@ if TYPE_CHECKING:
     from dicore_plugins.policies.iqn.policy import IQNPolicy
     from dicore_plugins.policies.mdqn.config import MDQNConfig, MDQNLearnConfig
     from dicore_plugins.policies.mdqn.policy import MDQNPolicy
+    from dicore_plugins.policies.pdqn.config import PDQNConfig, PDQNLearnConfig, PDQNOtherConfig
+    from dicore_plugins.policies.pdqn.policy import PDQNPolicy
     from dicore_plugins.policies.pg.config import PGConfig
     from dicore_plugins.policies.pg.policy import PGPolicy
     from dicore_plugins.policies.ppg.config import PPGConfig, PPGLearnConfig
@@ -63,10 +76,12 @@ if TYPE_CHECKING:
     from dicore_plugins.policies.rainbow.config import RainbowConfig, RainbowOtherConfig
     from dicore_plugins.policies.random import FixedPolicy, RandomConfig, RandomPolicy
     from dicore_plugins.policies.rewards import with_reward_model
-    from dicore_plugins.policies.sac.config import SACConfig
+    from dicore_plugins.policies.sac.config import SACCollectConfig, SACConfig, SACLearnConfig
     from dicore_plugins.policies.sac.policy import SACPolicy
     from dicore_plugins.policies.td3.config import DDPGConfig, TD3Config
     from dicore_plugins.policies.td3.policy import TD3Policy
+    from dicore_plugins.policies.tqc.config import TQCConfig, TQCLearnConfig
+    from dicore_plugins.policies.tqc.policy import TQCPolicy
 
 __all__ = [
     "A2CConfig",
@@ -78,6 +93,7 @@ __all__ = [
     "ActorCriticLearnConfig",
     "ActorCriticPolicy",
     "ActorCriticPolicyConfig",
+    "ActorQPolicyConfig",
     "C51Config",
     "C51Policy",
     "ClippedLearnConfig",
@@ -86,17 +102,27 @@ __all__ = [
     "ContinuousQLearnConfig",
     "ContinuousQPolicy",
     "ContinuousQPolicyConfig",
+    "CrossQConfig",
+    "CrossQLearnConfig",
+    "CrossQPolicy",
+    "D4PGConfig",
+    "D4PGOtherConfig",
+    "D4PGPolicy",
     "DDPGConfig",
     "DQNCollectConfig",
     "DQNConfig",
     "DQNLearnConfig",
     "DQNOtherConfig",
     "DQNPolicy",
+    "DiscreteSACConfig",
+    "DiscreteSACLearnConfig",
+    "DiscreteSACPolicy",
     "DistributionalPolicy",
     "EpsConfig",
     "ExpertConfig",
     "ExpertPolicy",
     "FixedPolicy",
+    "HeldNoise",
     "IMPALAConfig",
     "IMPALAPolicy",
     "IQNConfig",
@@ -105,6 +131,10 @@ __all__ = [
     "MDQNConfig",
     "MDQNLearnConfig",
     "MDQNPolicy",
+    "PDQNConfig",
+    "PDQNLearnConfig",
+    "PDQNOtherConfig",
+    "PDQNPolicy",
     "PGConfig",
     "PGPolicy",
     "PPGConfig",
@@ -123,10 +153,15 @@ __all__ = [
     "RainbowOtherConfig",
     "RandomConfig",
     "RandomPolicy",
+    "SACCollectConfig",
     "SACConfig",
+    "SACLearnConfig",
     "SACPolicy",
     "TD3Config",
     "TD3Policy",
+    "TQCConfig",
+    "TQCLearnConfig",
+    "TQCPolicy",
     "ValueLearnConfig",
     "as_outputs",
     "mode_attribute",
@@ -146,6 +181,31 @@ _HOMES = {
     ".ppg.policy": ("PPGPolicy",),
     ".ppo_offpolicy.config": ("PPOOffPolicyConfig",),
     ".ppo_offpolicy.policy": ("PPOOffPolicy",),
+    ".continuous_q.held_noise": ("HeldNoise",),
+    ".tqc.policy": ("TQCPolicy",),
+    ".tqc.config": (
+        "TQCConfig",
+        "TQCLearnConfig",
+    ),
+    ".sac.config": ("SACCollectConfig", "SACConfig", "SACLearnConfig"),
+    ".pdqn.policy": ("PDQNPolicy",),
+    ".pdqn.config": (
+        "PDQNConfig",
+        "PDQNLearnConfig",
+        "PDQNOtherConfig",
+    ),
+    ".discrete_sac.policy": ("DiscreteSACPolicy",),
+    ".discrete_sac.config": (
+        "DiscreteSACConfig",
+        "DiscreteSACLearnConfig",
+    ),
+    ".d4pg.policy": ("D4PGPolicy",),
+    ".d4pg.config": ("D4PGConfig", "D4PGOtherConfig"),
+    ".crossq.policy": ("CrossQPolicy",),
+    ".crossq.config": (
+        "CrossQConfig",
+        "CrossQLearnConfig",
+    ),
     ".iqn.config": (
         "IQNConfig",
         "IQNLearnConfig",
@@ -184,6 +244,7 @@ _HOMES = {
         "single_env_forward",
     ),
     ".continuous_q.config": (
+        "ActorQPolicyConfig",
         "ContinuousQCollectConfig",
         "ContinuousQLearnConfig",
         "ContinuousQPolicyConfig",
@@ -209,7 +270,6 @@ _HOMES = {
         "RandomConfig",
         "RandomPolicy",
     ),
-    ".sac.config": ("SACConfig",),
     ".sac.policy": ("SACPolicy",),
     ".td3.config": ("DDPGConfig", "TD3Config"),
     ".td3.policy": ("TD3Policy",),

@@ -71,6 +71,23 @@ def test_updates_per_env_step(make: Any, running: Any, per_step: float) -> None:
     }
 
 
+@pytest.mark.parametrize(("warm_up", "begins"), [(4, 4), (64, 16), (0, 16)])
+def test_updates_begin_after_a_warm_up_shorter_than_a_batch(
+    make: Any, running: Any, warm_up: int, begins: int
+) -> None:
+    """Batches have their size from the first, drawn with replacement from fewer samples."""
+    cfg, *_ = make(f"policy.collect.random_collect_size={warm_up}")
+    made: list[Any] = []
+    buffer, row = NaiveReplayBuffer({}), {"reward": 0.0}
+    running.use(OffPolicyLearner(cfg, learn_mode(cfg, made), buffer))
+    buffer.push([row] * (begins - 1))
+    running.run(max_step=1)
+    assert not made
+    buffer.push(row)
+    running.run(max_step=1)
+    assert [len(data) for data, _ in made] == [16] * 3
+
+
 def test_one_call_makes_several_updates(make: Any, running: Any) -> None:
     cfg, env, _ = make()
     made: list[Any] = []

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 
 ActivationName = Literal["relu", "tanh", "elu", "gelu"]
 InitialBias = Literal["zero", "uniform"]
+InitialWeights = Literal["orthogonal", "uniform"]
 LayerNorm = bool | Literal["last"]
 Array = npt.NDArray[np.float32]
 
@@ -97,6 +98,9 @@ class MLP(nn.Module):
             ReLU, the network is homogeneous at first: values grow with the observations, so that
             bootstrapping may diverge (Tsitsiklis and Van Roy 1997), and with `layer_norm` they
             ignore the scale of the observations.
+        initial_weights: `orthogonal`, see `initialise`; or `uniform` in +-1 / sqrt(inputs), weights
+            and biases alike, as in torch: the first outputs are small, so that an actor squashed
+            by tanh starts in the middle of the action space.
     """
 
     def __init__(
@@ -107,6 +111,7 @@ class MLP(nn.Module):
         activate_output: bool = False,
         layer_norm: LayerNorm = False,
         initial_bias: InitialBias = "zero",
+        initial_weights: InitialWeights = "orthogonal",
     ) -> None:
         super().__init__()
         function = ACTIVATIONS[activation]
@@ -121,9 +126,10 @@ class MLP(nn.Module):
             layer = nn.Linear(fan_in, fan_out)
             active = index < hidden
             norm = active and (layer_norm is True or (layer_norm == "last" and index == hidden - 1))
-            initialise(layer, function.gain if active else 1.0)
-            if initial_bias == "uniform" and active:
-                nn.init.uniform_(layer.bias, -(fan_in**-0.5), fan_in**-0.5)
+            if initial_weights == "orthogonal":  # else what nn.Linear draws
+                initialise(layer, function.gain if active else 1.0)
+                if initial_bias == "uniform" and active:
+                    nn.init.uniform_(layer.bias, -(fan_in**-0.5), fan_in**-0.5)
             self.layers.append(layer)
             self._tables.append((layer._parameters, active, norm))  # noqa: SLF001 - see above
 

@@ -10,19 +10,12 @@ from dicore_plugins.models.shapes import Part, obs_shape_problem
 
 
 @frozen(kw_only=True)
-class QACConfig(ComponentConfig):
-    """Actor and Q networks for continuous actions, for vector observations (SAC, TD3, DDPG)."""
+class ActorQModelConfig(ComponentConfig):
+    """Options that networks of an actor and Q networks share, for vector observations."""
 
     obs_shape: int | tuple[int, ...] | None = option(
         None, "shape of one observation; None: read from the env", ge=1
     )
-    action_shape: int | None = option(
-        None, "number of continuous action values; None: read from the env", ge=1
-    )
-    stochastic: bool = option(
-        True, "Gaussian actor (mean and log standard deviation); False: a deterministic actor"
-    )
-    num_critics: int = option(2, "number of Q networks, of which targets take the minimum", ge=1)
     actor_hidden_size_list: tuple[int, ...] = option(
         (256, 256), "units of each hidden layer of the actor", ge=1
     )
@@ -40,12 +33,48 @@ class QACConfig(ComponentConfig):
 
     def check(self) -> Iterator[tuple[str, str]]:
         """Yields the shapes that the network does not support; missing ones are bound later."""
-        if self.obs_shape is None:
-            return
-        if problem := obs_shape_problem(self.obs_shape):
+        problem = None if self.obs_shape is None else obs_shape_problem(self.obs_shape)
+        if problem:
             yield "obs_shape", problem
         elif isinstance(self.obs_shape, tuple) and len(self.obs_shape) == 3:
             yield "obs_shape", f"must be that of a vector, got the image {self.obs_shape!r}"
+
+    def _shared(self) -> dict[str, Any]:
+        """Returns the options above as keyword arguments of a network."""
+        return {
+            "obs_shape": self.obs_shape,
+            "actor_hidden_size_list": self.actor_hidden_size_list,
+            "critic_hidden_size_list": self.critic_hidden_size_list,
+            "activation": self.activation,
+            "obs_parts": self.obs_parts,
+        }
+
+
+@frozen(kw_only=True)
+class QACConfig(ActorQModelConfig):
+    """Actor and Q networks for continuous actions, for vector observations (SAC, TD3, DDPG)."""
+
+    action_shape: int | None = option(
+        None, "number of continuous action values; None: read from the env", ge=1
+    )
+    stochastic: bool = option(
+        True, "Gaussian actor (mean and log standard deviation); False: a deterministic actor"
+    )
+    gsde: bool = option(
+        False,
+        "exploration noise that depends on the state and is kept for policy.collect.sde_sample_freq"
+        " env steps (Raffin et al. 2022); set it if independent noise per step averages out",
+    )
+    log_std_init: float = option(
+        -3.0, "initial log standard deviation of the weights of the noise, with gsde"
+    )
+    num_critics: int = option(2, "number of Q networks, of which targets take the minimum", ge=1)
+
+    def check(self) -> Iterator[tuple[str, str]]:
+        """Yields what the network does not support."""
+        yield from super().check()
+        if self.gsde and not (self.stochastic and self.actor_hidden_size_list):
+            yield "gsde", "needs a stochastic actor with a hidden layer"
 
     def build(self, ctx: Any, **parts: Any) -> Any:
         """Builds the network.
@@ -55,13 +84,123 @@ class QACConfig(ComponentConfig):
         """
         from dicore_plugins.models.qac.model import QAC
 
-        return QAC(
-            obs_shape=self.obs_shape,
-            action_shape=self.action_shape,
-            stochastic=self.stochastic,
-            num_critics=self.num_critics,
-            actor_hidden_size_list=self.actor_hidden_size_list,
-            critic_hidden_size_list=self.critic_hidden_size_list,
-            activation=self.activation,
-            obs_parts=self.obs_parts,
+        return QAC(**self._arguments())
+
+    def _arguments(self) -> dict[str, Any]:
+        """Returns the options as keyword arguments of the network."""
+        return {
+            **self._shared(),
+            "action_shape": self.action_shape,
+            "stochastic": self.stochastic,
+            "gsde": self.gsde,
+            "log_std_init": self.log_std_init,
+            "num_critics": self.num_critics,
+        }
+
+
+@frozen(kw_only=True)
+class CrossQModelConfig(QACConfig):
+    """Actor and Q networks with batch renormalisation (Bhatt et al. 2024)."""
+
+    critic_hidden_size_list: tuple[int, ...] = option(
+        (1024, 1024), "units of each hidden layer of each Q network", ge=1
+    )
+    renorm_warm_up: int = option(
+        100_000,
+        "batches that are normalised by their own statistics alone, before running statistics"
+        " correct them",
+        ge=0,
+    )
+
+    def check(self) -> Iterator[tuple[str, str]]:
+        """Yields what the network does not support."""
+        yield from super().check()
+        if self.gsde:
+            yield "gsde", "is not available with batch renormalisation; set it to False"
+
+    def build(self, ctx: Any, **parts: Any) -> Any:
+        """Builds the network."""
+        from dicore_plugins.models.qac.model import QAC
+
+        return QAC(renorm=self.renorm_warm_up, **self._arguments())
+
+
+@frozen(kw_only=True)
+class TQCModelConfig(QACConfig):
+    """Actor and networks of quantiles of the return (Kuznetsov et al. 2020)."""
+
+    num_critics: int = option(2, "number of networks of quantiles", ge=1)
+    num_quantiles: int = option(25, "number of quantiles of each network", ge=1)
+
+    def build(self, ctx: Any, **parts: Any) -> Any:
+        """Builds the network."""
+        from dicore_plugins.models.qac.distributional import QuantileQAC
+
+        return QuantileQAC(self.num_quantiles, **self._arguments())
+
+
+@frozen(kw_only=True)
+class D4PGModelConfig(QACConfig):
+    """Deterministic actor and the probabilities of fixed returns (Barth-Maron et al. 2018)."""
+
+    stochastic: bool = option(
+        False, "Gaussian actor (mean and log standard deviation); False: a deterministic actor"
+    )
+    num_critics: int = option(1, "number of networks of distributions", ge=1)
+    n_atom: int = option(51, "number of atoms of the distribution of returns", ge=2)
+    v_min: float = option(-100.0, "lowest return of the distribution; lower ones count as it")
+    v_max: float = option(100.0, "highest return of the distribution; higher ones count as it")
+
+    def check(self) -> Iterator[tuple[str, str]]:
+        """Yields what the network does not support."""
+        yield from super().check()
+        if self.v_min >= self.v_max:
+            yield "v_min", f"must be < v_max = {self.v_max}, got {self.v_min}"
+
+    def build(self, ctx: Any, **parts: Any) -> Any:
+        """Builds the network."""
+        from dicore_plugins.models.qac.distributional import CategoricalQAC
+
+        return CategoricalQAC(self.n_atom, self.v_min, self.v_max, **self._arguments())
+
+
+@frozen(kw_only=True)
+class DiscreteSACModelConfig(ActorQModelConfig):
+    """Actor and Q networks for discrete actions, for vector observations."""
+
+    action_shape: int | None = option(None, "number of actions; None: read from the env", ge=1)
+    num_critics: int = option(2, "number of Q networks, of which targets take the minimum", ge=1)
+
+    def build(self, ctx: Any, **parts: Any) -> Any:
+        """Builds the network.
+
+        Raises:
+            ConfigError: a shape is missing or unsupported.
+        """
+        from dicore_plugins.models.qac.discrete import DiscreteQAC
+
+        return DiscreteQAC(
+            action_shape=self.action_shape, num_critics=self.num_critics, **self._shared()
         )
+
+
+@frozen(kw_only=True)
+class PDQNModelConfig(ActorQModelConfig):
+    """Arguments of all actions, and Q values of the actions with them (Xiong et al. 2018)."""
+
+    action_shape: int | None = option(
+        None, "number of discrete actions; None: read from the env", ge=1
+    )
+    args_shape: int | None = option(
+        None, "number of continuous arguments; None: read from the env", ge=1
+    )
+
+    def build(self, ctx: Any, **parts: Any) -> Any:
+        """Builds the network.
+
+        Raises:
+            ConfigError: a shape is missing or unsupported.
+        """
+        from dicore_plugins.models.qac.hybrid import PDQN
+
+        return PDQN(action_shape=self.action_shape, args_shape=self.args_shape, **self._shared())

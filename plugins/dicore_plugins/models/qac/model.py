@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from dicore.errors import ConfigError
 from dicore_plugins.models.encoders.ensemble import EnsembleMLP
-from dicore_plugins.models.encoders.mlp import MLP, ActivationName
+from dicore_plugins.models.encoders.mlp import MLP, ActivationName, Array
 from dicore_plugins.models.encoders.observation import ObsEncoder
 from dicore_plugins.models.qac.config import QACConfig
 from dicore_plugins.models.shapes import Part
@@ -26,47 +26,65 @@ LOG_STD = (-20.0, 2.0)
 class QAC(nn.Module):
     """Actor and E Q networks over the same observations; actions are in [-1, 1].
 
+    Weights and biases begin uniform in +-1 / sqrt(inputs), as in the code of the papers.
+
     Args:
         obs_shape: An int or 1-tuple; unused if `obs_parts` is given.
         action_shape: A.
         stochastic: The actor has a mean and a log standard deviation; False: a mean only.
+        gsde: The standard deviation depends on features of the state; see `StateDependentActor`.
+        log_std_init: Initial log standard deviation of the weights of that noise.
         num_critics: E.
         actor_hidden_size_list: Units of each hidden layer of the actor.
         critic_hidden_size_list: Units of each hidden layer of each Q network.
         activation: Activation function of the hidden layers.
         obs_parts: Leaves of a nested or categorical observation; None: one numeric array.
+        num_outputs: N, outputs of each Q network; a subclass with N > 1 implements `expected`.
+        renorm: Normalise the inputs of all layers by `BatchRenorm` with this many batches of
+            warm-up; None: do not. The network is then in evaluation mode at first.
 
     Raises:
         ConfigError: a shape is unsupported or missing.
     """
 
-    config_class = QACConfig
+    config_class: Any = QACConfig
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - one argument per option
         self,
         obs_shape: int | Sequence[int] | None,
         action_shape: int | None,
         *,
         stochastic: bool = True,
+        gsde: bool = False,
+        log_std_init: float = -3.0,
         num_critics: int = 2,
         actor_hidden_size_list: Sequence[int] = (256, 256),
         critic_hidden_size_list: Sequence[int] = (256, 256),
         activation: ActivationName = "relu",
         obs_parts: Sequence[Part] | None = None,
+        num_outputs: int = 1,
+        renorm: int | None = None,
     ) -> None:
         super().__init__()
-        if not isinstance(action_shape, int):
-            raise ConfigError(
-                f"model.action_shape must be the number of action values, got {action_shape!r}"
-            )
-        self.encode = ObsEncoder(obs_shape, obs_parts)
-        if self.encode.learned:
-            raise ConfigError(f"model.obs_shape must be that of a vector, got {obs_shape!r}")
-        self.stochastic = stochastic
-        features, outputs = self.encode.features, action_shape * (2 if stochastic else 1)
-        self.actor = MLP((features, *actor_hidden_size_list, outputs), activation)
-        sizes = (features + action_shape, *critic_hidden_size_list, 1)
-        self.critic = EnsembleMLP(num_critics, sizes, activation)
+        width = count_of(action_shape, "action_shape", "action values")
+        self.encode = vector_encoder(obs_shape, obs_parts)
+        self.stochastic, self._in_parts = stochastic, gsde
+        features, outputs = self.encode.features, width * (2 if stochastic else 1)
+        sizes = (features, *actor_hidden_size_list, outputs)
+        form: dict[str, Any] = {"initial_weights": "uniform"}
+        self.actor: Any
+        if gsde:
+            from dicore_plugins.models.qac.gsde import StateDependentActor
+
+            self.actor = StateDependentActor((*sizes[:-1], width), activation, log_std_init)
+        elif renorm is not None:
+            self.actor = EnsembleMLP(1, sizes, activation, renorm=renorm, **form)
+        else:
+            self.actor = MLP(sizes, activation, **form)
+        sizes = (features + width, *critic_hidden_size_list, num_outputs)
+        self.critic = EnsembleMLP(num_critics, sizes, activation, renorm=renorm, **form)
+        if renorm is not None:
+            self.eval()
 
     def forward(self, obs: Any) -> dict[str, Tensor]:
         """Computes the distribution of actions, and the Q values of its squashed mean.
@@ -76,7 +94,7 @@ class QAC(nn.Module):
 
         Returns:
             `mean` and (stochastic) `log_std` float32 [B, A], before squashing by tanh; `q_value`
-            float32 [B, E].
+            float32 [B, E]; with gsde also what `StateDependentActor` returns.
         """
         output = self.policy(obs)
         return {**output, "q_value": self.q(obs, output["mean"].tanh()).T}
@@ -84,39 +102,99 @@ class QAC(nn.Module):
     def policy(self, obs: Any) -> dict[str, Tensor]:
         """Computes `mean` and `log_std` only."""
         x = self.actor.forward(self.encode.forward(obs))
+        if self._in_parts:
+            found: dict[str, Tensor] = x
+            return found
+        if x.dim() == 3:
+            x = x.squeeze(0)
         if not self.stochastic:
             return {"mean": x}
         mean, log_std = x.chunk(2, -1)
         return {"mean": mean, "log_std": log_std.clamp(*LOG_STD)}
 
-    def q(self, obs: Any, action: Tensor, *, frozen: bool = False) -> Tensor:
-        """Computes the Q values of actions in [-1, 1]: float32 [E, B].
+    def outputs(self, obs: Any, action: Tensor, *, frozen: bool = False) -> Tensor:
+        """Computes the outputs of the Q networks for actions in [-1, 1]: float32 [E, B, N].
 
         Args:
             obs: [B, ...], or a tree of these.
             action: float32 [B, A].
             frozen: The parameters get no gradient; `action` does.
         """
-        x = torch.cat((self.encode.forward(obs), action), -1)
-        return self.critic.forward(x, frozen=frozen).squeeze(-1)
+        return self.critic.forward(torch.cat((self.encode.forward(obs), action), -1), frozen=frozen)
+
+    def q(self, obs: Any, action: Tensor, *, frozen: bool = False) -> Tensor:
+        """Computes the Q values of actions in [-1, 1]: float32 [E, B]; see `outputs`."""
+        return self.expected(self.outputs(obs, action, frozen=frozen))
+
+    def expected(self, outputs: Tensor) -> Tensor:
+        """Returns the Q values [E, B] of outputs [E, B, N]."""
+        return outputs.squeeze(-1)
 
     def act_numpy(self) -> Callable[[Any], dict[str, Any]] | None:
         """Returns the NumPy form of `policy`, on views of the parameters, or None."""
-        encode, actor = self.encode.by_numpy(), self.actor.by_numpy()
-        first = next(self.parameters())
-        pointer = first.data_ptr()
-        if encode is None or actor is None:
-            return None
+        return act_by((self.actor,), self._views, self.encode.by_numpy())
 
-        def act(obs: Any) -> dict[str, Any]:
-            nonlocal actor, pointer
-            if first.data_ptr() != pointer:
-                actor, pointer = self.actor.by_numpy(), first.data_ptr()
-            assert actor is not None, "the parameters left the CPU"
-            x = actor(encode(obs))
+    def _views(self) -> Callable[[Array], dict[str, Any]] | None:
+        actor = self.actor.by_numpy()
+        if actor is None or self._in_parts:
+            return actor
+
+        def forward(x: Array) -> dict[str, Any]:
+            x = actor(x)
             if not self.stochastic:
                 return {"mean": x}
             mean, log_std = np.split(x, 2, 1)
             return {"mean": mean, "log_std": log_std.clip(*LOG_STD)}
 
-        return act
+        return forward
+
+
+def vector_encoder(
+    obs_shape: int | Sequence[int] | None, obs_parts: Sequence[Part] | None
+) -> ObsEncoder:
+    """Returns the encoder of observations that are not images.
+
+    Raises:
+        ConfigError: the shape is that of an image, or missing.
+    """
+    encoder = ObsEncoder(obs_shape, obs_parts)
+    if encoder.learned:
+        raise ConfigError(f"model.obs_shape must be that of a vector, got {obs_shape!r}")
+    return encoder
+
+
+def count_of(number: Any, option: str, what: str) -> int:
+    """Returns an option that is a number.
+
+    Raises:
+        ConfigError: it is missing or something else.
+    """
+    if not isinstance(number, int):
+        raise ConfigError(f"model.{option} must be the number of {what}, got {number!r}")
+    return number
+
+
+def act_by(
+    parts: Sequence[nn.Module], views: Callable[[], Any], encode: Callable[[Any], Array] | None
+) -> Callable[[Any], Any] | None:
+    """Returns a NumPy forward pass that renews its views after the parameters moved.
+
+    Args:
+        parts: The networks in it; the parameters of each move together.
+        views: Returns the forward pass of features, on views of the parameters, or None.
+        encode: Maps observations to features; None: they cannot be encoded by NumPy.
+    """
+    forward, firsts = views(), [next(each.parameters()) for each in parts]
+    pointers = [each.data_ptr() for each in firsts]
+    if forward is None or encode is None:
+        return None
+
+    def act(obs: Any) -> Any:
+        nonlocal forward, pointers
+        now = [each.data_ptr() for each in firsts]
+        if now != pointers:
+            forward, pointers = views(), now
+        assert forward is not None, "the parameters left the CPU"
+        return forward(encode(obs))
+
+    return act

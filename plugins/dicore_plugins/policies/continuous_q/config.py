@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
 from dicore.config.schema import component, frozen, option, section
@@ -51,50 +51,38 @@ class ContinuousQCollectConfig(CollectConfig):
 
 
 @frozen(kw_only=True)
-class ContinuousQPolicyConfig(PolicyConfig):
-    """Options of off-policy algorithms for bounded continuous actions."""
+class ActorQPolicyConfig(PolicyConfig):
+    """Options of off-policy algorithms with an actor and Q networks, for any actions."""
 
-    fixed_by_spaces: ClassVar[tuple[str, ...]] = (
-        *PolicyConfig.fixed_by_spaces,
-        *("action_low", "action_high", "action_dims"),
-    )
+    implies: ClassVar[Mapping[str, Any]] = {
+        "priority": {"other": {"replay_buffer": {"type": "advanced"}}}
+    }
 
     on_policy: bool = option(False, "False: trains from a replay buffer")
     discount_factor: float = option(
         0.99, "discount factor gamma; raise it if rewards are far in the future", ge=0, le=1
     )
-    action_low: tuple[float, ...] | None = option(
-        None, "actions that -1 of the actor means; read from the env"
-    )
-    action_high: tuple[float, ...] | None = option(
-        None, "actions that 1 of the actor means; read from the env"
-    )
-    action_dims: tuple[int, ...] | None = option(
-        None, "shape of an action; None: a vector; read from the env"
-    )
     learn: ContinuousQLearnConfig = section(ContinuousQLearnConfig)
     collect: ContinuousQCollectConfig = section(ContinuousQCollectConfig)
 
-    def bind(self, observation_space: Any, action_space: Any) -> dict[str, Any]:
-        """Derives the shapes of the model and the range of actions from the spaces.
+    def seen(self, observation_space: Any) -> dict[str, Any]:
+        """Returns the options of the model that describe one observation.
 
         Raises:
-            ConfigError: the actions are not bounded real numbers, or the model does not take the
-                observations.
+            ConfigError: the model does not take the observations.
         """
-        from dicore_plugins.models.shapes import box_options, options_for
+        from dicore_plugins.models.shapes import options_for
 
-        found = box_options(action_space, algorithm=self.type or "this policy")
-        seen = options_for(self.model, observation_space)
-        shape = seen["model.obs_shape"]
-        takes_vectors = self.model is not None and "num_critics" in self.model
+        found = options_for(self.model, observation_space)
+        shape = found["model.obs_shape"]
+        takes_vectors = self.model is not None and "critic_hidden_size_list" in self.model
         if takes_vectors and isinstance(shape, tuple) and len(shape) == 3:
             raise ConfigError(
                 f"policy.model: '{self.model.type}' takes vectors; the observations of this env"
                 f" are {observation_space}",
                 hint="pass a network for images, or choose another policy",
             )
-        return {**seen, **found}
+        return found
 
     def check(self) -> Iterator[tuple[str, str]]:
         """Yields the options that contradict each other."""
@@ -109,3 +97,35 @@ class ContinuousQPolicyConfig(PolicyConfig):
             yield "multi_gpu", f"{name} learns in one process; set it to False"
         if self.collect.n_episode is not None:
             yield "collect.n_episode", f"{name} collects samples; use collect.n_sample"
+
+
+@frozen(kw_only=True)
+class ContinuousQPolicyConfig(ActorQPolicyConfig):
+    """Options of off-policy algorithms for bounded continuous actions."""
+
+    fixed_by_spaces: ClassVar[tuple[str, ...]] = (
+        *PolicyConfig.fixed_by_spaces,
+        *("action_low", "action_high", "action_dims"),
+    )
+
+    action_low: tuple[float, ...] | None = option(
+        None, "actions that -1 of the actor means; read from the env"
+    )
+    action_high: tuple[float, ...] | None = option(
+        None, "actions that 1 of the actor means; read from the env"
+    )
+    action_dims: tuple[int, ...] | None = option(
+        None, "shape of an action; None: a vector; read from the env"
+    )
+
+    def bind(self, observation_space: Any, action_space: Any) -> dict[str, Any]:
+        """Derives the shapes of the model and the range of actions from the spaces.
+
+        Raises:
+            ConfigError: the actions are not bounded real numbers, or the model does not take the
+                observations.
+        """
+        from dicore_plugins.models.shapes import box_options
+
+        found = box_options(action_space, algorithm=self.type or "this policy")
+        return {**self.seen(observation_space), **found}

@@ -1,8 +1,8 @@
 """What off-policy algorithms for continuous actions share: acting, Q targets, updates.
 
-Target: y = r + gamma_k (1 - done) V'(s'); V' is the least Q value of the target network for the
-next action, and gamma_k the discount over the k steps of the sample. Networks act in [-1, 1], which
-is scaled to the action space.
+Target: y = r + gamma_k (1 - done) V'(s'); V' is the value of the next state by the target network,
+and gamma_k the discount over the k steps of the sample. Networks act in [-1, 1], which is scaled to
+the action space.
 
 Shapes: K ready environments, B samples, A dimensions, E Q networks.
 """
@@ -25,8 +25,9 @@ from dicore.errors import UsageError
 from dicore.interfaces.policy import Tail
 from dicore.run.env_factory import BuildContext
 from dicore.run.random import stream, torch_stream
+from dicore_plugins.functional.distributional import quantile_target
 from dicore_plugins.functional.samples import nstep_samples, to_batch, transitions
-from dicore_plugins.functional.td import discounted_sum
+from dicore_plugins.functional.td import bridged
 from dicore_plugins.models.flat import Flat
 from dicore_plugins.optimizers.config import build_optimizer
 from dicore_plugins.policies.base import Actor, Policy, load_model_state, model_state
@@ -34,12 +35,16 @@ from dicore_plugins.policies.continuous_q.config import ContinuousQPolicyConfig
 
 
 class ContinuousQPolicy(Policy):
-    """Base class of policies that learn Q networks of continuous actions from a replay buffer.
+    """Base class of policies that learn an actor and Q networks from a replay buffer.
 
-    A subclass implements `_next_value`, `_update_actor` and `_explore`. The network has `actor`,
-    `critic`, `policy(obs)` and `q(obs, action, frozen=…)`; see `QAC`.
+    A subclass implements `_next_value` (or `_critic_loss`), `_update_actor` and `_explore`. The
+    network has `actor`, `critic`, `policy(obs)` and `q(obs, action, frozen=…)`; see `QAC`.
     """
 
+    has_target: ClassVar[bool] = True
+    """Whether targets come from a slowly moving copy of the network."""
+    needed: ClassVar[tuple[str, ...]] = ("actor", "critic", "policy", "q")
+    """What a network must have."""
     config_class: ClassVar[type[PolicyConfig]] = ContinuousQPolicyConfig
     _cfg: Any
 
@@ -49,12 +54,13 @@ class ContinuousQPolicy(Policy):
 
     def _checked_model(self, model: Any) -> Any:
         model = super()._checked_model(model)
-        missing = [name for name in ("actor", "critic", "policy", "q") if not hasattr(model, name)]
+        missing = [name for name in self.needed if not hasattr(model, name)]
         if isinstance(model, nn.Module) and not missing:
             return model
+        *most, last = self.needed
         raise UsageError(
-            f"model: {type(model).__name__} is not a network with actor, critic, policy and q",
-            hint="pass a module like dicore_plugins.models.QAC",
+            f"model: {type(model).__name__} is not a network with {', '.join(most)} and {last}",
+            hint=f"pass a module like that of policy.model.type={self._cfg.model.type}",
         )
 
     # ---- learn
@@ -63,11 +69,13 @@ class ContinuousQPolicy(Policy):
         model = self._model.to(self._device)
         self._flats = {"actor": Flat(model.actor), "critic": Flat(model.critic)}
         self._optimizers = {name: self._optimizer_of(flat) for name, flat in self._flats.items()}
-        self._target_model = copy.deepcopy(model).requires_grad_(False)
-        self._target_flats = {
-            "actor": Flat(self._target_model.actor),
-            "critic": Flat(self._target_model.critic),
-        }
+        self._target_model: Any = None
+        if self.has_target:
+            self._target_model = copy.deepcopy(model).requires_grad_(False)
+            self._target_flats = {
+                "actor": Flat(self._target_model.actor),
+                "critic": Flat(self._target_model.critic),
+            }
         self._noise = stream("policy/learn")
         self._update_count = 0
 
@@ -96,35 +104,52 @@ class ContinuousQPolicy(Policy):
         for flat in self._flats.values():
             if not flat.intact():
                 flat.rebind()
-        obs = batch["obs"]
-        q = self._model.q(obs, self._unit_action(batch["action"]))
-        error = q - self._target(batch)
-        squares = error.square()
         weight = batch.get("weight", batch.get("IS") if self._cfg.priority_IS_weight else None)
-        loss = (squares if weight is None else squares * weight).mean(1).sum()
+        loss, priority, value = self._critic_loss(batch, weight)
         self._step("critic", loss)
         self._update_count += 1
-        results = self._update_actor(obs)
         return {
             "cur_lr": self._cfg.learn.learning_rate,
             "total_loss": loss.detach(),
             "critic_loss": loss.detach(),
-            "q_value": q.detach().mean(),
-            "priority": error.detach().abs().mean(0),
-            **results,
+            "q_value": value.detach().mean(),
+            "priority": priority,
+            **self._update_actor(batch["obs"]),
         }
+
+    def _critic_loss(self, batch: Batch, weight: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
+        """Computes the sum over the Q networks of the mean squared TD errors.
+
+        Returns:
+            The loss, the priority [B] and the Q values of the batch.
+        """
+        return self._squared_loss(self._q_taken(batch), self._target(batch), weight)
+
+    @staticmethod
+    def _squared_loss(
+        q: Tensor, target: Tensor, weight: Tensor | None
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Computes the results of `_critic_loss` of Q values [E, B] and their target [B]."""
+        error = q - target
+        squares = error.square()
+        loss = (squares if weight is None else squares * weight).mean(1).sum()
+        return loss, error.detach().abs().mean(0), q
+
+    def _q_taken(self, batch: Batch) -> Tensor:
+        """Computes the Q values of the actions taken: float32 [E, B]."""
+        q: Tensor = self._model.q(batch["obs"], self._unit_action(batch["action"]))
+        return q
 
     def _target(self, batch: Batch) -> Tensor:
         """Computes y: float32 [B]."""
         with torch.no_grad():
-            gamma = batch.get("value_gamma")
-            if gamma is None:
-                gamma = self._cfg.discount_factor**self._cfg.nstep
-            reward = discounted_sum(batch["reward"], self._cfg.discount_factor)
-            future = gamma * self._next_value(batch["next_obs"])
-            if not self._cfg.learn.ignore_done:
-                future = future * (1 - batch["done"])
-            return reward + future
+            value = self._next_value(batch["next_obs"]).unsqueeze(1)
+            return quantile_target(value, *self._bridged(batch)).squeeze(1)
+
+    def _bridged(self, batch: Batch) -> tuple[Tensor, Tensor | None, Tensor | float]:
+        """Returns the discounted rewards [B], where to stop [B] or None, and gamma^k."""
+        cfg = self._cfg
+        return bridged(batch, cfg.discount_factor, cfg.nstep, ignore_done=cfg.learn.ignore_done)
 
     def _next_value(self, next_obs: Any) -> Tensor:
         """Computes V' of the next states: float32 [B]."""
@@ -161,14 +186,15 @@ class ContinuousQPolicy(Policy):
     def _state_dict_learn(self) -> dict[str, Any]:
         return {
             "model": model_state(self._model),
-            "target_model": model_state(self._target_model),
+            **({"target_model": model_state(self._target_model)} if self.has_target else {}),
             "optimizers": {name: each.state_dict() for name, each in self._optimizers.items()},
             "update_count": self._update_count,
         }
 
     def _load_state_dict_learn(self, state: Mapping[str, Any]) -> None:
         load_model_state(self._model, state["model"])
-        load_model_state(self._target_model, state["target_model"])
+        if self.has_target:
+            load_model_state(self._target_model, state["target_model"])
         for name, optimizer in self._optimizers.items():
             optimizer.load_state_dict(state["optimizers"][name])
         self._update_count = int(state["update_count"])
@@ -203,7 +229,7 @@ class ContinuousQPolicy(Policy):
         scale, middle = self._range
         low, high = self._bounds  # rounding may exceed them
         scaled = np.minimum(np.maximum(action * scale + middle, low), high)
-        dims = self._cfg.action_dims
+        dims = self._cfg.get("action_dims")
         return scaled if dims is None or len(dims) == 1 else scaled.reshape(-1, *dims)
 
     def _init_collect(self) -> None:
@@ -224,13 +250,16 @@ class ContinuousQPolicy(Policy):
         Raises:
             UsageError: a keyword argument is passed.
         """
-        if unknown:
-            raise UsageError(f"unknown argument '{min(unknown)}' of the collect mode of {self}")
+        self._refuse(unknown)
         batch = EnvBatch.of(obs)
-        action = self._explore(self._actor.forward(batch.value))
+        action = self._explore(self._actor.forward(batch.value), batch.env_id)
         return batch.with_value({"action": self._env_action(action)})
 
-    def _explore(self, output: dict[str, Any]) -> npt.NDArray[Any]:
+    def _refuse(self, unknown: Mapping[str, Any]) -> None:
+        if unknown:
+            raise UsageError(f"unknown argument '{min(unknown)}' of the collect mode of {self}")
+
+    def _explore(self, output: dict[str, Any], env_id: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
         """Selects actions in [-1, 1] from the outputs of the network: float32 [K, A]."""
         raise NotImplementedError
 

@@ -26,7 +26,7 @@ from dicore.run.env_factory import BuildContext
 from dicore.run.random import stream, torch_stream
 from dicore_plugins.functional.exploration import get_epsilon_greedy_fn
 from dicore_plugins.functional.samples import nstep_samples, to_batch, transitions
-from dicore_plugins.functional.td import discounted_sum, dqn_td_target, nstep_td_error
+from dicore_plugins.functional.td import bridged, dqn_td_target, nstep_td_error
 from dicore_plugins.model_wrappers import model_wrap
 from dicore_plugins.models.dqn.model import DQN
 from dicore_plugins.models.flat import Flat
@@ -162,11 +162,8 @@ class DQNPolicy(Policy):
         self, batch: Batch
     ) -> tuple[torch.Tensor, torch.Tensor | None, torch.Tensor | float]:
         """Returns the discounted rewards [B], where to stop [B] or None, and gamma^k."""
-        gamma = batch.get("value_gamma")
-        if gamma is None:
-            gamma = self._cfg.discount_factor**self._cfg.nstep
-        reward = discounted_sum(batch["reward"], self._cfg.discount_factor)
-        return reward, None if self._cfg.learn.ignore_done else batch["done"], gamma
+        cfg = self._cfg
+        return bridged(batch, cfg.discount_factor, cfg.nstep, ignore_done=cfg.learn.ignore_done)
 
     def _target(self, batch: Batch) -> torch.Tensor | list[torch.Tensor]:
         """Computes y: float32 [B], or one per head."""

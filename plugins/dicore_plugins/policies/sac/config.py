@@ -6,6 +6,7 @@ from typing import Any
 
 from dicore.config.schema import component, frozen, option, section
 from dicore_plugins.policies.continuous_q.config import (
+    ContinuousQCollectConfig,
     ContinuousQLearnConfig,
     ContinuousQPolicyConfig,
 )
@@ -25,11 +26,24 @@ class SACLearnConfig(ContinuousQLearnConfig):
 
 
 @frozen(kw_only=True)
+class SACCollectConfig(ContinuousQCollectConfig):
+    """Options of collecting."""
+
+    sde_sample_freq: int = option(
+        32,
+        "env steps for which the weights of the exploration noise are kept, with model.gsde",
+        ge=1,
+        unit="env steps",
+    )
+
+
+@frozen(kw_only=True)
 class SACConfig(ContinuousQPolicyConfig):
     """SAC for continuous actions, with automatic temperature (Haarnoja et al. 2018)."""
 
     model: Any = component("model", default="qac", help="actor and Q networks")
     learn: SACLearnConfig = section(SACLearnConfig)
+    collect: SACCollectConfig = section(SACCollectConfig)
 
     def build(self, ctx: Any, *, model: Any | None = None, **parts: Any) -> Any:
         """Makes the policy; `model` replaces the configured network."""

@@ -19,6 +19,7 @@ from torch import Tensor
 from dicore.config.sections import PolicyConfig
 from dicore_plugins.functional.distributions import squashed_gaussian
 from dicore_plugins.models.flat import Flat
+from dicore_plugins.policies.continuous_q.held_noise import HeldNoise
 from dicore_plugins.policies.continuous_q.policy import ContinuousQPolicy
 from dicore_plugins.policies.sac.config import SACConfig
 
@@ -37,23 +38,42 @@ class SACPolicy(ContinuousQPolicy):
             self._flats["alpha"] = Flat([self._log_alpha])
             self._optimizers["alpha"] = self._optimizer_of(self._flats["alpha"])
         wanted = learn.target_entropy
-        self._target_entropy = -float(self._range[0].size) if wanted is None else wanted
+        self._target_entropy = self._default_entropy() if wanted is None else wanted
+
+    def _default_entropy(self) -> float:
+        """Returns the target of the entropy if the config has none."""
+        return -float(self._range[0].size)
+
+    @property
+    def _alpha(self) -> Tensor:
+        """The temperature, float32 [1], without its graph."""
+        return self._log_alpha.detach().exp()
 
     def _next_value(self, next_obs: Any) -> Tensor:
         action, log_prob = self._sample(next_obs)
         least = self._target_model.q(next_obs, action).amin(0)
-        return torch.addcmul(least, self._log_alpha.detach().exp(), log_prob, value=-1)
+        return torch.addcmul(least, self._alpha, log_prob, value=-1)
 
     def _update_actor(self, obs: Any) -> dict[str, Any]:
-        action, log_prob = self._sample(obs)
-        alpha = self._log_alpha.detach().exp()
-        loss = (alpha * log_prob - self._model.q(obs, action, frozen=True).amin(0)).mean()
+        loss, entropy = self._actor_loss(obs)
+        alpha = self._alpha
         self._step("actor", loss)
-        entropy = -log_prob.detach().mean()
-        if "alpha" in self._optimizers:
-            self._step("alpha", (self._log_alpha * (entropy - self._target_entropy)).sum())
-        self._move_target("critic")
+        if "alpha" in self._optimizers:  # its loss is log_alpha (entropy - target)
+            self._flats["alpha"].grad.copy_(entropy - self._target_entropy)
+            self._optimizers["alpha"].step()
+        if self.has_target:
+            self._move_target("critic")
         return {"actor_loss": loss.detach(), "alpha": alpha[0], "entropy": entropy}
+
+    def _actor_loss(self, obs: Any) -> tuple[Tensor, Tensor]:
+        """Computes the loss of the actor, and the entropy of its actions, without its graph."""
+        action, log_prob = self._sample(obs)
+        value = self._actor_value(self._model.q(obs, action, frozen=True))
+        return (self._alpha * log_prob - value).mean(), -log_prob.detach().mean()
+
+    def _actor_value(self, q: Tensor) -> Tensor:
+        """Returns what the actor maximizes [B], of Q values [E, B]."""
+        return q.amin(0)
 
     def _sample(self, obs: Any) -> tuple[Tensor, Tensor]:
         """Samples actions in (-1, 1) [B, A], and computes their log-probabilities [B]."""
@@ -61,19 +81,34 @@ class SACPolicy(ContinuousQPolicy):
         mean = output["mean"]
         return squashed_gaussian(mean, output["log_std"], self._normal(mean))
 
-    def _explore(self, output: dict[str, Any]) -> npt.NDArray[Any]:
-        mean, log_std = output["mean"], output["log_std"]
-        noise = self._rng.standard_normal(mean.shape, np.float32)
-        action: npt.NDArray[Any] = np.tanh(mean + np.exp(log_std) * noise)
+    def _init_collect(self) -> None:
+        super()._init_collect()
+        self._held_noise = HeldNoise(self._rng, self._cfg.collect.get("sde_sample_freq", 1))
+
+    def _explore(self, output: dict[str, Any], env_id: Any) -> npt.NDArray[Any]:
+        mean = output["mean"]
+        features = output.get("features")
+        if features is None:
+            noise = np.exp(output["log_std"]) * self._rng.standard_normal(mean.shape, np.float32)
+        else:
+            std = output["noise_std"]
+            theta = std * self._held_noise.of(env_id, std.shape)
+            noise = (features[:, None] @ theta)[:, 0]
+        action: npt.NDArray[Any] = np.tanh(mean + noise)
         return action
 
     def _monitor_vars_learn(self) -> list[str]:
         return [*super()._monitor_vars_learn(), "alpha", "entropy"]
 
     def _state_dict_learn(self) -> dict[str, Any]:
-        return {**super()._state_dict_learn(), "log_alpha": self._log_alpha.detach()}
+        state = {**super()._state_dict_learn(), "log_alpha": self._log_alpha.detach()}
+        if "collect" in self._enabled:
+            state["held_noise"] = self._held_noise.state_dict()
+        return state
 
     def _load_state_dict_learn(self, state: Mapping[str, Any]) -> None:
         super()._load_state_dict_learn(state)
         with torch.no_grad():
             self._log_alpha.copy_(torch.as_tensor(state["log_alpha"]))
+        if "collect" in self._enabled and "held_noise" in state:
+            self._held_noise.load_state_dict(state["held_noise"])

@@ -26,14 +26,18 @@ class TD3Policy(ContinuousQPolicy):
     config_class: ClassVar[type[PolicyConfig]] = TD3Config
 
     def _next_value(self, next_obs: Any) -> Tensor:
+        value: Tensor = self._target_model.q(next_obs, self._next_action(next_obs)).amin(0)
+        return value
+
+    def _next_action(self, next_obs: Any) -> Tensor:
+        """Computes the smoothed actions of the target network: float32 [B, A]."""
         learn = self._cfg.learn
-        action = self._target_model.policy(next_obs)["mean"].tanh()
+        action: Tensor = self._target_model.policy(next_obs)["mean"].tanh()
         if learn.target_noise:
             noise = self._normal(action) * learn.target_noise
             limit = learn.target_noise_clip
             action = (action + noise.clamp(-limit, limit)).clamp(-1.0, 1.0)
-        value: Tensor = self._target_model.q(next_obs, action).amin(0)
-        return value
+        return action
 
     def _update_actor(self, obs: Any) -> dict[str, Any]:
         if self._update_count % self._cfg.learn.actor_update_freq:
@@ -44,7 +48,7 @@ class TD3Policy(ContinuousQPolicy):
         self._move_target("actor", "critic")
         return {"actor_loss": loss.detach()}
 
-    def _explore(self, output: dict[str, Any]) -> npt.NDArray[Any]:
+    def _explore(self, output: dict[str, Any], env_id: Any) -> npt.NDArray[Any]:
         action: npt.NDArray[Any] = np.tanh(output["mean"])
         noise = self._rng.standard_normal(action.shape, np.float32)
         return np.clip(action + np.float32(self._cfg.collect.noise) * noise, -1, 1)

@@ -1,0 +1,146 @@
+"""Presets of off-policy algorithms for continuous and hybrid actions, and of discrete SAC."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def _preset(
+    env: str, policy: str, *, every: int = 500, envs: int = 1, size: int = 100_000, **options: Any
+) -> dict[str, Any]:
+    """Returns a preset with one update per env step; the options that all share are here."""
+    learn = {"update_per_step": 1.0, **options.pop("learn", {})}
+    other = {"replay_buffer": {"replay_buffer_size": size}, **options.pop("other", {})}
+    return {
+        "env": {"type": env, "collector_env_num": envs, "evaluator_env_num": 10},
+        "policy": {
+            "type": policy,
+            "discount_factor": 0.99,
+            "learn": learn,
+            "eval": {"evaluator": {"eval_freq": every}},
+            "other": other,
+            **options,
+        },
+    }
+
+
+_WIDE = {"actor_hidden_size_list": [400, 300], "critic_hidden_size_list": [400, 300]}
+
+PENDULUM_TD3 = _preset(
+    "pendulum",
+    "td3",
+    discount_factor=0.98,
+    model=_WIDE,
+    learn={"learning_rate": 1e-3},
+    collect={"n_sample": 1, "random_collect_size": 1_000, "noise": 0.1},
+)
+"""TD3 on Pendulum with the settings of rl-zoo3, but a shorter warm-up."""
+
+PENDULUM_DDPG = _preset(
+    "pendulum",
+    "ddpg",
+    discount_factor=0.98,
+    model=_WIDE,
+    learn={"learning_rate": 1e-3},
+    collect={"n_sample": 1, "random_collect_size": 1_000, "noise": 0.1},
+)
+"""DDPG on Pendulum with the settings of rl-zoo3, but a shorter warm-up."""
+
+PENDULUM_D4PG = _preset(
+    "pendulum",
+    "d4pg",
+    discount_factor=0.98,
+    model={"v_min": -500.0, "v_max": 0.0},
+    learn={"learning_rate": 1e-3},
+    collect={"n_sample": 1, "random_collect_size": 1_000, "noise": 0.1},
+    other={"replay_buffer": {"type": "advanced", "replay_buffer_size": 100_000}},
+)
+"""D4PG on Pendulum."""
+
+PENDULUM_TQC = _preset(
+    "pendulum",
+    "tqc",
+    learn={"learning_rate": 1e-3},
+    collect={"n_sample": 1, "random_collect_size": 100},
+)
+"""TQC on Pendulum with the settings of rl-zoo3."""
+
+PENDULUM_CROSSQ = _preset(
+    "pendulum",
+    "crossq",
+    model={"critic_hidden_size_list": [256, 256]},
+    learn={"learning_rate": 1e-3},
+    collect={"n_sample": 1, "random_collect_size": 100},
+)
+"""CrossQ on Pendulum, with narrower critics than in the paper."""
+
+MOUNTAIN_CAR_CONTINUOUS_SAC = _preset(
+    "mountain_car_continuous",
+    "sac",
+    every=1_000,
+    size=50_000,
+    discount_factor=0.9999,
+    model={
+        "gsde": True,
+        "log_std_init": -3.67,
+        "actor_hidden_size_list": [64, 64],
+        "critic_hidden_size_list": [64, 64],
+    },
+    learn={
+        "batch_size": 512,
+        "learning_rate": 3e-4,
+        "auto_alpha": False,
+        "alpha": 0.1,
+        "target_theta": 0.01,
+    },
+    collect={"n_sample": 32, "random_collect_size": 0, "sde_sample_freq": 32},
+)
+"""SAC with gSDE on MountainCarContinuous, with the settings of rl-zoo3."""
+
+BIPEDALWALKER_SAC = _preset(
+    "bipedalwalker",
+    "sac",
+    every=10_000,
+    size=300_000,
+    discount_factor=0.98,
+    model={**_WIDE, "gsde": True, "log_std_init": -3.0},
+    learn={"learning_rate": 7.3e-4, "target_theta": 0.02},
+    collect={"n_sample": 64, "random_collect_size": 10_000, "sde_sample_freq": 64},
+)
+"""SAC with gSDE on BipedalWalker, with the settings of rl-zoo3."""
+
+LUNARLANDER_CONTINUOUS_SAC = _preset(
+    "lunarlander_continuous",
+    "sac",
+    every=5_000,
+    size=500_000,
+    model=_WIDE,
+    learn={"learning_rate": 7.3e-4, "target_theta": 0.01},
+    collect={"n_sample": 1, "random_collect_size": 10_000},
+)
+"""SAC on LunarLanderContinuous, after rl-zoo3; the learning rate is constant."""
+
+CARTPOLE_DISCRETE_SAC = _preset(
+    "cartpole",
+    "discrete_sac",
+    envs=8,
+    every=512,
+    model={"actor_hidden_size_list": [128, 128], "critic_hidden_size_list": [128, 128]},
+    learn={"learning_rate": 1e-3, "batch_size": 128, "target_entropy": 0.3, "target_theta": 0.02},
+    collect={"n_sample": 64, "random_collect_size": 512},
+)
+"""SAC for discrete actions on CartPole."""
+
+_MOVING: dict[str, Any] = {"eps": {"type": "linear", "start": 1.0, "end": 0.05, "decay": 20_000}}
+
+MOVING_PDQN = _preset(
+    "moving",
+    "pdqn",
+    envs=8,
+    every=2_048,
+    model={"actor_hidden_size_list": [256, 256], "critic_hidden_size_list": [256, 256]},
+    learn={"learning_rate": 1e-3, "actor_learning_rate": 3e-4, "batch_size": 128},
+    collect={"n_sample": 64, "random_collect_size": 1_024, "noise": 0.1},
+    other=_MOVING,
+)
+"""P-DQN on Moving."""

@@ -1,0 +1,36 @@
+"""Options of CrossQ."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dicore.config.schema import component, frozen, option, section
+from dicore_plugins.policies.sac.config import SACConfig, SACLearnConfig
+
+
+@frozen(kw_only=True)
+class CrossQLearnConfig(SACLearnConfig):
+    """Options of learning."""
+
+    learning_rate: float = option(1e-3, "learning rate of actor and critics", gt=0, lt=float("inf"))
+    actor_update_freq: int = option(3, "critic updates between updates of the actor", ge=1)
+    optimizer: Any = component(
+        "optimizer",
+        default={"type": "adam", "betas": [0.5, 0.999]},
+        help="updates the parameters from their gradients",
+    )
+
+
+@frozen(kw_only=True)
+class CrossQConfig(SACConfig):
+    """SAC with batch-renormalised critics and without target networks (Bhatt et al. 2024)."""
+
+    model: Any = component("model", default="crossq", help="actor and Q networks")
+    learn: CrossQLearnConfig = section(CrossQLearnConfig)
+
+    def build(self, ctx: Any, *, model: Any | None = None, **parts: Any) -> Any:
+        """Makes the policy; `model` replaces the configured network."""
+        from dicore_plugins.policies.crossq.policy import CrossQPolicy
+
+        device = None if ctx is None else ctx.device
+        return CrossQPolicy(self, model=model, **{"device": device, **parts})

@@ -1,0 +1,38 @@
+"""Options of D4PG."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dicore.config.schema import component, frozen, option, section
+from dicore.config.sections import OtherConfig
+from dicore_plugins.policies.td3.config import DDPGConfig
+
+
+@frozen(kw_only=True)
+class D4PGOtherConfig(OtherConfig):
+    """Options of replay."""
+
+    replay_buffer: Any = component(
+        "buffer", default="advanced", help="replay buffer that samples by priority"
+    )
+
+
+@frozen(kw_only=True)
+class D4PGConfig(DDPGConfig):
+    """DDPG with the distribution of n-step returns and prioritized replay (Barth-Maron 2018)."""
+
+    priority: bool = option(True, "prioritized replay; needs a buffer that supports it")
+    priority_IS_weight: bool = option(True, "weight losses by importance-sampling weights")  # noqa: N815 - the documents' name
+    nstep: int = option(
+        3, "n of n-step returns; raise for delayed rewards (more variance)", ge=1, unit="env steps"
+    )
+    model: Any = component("model", default="d4pg", help="actor and networks of distributions")
+    other: D4PGOtherConfig = section(D4PGOtherConfig)
+
+    def build(self, ctx: Any, *, model: Any | None = None, **parts: Any) -> Any:
+        """Makes the policy; `model` replaces the configured network."""
+        from dicore_plugins.policies.d4pg.policy import D4PGPolicy
+
+        device = None if ctx is None else ctx.device
+        return D4PGPolicy(self, model=model, **{"device": device, **parts})

@@ -1,0 +1,62 @@
+"""Options of SAC for discrete actions."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from dicore.config.schema import component, frozen, option, section
+from dicore.config.sections import PolicyConfig
+from dicore.errors import ConfigError
+from dicore_plugins.policies.continuous_q.config import ActorQPolicyConfig
+from dicore_plugins.policies.sac.config import SACLearnConfig
+
+
+@frozen(kw_only=True)
+class DiscreteSACLearnConfig(SACLearnConfig):
+    """Options of learning."""
+
+    target_entropy: float | None = option(
+        None,
+        "entropy that the learned temperature keeps; lower it for a greedier policy; None: 0.98 of"
+        " that of uniform actions",
+    )
+
+
+@frozen(kw_only=True)
+class DiscreteSACConfig(ActorQPolicyConfig):
+    """SAC for discrete actions, with exact expectations over actions (Christodoulou 2019)."""
+
+    fixed_by_spaces: ClassVar[tuple[str, ...]] = (*PolicyConfig.fixed_by_spaces, "action_start")
+
+    model: Any = component("model", default="discrete_sac", help="actor and Q networks")
+    action_start: int = option(0, "lowest action index (`Discrete.start`); read from the env")
+    learn: DiscreteSACLearnConfig = section(DiscreteSACLearnConfig)
+
+    def build(self, ctx: Any, *, model: Any | None = None, **parts: Any) -> Any:
+        """Makes the policy; `model` replaces the configured network."""
+        from dicore_plugins.policies.discrete_sac.policy import DiscreteSACPolicy
+
+        device = None if ctx is None else ctx.device
+        return DiscreteSACPolicy(self, model=model, **{"device": device, **parts})
+
+    def bind(self, observation_space: Any, action_space: Any) -> dict[str, Any]:
+        """Derives the shapes of the model from the spaces.
+
+        Raises:
+            ConfigError: the actions are not one discrete choice, or the model does not take the
+                observations.
+        """
+        from dicore_plugins.models.shapes import action_start, discrete_shape
+
+        name = self.type or "discrete_sac"
+        shape = discrete_shape(action_space, algorithm=name)
+        if not isinstance(shape, int):
+            raise ConfigError(
+                f"policy.type: '{name}' needs one discrete action; this env has {action_space}",
+                hint="choose a policy with a head per action: dqn, ppo",
+            )
+        return {
+            **self.seen(observation_space),
+            "model.action_shape": shape,
+            "action_start": action_start(action_space),
+        }

@@ -1,0 +1,71 @@
+"""Options of P-DQN."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from dicore.config.schema import component, frozen, option, section
+from dicore.config.sections import OtherConfig, PolicyConfig
+from dicore_plugins.policies.continuous_q.config import ActorQPolicyConfig, ContinuousQLearnConfig
+from dicore_plugins.policies.dqn.config import EpsConfig
+from dicore_plugins.policies.td3.config import TD3CollectConfig
+
+
+@frozen(kw_only=True)
+class PDQNLearnConfig(ContinuousQLearnConfig):
+    """Options of learning."""
+
+    learning_rate: float = option(1e-3, "learning rate of the Q network", gt=0, lt=float("inf"))
+    actor_learning_rate: float = option(
+        1e-4, "learning rate of the actor; keep it below learning_rate", gt=0, lt=float("inf")
+    )
+    double: bool = option(
+        True, "double DQN: the online network selects the next action; reduces overestimation"
+    )
+
+
+@frozen(kw_only=True)
+class PDQNOtherConfig(OtherConfig):
+    """Options of exploration and replay."""
+
+    eps: EpsConfig = section(EpsConfig)
+
+
+@frozen(kw_only=True)
+class PDQNConfig(ActorQPolicyConfig):
+    """Q-learning of discrete actions whose arguments an actor selects (Xiong et al. 2018)."""
+
+    fixed_by_spaces: ClassVar[tuple[str, ...]] = (
+        *PolicyConfig.fixed_by_spaces,
+        *("model.args_shape", "action_start", "action_low", "action_high"),
+    )
+
+    model: Any = component("model", default="pdqn", help="actor of the arguments, and Q network")
+    action_start: int = option(0, "lowest discrete action (`Discrete.start`); read from the env")
+    action_low: tuple[float, ...] | None = option(
+        None, "arguments that -1 of the actor means; read from the env"
+    )
+    action_high: tuple[float, ...] | None = option(
+        None, "arguments that 1 of the actor means; read from the env"
+    )
+    learn: PDQNLearnConfig = section(PDQNLearnConfig)
+    collect: TD3CollectConfig = section(TD3CollectConfig)
+    other: PDQNOtherConfig = section(PDQNOtherConfig)
+
+    def build(self, ctx: Any, *, model: Any | None = None, **parts: Any) -> Any:
+        """Makes the policy; `model` replaces the configured network."""
+        from dicore_plugins.policies.pdqn.policy import PDQNPolicy
+
+        device = None if ctx is None else ctx.device
+        return PDQNPolicy(self, model=model, **{"device": device, **parts})
+
+    def bind(self, observation_space: Any, action_space: Any) -> dict[str, Any]:
+        """Derives the shapes of the model and the range of the arguments from the spaces.
+
+        Raises:
+            ConfigError: the actions are not hybrid, or the model does not take the observations.
+        """
+        from dicore_plugins.models.shapes import hybrid_options
+
+        found = hybrid_options(action_space, algorithm=self.type or "pdqn")
+        return {**self.seen(observation_space), **found}
