@@ -148,7 +148,7 @@ class ActingChecks(PolicyChecks):
         for _ in range(4):
             policy.eval_mode.reset()
             again = EnvBatch.of(policy.eval_mode.forward(obs)).value["action"]
-            wrong = difference(array(again), array(first))
+            wrong = difference(again, first)
             expect(not wrong, f"actions differ for the same observations: {wrong}")
 
     def test_eval_uses_no_random_numbers(self) -> None:
