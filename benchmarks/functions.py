@@ -8,6 +8,8 @@ python benchmarks/functions.py
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -65,27 +67,32 @@ def check(name: str, contenders: dict[str, Callable[[], Any]], shape: tuple[int,
         )
 
 
+def of_dicore(given: dict[str, Any], kernels: Any) -> dict[str, Callable[[], Any]]:
+    reward, value, after, done, end = given.values()
+    return {
+        "gae": lambda: gae(
+            reward, value, after, done, end, gamma=GAMMA, gae_lambda=LAMBDA, kernels=kernels
+        ),
+        "nstep": lambda: nstep_return(
+            reward, after, done, end, nstep=NSTEP, gamma=GAMMA, kernels=kernels
+        ),
+    }
+
+
 def main() -> None:
-    for (steps, envs), target in TARGETS.items():
-        given = columns(steps, envs)
-        bridged = {key: each for key, each in given.items() if key != "value"}
-        theirs = of_tianshou(given)
-        size = f"{steps}x{envs}"
-        contenders: dict[str, dict[str, Callable[[], Any]]] = {"gae": {}, "nstep": {}}
-        for kernels in ("numba", "numpy"):
-            name = "dicore" if kernels == "numba" else "dicore numpy"
-            options: Any = {"gamma": GAMMA, "kernels": kernels}
-            contenders["gae"][name] = lambda o=options, g=given: gae(**g, gae_lambda=LAMBDA, **o)
-            contenders["nstep"][name] = lambda o=options, b=bridged: nstep_return(
-                **b, nstep=NSTEP, **o
-            )
-        for name, fn in theirs.items():
-            contenders[name]["tianshou"] = fn
+    for shape, target in TARGETS.items():
+        given, size = columns(*shape), "x".join(map(str, shape))
+        systems = {
+            "dicore": of_dicore(given, "numba"),
+            "tianshou": of_tianshou(given),
+            "dicore numpy": of_dicore(given, "numpy"),
+        }
         rows = {"gae": (f"P10 GAE {size}", target), "nstep": (f"P11 {NSTEP}-step {size}", 5.0)}
         for name, (row, ratio) in rows.items():
-            check(name, contenders[name], (steps, envs))
-            contest(row, contenders[name], steps * envs / 1e6, "M elements/s",
-                    against={"tianshou": ratio})  # fmt: skip
+            contenders = {each: found[name] for each, found in systems.items() if name in found}
+            check(name, contenders, shape)
+            contest(row, contenders, math.prod(shape) / 1e6, "M elements/s",
+                    against={"tianshou": ratio}, clock=time.process_time)  # fmt: skip
 
 
 if __name__ == "__main__":

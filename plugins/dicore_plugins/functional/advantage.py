@@ -11,6 +11,7 @@ episode or of the block) steps:
 
     G_t = sum_{j<k} gamma^j r_{t+j} + gamma^k (1 - done_{t+k-1}) V(s'_{t+k-1})
 
+They are computed n times over all steps: G^1 = r + gamma V(s'), G^n_t = r_t + gamma G^{n-1}_{t+1}.
 s'_t is the observation after step t: after a truncation the last one of the cut episode, not the
 first one of the next. A termination (`done`) has no value after it; a truncation (`end` alone) has.
 What lies behind a termination or an end has no influence, not even if it is NaN.
@@ -31,7 +32,6 @@ import numpy.typing as npt
 
 from dicore.data.tree import is_tensor, loaded_torch
 from dicore.errors import SchemaError, UsageError
-from dicore_plugins.functional.samples import bridged
 
 __all__ = ["gae", "get_gae", "get_gae_with_default_last_value", "nstep_return"]
 
@@ -41,7 +41,8 @@ Array = Any
 _COMPILE_AFTER = 200_000
 """Loop steps of NumPy, about half a second, after which `auto` imports numba."""
 _loop_steps = 0
-_compiled: Any = None
+_gae: Any = None
+_nstep: Any = None
 
 
 def gae(
@@ -78,40 +79,40 @@ def gae(
         UsageError: numba is asked for and not installed.
     """
     end = done if end is None else end
-    if _compiled is not None and type(reward) is np.ndarray and kernels in ("auto", "numba"):
+    if _gae is not None and kernels in ("auto", "numba"):
         try:
-            return _compiled.gae(reward, value, next_value, done, end, gamma, gae_lambda)
+            return _gae(reward, value, next_value, done, end, gamma, gae_lambda)
         except (TypeError, ValueError):  # other shapes or types: checked and converted below
             pass
     _check_shapes(reward=reward, value=value, next_value=next_value, done=done, end=end)
     if is_tensor(reward):
         return _tensor_gae(reward, value, next_value, done, end, gamma, gae_lambda)
-    columns, kind = _floats(reward, value, next_value)
-    columns += [np.asarray(each) != 0 for each in (done, end)]
-    kernel = _kernels(kernels, columns[0])
-    if kernel is None:
-        return _numpy_gae(*columns, gamma, gae_lambda).astype(kind, copy=False)
-    found = kernel.gae(*map(_block, columns), gamma, gae_lambda)
-    return found.reshape(columns[0].shape).astype(kind, copy=False)
+    columns, kind = _blocks(reward, value, next_value, done, end)
+    if _by_numba(kernels, columns[0]):
+        found = _gae(*map(_plain, columns), gamma, gae_lambda)
+    else:
+        found = _numpy_gae(*columns, gamma, gae_lambda)
+    return found.reshape(np.shape(reward)).astype(kind, copy=False)
 
 
 def _numpy_gae(
     reward: Any, value: Any, next_value: Any, done: Any, end: Any, gamma: float, gae_lambda: float
 ) -> Any:
     discount, decay = reward.dtype.type(gamma), reward.dtype.type(gamma * gae_lambda)
+    stop = end | done
     with np.errstate(invalid="ignore"):
         advantage = reward + discount * (1 - done.astype(reward.dtype)) * next_value - value
-        end = end | done
-        factor = decay * (1 - end.astype(reward.dtype))
-        for t in range(len(advantage) - 2, -1, -1):
-            advantage[t] += factor[t] * advantage[t + 1]
+        factor = decay * (1 - stop.astype(reward.dtype))
+        later: Any = 0
+        for row, weight in zip(advantage[::-1], factor[::-1], strict=True):
+            later = np.add(row, weight * later, out=row)
         if np.isfinite(advantage).all():
             return advantage
         # exactly, but slower: 0 times NaN is NaN
         advantage = np.where(done, reward, reward + discount * next_value) - value
         for t in range(len(advantage) - 2, -1, -1):
-            later = advantage[t] + decay * advantage[t + 1]
-            advantage[t] = np.where(end[t], advantage[t], later)
+            found = advantage[t] + decay * advantage[t + 1]
+            advantage[t] = np.where(stop[t], advantage[t], found)
     return advantage
 
 
@@ -161,23 +162,29 @@ def nstep_return(
     end = done if end is None else end
     if nstep < 1:
         raise UsageError(f"nstep must be >= 1, got {nstep}")
+    if _nstep is not None and kernels in ("auto", "numba"):
+        try:
+            return _nstep(reward, next_value, done, end, nstep, gamma)
+        except (TypeError, ValueError):  # as above
+            pass
     _check_shapes(reward=reward, next_value=next_value, done=done, end=end)
-    columns, kind = _floats(reward, next_value)
-    columns += [np.asarray(each) != 0 for each in (done, end)]
-    blocks = [_block(each) for each in columns]
-    powers = np.array([gamma**step for step in range(nstep + 1)], blocks[0].dtype)
-    kernel = _kernels(kernels, columns[0])
-    found = (
-        _numpy_nstep(*blocks, powers) if kernel is None else kernel.nstep_return(*blocks, powers)
-    )
-    return found.reshape(columns[0].shape).astype(kind, copy=False)
+    columns, kind = _blocks(reward, next_value, done, end)
+    if _by_numba(kernels, columns[0]):
+        found = _nstep(*map(_plain, columns), nstep, gamma)
+    else:
+        found = _numpy_nstep(*columns, nstep, gamma)
+    return found.reshape(np.shape(reward)).astype(kind, copy=False)
 
 
-def _numpy_nstep(reward: Any, next_value: Any, done: Any, end: Any, powers: Any) -> Any:
-    total, last = bridged(reward, end | done, powers[:-1], len(reward))
-    index = (last + np.arange(len(last))[:, None]) * last.shape[1] + np.arange(last.shape[1])
-    after = total + powers[last + 1] * next_value.reshape(-1)[index]
-    return np.where(done.reshape(-1)[index], total, after)
+def _numpy_nstep(
+    reward: Any, next_value: Any, done: Any, end: Any, nstep: int, gamma: float
+) -> Any:
+    discount, stop = reward.dtype.type(gamma), (end | done)[:-1]
+    one = np.where(done, reward, reward + discount * next_value)
+    found = one.copy()
+    for _ in range(1, min(nstep, len(reward))):
+        found[:-1] = np.where(stop, one[:-1], reward[:-1] + discount * found[1:])
+    return found
 
 
 def _check_shapes(**columns: Any) -> None:
@@ -190,38 +197,44 @@ def _check_shapes(**columns: Any) -> None:
         )
 
 
-def _floats(*columns: Any) -> tuple[list[npt.NDArray[Any]], Any]:
-    """Returns columns in the float dtype that sums use, and the dtype of the result."""
+def _blocks(*columns: Any) -> tuple[list[npt.NDArray[Any]], Any]:
+    """Returns floats in the dtype that sums use and two columns of flags, [T, N] each.
+
+    Also returns the dtype of the result, that of the first column.
+    """
     kind = np.asarray(columns[0]).dtype
     if kind.kind != "f":
         kind = np.dtype(np.float32)
     wide = np.promote_types(kind, np.float32)
-    return [np.asarray(each, wide) for each in columns], kind
+    arrays = [np.asarray(each, wide) for each in columns[:-2]]
+    arrays += [np.asarray(each) != 0 for each in columns[-2:]]
+    return [each if each.ndim == 2 else each[:, None] for each in arrays], kind
 
 
-def _block(column: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    return np.require(column if column.ndim == 2 else column[:, None], requirements=["C", "W"])
+def _plain(column: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    return np.require(column, requirements=["C", "W"])
 
 
-def _kernels(kernels: Kernels, reward: npt.NDArray[Any]) -> Any:
-    """Returns the compiled loops, or None for NumPy's."""
-    global _compiled, _loop_steps  # noqa: PLW0603 - the results do not depend on it
+def _by_numba(kernels: Kernels, reward: npt.NDArray[Any]) -> bool:
+    """Decides for the compiled loops and imports them, or for NumPy's."""
+    global _gae, _nstep, _loop_steps  # noqa: PLW0603 - the results do not depend on them
     if kernels not in ("auto", "numba", "numpy"):
         raise UsageError(f"unknown kernels '{kernels}'; expected auto, numba, numpy")
     early = kernels == "auto" and _loop_steps < _COMPILE_AFTER
     if kernels == "numpy" or early or reward.dtype != np.float32:
         _loop_steps += len(reward)
-        return None
+        return False
     if not _installed():
         if kernels == "auto":
-            return None
+            return False
         raise UsageError(
             "kernels='numba': numba is not installed",
             hint='pip install "dicore-plugins[fast]", or kernels="numpy", which gives the same',
         )
-    if _compiled is None:
-        _compiled = import_module("dicore_plugins.functional.kernels")
-    return _compiled
+    if _gae is None:
+        compiled = import_module("dicore_plugins.functional.kernels")
+        _gae, _nstep = compiled.gae, compiled.nstep_return
+    return True
 
 
 @cache

@@ -1,7 +1,8 @@
 """The loops of `gae` and `nstep_return`, compiled by numba; imported on first use.
 
-They do the sums of the NumPy code in the same order, so both give the same numbers. Other types and
-layouts than float32 and bool [T, N] in C order raise TypeError.
+They do the sums of the NumPy code in the same order, so both give the same numbers. The inner loops
+run over the environments and choose by value, not by branch, so that they are vectorised. Other
+types and layouts than float32 and bool [T, N] in C order raise TypeError.
 
 Shapes: T steps, N environments.
 """
@@ -31,24 +32,22 @@ def gae(reward, value, next_value, done, end, gamma, gae_lambda):  # type: ignor
         raise ValueError
     discount, decay = np.float32(gamma), np.float32(gamma * gae_lambda)
     out = np.empty_like(reward)
-    for t in range(steps - 1, -1, -1):
+    for t in range(steps):
         for n in range(envs):
             after = reward[t, n] + discount * next_value[t, n]
-            delta = (reward[t, n] if done[t, n] else after) - value[t, n]
-            if t < steps - 1:
-                later = delta + decay * out[t + 1, n]
-                delta = delta if end[t, n] or done[t, n] else later
-            out[t, n] = delta
+            out[t, n] = (reward[t, n] if done[t, n] else after) - value[t, n]
+    for t in range(steps - 2, -1, -1):
+        for n in range(envs):
+            later = out[t, n] + decay * out[t + 1, n]
+            out[t, n] = out[t, n] if end[t, n] | done[t, n] else later
     return out
 
 
 @njit(  # type: ignore[untyped-decorator]
-    f"{_FLOATS}({_FLOATS}, {_FLOATS}, {_FLAGS}, {_FLAGS}, float32[::1])", cache=True, nogil=True
+    f"{_FLOATS}({_FLOATS}, {_FLOATS}, {_FLAGS}, {_FLAGS}, int64, float64)", cache=True, nogil=True
 )
-def nstep_return(reward, next_value, done, end, powers):  # type: ignore[no-untyped-def]
+def nstep_return(reward, next_value, done, end, nstep, gamma):  # type: ignore[no-untyped-def]
     """Computes n-step returns; see `dicore_plugins.functional.nstep_return`.
-
-    `powers` are gamma^0 to gamma^n.
 
     Raises:
         ValueError: the shapes differ.
@@ -56,16 +55,15 @@ def nstep_return(reward, next_value, done, end, powers):  # type: ignore[no-unty
     steps, envs = shape = reward.shape
     if next_value.shape != shape or done.shape != shape or end.shape != shape:
         raise ValueError
-    nstep = len(powers) - 1
-    out = np.empty_like(reward)
+    discount = np.float32(gamma)
+    one, out = np.empty_like(reward), np.empty_like(reward)
     for t in range(steps):
         for n in range(envs):
-            total = reward[t, n]
-            last = t
-            while last < steps - 1 and last - t < nstep - 1 and not (end[last, n] or done[last, n]):
-                last += 1
-                total += powers[last - t] * reward[last, n]
-            if not done[last, n]:
-                total += powers[last - t + 1] * next_value[last, n]
-            out[t, n] = total
+            after = reward[t, n] + discount * next_value[t, n]
+            one[t, n] = out[t, n] = reward[t, n] if done[t, n] else after
+    for _ in range(1, min(nstep, steps)):
+        for t in range(steps - 1):
+            for n in range(envs):
+                after = reward[t, n] + discount * out[t + 1, n]
+                out[t, n] = one[t, n] if end[t, n] | done[t, n] else after
     return out

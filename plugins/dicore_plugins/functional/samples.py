@@ -294,7 +294,7 @@ def nstep_columns(
             f" {reward.shape}, {terminated.shape}, {end.shape}"
         )
     powers = np.array([gamma**steps for steps in range(nstep + 1)], np.float32)
-    total, last = bridged(reward.astype(np.float32, copy=False), end, powers[:-1], length)
+    total, last = _bridged(reward.astype(np.float32, copy=False), end, powers[:-1], length)
     index = (last + np.arange(length)[:, None]) * last.shape[1] + np.arange(last.shape[1])
     return {
         "reward": total,
@@ -304,7 +304,7 @@ def nstep_columns(
     }
 
 
-def bridged(
+def _bridged(
     reward: npt.NDArray[Any],
     end: npt.NDArray[np.bool_],
     powers: npt.NDArray[Any],

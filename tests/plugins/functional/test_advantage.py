@@ -203,7 +203,8 @@ def test_numba_is_imported_when_it_pays(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_numba_that_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(advantage, "_compiled", None)
+    monkeypatch.setattr(advantage, "_gae", None)
+    monkeypatch.setattr(advantage, "_nstep", None)
     monkeypatch.setattr(advantage, "_installed", lambda: False)
     monkeypatch.setattr(advantage, "_COMPILE_AFTER", 0)
     columns = random_block(0)
