@@ -144,3 +144,16 @@ MOVING_PDQN = _preset(
     other=_MOVING,
 )
 """P-DQN on Moving."""
+
+MOVING_PPO: dict[str, Any] = {
+    "env": {"type": "moving", "collector_env_num": 16, "evaluator_env_num": 10},
+    "policy": {
+        "type": "ppo",
+        "discount_factor": 0.99,
+        "model": {"value_norm": True, "encoder_hidden_size_list": [128, 128]},
+        "learn": {"batch_size": 256, "epoch_per_collect": 10, "learning_rate": 1e-3},
+        "collect": {"n_sample": 2_048, "gae_lambda": 0.95},
+        "eval": {"evaluator": {"eval_freq": 320}},
+    },
+}
+"""PPO with hybrid actions on Moving."""

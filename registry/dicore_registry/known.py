@@ -84,10 +84,10 @@ _NAMES: Final[dict[str, dict[str, str]]] = {
             "dm_control_sac frozenlake_dqn halfcheetah_ppo halfcheetah_sac hopper_ppo "
             "hopper_sac humanoid_sac lunarlander_continuous_ppo lunarlander_continuous_sac "
             "lunarlander_dqn lunarlander_ppo mini_breakout_dqn minigrid_dqn "
-            "mountain_car_continuous_sac mountain_car_dqn moving_pdqn pendulum_crossq "
-            "pendulum_d4pg pendulum_ddpg pendulum_ppo pendulum_sac pendulum_td3 pendulum_tqc "
-            "pong_dqn swimmer_sac t_maze_dqn t_maze_r2d2 taxi_dqn two_step_bdq two_step_dqn "
-            "walker2d_sac"
+            "mountain_car_continuous_sac mountain_car_dqn moving_pdqn moving_ppo "
+            "pendulum_crossq pendulum_d4pg pendulum_ddpg pendulum_ppo pendulum_sac "
+            "pendulum_td3 pendulum_tqc pong_dqn swimmer_sac t_maze_dqn t_maze_r2d2 taxi_dqn "
+            "two_step_bdq two_step_dqn walker2d_sac"
         ),
     },
 }

@@ -53,6 +53,7 @@ CASES = [
     Case("mountain_car_continuous", 60_000, 85, slow=(900,) * 3, policy="sac"),  # 7k env steps
     Case("cartpole", 60_000, 400, slow=(900,) * 3, policy="discrete_sac"),
     Case("moving", 200_000, slow=(1800,) * 3, policy="pdqn"),
+    Case("moving", 1_000_000, slow=(1800,) * 3, policy="ppo"),
     Case("acrobot", 30_000, -150, slow=(0, 300, 300)),
     Case("cartpole", 13_000, 400, slow=(300,) * 3, policy="c51"),  # 2.6k to 6.2k env steps
     Case("cartpole", 13_000, 400, slow=(0, 300, 300), policy="mdqn"),

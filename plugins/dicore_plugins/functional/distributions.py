@@ -122,7 +122,8 @@ def kl_divergence(old: Mapping[str, Any], new: Mapping[str, Any], mask: Any = No
     """Computes KL(old, new) = E_old[log old(a|s) - log new(a|s)] of two outputs of a network.
 
     Args:
-        old: Output of a network: `logit`, or `mean` and `log_std`. No gradient flows through it.
+        old: Output of a network: `logit`, or `mean` and `log_std`, or all three. No gradient flows
+            through it.
         new: Output of the same form.
         mask: Discrete actions that are allowed (nonzero), in the form of `logit`; None: all.
 
@@ -136,10 +137,7 @@ def kl_divergence(old: Mapping[str, Any], new: Mapping[str, Any], mask: Any = No
     if logits[0] is None or logits[1] is None:
         if logits != (None, None):
             raise UsageError("one output has logit and the other does not")
-        mean, log_std = old["mean"].detach(), old["log_std"].detach()
-        change = (mean - new["mean"]).square() + (2 * log_std).exp()
-        scaled = 0.5 * change * (-2 * new["log_std"]).exp()
-        return (new["log_std"] - log_std + scaled - 0.5).sum(-1)
+        return _gaussian_kl(old, new)
     heads = [[each] if isinstance(each, Tensor) else list(each) for each in logits]
     masks = [mask] if isinstance(logits[1], Tensor) else mask
     masks = [None] * len(heads[0]) if masks is None else list(masks)
@@ -154,7 +152,16 @@ def kl_divergence(old: Mapping[str, Any], new: Mapping[str, Any], mask: Any = No
             log_probabilities(after, each),
         )
         parts.append((before_log.exp() * (before_log - after_log)).sum(-1))
+    if "mean" in old:
+        parts.append(_gaussian_kl(old, new))
     return torch.stack(parts).sum(0)
+
+
+def _gaussian_kl(old: Mapping[str, Any], new: Mapping[str, Any]) -> Tensor:
+    mean, log_std = old["mean"].detach(), old["log_std"].detach()
+    change = (mean - new["mean"]).square() + (2 * log_std).exp()
+    scaled = 0.5 * change * (-2 * new["log_std"]).exp()
+    return (new["log_std"] - log_std + scaled - 0.5).sum(-1)
 
 
 def squashed_gaussian(mean: Tensor, log_std: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:

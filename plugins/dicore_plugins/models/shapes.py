@@ -207,11 +207,15 @@ def action_options(space: Any, *, algorithm: str) -> dict[str, Any]:
 
     Returns:
         `model.action_shape`, `model.continuous`, and `action_start` of discrete actions, or
-        `action_low`, `action_high` (flat) and `action_dims` (the shape) of continuous ones.
+        `action_low`, `action_high` (flat) and `action_dims` (the shape) of continuous ones, or what
+        `hybrid_options` returns, and `hybrid`.
 
     Raises:
-        ConfigError: the actions are neither.
+        ConfigError: the actions are none of these.
     """
+    if type(space).__name__ in _NESTED:
+        found = hybrid_options(space, algorithm=algorithm)
+        return {"model.continuous": False, "hybrid": True, **found}
     if type(space).__name__ == "Box" and space.dtype.kind == "f" and math.prod(space.shape):
         return {"model.continuous": True, **_box(space)}
     if type(space).__name__ == "Box":

@@ -17,7 +17,7 @@ from dicore.data import Batch
 from dicore.errors import ConfigError
 from dicore.run.launch import launch
 from dicore.run.random import seed_everything
-from dicore_plugins.functional import log_prob_entropy, soft_expectation
+from dicore_plugins.functional import kl_divergence, log_prob_entropy, soft_expectation
 from tests.plugins.policies.test_continuous_q import forward, layers
 
 OBS = spaces.Box(-1, 1, (3,), np.float32)
@@ -205,9 +205,17 @@ def test_the_log_probability_of_hybrid_actions_is_the_sum() -> None:
     found = log_prob_entropy(output, action)
     for each, one, two in zip(found, *parts, strict=True):
         torch.testing.assert_close(each, one + two)
+    other = {
+        key: each + 0.1 * torch.randn(each.shape, generator=rng) for key, each in output.items()
+    }
+    pieces = [
+        kl_divergence(*({key: each[key] for key in keys} for each in (output, other)))
+        for keys in (["logit"], ["mean", "log_std"])
+    ]
+    torch.testing.assert_close(kl_divergence(output, other), pieces[0] + pieces[1])
 
 
-@pytest.mark.parametrize("name", ["pdqn"])
+@pytest.mark.parametrize("name", ["pdqn", "ppo"])
 def test_hybrid_actions_fill_the_range_and_resume_exactly(name: str, tmp_path: Path) -> None:
     def train(folder: str, steps: int, *, resume: bool = False) -> Any:
         shapes = {
@@ -243,3 +251,10 @@ def test_hybrid_actions_fill_the_range_and_resume_exactly(name: str, tmp_path: P
 def test_pdqn_refuses_other_action_spaces(actions: Any) -> None:
     with pytest.raises(ConfigError, match="'pdqn' needs hybrid actions"):
         policy_of("pdqn", actions=actions)
+
+
+def test_tuple_actions_get_the_hint_of_the_wrapper() -> None:
+    actions = spaces.Tuple((KINDS, ARGS))
+    with pytest.raises(ConfigError) as caught:
+        policy_of("ppo", actions=actions)
+    assert "gym_hybrid_dict_action" in str(caught.value.hint)

@@ -25,6 +25,11 @@ class VACConfig(ComponentConfig):
     continuous: bool | None = option(
         None, "Gaussian actions instead of discrete ones; None: read from the env"
     )
+    args_shape: int | None = option(
+        None,
+        "number of Gaussian arguments of discrete actions (hybrid actions); None: no arguments",
+        ge=1,
+    )
     encoder_hidden_size_list: tuple[int, ...] = option(
         (64, 64), "units of each hidden layer; for images the layers follow the convolutions", ge=1
     )
@@ -73,6 +78,8 @@ class VACConfig(ComponentConfig):
             yield "action_shape", problem
         if self.continuous and isinstance(self.action_shape, tuple):
             yield "action_shape", "continuous actions are one vector; set one number"
+        if self.args_shape and (self.continuous or isinstance(self.action_shape, tuple)):
+            yield "args_shape", "only one discrete action can have arguments"
         if self.obs_norm and isinstance(self.obs_shape, tuple) and len(self.obs_shape) == 3:
             yield "obs_norm", "images are scaled by the CNN; set it to False"
         if self.rnn is not None and self.share_encoder is False:
@@ -94,6 +101,7 @@ class VACConfig(ComponentConfig):
             obs_shape=self.obs_shape,
             action_shape=self.action_shape,
             continuous=bool(self.continuous),
+            args_shape=self.args_shape,
             encoder_hidden_size_list=self.encoder_hidden_size_list,
             actor_head_hidden_size_list=self.actor_head_hidden_size_list,
             critic_head_hidden_size_list=self.critic_head_hidden_size_list,

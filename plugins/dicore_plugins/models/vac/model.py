@@ -42,6 +42,8 @@ class VAC(nn.Module):
         action_shape: Number of actions, a list with one number per head, or the number of
             continuous action values.
         continuous: Gaussian actions.
+        args_shape: Number of Gaussian arguments of a discrete action (hybrid actions); None: no
+            arguments.
         encoder_hidden_size_list: Units of each hidden layer; for images after the convolutions.
         actor_head_hidden_size_list: Units of each further hidden layer of the actor.
         critic_head_hidden_size_list: Units of each further hidden layer of the critic.
@@ -74,6 +76,7 @@ class VAC(nn.Module):
         action_shape: int | Sequence[int] | None,
         *,
         continuous: bool = False,
+        args_shape: int | None = None,
         encoder_hidden_size_list: Sequence[int] = (64, 64),
         actor_head_hidden_size_list: Sequence[int] = (),
         critic_head_hidden_size_list: Sequence[int] = (),
@@ -96,6 +99,8 @@ class VAC(nn.Module):
             raise ConfigError("model.action_shape: continuous actions are one vector")
         self.sizes = None if isinstance(action_shape, int) else [int(n) for n in action_shape]
         width = action_shape if isinstance(action_shape, int) else sum(action_shape)
+        gaussian = width if continuous else args_shape or 0
+        self._discrete = width if args_shape else None
         self.encode = ObsEncoder(obs_shape, obs_parts, normalise=obs_norm, conv=conv)
         self.value_norm = RunningNorm(1) if value_norm else None
         shared = self.encode.learned if share_encoder is None else share_encoder
@@ -112,10 +117,10 @@ class VAC(nn.Module):
         self.encoder = MLP(trunk, activate_output=True, **form) if shared else None
         self.rnn = None if rnn is None else Recurrent(trunk[-1], rnn_hidden_size, rnn)
         below = trunk if not shared else trunk[-1:] if rnn is None else (rnn_hidden_size,)
-        self.actor = MLP((*below, *actor_head_hidden_size_list, width), **form)
+        self.actor = MLP((*below, *actor_head_hidden_size_list, width + (args_shape or 0)), **form)
         outputs = width if self.values_per_action else 1
         self.critic = MLP((*below, *critic_head_hidden_size_list, outputs), **form)
-        self.log_std = nn.Parameter(torch.full((width,), log_std_init)) if continuous else None
+        self.log_std = nn.Parameter(torch.full((gaussian,), log_std_init)) if gaussian else None
         for part, last in ((self.encoder, math.sqrt(2)), (self.actor, 0.01), (self.critic, 1.0)):
             if part is not None:
                 orthogonal(part, last)
@@ -139,8 +144,9 @@ class VAC(nn.Module):
             mode: `compute_actor` or `compute_critic` compute only their part.
 
         Returns:
-            `logit` float32 [B, A] (a list with one per head), or `mean` and `log_std` [B, A]; and
-            `value` float32 [B]. With a recurrent layer also the next state, `hidden`.
+            `logit` float32 [B, A] (a list with one per head), or `mean` and `log_std` [B, A], or
+            for hybrid actions all three; and `value` float32 [B]. With a recurrent layer also the
+            next state, `hidden`.
         """
         if self.rnn is not None:
             x, state = self.rnn.forward(self._trunk(obs), hidden)
@@ -205,6 +211,11 @@ class VAC(nn.Module):
         return value if norm is None else torch.addcmul(norm.mean, value, norm.std)
 
     def _distribution(self, x: Any) -> dict[str, Any]:
+        cut = self._discrete
+        if cut is not None:
+            mean = x[:, cut:]
+            assert self.log_std is not None
+            return {"logit": x[:, :cut], "mean": mean, "log_std": self.log_std.expand_as(mean)}
         if self.log_std is not None:
             return {"mean": x, "log_std": self.log_std.expand_as(x)}
         return {"logit": x if self.sizes is None else list(x.split(self.sizes, 1))}
@@ -250,6 +261,9 @@ class VAC(nn.Module):
         def forward(obs: Any) -> dict[str, Any]:
             x = encode(obs)
             x = head(x if trunk is None else trunk(x))
+            if log_std is not None and self._discrete is not None:
+                logit, mean = np.split(x, [self._discrete], 1)
+                return {"logit": logit, "mean": mean, "log_std": log_std[None].repeat(len(x), 0)}
             if log_std is not None:
                 return {"mean": x, "log_std": log_std[None].repeat(len(x), 0)}
             return {"logit": x if cuts is None else np.split(x, cuts, 1)}

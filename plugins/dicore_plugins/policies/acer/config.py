@@ -56,7 +56,8 @@ class ACERConfig(IMPALAConfig):
             ConfigError: the actions are not a single discrete choice.
         """
         found = super().bind(observation_space, action_space)
-        if not isinstance(found["model.action_shape"], int) or found["model.continuous"]:
+        several = not isinstance(found["model.action_shape"], int) or found.get("hybrid")
+        if several or found["model.continuous"]:
             from dicore_plugins.policies.fitting import hint_for
 
             raise ConfigError(

@@ -24,11 +24,11 @@ from dicore_plugins.functional.distributions import (
     log_prob_entropy,
     log_probabilities,
 )
+from dicore_plugins.functional.exploration import mask_of
 from dicore_plugins.functional.off_policy import retrace
 from dicore_plugins.functional.td import expected_value
 from dicore_plugins.models.flat import Flat
 from dicore_plugins.policies.acer.config import ACERConfig
-from dicore_plugins.policies.actor_critic.policy import mask_of
 from dicore_plugins.policies.base import load_model_state, model_state
 from dicore_plugins.policies.impala.policy import IMPALAPolicy
 

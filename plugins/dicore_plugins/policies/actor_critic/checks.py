@@ -30,8 +30,11 @@ def output_problem(model: nn.Module, options: Any, *, continuous: bool) -> str |
     found = _shapes_of(model, (shape,) if isinstance(shape, int) else tuple(shape))
     if found is None:
         return None
-    if continuous:
-        wanted: dict[str, Any] = {"mean": [2, actions], "log_std": [2, actions]}
+    args = options.get("args_shape")
+    if args and isinstance(actions, int):
+        wanted: dict[str, Any] = {"logit": [2, actions], "mean": [2, args], "log_std": [2, args]}
+    elif continuous:
+        wanted = {"mean": [2, actions], "log_std": [2, actions]}
     elif isinstance(actions, int):
         wanted = {"logit": [2, actions]}
     else:

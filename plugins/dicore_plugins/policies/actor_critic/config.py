@@ -64,6 +64,8 @@ class ActorCriticPolicyConfig(PolicyConfig):
     fixed_by_spaces: ClassVar[tuple[str, ...]] = (
         *PolicyConfig.fixed_by_spaces,
         "model.continuous",
+        "model.args_shape",
+        "hybrid",
         "action_start",
         "action_low",
         "action_high",
@@ -77,6 +79,9 @@ class ActorCriticPolicyConfig(PolicyConfig):
     model: Any = component("model", default="vac", help="network of actions and values")
     action_start: int | tuple[int, ...] = option(
         0, "lowest action index (`Discrete.start`), per head for MultiDiscrete; read from the env"
+    )
+    hybrid: bool = option(
+        False, "actions are a discrete type with continuous arguments; read from the env"
     )
     action_low: tuple[float, ...] | None = option(
         None, "lowest continuous actions, to which actions are clipped; read from the env"
@@ -94,8 +99,8 @@ class ActorCriticPolicyConfig(PolicyConfig):
         """Derives the shapes of the model from the spaces.
 
         Raises:
-            ConfigError: the actions are neither discrete nor real numbers, or the model does not
-                take the observations.
+            ConfigError: the actions are neither discrete nor real numbers nor hybrid, or the model
+                does not take the observations.
         """
         from dicore_plugins.models.shapes import action_options, options_for
 

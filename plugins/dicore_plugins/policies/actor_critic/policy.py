@@ -26,6 +26,7 @@ from dicore.run.env_factory import BuildContext
 from dicore.run.random import stream, torch_stream
 from dicore_plugins.functional.advantage import gae
 from dicore_plugins.functional.distributions import log_prob_entropy
+from dicore_plugins.functional.exploration import mask_of
 from dicore_plugins.functional.policy_gradient import PolicyGradientLoss
 from dicore_plugins.functional.samples import flatten_time, rows_after, to_batch
 from dicore_plugins.model_wrappers import model_wrap
@@ -189,14 +190,17 @@ class ActorCriticPolicy(Policy):
         if norm is not None:
             norm.update(batch["target"].unsqueeze(1))
 
-    def _action_index(self, batch: Batch) -> Tensor:
+    def _action_index(self, batch: Batch) -> Any:
         """Returns actions as the network's distribution has them."""
         if self._continuous:
-            raw: Tensor = batch["raw_action"]
-            return raw
-        index: Tensor = batch["action"].long()
-        start = self._start
-        return index if start is None else index - torch.from_numpy(start).to(index.device)
+            return batch["raw_action"]
+        action = batch["action"]
+        index: Tensor = (action["action_type"] if self._cfg.hybrid else action).long()
+        if self._start is not None:
+            index = index - torch.from_numpy(self._start).to(index.device)
+        if self._cfg.hybrid:
+            return {"action_type": index, "action_args": batch["raw_action"]}
+        return index
 
     def _get_skipped_updates(self) -> int:
         return self._optimizer.skipped
@@ -225,7 +229,7 @@ class ActorCriticPolicy(Policy):
 
     @cached_property
     def _continuous(self) -> bool:
-        return self._cfg.action_low is not None
+        return self._cfg.action_low is not None and not self._cfg.hybrid
 
     @cached_property
     def _start(self) -> npt.NDArray[np.int64] | None:
@@ -242,11 +246,15 @@ class ActorCriticPolicy(Policy):
     def _init_collect(self) -> None:
         self._actor = self._make_actor()
         name = "reparam_sample" if self._continuous else "multinomial_sample"
+        if self._cfg.hybrid:
+            name = "hybrid_reparam_multinomial_sample"
         self._collect_model = model_wrap(self._actor, name, rng=stream("policy/collect"))
 
     def _init_eval(self) -> None:
         self._actor = getattr(self, "_actor", None) or self._make_actor()
         name = "deterministic_sample" if self._continuous else "argmax_sample"
+        if self._cfg.hybrid:
+            name = "hybrid_deterministic_argmax_sample"
         self._eval_model = model_wrap(self._actor, name)
 
     def _make_actor(self) -> Actor:
@@ -276,6 +284,11 @@ class ActorCriticPolicy(Policy):
     def _env_actions(self, output: dict[str, Any]) -> dict[str, Any]:
         """Converts the chosen actions to those of the environment."""
         action = output["action"]
+        if self._cfg.hybrid:
+            args, kind = action["action_args"], action["action_type"]
+            kind = kind if self._start is None else kind + self._start
+            parts = {"action_type": kind, "action_args": np.clip(args, *self._bounds)}
+            return {**output, "raw_action": args, "action": parts}
         if not self._continuous:
             return output if self._start is None else {**output, "action": action + self._start}
         low, high = self._bounds
@@ -361,8 +374,3 @@ class ActorCriticPolicy(Policy):
             )
         found: npt.NDArray[np.float32] = log_prob.float().numpy()
         return found
-
-
-def mask_of(obs: Any) -> Any:
-    """Returns the mask of allowed actions in observations; None if they have none."""
-    return obs.get("action_mask") if isinstance(obs, Mapping) else None

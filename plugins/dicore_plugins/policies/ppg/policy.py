@@ -21,8 +21,9 @@ from dicore.config.sections import PolicyConfig
 from dicore.data import Batch, Tree, tree_map
 from dicore.errors import UsageError
 from dicore_plugins.functional.distributions import kl_divergence
+from dicore_plugins.functional.exploration import mask_of
 from dicore_plugins.functional.policy_gradient import ppg_joint_error
-from dicore_plugins.policies.actor_critic.policy import CHUNK, mask_of
+from dicore_plugins.policies.actor_critic.policy import CHUNK
 from dicore_plugins.policies.ppg.config import PPGConfig
 from dicore_plugins.policies.ppo.policy import PPOPolicy
 
