@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dicore_contrib_envs.presets import CARTPOLE_DQN
+from dicore_contrib_envs.small_tasks import TWO_STEP_DQN
 
 
 def _cartpole(policy: str, **changes: Any) -> dict[str, Any]:
@@ -22,6 +23,91 @@ _RETURNS = {"v_min": 0.0, "v_max": 100.0}
 
 CARTPOLE_C51 = _cartpole("c51", model=_RETURNS)
 """C51 on CartPole; solves it in about 3.6k env steps (median of 3 seeds)."""
+
+CARTPOLE_BDQ = _cartpole("bdq")
+"""Branching DQN on CartPole, whose action has one part."""
+
+CARTPOLE_DDQN = {**CARTPOLE_DQN, "policy": {**CARTPOLE_DQN["policy"], "type": "ddqn"}}
+"""Double DQN on CartPole: `cartpole_dqn` by another name."""
+
+CARTPOLE_DUELING = _cartpole("dueling", model={"dueling": True, "layer_norm": True})
+"""Dueling double DQN on CartPole."""
+
+CARTPOLE_FQF = _cartpole(
+    "fqf", learn={"fraction_learning_rate": 1e-5, "fraction_entropy_weight": 1e-3}
+)
+"""FQF on CartPole."""
+
+CARTPOLE_SQN = _cartpole(
+    "sqn",
+    nstep=1,
+    other={
+        "replay_buffer": {"replay_buffer_size": 50_000},
+        "eps": {"type": "linear", "start": 0.0, "end": 0.0},
+    },
+)
+"""Soft Q-learning on CartPole."""
+
+CARTPOLE_PQN: dict[str, Any] = {
+    "env": {"type": "cartpole", "collector_env_num": 16, "evaluator_env_num": 10},
+    "policy": {
+        "type": "pqn",
+        "discount_factor": 0.99,
+        "model": {"encoder_hidden_size_list": [128, 128]},
+        "learn": {
+            "batch_size": 128,
+            "epoch_per_collect": 4,
+            "learning_rate": 1e-3,
+            "learning_rate_end": 0.1,
+            "anneal": 100_000,
+            "td_lambda": 0.9,
+        },
+        "collect": {"n_sample": 512},
+        "eval": {"evaluator": {"eval_freq": 80}},
+        "other": {"eps": {"type": "linear", "start": 1.0, "end": 0.05, "decay": 20_000}},
+    },
+}
+"""PQN on CartPole."""
+
+
+def _recurrent(env: dict[str, Any], **changes: Any) -> dict[str, Any]:
+    """Returns a preset of R2D2; the options that all tasks share are here."""
+    policy: dict[str, Any] = {
+        "type": "r2d2",
+        "nstep": 3,
+        "discount_factor": 0.99,
+        "model": {"encoder_hidden_size_list": [64], "rnn": "gru", "rnn_hidden_size": 64},
+        "learn": {
+            "batch_size": 32,
+            "update_per_collect": 16,
+            "learning_rate": 1e-3,
+            "target_theta": 0.02,
+            "max_grad_norm": 10.0,
+            "value_rescale": False,
+        },
+        "collect": {"n_sample": 8, "unroll_len": 16, "burn_in": 4},
+        "eval": {"evaluator": {"eval_freq": 128}},
+        "other": {
+            "replay_buffer": {"replay_buffer_size": 5_000},
+            "eps": {"type": "linear", "start": 1.0, "end": 0.05, "decay": 4_000},
+        },
+    }
+    for key, change in changes.items():
+        policy[key] = {**policy[key], **change} if isinstance(change, dict) else change
+    return {"env": {"collector_env_num": 8, "evaluator_env_num": 10, **env}, "policy": policy}
+
+
+CARTPOLE_R2D2 = _recurrent({"type": "cartpole"})
+"""R2D2 on CartPole."""
+
+CARTPOLE_POMDP_R2D2 = _recurrent({"type": "cartpole_pomdp"})
+"""R2D2 on CartPole without velocities."""
+
+T_MAZE_R2D2 = _recurrent({"type": "t_maze"})
+"""R2D2 on the T-maze with a corridor of 10 steps."""
+
+TWO_STEP_BDQ: dict[str, Any] = {**TWO_STEP_DQN, "policy": {**TWO_STEP_DQN["policy"], "type": "bdq"}}
+"""Branching DQN on the two-step game: `two_step_dqn` with another policy."""
 
 CARTPOLE_IQN = _cartpole("iqn")
 """IQN on CartPole."""

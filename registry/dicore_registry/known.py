@@ -33,10 +33,11 @@ _NAMES: Final[dict[str, dict[str, str]]] = {
             "trainer"
         ),
         "model": (
-            "acer c51 crossq d4pg discrete_sac dqn drqn iqn pdqn ppg qac qrdqn rainbow tqc vac"
+            "acer bdq c51 crossq d4pg discrete_sac dqn drqn fqf iqn pdqn ppg qac qrdqn rainbow sqn "
+            "tqc vac"
         ),
         "model_wrapper": (
-            "argmax_sample base combination_argmax_sample "
+            "action_noise argmax_sample base combination_argmax_sample "
             "combination_multinomial_sample deterministic_sample eps_greedy_multinomial_sample "
             "eps_greedy_sample hidden_state hybrid_argmax_sample "
             "hybrid_deterministic_argmax_sample hybrid_eps_greedy_multinomial_sample "
@@ -47,8 +48,8 @@ _NAMES: Final[dict[str, dict[str, str]]] = {
         "optimizer": "adam adamw rmsprop sgd",
         "pipeline": "serial serial_offline serial_onpolicy",
         "policy": (
-            "a2c acer c51 crossq d4pg ddpg discrete_sac dqn expert impala iqn mdqn pdqn pg ppg "
-            "ppo ppo_offpolicy qrdqn rainbow random sac td3 tqc"
+            "a2c acer bdq c51 crossq d4pg ddpg ddqn discrete_sac dqn dueling expert fqf impala iqn "
+            "mdqn pdqn pg ppg ppo ppo_offpolicy pqn qrdqn r2d2 rainbow random sac sqn td3 tqc"
         ),
         "sampler": (
             "check_nan check_shape check_stats compute_advantages flatten_first_two "
@@ -81,13 +82,12 @@ _NAMES: Final[dict[str, dict[str, str]]] = {
             "cartpole_discrete_sac cartpole_dqn cartpole_dueling cartpole_fqf cartpole_iqn "
             "cartpole_mdqn cartpole_pomdp_dqn cartpole_pomdp_r2d2 cartpole_ppo cartpole_pqn "
             "cartpole_qrdqn cartpole_r2d2 cartpole_rainbow cartpole_sqn cliffwalking_dqn "
-            "dm_control_sac frozenlake_dqn halfcheetah_ppo halfcheetah_sac hopper_ppo "
-            "hopper_sac humanoid_sac lunarlander_continuous_ppo lunarlander_continuous_sac "
-            "lunarlander_dqn lunarlander_ppo mini_breakout_dqn minigrid_dqn "
-            "mountain_car_continuous_sac mountain_car_dqn moving_pdqn moving_ppo "
-            "pendulum_crossq pendulum_d4pg pendulum_ddpg pendulum_ppo pendulum_sac "
-            "pendulum_td3 pendulum_tqc pong_dqn swimmer_sac t_maze_dqn t_maze_r2d2 taxi_dqn "
-            "two_step_bdq two_step_dqn walker2d_sac"
+            "dm_control_sac frozenlake_dqn halfcheetah_ppo halfcheetah_sac hopper_ppo hopper_sac "
+            "humanoid_sac lunarlander_continuous_ppo lunarlander_continuous_sac lunarlander_dqn "
+            "lunarlander_ppo mini_breakout_dqn minigrid_dqn mountain_car_continuous_sac "
+            "mountain_car_dqn moving_pdqn moving_ppo pendulum_crossq pendulum_d4pg pendulum_ddpg "
+            "pendulum_ppo pendulum_sac pendulum_td3 pendulum_tqc pong_dqn swimmer_sac t_maze_dqn "
+            "t_maze_r2d2 taxi_dqn two_step_bdq two_step_dqn walker2d_sac"
         ),
     },
 }

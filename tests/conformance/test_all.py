@@ -173,7 +173,7 @@ class ModelWrappers(ModelWrapperContract):
         from dicore_plugins.models import DRQN, VAC
 
         name = self.registered.entry.name
-        if name in ("deterministic_sample", "reparam_sample"):
+        if name in ("action_noise", "deterministic_sample", "reparam_sample"):
             return VAC(4, 3, continuous=True)
         if name == "hidden_state":
             return DRQN(obs_shape=4, action_shape=3)

@@ -163,8 +163,9 @@ QUICK = (
     "pipeline.logger=[]",
 )
 CHEAP = {"moving_pdqn", "pendulum_sac"}
+HEAVY = {"dueling", "fqf", "ppo", "pqn", "r2d2", "rainbow", "sac", "sqn"}
 SLOW = {
-    *(name for name in PRESETS if name.rpartition("_")[2] in {"ppo", "sac", "rainbow"}),
+    *(name for name in PRESETS if name.rpartition("_")[2] in HEAVY),
     "acrobot_dqn", "breakout_dqn", "car_racing_dqn", "mountain_car_dqn", "pong_dqn",
 } - CHEAP  # fmt: skip
 MANAGERS = sorted(

@@ -17,7 +17,7 @@ FAST = ["env.n_evaluator_episode=1", "env.evaluator_env_num=1", "pipeline.logger
 TRAINED = {
     "school_ppo": ["-e", "cartpole", "--max-env-step", "2048"],
     "school_sac": ["-e", "pendulum", "--max-env-step", "300", "policy.model.hidden=[16]"],
-    "r2d2": ["-e", "recall", "--max-env-step", "600"],
+    "school_r2d2": ["-e", "recall", "--max-env-step", "600"],
     "reinforce": ["-e", "cartpole", "--max-train-iter", "3"],
 }
 

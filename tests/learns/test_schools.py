@@ -26,7 +26,7 @@ CASES = {
             "policy.other.replay_buffer.replay_buffer_size=100000",
         ),
     ),
-    "r2d2": ("recall", 1.0, 20_000, ("policy.learn.update_per_collect=4",)),
+    "school_r2d2": ("recall", 1.0, 20_000, ("policy.learn.update_per_collect=4",)),
     "reinforce": ("CartPole-v1", 195, 100_000, ("policy.eval.evaluator.eval_freq=10",)),
 }
 SEEDS = [

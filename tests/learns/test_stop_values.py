@@ -93,10 +93,13 @@ CASES = [
 ]
 
 UNTRAINED = {
-    "ant_sac", "bipedalwalker_sac", "breakout_dqn", "car_racing_dqn", "cartpole_iqn",
-    "cartpole_pomdp_dqn", "dm_control_sac", "halfcheetah_sac", "hopper_sac", "humanoid_sac",
+    "ant_sac", "bipedalwalker_sac", "breakout_dqn", "car_racing_dqn", "dm_control_sac", "halfcheetah_sac", "hopper_sac", "humanoid_sac",
     "lunarlander_continuous_ppo", "lunarlander_continuous_sac", "pong_dqn", "swimmer_sac",
     "hopper_ppo", "halfcheetah_ppo",
+    "cartpole_bdq",
+    "cartpole_ddqn", "cartpole_dueling", "cartpole_fqf", "cartpole_iqn", "cartpole_pomdp_dqn",
+    "cartpole_pomdp_r2d2", "cartpole_pqn", "cartpole_r2d2", "cartpole_sqn", "t_maze_r2d2",
+    "two_step_bdq",
     "walker2d_sac",
 }  # fmt: skip
 """Presets that no test trains to the stop value: it takes hours, or they were not measured yet."""

@@ -11,21 +11,28 @@ if TYPE_CHECKING:
     from dicore_plugins.models.acer.config import ACERModelConfig
     from dicore_plugins.models.acer.model import ACERNet
     from dicore_plugins.models.create import create_model
+    from dicore_plugins.models.dqn.branching import BDQ
     from dicore_plugins.models.dqn.config import (
+        BDQModelConfig,
         C51ModelConfig,
         DQNModelConfig,
         DRQNModelConfig,
+        FQFModelConfig,
         QRDQNModelConfig,
+        SQNModelConfig,
     )
     from dicore_plugins.models.dqn.distributional import (
         C51,
+        FQF,
         IQN,
         QRDQN,
         AtomHead,
+        FractionHead,
         ImplicitHead,
     )
     from dicore_plugins.models.dqn.model import DQN, QHead
     from dicore_plugins.models.dqn.recurrent import DRQN
+    from dicore_plugins.models.dqn.twin import SQN
     from dicore_plugins.models.encoders.conv import ImpalaConv, NatureConv, SmallConv, image_encoder
     from dicore_plugins.models.encoders.ensemble import EnsembleMLP
     from dicore_plugins.models.encoders.mlp import MLP, initialise
@@ -67,19 +74,23 @@ if TYPE_CHECKING:
     from dicore_plugins.models.vac.model import VAC
 
 __all__ = [
+    "BDQ",
     "C51",
     "DQN",
     "DRQN",
+    "FQF",
     "IQN",
     "MLP",
     "PDQN",
     "QAC",
     "QRDQN",
+    "SQN",
     "VAC",
     "ACERModelConfig",
     "ACERNet",
     "ActorQModelConfig",
     "AtomHead",
+    "BDQModelConfig",
     "BatchRenorm",
     "C51ModelConfig",
     "CategoricalQAC",
@@ -90,7 +101,9 @@ __all__ = [
     "DiscreteQAC",
     "DiscreteSACModelConfig",
     "EnsembleMLP",
+    "FQFModelConfig",
     "Flat",
+    "FractionHead",
     "IQNModelConfig",
     "ImpalaConv",
     "ImplicitHead",
@@ -108,6 +121,7 @@ __all__ = [
     "RainbowModelConfig",
     "Recurrent",
     "RunningNorm",
+    "SQNModelConfig",
     "SmallConv",
     "StateDependentActor",
     "TQCModelConfig",
@@ -155,6 +169,8 @@ _HOMES = {
         "C51",
         "IQN",
         "ImplicitHead",
+        "FQF",
+        "FractionHead",
         "QRDQN",
         "AtomHead",
     ),
@@ -165,8 +181,13 @@ _HOMES = {
         "RainbowModelConfig",
         "DQNModelConfig",
         "DRQNModelConfig",
+        "BDQModelConfig",
+        "FQFModelConfig",
+        "SQNModelConfig",
         "QRDQNModelConfig",
     ),
+    ".dqn.branching": ("BDQ",),
+    ".dqn.twin": ("SQN",),
     ".dqn.recurrent": ("DRQN",),
     ".encoders.recurrent": ("Recurrent",),
     ".dqn.model": (

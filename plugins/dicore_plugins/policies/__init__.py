@@ -24,6 +24,8 @@ if TYPE_CHECKING:
         mode_attribute,
         single_env_forward,
     )
+    from dicore_plugins.policies.bdq.config import BDQConfig
+    from dicore_plugins.policies.bdq.policy import BDQPolicy
     from dicore_plugins.policies.c51.config import C51Config
     from dicore_plugins.policies.c51.policy import C51Policy
     from dicore_plugins.policies.continuous_q.config import (
@@ -53,8 +55,11 @@ if TYPE_CHECKING:
     )
     from dicore_plugins.policies.dqn.distributional import DistributionalPolicy
     from dicore_plugins.policies.dqn.policy import DQNPolicy
+    from dicore_plugins.policies.dqn.variants import DDQNConfig, DuelingConfig
     from dicore_plugins.policies.expert.config import ExpertConfig
     from dicore_plugins.policies.expert.policy import ExpertPolicy
+    from dicore_plugins.policies.fqf.config import FQFConfig, FQFLearnConfig
+    from dicore_plugins.policies.fqf.policy import FQFPolicy
     from dicore_plugins.policies.impala.config import IMPALAConfig
     from dicore_plugins.policies.impala.policy import IMPALAPolicy
     from dicore_plugins.policies.iqn.config import IQNConfig, IQNLearnConfig
@@ -71,13 +76,19 @@ if TYPE_CHECKING:
     from dicore_plugins.policies.ppo.policy import ClippedPolicy, PPOPolicy
     from dicore_plugins.policies.ppo_offpolicy.config import PPOOffPolicyConfig
     from dicore_plugins.policies.ppo_offpolicy.policy import PPOOffPolicy
+    from dicore_plugins.policies.pqn.config import PQNConfig, PQNLearnConfig
+    from dicore_plugins.policies.pqn.policy import PQNPolicy
     from dicore_plugins.policies.qrdqn.config import QRDQNConfig, QRDQNLearnConfig
     from dicore_plugins.policies.qrdqn.policy import QRDQNPolicy
+    from dicore_plugins.policies.r2d2.config import R2D2Config, R2D2LearnConfig
+    from dicore_plugins.policies.r2d2.policy import R2D2Policy
     from dicore_plugins.policies.rainbow.config import RainbowConfig, RainbowOtherConfig
     from dicore_plugins.policies.random import FixedPolicy, RandomConfig, RandomPolicy
     from dicore_plugins.policies.rewards import with_reward_model
     from dicore_plugins.policies.sac.config import SACCollectConfig, SACConfig, SACLearnConfig
     from dicore_plugins.policies.sac.policy import SACPolicy
+    from dicore_plugins.policies.sqn.config import SQNConfig, SQNLearnConfig
+    from dicore_plugins.policies.sqn.policy import SQNPolicy
     from dicore_plugins.policies.td3.config import DDPGConfig, TD3Config
     from dicore_plugins.policies.td3.policy import TD3Policy
     from dicore_plugins.policies.tqc.config import TQCConfig, TQCLearnConfig
@@ -94,6 +105,8 @@ __all__ = [
     "ActorCriticPolicy",
     "ActorCriticPolicyConfig",
     "ActorQPolicyConfig",
+    "BDQConfig",
+    "BDQPolicy",
     "C51Config",
     "C51Policy",
     "ClippedLearnConfig",
@@ -109,6 +122,7 @@ __all__ = [
     "D4PGOtherConfig",
     "D4PGPolicy",
     "DDPGConfig",
+    "DDQNConfig",
     "DQNCollectConfig",
     "DQNConfig",
     "DQNLearnConfig",
@@ -118,9 +132,13 @@ __all__ = [
     "DiscreteSACLearnConfig",
     "DiscreteSACPolicy",
     "DistributionalPolicy",
+    "DuelingConfig",
     "EpsConfig",
     "ExpertConfig",
     "ExpertPolicy",
+    "FQFConfig",
+    "FQFLearnConfig",
+    "FQFPolicy",
     "FixedPolicy",
     "HeldNoise",
     "IMPALAConfig",
@@ -145,10 +163,16 @@ __all__ = [
     "PPOOffPolicy",
     "PPOOffPolicyConfig",
     "PPOPolicy",
+    "PQNConfig",
+    "PQNLearnConfig",
+    "PQNPolicy",
     "Policy",
     "QRDQNConfig",
     "QRDQNLearnConfig",
     "QRDQNPolicy",
+    "R2D2Config",
+    "R2D2LearnConfig",
+    "R2D2Policy",
     "RainbowConfig",
     "RainbowOtherConfig",
     "RandomConfig",
@@ -157,6 +181,9 @@ __all__ = [
     "SACConfig",
     "SACLearnConfig",
     "SACPolicy",
+    "SQNConfig",
+    "SQNLearnConfig",
+    "SQNPolicy",
     "TD3Config",
     "TD3Policy",
     "TQCConfig",
@@ -206,11 +233,31 @@ _HOMES = {
         "CrossQConfig",
         "CrossQLearnConfig",
     ),
+    ".dqn.variants": ("DDQNConfig", "DuelingConfig"),
+    ".sqn.config": (
+        "SQNConfig",
+        "SQNLearnConfig",
+    ),
+    ".sqn.policy": ("SQNPolicy",),
+    ".pqn.config": (
+        "PQNConfig",
+        "PQNLearnConfig",
+    ),
+    ".pqn.policy": ("PQNPolicy",),
+    ".fqf.config": (
+        "FQFConfig",
+        "FQFLearnConfig",
+    ),
+    ".fqf.policy": ("FQFPolicy",),
+    ".bdq.config": ("BDQConfig",),
+    ".bdq.policy": ("BDQPolicy",),
     ".iqn.config": (
         "IQNConfig",
         "IQNLearnConfig",
     ),
     ".iqn.policy": ("IQNPolicy",),
+    ".r2d2.config": ("R2D2Config", "R2D2LearnConfig"),
+    ".r2d2.policy": ("R2D2Policy",),
     ".rainbow.config": (
         "RainbowConfig",
         "RainbowOtherConfig",

@@ -1,4 +1,4 @@
-"""C51, QR-DQN, Munchausen DQN and Rainbow: their updates from the outside, noise, mistakes."""
+"""The relatives of DQN: their updates from the outside, noise, mistakes."""
 
 from __future__ import annotations
 
@@ -16,9 +16,18 @@ from dicore.data import Batch
 from dicore.errors import ConfigError, UsageError
 from dicore.run.launch import launch
 from dicore.run.random import seed_everything
-from dicore_plugins.models import C51, DQN, IQN, QRDQN
+from dicore_plugins.models import BDQ, C51, DQN, FQF, IQN, QRDQN, SQN
 from dicore_plugins.models.encoders.noisy import NoisyMLP
-from dicore_plugins.policies import C51Policy, IQNPolicy, MDQNPolicy, QRDQNPolicy
+from dicore_plugins.policies import (
+    BDQPolicy,
+    C51Policy,
+    DQNPolicy,
+    FQFPolicy,
+    IQNPolicy,
+    MDQNPolicy,
+    QRDQNPolicy,
+    SQNPolicy,
+)
 from dicore_plugins.policies.rainbow.config import RainbowConfig
 
 ROWS, OBS, ACTIONS = 8, 3, 4
@@ -164,9 +173,172 @@ def test_an_update_of_mdqn_row_by_row() -> None:
     np.testing.assert_allclose(result["priority"], error, atol=1e-4)
 
 
+def test_an_update_of_fqf_row_by_row() -> None:
+    model = FQF(4, 6, obs_shape=OBS, action_shape=ACTIONS)
+    with torch.no_grad():
+        for each in model.proposal():
+            each.normal_()
+    learn = {"fraction_entropy_weight": 0.1, "fraction_learning_rate": 0.1}
+    policy, batch = made(FQFPolicy, model, learn=learn), rows()
+    obs, after = (torch.from_numpy(batch[key]) for key in ("obs", "next_obs"))
+    head, target_head = model.heads[0], policy._target_model.heads[0]
+    with torch.no_grad():
+        features = model.features(obs)
+        tau = head.boundary(features)
+        middle = (tau[:, 1:] + tau[:, :-1]) / 2
+        at_middle = head.outputs(features, middle).numpy()
+        at_tau = head.outputs(features, tau).numpy()
+        new = target_head.outputs(policy._target_model.features(after), middle).double().numpy()
+        chooser = model.q(after).numpy()
+        x, own = model.features(after), head.boundary(model.features(after))
+        mean = head.outputs(x, (own[:, 1:] + own[:, :-1]) / 2)
+        wanted = (mean * own.diff(dim=1)[:, None]).sum(2)
+        np.testing.assert_allclose(chooser, wanted, rtol=1e-5)
+    losses, slopes = [], []
+    for row in range(ROWS):
+        a = batch["action"][row]
+        target = (
+            batch["reward"][row]
+            + GAMMA * (1 - batch["done"][row]) * (new[row, chooser[row].argmax()])
+        )
+        f, m = at_tau[row, a], at_middle[row, a]
+        u = target[None] - m[:, None]
+        huber = np.where(np.abs(u) <= 1, u * u / 2, np.abs(u) - 0.5)
+        side = np.abs(middle[row].numpy()[:, None] - (u < 0))
+        loss = (side * huber).mean(1).sum()
+        slope = np.abs(f[1:-1] - m[:-1]) - np.abs(f[1:-1] - m[1:])
+        slopes.append(slope * batch["weight"][row] / ROWS)
+        losses.append((loss + (slope * tau[row, 1:-1].numpy()).sum()) * batch["weight"][row])
+    width = tau.diff(dim=1).numpy()
+    entropy = -(width * np.log(width)).sum(1).mean()
+    before = [each.detach().clone() for each in model.proposal()]
+    result = policy.learn_mode.forward(batch)
+    np.testing.assert_allclose(result["total_loss"], np.mean(losses) - 0.1 * entropy, rtol=1e-4)
+    assert all(not torch.equal(*each) for each in zip(before, model.proposal(), strict=True))
+    # no gradient of the fractions reaches the rest: the same update without them is the same
+    twin = FQF(4, 6, obs_shape=OBS, action_shape=ACTIONS)
+    assert torch.allclose(twin.heads[0].boundary(torch.zeros(1, 64)).diff(), torch.tensor(0.25))
+
+
+def test_an_update_of_bdq_row_by_row() -> None:
+    policy = made(BDQPolicy, BDQ(obs_shape=OBS, action_shape=[3, 2]))
+    batch = rows((3, 2))
+    obs, after = (torch.from_numpy(batch[key]) for key in ("obs", "next_obs"))
+    with torch.no_grad():
+        q = [each.double().numpy() for each in policy._model.q(obs)]
+        new = [each.double().numpy() for each in policy._target_model.q(after)]
+        chooser = [each.numpy() for each in policy._model.q(after)]
+    losses, errors = [], []
+    for row in range(ROWS):
+        best = [new[head][row, chooser[head][row].argmax()] for head in range(2)]
+        y = batch["reward"][row] + GAMMA * (1 - batch["done"][row]) * np.mean(best)
+        error = np.abs([q[head][row, batch["action"][row, head]] - y for head in range(2)])
+        losses.append(np.where(error <= 1, error**2 / 2, error - 0.5).mean() * batch["weight"][row])
+        errors.append(error.mean())
+    result = policy.learn_mode.forward(batch)
+    np.testing.assert_allclose(result["total_loss"], np.mean(losses), rtol=1e-4)
+    np.testing.assert_allclose(result["priority"], errors, atol=1e-4)
+
+
+def test_the_heads_of_bdq_share_a_value_and_a_scaled_gradient() -> None:
+    torch.manual_seed(0)
+    model = BDQ(obs_shape=OBS, action_shape=[3, 2])
+    features = model.features(torch.ones(1, OBS)).detach().requires_grad_()
+    obs = torch.ones(1, OBS)
+    value = model.value(model.features(obs))
+    for q, head in zip(model.q(obs), model.heads, strict=True):
+        advantage = head(model.features(obs))
+        torch.testing.assert_close(q, value + advantage - advantage.mean())
+        torch.testing.assert_close(q.mean(1, keepdim=True), value)
+    model.q(obs)[0].sum().backward()
+    found = model.encoder.layers[0].weight.grad.clone()
+    model.zero_grad()
+    x = model.features(obs)
+    a = model.heads[0](x)
+    (model.value(x) + a - a.mean()).sum().backward()
+    torch.testing.assert_close(found, model.encoder.layers[0].weight.grad / 3)
+    assert features.grad is None
+
+
+@pytest.mark.parametrize("auto", [True, False])
+def test_an_update_of_sqn_row_by_row(auto: bool) -> None:
+    learn = {"auto_temperature": auto, "target_entropy": 0.7}
+    policy = made(SQNPolicy, SQN(0.5, obs_shape=OBS, action_shape=ACTIONS), learn=learn)
+    batch = rows()
+    obs, after = (torch.from_numpy(batch[key]) for key in ("obs", "next_obs"))
+    log_alpha = float(policy._model.log_temperature.detach())
+    alpha = np.exp(log_alpha)
+    with torch.no_grad():
+        both = [each.double().numpy() for each in policy._model.both(obs)]
+        new = np.min([each.double().numpy() for each in policy._target_model.both(after)], 0)
+    losses, errors, entropies = [], [], []
+    for row in range(ROWS):
+        p = softmax(new[row] / alpha)
+        value = (p * (new[row] - alpha * np.log(p))).sum()
+        y = batch["reward"][row] + GAMMA * (1 - batch["done"][row]) * value
+        error = np.abs([q[row, batch["action"][row]] - y for q in both])
+        losses.append(np.where(error <= 1, error**2 / 2, error - 0.5).sum() * batch["weight"][row])
+        errors.append(error.mean())
+        p = softmax(np.min([q[row] for q in both], 0) / alpha)
+        entropies.append(-(p * np.log(p)).sum())
+    result = policy.learn_mode.forward(batch)
+    own = log_alpha * (np.mean(entropies) - 0.7) if auto else 0.0
+    np.testing.assert_allclose(result["total_loss"], np.mean(losses) + own, rtol=1e-4)
+    np.testing.assert_allclose(result["priority"], errors, atol=1e-4)
+    moved = float(policy._model.log_temperature.detach()) - log_alpha
+    assert np.sign(moved) == (np.sign(0.7 - np.mean(entropies)) if auto else 0)
+
+
+def test_sqn_acts_by_its_temperature() -> None:
+    seed_everything(0)
+    model = SQN(0.5, obs_shape=OBS, action_shape=ACTIONS)
+    policy = SQNPolicy({"discount_factor": GAMMA}, model=model)
+    seen = np.ones(OBS, np.float32)
+    chosen = policy.collect_mode.forward(dict.fromkeys(range(4000), seen))
+    with torch.no_grad():
+        p = torch.softmax(model.q(torch.from_numpy(seen)[None])[0] / 0.5, 0).numpy()
+    counts = np.bincount(chosen.value["action"], minlength=ACTIONS)
+    assert (np.abs(counts - 4_000 * p) < 4 * np.sqrt(4_000 * p * (1 - p))).all()
+    best = policy.eval_mode.forward({0: seen}).value["action"]
+    assert best.tolist() == [p.argmax()]
+
+
 @pytest.mark.parametrize(
     ("cls", "model"),
-    [(C51Policy, C51), (QRDQNPolicy, QRDQN), (IQNPolicy, IQN), (MDQNPolicy, DQN)],
+    [(DQNPolicy, DQN), (QRDQNPolicy, QRDQN), (FQFPolicy, FQF), (MDQNPolicy, DQN), (SQNPolicy, SQN)],
+)
+@pytest.mark.parametrize("several", [False, True])
+def test_targets_choose_no_masked_action(cls: Any, model: Any, several: bool) -> None:
+    """The values of a masked action may be anything; a mask without any action has no effect."""
+    actions = (ACTIONS, ACTIONS) if several else ACTIONS
+    parts = ((("vector",), OBS, (), ()),)
+    policy = made(cls, model(obs_shape=OBS, obs_parts=parts, action_shape=actions))
+    batch = rows(actions)
+    mask = np.ones((ROWS, ACTIONS), np.int8)
+    mask[:, 1] = 0
+    mask[2], batch["done"][2] = 0, 1
+    masks = [mask, mask] if several else mask
+    seen = {key: {"vector": batch[key], "action_mask": masks} for key in ("obs", "next_obs")}
+    taken = np.where(batch["action"] == 1, 0, batch["action"])
+    batch = Batch({**batch.columns, **seen, "action": taken}).to_torch()
+    before = policy._loss(batch, None)[2]
+    with torch.no_grad():
+        for net in (*policy._model.modules(), *policy._target_model.modules()):
+            if hasattr(net, "advantage"):
+                net.advantage.layers[-1].bias.view(ACTIONS, -1)[1] += 1e4
+    torch.testing.assert_close(policy._loss(batch, None)[2], before)
+
+
+@pytest.mark.parametrize(
+    ("cls", "model"),
+    [
+        (C51Policy, C51),
+        (QRDQNPolicy, QRDQN),
+        (IQNPolicy, IQN),
+        (MDQNPolicy, DQN),
+        (FQFPolicy, FQF),
+        (BDQPolicy, BDQ),
+    ],
 )
 def test_several_heads_are_trained_by_their_own_actions(cls: Any, model: Any) -> None:
     policy = made(cls, model(obs_shape=OBS, action_shape=[3, 2]), nstep=1)
@@ -238,7 +410,7 @@ def test_noise_goes_on_after_a_resume() -> None:
 # ---- by name
 
 
-@pytest.mark.parametrize("name", ["c51", "iqn", "qrdqn", "rainbow", "mdqn"])
+@pytest.mark.parametrize("name", ["bdq", "c51", "fqf", "iqn", "qrdqn", "rainbow", "sqn", "mdqn"])
 def test_the_default_network_is_built_and_acts_by_name(name: str) -> None:
     seed_everything(0)
     model = {"obs_shape": OBS, "action_shape": ACTIONS}
@@ -253,6 +425,11 @@ def test_the_default_network_is_built_and_acts_by_name(name: str) -> None:
     ("preset", "policy", "buffer"),
     [
         ("cartpole_c51", "c51", "naive"),
+        ("cartpole_ddqn", "ddqn", "naive"),
+        ("cartpole_fqf", "fqf", "naive"),
+        ("cartpole_sqn", "sqn", "naive"),
+        ("two_step_bdq", "bdq", "naive"),
+        ("t_maze_r2d2", "r2d2", "advanced"),
         ("cartpole_iqn", "iqn", "naive"),
         ("cartpole_mdqn", "mdqn", "naive"),
         ("cartpole_qrdqn", "qrdqn", "naive"),
@@ -260,7 +437,7 @@ def test_the_default_network_is_built_and_acts_by_name(name: str) -> None:
     ],
 )
 def test_the_presets_train(preset: str, policy: str, buffer: str, tmp_path: Path) -> None:
-    name, _, algorithm = preset.partition("_")
+    name, _, algorithm = preset.rpartition("_")
     outcome = launch(
         env=name,
         policy=algorithm,
@@ -271,7 +448,42 @@ def test_the_presets_train(preset: str, policy: str, buffer: str, tmp_path: Path
     )
     cfg = json.loads((tmp_path / "run" / "config.json").read_text())["config"]["policy"]
     assert (cfg["type"], cfg["other"]["replay_buffer"]["type"]) == (policy, buffer)
-    assert outcome.run.result.train_iter >= 128
+    assert outcome.run.result.train_iter >= 16
+
+
+def resumes_exactly(
+    folder: Path, env: str, policy: str, steps: tuple[int, int], *overrides: str
+) -> None:
+    """Asserts that a run that is stopped and resumed has the parameters of one that is not."""
+
+    def train(name: str, budget: int, *, resume: bool = False) -> Any:
+        given: dict[str, Any] = {
+            "exp_name": str(folder / name), "env": env, "policy": policy, "seed": 0,
+            "overrides": ["pipeline.logger=[]", "env.stop_value=inf", "env.n_evaluator_episode=1",
+                          "env.evaluator_env_num=1", *overrides],
+        }  # fmt: skip
+        given = {"resume": str(folder / name)} if resume else given
+        return launch(**given, max_env_step=budget)
+
+    whole, _ = train("whole", steps[1]), train("half", steps[0])
+    rest = train("half", steps[1], resume=True)
+    assert rest.run.result.train_iter == whole.run.result.train_iter >= 4
+    one, two = (each.policy.get_attribute("model").state_dict() for each in (whole, rest))
+    assert all(torch.equal(one[key], two[key]) for key in one)
+
+
+@pytest.mark.parametrize(
+    ("policy", "steps", "option"),
+    [
+        ("fqf", (1040, 1552), "update_per_collect=4"),  # where a collect ends
+        ("sqn", (1024, 1536), "update_per_collect=4"),
+        ("pqn", (1024, 1536), "epoch_per_collect=1"),
+    ],
+)
+def test_a_resumed_run_equals_an_uninterrupted_one(
+    policy: str, steps: tuple[int, int], option: str, tmp_path: Path
+) -> None:
+    resumes_exactly(tmp_path, "cartpole", policy, steps, f"policy.learn.{option}")
 
 
 # ---- mistakes
@@ -282,6 +494,8 @@ def test_the_presets_train(preset: str, policy: str, buffer: str, tmp_path: Path
     [
         (MDQNPolicy, {"nstep": 3}, "nstep: mdqn adds the log policy to each single reward"),
         (MDQNPolicy, {"learn": {"double": True}}, "learn.double: mdqn has no greedy action"),
+        (SQNPolicy, {"learn": {"double": True}}, "learn.double: sqn has no greedy action"),
+        (BDQPolicy, {"model": {"dueling": False}}, "dueling: the heads of bdq share"),
         (C51Policy, {"model": {"v_min": 3.0, "v_max": 3.0}}, "v_min: must be < v_max = 3.0"),
     ],
 )
@@ -290,6 +504,21 @@ def test_options_that_do_not_fit(cls: Any, options: Any, problem: str) -> None:
         cls({"model": {"obs_shape": OBS, "action_shape": ACTIONS}, **options})
 
 
-def test_a_model_without_a_distribution_is_refused() -> None:
-    with pytest.raises(UsageError, match="no method `distribution`"):
-        C51Policy({}, model=DQN(OBS, ACTIONS))
+@pytest.mark.parametrize(
+    ("cls", "model", "text"),
+    [
+        (C51Policy, DQN, "no method `distribution`"),
+        (FQFPolicy, IQN, "proposes no fractions"),
+        (SQNPolicy, DQN, "no method `both`"),
+    ],
+)
+def test_a_model_that_does_not_fit_is_refused(cls: Any, model: Any, text: str) -> None:
+    with pytest.raises(UsageError, match=text):
+        cls({}, model=model(obs_shape=OBS, action_shape=ACTIONS))
+
+
+@pytest.mark.parametrize(("name", "dueling"), [("ddqn", False), ("dueling", True)])
+def test_variants_of_dqn_have_names(name: str, dueling: bool) -> None:
+    policy = build("policy", {"type": name, "model": {"obs_shape": OBS, "action_shape": ACTIONS}})
+    cfg = policy.get_attribute("cfg")
+    assert (cfg.learn.double, cfg.model.dueling, type(policy)) == (True, dueling, DQNPolicy)

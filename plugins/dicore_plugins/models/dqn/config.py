@@ -162,6 +162,54 @@ class IQNModelConfig(DQNModelConfig):
 
 
 @frozen(kw_only=True)
+class FQFModelConfig(IQNModelConfig):
+    """Q network with quantiles of the return at learned fractions (Yang et al. 2019)."""
+
+    def build(self, ctx: Any, **parts: Any) -> Any:
+        """Builds the network."""
+        from dicore_plugins.models.dqn.distributional import FQF
+
+        return FQF(self.num_quantiles, self.num_cosines, **self._arguments())
+
+
+@frozen(kw_only=True)
+class BDQModelConfig(DQNModelConfig):
+    """Q network whose heads share one state value (Tavakoli et al. 2018)."""
+
+    dueling: bool = option(True, "True: the state value is shared by all heads")
+
+    def check(self) -> Iterator[tuple[str, str]]:
+        """Yields what the network does not support."""
+        yield from super().check()
+        if not self.dueling:
+            yield (
+                "dueling",
+                "the heads of bdq share a state value; set it to True, or model.type=dqn",
+            )
+
+    def build(self, ctx: Any, **parts: Any) -> Any:
+        """Builds the network."""
+        from dicore_plugins.models.dqn.branching import BDQ
+
+        return BDQ(**{**self._arguments(), "dueling": False})
+
+
+@frozen(kw_only=True)
+class SQNModelConfig(DQNModelConfig):
+    """Two Q networks and the temperature of their Boltzmann policy, for soft Q-learning."""
+
+    temperature: float = option(
+        0.2, "initial entropy temperature; the policy is softmax(Q / temperature)", gt=0
+    )
+
+    def build(self, ctx: Any, **parts: Any) -> Any:
+        """Builds the network."""
+        from dicore_plugins.models.dqn.twin import SQN
+
+        return SQN(self.temperature, **self._arguments())
+
+
+@frozen(kw_only=True)
 class DRQNModelConfig(DQNModelConfig):
     """Q network with an LSTM or GRU, for R2D2 (Hausknecht and Stone 2015)."""
 

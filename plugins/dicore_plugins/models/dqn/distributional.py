@@ -11,9 +11,15 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from dicore_plugins.models.dqn.config import C51ModelConfig, IQNModelConfig, QRDQNModelConfig
+from dicore_plugins.functional.distributional import fqf_value
+from dicore_plugins.models.dqn.config import (
+    C51ModelConfig,
+    FQFModelConfig,
+    IQNModelConfig,
+    QRDQNModelConfig,
+)
 from dicore_plugins.models.dqn.model import DQN, QHead
 from dicore_plugins.models.encoders.mlp import MLP, Array
 
@@ -217,9 +223,10 @@ class IQN(DQN):
     """
 
     config_class: Any = IQNModelConfig
+    head_class: type[ImplicitHead] = ImplicitHead
 
     def __init__(self, num_quantiles: int = 32, num_cosines: int = 64, **options: Any) -> None:
-        head = partial(ImplicitHead, quantiles=num_quantiles, cosines=num_cosines)
+        head = partial(self.head_class, quantiles=num_quantiles, cosines=num_cosines)
         super().__init__(head=head, **options)
 
     def distribution(self, obs: Any, fraction: Tensor | None = None) -> list[Tensor]:
@@ -234,6 +241,59 @@ class IQN(DQN):
             head.outputs(features, head.fraction if fraction is None else fraction)  # type: ignore[operator]
             for head in self.heads
         ]
+
+
+class FractionHead(ImplicitHead):
+    """A head of FQF: the quantiles between fractions that a linear layer proposes for each state.
+
+    Args:
+        features: F.
+        actions: A.
+        quantiles: N.
+        **form: The other arguments of `ImplicitHead`.
+    """
+
+    def __init__(self, features: int, actions: int, *args: Any, quantiles: int, **form: Any):
+        super().__init__(features, actions, *args, quantiles=quantiles, **form)
+        self.propose = MLP((features, quantiles))
+        with torch.no_grad():
+            for parameter in self.propose.parameters():
+                parameter.mul_(0.01)  # equal fractions at first
+
+    def boundary(self, x: Tensor) -> Tensor:
+        """Computes the fractions of features [B, F]: from 0 to 1, [B, N + 1].
+
+        Their graph reaches the proposal alone.
+        """
+        inner = torch.softmax(self.propose.forward(x.detach()), 1).cumsum(1)[:, :-1]
+        return torch.nn.functional.pad(torch.nn.functional.pad(inner, (1, 0)), (0, 1), value=1.0)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Maps features [B, F] to values [B, A]."""
+        boundary = self.boundary(x)
+        return fqf_value(boundary, self.outputs(x, middle(boundary.detach())))
+
+
+class FQF(IQN):
+    """Q network of FQF (Yang et al. 2019, arXiv:1911.02140): quantiles at learned fractions.
+
+    Args:
+        num_quantiles: Number of fractions.
+        num_cosines: Size of the embedding of a fraction.
+        **options: Arguments of `DQN`.
+    """
+
+    config_class: Any = FQFModelConfig
+    head_class = FractionHead
+
+    def proposal(self) -> list[nn.Parameter]:
+        """Returns the parameters of the layers that propose fractions."""
+        return [each for head in self.heads for each in head.propose.parameters()]  # type: ignore[union-attr]
+
+
+def middle(boundary: Tensor) -> Tensor:
+    """Returns the fractions between neighbours: [B, N + 1] to [B, N]."""
+    return (boundary[:, :-1] + boundary[:, 1:]) / 2
 
 
 def _distribution(model: DQN, obs: Any) -> list[Tensor]:

@@ -69,15 +69,20 @@ class ActorCriticPolicy(Policy):
         problem: str | None = None
         if not isinstance(model, nn.Module):
             problem = f"expected a network (torch.nn.Module), got {type(model).__name__}"
-        elif type(model) is not VAC:
-            options = self._cfg.model or {}
-            problem = output_problem(model, options, continuous=self._continuous)
+        else:
+            problem = self._problem_of(model)
         if problem is None:
             return model
         raise UsageError(
             f"model: {problem}",
             hint="pass a module that returns logit (or mean and log_std) and value",
         )
+
+    def _problem_of(self, model: nn.Module) -> str | None:
+        """Returns how the outputs of a network differ from those that are needed, or None."""
+        if type(model) is VAC:
+            return None
+        return output_problem(model, self._cfg.model or {}, continuous=self._continuous)
 
     # ---- learn
 
@@ -309,6 +314,14 @@ class ActorCriticPolicy(Policy):
 
     def _get_train_sample(self, block: Batch, tail: Tail | None = None) -> Batch:
         """Adds log-probabilities, values, advantages and targets to single steps."""
+        value, advantage = self._advantages(block, tail)
+        columns = {key: each for key, each in block.items() if key not in DISTRIBUTION}
+        columns |= {"value": value, "advantage": advantage, "target": advantage + value}
+        columns["log_prob"] = self._acted_log_prob(block).reshape(value.shape)
+        return flatten_time(Batch(columns, len(block)))
+
+    def _advantages(self, block: Batch, tail: Tail | None) -> tuple[Any, Any]:
+        """Computes values and advantages of the steps of a block: float32 [T, N] each."""
         self._need_one_reward(block)
         if tail is None:
             raise SchemaError("the block has no tail", hint="pass what follows the block")
@@ -316,11 +329,7 @@ class ActorCriticPolicy(Policy):
         reward, valid = block["reward"], block.get("valid")
         if valid is not None and not valid.all():  # else NaN of abnormal episodes would spread
             reward, value, next_value = np.where(valid, (reward, value, next_value), 0)
-        advantage = self._advantage(reward, value, next_value, block["done"], block["end"])
-        columns = {key: each for key, each in block.items() if key not in DISTRIBUTION}
-        columns |= {"value": value, "advantage": advantage, "target": advantage + value}
-        columns["log_prob"] = self._acted_log_prob(block).reshape(value.shape)
-        return flatten_time(Batch(columns, len(block)))
+        return value, self._advantage(reward, value, next_value, block["done"], block["end"])
 
     def _advantage(self, reward: Any, value: Any, next_value: Any, done: Any, end: Any) -> Any:
         """Computes the advantages of steps [T, N]."""
@@ -331,8 +340,13 @@ class ActorCriticPolicy(Policy):
             np.zeros_like(done) if self._cfg.learn.ignore_done else done,
             end,
             gamma=self._cfg.discount_factor,
-            gae_lambda=self._cfg.collect.gae_lambda,
+            gae_lambda=self._lambda,
         )
+
+    @property
+    def _lambda(self) -> float:
+        """Lambda of the advantages."""
+        return float(self._cfg.collect.gae_lambda)
 
     def _block_values(self, block: Batch, tail: Tail) -> tuple[Any, Any]:
         """Computes the values before and after each step: float32 [T, N] each."""

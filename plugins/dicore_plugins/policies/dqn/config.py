@@ -151,7 +151,7 @@ class DQNConfig(PolicyConfig):
         if self.collect.unroll_len != 1:
             yield "collect.unroll_len", f"{self._name} learns from single steps; set it to 1"
         if self.model is not None and self.model.get("rnn") is not None:
-            yield "model", f"{self._name} keeps no recurrent state; choose another model"
+            yield "model", f"{self._name} keeps no recurrent state; choose policy r2d2"
 
     @property
     def _name(self) -> str:

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from dicore.data import Batch
 from dicore.errors import UsageError
-from dicore_plugins.policies.dqn.policy import DQNPolicy, q_values
+from dicore_plugins.policies.dqn.policy import DQNPolicy, legal, q_values
 
 __all__ = ["DistributionalPolicy"]
 
@@ -37,7 +37,7 @@ class DistributionalPolicy(DQNPolicy):
         with torch.no_grad():
             after = self._outputs(self._target_model, batch["next_obs"], len(batch))
             chooser = self._model if self._cfg.learn.double else self._target_model
-            values = q_values(chooser, batch["next_obs"])
+            values = legal(q_values(chooser, batch["next_obs"]), batch["next_obs"])
             values = [values] if isinstance(values, Tensor) else values
             bridged = self._bridged(batch)
         losses, priorities, targets = [], [], []

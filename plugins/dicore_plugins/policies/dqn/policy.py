@@ -46,6 +46,8 @@ class DQNPolicy(Policy):
 
     config_class: ClassVar[type[PolicyConfig]] = DQNConfig
     _cfg: DQNConfig
+    _sampler: ClassVar[str] = "eps_greedy_sample"
+    """The model wrapper that explores."""
 
     def _create_model(self) -> Any:
         with torch_stream("model"):
@@ -95,7 +97,7 @@ class DQNPolicy(Policy):
     def _init_learn(self) -> None:
         learn = self._cfg.learn
         self._model.to(self._device)
-        self._flat = Flat(self._model)
+        self._flat = Flat(self._trained(self._model))
         self._optimizer = build_optimizer(
             learn.optimizer,
             self._flat,
@@ -105,8 +107,12 @@ class DQNPolicy(Policy):
             weight_decay=learn.weight_decay,
         )
         self._target_model = copy.deepcopy(self._model).requires_grad_(False)
-        self._target_flat = Flat(self._target_model)
+        self._target_flat = Flat(self._trained(self._target_model))
         self._update_count = 0
+
+    def _trained(self, model: Any) -> Any:
+        """Returns the module, or the list of parameters, that the optimizer updates."""
+        return model
 
     def _forward_learn(self, data: Any, **_: Any) -> dict[str, Any]:
         """Runs one gradient update.
@@ -132,9 +138,7 @@ class DQNPolicy(Policy):
         loss, priority, target = self._loss(batch, weight)
         if learn.learning_rate_end < 1:
             self._optimizer.learning_rate = self._decayed_rate()
-        self._optimizer.zero_grad()
-        loss.backward()
-        self._optimizer.step(loss)
+        self._step(loss)
         self._update_target()
         return {
             "cur_lr": self._optimizer.learning_rate,
@@ -142,6 +146,12 @@ class DQNPolicy(Policy):
             "target_q_value": target,
             "priority": priority,
         }
+
+    def _step(self, loss: torch.Tensor) -> None:
+        """Updates the parameters by the gradient of the loss."""
+        self._optimizer.zero_grad()
+        loss.backward()
+        self._optimizer.step(loss)
 
     def _loss(
         self, batch: Batch, weight: torch.Tensor | None
@@ -170,6 +180,7 @@ class DQNPolicy(Policy):
         with torch.no_grad():
             next_q = q_values(self._target_model, batch["next_obs"])
             online = q_values(self._model, batch["next_obs"]) if self._cfg.learn.double else next_q
+            online = legal(online, batch["next_obs"])
             reward, done, gamma = self._bridged(batch)
             if isinstance(next_q, torch.Tensor):
                 return dqn_td_target(next_q, reward, done, gamma, online)
@@ -227,11 +238,16 @@ class DQNPolicy(Policy):
         actor: Any = self._actor
         if self._noisy:
             actor = NoisyActor(self._model, self._device, by_numpy=False)
-        self._collect_model = model_wrap(actor, "eps_greedy_sample", rng=stream("policy/collect"))
+        rng = stream("policy/collect")
+        self._collect_model = model_wrap(self._acting(actor), self._sampler, rng=rng)
 
     def _init_eval(self) -> None:
         self._actor = getattr(self, "_actor", None) or self._make_actor()
-        self._eval_model = model_wrap(self._actor, "argmax_sample")
+        self._eval_model = model_wrap(self._acting(self._actor), "argmax_sample")
+
+    def _acting(self, actor: Any) -> Any:
+        """Returns what computes the values for acting in one mode."""
+        return actor
 
     def _make_actor(self) -> Actor:
         if "learn" not in self._enabled:
@@ -294,10 +310,10 @@ class DQNPolicy(Policy):
 class NoisyActor(Actor):
     """Acts with new noise on the weights in each call."""
 
-    def forward(self, obs: Any) -> dict[str, Any]:
+    def forward(self, obs: Any, *state: Any) -> dict[str, Any]:
         """Runs the model; see `Actor.forward`."""
         self._model.reset_noise()
-        return super().forward(obs)
+        return super().forward(obs, *state)
 
     __call__ = forward
 
@@ -305,10 +321,10 @@ class NoisyActor(Actor):
 class MeanActor(Actor):
     """Acts without the noise on the weights."""
 
-    def forward(self, obs: Any) -> dict[str, Any]:
+    def forward(self, obs: Any, *state: Any) -> dict[str, Any]:
         """Runs the model; see `Actor.forward`."""
         self._model.reset_noise(on=False)
-        return super().forward(obs)
+        return super().forward(obs, *state)
 
     __call__ = forward
 
@@ -343,3 +359,24 @@ def q_values(model: Any, obs: Any) -> Any:
     """
     q = getattr(model, "q", None)
     return as_outputs(model(obs))["logit"] if q is None else q(obs)
+
+
+def legal(q: Any, obs: Any) -> Any:
+    """Returns Q values in which actions that the observation's `action_mask` forbids are least.
+
+    They must not be chosen for the target: no sample corrects their values. A mask that forbids
+    all actions, as of terminal observations, has no effect.
+
+    Args:
+        q: [..., A], or a list with one per head.
+        obs: Observations; a dict may have `action_mask` [..., A] (nonzero: allowed); for several
+            heads a list.
+    """
+    mask = obs.get("action_mask") if isinstance(obs, dict) else None
+    if mask is None:
+        return q
+    if not isinstance(q, torch.Tensor):
+        masks = [mask] if isinstance(mask, torch.Tensor) else mask
+        return [legal(head, {"action_mask": each}) for head, each in zip(q, masks, strict=True)]
+    allowed = mask != 0
+    return q.masked_fill(~(allowed | ~allowed.any(-1, keepdim=True)), -1e8)

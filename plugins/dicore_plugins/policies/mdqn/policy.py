@@ -7,7 +7,7 @@ from torch import Tensor
 
 from dicore.data import Batch
 from dicore_plugins.functional.distributional import munchausen_bonus, soft_target
-from dicore_plugins.policies.dqn.policy import DQNPolicy, q_values
+from dicore_plugins.policies.dqn.policy import DQNPolicy, legal, q_values
 from dicore_plugins.policies.mdqn.config import MDQNConfig
 
 __all__ = ["MDQNPolicy"]
@@ -24,8 +24,8 @@ class MDQNPolicy(DQNPolicy):
         action = self._action_index(batch["action"]).reshape(len(batch["action"]), -1)
         reward, done, gamma = self._bridged(batch)
         with torch.no_grad():
-            values = q_values(self._target_model, batch["obs"])
-            after = q_values(self._target_model, batch["next_obs"])
+            values = legal(q_values(self._target_model, batch["obs"]), batch["obs"])
+            after = legal(q_values(self._target_model, batch["next_obs"]), batch["next_obs"])
             several = not isinstance(values, Tensor)
             targets = []
             for head, (q, next_q) in enumerate(

@@ -345,7 +345,7 @@ class R2D2Config(PolicyConfig):
 
     def check(self) -> Problems:
         if self.nstep != 1:
-            yield "nstep", "r2d2 uses one-step targets; set it to 1"
+            yield "nstep", "school_r2d2 uses one-step targets; set it to 1"
 
     def build(self, ctx: Any, *, model: Any | None = None, **parts: Any) -> Any:
         from schools_rl.r2d2 import R2D2

@@ -39,7 +39,7 @@ PENDULUM_SAC: dict[str, Any] = {
 RECALL_R2D2: dict[str, Any] = {
     "env": {"type": "recall", "stop_value": 1.0, "n_evaluator_episode": 40},
     "policy": {
-        "type": "r2d2",
+        "type": "school_r2d2",
         "learn": {"update_per_collect": 4, "learning_rate": 2e-3},
         "collect": {"random_collect_size": 64},
         "eval": {"evaluator": {"eval_freq": 100}},

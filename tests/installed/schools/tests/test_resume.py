@@ -45,7 +45,7 @@ SAC = [
 ]
 SAC += ["--max-env-step", "400", "env.collector_env_num=2", "policy.eval.evaluator.eval_freq=100"]
 SAC += ["policy.collect.n_sample=2"]
-R2D2 = ["-e", "recall", "-p", "r2d2", "policy.model.hidden=16", "--max-env-step", "2500"]
+R2D2 = ["-e", "recall", "-p", "school_r2d2", "policy.model.hidden=16", "--max-env-step", "2500"]
 R2D2 += ["policy.learn.batch_size=8", "policy.collect.random_collect_size=64"]
 R2D2 += ["policy.learn.burn_in=3", "policy.collect.unroll_len=4"]
 REINFORCE = ["-e", "cartpole", "-p", "reinforce", "--max-train-iter", "8"]

@@ -1,0 +1,94 @@
+"""Options of PQN."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from dicore.config.schema import component, frozen, option, section
+from dicore.config.sections import LearnConfig, OtherConfig
+from dicore_plugins.policies.actor_critic.config import (
+    ActorCriticCollectConfig,
+    ActorCriticPolicyConfig,
+)
+from dicore_plugins.policies.dqn.config import DQNConfig, EpsConfig
+
+
+@frozen(kw_only=True)
+class PQNLearnConfig(LearnConfig):
+    """Options of learning."""
+
+    batch_size: int | None = option(
+        128, "samples per gradient update; None: all of a collect", ge=1
+    )
+    epoch_per_collect: int = option(
+        2, "passes over the samples of a collect; raise for sample efficiency", ge=1
+    )
+    learning_rate: float = option(
+        1e-3, "learning rate; lower it if training is unstable", gt=0, lt=float("inf")
+    )
+    learning_rate_end: float = option(
+        1.0, "final learning rate as a fraction of learning_rate; 1: constant", ge=0, le=1
+    )
+    anneal: int = option(
+        100_000,
+        "length of the linear decay of learning_rate to the final value",
+        ge=1,
+        unit="env steps",
+    )
+    td_lambda: float = option(
+        0.65, "lambda of the returns; lower: less variance, more bias by the values", ge=0, le=1
+    )
+    max_grad_norm: float | None = option(
+        10.0, "maximum gradient norm; larger gradients are scaled down; None: off", gt=0
+    )
+    optimizer: Any = component(
+        "optimizer", default="adam", help="updates the parameters from their gradients"
+    )
+
+
+@frozen(kw_only=True)
+class PQNCollectConfig(ActorCriticCollectConfig):
+    """Options of collecting."""
+
+    n_sample: int | None = option(
+        512, "samples per collect; use a multiple of env.collector_env_num", ge=1
+    )
+
+
+@frozen(kw_only=True)
+class PQNOtherConfig(OtherConfig):
+    """Options of exploration."""
+
+    eps: EpsConfig = section(EpsConfig)
+
+
+@frozen(kw_only=True)
+class PQNConfig(ActorCriticPolicyConfig):
+    """Parallel Q-learning without a replay buffer or target network (Gallici et al. 2024)."""
+
+    model: Any = component(
+        "model",
+        default={"type": "dqn", "layer_norm": True, "initial_bias": "uniform"},
+        help="Q network; its layers should be normalised",
+    )
+    learn: PQNLearnConfig = section(PQNLearnConfig)
+    collect: PQNCollectConfig = section(PQNCollectConfig)
+    other: PQNOtherConfig = section(PQNOtherConfig)
+
+    def build(self, ctx: Any, *, model: Any | None = None, **parts: Any) -> Any:
+        """Makes the policy; `model` replaces the configured network."""
+        from dicore_plugins.policies.pqn.policy import PQNPolicy
+
+        device = None if ctx is None else ctx.device
+        return PQNPolicy(self, model=model, **{"device": device, **parts})
+
+    def bind(self, observation_space: Any, action_space: Any) -> dict[str, Any]:
+        """Derives the shapes of the model from the spaces; see `DQNConfig.bind`."""
+        return DQNConfig.bind(self, observation_space, action_space)  # type: ignore[arg-type]
+
+    def check(self) -> Iterator[tuple[str, str]]:
+        """Yields the options that contradict each other."""
+        yield from super().check()
+        if self.collect.n_episode is not None:
+            yield "collect.n_episode", "pqn collects samples; use collect.n_sample"
