@@ -114,7 +114,7 @@ class DQN(nn.Module):
             return first.forward(obs)
         if obs.dtype is not torch.float32:
             obs = obs.to(next(self.parameters()).dtype)
-        return obs if obs.dim() == 2 else obs.reshape(len(obs), -1)
+        return obs if obs.dim() == 2 else obs.reshape(obs.shape[0], -1)
 
     def _values(self, x: Tensor, encoder: MLP, heads: tuple[QHead, ...]) -> Any:
         x = encoder.forward(x)

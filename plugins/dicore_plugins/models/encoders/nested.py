@@ -52,7 +52,7 @@ class Nested(nn.Module):
             EnvSpaceError: a category is outside its range.
         """
         columns = [
-            leaf.reshape(len(leaf), -1).float() if encoder is None else encoder.forward(leaf)
+            leaf.reshape(leaf.shape[0], -1).float() if encoder is None else encoder.forward(leaf)
             for leaf, encoder in self._leaves(obs)
         ]
         return columns[0] if len(columns) == 1 else torch.cat(columns, 1)
@@ -81,6 +81,11 @@ def _encoder(part: Part, conv: str) -> tuple[nn.Module | None, int]:
     from dicore_plugins.models.encoders.conv import image_encoder
 
     return image_encoder(conv, start)
+
+
+def _is_traced() -> bool:
+    """Returns whether the operations are recorded, for an export."""
+    return torch.compiler.is_compiling() or torch.jit.is_tracing()
 
 
 class OneHot(nn.Module):
@@ -117,11 +122,11 @@ class OneHot(nn.Module):
             EnvSpaceError: a category is outside its range (checked on the CPU only; on other
                 devices `scatter_` raises the error of the device).
         """
-        if obs.device.type == "cpu":
+        if obs.device.type == "cpu" and not _is_traced():
             column = torch.from_numpy(self._index(obs.numpy()) + self._column)
         else:
-            column = obs.reshape(len(obs), -1).long() + self.offset
-        return torch.zeros(len(obs), self.width, device=obs.device).scatter_(1, column, 1.0)
+            column = obs.reshape(obs.shape[0], -1).long() + self.offset
+        return torch.zeros(obs.shape[0], self.width, device=obs.device).scatter_(1, column, 1.0)
 
     def by_numpy(self, obs: Any) -> npt.NDArray[np.float32]:
         """Encodes arrays in the same way."""

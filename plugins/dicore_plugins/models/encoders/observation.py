@@ -86,7 +86,7 @@ class ObsEncoder(nn.Module):
             flat: Tensor = self.nested.forward(obs)
             return flat
         x = obs if obs.dtype is torch.float32 else obs.float()
-        return x if x.dim() == 2 else x.reshape(len(x), -1)
+        return x if x.dim() == 2 else x.reshape(x.shape[0], -1)
 
     def by_numpy(self) -> Callable[[Any], Array] | None:
         """Returns the same function of arrays; None if there are images."""

@@ -46,6 +46,8 @@ class ContinuousQPolicy(Policy):
     needed: ClassVar[tuple[str, ...]] = ("actor", "critic", "policy", "q")
     """What a network must have."""
     config_class: ClassVar[type[PolicyConfig]] = ContinuousQPolicyConfig
+    squashed: ClassVar[bool] = True
+    """Actions are tanh of the network's output."""
     _cfg: Any
 
     def _create_model(self) -> Any:

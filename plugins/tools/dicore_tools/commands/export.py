@@ -1,0 +1,52 @@
+"""`dicore export`: a trained policy as a file that runs without dicore."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+
+import click
+
+from dicore.console import say, verbosity
+
+__all__ = ["command"]
+
+_EPILOG = """\b
+Examples:
+  dicore export runs/cartpole_dqn_s0 -o cartpole.onnx
+  dicore export runs/pendulum_sac_s0 -o pendulum.pt2     torch.export
+  dicore export runs/x/ckpt/best -o policy.ts            TorchScript
+
+The file maps observations to the actions that dicore eval would take; normalisation of observations
+and the bounds of actions are part of it. It is compared with the policy on 256 observations of the
+environment before the command says done. A page beside it (policy.onnx.md) has ten lines of Python
+that run it. ONNX needs: pip install 'dicore-tools[export]'
+"""
+
+
+@click.command(name="export", epilog=_EPILOG)
+@click.argument("where", metavar="RUN|CKPT")
+@click.option("-o", "--out", required=True, metavar="FILE", help="Output: .onnx, .pt2 or .ts.")
+@click.option(
+    "--load-path",
+    metavar="CKPT",
+    help="Name of a checkpoint.  [default: best, else the latest valid one]",
+)
+@click.option(
+    "-s", "--seed", type=click.IntRange(0), default=0, help="Seed of the compared episode."
+)
+@click.option("--trust", is_flag=True, help="Run code that config.json names by path.")
+@verbosity
+def command(where: str, *, out: str, load_path: str | None, seed: int, trust: bool) -> None:
+    """Writes a trained policy to an ONNX, torch.export or TorchScript file."""
+    from dicore.console import own_process
+    from dicore_tools.export.export import export_policy
+
+    own_process()
+    with contextlib.redirect_stdout(sys.stderr):  # environments may print
+        done = export_policy(where, out, load_path=load_path, seed=seed, trust=trust)
+    same = "equal actions" if not done.largest_difference else "actions equal to 1e-5"
+    say(
+        f"{done.file}: {same} on {done.steps} observations; how to run it: {done.readme}",
+        result=True,
+    )
