@@ -62,13 +62,6 @@ class EpisodeCollector(SampleCollector):
             return super()._samples(block, tail)
         return transitions(block, tail)
 
-    def _samples(self, block: Batch, tail: Tail) -> Any:
-        if self._cfg.reward_shaping:
-            block = self._shaped(block, tail)
-        return super()._samples(block, tail) if self._cfg.get_train_sample else transitions(
-            block, tail
-        )  # fmt: skip
-
     def _shaped(self, block: Batch, tail: Tail) -> Batch:
         """Returns an episode [T, 1, ...] with the columns that its environment returns."""
         env_id, rows = int(block["env_id"][0, 0]), transitions(block, tail).rows()
