@@ -29,6 +29,7 @@ class RegistryView(Protocol):
     def supplier(self, kind: str, type_string: str, where: str = ...) -> dict[str, Any]: ...
     def default(self, kind: str, where: str = ...) -> str | None: ...
     def entries(self, kind: str) -> Any: ...
+    def judged(self, entry: Any) -> Any: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,9 +224,8 @@ class ComponentResolver:
 
     def _meant(self, kind: str, wanted: str) -> tuple[Any, type[ComponentConfig]] | None:
         """Returns the component that a misspelt name probably means."""
-        names = (entry.name for entry in self.registry.entries(kind) if entry.status == "ok")
-        close = nearest(wanted, names) if ":" not in wanted else ""
-        if not close:
+        judged = () if ":" in wanted else map(self.registry.judged, self.registry.entries(kind))
+        if not (close := nearest(wanted, (e.name for e in judged if e.status == "ok"))):
             return None
         try:
             resolved = self.registry.resolve(kind, close)

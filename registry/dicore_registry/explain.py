@@ -64,7 +64,7 @@ def unknown(
     Args:
         kind: The requested kind.
         written: The name as written, `name` or `dist/name`.
-        entries: All declared components.
+        entries: All declared components, those of the kind with their judged status.
         order: Kinds in the order in which to list them.
         where: Config path of the name.
     """
@@ -76,7 +76,7 @@ def unknown(
 
 def _hint(kind: str, name: str, entries: Sequence[Entry], order: Sequence[str]) -> str:
     of_kind = [entry for entry in entries if entry.kind == kind]
-    names = {entry.name for entry in of_kind if entry.status != "broken"}
+    names = {entry.name for entry in of_kind if entry.status not in ("broken", "deprecated")}
     if "/" in name:
         return _qualified_hint(kind, name, of_kind)
     return (
@@ -84,7 +84,7 @@ def _hint(kind: str, name: str, entries: Sequence[Entry], order: Sequence[str]) 
         or _not_installed(kind, name)
         or _versions(name, names)
         or _other_kinds(name, entries, order)
-        or _misspelt(kind, name, names)
+        or _misspelt(kind, name, names, {entry.name for entry in of_kind} - names)
         or _installed(kind, names)
     )
 
@@ -116,9 +116,9 @@ def _other_kinds(name: str, entries: Sequence[Entry], order: Sequence[str]) -> s
     return f"'{name}' is {' and '.join(found)}" if found else ""
 
 
-def _misspelt(kind: str, name: str, names: set[str]) -> str:
+def _misspelt(kind: str, name: str, names: set[str], unusable: set[str]) -> str:
     providers = known(kind)
-    close = nearest(name, names | set(providers))
+    close = nearest(name, names | set(providers) - unusable)
     if not close or close in names:
         return f"did you mean '{close}'?" if close else ""
     dist = providers[close]

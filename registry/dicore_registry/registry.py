@@ -177,7 +177,8 @@ class Registry:
         return key, found
 
     def _unknown(self, kind: str, written: str, key: str, where: str) -> UnknownComponentError:
-        error = explain.unknown(kind, written, self.entries(), self._order(key), where)
+        entries = [self.judged(each) if each.kind == kind else each for each in self.entries()]
+        error = explain.unknown(kind, written, entries, self._order(key), where)
         failed = [f"{entry.file}: {entry.reason}" for entry in self._failed or ()]
         if failed and not error.hint:
             error.hint = f"it may be in a file that failed to load: {'; '.join(failed)}"

@@ -325,6 +325,10 @@ class TestRetiredNames:
             warnings.simplefilter("error")
             retired.resolve("policy", "old", "policy.type")
 
+    def test_a_misspelt_name_never_means_a_renamed_one(self, retired: Registry) -> None:
+        with pytest.raises(UnknownComponentError, match="no policy named 'moves'; installed"):
+            retired.resolve("policy", "moves")
+
     def test_renamed_twice(self, retired: Registry) -> None:
         with pytest.warns(FutureWarning, match="renamed"):
             assert retired.resolve("policy", "older").name == "double"
