@@ -28,8 +28,8 @@ class ParallelAgents(gymnasium.Env[Any, Any]):
     Observations are stacked, [A, ...], if the observation spaces of all agents are equal, otherwise
     they are dicts by agent name; so are actions. Rewards are float32 [A]. An agent that is done, or
     does not exist yet, has the reward 0 and an observation of zeros (or the values closest to zero
-    in its space); its actions are ignored. The episode ends with the last agent: as truncated if an
-    agent was truncated in that step, else as terminated.
+    in its space; an `action_mask` allows all); its actions are ignored. The episode ends with the
+    last agent: as truncated if an agent was truncated in that step, else as terminated.
 
     `info["alive"]`, bool [A], marks the agents that act in the next step; `info["agents"]` has the
     infos by agent name, if there are any.
@@ -105,7 +105,10 @@ class ParallelAgents(gymnasium.Env[Any, Any]):
         return f"<ParallelAgents<{self.env}>>"
 
     def _shown(self, obs: Mapping[Any, Any]) -> Any:
-        joined = self._obs.join([obs.get(name) for name in self._names])
+        shown = zip(self._names, self._alive.tolist(), strict=True)
+        joined = self._obs.join([
+            obs.get(name) if alive else _all_allowed(obs.get(name)) for name, alive in shown
+        ])  # fmt: skip
         return {"obs": joined, "alive": self._alive.astype(np.int8)} if self._add_alive else joined
 
     def _info(self, infos: Mapping[Any, Any]) -> dict[str, Any]:
@@ -174,6 +177,13 @@ def _stack(space: Any, values: list[Any]) -> Any:
     return np.array(values, dtype)
 
 
+def _all_allowed(value: Any) -> Any:
+    """Returns the observation of an agent that does not act: a policy must find an action."""
+    if not isinstance(value, Mapping) or "action_mask" not in value:
+        return value
+    return {**value, "action_mask": np.ones_like(value["action_mask"])}
+
+
 def _own(value: Any) -> Any:
     """Copies an array: an environment may hand out one that it writes again."""
     return value.copy() if isinstance(value, np.ndarray) else value
@@ -184,7 +194,8 @@ def _nearest_zero(space: Any) -> Any:
     if isinstance(space, spaces.Box):
         return np.clip(np.zeros(space.shape, space.dtype), space.low, space.high)
     if isinstance(space, spaces.Dict):
-        return {key: _nearest_zero(part) for key, part in space.spaces.items()}
+        zeros = {key: _nearest_zero(part) for key, part in space.spaces.items()}
+        return _all_allowed(zeros)
     if isinstance(space, spaces.Tuple):
         return tuple(_nearest_zero(part) for part in space.spaces)
     if isinstance(space, spaces.Discrete):

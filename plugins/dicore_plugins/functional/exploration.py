@@ -156,6 +156,25 @@ def mask_of(obs: Any) -> Any:
     return obs.get("action_mask") if isinstance(obs, Mapping) else None
 
 
+def masks_of(mask: Any, heads: int) -> list[Any]:
+    """Returns the action mask of each head.
+
+    Args:
+        mask: A list with one mask [K, A] per head, or an array [K, heads, A] of all.
+        heads: Number of heads.
+
+    Raises:
+        UsageError: the number of masks is another.
+    """
+    if isinstance(mask, list | tuple):
+        masks = list(mask)
+    else:
+        masks = [mask[:, head] for head in range(mask.shape[1])] if mask.ndim == 3 else []
+    if len(masks) != heads:
+        raise UsageError(f"action_mask must be a list of {heads} masks, one per head")
+    return masks
+
+
 def greedy(logit: Array, mask: Array | None = None) -> Array:
     """Selects the largest logit, the first if several are equal.
 

@@ -2,8 +2,8 @@
 
 The `logit` of the output is [K, A], or a list with one per head; each wrapper adds `action`: int64
 [K], or [K, H] for several heads. Arrays result in arrays, tensors in tensors on their device. If
-the output, or else the observation, has an `action_mask` (nonzero: allowed; a list if there are
-several heads), only allowed actions are selected. The output of the model is not changed.
+the output, or else the observation, has an `action_mask` (nonzero: allowed; with several heads a
+list or [K, H, A]), only allowed actions are selected. The output of the model is not changed.
 
 Shapes: K observations, A actions, H heads.
 """
@@ -24,6 +24,7 @@ from dicore_plugins.functional.exploration import (
     any_of,
     eps_greedy,
     greedy,
+    masks_of,
     proportional,
     softmax,
     uniform,
@@ -204,9 +205,7 @@ def with_action(
     if not isinstance(values, list | tuple):
         action = select(values, None if mask is None else allowed(mask, values))
         return {**output, "action": action}
-    masks = [None] * len(values) if mask is None else mask
-    if not isinstance(masks, list | tuple) or len(masks) != len(values):
-        raise UsageError(f"action_mask must be a list of {len(values)} masks, one per head")
+    masks = [None] * len(values) if mask is None else masks_of(mask, len(values))
     actions = [
         select(head, None if each is None else allowed(each, head))
         for head, each in zip(values, masks, strict=True)

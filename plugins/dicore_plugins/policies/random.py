@@ -14,7 +14,7 @@ from dicore.errors import UsageError
 from dicore.interfaces.policy import Tail
 from dicore.run.random import stream
 from dicore_plugins.env_managers.actions import draw_actions
-from dicore_plugins.functional.exploration import allowed, greedy
+from dicore_plugins.functional.exploration import allowed, greedy, masks_of
 from dicore_plugins.policies.base import Policy, mode_attribute
 
 
@@ -158,7 +158,8 @@ def draw_allowed(space: Any, mask: Any, rng: np.random.Generator) -> Any:
 
     Args:
         space: Discrete, or MultiDiscrete with one axis.
-        mask: [K, A], nonzero: allowed; for MultiDiscrete a list of masks, one per head.
+        mask: [K, A], nonzero: allowed; for MultiDiscrete a list of masks, one per head,
+            or [K, H, A].
         rng: Random generator.
 
     Returns:
@@ -176,9 +177,7 @@ def draw_allowed(space: Any, mask: Any, rng: np.random.Generator) -> Any:
             f"RandomPolicy supports action_mask for Discrete and MultiDiscrete, not for {space}",
             hint="rename the key action_mask in the observation if it is not a mask",
         )
-    masks = [mask] if name == "Discrete" else mask
-    if not isinstance(masks, list | tuple) or len(masks) != len(counts):
-        raise UsageError(f"action_mask must be a list of {len(counts)} masks, one per head")
+    masks = [mask] if name == "Discrete" else masks_of(mask, len(counts))
     heads = []
     for head, count in zip(masks, counts, strict=True):
         noise = rng.random((len(head), int(count)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from typing import Any
 
 import gymnasium
@@ -24,6 +25,7 @@ from dicore.run.env_factory import make_env_manager
 from dicore.testing.env import failures_of
 from dicore_plugins.buffers import NaiveReplayBuffer
 from dicore_plugins.collectors import SampleCollector
+from dicore_plugins.env_managers import BaseEnvManager
 from dicore_plugins.env_managers.adapt import adapt
 from dicore_plugins.env_wrappers import ParallelAgents, from_gym
 from dicore_plugins.evaluators import InteractionEvaluator
@@ -110,6 +112,37 @@ def test_an_agent_that_is_done_is_masked_until_all_are() -> None:
     assert told[2][0][0].tolist() == [1, 1], "what is closest to zero"
     assert list(inner.given[-1]) == ["runner_2"]
     assert all(env.observation_space.contains(step[0]) for step in told)
+
+
+class Masked(Race):
+    """An agent may not repeat its action; one that is done may do nothing."""
+
+    def observation_space(self, agent: str) -> Any:
+        return Dict(observation=NUMBER, action_mask=MultiBinary(3))
+
+    def step(self, actions: dict[str, Any]) -> Any:
+        if self.steps:
+            assert all(self.masks[name][action] for name, action in actions.items())
+        self.masks = {name: np.arange(3) != action for name, action in actions.items()}
+        return super().step(actions)
+
+    def show(self, agents: Any) -> Any:
+        masks = {name: np.ones(3) for name in agents} if not self.steps else self.masks
+        return {
+            name: {"observation": obs, "action_mask": (masks[name] * (name in self.agents))}
+            for name, obs in super().show(agents).items()
+        }
+
+
+def test_masks_of_all_agents_are_obeyed() -> None:
+    env = ParallelAgents(Masked((3, 3, 3)))
+    policy = RandomPolicy(action_space=env.action_space).collect_mode
+    with closing(BaseEnvManager([lambda: env])) as manager:
+        manager.launch()
+        for _ in range(40):
+            answer = manager.step(policy.forward(manager.ready_obs))
+            alive = answer[0].info["alive"]
+            assert answer.value.obs["action_mask"][0][~alive].all()
 
 
 def test_truncated_agents_truncate_the_episode() -> None:

@@ -183,6 +183,11 @@ def test_each_head_has_its_mask() -> None:
     assert wrap()["action"].tolist() == [[1, 0], [2, 1]]
     with pytest.raises(UsageError, match="must be a list of 2 masks, one per head"):
         model_wrap(Given(logit=logit, action_mask=mask[0]), "argmax_sample")()
+    alike = [logit[0]] * 2
+    stacked = np.stack([mask[0], mask[0][::-1]], 1)
+    for each in (stacked, torch.from_numpy(stacked)):
+        wrap = model_wrap(Given(logit=alike, action_mask=each), "argmax_sample")
+        assert wrap()["action"].tolist() == [[1, 2], [2, 1]]
     nothing = [mask[0], np.zeros((2, 2))]
     with pytest.raises(ActionError, match="row 0"):
         model_wrap(Given(logit=logit, action_mask=nothing), "argmax_sample")()
