@@ -149,7 +149,8 @@ class LazyFrameStack(gymnasium.Wrapper[Any, Any, Any, Any]):
         return {**parts, **{key: self._stack(key, parts[key]) for key in self._keys}}
 
     def _stack(self, key: str, array: Any) -> LazyFrames:
-        frame = Frame(array)
+        own = array.copy() if array.__class__ is np.ndarray else array
+        frame = Frame(own)  # the next step may write the same array
         before = self._stacks.get(key)
         frames = (frame,) * self._depth if before is None else (*before[1:], frame)
         self._stacks[key] = frames

@@ -80,10 +80,14 @@ class FrameStackConfig(ComponentConfig):
 
     def build(self, ctx: Any, **parts: Any) -> Any:
         """Wraps `env`."""
-        from gymnasium.wrappers import FrameStackObservation
+        import numpy as np
+        from gymnasium.spaces import Box
+        from gymnasium.wrappers import FrameStackObservation, TransformObservation
 
         env = env_of(parts)
         need_arrays("frame_stack", env)
+        if isinstance(env.observation_space, Box):  # the next step may write the same array
+            env = TransformObservation(env, np.array, env.observation_space)
         return FrameStackObservation(env, self.n_frames)
 
 

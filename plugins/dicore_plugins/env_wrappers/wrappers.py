@@ -76,7 +76,7 @@ class MaxAndSkip(gymnasium.Wrapper[Any, Any, Any, Any]):
             total += float(reward)
             if terminated or truncated or number == self._skip - 1:
                 break
-            before = obs
+            before = np.array(obs)  # the next step may write the same array
         frame = np.array(obs) if before is None else np.maximum(before, obs)
         return frame, total, terminated, truncated, info
 

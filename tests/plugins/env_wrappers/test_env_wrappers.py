@@ -12,10 +12,13 @@ from gymnasium.spaces import Box, Dict, Discrete
 from dicore.config import compile_config
 from dicore.config.compiler import compile_section
 from dicore.config.signature import config_class
+from dicore.data import tree_map
 from dicore.errors import ConfigError
 from dicore.run.env_factory import EnvFactory, make_env_manager, spaces_of
+from dicore.testing.compare import copied, difference
 from dicore.testing.inner_env import InnerEnv
 from dicore_registry import default
+from tests.plugins.env_managers.toy_envs import CountEnv
 
 
 def wrap(name: str, env: Any = None, **options: Any) -> Any:
@@ -72,6 +75,32 @@ def test_max_and_skip_shows_the_larger_of_the_last_two() -> None:
     np.testing.assert_array_equal(shown[0], np.maximum(frames[1], frames[2]))
     np.testing.assert_array_equal(shown[2], frames[6])
     assert wrap("max_and_skip", skip=1).reset(seed=0)[0].dtype == np.float32
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("max_and_skip", {"skip": 2}), ("frame_stack", {}), ("lazy_frame_stack", {}),
+        ("obs_plus_prev_action_reward", {}), ("reward_in_obs", {}), ("obs_norm", {}),
+    ],
+)  # fmt: skip
+def test_an_environment_may_write_its_observations_anew(name: str, options: Any) -> None:
+    """It returns the same array from every step."""
+    plays = []
+    for reuse in (False, True):
+        made = wrap(name, Falls(length=8, reuse=reuse), **options)
+        made.reset(seed=0)
+        plays.append([copied(tree_map(np.array, made.step(0)[0])) for _ in range(4)])
+    assert difference(*plays) == ""
+
+
+class Falls(CountEnv):
+    """Its observations become smaller, so that the maximum of two is the one before."""
+
+    def show(self) -> Any:
+        obs = super().show()
+        obs *= -1
+        return obs
 
 
 def test_sticky_action_repeats_now_and_then() -> None:
@@ -279,7 +308,7 @@ def test_a_config_lists_wrappers_innermost_first() -> None:
     )
     made = EnvFactory(compiled.env, None)()  # type: ignore[arg-type]
     assert type(made).__name__ == "FrameStackObservation"
-    assert type(made.env).__name__ == "TimeLimit"
+    assert type(made.env.env).__name__ == "TimeLimit", "below the wrapper that copies frames"
     manager = make_env_manager(compiled.env, "collector", 0)
     manager.launch()
     try:
