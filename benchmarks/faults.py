@@ -4,7 +4,8 @@ python -m benchmarks.faults            # writes benchmarks/results/faults.md and
 python -m benchmarks.faults --quick    # two faults, in process; prints only
 
 Each case runs in a child process that is ended after 15 s. Rank 1 misbehaves in its third step;
-steps go on until that shows, then once more, then the manager is closed.
+steps go on until that shows, then once more, then the manager is closed. In the last case the
+calling process kills itself, and the processes that are left 3 s later are counted.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import contextlib
 import json
 import os
 import re
+import secrets
 import signal
 import subprocess
 import sys
@@ -33,8 +35,11 @@ RESULTS = Path(__file__).parent / "results"
 START_S, LIMIT_S, CLOSE_S = 90.0, 15.0, 6.0
 ROWS = (
     "raises", "exits", "killed", "hangs", "nan_obs", "nan_reward", "short_obs", "long_obs",
-    "inf_obs", "lock_info", "reset_raises", "close_hangs",
+    "inf_obs", "lock_info", "reset_raises", "close_hangs", "orphans",
 )  # fmt: skip
+TEXTS = {**FAULTS, "orphans": "the calling process is killed"}
+TOKEN = "DICORE_FAULTS_CASE"  # noqa: S105 - name of a variable
+ORPHANS_S = 3.0
 IN_PROCESS = ("dicore base", "Gymnasium Sync", "SB3 Dummy")
 CONTENDERS = (
     "dicore base", "dicore sync_subprocess", "Gymnasium Sync", "Gymnasium Async", "SB3 Dummy",
@@ -112,9 +117,13 @@ def run_case(contender: str, fault: str) -> None:
     family, _, name = contender.partition(" ")
     with tempfile.TemporaryDirectory() as folder:
         mark = str(Path(folder) / "mark")
-        makes = [FaultyEnv, partial(FaultyEnv, fault, 1, mark=mark)]
+        mode = fault if fault in FAULTS else ""
+        makes = [FaultyEnv, partial(FaultyEnv, mode, 1, mark=mark)]
         step, close = MAKERS[family](name, makes)
         say("at", "step")
+        if fault == "orphans":
+            step()
+            os.kill(os.getpid(), signal.SIGKILL)
         try:
             say("step", steps(step))
         except Exception as error:
@@ -167,14 +176,36 @@ def children(pid: int) -> list[int]:
     return found
 
 
+def orphans(token: str) -> list[int]:
+    """Returns the processes of a case that are left 3 s after its end; they are killed."""
+    wanted = f"{TOKEN}={token}".encode()
+    until = time.monotonic() + ORPHANS_S
+    while True:
+        found = []
+        for folder in Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError):
+                state = (folder / "stat").read_text().rpartition(")")[2].split()[0]
+                if state != "Z" and wanted in (folder / "environ").read_bytes().split(b"\0"):
+                    found.append(int(folder.name))
+        if not found or time.monotonic() > until:
+            break
+        time.sleep(0.1)
+    for pid in found:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    return found
+
+
 # ---- all cases
 
 
 def case(contender: str, fault: str) -> dict[str, str]:
     """Runs a case in a child process; returns what it said."""
+    token = secrets.token_hex(8)
     process = subprocess.Popen(
         [sys.executable, "-W", "ignore", "-m", "benchmarks.faults", "--case", contender, fault],
         stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, start_new_session=True,
+        env={**os.environ, TOKEN: token},
     )  # fmt: skip
     said: dict[str, str] = {}
     begun = threading.Event()
@@ -194,6 +225,10 @@ def case(contender: str, fault: str) -> dict[str, str]:
     with contextlib.suppress(subprocess.TimeoutExpired):
         process.wait(LIMIT_S)
         hung = False
+    if fault == "orphans" and not hung:
+        said["orphans"] = str(len(orphans(token)))
+        thread.join(5.0)
+        return said
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
@@ -206,6 +241,8 @@ def case(contender: str, fault: str) -> dict[str, str]:
 
 
 def text_of(said: dict[str, str]) -> str:
+    if "orphans" in said:
+        return f"**{said['orphans']} left**" if said["orphans"] != "0" else "none is left"
     parts = [said[key] for key in ("step",) if key in said]
     if "hangs" in said and not said.get("close", "").startswith("hangs"):
         parts.append(f"**{said['hangs']} hangs**")
@@ -227,7 +264,7 @@ def table(found: list[dict[str, str]]) -> str:
     cells = {(each["fault"], each["contender"]): text_of(each) for each in found}
     for fault in ROWS:
         row = " | ".join(cells.get((fault, contender), "") for contender in CONTENDERS)
-        lines.append(f"| {FAULTS[fault]} | {row} |")
+        lines.append(f"| {TEXTS[fault]} | {row} |")
     return "\n".join(lines) + "\n"
 
 
@@ -239,7 +276,7 @@ def main() -> None:
     found = []
     for fault in ("raises", "short_obs") if quick else ROWS:
         for contender in CONTENDERS[::2] if quick else CONTENDERS:
-            if contender in IN_PROCESS and fault == "killed":
+            if contender in IN_PROCESS and fault in ("killed", "orphans"):
                 continue
             said = {"fault": fault, "contender": contender, **case(contender, fault)}
             found.append(said)
