@@ -170,7 +170,7 @@ SLOW = {
 } - CHEAP  # fmt: skip
 MANAGERS = sorted(
     each.name
-    for each in default().entries("env_manager")
+    for each in map(default().judged, default().entries("env_manager"))
     if each.dist == "dicore-plugins"
     and each.status == "ok"
     and each.name not in {"base", "envpool"}

@@ -348,13 +348,15 @@ def test_by_config() -> None:
         assert manager.capabilities == frozenset()
     with closing(make_env_manager(config(env="acrobot"), "collector", 0)) as manager:
         assert "episode_seed" in manager.capabilities
-    with closing(
-        make_env_manager(config("clip_reward", vectorization_mode="sync"), "collector", 0)
-    ) as manager:
+    with closing(make_env_manager(config("clip_reward"), "collector", 0)) as manager:
         manager.launch()
+        assert type(manager._pool.vec).__name__ == "SyncVectorEnv", "of wrapped environments"
         assert len(manager.step(manager.random_action())) == 8
     for section, message in (
-        (config("clip_reward"), "clip_reward cannot wrap env 'CartPole-v1'"),
+        (
+            config("clip_reward", vectorization_mode="vector_entry_point"),
+            "clip_reward cannot wrap env 'CartPole-v1'",
+        ),
         (
             config(env="acrobot", vectorization_mode="vector_entry_point"),
             "no vector env of its own",

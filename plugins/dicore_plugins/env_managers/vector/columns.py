@@ -23,6 +23,7 @@ from dicore_plugins.env_managers.faults import (
     data_error,
     described,
     reset_error,
+    retry_wait,
     reward_fault,
     step_error,
 )
@@ -173,7 +174,7 @@ def retried(begin: Callable[[], Any], rows: Sequence[int], seeds: Sequence[int],
             if attempt >= cfg.max_retry or not isinstance(failed, EnvResetError):
                 raise failed from error
             _LOG.warning("%s; try %d", failed.message, attempt + 1)
-            time.sleep(cfg.retry_waiting_time)
+            time.sleep(retry_wait(cfg.retry_waiting_time, attempt))
     return None
 
 

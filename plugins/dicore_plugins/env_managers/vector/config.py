@@ -21,12 +21,23 @@ class VectorOptions(ManagerConfig):
     reset_timeout: float | None = option(None, _NO_LIMIT, gt=0, unit="s")
     step_timeout: float | None = option(None, _NO_LIMIT, gt=0, unit="s")
     max_retry: int = option(3, "reset attempts before an error is raised", ge=1)
-    retry_waiting_time: float = option(0.1, "waiting time between attempts", ge=0, unit="s")
+    retry_waiting_time: float = option(
+        0.1,
+        "waiting time before the second attempt; doubled before each further one, at most 30 s",
+        ge=0,
+        unit="s",
+    )
     restart_budget: int = option(
         0,
-        "failed steps before an error is raised; after each, the running episodes of all"
-        " environments are discarded and new ones begin",
+        "failed steps within restart_window before an error is raised; after each, the running"
+        " episodes of all environments are discarded and new ones begin",
         ge=0,
+    )
+    restart_window: float | None = option(
+        600.0,
+        "period over which failed steps count for restart_budget; None: since the launch",
+        gt=0,
+        unit="s",
     )
 
 
@@ -42,7 +53,8 @@ class VectorManagerConfig(VectorOptions):
     vectorization_mode: str | None = option(
         None,
         "`vector_entry_point`: the vector env that the environment has; `sync`: Gymnasium's"
-        " SyncVectorEnv over single environments; None: the first if there is one",
+        " SyncVectorEnv over single environments; None: the first if there is one and environments"
+        " have no wrappers",
         choices=("vector_entry_point", "sync"),
     )
 

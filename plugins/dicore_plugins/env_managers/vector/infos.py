@@ -41,7 +41,7 @@ class Infos(Sequence[dict[str, Any]]):
         """Returns which environments marked their step as abnormal; None: none can have."""
         if "abnormal" not in self._columns:
             return None
-        return np.array([bool(each.get("abnormal")) for each in self])
+        return np.array([bool(np.any(each.get("abnormal", False))) for each in self])
 
     def __setitem__(self, row: int, info: dict[str, Any]) -> None:
         self.made[range(len(self))[row]] = info
@@ -52,7 +52,8 @@ def row_of_info(info: Mapping[str, Any], row: int) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for key, column in info.items():
         mask = info.get(f"_{key}")
-        if (mask is not None and not mask[row]) or (key[:1] == "_" and key[1:] in info):
+        of_mask = isinstance(key, str) and key[:1] == "_" and key[1:] in info
+        if of_mask or (mask is not None and not mask[row]):
             continue
         found[key] = row_of_info(column, row) if isinstance(column, Mapping) else column[row]
     return found

@@ -19,6 +19,7 @@ from dicore.interfaces.env_manager import EnvState
 from dicore_plugins.env_managers.actions import actions_of, batch_of
 from dicore_plugins.env_managers.base.manager import BaseEnvManager
 from dicore_plugins.env_managers.episodes import RUN
+from dicore_plugins.env_managers.faults import after_failures
 from dicore_plugins.env_managers.lifecycle import Resets
 from dicore_plugins.env_managers.vector.columns import Columns, put, retried, rows_of
 from dicore_plugins.env_managers.vector.config import VectorManagerConfig, VectorOptions
@@ -431,13 +432,12 @@ class VectorEnvManager(BaseEnvManager):
         Returns:
             Timesteps that are marked abnormal.
         """
-        episodes = self._episodes
-        used, budget = max(episodes.restarts), self._cfg.restart_budget
-        if self._closed or used >= budget:
+        number = 0 if self._closed else self._episodes.discard(self._id_list, error, self._cfg)
+        if not number:
             self._stop_all()
-            raise error
-        _LOG.warning("%s; restart %d/%d of all environments", error.message, used + 1, budget)
-        episodes.restarts = [used + 1] * self.env_num
+            raise after_failures(error, self._episodes.failures[0])
+        of_budget = number, self._cfg.restart_budget
+        _LOG.warning("%s; restart %d/%d of all environments", error.message, *of_budget)
         last = rows_of(self._block, ids)
         self._begin_all()
         self._list_ready()

@@ -17,7 +17,13 @@ import numpy as np
 from dicore.errors import DicoreError, EnvCreateError, EnvError, EnvSpaceError, UsageError
 from dicore_plugins.env_managers.env_pool import EnvPool, advice, close_all
 from dicore_plugins.env_managers.episodes import shape_of
-from dicore_plugins.env_managers.faults import Fault, described, info_fault, reward_fault
+from dicore_plugins.env_managers.faults import (
+    Fault,
+    described,
+    flag_fault,
+    info_fault,
+    reward_fault,
+)
 from dicore_plugins.env_managers.observations import storage_of
 
 __all__ = ["FailedEnvError", "VectorPool", "factories"]
@@ -91,7 +97,13 @@ class VectorPool(EnvPool):
         if make is None and mode is None:
             _LOG.info("%s has no vector env of its own; SyncVectorEnv is used", _label(first))
         if make is not None:
-            self.check_alike()
+            try:
+                self.check_alike()
+            except UsageError as error:
+                if mode is not None:
+                    raise
+                _LOG.info("%s: SyncVectorEnv is used", error.message)
+                return None
         return make
 
     def check_alike(self) -> None:
@@ -99,7 +111,9 @@ class VectorPool(EnvPool):
         first = self.env_fn[self.ids[0]]
         section = getattr(first, "env", None)
         sync = "set env.manager.vectorization_mode=sync, or env.manager.type=base"
-        wrappers = [each.type for each in getattr(section, "env_wrapper", ())]
+        wrappers = [
+            each.type or type(each).__name__ for each in getattr(section, "env_wrapper", ())
+        ]
         if wrappers:
             raise UsageError(
                 f"env.env_wrapper: {', '.join(wrappers)} cannot wrap {_label(first)} in a vector"
@@ -273,7 +287,9 @@ class NamedEnv(gymnasium.Wrapper[Any, Any, Any, Any]):
             raise FailedEnvError(self._env_id, error) from error
         self._check(self._storage.fault(obs))
         reward, fault = reward_fault(reward, self._reward_shape)
-        self._check(fault or info_fault(info))
+        flags, odd = flag_fault((terminated, truncated))
+        self._check(fault or odd or info_fault(info))
+        terminated, truncated = flags
         return obs, reward, terminated, truncated, info
 
     def _check(self, fault: Fault | None) -> None:
