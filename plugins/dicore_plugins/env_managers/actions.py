@@ -24,6 +24,10 @@ _LOG = logging.getLogger("dicore.env")
 
 _INT64 = np.dtype(np.int64)
 _ARRAYS = (np.ndarray, np.generic)
+_LONGEST = 20_000
+_MOST_ACTIONS = 2_000_000
+_TRIM_FROM = 256
+"""Steps in an action log from which on those of earlier episodes are removed."""
 
 
 class ActionCheck(Protocol):
@@ -306,21 +310,30 @@ class ActionLog:
 
     Args:
         env_num: Number of environments.
-        longest: Steps kept; the actions of a longer episode are lost.
+        longest: Steps of the manager that are kept; the actions of a longer episode are lost. None:
+            20,000, and fewer if there are more than 100 environments.
 
     Attributes:
-        steps: For each step the env ids and their actions.
+        steps: For each step of a running episode the env ids and their actions.
         count: Steps recorded so far.
     """
 
-    def __init__(self, env_num: int, longest: int = 20_000) -> None:
+    def __init__(self, env_num: int, longest: int | None = None) -> None:
+        if longest is None:
+            longest = min(_LONGEST, max(1_000, _MOST_ACTIONS // env_num))
         self.steps: deque[tuple[Sequence[int], Sequence[Any]]] = deque(maxlen=longest)
         self.count = 0
         self._began = [0] * env_num
+        self._trim_at = _TRIM_FROM
 
     def begin(self, env_id: int) -> None:
         """Begins an episode of an environment; its earlier actions are not returned any more."""
         self._began[env_id] = self.count
+        if len(self.steps) >= self._trim_at:
+            oldest = min(self._began)
+            while self.count - len(self.steps) < oldest:
+                self.steps.popleft()
+            self._trim_at = max(_TRIM_FROM, 2 * len(self.steps))
 
     def add(self, env_ids: Sequence[int], actions: Sequence[Any]) -> None:
         """Records one step."""

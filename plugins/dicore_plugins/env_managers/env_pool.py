@@ -16,12 +16,13 @@ from dicore.errors import (
     DicoreError,
     EnvCreateError,
     EnvSpaceError,
+    EnvStateError,
     UsageError,
 )
 from dicore_plugins.env_managers.adapt import Adapted, StatefulLayers, adapt, innermost
 from dicore_plugins.env_managers.faults import described
 
-__all__ = ["EnvPool", "Results", "advice", "close_all"]
+__all__ = ["EnvPool", "Results", "advice", "close_all", "interrupted"]
 
 _LOG = logging.getLogger("dicore.env")
 CLOSE_S = 5.0
@@ -84,6 +85,7 @@ class EnvPool:
         self.env_fn = dict(zip(self.ids, env_fn, strict=True))
         self.envs: dict[int, Adapted | None] = dict.fromkeys(self.ids)
         self._steps: list[Callable[[Any], Any]] = []
+        self._interrupted = False
         self._row = {env_id: row for row, env_id in enumerate(self.ids)}
         self._layers = StatefulLayers({})
 
@@ -139,8 +141,10 @@ class EnvPool:
             try:
                 if layers.any:
                     layers.begin(env_id)
-                reset = (self.envs[env_id] or self._renewed(env_id)).reset
-                given = params[row]
+                env = self.envs[env_id] or self._renewed(env_id)
+                if self._interrupted:
+                    self._steps[self._row[env_id]] = env.step
+                reset, given = env.reset, params[row]
                 found.append(reset(seed=seeds[row], **given) if given else reset(seed=seeds[row]))
             except (Exception, SystemExit) as error:
                 found.append(error)
@@ -181,6 +185,11 @@ class EnvPool:
                 obs.append(None)
                 rewards.append(0.0)
                 infos.append({})
+            except BaseException:  # Ctrl-C: nobody knows which environments were stepped
+                self._interrupted = True
+                for env_id in ids:
+                    self._steps[self._row[env_id]] = interrupted
+                raise
             else:
                 return ids, obs, rewards, infos, ended, raised
 
@@ -279,6 +288,11 @@ class EnvPool:
     def load_layer_states(self, env_id: int, states: Sequence[Any]) -> None:
         """Restores what `layer_states` returned."""
         self._layers.load(env_id, states)
+
+
+def interrupted(action: Any) -> Any:
+    """The step of an environment whose last step was interrupted, until it is reset."""
+    raise EnvStateError("the step before was interrupted", hint="reset the environment")
 
 
 def check_different(envs: Mapping[int, Adapted]) -> None:

@@ -5,21 +5,27 @@ Shapes: N environments.
 
 from __future__ import annotations
 
+import logging
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
 from numbers import Integral
 from typing import Any
 
 import numpy as np
 
-from dicore.errors import EnvStateError, UsageError
+from dicore.errors import DicoreError, EnvStateError, UsageError
 from dicore.interfaces.env_manager import EnvState
 from dicore.run.random import ambient_streams, episode_seed
 
-__all__ = ["EpisodeSeeds", "Episodes", "reset_ended", "shape_of"]
+__all__ = ["EpisodeSeeds", "Episodes", "kept_info", "reset_ended", "shape_of"]
 
 _REPORTED_RETURN = frozenset({"eval_episode_return", "final_eval_reward"})
 """Keys of info under which an environment may report the episode return itself."""
+_LOG = logging.getLogger("dicore.env")
 _EMPTY: dict[str, Any] = {}
+_KEPT = 1_000
+"""Failures of an environment that are remembered."""
 
 
 RUN, RESET, STEP = (
@@ -56,6 +62,7 @@ class Episodes:
         seed: Seed of each running episode.
         finished: Episodes finished, without failed ones.
         restarts: Failed episodes that were discarded.
+        failures: When they failed (`time.monotonic`) and why, of each environment.
     """
 
     def __init__(
@@ -80,6 +87,7 @@ class Episodes:
         self.seed = [0] * count
         self.finished = [0] * count
         self.restarts = [0] * count
+        self.failures: list[list[tuple[float, str]]] = [[] for _ in limits]
 
     def begin(self, env_id: int, seed: int) -> None:
         """Begins an episode; its first observation is written."""
@@ -176,14 +184,17 @@ class Episodes:
     def end(self, env_id: int, info: Mapping[str, Any] | None) -> dict[str, Any]:
         """Ends an episode; returns its last info with the episode's return and length."""
         final_info = {
-            **(info or _EMPTY),
+            **kept_info(info or _EMPTY),
             "eval_episode_return": self._return(env_id),
             "episode_length": self.clock - self._start[env_id],
         }
         if info and not _REPORTED_RETURN.isdisjoint(info):
             reported = info.get("eval_episode_return", info.get("final_eval_reward"))
-            value = np.asarray(reported, np.float64)
-            final_info["eval_episode_return"] = value.item() if value.size == 1 else value.copy()
+            try:
+                value = np.asarray(reported, np.float64)
+                final_info["eval_episode_return"] = value.item() if value.size == 1 else value
+            except (TypeError, ValueError):
+                _warn_of_return(str(reported))
         self.finished[env_id] += 1
         if self.finished[env_id] >= self._episode_num:
             self.stop(env_id, EnvState.DONE)
@@ -194,9 +205,32 @@ class Episodes:
     def _return(self, env_id: int) -> Any:
         return self.total.item(env_id) if self._scalar else self.total[env_id].copy()
 
+    def discard(self, env_ids: Sequence[int], error: DicoreError, cfg: Any) -> int:
+        """Counts the failed episodes of environments that fail together, if the budget allows it.
+
+        Args:
+            env_ids: The environments.
+            error: Why they failed.
+            cfg: Options: `restart_budget` and `restart_window`.
+
+        Returns:
+            The number of failures of the first one within the window; 0 if that is too many.
+        """
+        first, window, now = env_ids[0], cfg.restart_window, time.monotonic()
+        if window is not None:
+            for env_id in env_ids:
+                failures = self.failures[env_id]
+                self.failures[env_id] = [each for each in failures if each[0] >= now - window]
+        number = 1 + (self.restarts[first] if window is None else len(self.failures[first]))
+        if number > cfg.restart_budget:
+            return 0
+        for env_id in env_ids:
+            self.restarts[env_id] += 1
+            self.failures[env_id] = [*self.failures[env_id][-_KEPT:], (now, error.message)]
+        return number
+
     def cut(self, env_id: int) -> None:
-        """Ends a failed episode, which is not counted."""
-        self.restarts[env_id] += 1
+        """Ends a failed episode, which does not count as finished."""
         if not self._auto_reset:
             self.stop(env_id, EnvState.NEED_RESET)
 
@@ -204,6 +238,19 @@ class Episodes:
     def done(self) -> bool:
         """Every environment has finished its episodes."""
         return all(count >= self._episode_num for count in self.finished)
+
+
+@cache
+def _warn_of_return(reported: str) -> None:
+    """Warns of a reported return that is not a number."""
+    _LOG.warning("eval_episode_return is %s; it is replaced by the sum of rewards", reported)
+
+
+def kept_info(info: Mapping[str, Any]) -> dict[str, Any]:
+    """Copies an info and its arrays, which the next reset of the environment may change."""
+    return {
+        key: value.copy() if isinstance(value, np.ndarray) else value for key, value in info.items()
+    }
 
 
 class EpisodeSeeds:

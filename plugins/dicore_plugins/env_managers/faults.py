@@ -15,12 +15,13 @@ from dicore import errors
 from dicore.errors import DicoreError, EnvResetError, EnvStepError, NonFiniteError
 
 __all__ = [
-    "LARGEST", "RemoteError", "all_of", "data_error", "described", "flag_fault", "info_fault",
-    "reset_error", "reward_fault", "step_error", "warn_no_effect",
+    "LARGEST", "RemoteError", "after_failures", "all_of", "data_error", "described", "flag_fault",
+    "info_fault", "reset_error", "retry_wait", "reward_fault", "step_error", "warn_no_effect",
 ]  # fmt: skip
 
 _LOG = logging.getLogger("dicore.env")
 LARGEST = float(np.finfo(np.float32).max)
+_LONGEST_WAIT_S = 30.0
 
 
 class Fault(NamedTuple):
@@ -59,11 +60,10 @@ def step_error(
         action: The action of the step.
         error: The exception of the step.
     """
-    frames = traceback.extract_tb(error.__traceback__)
     context = {"env_id": env_id, "action": action, "seed": seed}
-    if len(frames) == 1 and isinstance(error, ValueError | TypeError):  # unpacking failed
+    if _of_unpacking(error):
         return EnvStepError(
-            f"env {env_id}: {where} returned an invalid result: {error}",
+            f"env {env_id}: {where} returned an invalid result: {getattr(error, 'message', error)}",
             hint="step(action) returns obs, reward, terminated, truncated, info (gymnasium's API)",
             context=context,
         )
@@ -72,6 +72,14 @@ def step_error(
         hint="see the exception above; call reset({env_id: None}) to start a new episode",
         context=context,
     )
+
+
+def _of_unpacking(error: BaseException) -> bool:
+    """Returns whether an error was raised where the result of `step` is unpacked, not within."""
+    if isinstance(error, RemoteError):
+        return error.kind in ("ValueError", "TypeError") and not error.origin
+    frames = traceback.extract_tb(error.__traceback__)
+    return len(frames) == 1 and isinstance(error, ValueError | TypeError)
 
 
 def reset_error(env_id: int, seed: int, tries: int, error: BaseException) -> EnvResetError:
@@ -105,8 +113,11 @@ def reward_fault(reward: Any, shape: tuple[int, ...] = ()) -> tuple[Any, Fault |
         given = np.asarray(reward)
         if given.dtype.kind == "O":  # as numpy would make None a NaN
             given = np.array([float(each) for each in given.flat])
-        value = given.astype(np.float64).reshape(shape)
-        bad = given.dtype.kind in "US"
+        bad = given.dtype.kind in "USc"
+        value = np.zeros(()) if bad else given.astype(np.float64).reshape(shape)
+    except OverflowError:  # of an int
+        value = np.full(shape, np.inf)
+        bad = False
     except (TypeError, ValueError, RuntimeError):
         bad = True
     if bad:
@@ -160,6 +171,31 @@ def all_of(errors: Sequence[DicoreError]) -> DicoreError:
     return joined
 
 
+def after_failures(error: DicoreError, failures: Sequence[tuple[float, str]]) -> DicoreError:
+    """Returns the error that ends the restarts of an environment, with the causes of the last two.
+
+    Args:
+        error: The failure that is one too many.
+        failures: When the environment failed before, and why.
+    """
+    if not failures:
+        return error
+    causes = "".join(f"\n- {why}" for _, why in failures[-2:])
+    times = "once" if len(failures) == 1 else f"{len(failures)} times"
+    raised = type(error)(
+        f"{error.message}\nit failed {times} before, the last time" + "s" * (len(failures) > 1)
+        + f" by:{causes}",
+        hint=error.hint, context=error.context,
+    )  # fmt: skip
+    raised.__cause__ = error.__cause__
+    return raised
+
+
+def retry_wait(first_s: float, attempt: int) -> float:
+    """Returns the seconds to wait after attempt 1, 2, …: twice as many each time, at most 30."""
+    return min(first_s * 2.0 ** (attempt - 1), max(first_s, _LONGEST_WAIT_S))
+
+
 class RemoteError(Exception):
     """An exception of an environment in another process; it pickles.
 
@@ -184,7 +220,8 @@ class RemoteError(Exception):
         message = getattr(error, "message", None) or str(error)
         trace = "".join(traceback.format_exception(error))
         hint = getattr(error, "hint", None) or ""
-        return cls(type(error).__name__, message, _origin(error), trace, hint)
+        origin = "" if _of_unpacking(error) else _origin(error)
+        return cls(type(error).__name__, message, origin, trace, hint)
 
     def restored(self) -> Exception:
         """Returns the exception itself if its class is built in or dicore's, else this one."""

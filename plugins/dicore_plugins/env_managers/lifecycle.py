@@ -35,8 +35,9 @@ from dicore_plugins.env_managers.faults import (
     data_error,
     described,
     reset_error,
+    retry_wait,
     warn_no_effect,
-)
+)  # fmt: skip
 from dicore_plugins.env_managers.observations import (
     BoundsWarning,
     ObsBuffers,
@@ -240,8 +241,7 @@ class ManagedEnvs:
             self.close()
 
     def __repr__(self) -> str:
-        state = "closed" if self._closed else "open"
-        return f"{type(self).__name__}({self.env_num} envs, {state})"
+        return f"{type(self).__name__}({self.env_num} envs, {'closed' if self._closed else 'open'})"
 
     def _check_open(self, what: str) -> None:
         if self._closed:
@@ -320,7 +320,7 @@ class ManagedEnvs:
         """Resets an environment again after a failed reset; returns the result, or an error."""
         for attempt in range(1, self._cfg.max_retry):
             self._before_retry(env_id, seed, attempt, error)
-            time.sleep(self._cfg.retry_waiting_time)
+            time.sleep(retry_wait(self._cfg.retry_waiting_time, attempt))
             (result,) = self._pool.reset([env_id], [seed], [self._params[env_id]])
             if not isinstance(result, BaseException):
                 return result

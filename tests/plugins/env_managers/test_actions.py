@@ -278,3 +278,15 @@ def test_actions_of_an_episode_that_is_too_long_are_lost() -> None:
     assert log.actions(0) is None
     log.begin(0)
     assert log.actions(0) == []
+
+
+def test_actions_of_earlier_episodes_are_forgotten() -> None:
+    log = ActionLog(2)
+    for step in range(10_000):
+        log.add([0, 1], np.array([step, step]))
+        if step % 10 == 9:
+            log.begin(step % 20 // 10)
+        assert len(log.steps) <= 300
+    assert log.actions(0).tolist() == list(range(9_990, 10_000))  # type: ignore[union-attr]
+    assert log.actions(1) == []
+    assert ActionLog(1_000_000).steps.maxlen == 1_000

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import logging
+import os
 import re
+import signal
 import subprocess
 import sys
 import threading
 import time
 import traceback
+from contextlib import closing
 from typing import Any
 
 import numpy as np
@@ -16,9 +19,9 @@ import pytest
 
 from dicore.errors import EnvCreateError, EnvError, EnvResetError, EnvStepError, NonFiniteError
 from dicore.interfaces.env_manager import EnvState
-from dicore_plugins.env_managers import env_pool
+from dicore_plugins.env_managers import ThreadEnvManager, env_pool, episodes
 from dicore_plugins.env_managers.base.manager import BaseEnvManager
-from dicore_plugins.env_managers.faults import warn_no_effect
+from dicore_plugins.env_managers.faults import retry_wait, warn_no_effect
 
 from .toy_envs import BadReset, CountEnv, Faulty, Tired, column, manager_of, rollout
 
@@ -408,6 +411,30 @@ def test_interrupts_are_not_faults() -> None:
         rollout(manager, 1)
 
 
+@pytest.mark.parametrize("kind", [BaseEnvManager, ThreadEnvManager])
+def test_after_an_interrupt_no_episode_goes_on(kind: Any) -> None:
+    """Nobody knows which environments made the step."""
+
+    class Waits(CountEnv):
+        def step(self, action: Any) -> Any:
+            if len(self.seeds) == 1 and self.count == 1:
+                os.kill(os.getpid(), signal.SIGINT)
+                time.sleep(0.1)
+            return super().step(action)
+
+    options = {"restart_budget": 1, "retry_waiting_time": 0.0}
+    with closing(kind([CountEnv, Waits, CountEnv], options)) as manager:
+        manager.launch()
+        rollout(manager, 1)
+        with pytest.raises(KeyboardInterrupt):
+            rollout(manager, 1)
+        (answer,) = rollout(manager, 1)
+        assert all("was interrupted" in answer[env_id][4]["error"] for env_id in range(3))
+        assert column(manager, 3) == {0: 0, 1: 0, 2: 0}
+        (answer,) = rollout(manager, 1)
+        assert [answer[env_id][0][3] for env_id in range(3)] == [1, 1, 1]
+
+
 def leave(*_: Any) -> Any:
     sys.exit(0)
 
@@ -549,3 +576,33 @@ def test_a_fault_at_the_time_limit_is_a_fault() -> None:
     assert "eval_episode_return" not in last[1][4]
     *_, last = rollout(manager, 2)
     assert [last[i][4]["episode_length"] for i in range(2)] == [2, 2]
+
+
+def test_old_failures_do_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+    monkeypatch.setattr(episodes.time, "monotonic", lambda: now[0])
+    for window in (600.0, None):
+        bad = CountEnv(0, length=0, rewards=(1.0, np.nan))
+        manager = manager_of(bad, restart_budget=2, restart_window=window)
+        for number in range(2):
+            assert [found[0][4].get("abnormal") for found in rollout(manager, 2)] == [None, True]
+            now[0] += 599.0 * (1 - number)
+        assert manager.state_dict()["restarts"] == [2]
+        now[0] += 2.0  # the first one is 601 s ago
+        rollout(manager, 1)
+        if window is None:
+            with pytest.raises(NonFiniteError):
+                rollout(manager, 1)
+            continue
+        assert rollout(manager, 1)[0][0][4]["abnormal"]
+        rollout(manager, 1)
+        with pytest.raises(NonFiniteError, match="failed 2 times before, the last times by") as e:
+            rollout(manager, 1)
+        assert str(e.value).count("reward nan is not finite") == 3
+        assert e.value.context["env_id"] == 0
+
+
+def test_each_wait_is_twice_as_long() -> None:
+    assert [retry_wait(0.5, attempt) for attempt in (1, 2, 3, 9)] == [0.5, 1.0, 2.0, 30.0]
+    assert retry_wait(0.0, 2) == 0.0
+    assert retry_wait(60.0, 3) == 60.0

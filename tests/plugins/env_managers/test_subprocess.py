@@ -65,7 +65,6 @@ FAULTS: dict[Any, tuple[str, bool]] = {
     faulty.leaves: ("exit code 3", True),
     faulty.hangs: ("no answer within 1 s while env 1 was stepped", True),
     faulty.hangs_hard: ("no answer within 1 s while env 1 was stepped", True),
-    faulty.LOCK: ("pickle", False),
     faulty.NO_DICT: ("info is a list", False),
 }
 
@@ -341,6 +340,19 @@ def test_a_script_without_a_guard_is_told_once(tmp_path: Path) -> None:
     assert done.returncode == 1
     assert done.stderr.count("the main script starts workers when it is imported") == 1
     assert "Error" in done.stderr.splitlines()[-2] or "if __name__" in done.stderr
+
+
+def test_a_script_from_standard_input(tmp_path: Path) -> None:
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    own = "class Own(FaultyEnv):\n    pass\n"
+    body = "main('', 'forkserver')\nmanager = SyncSubprocessManager([Own])\nmanager.launch()\n"
+    end = "print(manager.step({0: 0}).value.obs)\n"
+    done = subprocess.run(
+        [sys.executable, "-"], input=SCRIPT + own + body + end,
+        cwd=tmp_path, env=env, capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "[[0. 1.]]" in done.stdout
 
 
 def test_too_many_workers_for_the_open_files() -> None:

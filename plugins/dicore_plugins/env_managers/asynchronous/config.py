@@ -35,7 +35,7 @@ class AsyncSubprocessConfig(SyncSubprocessConfig):
         """Returns the manager; `env_fn` holds one factory per environment."""
         from dicore_plugins.env_managers.asynchronous.manager import AsyncEnvManager
 
-        return AsyncEnvManager(env_fn, self)
+        return AsyncEnvManager(env_fn, self, self.output_folder(ctx))
 
 
 @frozen(kw_only=True)

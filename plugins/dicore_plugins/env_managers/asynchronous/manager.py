@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from math import inf
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,7 +21,8 @@ from dicore_plugins.env_managers.asynchronous.config import EnvSupervisorConfig
 from dicore_plugins.env_managers.asynchronous.pools import AsyncThreadPool
 from dicore_plugins.env_managers.base.manager import BaseEnvManager
 from dicore_plugins.env_managers.episodes import RESET, RUN
-from dicore_plugins.env_managers.faults import reset_error
+from dicore_plugins.env_managers.faults import reset_error, retry_wait
+from dicore_plugins.env_managers.lifecycle import Seeds
 from dicore_plugins.env_managers.observations import ObsBuffers
 
 __all__ = ["AsyncEnvManager"]
@@ -55,12 +57,14 @@ class AsyncEnvManager(BaseEnvManager):
     Args:
         env_fn: One factory per environment; for processes, pickled by cloudpickle.
         cfg: Options, as a section, a dict, or None for the defaults; see `EnvSupervisorConfig`.
+        output: Folder for files of what the environments print in processes; None: they print to
+            the terminal.
     """
 
     config_class = EnvSupervisorConfig
     capabilities = BaseEnvManager.capabilities - {"lockstep"} | {"deadlines"}
 
-    def __init__(self, env_fn: Sequence[Any], cfg: Any = None) -> None:
+    def __init__(self, env_fn: Sequence[Any], cfg: Any = None, output: Path | None = None) -> None:
         cfg = as_config(cfg, self.config_class)
         if cfg.get("children") == "thread":
             self.pool_class = AsyncThreadPool  # type: ignore[misc] # of this manager
@@ -70,8 +74,14 @@ class AsyncEnvManager(BaseEnvManager):
             self.pool_class = AsyncProcessPool  # type: ignore[misc]
             self.capabilities = self.capabilities | {"workers"}
         super().__init__(env_fn, cfg)
+        self._pool.output = output  # type: ignore[attr-defined] # of processes
         self._max_tries = cfg.get("max_try") or cfg.max_retry
         self._resets: dict[int, _Reset] = {}
+
+    def seed(self, seed: Seeds, dynamic_seed: bool | None = None, role: str = "collector") -> None:
+        """Seeds the next episodes; see `IEnvManager.seed`."""
+        super().seed(seed, dynamic_seed, role)
+        self._pool.role = role  # type: ignore[attr-defined]
 
     # ---- stepping
 
@@ -190,7 +200,7 @@ class AsyncEnvManager(BaseEnvManager):
         """Begins an episode, or the next attempt; returns the error if it was the last one."""
         if isinstance(result, BaseException) and reset.tries < self._max_tries:
             self._before_retry(env_id, reset.seed, reset.tries, result)
-            due = time.monotonic() + self._cfg.retry_waiting_time
+            due = time.monotonic() + retry_wait(self._cfg.retry_waiting_time, reset.tries)
             self._resets[env_id] = _Reset(reset.seed, reset.tries, due)
             return None
         del self._resets[env_id]

@@ -129,7 +129,7 @@ class AsyncProcessPool(ProcessPool):
                 worker.end()
                 raise value
             worker.time_limits, worker.launched = value, True
-            self._crew.attach([worker])
+            self._crew.join(worker)
         except RemoteError as error:
             self._forget(worker)
             for env_id, _, _ in queued:

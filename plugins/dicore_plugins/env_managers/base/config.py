@@ -25,19 +25,32 @@ class BaseManagerConfig(ManagerConfig):
         "how to retry: `reset` the same environment, or `renew` it (close it and create another)",
         choices=("reset", "renew"),
     )
-    retry_waiting_time: float = option(0.1, "waiting time between attempts", ge=0, unit="s")
+    retry_waiting_time: float = option(
+        0.1,
+        "waiting time before the second attempt; doubled before each further one, at most 30 s",
+        ge=0,
+        unit="s",
+    )
     restart_budget: int = option(
         0,
-        "failed episodes (exception or invalid data) to discard and restart per environment before"
-        " raising an error",
+        "failed episodes (exception or invalid data) to discard and restart per environment, within"
+        " restart_window, before raising an error",
         ge=0,
+    )
+    restart_window: float | None = option(
+        600.0,
+        "period over which failed episodes count for restart_budget; None: since the launch",
+        gt=0,
+        unit="s",
     )
     dynamic_seed: bool = option(
         True,
         "another seed for each episode; false: one seed for all that an environment collects",
     )
     record_actions: bool = option(
-        True, "record actions of running episodes so that resume can replay them"
+        True,
+        "record the actions of running episodes, in the last 20,000 steps of the manager, so that"
+        " resume can replay them",
     )
     debug: bool = option(
         False,

@@ -25,6 +25,7 @@ from dicore_plugins.env_managers.episodes import RUN
 from dicore_plugins.env_managers.faults import (
     LARGEST,
     Fault,
+    after_failures,
     data_error,
     flag_fault,
     info_fault,
@@ -284,7 +285,7 @@ class BaseEnvManager(ManagedEnvs):
                 infos[row] = {"abnormal": True, "error": error.message}
                 ended[row] = (False, True)
             else:
-                errors.append(error)
+                errors.append(after_failures(error, self._episodes.failures[env_id]))
                 ended.pop(row, None)
                 self._episodes.stop(env_id, EnvState.ERROR)
         return block, reward, errors
@@ -307,10 +308,10 @@ class BaseEnvManager(ManagedEnvs):
 
     def _may_restart(self, env_id: int, error: DicoreError) -> bool:
         """Returns whether a failed environment may begin a new episode; prepares it."""
-        used, budget = self._episodes.restarts[env_id], self._cfg.restart_budget
-        if used >= budget:
+        number = self._episodes.discard([env_id], error, self._cfg)
+        if not number:
             return False
-        _LOG.warning("%s; restart %d/%d", error.message, used + 1, budget)
+        _LOG.warning("%s; restart %d/%d", error.message, number, self._cfg.restart_budget)
         if self._cfg.retry_type == "renew":
             self._pool.discard(env_id)
         return True
@@ -445,5 +446,5 @@ def _are_flags(ended: dict[int, tuple[Any, Any]]) -> bool:
 
 
 def _abnormal(infos: list[Any]) -> npt.NDArray[np.bool_] | None:
-    flags = [bool(info and info.get("abnormal")) for info in infos]
+    flags = [bool(info and np.any(info.get("abnormal", False))) for info in infos]
     return np.array(flags) if any(flags) else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 from dicore.config.schema import ComponentConfig, component, frozen, option
@@ -30,7 +31,7 @@ class SyncSubprocessConfig(BaseManagerConfig):
     restart_budget: int = option(
         3,
         "failed episodes (crash, time limit, exception, invalid data) to discard and restart per"
-        " environment before raising an error",
+        " environment, within restart_window, before raising an error",
         ge=0,
     )
     reset_inplace: bool = option(
@@ -44,6 +45,11 @@ class SyncSubprocessConfig(BaseManagerConfig):
     transport: ComponentConfig | None = component(
         "env_transport", help="carries data to and from workers; see `shared_memory`", optional=True
     )
+    capture_output: bool = option(
+        True,
+        "write what environments print to the files log/env-*.log of the run, of at most 10 MB"
+        " each; false, or without a run: to the terminal",
+    )
     copy_on_get: bool = option(
         False,
         "return copies of observations, which are never overwritten; false: valid until the next"
@@ -54,7 +60,12 @@ class SyncSubprocessConfig(BaseManagerConfig):
         """Returns the manager; `env_fn` holds one factory per environment."""
         from dicore_plugins.env_managers.subprocess.manager import SyncSubprocessManager
 
-        return SyncSubprocessManager(env_fn, self)
+        return SyncSubprocessManager(env_fn, self, self.output_folder(ctx))
+
+    def output_folder(self, ctx: Any) -> Path | None:
+        """Returns the folder for what environments print in workers; None: the terminal."""
+        run = getattr(ctx, "run", None)
+        return run.folder.log if self.capture_output and run is not None else None
 
 
 SUBPROCESS = renamed("sync_subprocess", since="0.1.0")

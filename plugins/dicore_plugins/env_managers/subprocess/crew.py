@@ -11,23 +11,27 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
 from multiprocessing import util
+from pathlib import Path
 from typing import Any
 
-from dicore.errors import EnvSpaceError, UsageError
-from dicore_plugins.env_managers.faults import RemoteError
+from dicore.errors import DicoreError, EnvCreateError, EnvError, EnvSpaceError, UsageError
+from dicore_plugins.env_managers.faults import RemoteError, described
 from dicore_plugins.env_managers.subprocess.factories import pickled
 from dicore_plugins.env_managers.subprocess.process import Limits, Request, Worker
 from dicore_plugins.env_managers.transports.interface import EnvLayout, IEnvTransport
 from dicore_plugins.env_managers.transports.pipe import Pipe
 
-__all__ = ["Crew"]
+__all__ = ["Crew", "WorkerLostError", "create_error"]
 
 _LOG = logging.getLogger("dicore.env")
 _CLOSE_S = 3.5
 """Time in which workers close their environments; then they are killed."""
 _FILES_PER_WORKER = 5
 _OTHER_FILES = 64
+_MOST_PER_CORE = 8
+"""Workers per core from which on a warning is logged."""
 _OPEN: weakref.WeakSet[Crew] = weakref.WeakSet()
 
 
@@ -46,6 +50,8 @@ class Crew:
     Args:
         env_fn: A factory per env id.
         cfg: The manager's options.
+        output: Returns the file for what the environments of a worker print, from their ids; None:
+            they print to the terminal.
 
     Attributes:
         workers: All workers; none is started.
@@ -53,7 +59,12 @@ class Crew:
         transport: Carries the data of steps.
     """
 
-    def __init__(self, env_fn: Mapping[int, Callable[[], Any]], cfg: Any) -> None:
+    def __init__(
+        self,
+        env_fn: Mapping[int, Callable[[], Any]],
+        cfg: Any,
+        output: Callable[[Sequence[int]], Path | None] = lambda ids: None,
+    ) -> None:
         self._cfg = cfg
         self._owner = os.getpid()
         self.transport: IEnvTransport = Pipe()
@@ -65,10 +76,11 @@ class Crew:
         size = cfg.envs_per_worker or -(-len(ids) // _cores())
         parts = [ids[first : first + size] for first in range(0, len(ids), size)]
         _check(cfg.context, len(parts), size)
+        _warn_of_many(len(parts), _cores(), len(ids))
         self.workers = [
             Worker(
                 pickled({env_id: env_fn[env_id] for env_id in part}),
-                part, cfg.context, limits,
+                part, cfg.context, limits, output(part),
             )
             for part in parts
         ]  # fmt: skip
@@ -98,7 +110,7 @@ class Crew:
             try:
                 worker.time_limits = worker.value(request)
                 worker.launched = True
-                self.attach([worker])
+                self.join(worker)
             except RemoteError as error:
                 failed[worker] = error
                 worker.end()
@@ -132,6 +144,16 @@ class Crew:
             for worker, request in asked:
                 worker.value(request)
                 socket.send_fds(worker.channel.socket, [b"f"], files)
+
+    def join(self, worker: Worker) -> None:
+        """Gives a worker that made its environments the memory, and the states of lost ones.
+
+        Raises:
+            RemoteError: the worker ended, or a state could not be restored.
+        """
+        self.attach([worker])
+        for state in worker.states.items():
+            worker.value(worker.post("load_layer_states", *state))
 
     def close(self) -> None:
         """Ends all workers within 5 s; those whose environments hang are killed."""
@@ -173,8 +195,44 @@ def _check(context: str, workers: int, size: int) -> None:
         _LOG.warning("workers are forked with %d threads running, which can hang them", threads)
 
 
+@cache
+def _warn_of_many(workers: int, cores: int, envs: int) -> None:
+    """Warns, once, of many more workers than cores."""
+    if workers > _MOST_PER_CORE * cores:
+        _LOG.warning(
+            "%d workers share %d cores; if the environments compute rather than wait,"
+            " env.manager.envs_per_worker=%d is faster", workers, cores, -(-envs // cores),
+        )  # fmt: skip
+
+
 def _cores() -> int:
     """Returns the number of cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
+
+
+class WorkerLostError(EnvError):
+    """A worker was lost when it was asked for something other than a step or a reset."""
+
+    @classmethod
+    def of(cls, env_id: int, name: str, error: BaseException) -> WorkerLostError:
+        """Returns the error for a question `name` that was not answered."""
+        return cls(
+            f"env {env_id} gave no answer to {name}: {described(error)}",
+            hint="see the exception above; call reset({env_id: None}) to start a new episode",
+            context={"env_id": env_id},
+        )
+
+
+def create_error(worker: Worker, error: RemoteError) -> DicoreError:
+    """Returns the error for a worker that did not make its environments."""
+    known = error.restored()
+    if isinstance(known, DicoreError):
+        return known
+    first = worker.ids[0]
+    return EnvCreateError(
+        f"env {first} could not be made: {described(error)}",
+        hint=error.hint or "make one env by hand to reproduce it",
+        context={"env_id": first},
+    )

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
 from dicore_plugins.env_managers.base.manager import BaseEnvManager
+from dicore_plugins.env_managers.lifecycle import Seeds
 from dicore_plugins.env_managers.subprocess.config import SyncSubprocessConfig
 from dicore_plugins.env_managers.subprocess.pool import ProcessPool
 
@@ -18,8 +23,19 @@ class SyncSubprocessManager(BaseEnvManager):
     Args:
         env_fn: One factory per environment; pickled by cloudpickle.
         cfg: Options, as a section, a dict, or None for the defaults.
+        output: Folder for files of what the environments print; None: they print to the terminal.
     """
 
     config_class = SyncSubprocessConfig
     pool_class = ProcessPool
     capabilities = BaseEnvManager.capabilities | {"workers"}
+    _pool: ProcessPool
+
+    def __init__(self, env_fn: Sequence[Any], cfg: Any = None, output: Path | None = None) -> None:
+        super().__init__(env_fn, cfg)
+        self._pool.output = output
+
+    def seed(self, seed: Seeds, dynamic_seed: bool | None = None, role: str = "collector") -> None:
+        """Seeds the next episodes; see `IEnvManager.seed`."""
+        super().seed(seed, dynamic_seed, role)
+        self._pool.role = role

@@ -10,17 +10,19 @@ import logging
 import select
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from dicore.data import tree_map, tree_row
-from dicore.errors import DicoreError, EnvCreateError, EnvSpaceError
+from dicore.errors import EnvSpaceError
 from dicore_plugins.env_managers.env_pool import EnvPool, Results
 from dicore_plugins.env_managers.episodes import shape_of
-from dicore_plugins.env_managers.faults import RemoteError, described
+from dicore_plugins.env_managers.faults import RemoteError
 from dicore_plugins.env_managers.subprocess.channel import dumps
-from dicore_plugins.env_managers.subprocess.crew import Crew
+from dicore_plugins.env_managers.subprocess.crew import Crew, WorkerLostError, create_error
+from dicore_plugins.env_managers.subprocess.output import file_of
 from dicore_plugins.env_managers.subprocess.process import Request, Worker
 from dicore_plugins.env_managers.subprocess.results import Joined
 from dicore_plugins.env_managers.transports.interface import EnvLayout
@@ -48,8 +50,15 @@ class ProcessPool(EnvPool):
 
     Args:
         env_fn: One factory per environment.
-        cfg: The manager's options; see `SubprocessConfig`.
+        cfg: The manager's options; see `SyncSubprocessConfig`.
+
+    Attributes:
+        output: Folder for what the environments print; None: they print to the terminal.
+        role: That of the episodes, for the names of these files.
     """
+
+    output: Path | None = None
+    role = "collector"
 
     def __init__(self, env_fn: Sequence[Callable[[], Any]], cfg: Any) -> None:
         super().__init__(env_fn, cfg)
@@ -71,14 +80,17 @@ class ProcessPool(EnvPool):
     def _crew(self) -> Crew:
         """The workers, which are made on first use; none is started."""
         if self._made_crew is None:
-            self._made_crew = Crew(self.env_fn, self.cfg)
+            self._made_crew = Crew(self.env_fn, self.cfg, self._output_of)
         return self._made_crew
+
+    def _output_of(self, ids: Sequence[int]) -> Path | None:
+        return None if self.output is None else file_of(self.output, self.role, ids)
 
     def launch(self) -> list[float]:
         """Makes all environments, in all workers at the same time; returns their time limits."""
         crew = self._crew
         for worker, error in crew.launch(crew.workers).items():
-            raise _create_error(worker, error) from (error if error.trace else None)
+            raise create_error(worker, error) from (error if error.trace else None)
         self._made, self._lost = set(self.ids), set(self.ids)
         asked = [(worker, worker.post("has_layers")) for worker in crew.workers]
         stateful = [self._value(*each) for each in asked]
@@ -161,8 +173,9 @@ class ProcessPool(EnvPool):
             return self._crew.transport.reset_obs(env_id), {}
         if isinstance(result, RemoteError):
             return result
-        stored, value = result
-        return (self._crew.transport.reset_obs(env_id), value[1]) if stored else value
+        if result.states:
+            self._crew.of[env_id].states[env_id] = result.states
+        return (self._crew.transport.reset_obs(env_id), {}) if result.stored else result.value
 
     def step(self, ids: list[int], actions: Iterable[Any]) -> Results:
         """Steps environments and waits for all of them; lost ones fail until they are reset."""
@@ -356,6 +369,7 @@ class ProcessPool(EnvPool):
         """Closes an environment and drops it, with its worker if that has no other."""
         worker = self._crew.of[env_id]
         self._made.discard(env_id)
+        self._ready.pop(env_id, None)
         if not worker.alive:
             return
         if len(worker.ids) == 1:
@@ -390,7 +404,12 @@ class ProcessPool(EnvPool):
 
     def _ask(self, env_id: int, name: str, *args: Any) -> Any:
         worker = self._crew.started(env_id)
-        return self._value(worker, worker.post(name, *args))
+        try:
+            return self._value(worker, worker.post(name, *args))
+        except (RemoteError, TimeoutError) as error:
+            if worker.alive:
+                raise
+            raise WorkerLostError.of(env_id, name, error) from error
 
     def space(self, name: str, old_name: str) -> Any:
         """Returns a space of the first environment; starts its worker if need be."""
@@ -418,22 +437,13 @@ class ProcessPool(EnvPool):
 
     def layer_states(self, env_id: int, *, begun: bool = False) -> Sequence[Any]:
         """Returns the states of an environment's stateful layers, now or before its episode."""
-        states: Sequence[Any] = self._ask(env_id, "states", env_id, begun)
-        return states
+        worker = self._crew.of[env_id]
+        if worker.launched:
+            with contextlib.suppress(WorkerLostError):
+                states: Sequence[Any] = self._ask(env_id, "states", env_id, begun)
+                return states
+        return worker.states[env_id]
 
     def load_layer_states(self, env_id: int, states: Sequence[Any]) -> None:
         """Restores what `layer_states` returned."""
         self._ask(env_id, "load_layer_states", env_id, states)
-
-
-def _create_error(worker: Worker, error: RemoteError) -> DicoreError:
-    """Returns the error for a worker that did not make its environments."""
-    known = error.restored()
-    if isinstance(known, DicoreError):
-        return known
-    first = worker.ids[0]
-    return EnvCreateError(
-        f"env {first} could not be made: {described(error)}",
-        hint=error.hint or "make one env by hand to reproduce it",
-        context={"env_id": first},
-    )

@@ -8,8 +8,10 @@ import multiprocessing
 import os
 import signal
 import socket
+import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from dicore.errors import UsageError
@@ -22,6 +24,7 @@ from dicore_plugins.env_managers.subprocess.channel import (
     map_file,
     shared_file,
 )
+from dicore_plugins.env_managers.subprocess.output import finished, say_where
 from dicore_plugins.env_managers.subprocess.worker import RESETS, work
 
 __all__ = ["Limits", "Request", "Worker"]
@@ -82,18 +85,29 @@ class Worker:
         ids: Their ids, which follow each other.
         context: How processes are started: `forkserver`, `spawn`, `fork`.
         limits: Time limits.
+        output: File for what the environments print; None: they print to the terminal.
 
     Attributes:
         requests: Those that are not answered, by number.
         launched: Its environments are made.
         time_limits: Of its environments, in steps.
         early: Answers that came while another one was awaited, of requests that name environments.
+        states: Of the stateful layers of environments, before their last reset, by env id.
     """
 
-    def __init__(self, env_fn: bytes, ids: list[int], context: str, limits: Limits) -> None:
+    def __init__(
+        self,
+        env_fn: bytes,
+        ids: list[int],
+        context: str,
+        limits: Limits,
+        output: Path | None = None,
+    ) -> None:
+        self._output = output
         self.ids, self.rows = ids, slice(ids[0], ids[-1] + 1)
         self.requests: dict[int, Request] = {}
         self.early: list[tuple[Request, bytes | RemoteError]] = []
+        self.states: dict[int, Sequence[Any]] = {}
         self._env_fn, self._context = env_fn, context
         self._limits = limits
         self.launched = False
@@ -132,8 +146,10 @@ class Worker:
             mapped = memoryview(map_file(board))
             self._clock, self._busy = mapped[:8].cast("d"), mapped[8:].cast("q")
             self._busy[0] = -1
-            process = context.Process(target=work, args=(theirs,), name=f"{_NAME}{self.ids[0]}")
-            process.start()
+            given = theirs, "" if self._output is None else str(self._output)
+            process = context.Process(target=work, args=given, name=f"{_NAME}{self.ids[0]}")
+            with _importable_main():
+                process.start()
             theirs.close()
             self._process = process
             self.channel = Channel(ours, min(0.2, *self._limits))
@@ -272,7 +288,10 @@ class Worker:
         text = f"its worker {_how(code)}"
         if busy >= 0 and len(self.ids) > 1:
             text += f" while env {busy % RESETS} was {'reset' if busy >= RESETS else 'stepped'}"
-        error = RemoteError("WorkerLost", text)
+        told = self._output is not None and finished(self._output)
+        error = RemoteError(
+            "WorkerLost", f"{text}; its output is in {self._output}" if told else text
+        )
         self.end(0.0, error)
         return error
 
@@ -295,6 +314,8 @@ class Worker:
             process.join(grace_s)
         _signal(process, signal.SIGKILL)
         process.join(1.0)
+        if self._output is not None and finished(self._output):
+            say_where(self._output.parent)
         self.channel.close()
         self._lifeline.close()
         self._clock.release()
@@ -332,6 +353,24 @@ def _signal(process: Any, number: int) -> None:
     if process.is_alive():  # and has not made its group yet
         with contextlib.suppress(ProcessLookupError):
             os.kill(process.pid, number)
+
+
+@contextlib.contextmanager
+def _importable_main() -> Iterator[None]:
+    """Hides a main script that is not a file (`python - < main.py`): workers cannot import it.
+
+    They need not: what it defines is pickled by value.
+    """
+    main = sys.modules["__main__"]
+    path = getattr(main, "__file__", None)
+    if path is None or not path.startswith("<"):
+        yield
+        return
+    del main.__file__
+    try:
+        yield
+    finally:
+        main.__file__ = path
 
 
 def _preload(context: Any) -> None:

@@ -5,7 +5,9 @@ Shapes: K environments.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 from dicore.data import tree_row
@@ -15,7 +17,8 @@ from dicore_plugins.env_managers.subprocess.worker import Reply
 
 __all__ = ["Joined"]
 
-_NOTHING = Reply({}, {}, {}, {}, {})
+_LOG = logging.getLogger("dicore.env")
+_NOTHING = Reply({}, {}, {}, {}, {}, {})
 
 
 class Joined:
@@ -58,6 +61,8 @@ class Joined:
             flags.pop(at, None)
         for at, info in reply.infos.items():
             self.infos[rows[at]] = info
+        for left_out in reply.left_out.items():
+            _warn_of_info(*left_out)
         self._add_ends(rows, flags, reply)
 
     def _add_ends(self, rows: Sequence[int], flags: dict[int, int], reply: Reply) -> None:
@@ -84,3 +89,9 @@ class Joined:
         for row, each in self._apart.items():
             obs[row], rewards[row] = each
         return obs, rewards
+
+
+@cache
+def _warn_of_info(key: str, why: str) -> None:
+    """Warns, once per key, of a part of infos that does not reach the main process."""
+    _LOG.warning("info['%s'] does not pickle and is left out: %s", key, why)

@@ -17,16 +17,32 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from dicore_plugins.env_managers.env_pool import EnvPool
+from dicore_plugins.env_managers.episodes import kept_info
 from dicore_plugins.env_managers.faults import RemoteError, flag_fault
 from dicore_plugins.env_managers.subprocess.channel import Channel, die_with, dumps, loads, map_file
+from dicore_plugins.env_managers.subprocess.output import Printed, capture
 from dicore_plugins.env_managers.transports.interface import IEnvTransport
 from dicore_plugins.env_managers.transports.pipe import Pipe
 
-__all__ = ["RESETS", "Reply", "work"]
+__all__ = ["RESETS", "Begun", "Reply", "work"]
 
 RESETS = 1 << 32
 """Added to the env id on the board while it is reset, not stepped."""
 _THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+
+
+class Begun(NamedTuple):
+    """What a reset returned, where there is more to say than that its observation is stored.
+
+    Args:
+        stored: Whether the observation is stored.
+        value: What `reset` returned, without its info; None if stored.
+        states: Of the environment's stateful layers, before the reset.
+    """
+
+    stored: bool
+    value: Any
+    states: Sequence[Any]
 
 
 class Reply(NamedTuple):
@@ -39,6 +55,7 @@ class Reply(NamedTuple):
         ended: Flags that are no bools, as the environment returned them.
         raised: Exceptions.
         resets: What the resets that followed an end returned, if not stored; see `reset_some`.
+        left_out: Keys of infos whose values do not pickle, and why.
     """
 
     results: dict[int, tuple[Any, Any, int]]
@@ -46,10 +63,16 @@ class Reply(NamedTuple):
     ended: dict[int, tuple[Any, Any]]
     raised: dict[int, RemoteError]
     resets: dict[int, Any]
+    left_out: dict[str, str]
 
 
-def work(end: socket.socket, inherited: Sequence[int] = ()) -> None:
-    """Answers requests until the main process says `close` or ends."""
+def work(end: socket.socket, output: str = "") -> None:
+    """Answers requests until the main process says `close` or ends.
+
+    Args:
+        end: Connected to the main process.
+        output: File for what environments print; "": they print to the terminal.
+    """
     os.setpgid(0, 0)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C stops the main process, which closes
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
@@ -59,12 +82,14 @@ def work(end: socket.socket, inherited: Sequence[int] = ()) -> None:
     die_with(files[0])
     board = memoryview(map_file(files[1]))
     os.close(files[1])
-    channel = Channel(end)
+    printed = capture(output, board[8:16].cast("q")) if output else None
     with contextlib.suppress(EOFError, OSError):  # the main process is gone
-        _serve(channel, board)
+        _serve(Channel(end), board, printed)
+    if printed is not None:
+        printed.finish()
 
 
-def _serve(channel: Channel, board: memoryview) -> None:
+def _serve(channel: Channel, board: memoryview, printed: Printed | None) -> None:
     pool: Any = None
     while True:
         message = channel.receive()
@@ -79,7 +104,7 @@ def _serve(channel: Channel, board: memoryview) -> None:
             break
         try:
             if name == "make":
-                pool, answer = WorkerPool(*args, board=board), None
+                pool, answer = WorkerPool(*args, board=board, printed=printed), None
             elif name == "attach":
                 channel.send(number, b"")
                 pool.attach(*args, socket.recv_fds(channel.socket, 1, 8)[1])
@@ -102,10 +127,19 @@ class WorkerPool(EnvPool):
         ids: Their ids, which follow each other.
         board: Shared with the main process: when (float64, `time.monotonic`) the call of which
             environment (int64) began.
+        printed: Captures what the environments print; None: nothing does.
     """
 
-    def __init__(self, env_fn: bytes, ids: list[int], *, board: memoryview) -> None:
+    def __init__(
+        self,
+        env_fn: bytes,
+        ids: list[int],
+        *,
+        board: memoryview,
+        printed: Printed | None = None,
+    ) -> None:
         super().__init__(loads(env_fn), ids=ids)
+        self._printed = printed
         self._rows = slice(ids[0], ids[-1] + 1)
         self._clock, self._busy = board[:8].cast("d"), board[8:16].cast("q")
         self._port: IEnvTransport = Pipe()
@@ -145,38 +179,53 @@ class WorkerPool(EnvPool):
 
     def reset_some(
         self, ids: Sequence[int], seeds: Sequence[int], params: Sequence[Mapping[str, Any]]
-    ) -> list[Any]:
+    ) -> list[Begun | RemoteError | None]:
         """Resets environments.
 
         Returns:
-            Of each whether the observation is stored, and what `reset` returned (None for what is
-            stored), or its exception; or None: all is stored.
+            Of each None if the observation is stored and that is all, or its exception. Infos are
+            not returned: no manager shows them.
         """
-        found: list[Any] = []
+        found: list[Begun | RemoteError | None] = []
         for row in zip(ids, seeds, params, strict=True):
             self._begin(row[0] + RESETS)
             self._ahead.pop(row[0], None)
             found.append(self._one_reset(*row))
         return found
 
-    def _one_reset(self, env_id: int, seed: int, params: Mapping[str, Any]) -> Any:
+    def _one_reset(
+        self, env_id: int, seed: int, params: Mapping[str, Any]
+    ) -> Begun | RemoteError | None:
+        if self._printed is not None:
+            self._printed.limit()
         (result,) = self.reset([env_id], [seed], [params])
         self._lengths[self._row[env_id]] = 0
         if isinstance(result, BaseException):
             return RemoteError.of(result)
+        states = self._layers.begun(env_id) if self._layers.any else ()
         if result.__class__ is not tuple or len(result) != 2:
-            answer = False, result
+            answer = Begun(False, result, states)
         elif self._port.write_reset(env_id, result[0]):
-            if not result[1]:
+            if not states:
                 return None
-            answer = True, (None, result[1])
+            answer = Begun(True, None, states)
         else:
-            answer = False, copy.deepcopy(result)
+            answer = Begun(False, (copy.deepcopy(result[0]), {}), states)
         try:
             dumps(answer)
         except Exception as error:
             return RemoteError.of(error)
         return answer
+
+    def _next_episode(
+        self, env_id: int, again: tuple[int, Mapping[str, Any]], infos: dict[int, Any], at: int
+    ) -> Begun | RemoteError | None:
+        """Resets an environment whose episode ended, and keeps `infos[at]`, its last, as it is."""
+        info = infos.get(at)
+        if isinstance(info, Mapping):
+            infos[at] = kept_info(info)
+        self._begin(env_id + RESETS)
+        return self._one_reset(env_id, *again)
 
     def step_all(self, buffer: int) -> bytes:
         """Steps all environments with the stored actions."""
@@ -232,13 +281,12 @@ class WorkerPool(EnvPool):
             if not write(env_id, buffer, obs, reward, ended):
                 results[at] = (obs if again is None else copy.deepcopy(obs)), reward, ended
             if again is not None:
-                self._begin(env_id + RESETS)
-                reset = self._one_reset(env_id, *again)
+                reset = self._next_episode(env_id, again, infos, at)
                 if reset is not None:
                     resets[at] = reset
         busy[0] = -1
         if results or infos or ends or raised or resets:
-            return _portable(Reply(results, infos, ends, raised, resets))
+            return _portable(Reply(results, infos, ends, raised, resets, {}))
         return b"\1" if any_ended else b""
 
 
@@ -251,10 +299,17 @@ def _flags(terminated: Any, truncated: Any, odd: dict[int, Any], at: int) -> int
 
 
 def _portable(reply: Reply) -> bytes:
-    """Pickles a reply; what does not pickle becomes an exception of its environment."""
+    """Pickles a reply.
+
+    Parts of an info that do not pickle are left out; other parts become an exception of their
+    environment.
+    """
     try:
         return dumps((True, reply))
     except Exception:
+        for at, info in reply.infos.items():
+            if isinstance(info, Mapping):
+                reply.infos[at] = _without_unpicklable(info, reply.left_out)
         for part in (reply.results, reply.infos, reply.ended):
             for at, value in list(part.items()):
                 try:
@@ -264,3 +319,15 @@ def _portable(reply: Reply) -> bytes:
                     for each in reply[:3]:
                         each.pop(at, None)
         return dumps((True, reply))
+
+
+def _without_unpicklable(info: Mapping[str, Any], left_out: dict[str, str]) -> dict[str, Any]:
+    """Returns the parts of an info that pickle; the keys of the others are added to `left_out`."""
+    found: dict[str, Any] = {}
+    for key, value in info.items():
+        try:
+            dumps((key, value))
+            found[key] = value
+        except Exception as error:
+            left_out[str(key)] = f"{type(error).__name__}: {error}"
+    return found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from math import inf
 from queue import SimpleQueue
 from threading import Lock, Thread
@@ -54,6 +54,7 @@ class Part:
 
     Args:
         pool: The environment; only this thread calls its methods.
+        states: Of the stateful layers of an environment that this one replaces.
 
     Attributes:
         env_id: The environment.
@@ -62,8 +63,9 @@ class Part:
         given_up: Nobody waits for the thread; it closes the environment when its call returns.
     """
 
-    def __init__(self, pool: EnvPool) -> None:
+    def __init__(self, pool: EnvPool, states: Sequence[Any] = ()) -> None:
         self.pool = pool
+        self.states = states
         (self.env_id,) = pool.ids
         self.ticket = 0
         self.given_up = False
@@ -110,9 +112,16 @@ class Part:
         """Resets the environment, and makes it before if needed."""
         if not self._launched:
             self.launch()
+            if self.states:
+                self.pool.load_layer_states(self.env_id, self.states)
         (result,) = self.pool.reset([self.env_id], [seed], [params])
         self._find_step()
         return result
+
+    def begun_states(self) -> Sequence[Any]:
+        """Returns the states of the environment's stateful layers before its episode."""
+        begun = self.pool.layer_states(self.env_id, begun=True) if self._launched else ()
+        return begun or self.states
 
     def _find_step(self) -> None:
         env = self.pool.envs[self.env_id]

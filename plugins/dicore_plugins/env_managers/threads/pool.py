@@ -19,6 +19,7 @@ from dicore_plugins.env_managers.env_pool import (
     Results,
     check_different,
     close_one,
+    interrupted,
 )
 from dicore_plugins.env_managers.threads.calls import Calls, Channel, Part
 
@@ -59,8 +60,8 @@ class ThreadPool(EnvPool):
         self._calls = Calls(self._lose)
         self._resetting: set[int] = set()
 
-    def _new_part(self, env_id: int) -> Part:
-        return Part(InThread([self.env_fn[env_id]], self.cfg, [env_id]))
+    def _new_part(self, env_id: int, states: Sequence[Any] = ()) -> Part:
+        return Part(InThread([self.env_fn[env_id]], self.cfg, [env_id]), states)
 
     def _lose(self, env_id: int, limit: float) -> Exception:
         """Gives a thread up; returns the error of its call."""
@@ -68,8 +69,9 @@ class ThreadPool(EnvPool):
             "env %d: no answer within %g s; its thread is left alone, and the environment will be"
             " made again in another one", env_id, limit
         )  # fmt: skip
-        self.parts[env_id].give_up()
-        self.parts[env_id] = self._new_part(env_id)
+        lost = self.parts[env_id]
+        lost.give_up()
+        self.parts[env_id] = self._new_part(env_id, lost.begun_states() if self._layered else ())
         return TimeoutError(f"no answer within {limit:g} s")
 
     # ---- launch, reset, step, close
@@ -131,7 +133,12 @@ class ThreadPool(EnvPool):
     def step(self, ids: list[int], actions: Iterable[Any]) -> Results:
         """Steps environments at the same time; see `EnvPool.step`."""
         self.send(ids, actions)
-        self._calls.gather(ids=ids)
+        try:
+            self._calls.gather(ids=ids)
+        except BaseException:  # Ctrl-C: the answers to come are of no use
+            for env_id in ids:
+                self.parts[env_id].step = interrupted
+            raise
         return self._taken(ids)
 
     def send(self, ids: list[int], actions: Iterable[Any]) -> None:
@@ -244,11 +251,11 @@ def _joined(ids: list[int], answers: Iterable[Any]) -> Results:
                 raised[row] = answer
                 answer = None, 0.0, False, False, {}  # noqa: PLW2901 - as of a failed row
             seen, reward, terminated, truncated, info = answer
-        except (TypeError, ValueError) as error:  # not five values
+            if terminated or truncated:
+                ended[row] = terminated, truncated
+        except (TypeError, ValueError, RuntimeError) as error:  # not five values, or no bools
             raised[row] = error
-            seen, reward, terminated, truncated, info = None, 0.0, False, False, {}
-        if terminated or truncated:
-            ended[row] = terminated, truncated
+            seen, reward, info = None, 0.0, {}
         obs.append(seen)
         rewards.append(reward)
         infos.append(info)

@@ -113,13 +113,17 @@ class SharedMemory:
     def write(self, env_id: int, buffer: int, obs: Any, reward: Any, ended: int) -> bool:
         """Stores what has the form that the spaces declare."""
         if self.layout.reward_shape:
-            if np.shape(reward) != self.layout.reward_shape:
+            reward = np.asarray(reward)
+            if reward.shape != self.layout.reward_shape or reward.dtype.kind not in "fiub":
                 return False
         elif reward.__class__ not in _NUMBERS:
             return False
         if not self._store(self._obs[buffer], env_id, obs):
             return False
-        self._rewards[buffer, env_id] = reward
+        try:
+            self._rewards[buffer, env_id] = reward
+        except OverflowError:
+            return False
         self._ended[buffer, env_id] = ended
         return True
 
