@@ -43,6 +43,14 @@ def commit() -> str:
     return found.stdout.strip()
 
 
+_COLLECTED: list[list[dict[str, object]]] = []
+
+
+def collect(figures: list[dict[str, object]]) -> None:
+    """Appends every figure that is printed from now on to `figures`."""
+    _COLLECTED.append(figures)
+
+
 def emit(name: str, values: list[float], unit: str, **facts: object) -> float:
     """Prints one figure and returns its median."""
     median = statistics.median(values)
@@ -58,6 +66,8 @@ def emit(name: str, values: list[float], unit: str, **facts: object) -> float:
         "machine": machine(),
     }
     print(json.dumps(line), flush=True)
+    for figures in _COLLECTED:
+        figures.append(line)
     return median
 
 
@@ -79,8 +89,8 @@ def contest(
     *,
     against: Mapping[str, float],
     ours: str = "dicore",
-    rounds: int = ROUNDS,
-    round_s: float = ROUND_S,
+    rounds: int | None = None,
+    round_s: float | None = None,
     clock: Callable[[], float] = time.perf_counter,
 ) -> dict[str, list[float]]:
     """Runs contenders A B C, A B C, … and prints each rate and our ratio to each other contender.
@@ -92,10 +102,11 @@ def contest(
         unit: Name of the rate.
         against: Minimum ratio by contender; missing contenders are skipped.
         ours: The contender whose ratios are printed.
-        rounds: Number of timings per contender.
-        round_s: Seconds per timing.
+        rounds: Number of timings per contender; None: `ROUNDS`.
+        round_s: Seconds per timing; None: `ROUND_S`.
         clock: `time.process_time` for work of one thread, which other processes then do not slow.
     """
+    rounds, round_s = rounds or ROUNDS, round_s or ROUND_S
     counts = {name: _calls(fn, round_s) for name, fn in contenders.items()}
     rates: dict[str, list[float]] = {name: [] for name in contenders}
     for _ in range(rounds):

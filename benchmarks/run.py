@@ -20,6 +20,7 @@ SCRIPTS = (
     "collector",
     "buffer",
     "functions",
+    "buffers",
     "images",
     "update",
     "sac",

@@ -47,8 +47,8 @@ class Refused:
 class IBuffer(Contract, Protocol):
     """Stores samples as columns and returns batches.
 
-    A buffer may have `sample_batches(count, batch_size, cur_learner_iter=0)`, which yields the
-    batches of `count` calls of `sample_batch(…, reuse=True)` and is faster.
+    A buffer may have `close()`, and `sample_batches(count, batch_size, cur_learner_iter=0)`, which
+    yields the batches of `count` calls of `sample_batch(…, reuse=True)` and is faster.
     """
 
     @property

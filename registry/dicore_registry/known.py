@@ -7,7 +7,7 @@ from typing import Final
 _NAMES: Final[dict[str, dict[str, str]]] = {
     "dicore-plugins": {
         "api": "profiled",
-        "buffer": "advanced deque episode file naive sequence",
+        "buffer": "advanced deque elastic episode file naive sequence",
         "collector": "episode sample",
         "dataset": "collected hdf5 minari npz",
         "env": "gym pettingzoo",

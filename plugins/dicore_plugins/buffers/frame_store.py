@@ -21,6 +21,8 @@ __all__ = ["FrameStore", "StackColumn", "stack_columns"]
 Array = npt.NDArray[Any]
 Slots = npt.NDArray[np.int32]
 
+_PIECE = 1024
+"""Frames that are copied at once."""
 _SPARE = 32
 """Room for frames beyond one per sample, as a part of the capacity; more is added when needed."""
 
@@ -32,21 +34,34 @@ class FrameStore:
         shape: Shape of one frame.
         dtype: Its dtype.
         capacity: C; most samples have one frame that no earlier sample has.
+        storage: Allocates the frames; None: an array in memory.
 
     Attributes:
         frames: Arrays [F, ...] by slot.
         columns: Positions of the columns whose stacks have frames here, among all of the ring.
     """
 
-    def __init__(self, shape: tuple[int, ...], dtype: Any, capacity: int) -> None:
+    def __init__(
+        self, shape: tuple[int, ...], dtype: Any, capacity: int, storage: Any = None
+    ) -> None:
         room = capacity + max(64, capacity // _SPARE)
-        self.frames: Array = np.empty((room, *shape), dtype)
+        self._empty = np.empty if storage is None else storage.empty
+        self.frames: Any = self._empty((room, *shape), dtype)
         self._used = 0
         self._free: Slots = np.empty(0, np.int32)
         self._refs: Slots = np.zeros(room, np.int32)
         self._number = np.full(room, -2, np.int64)  # -1 is a frame that was never written
         self._slot_of: Slots = np.zeros(1 << (2 * room - 1).bit_length(), np.int32)
         self.columns: list[int] = []
+
+    def check(self, leaves: list[Any]) -> None:
+        """Raises SchemaError if one of the columns of a push has stacks without frames."""
+        for leaf in leaves:
+            if isinstance(leaf, StackedFrames) and leaf.numbers.size and leaf.numbers.min() < 0:
+                raise SchemaError(
+                    "some of the pushed frame stacks were never written",
+                    hint="push only rows that the collector wrote",
+                )
 
     def add(self, stacks: StackedFrames) -> Slots:
         """Stores the frames that are not stored yet, and counts the references.
@@ -94,9 +109,11 @@ class FrameStore:
         old, more = len(self.frames), room - len(self.frames)
         try:
             self.frames.resize((room, *self.frames.shape[1:]))  # most often without a copy
-        except ValueError:  # views of it are in use
-            frames = np.empty((room, *self.frames.shape[1:]), self.frames.dtype)
-            frames[:old] = self.frames
+        except (ValueError, AttributeError):  # views of it are in use, or it is no array
+            frames = self._empty((room, *self.frames.shape[1:]), self.frames.dtype)
+            for start in range(0, old, _PIECE):
+                piece = slice(start, min(old, start + _PIECE))
+                frames[piece] = self.frames[piece]
             self.frames = frames
         self._refs = np.concatenate([self._refs, np.zeros(more, np.int32)])
         self._number = np.concatenate([self._number, np.full(more, -2, np.int64)])
@@ -115,7 +132,9 @@ class FrameStore:
 
     def state_dict(self) -> dict[str, Any]:
         """Returns the frames, as a view, and the free slots among them."""
-        self.frames[self._free] = 0
+        if len(self._free):
+            blank = np.zeros((len(self._free), *self.frames.shape[1:]), self.frames.dtype)
+            self.frames[self._free] = blank
         return {
             "frames": self.frames[: self._used],
             "free": self._free,
@@ -127,7 +146,9 @@ class FrameStore:
         count = len(chunk.frames)
         if count > len(self.frames):
             self._grow(count)
-        self.frames[:count] = chunk.frames
+        for start in range(0, count, _PIECE):
+            piece = slice(start, min(count, start + _PIECE))
+            self.frames[piece] = chunk.frames[piece]
         self._used, self._free = count, np.array(free, np.int32)
         self._number[:count] = np.arange(chunk.first, chunk.end)
         self._slot_of[self._number[:count] & (len(self._slot_of) - 1)] = np.arange(count)
@@ -154,11 +175,6 @@ class StackColumn:
     def __setitem__(self, rows: Any, stacks: Any) -> None:
         if not isinstance(stacks, StackedFrames):
             stacks = StackedFrames.of(np.asarray(stacks, self.dtype))
-        if stacks.numbers.size and stacks.numbers.min() < 0:
-            raise SchemaError(
-                "some of the pushed frame stacks were never written",
-                hint="push only rows that the collector wrote",
-            )
         old = self.slots[rows]
         held = old[:, 0] >= 0
         if held.any():
@@ -170,21 +186,21 @@ class StackColumn:
 
     def take(self, rows: Any, axis: int, out: Array | None, mode: str) -> Array:
         """Copies the stacks of samples together, [B, k, ...]; as `ndarray.take`."""
-        if out is None:
-            out = np.empty((len(rows), *self.shape[1:]), self.dtype)
         slots = self.slots.take(rows, 0).ravel()
-        self.store.frames.take(slots, 0, out.reshape(-1, *self.shape[2:]), mode)  # type: ignore[call-overload]
-        return out
+        flat = None if out is None else out.reshape(-1, *self.shape[2:])
+        taken: Array = self.store.frames.take(slots, 0, flat, mode)
+        return taken.reshape(-1, *self.shape[1:]) if out is None else out
 
 
 def stack_columns(
-    arrays: list[Any], capacity: int
+    arrays: list[Any], capacity: int, storage: Any = None
 ) -> tuple[dict[int, StackColumn], list[FrameStore]]:
     """Returns the columns of frame stacks by position, and the stores of their frames.
 
     Args:
         arrays: The leaves of the first push, some of which are `StackedFrames`.
         capacity: C.
+        storage: Allocates the frames; None: arrays in memory.
     """
     stores: dict[Any, FrameStore] = {}
     columns: dict[int, StackColumn] = {}
@@ -192,7 +208,7 @@ def stack_columns(
         if isinstance(array, StackedFrames):
             form = array.frame_shape, array.dtype
             if form not in stores:
-                stores[form] = FrameStore(array.frame_shape, array.dtype, capacity)
+                stores[form] = FrameStore(array.frame_shape, array.dtype, capacity, storage)
             stores[form].columns.append(at)
             columns[at] = StackColumn(stores[form], capacity, array.numbers.shape[-1])
     return columns, [*stores.values()]

@@ -1,13 +1,19 @@
-"""Available memory, compared with what a buffer needs before it is allocated."""
+"""What a ring seldom needs: a check of the available memory, of large numbers, and debugging."""
 
 from __future__ import annotations
 
+import math
 import os
 from pathlib import Path
+from typing import Any
 
-from dicore.errors import ReplayCapacityError
+import numpy as np
 
-__all__ = ["available_bytes", "check_memory"]
+from dicore.errors import ReplayCapacityError, SchemaError
+
+__all__ = [
+    "available_bytes", "check_bytes", "check_memory", "check_range", "poison", "row_bytes",
+]  # fmt: skip
 
 _CGROUP = Path("/sys/fs/cgroup")
 
@@ -22,16 +28,43 @@ def check_memory(needed: int, capacity: int) -> None:
     Raises:
         ReplayCapacityError: it needs more.
     """
-    available = available_bytes()
+    check_bytes(needed, capacity, available_bytes(), "of memory")
+
+
+def check_bytes(needed: int, capacity: int, available: int | None, where: str) -> None:
+    """Raises an error if a buffer needs more than what is available.
+
+    Args:
+        needed: Bytes of the full buffer.
+        capacity: Its capacity in samples.
+        available: Bytes available; None: unknown.
+        where: What they are, for the message: `of memory`.
+
+    Raises:
+        ReplayCapacityError: it needs more.
+    """
     if available is None or needed <= available:
         return
     fits = int(capacity * available / needed)
     raise ReplayCapacityError(
-        f"{capacity} samples need {needed / 2**30:.1f} GiB, but {available / 2**30:.1f} GiB of"
-        " memory are available",
+        f"{capacity} samples need {needed / 2**30:.1f} GiB, but {available / 2**30:.1f} GiB"
+        f" {where} are available",
         hint=f"set policy.other.replay_buffer.replay_buffer_size to {_rounded(fits)} or less",
         context={"needed_bytes": needed, "available_bytes": available},
     )
+
+
+def row_bytes(arrays: list[Any]) -> int:
+    """Returns the bytes that a sample of these columns needs in a ring; of stacks, one frame."""
+    size, frames = 0, {}
+    for array in arrays:
+        one = array.dtype.itemsize * math.prod(array.shape[1:])
+        if hasattr(array, "packed"):
+            depth = array.numbers.shape[-1]
+            frames[array.frame_shape, array.dtype] = one // depth
+            one = 4 * depth
+        size += one
+    return size + sum(frames.values())
 
 
 def available_bytes() -> int | None:
@@ -71,3 +104,21 @@ def _rounded(count: int) -> int:
     """Rounds down to two digits."""
     step: int = 10 ** max(0, len(str(count)) - 2)
     return count // step * step
+
+
+def check_range(names: list[str], arrays: list[Any]) -> None:
+    """Raises SchemaError if a finite number of double precision is too large for float32."""
+    for name, array in zip(names, arrays, strict=True):
+        if array.dtype == np.float64:
+            with np.errstate(over="ignore"):
+                lost = np.isinf(np.asarray(array).astype(np.float32)) & np.isfinite(array)
+            if lost.any():
+                worst = np.asarray(array)[lost].ravel()[0]
+                raise SchemaError(f"column '{name}': {worst:g} is too large for float32")
+
+
+def poison(dtype: np.dtype[Any]) -> Any:
+    """Returns a value that cannot pass for data of this dtype."""
+    if np.issubdtype(dtype, np.floating):
+        return np.nan
+    return True if dtype == np.bool_ else np.iinfo(dtype).max

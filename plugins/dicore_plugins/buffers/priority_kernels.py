@@ -1,4 +1,4 @@
-"""The loops of `PriorityTree`, compiled by numba; imported on first use.
+"""The loops of `PriorityTree` and of prioritized draws, compiled by numba; imported on first use.
 
 They do the sums of the NumPy code in the same order, so both give the same bits.
 """
@@ -12,21 +12,96 @@ _BELOW = 1 - 2.0**-52
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _sum_up(sums, minima, below, here, node):  # type: ignore[no-untyped-def]
+    child = below + 4 * node
+    sums[here + node] = sums[child] + sums[child + 1] + sums[child + 2] + sums[child + 3]
+    low, high = min(minima[child], minima[child + 1]), minima[child + 2]
+    minima[here + node] = min(low, high, minima[child + 3])
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
 def set_masses(sums, minima, starts, slots, masses):  # type: ignore[no-untyped-def]
     """Writes masses and computes the nodes above them; see `PriorityTree.set`."""
     count = len(slots)
     for i in range(count):
-        slot = slots[i]
-        sums[slot] = masses[i]
-        minima[slot] = masses[i] if masses[i] > 0 else np.inf
+        sums[slots[i]] = masses[i]
+        minima[slots[i]] = masses[i] if masses[i] > 0 else np.inf
     for level in range(1, len(starts) - 1):
-        below, here, shift = starts[level - 1], starts[level], 2 * level
         for i in range(count):
-            node = slots[i] >> shift
-            child = below + 4 * node
-            sums[here + node] = sums[child] + sums[child + 1] + sums[child + 2] + sums[child + 3]
-            low, high = min(minima[child], minima[child + 1]), minima[child + 2]
-            minima[here + node] = min(low, high, minima[child + 3])
+            _sum_up(sums, minima, starts[level - 1], starts[level], slots[i] >> (2 * level))
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def update(sums, minima, starts, slots, masses, values, by_slot):  # type: ignore[no-untyped-def]
+    """Writes masses and values of slots that have one; see `PriorityTree.update`."""
+    kept, highest = 0, 0.0
+    stored = np.empty(len(slots), np.int64)
+    for i in range(len(slots)):
+        slot = slots[i]
+        if slot >= 0 and sums[slot] > 0:
+            sums[slot] = masses[i]
+            minima[slot] = masses[i]
+            by_slot[slot] = values[i]
+            highest = max(highest, values[i])
+            stored[kept] = slot
+            kept += 1
+    for level in range(1, len(starts) - 1):
+        for i in range(kept):
+            _sum_up(sums, minima, starts[level - 1], starts[level], stored[i] >> (2 * level))
+    return highest, len(slots) - kept
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def fill(sums, minima, starts, start, masses):  # type: ignore[no-untyped-def]
+    """Writes masses of consecutive slots from `start`; see `PriorityTree.fill`."""
+    for i in range(len(masses)):
+        sums[start + i] = masses[i]
+        minima[start + i] = masses[i] if masses[i] > 0 else np.inf
+    first, last = start, start + len(masses) - 1
+    if not len(masses):
+        return
+    for level in range(1, len(starts) - 1):
+        first, last = first >> 2, last >> 2
+        for node in range(first, last + 1):
+            _sum_up(sums, minima, starts[level - 1], starts[level], node)
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def are_valid(priority):  # type: ignore[no-untyped-def]
+    """Returns whether all priorities are finite and >= 0."""
+    for each in priority:  # noqa: SIM110 - compiled
+        if not 0 <= each < np.inf:
+            return False
+    return True
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def slots_of(ids, push_count, cursor, count, capacity, slots):  # type: ignore[no-untyped-def]
+    """Writes the slots of samples by id, -1 if overwritten; returns the largest id."""
+    newest = -1
+    for i in range(len(ids)):
+        age = push_count - ids[i]
+        newest = max(newest, ids[i])
+        slots[i] = (cursor - age) % capacity if age <= count else -1
+    return newest
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def facts(  # type: ignore[no-untyped-def] # noqa: PLR0913, PLR0917 - benchmarks/prioritized.py
+    slots, uses, stamps, priorities, masses, train_iter, push_count, cursor, capacity,
+    ids, places, use, staleness, priority, mass,
+):  # fmt: skip
+    """Counts a draw and writes the facts about its samples, see `AdvancedReplayBuffer`."""
+    for i in range(len(slots)):
+        uses[slots[i]] += 1
+    for i in range(len(slots)):
+        slot = slots[i]
+        ids[i] = push_count - 1 - (cursor - 1 - slot) % capacity
+        places[i] = slot
+        use[i] = uses[slot]
+        staleness[i] = train_iter - stamps[slot] if stamps[slot] >= 0 else 0
+        priority[i] = priorities[slot]
+        mass[i] = masses[slot]
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]

@@ -36,7 +36,8 @@ class PriorityTree:
         kernels: `numba` (compiled on first use), `numpy`, or `auto`: numba if it is installed.
 
     Attributes:
-        masses: float64 [C]; read it, and write by `set` and `fill`.
+        masses: float64 [C]; read it, and write by `set`, `update` and `fill`.
+        kernels: The compiled loops (`priority_kernels`); None: NumPy is used.
 
     Raises:
         UsageError: numba is asked for and not installed.
@@ -53,7 +54,7 @@ class PriorityTree:
         self._levels = [(self._sums[span], self._minima[span]) for span in spans]
         self._groups = [(a.reshape(-1, 4), b.reshape(-1, 4)) for a, b in self._levels]
         self.masses: FloatArray = self._sums[:capacity]
-        self._compiled: Any = None
+        self.kernels: Any = None
         if kernels == "numba" and find_spec("numba") is None:
             raise UsageError(
                 "kernels=numba: numba is not installed",
@@ -62,7 +63,7 @@ class PriorityTree:
         if kernels != "numpy" and find_spec("numba") is not None:
             from dicore_plugins.buffers import priority_kernels
 
-            self._compiled = priority_kernels
+            self.kernels = priority_kernels
 
     @property
     def total(self) -> float:
@@ -82,8 +83,8 @@ class PriorityTree:
             slots: int64 [B].
             masses: float64 [B], finite and >= 0; a slot of mass 0 is never found.
         """
-        if self._compiled is not None:
-            self._compiled.set_masses(self._sums, self._minima, self._starts, slots, masses)
+        if self.kernels is not None:
+            self.kernels.set_masses(self._sums, self._minima, self._starts, slots, masses)
             return
         sums, minima = self._levels[0]
         sums[slots] = masses
@@ -93,8 +94,40 @@ class PriorityTree:
             nodes = nodes >> 2
             self._sum_up(level, nodes)
 
+    def update(
+        self, slots: IntArray, masses: FloatArray, values: FloatArray, by_slot: FloatArray
+    ) -> tuple[float, int]:
+        """Sets the masses of slots that have one, and writes `values` of these to `by_slot`.
+
+        Args:
+            slots: int64 [B]; those below 0 are skipped, as those of mass 0 are.
+            masses: float64 [B], finite and > 0.
+            values: float64 [B].
+            by_slot: float64 [C].
+
+        Returns:
+            The largest value that was written, or 0, and how many slots were skipped.
+        """
+        if self.kernels is not None:
+            tree = self._sums, self._minima, self._starts
+            found: tuple[float, int] = self.kernels.update(*tree, slots, masses, values, by_slot)
+            return found
+        stored = (slots >= 0) & (self.masses[slots] > 0)
+        if not stored.all():
+            slots, masses, values = slots[stored], masses[stored], values[stored]
+        if not len(slots):
+            return 0.0, len(stored)
+        by_slot[slots] = values
+        self.set(slots, masses)
+        return float(values.max()), len(stored) - len(slots)
+
     def fill(self, start: int, stop: int, masses: float | FloatArray) -> None:
         """Sets the masses of the slots from `start` to `stop` - 1: one, or float64 [B]."""
+        if self.kernels is not None:
+            given = np.empty(stop - start)
+            given[:] = masses
+            self.kernels.fill(self._sums, self._minima, self._starts, start, given)
+            return
         sums, minima = self._levels[0]
         sums[start:stop] = masses
         minima[start:stop] = np.where(sums[start:stop] > 0, sums[start:stop], np.inf)
@@ -120,8 +153,8 @@ class PriorityTree:
             int64 [B], slots whose mass is not 0 if there is any.
         """
         nodes = np.zeros(len(points), np.int64)
-        if self._compiled is not None:
-            self._compiled.find(self._sums, self._starts, points, nodes)
+        if self.kernels is not None:
+            self.kernels.find(self._sums, self._starts, points, nodes)
             return nodes
         left = points
         for sums, _ in reversed(self._groups):
@@ -179,8 +212,13 @@ def ids_of(given: Any) -> IntArray:
     return np.asarray(given, np.int64).reshape(-1)
 
 
-def checked_priorities(given: Any, count: int) -> FloatArray:
+def checked_priorities(given: Any, count: int, kernels: Any = None) -> FloatArray:
     """Returns priorities as float64 [B].
+
+    Args:
+        given: An array, a tensor or a list.
+        count: B.
+        kernels: `PriorityTree.kernels`.
 
     Raises:
         ReplayPriorityError: one is negative or not finite.
@@ -190,7 +228,11 @@ def checked_priorities(given: Any, count: int) -> FloatArray:
     priority: FloatArray = np.asarray(array, np.float64).reshape(-1)
     if len(priority) != count:
         raise UsageError(f"update: {len(priority)} priorities for {count} samples")
-    if count and not (priority.min() >= 0 and priority.max() < math.inf):
+    if kernels is not None:
+        valid = kernels.are_valid(priority)
+    else:
+        valid = not count or (priority.min() >= 0 and priority.max() < math.inf)
+    if not valid:
         wrong = np.flatnonzero(~((priority >= 0) & (priority < math.inf)))
         raise ReplayPriorityError(
             f"priority {priority[wrong[0]]} at index {wrong[0]} is negative or not finite"

@@ -1,6 +1,6 @@
 """Ring storage: preallocated columns, overwritten circularly, and usage counters.
 
-Shapes: N samples pushed, B samples drawn, C the capacity, `...` the shape of one sample.
+Shapes: N samples pushed, B drawn, C the capacity, `...` one sample.
 """
 
 from __future__ import annotations
@@ -8,7 +8,6 @@ from __future__ import annotations
 import logging
 import math
 import threading
-import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -18,7 +17,7 @@ import optree
 
 from dicore.data import Batch, Tree, tree_map
 from dicore.data.tree import is_tensor
-from dicore.errors import ReplayCapacityError, SchemaError, UsageError
+from dicore.errors import ReplayCapacityError, SchemaError
 
 IntArray = npt.NDArray[np.int64]
 
@@ -50,7 +49,7 @@ Recycled = tuple[list[RecycledBatch], list[npt.NDArray[Any]]]
 
 
 class _Recycling(threading.local):
-    """Recycled memory of one thread, by (sample count, batch size): two buffers, newest last."""
+    """Recycled memory of one thread, by (sample count, batch size): buffers, newest last."""
 
     def __init__(self) -> None:
         self.pools: dict[tuple[int, int], list[Recycled]] = {}
@@ -59,18 +58,19 @@ class _Recycling(threading.local):
 class Ring:
     """Stores the newest C samples as columns; the first push fixes keys, dtypes and shapes.
 
-    A ring has no lock: a buffer that several threads use holds its own around each push, and
-    around choosing the slots of a batch together with copying them.
+    A ring has no lock: a buffer that several threads use holds its own around every call.
 
     Args:
         capacity: C.
-        debug: Overwrite recycled batches with extreme values when they expire, so that code
-            still holding them fails visibly.
+        debug: Overwrite recycled batches with extreme values when they expire.
+        storage: Allocates the columns, see `storage.Storage`; None: arrays in memory.
     """
 
-    def __init__(self, capacity: int, *, debug: bool = False) -> None:
+    def __init__(self, capacity: int, *, debug: bool = False, storage: Any = None) -> None:
         self.capacity = capacity
         self.debug = debug
+        self._storage = storage
+        self._takes_tensors = storage is not None and storage.takes_tensors
         self.clear()
         self.push_count = 0
 
@@ -94,6 +94,8 @@ class Ring:
         self.cursor = 0
         self._stores: list[Any] = []
         self._frame_stores: list[Any] = []
+        if self._storage is not None:
+            self._storage.clear()
         self._sample_bytes = 0
         self._items: list[tuple[str, npt.NDArray[Any]]] | None = None
         self._spec: Any = None
@@ -112,8 +114,8 @@ class Ring:
         count = len(batch)
         schema = batch.schema
         if schema is None or schema is not self._schema:
-            self._check(batch)
-            self._schema = schema
+            wide = self._check(batch)
+            self._schema = None if wide else schema  # each push may exceed the range of float32
         start = self.cursor
         stop = start + count
         if stop > self.capacity:
@@ -128,9 +130,8 @@ class Ring:
         self.cursor = stop if stop < self.capacity else stop % self.capacity
         if self.count < self.capacity:
             self.count = min(self.count + count, self.capacity)
-        first = self.push_count
-        self.push_count = last = first + count
-        return range(first, last)
+        self.push_count += count
+        return range(self.push_count - count, self.push_count)
 
     def _push_around(self, batch: Batch, count: int) -> None:
         """Writes samples across the end of the ring, except those that later ones overwrite."""
@@ -141,15 +142,23 @@ class Ring:
 
     def _leaves(self, batch: Batch) -> list[Any]:
         leaves = optree.tree_leaves(batch.columns)
-        return [_array(leaf) for leaf in leaves]
+        for store in self._frame_stores[:1]:
+            store.check(leaves)
+        return leaves if self._takes_tensors else [_array(leaf) for leaf in leaves]
 
-    def _check(self, batch: Batch) -> None:
+    def _check(self, batch: Batch) -> bool:
+        """Checks a batch; returns whether it has columns of double precision."""
         paths, leaves, spec = optree.tree_flatten_with_path(batch.columns)
         names = [".".join(map(str, path)) for path in paths]
         arrays = [_shaped(leaf) for leaf in leaves]
+        wide = any(array.dtype == np.float64 for array in arrays)
+        if wide:
+            from dicore_plugins.buffers.memory import check_range
+
+            check_range(names, arrays)
         if self._spec is None:
             self._allocate(batch, names, arrays, spec)
-            return
+            return wide
         if spec != self._spec:
             missing, unknown = set(self._paths) - set(names), set(names) - set(self._paths)
             raise SchemaError(
@@ -164,6 +173,7 @@ class Ring:
                     f"column '{name}': expected {store.dtype}{list(store.shape[1:])} as stored,"
                     f" got {array.dtype}{list(array.shape[1:])}"
                 )
+        return wide
 
     def _allocate(
         self, batch: Batch, names: list[str], arrays: list[npt.NDArray[Any]], spec: Any
@@ -171,14 +181,19 @@ class Ring:
         for name, array in zip(names, arrays, strict=True):
             if array.dtype == object:
                 raise SchemaError(f"column '{name}' contains Python objects; expected numbers")
-        needed = self.capacity * _row_bytes(arrays)
+        needed = self.capacity * sum(a.dtype.itemsize * math.prod(a.shape[1:]) for a in arrays)
         if needed >= _MUCH:
-            from dicore_plugins.buffers.memory import check_memory
+            from dicore_plugins.buffers.memory import check_memory, row_bytes
 
-            check_memory(needed, self.capacity)
+            needed = self.capacity * row_bytes(arrays)
+            check = check_memory if self._storage is None else self._storage.check
+            check(needed, self.capacity)
         try:
             self._stores = self._new_columns(arrays)
-        except MemoryError as error:
+        except BaseException as error:
+            self.clear()
+            if not isinstance(error, MemoryError):
+                raise
             raise ReplayCapacityError(
                 f"{self.capacity} samples need {needed / 2**30:.1f} GiB, which cannot be allocated",
                 hint="reduce replay_buffer_size",
@@ -192,14 +207,15 @@ class Ring:
 
     def _new_columns(self, arrays: list[Any]) -> list[Any]:
         """Returns an empty column for each leaf; frame stacks share a store of frames."""
+        empty = np.empty if self._storage is None else self._storage.empty
         stacked: dict[int, Any] = {}
         if any(hasattr(array, "packed") for array in arrays):
             from dicore_plugins.buffers.frame_store import stack_columns
 
-            stacked, self._frame_stores = stack_columns(arrays, self.capacity)
+            stacked, self._frame_stores = stack_columns(arrays, self.capacity, self._storage)
         dtypes = [np.float32 if a.dtype == np.float64 else a.dtype for a in arrays]
         return [
-            stacked[at] if at in stacked else np.empty((self.capacity, *array.shape[1:]), dtype)
+            stacked[at] if at in stacked else empty((self.capacity, *array.shape[1:]), dtype)
             for at, (array, dtype) in enumerate(zip(arrays, dtypes, strict=True))
         ]
 
@@ -211,7 +227,8 @@ class Ring:
 
     def newest(self, chosen: slice) -> IntArray:
         """Returns the slots of the `chosen` samples, oldest first: int64 [n]."""
-        ages = np.arange(self.count)[chosen]
+        found = range(self.count)[chosen]
+        ages = np.arange(found.start, found.stop, found.step)
         return (self.cursor - self.count + ages) % self.capacity
 
     def ids(self, slots: IntArray) -> IntArray:
@@ -226,25 +243,33 @@ class Ring:
     def recycled(self, slots: IntArray, size: int) -> list[RecycledBatch]:
         """Returns the samples in `slots` as batches of `size`, in recycled memory.
 
-        Each thread has two buffers for each pair of sample count and batch size; they alternate,
-        so a batch stays valid until the thread's second next call of that size.
+        Each thread has its own for each pair of sample count and batch size, and alternates: a
+        batch stays valid until the thread's second next call.
         """
         key, pools = (len(slots), size), self._recycling.pools
         pool = pools.get(key)
         if pool is None:
-            pool = pools[key] = [self._blank(*key) for _ in range(2)]
-        pool.reverse()
+            turns = getattr(self._storage, "turns", 2)
+            pool = pools[key] = [self._blank(*key) for _ in range(turns)]
+        if self._storage is not None:
+            self._storage.turn()
+        pool.append(pool.pop(0))
         if self.debug:
-            for leaf in pool[1][1]:
-                leaf.fill(_poison(leaf.dtype))
-            pool[1] = self._blank(*key)
-        batches, leaves = pool[1]
+            self._expire(pool, key)
+        batches, leaves = pool[-1]
         if self._frame_stores:
             self._take_stacks(slots, leaves)
             return batches
         for store, leaf in zip(self._stores, leaves, strict=True):
             store.take(slots, 0, leaf, "clip")
         return batches
+
+    def _expire(self, pool: list[Recycled], key: tuple[int, int]) -> None:
+        from dicore_plugins.buffers.memory import poison
+
+        for leaf, store in zip(pool[-1][1], self._stores, strict=True):
+            leaf[...] = poison(store.dtype)
+        pool[-1] = self._blank(*key)
 
     def _take_stacks(self, slots: IntArray, leaves: list[npt.NDArray[Any]]) -> None:
         """Gathers few samples at a time: their stacks have frames in common, then in the cache."""
@@ -258,7 +283,8 @@ class Ring:
         return max(1, size // max(self._sample_bytes, 1))
 
     def _blank(self, count: int, size: int) -> Recycled:
-        leaves = [np.empty((count, *store.shape[1:]), store.dtype) for store in self._stores]
+        empty = np.empty if self._storage is None else self._storage.output
+        leaves = [empty((count, *store.shape[1:]), store.dtype) for store in self._stores]
         parts = [[leaf[start : start + size] for leaf in leaves] for start in range(0, count, size)]
         return [RecycledBatch(self._tree(part), size) for part in parts], leaves
 
@@ -285,29 +311,37 @@ class Ring:
         Raises:
             ReplayCapacityError: the samples do not fit into this ring.
         """
-        self.clear()
         state = fitted(state, self.capacity)
-        columns = tree_map(np.asarray, dict(state["columns"]))
-        if columns:
-            samples = Batch(columns)
-            if len(samples) > self.capacity:
-                raise ReplayCapacityError(
-                    f"the state has {len(samples)} samples, the buffer's capacity is"
-                    f" {self.capacity}",
-                    hint=f"set replay_buffer_size={len(samples)} or more",
-                )
-            if "frames" in state:
-                from dicore_plugins.buffers.frame_store import restored
+        columns = tree_map(lambda leaf: np.asarray(_array(leaf)), dict(state["columns"]))
+        samples = Batch(columns) if columns else Batch({}, 0)
+        if len(samples) > self.capacity:
+            raise ReplayCapacityError(
+                f"the state has {len(samples)} samples, the buffer's capacity is {self.capacity}",
+                hint=f"set replay_buffer_size={len(samples)} or more",
+            )
+        cursor, push_count = int(state["cursor"]), int(state["push_count"])
+        wrapped = len(samples) == self.capacity and 0 <= cursor < self.capacity
+        if not (wrapped or cursor == len(samples)) or push_count < len(samples):
+            raise SchemaError(f"the cursor {cursor} of {len(samples)} samples contradicts itself")
+        self.clear()
+        if "frames" in state and len(samples):
+            from dicore_plugins.buffers.frame_store import restored
 
-                samples, chunks = restored(samples, state["frames"])
-                self._check(samples)
-                for store, chunk, frames in zip(
-                    self._frame_stores, chunks, state["frames"], strict=True
-                ):
-                    store.load(chunk, frames["free"])
-            self.push(samples)
-        self.cursor = int(state["cursor"]) % self.capacity
-        self.push_count = int(state["push_count"])
+            samples, chunks = restored(samples, state["frames"])
+            self._check(samples)
+            for store, chunk, frames in zip(
+                self._frame_stores, chunks, state["frames"], strict=True
+            ):
+                store.load(chunk, frames["free"])
+        for start in range(0, len(samples), 4096):
+            self.push(samples[start : start + 4096])
+        self.cursor, self.push_count = cursor % self.capacity, push_count
+
+    def close(self, state: Mapping[str, Any] | None = None) -> None:
+        """Frees a storage; `state`, of the buffer, is kept with files that are kept."""
+        if self._storage is not None:
+            self._storage.close(state)
+        self.clear()
 
 
 _BY_SLOT = {"use_times", "priority", "mass", "collect_iter"}
@@ -336,8 +370,7 @@ def _array(leaf: Any) -> Any:
 
 
 def _shaped(leaf: Any) -> Any:
-    """Returns a column as an array; frame stacks stay as they are."""
-    leaf = _array(leaf)
+    leaf = _array(leaf)  # frame stacks stay as they are
     return leaf if hasattr(leaf, "packed") else np.asarray(leaf)
 
 
@@ -346,108 +379,5 @@ def _bytes_of(stores: list[Any]) -> int:
     return sum(store.dtype.itemsize * math.prod(store.shape[1:]) for store in stores)
 
 
-def _row_bytes(arrays: list[Any]) -> int:
-    """Returns the bytes that a sample needs in a ring; of stacks, one new frame."""
-    size, frames = 0, {}
-    for array in arrays:
-        one = array.dtype.itemsize * math.prod(array.shape[1:])
-        if hasattr(array, "packed"):
-            depth = array.numbers.shape[-1]
-            frames[array.frame_shape, array.dtype] = one // depth
-            one = 4 * depth
-        size += one
-    return size + sum(frames.values())
-
-
 def _fits(given: np.dtype[Any], stored: np.dtype[Any]) -> bool:
     return given == stored or (given == np.float64 and stored == np.float32)
-
-
-def _poison(dtype: np.dtype[Any]) -> Any:
-    if np.issubdtype(dtype, np.floating):
-        return np.nan
-    return True if dtype == np.bool_ else np.iinfo(dtype).max
-
-
-class Usage:
-    """Logs the rates of pushed and drawn samples; optionally counts the draws of each sample.
-
-    Args:
-        capacity: Capacity of the ring.
-        tracked: Count how often each sample is drawn.
-        period: Seconds between log lines; None: no log lines.
-        log: Run log for the lines, besides `logging`; None: `logging` only.
-    """
-
-    def __init__(
-        self, capacity: int, *, tracked: bool, period: float | None, log: Any | None = None
-    ) -> None:
-        self._capacity = capacity
-        self._times = np.full(capacity, -1, np.int64) if tracked else None
-        self._period = period
-        self._log = log
-        self._since = time.monotonic()
-        self._pushed = self._drawn = 0
-        self.never_drawn = 0
-
-    def pushed(self, count: int, cursor: int) -> None:
-        """Counts new samples, whose slots end before `cursor`; call it if draws are tracked."""
-        if self._times is not None:
-            slots = (cursor - 1 - np.arange(min(count, self._capacity))) % self._capacity
-            self.never_drawn += int((self._times[slots] == 0).sum())
-            self._times[slots] = 0
-
-    def drawn(self, slots: IntArray, push_count: int) -> None:
-        """Counts a draw by its slots; writes the log line when due, after `push_count` pushes."""
-        self._drawn += len(slots)
-        if self._times is not None:
-            np.add.at(self._times, slots, 1)
-        if self._period is not None and time.monotonic() - self._since >= self._period:
-            self._log_rates(push_count)
-
-    def clear(self) -> None:
-        """Forgets the draws of samples that were dropped."""
-        if self._times is not None:
-            self._times.fill(-1)
-
-    def counts(self, slots: IntArray) -> IntArray:
-        """Returns how often the samples in `slots` were drawn: int64, the same shape.
-
-        Raises:
-            UsageError: draws are not tracked.
-        """
-        if self._times is None:
-            raise UsageError("draws are not tracked", hint="set enable_track_used_data=True")
-        return self._times[slots]
-
-    def state_dict(self) -> dict[str, Any]:
-        """Returns the draw counts of the stored samples; empty if draws are not tracked."""
-        if self._times is None:
-            return {}
-        return {"use_times": self._times, "never_drawn": self.never_drawn}
-
-    def load_state_dict(self, state: Mapping[str, Any], held: int) -> None:
-        """Restores what `state_dict` returned.
-
-        Args:
-            state: If the saved buffer did not track draws, counting starts at zero.
-            held: Number of stored samples, in the first slots.
-        """
-        self._pushed = int(state["push_count"])
-        if self._times is None:
-            return
-        self._times.fill(-1)
-        self._times[:held] = np.asarray(state.get("use_times", np.zeros(held)))[:held]
-        self.never_drawn = int(state.get("never_drawn", 0))
-
-    def _log_rates(self, push_count: int) -> None:
-        now = time.monotonic()
-        seconds = now - self._since
-        unused = "" if self._times is None else f", {self.never_drawn} overwritten without a draw"
-        pushed, drawn = (push_count - self._pushed) / seconds, self._drawn / seconds
-        line = f"{pushed:.0f} samples/s pushed, {drawn:.0f} samples/s drawn{unused}"
-        _LOG.info("%s", line)
-        if self._log is not None:
-            self._log.log_text(line, channel="buffer")
-        self._pushed, self._drawn = push_count, 0
-        self._since = now

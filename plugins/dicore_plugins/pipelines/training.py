@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 import torch
 
+from dicore.config import NamedConfig
 from dicore.config.layers import Problems, is_place
 from dicore.errors import TaskError, UsageError
 from dicore.run.env_factory import BuildContext, make_env_manager
@@ -133,8 +134,14 @@ class Parts:
 
     @cached_property
     def buffer(self) -> Any:
-        """Replay buffer."""
-        buffer = self.cfg.policy.other.replay_buffer.build(self.ctx)
+        """Replay buffer; several, if the config names several, act as one (`BufferGroup`)."""
+        section = self.cfg.policy.other.replay_buffer
+        if isinstance(section, NamedConfig):
+            from dicore_plugins.buffers.group import BufferGroup
+
+            buffer: Any = BufferGroup.of(section, self.ctx)
+        else:
+            buffer = section.build(self.ctx)
         return self._registered("buffer", buffer, bulky=True)
 
     @cached_property
@@ -158,8 +165,8 @@ class Parts:
     def close(self) -> None:
         """Closes the parts that were created."""
         for name in ("collector", "evaluator", "learner", "buffer"):
-            if name in self and hasattr(getattr(self, name), "close"):
-                getattr(self, name).close()
+            if name in self:
+                getattr(getattr(self, name), "close", lambda: None)()
 
     def _registered(
         self,

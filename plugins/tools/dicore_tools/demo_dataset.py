@@ -129,6 +129,7 @@ def save_demo_data(
         write(target, single_steps(data), *spaces)
         return
     section = trained.compiled.policy.other.replay_buffer
+    section = section.get("agent", section)  # of several buffers
     if len(data) > (section.get("replay_buffer_size") or len(data)):
         section = replace(section, ("replay_buffer_size",), len(data))
     buffer = section.build(BuildContext(seed=trained.compiled.seed))

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import math
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,6 +21,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from dicore.data import Batch
 from dicore.errors import ReplayPriorityError, ReplayUnderflowError, SchemaError, UsageError
 from dicore.interfaces.buffer import Refused
+from dicore.run.launch import launch
 from dicore.testing.buffer import numbered_rows
 from dicore_plugins.buffers import AdvancedReplayBuffer, NaiveReplayBuffer, PriorityTree
 
@@ -89,7 +95,7 @@ def test_both_kernels_draw_the_same() -> None:
 
 def test_numba_that_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dicore_plugins.buffers.priority_tree.find_spec", lambda name: None)
-    assert buffer_of(kernels="auto")._tree._compiled is None
+    assert buffer_of(kernels="auto")._tree.kernels is None
     with pytest.raises(UsageError, match=r"dicore-plugins\[fast\]"):
         buffer_of(kernels="numba")
 
@@ -97,11 +103,31 @@ def test_numba_that_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
 # ---- draws and weights
 
 
-def test_draws_are_in_proportion_to_priority() -> None:
-    buffer = with_priorities(1, 2, 3, 4, alpha=1.0)
-    drawn = [buffer.sample_batch(1)["action"][0] for _ in range(40_000)]
-    shares = np.bincount(drawn) / 40_000
-    assert np.abs(shares / [0.1, 0.2, 0.3, 0.4] - 1).max() < 0.04
+@pytest.mark.parametrize("kernels", KERNELS)
+def test_draws_are_in_proportion_to_priority(kernels: Any) -> None:
+    """G12, H07: 16.3 is the 0.999 quantile of chi-square with 3 degrees of freedom."""
+    buffer = with_priorities(1, 2, 3, 4, alpha=1.0, kernels=kernels)
+    batches = [buffer.sample_batch(1)["action"] for _ in range(20_000)]
+    shares = np.array([0.1, 0.2, 0.3, 0.4])
+    counts = np.bincount(np.concatenate(batches))
+    assert ((counts - 20_000 * shares) ** 2 / (20_000 * shares)).sum() < 16.3
+    drawn = buffer.sample_batch(40_000, replace=True)["action"]
+    assert np.abs(np.bincount(drawn) / 40_000 / shares - 1).max() < 0.02
+
+
+@pytest.mark.parametrize("kernels", KERNELS)
+def test_sums_do_not_drift_and_an_empty_slot_is_never_drawn(kernels: Any) -> None:
+    """H06: after a million random updates each node is the sum of its children, to the bit."""
+    rng, capacity = np.random.default_rng(0), 300
+    tree = PriorityTree(capacity, kernels)
+    for _ in range(1000):
+        slots = rng.integers(0, capacity, 1000)
+        tree.set(slots, rng.random(1000) ** 9 * (rng.random(1000) < 0.8) * 1e6)
+    tree.check_valid()
+    assert np.isclose(tree.total, tree.masses.sum(), rtol=1e-12)
+    ends = np.array([0.0, np.nextafter(tree.total, 0), tree.total, tree.total * 2])
+    points = np.concatenate([ends, np.cumsum(tree.masses), rng.random(10_000) * tree.total])
+    assert tree.masses[tree.find(points)].all()
 
 
 def test_alpha_shapes_the_draws_and_zero_is_uniform() -> None:
@@ -206,6 +232,66 @@ def test_invalid_priorities_are_refused_whole(bad: float) -> None:
     buffer.check_valid()
 
 
+def test_priorities_of_samples_that_are_gone_are_counted() -> None:
+    """H05, by id; a slot names what is in it now."""
+    buffer = buffer_of(4, max_use=3)
+    buffer.push(numbered_rows(6))
+    buffer.update({"replay_unique_id": [0, 1, 2], "priority": [5.0, 5.0, 5.0]})
+    assert buffer.skipped == 2
+    buffer.sample_batch(12, replace=True)
+    buffer.update({"replay_buffer_idx": [0, 1], "priority": [5.0, 5.0]})
+    assert (buffer.skipped, buffer.count()) == (4, 0)
+
+
+@pytest.fixture
+def far(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tensors count as those of a GPU."""
+    monkeypatch.setattr("dicore_plugins.buffers.advanced.buffer.is_far", torch.is_tensor)
+
+
+def test_priorities_of_a_device_are_set_one_update_later(far: None) -> None:
+    """Nobody waits for the device; the draws in between are the same in every run."""
+    buffer = buffer_of(4, priority_eps=1e-9)
+    buffer.push(numbered_rows(4))
+
+    def stored() -> list[float]:
+        return buffer.state_dict()["priority"].round(3).tolist()
+
+    ids = np.array([0, 1])
+    buffer.update({"replay_unique_id": ids, "priority": torch.tensor([5.0, 6.0])})
+    ids[:] = 3  # the batch of the ids is recycled
+    assert stored() == [1, 1, 1, 1]
+    twin = buffer_of(4, priority_eps=1e-9)
+    twin.load_state_dict(buffer.state_dict())
+    for each in (buffer, twin):
+        each.update({"replay_unique_id": [2], "priority": torch.tensor([math.nan])})
+        assert each.state_dict()["priority"].round(3).tolist() == [5, 6, 1, 1]
+    with pytest.raises(ReplayPriorityError, match="nan at index 0"):
+        buffer.update({"replay_unique_id": [3], "priority": torch.tensor([9.0])})
+    assert stored() == [5, 6, 1, 1]
+    buffer.update({"replay_unique_id": [0], "priority": torch.tensor([1.0])})
+    assert stored() == [5, 6, 1, 9]
+    buffer.check_valid()
+
+
+def test_a_state_that_contradicts_itself_is_refused() -> None:
+    buffer, other = buffer_of(4), buffer_of(4)
+    buffer.push(numbered_rows(4))
+    other.push(numbered_rows(3, 50))
+    good = buffer.state_dict()
+    for key, value, text in (
+        ("priority", np.ones(3), "3 values of 'priority' for 4 samples"),
+        ("mass", np.array([1, 1, math.nan, 1]), "'mass' that are negative or not finite"),
+        ("collect_iter", np.zeros(9), "9 values of 'collect_iter'"),
+        ("cursor", 9, "contradicts itself"),
+        ("push_count", 2, "4 samples contradicts itself"),
+    ):
+        with pytest.raises(SchemaError, match=text):
+            other.load_state_dict({**good, key: value})
+        assert sorted(other.sample_batch(3)["action"].tolist()) == [50, 51, 52]
+        other.check_valid()
+
+
 def test_other_mistakes_of_an_update() -> None:
     buffer = buffer_of(4)
     buffer.push(numbered_rows(4))
@@ -274,6 +360,14 @@ def test_throughput_control_refuses_pushes_and_draws() -> None:
     assert np.isclose(buffer.state_dict()["thruput"]["drawn"], 0.18)
 
 
+def test_replace_does_not_lift_the_limit_of_the_rate() -> None:
+    limit = {"push_sample_rate_limit": {"min": 0.5}}
+    buffer = buffer_of(8, thruput_controller=limit, clock=Clock())
+    buffer.push(numbered_rows(4))
+    assert len(buffer.sample_batch(8, replace=True)) == 8
+    assert "the limit is 0.5" in buffer.sample_batch(8, replace=True).reason
+
+
 def test_a_draw_needs_several_times_its_samples() -> None:
     buffer = buffer_of(8, thruput_controller={"sample_min_limit_ratio": 2.0})
     buffer.push(numbered_rows(5))
@@ -327,6 +421,126 @@ def test_the_log_averages_over_the_last_draws() -> None:
     assert found["buffer/use_max"] == 3.5
     assert found["buffer/staleness_avg"] == found["buffer/staleness_max"] == 2.5
     assert found["buffer/priority_avg"] == found["buffer/priority_min"] == 1.0
+
+
+def test_what_a_training_logs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """G23, G24: tags of TensorBoard and lines of metrics.jsonl, whose numbers are right."""
+    event = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+    monkeypatch.chdir(tmp_path)
+    launch(
+        env="cartpole", policy="dqn", exp_name="run", max_env_step=160,
+        overrides=[
+            "pipeline.logger=['tensorboard']", "policy.priority=true",
+            "policy.priority_IS_weight=true", "policy.collect.n_sample=16",
+            "policy.learn.batch_size=16", "policy.learn.update_per_collect=4",
+            "policy.learn.update_per_step=null", "policy.nstep=1",
+            "policy.collect.random_collect_size=0",
+            "replay_buffer.monitor.sampled_data_attr.print_freq=10",
+            "replay_buffer.monitor.periodic_thruput.seconds=1e-9",
+            "policy.eval.evaluator.eval_freq=100000",
+        ],
+    )  # fmt: skip
+    events = event.EventAccumulator(str(next(Path("run").rglob("events*")).parent)).Reload()
+    tags = {tag for tag in events.Tags()["scalars"] if "buffer/" in tag}
+    names = {tag[tag.index("buffer/") :] for tag in tags}
+    of_draws = {"use_avg", "use_max", "priority_avg", "priority_max", "priority_min"}
+    of_draws |= {"staleness_avg", "staleness_max"}
+    of_time = {"pushed_in", "sampled_out", "removed", "current_have"}
+    assert {name.removeprefix("buffer/") for name in names} == of_draws | of_time
+    text = next(Path("run").rglob("metrics.jsonl")).read_text(encoding="utf-8")
+    lines = [json.loads(line) for line in text.splitlines()]
+
+    def found(key: str) -> list[float]:
+        return [line[f"buffer/{key}"] for line in lines if f"buffer/{key}" in line]
+
+    assert sum(found("pushed_in")) == 160
+    assert sum(found("sampled_out")) == 40 * 16
+    assert min(found("priority_min")) > 0
+
+
+def test_weights_change_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`policy.priority=true` alone uses this buffer, and its weights only if they are asked for."""
+    monkeypatch.chdir(tmp_path)
+
+    def values(name: str, *more: str) -> Any:
+        drawn: list[Any] = []
+        draw = AdvancedReplayBuffer.sample_batch
+        with monkeypatch.context() as patch:
+            patch.setattr(
+                AdvancedReplayBuffer, "sample_batch",
+                lambda *a, **k: drawn.append(draw(*a, **k)) or drawn[-1],
+            )  # fmt: skip
+            policy = launch(
+                env="cartpole", policy="dqn", exp_name=name, max_env_step=96,
+                overrides=["pipeline.logger=[]", "policy.learn.batch_size=8",
+                           "policy.collect.n_sample=16", *more],
+            ).policy  # fmt: skip
+        assert bool(drawn) == bool(more)
+        weights = [each.detach().numpy().ravel() for each in policy._model.parameters()]
+        return np.concatenate(weights)
+
+    plain = values("plain")
+    prior = values("prior", "policy.priority=true")
+    weighted = values("weighted", "policy.priority=true", "policy.priority_IS_weight=true")
+    assert not np.array_equal(plain, prior)
+    assert not np.array_equal(prior, weighted)
+
+
+# ---- threads
+
+
+@pytest.mark.parametrize("kernels", KERNELS)
+def test_threads_push_draw_update_and_save(kernels: Any, tmp_path: Path) -> None:
+    """G8, H13: no sample is torn, sums and counts hold, and no call waits for ever."""
+    buffer = buffer_of(300, kernels=kernels, max_staleness=5)
+    wide = 300
+
+    def numbered(start: int, count: int) -> Batch:
+        number = np.arange(start, start + count)
+        obs = np.repeat(number[:, None], wide, 1)
+        return Batch({"id": number, "obs": obs, "end": number, "collect_iter": number // 3000})
+
+    buffer.push(numbered(0, 300))
+    buffer.sample_batch(8)
+    stop, torn = time.monotonic() + 0.8, [0]
+
+    def push() -> None:
+        start = 300
+        while time.monotonic() < stop:
+            buffer.push(numbered(start, 32))
+            start += 32
+
+    def draw() -> None:
+        while time.monotonic() < stop:
+            batch = buffer.sample_batch(32, buffer.push_count // 3000, reuse=True)
+            whole = all(np.array_equal(batch["id"], batch[key])
+                        for key in ("end", "replay_unique_id"))  # fmt: skip
+            whole = whole and bool((batch["obs"] == batch["id"][:, None]).all())
+            torn[0] += not whole
+            ids = batch["replay_unique_id"]
+            buffer.update({"replay_unique_id": ids, "priority": ids % 7 + 0.5})
+
+    def look() -> None:
+        while time.monotonic() < stop:
+            buffer.check_valid()
+            assert buffer.use_count.min() >= 0
+            buffer.save_data(tmp_path / "data")
+            twin = buffer_of(300)
+            twin.load_data(tmp_path / "data")
+            twin.check_valid()
+            batch = twin.sample_batch(64)
+            torn[0] += not (batch["obs"] == batch["id"][:, None]).all()
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        with ThreadPoolExecutor(4) as threads:
+            for each in [threads.submit(each) for each in (push, draw, draw, look)]:
+                each.result(timeout=30)
+    finally:
+        sys.setswitchinterval(interval)
+    buffer.check_valid()
+    assert torn == [0]
 
 
 # ---- state

@@ -6,6 +6,7 @@ import logging
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,10 +15,14 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dicore import register
+from dicore.config import frozen, option
 from dicore.data import Batch
 from dicore.errors import ReplayCapacityError, ReplayUnderflowError, SchemaError, UsageError
+from dicore.run.launch import launch
 from dicore_plugins.buffers import NaiveBuffer, NaiveReplayBuffer, Ring
 from dicore_plugins.buffers.naive.config import NaiveConfig
+from dicore_registry import Registry, using
 
 
 def make(size: int, seed: int = 0, **options: Any) -> NaiveReplayBuffer:
@@ -68,8 +73,8 @@ def test_draws_are_uniform() -> None:
 @pytest.mark.parametrize(
     ("stored", "asked", "error", "says"),
     [
-        (2, 8, ReplayUnderflowError, "cannot sample 8 from 2 stored samples"),
-        (0, 1, ReplayUnderflowError, "cannot sample 1 from 0 stored samples"),
+        (2, 8, ReplayUnderflowError, r"asked 8, have 2 \(replace=False\)"),
+        (0, 1, ReplayUnderflowError, r"asked 1, have 0 \(replace=False\)"),
         (5, 0, UsageError, "batch_size must be >= 1, got 0"),
         (5, -3, UsageError, "batch_size must be >= 1, got -3"),
     ],
@@ -114,8 +119,12 @@ def test_state_goes_on_as_it_would_have(size: int, count: int, seed: int) -> Non
 
 
 def test_a_state_that_does_not_fit_is_refused() -> None:
+    buffer = filled(4, 3)
     with pytest.raises(ReplayCapacityError, match="8 samples"):
-        make(4).load_state_dict(filled(8, 8).state_dict())
+        buffer.load_state_dict(filled(8, 8).state_dict())
+    assert held(buffer) == [0, 1, 2]
+    buffer.load_state_dict(filled(8, 4).state_dict())
+    assert held(buffer) == [0, 1, 2, 3]
 
 
 @pytest.mark.parametrize(
@@ -132,6 +141,29 @@ def test_samples_of_another_schema_are_refused_at_push(bad: dict[str, Any], text
     with pytest.raises(SchemaError, match=text):
         buffer.push(Batch(bad))
     assert buffer.count() == 1
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_numbers_beyond_float32_are_refused_whole(first: bool) -> None:
+    """RELIABILITY B06: 1e300 does not become inf, not even from a producer with a known schema."""
+    buffer, schema = make(4), object()
+    if not first:
+        buffer.push(Batch({"x": np.arange(3), "y": np.ones(3)}, 3, schema))
+    with pytest.raises(SchemaError, match=r"column 'y': 1e\+300 is too large for float32"):
+        buffer.push(Batch({"x": np.arange(2), "y": np.array([1, 1e300])}, 2, schema))
+    assert buffer.count() == buffer.push_count == (0 if first else 3)
+    buffer.push(Batch({"x": np.arange(2), "y": np.array([np.inf, np.nan])}, 2))
+    assert set(np.isfinite(buffer.sample_batch(50, replace=True)["y"])) == {*[not first, False]}
+
+
+@pytest.mark.parametrize("shape", [(2, 1), (2, 5), (2,), (2, 4, 1)])
+def test_observations_of_another_shape_are_not_broadcast(shape: tuple[int, ...]) -> None:
+    """RELIABILITY B05."""
+    buffer = make(4)
+    buffer.push(Batch({"obs": np.zeros((2, 4), np.float32)}))
+    with pytest.raises(SchemaError, match=r"'obs': expected float32\[4\] as stored, got"):
+        buffer.push(Batch({"obs": np.zeros(shape, np.float32)}))
+    assert buffer.count() == 2
 
 
 def test_nested_columns_that_pass_the_end_of_the_ring() -> None:
@@ -299,3 +331,48 @@ def test_one_thread_pushes_and_two_sample(draw: str) -> None:
     finally:
         sys.setswitchinterval(interval)
     assert found == [0, 0]
+
+
+# ---- buffers of other packages
+
+
+class ByHand(NaiveReplayBuffer):
+    """Samples by priority, as docs/howto/own_buffer.md teaches: no more than is written there."""
+
+    told = 0
+
+    def sample_batch(self, batch_size: int, *args: Any, **options: Any) -> Batch:
+        batch = super().sample_batch(batch_size, *args, **options)
+        return Batch({**batch.columns, "replay_unique_id": np.arange(batch_size)}, batch_size)
+
+    def update(self, info: Any) -> None:
+        type(self).told += len(info["priority"])
+        assert np.array_equal(info["replay_unique_id"], np.arange(8))
+
+
+@frozen(kw_only=True)
+class ByHandConfig(NaiveConfig):
+    """Samples by priority."""
+
+    strength: float = option(0.5, "exponent of priorities", gt=0)
+
+    def build(self, ctx: Any, **parts: Any) -> Any:
+        return ByHand(self, **parts)
+
+
+@pytest.mark.parametrize("target", [ByHand, ByHandConfig])
+def test_a_derived_buffer_gets_priorities(
+    target: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(ByHand, "told", 0)
+    with using(Registry()):
+        register("buffer", "by_hand")(target)
+        launch(
+            env="cartpole", policy="dqn", exp_name="run", max_env_step=32,
+            overrides=["replay_buffer=by_hand", "policy.priority=true", "pipeline.logger=[]",
+                       "policy.learn.batch_size=8", "policy.learn.update_per_collect=1",
+                       "policy.collect.n_sample=16", "env.n_evaluator_episode=1",
+                       "env.evaluator_env_num=1"],
+        )  # fmt: skip
+    assert ByHand.told >= 8

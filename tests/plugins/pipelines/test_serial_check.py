@@ -50,9 +50,17 @@ def check(main: Path | None, *overrides: str) -> Any:
         ),
         (["policy=random"], "policy.type: 'random' cannot be trained"),
         (
-            ["replay_buffer.agent.type=naive", "replay_buffer.demo.type=naive"],
-            "policy.other.replay_buffer: the pipeline 'serial' needs a single buffer, got"
-            " agent, demo",
+            ["replay_buffer.mine.type=naive", "replay_buffer.demo.type=naive"],
+            "policy.other.replay_buffer: one of several buffers must be named 'agent'; it gets the"
+            " collected samples",
+        ),
+        (
+            ["replay_buffer.agent.share=0.5", "replay_buffer.demo.share=0.75"],
+            "policy.other.replay_buffer: the shares of all buffers sum up to 1.25; expected 1",
+        ),
+        (
+            ["replay_buffer.share=0.5"],
+            "policy.other.replay_buffer.share: has no effect with a single buffer; remove it",
         ),
     ],
 )

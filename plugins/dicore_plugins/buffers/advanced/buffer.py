@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,8 +19,15 @@ from dicore.errors import ReplayUnderflowError, UsageError
 from dicore.interfaces.buffer import Refused
 from dicore_plugins.buffers.advanced.config import AdvancedConfig
 from dicore_plugins.buffers.advanced.limits import BufferLog, ThruputControl
+from dicore_plugins.buffers.advanced.priorities import (
+    Late,
+    check_state,
+    facts,
+    is_far,
+    slots_of,
+)
 from dicore_plugins.buffers.naive.buffer import NaiveReplayBuffer, samples_of
-from dicore_plugins.buffers.naive.config import NaiveConfig
+from dicore_plugins.buffers.naive.config import NaiveConfig, RingConfig
 from dicore_plugins.buffers.priority_tree import (
     FloatArray,
     PriorityTree,
@@ -51,9 +59,12 @@ class AdvancedReplayBuffer(NaiveReplayBuffer):
         rng: Random generator for sampling; None: the stream `buffer`.
         log: Run log for throughput and for facts about drawn samples; None: `logging` only.
         clock: Returns the time in seconds, for throughput.
+        device: Device of `storage=cuda` and `storage=pinned`.
+        folder: Folder of `storage=mmap` if the options name none.
 
     Attributes:
         removed: Number of samples removed so far, by reason: `full`, `use`, `stale`.
+        skipped: Number of priorities that came when their samples were no longer stored.
     """
 
     config_class = AdvancedConfig
@@ -65,23 +76,21 @@ class AdvancedReplayBuffer(NaiveReplayBuffer):
         rng: np.random.Generator | None = None,
         log: Any | None = None,
         clock: Callable[[], float] = time.monotonic,
+        device: str = "cuda",
+        folder: str | Path | None = None,
     ) -> None:
         cfg = as_config(cfg, AdvancedConfig)
-        base = NaiveConfig(
-            replay_buffer_size=cfg.replay_buffer_size,
-            enable_track_used_data=True,
-            periodic_thruput_seconds=None,
-            debug=cfg.debug,
-        )
-        super().__init__(base, rng=rng)
-        self._cfg = cfg
-        capacity = cfg.replay_buffer_size
-        self._tree = PriorityTree(capacity, cfg.kernels)
+        shared = {key: cfg[key] for key in RingConfig().keys()}  # noqa: SIM118 - no dict
+        base = NaiveConfig(**shared, enable_track_used_data=True, periodic_thruput_seconds=None)
+        super().__init__(base, rng=rng, device=device, folder=folder)
+        self._cfg: Any = cfg
+        self._tree = PriorityTree(capacity := cfg.replay_buffer_size, cfg.kernels)
         self._priority = np.zeros(capacity)
         self._collect_iter: IntArray = np.full(capacity, -1, np.int64)
         self._oldest_iter = math.inf
         self._max_priority = 1.0
-        self._held = self._draws = 0
+        self._held = self._draws = self.skipped = 0
+        self._late: Late | None = None
         self._thruput = ThruputControl(cfg.thruput_controller, clock)
         self._log = BufferLog(cfg.monitor, log, clock)
         self.removed = self._log.removed
@@ -101,7 +110,8 @@ class AdvancedReplayBuffer(NaiveReplayBuffer):
     @property
     def use_count(self) -> IntArray:
         """How often each stored sample was drawn, oldest first: int64 [count]."""
-        return self._usage.counts(self._stored())
+        with self._lock:
+            return self._usage.counts(self._stored())
 
     # ---- writing
 
@@ -120,11 +130,12 @@ class AdvancedReplayBuffer(NaiveReplayBuffer):
         samples, given = samples_of(data), None
         if not len(samples):
             return range(self.push_count, self.push_count)
-        if "priority" in samples:
-            columns = dict(samples.columns)
-            given = (
-                checked_priorities(columns.pop("priority"), len(samples)) + self._cfg.priority_eps
-            )
+        if _FACTS.keys() & samples.columns.keys():  # drawn before, perhaps from another buffer
+            if "priority" in samples:
+                given = (
+                    checked_priorities(samples["priority"], len(samples)) + self._cfg.priority_eps
+                )
+            columns = {key: each for key, each in samples.items() if key not in _FACTS}
             samples = Batch(columns, len(samples))
         count = len(samples)
         stamps = samples.columns.get("collect_iter", -1)
@@ -166,6 +177,9 @@ class AdvancedReplayBuffer(NaiveReplayBuffer):
     def update(self, info: Mapping[str, Any]) -> None:
         """Sets priorities of samples; those that were overwritten or removed are skipped.
 
+        Priorities on a GPU take effect, and are checked, in the next call of `update`: then they
+        have arrived, so that nobody waits for them.
+
         Args:
             info: `priority` [B], >= 0, with `replay_unique_id` or `replay_buffer_idx` [B], as
                 drawn; arrays, tensors or lists.
@@ -179,30 +193,31 @@ class AdvancedReplayBuffer(NaiveReplayBuffer):
         key = _IDS if _IDS in info else _SLOTS
         if key not in info:
             raise UsageError(f"update needs {_IDS} or {_SLOTS} beside priority")
-        number = ids_of(info[key])
-        priority = checked_priorities(info["priority"], len(number)) + self._cfg.priority_eps
-        if not len(number):
+        if not is_far(info["priority"]):
+            self._set(key, ids_of(info[key]), info["priority"])
             return
-        ring = self._ring
         with self._lock:
-            slots = number
-            if key == _IDS:
-                age = ring.push_count - number
-                if age.min() < 1:
-                    raise UsageError(f"{_IDS} {int(number.max())} was never pushed")
-                slots = (ring.cursor - age) % ring.capacity
-                stored = (age <= ring.count) & (self._tree.masses[slots] > 0)
-            elif slots.min() < 0 or slots.max() >= ring.capacity:
+            before, self._late = self._late, Late(key, ids_of(info[key]), info["priority"])
+            if before is not None:
+                self._set(*before.arrived())
+
+    def _set(self, key: str, numbers: IntArray, given: Any) -> None:
+        """Sets priorities of samples by id or slot."""
+        priority = (
+            checked_priorities(given, len(numbers), self._tree.kernels) + self._cfg.priority_eps
+        )
+        if not len(numbers):
+            return
+        masses = priority**self._cfg.alpha
+        with self._lock:
+            ring = self._ring
+            place = ring.push_count, ring.cursor, ring.count, ring.capacity
+            slots = slots_of(numbers, *place, self._tree.kernels) if key == _IDS else numbers
+            if key == _SLOTS and not 0 <= numbers.min() <= numbers.max() < ring.capacity:
                 raise UsageError(f"{_SLOTS} must be from 0 to {ring.capacity - 1}")
-            else:
-                stored = self._tree.masses[slots] > 0
-            if not stored.all():
-                slots, priority = slots[stored], priority[stored]
-                if not len(slots):
-                    return
-            self._priority[slots] = priority
-            self._tree.set(slots, priority**self._cfg.alpha)
-            self._max_priority = max(self._max_priority, float(priority.max()))
+            highest, skipped = self._tree.update(slots, masses, priority, self._priority)
+            self._max_priority = max(self._max_priority, highest)
+            self.skipped += skipped
 
     # ---- reading
 
@@ -226,15 +241,16 @@ class AdvancedReplayBuffer(NaiveReplayBuffer):
             chosen = None if sample_range is None else self._stored()[sample_range]
             stored = self._held if chosen is None else len(chosen)
             self._check_size(batch_size, stored, replace=replace)
-            refused = None if replace else self._thruput.refuses_draw(batch_size, stored)
+            refused = self._thruput.refuses_draw(batch_size, math.inf if replace else stored)
             if refused is not None:
                 return refused
             beta, lowest = self.beta, self._tree.minimum
-            slots, masses = self._draw(batch_size, chosen)
+            slots = self._draw(batch_size, chosen)
             self._draws += 1
             self._thruput.drawn += batch_size
-            batch = self._annotated(slots, cur_learner_iter, reuse=reuse)
-            batch.columns["IS"][:] = (masses / lowest) ** -beta
+            batch, masses = self._annotated(slots, cur_learner_iter, reuse=reuse)
+            masses /= lowest
+            batch.columns["IS"][:] = np.power(masses, -beta, out=masses)
             self._log.drawn(batch.columns, batch_size, self._held, cur_learner_iter)
             return batch
 
@@ -274,20 +290,10 @@ class AdvancedReplayBuffer(NaiveReplayBuffer):
         slots = self._ring.newest(slice(None))
         return slots if self._held == len(slots) else slots[self._tree.masses[slots] > 0]
 
-    def _draw(self, count: int, chosen: IntArray | None) -> tuple[IntArray, FloatArray]:
-        """Draws slots, from all stored samples or from the chosen slots; counts the draws.
-
-        Returns:
-            Slots, and priority^alpha of each.
-        """
+    def _draw(self, count: int, chosen: IntArray | None) -> IntArray:
+        """Draws slots, from all stored samples or from the chosen slots."""
         slots = self._at(strata(self._rng, count), chosen)
-        if self._cfg.max_use < math.inf:
-            slots = self._within_max_use(slots, chosen)
-            masses = self._priority[slots] ** self._cfg.alpha
-        else:
-            masses = self._tree.masses[slots]
-        self._usage.drawn(slots, self._ring.push_count)
-        return slots, masses
+        return slots if self._cfg.max_use == math.inf else self._within_max_use(slots, chosen)
 
     def _at(self, shares: FloatArray, chosen: IntArray | None) -> IntArray:
         """Returns the slots at shares, from 0 to 1, of the sum of priorities^alpha."""
@@ -319,21 +325,27 @@ class AdvancedReplayBuffer(NaiveReplayBuffer):
                 )
             slots[again] = self._at(self._rng.random(len(again)), chosen)
 
-    def _annotated(self, slots: IntArray, train_iter: int, *, reuse: bool) -> Batch:
-        """Returns the samples in `slots` with the facts about each; `IS` is not filled in."""
+    def _annotated(
+        self, slots: IntArray, train_iter: int, *, reuse: bool
+    ) -> tuple[Batch, FloatArray]:
+        """Counts a draw; returns its samples with the facts about each, and priority^alpha.
+
+        `IS` is not filled in.
+        """
         ring, size = self._ring, len(slots)
         batch: Batch = ring.recycled(slots, size)[0] if reuse else ring.batch(slots)
         columns = batch.columns
         if "IS" not in columns:
             columns.update({key: np.empty(size, dtype) for key, dtype in _FACTS.items()})
-        columns[_IDS][:] = ring.ids(slots)
-        columns[_SLOTS][:] = slots
-        columns["use"][:] = self._usage.counts(slots)
-        columns["priority"][:] = self._priority[slots]
-        stamps, staleness = self._collect_iter[slots], columns["staleness"]
-        np.subtract(train_iter, stamps, out=staleness)
-        staleness[stamps < 0] = 0
-        return batch
+        found = [columns[key] for key in _FACTS if key != "IS"]
+        masses = np.empty(size)
+        by_slot = self._usage.times, self._collect_iter, self._priority, self._tree.masses
+        place = train_iter, ring.push_count, ring.cursor, ring.capacity
+        gather = facts if self._tree.kernels is None else self._tree.kernels.facts
+        gather(slots, *by_slot, *place, *found, masses)
+        if self._cfg.max_use < math.inf:  # some were removed by this draw
+            masses = self._priority[slots] ** self._cfg.alpha
+        return batch, masses
 
     # ---- removing
 
@@ -368,55 +380,69 @@ class AdvancedReplayBuffer(NaiveReplayBuffer):
     # ---- state
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns samples, priorities, cursors, counts and the state of the random generator."""
-        held = self._ring.count
-        return {
-            **super().state_dict(),
-            "priority": self._priority[:held],
-            "mass": self._tree.masses[:held],
-            "collect_iter": self._collect_iter[:held],
-            "alpha": self._cfg.alpha,
-            "max_priority": self._max_priority,
-            "draws": self._draws,
-            "removed": dict(self.removed),
-            "thruput": self._thruput.state_dict(),
-        }
+        """Returns samples, priorities, cursors, counts and the state of the random generator.
+
+        Columns are views, which later pushes change: no thread may push while they are read.
+        """
+        with self._lock:
+            held = self._ring.count
+            return {
+                **super().state_dict(),
+                "priority": self._priority[:held],
+                "mass": self._tree.masses[:held],
+                "collect_iter": self._collect_iter[:held],
+                "alpha": self._cfg.alpha,
+                "max_priority": self._max_priority,
+                "draws": self._draws,
+                "skipped": self.skipped,
+                "removed": dict(self.removed),
+                "thruput": self._thruput.state_dict(),
+                **({} if self._late is None else {"late": list(self._late.arrived())}),
+            }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restores what `state_dict` returned; sampling continues identically.
 
         A buffer of a larger capacity gets the samples by age; the state of a naive buffer gives
         all samples the same priority.
+
+        Raises:
+            ReplayCapacityError: the samples do not fit; nothing is changed.
+            SchemaError: priorities are missing or invalid; nothing is changed.
         """
-        state = fitted(state, self._ring.capacity)
-        super().load_state_dict(state)
-        held, tree = self._ring.count, self._tree
         with self._lock:
-            tree.clear()
+            state = fitted(state, self._ring.capacity)
+            held = len(Batch(dict(state["columns"]))) if state["columns"] else 0
             priority = np.asarray(state.get("priority", np.ones(held)), np.float64)
             mass = np.asarray(state.get("mass", np.ones(held)), np.float64)
+            stamps = np.asarray(state.get("collect_iter", np.full(held, -1)), np.int64)
+            check_state(held, priority, mass, stamps)
+            super().load_state_dict(state)
             if state.get("alpha") != self._cfg.alpha:
                 mass = np.where(mass > 0, priority**self._cfg.alpha, 0.0)
+            self._tree.clear()
+            self._tree.fill(0, held, mass)
             self._priority[:held] = priority
-            tree.fill(0, held, mass)
             self._held = int(np.count_nonzero(mass))
-            stamps = np.asarray(state.get("collect_iter", np.full(held, -1)), np.int64)
             self._collect_iter[:held] = stamps
             self._oldest_iter = -math.inf if held else math.inf  # found at the next draw
             self._max_priority = float(state.get("max_priority", 1.0))
             self._draws = int(state.get("draws", 0))
+            self.skipped = int(state.get("skipped", 0))
+            self._late = Late(*state["late"]) if "late" in state else None
             self.removed.update(state.get("removed", {}))
             if "thruput" in state:
                 self._thruput.load_state_dict(state["thruput"])
 
     def check_valid(self) -> None:
         """Raises AssertionError if sums, counts or priorities disagree; for tests."""
-        self._tree.check_valid()
-        masses = self._tree.masses
-        assert self._held == np.count_nonzero(masses) <= self._ring.count
-        assert not masses[self._ring.count :].any()
-        stored = self._stored()
-        assert np.array_equal(masses[stored], self._priority[stored] ** self._cfg.alpha)
+        with self._lock:
+            self._tree.check_valid()
+            masses = self._tree.masses
+            assert self._held == np.count_nonzero(masses) <= self._ring.count
+            assert not masses[self._ring.count :].any()
+            stored = self._stored()
+            assert np.array_equal(masses[stored], self._priority[stored] ** self._cfg.alpha)
 
 
 AdvancedBuffer = AdvancedReplayBuffer

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from dicore.config.schema import ComponentConfig, Section, frozen, option, section
+from dicore.config.schema import Section, frozen, option, section
+from dicore_plugins.buffers.naive.config import RingConfig
 
 __all__ = ["AdvancedConfig", "MonitorConfig", "ThruputConfig"]
 
@@ -60,7 +61,7 @@ class MonitorConfig(Section):
 
 
 @frozen(kw_only=True)
-class AdvancedConfig(ComponentConfig):
+class AdvancedConfig(RingConfig):
     """Prioritized replay (Schaul et al. 2016); limits on use, staleness and throughput."""
 
     instance_name: str = option("buffer", "first part of the ids of samples in lists")
@@ -94,14 +95,9 @@ class AdvancedConfig(ComponentConfig):
     )
     thruput_controller: ThruputConfig = section(ThruputConfig)
     monitor: MonitorConfig = section(MonitorConfig)
-    debug: bool = option(
-        False,
-        "debugging: overwrite recycled batches so that code still holding them fails visibly",
-    )
 
     def build(self, ctx: Any, **parts: Any) -> Any:
         """Creates the buffer."""
         from dicore_plugins.buffers.advanced.buffer import AdvancedReplayBuffer
 
-        run = getattr(ctx, "run", None)
-        return AdvancedReplayBuffer(self, log=None if run is None else run.log, **parts)
+        return self.filled(AdvancedReplayBuffer(self, **{**self.parts_of(ctx), **parts}))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,11 +20,13 @@ from dicore.errors import ReplayCapacityError, ReplayUnderflowError, SchemaError
 from dicore.run.checkpoint_store import read_state, write_state
 from dicore.run.random import stream
 from dicore_plugins.buffers.naive.config import NaiveConfig
-from dicore_plugins.buffers.ring import IntArray, Ring, Usage, fitted
+from dicore_plugins.buffers.ring import IntArray, Ring, fitted
 
 _LOG = logging.getLogger("dicore.buffer")
 _SOME = 16_384
 """Samples of a data set that are pushed together."""
+_SAMPLES = ("columns", "cursor", "push_count", "frames")
+"""Entries of a state about the samples themselves."""
 _BLOCK = 4 << 20
 """Bytes of samples gathered at once: few enough to stay in the CPU cache until they are used."""
 
@@ -38,6 +41,8 @@ class NaiveReplayBuffer:
         cfg: Options, as a section, a dict, or None for the defaults.
         rng: Random generator for sampling; None: the stream `buffer`.
         log: Run log for throughput lines (`log_text(text, channel=…)`); None: `logging` only.
+        device: Device of `storage=cuda` and `storage=pinned`.
+        folder: Folder of `storage=mmap` if the options name none.
     """
 
     config_class = NaiveConfig
@@ -48,10 +53,18 @@ class NaiveReplayBuffer:
         *,
         rng: np.random.Generator | None = None,
         log: Any | None = None,
+        device: str = "cuda",
+        folder: str | Path | None = None,
     ) -> None:
-        self._cfg = as_config(cfg, NaiveConfig)
-        self._lock = threading.Lock()
-        self._ring = Ring(self._cfg.replay_buffer_size, debug=self._cfg.debug)
+        self._cfg = cfg = as_config(cfg, NaiveConfig)
+        self._lock = threading.RLock()
+        storage = None
+        if cfg.storage != "cpu":
+            from dicore_plugins.buffers.storage import storage_of
+
+            folder = cfg.storage_folder or folder
+            storage = storage_of(cfg.storage, device=device, folder=folder, keep=cfg.storage_keep)
+        self._ring = Ring(cfg.replay_buffer_size, debug=cfg.debug, storage=storage)
         self._rng = stream("buffer") if rng is None else rng
         period = self._cfg.periodic_thruput_seconds
         self._tracked = tracked = self._cfg.enable_track_used_data
@@ -82,7 +95,8 @@ class NaiveReplayBuffer:
         Raises:
             UsageError: `enable_track_used_data` is off.
         """
-        return self._usage.counts(self._ring.newest(slice(None)))
+        with self._lock:
+            return self._usage.counts(self._ring.newest(slice(None)))
 
     def count(self) -> int:
         """Number of stored samples."""
@@ -149,12 +163,9 @@ class NaiveReplayBuffer:
         ring = self._ring
         with self._lock:
             if sample_range is None:
-                count = ring.count
-                if batch_size > count or batch_size < 1:
-                    self._check_size(batch_size, count, replace=replace)
-                slots: IntArray = self._rng.integers(0, count, batch_size)
+                slots = self._draw(batch_size, batch_size, replace)
             else:
-                chosen = ring.newest(sample_range)
+                chosen = self._chosen(sample_range)
                 self._check_size(batch_size, len(chosen), replace=replace)
                 slots = chosen[self._rng.integers(0, len(chosen), batch_size)]
             self._usage.drawn(slots, ring.push_count)
@@ -174,10 +185,9 @@ class NaiveReplayBuffer:
         ring = self._ring
         while count > 0:
             with self._lock:
-                self._check_size(batch_size, ring.count, replace=False)
-                some = min(count, max(1, ring.samples_in(_BLOCK) // batch_size))
+                some = min(count, max(1, ring.samples_in(_BLOCK) // max(1, batch_size)))
                 count -= some
-                slots: IntArray = self._rng.integers(0, ring.count, some * batch_size)
+                slots = self._draw(some * batch_size, batch_size, replace=False)
                 self._usage.drawn(slots, ring.push_count)
                 batches = ring.recycled(slots, batch_size)
             yield from batches
@@ -194,12 +204,23 @@ class NaiveReplayBuffer:
             batch_size, cur_learner_iter, sample_range=sample_range, replace=replace
         ).rows()
 
+    def _draw(self, number: int, batch_size: int, replace: bool) -> IntArray:
+        """Returns the slots of `number` samples, for batches of B."""
+        count = self._ring.count
+        if batch_size > count or batch_size < 1:
+            self._check_size(batch_size, count, replace=replace)
+        return self._rng.integers(0, count, number)
+
+    def _chosen(self, sample_range: slice) -> IntArray:
+        """Returns the slots of a slice of the stored samples, oldest first."""
+        return self._ring.newest(sample_range)
+
     def _check_size(self, batch_size: int, count: int, *, replace: bool) -> None:
         if batch_size < 1:
             raise UsageError(f"batch_size must be >= 1, got {batch_size}")
         if count == 0 or (batch_size > count and not replace):
             raise ReplayUnderflowError(
-                f"cannot sample {batch_size} from {count} stored samples",
+                f"cannot sample: asked {batch_size}, have {count} (replace={replace})",
                 hint="collect more first" if count == 0 else "collect more, or pass replace=True",
                 context={"asked": batch_size, "have": count},
             )
@@ -217,31 +238,64 @@ class NaiveReplayBuffer:
             self._usage.clear()
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns samples, cursors, usage counts and the state of the random generator."""
-        return {
-            **self._ring.state_dict(),
-            **self._usage.state_dict(),
-            "rng": self._rng.bit_generator.state,
-        }
+        """Returns samples, cursors, usage counts and the state of the random generator.
+
+        Columns are views, which later pushes change: no thread may push while they are read.
+        """
+        with self._lock:
+            return {
+                **self._ring.state_dict(),
+                **self._usage.state_dict(),
+                "rng": self._rng.bit_generator.state,
+            }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restores what `state_dict` returned; sampling continues identically.
 
         A buffer of a larger capacity gets the samples by age.
+
+        Raises:
+            ReplayCapacityError: the samples do not fit; nothing is changed.
         """
-        state = fitted(state, self._ring.capacity)
         with self._lock:
+            state = fitted(state, self._ring.capacity)
             self._ring.load_state_dict(state)
             self._usage.load_state_dict(state, self._ring.count)
-        self._rng.bit_generator.state = dict(state["rng"])
+            self._rng.bit_generator.state = dict(state["rng"])
 
     def save_data(self, file: str | Path) -> None:
-        """Writes the state atomically to `file`, a folder of arrays and a manifest."""
-        write_state(Path(file), self.state_dict())
+        """Writes the state atomically to `file`, a folder of arrays and a manifest.
+
+        Pushes of other threads wait until it is written.
+        """
+        with self._lock:
+            write_state(Path(file), self.state_dict())
 
     def load_data(self, file: str | Path) -> None:
-        """Reads what `save_data` wrote."""
-        self.load_state_dict(read_state(Path(file)))
+        """Reads what `save_data` wrote, or what a buffer with `storage_keep` left."""
+        self.load_state_dict(_read(file))
+
+    def load_samples(self, file: str | Path) -> None:
+        """Reads the samples of such a file: they are as new, and the random stream goes on."""
+        read = _read(file)
+        state = {key: read[key] for key in _SAMPLES if key in read}
+        self.load_state_dict({**state, "rng": self._rng.bit_generator.state})
+
+    def close(self) -> None:
+        """Ends a storage other than memory: samples are gone, or kept by `storage_keep`."""
+        if self._cfg.storage != "cpu":
+            with self._lock:
+                self._ring.close(self.state_dict() if self._cfg.storage_keep else None)
+                self.clear()
+
+
+def _read(file: str | Path) -> Any:
+    folder = Path(file)
+    if not (folder / "state").is_dir():
+        return read_state(folder)
+    from dicore_plugins.buffers.storage import read_kept
+
+    return read_kept(folder)
 
 
 def samples_of(data: Row | Sequence[Mapping[str, Any]] | Batch) -> Batch:
@@ -266,6 +320,93 @@ def _describe(data: Any) -> str:
         return type(data).__name__
     wrong = next(each for each in data if not isinstance(each, Mapping))
     return f"a list with {type(wrong).__name__}"
+
+
+class Usage:
+    """Logs the rates of pushed and drawn samples; optionally counts the draws of each sample.
+
+    Args:
+        capacity: Capacity of the ring.
+        tracked: Count how often each sample is drawn.
+        period: Seconds between log lines; None: no log lines.
+        log: Run log for the lines, besides `logging`; None: `logging` only.
+
+    Attributes:
+        times: How often the sample of each slot was drawn, int64 [C]; None if that is not tracked.
+    """
+
+    def __init__(
+        self, capacity: int, *, tracked: bool, period: float | None, log: Any | None = None
+    ) -> None:
+        self._capacity = capacity
+        self.times = np.full(capacity, -1, np.int64) if tracked else None
+        self._period = period
+        self._log = log
+        self._since = time.monotonic()
+        self._pushed = self._drawn = 0
+        self.never_drawn = 0
+
+    def pushed(self, count: int, cursor: int) -> None:
+        """Counts new samples, whose slots end before `cursor`; call it if draws are tracked."""
+        if self.times is not None:
+            slots = (cursor - 1 - np.arange(min(count, self._capacity))) % self._capacity
+            self.never_drawn += int((self.times[slots] == 0).sum())
+            self.times[slots] = 0
+
+    def drawn(self, slots: IntArray, push_count: int) -> None:
+        """Counts a draw by its slots; writes the log line when due, after `push_count` pushes."""
+        self._drawn += len(slots)
+        if self.times is not None:
+            np.add.at(self.times, slots, 1)
+        if self._period is not None and time.monotonic() - self._since >= self._period:
+            self._log_rates(push_count)
+
+    def clear(self) -> None:
+        """Forgets the draws of samples that were dropped."""
+        if self.times is not None:
+            self.times.fill(-1)
+
+    def counts(self, slots: IntArray) -> IntArray:
+        """Returns how often the samples in `slots` were drawn: int64, the same shape.
+
+        Raises:
+            UsageError: draws are not tracked.
+        """
+        if self.times is None:
+            raise UsageError("draws are not tracked", hint="set enable_track_used_data=True")
+        return self.times[slots]
+
+    def state_dict(self) -> dict[str, Any]:
+        """Returns the draw counts of the stored samples; empty if draws are not tracked."""
+        if self.times is None:
+            return {}
+        return {"use_times": self.times, "never_drawn": self.never_drawn}
+
+    def load_state_dict(self, state: Mapping[str, Any], held: int) -> None:
+        """Restores what `state_dict` returned.
+
+        Args:
+            state: If the saved buffer did not track draws, counting starts at zero.
+            held: Number of stored samples, in the first slots.
+        """
+        self._pushed = int(state["push_count"])
+        if self.times is None:
+            return
+        self.times.fill(-1)
+        self.times[:held] = np.asarray(state.get("use_times", np.zeros(held)))[:held]
+        self.never_drawn = int(state.get("never_drawn", 0))
+
+    def _log_rates(self, push_count: int) -> None:
+        now = time.monotonic()
+        seconds = now - self._since
+        unused = "" if self.times is None else f", {self.never_drawn} overwritten without a draw"
+        pushed, drawn = (push_count - self._pushed) / seconds, self._drawn / seconds
+        line = f"{pushed:.0f} samples/s pushed, {drawn:.0f} samples/s drawn{unused}"
+        _LOG.info("%s", line)
+        if self._log is not None:
+            self._log.log_text(line, channel="buffer")
+        self._pushed, self._drawn = push_count, 0
+        self._since = now
 
 
 NaiveBuffer = NaiveReplayBuffer

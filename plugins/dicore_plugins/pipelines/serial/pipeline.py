@@ -36,20 +36,26 @@ class SerialPipeline(TrainingPipeline):
 
     def problems(self, cfg: Any) -> Iterator[tuple[str, str]]:
         """Yields the problems of the replay buffer."""
-        policy, buffer = cfg.policy, cfg.policy.other.replay_buffer
-        if isinstance(buffer, NamedConfig):
-            names = ", ".join(buffer)
-            yield (
-                "policy.other.replay_buffer",
-                f"the pipeline 'serial' needs a single buffer, got {names}",
-            )
-        elif policy.priority and not vars(type(buffer)).get("keeps_priorities", True):
-            yield "policy.priority", f"buffer '{buffer.type}' samples uniformly; expected False"
-        envs, n_sample = cfg.env.collector_env_num, policy.collect.n_sample
-        if getattr(buffer, "keeps_origin", False) and n_sample is not None and n_sample % envs:
+        buffer, place = cfg.policy.other.replay_buffer, "policy.other.replay_buffer"
+        named = isinstance(buffer, NamedConfig)
+        buffers = [buffer[name] for name in buffer.keys()] if named else [buffer]  # noqa: SIM118
+        if named:
+            from dicore_plugins.buffers.group import share_problems
+
+            shares = {name: buffer[name].get("share") for name in buffer.keys()}  # noqa: SIM118
+            for problem in share_problems(shares):
+                yield place, problem
+        elif buffer.get("share") is not None:
+            yield f"{place}.share", "has no effect with a single buffer; remove it"
+        if cfg.policy.priority and not any(map(_keeps_priorities, buffers)):
+            types = ", ".join(f"'{each.type}'" for each in buffers)
+            yield "policy.priority", f"buffer {types} samples uniformly; expected False"
+        envs, n_sample = cfg.env.collector_env_num, cfg.policy.collect.n_sample
+        agent = buffer.get("agent", buffer)
+        if getattr(agent, "keeps_origin", False) and n_sample is not None and n_sample % envs:
             yield (
                 "policy.collect.n_sample",
-                f"buffer '{buffer.type}' needs all steps of each environment; expected a multiple"
+                f"buffer '{agent.type}' needs all steps of each environment; expected a multiple"
                 f" of {envs} (env.collector_env_num), got {n_sample}",
             )
 
@@ -67,3 +73,8 @@ class SerialPipeline(TrainingPipeline):
             data_pusher(cfg, parts.buffer),
             OffPolicyLearner(cfg, parts.learner, parts.buffer, settings=settings),
         ]
+
+
+def _keeps_priorities(section: Any) -> bool:
+    """Returns whether a buffer may sample by priority; only its own class can say that not."""
+    return bool(vars(type(section)).get("keeps_priorities", True))

@@ -1,0 +1,110 @@
+"""A replay buffer whose size follows a schedule.
+
+Shapes: N samples pushed, B samples drawn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from dicore.config.compiler import as_config
+from dicore.data import Batch, Row
+from dicore_plugins.buffers.elastic.config import ElasticConfig
+from dicore_plugins.buffers.naive.buffer import NaiveReplayBuffer
+from dicore_plugins.buffers.ring import IntArray
+
+__all__ = ["ElasticReplayBuffer"]
+
+
+class ElasticReplayBuffer(NaiveReplayBuffer):
+    """Samples uniformly from the newest samples; older ones are dropped when the size shrinks.
+
+    The size is that of the last push that tells the env steps.
+
+    Args:
+        cfg: Options, as a section, a dict, or None for the defaults.
+        **parts: See `NaiveReplayBuffer`.
+    """
+
+    config_class = ElasticConfig
+
+    def __init__(self, cfg: ElasticConfig | Mapping[str, Any] | None = None, **parts: Any) -> None:
+        cfg = as_config(cfg, ElasticConfig)
+        super().__init__(cfg, **parts)
+        self._schedule = cfg.start_size, cfg.end_size or cfg.replay_buffer_size, cfg.size_steps
+        self._size = self._held = 0
+        self.set_buffer_size(0)
+
+    @property
+    def size(self) -> int:
+        """Number of samples that it holds at most, at present."""
+        return self._size
+
+    def set_buffer_size(self, envstep: int) -> int:
+        """Sets the size to that of the schedule after `envstep` env steps, and returns it."""
+        start, end, steps = self._schedule
+        with self._lock:
+            self._size = round(start + (end - start) * min(1.0, max(0, envstep) / steps))
+            self._held = min(self._held, self._size)
+            return self._size
+
+    def count(self) -> int:
+        """Number of stored samples, without dropped ones."""
+        return self._held
+
+    __len__ = count
+
+    @property
+    def use_count(self) -> IntArray:
+        """How often each stored sample was drawn, oldest first: int64 [count]."""
+        with self._lock:
+            return self._usage.counts(self._chosen(slice(None)))
+
+    def push(
+        self,
+        data: Row | Sequence[Mapping[str, Any]] | Batch,
+        cur_collector_envstep: int | None = None,
+    ) -> range:
+        """Stores samples, and sets the size if the env steps are told; see `NaiveReplayBuffer`."""
+        with self._lock:
+            ids = super().push(data)
+            self._held = min(self._held + len(ids), self._size)
+            if cur_collector_envstep is not None:
+                self.set_buffer_size(cur_collector_envstep)
+        return ids
+
+    def _draw(self, number: int, batch_size: int, replace: bool) -> IntArray:
+        if batch_size > self._held or batch_size < 1:
+            self._check_size(batch_size, self._held, replace=replace)
+        ages = self._rng.integers(0, self._held, number)
+        slots: IntArray = (self._ring.cursor - 1 - ages) % self._ring.capacity
+        return slots
+
+    def _chosen(self, sample_range: slice) -> IntArray:
+        oldest = self._ring.count - self._held
+        found = range(oldest, self._ring.count)[sample_range]
+        if not found:
+            return np.empty(0, np.int64)
+        slots = self._ring.newest(slice(min(found), max(found) + 1))
+        return slots[:: found.step]
+
+    def clear(self) -> None:
+        """Drops all samples; ids continue to rise."""
+        with self._lock:
+            super().clear()
+            self._held = 0
+
+    def state_dict(self) -> dict[str, Any]:
+        """Returns the state of `NaiveReplayBuffer`, the size, and how many samples it holds."""
+        with self._lock:
+            return {**super().state_dict(), "size": self._size, "held": self._held}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restores what `state_dict` returned, or the state of a naive buffer."""
+        with self._lock:
+            super().load_state_dict(state)
+            self._size = min(int(state.get("size", self._size)), self._ring.capacity)
+            self._held = min(int(state.get("held", self._ring.count)), self._size)

@@ -1,0 +1,209 @@
+"""Several buffers of one training, from all of which each batch is drawn.
+
+Shapes: B samples drawn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from dicore.data import Batch
+from dicore.data.tree import is_tensor
+from dicore.errors import ReplayUnderflowError, SchemaError, UsageError
+from dicore.interfaces.buffer import Refused
+
+__all__ = ["BufferGroup", "share_problems"]
+
+AGENT = "agent"
+"""Name of the buffer into which collected samples are pushed."""
+
+_FACTS: dict[str, tuple[Any, float]] = {
+    "replay_unique_id": (np.int64, -1), "replay_buffer_idx": (np.int64, -1),
+    "use": (np.int64, 0), "staleness": (np.int64, 0),
+    "priority": (np.float32, 0), "IS": (np.float32, 1),
+}  # fmt: skip
+"""Columns that prioritized buffers add, with the values of samples from other buffers."""
+
+
+class BufferGroup:
+    """Buffers by name; each batch has a fixed share from each of them, in their order.
+
+    Collected samples are pushed into `agent`; the others keep what they have. Samples of a buffer
+    without priorities have the weight `IS` 1 and the id -1.
+
+    Args:
+        buffers: Buffers (`IBuffer`) by name, one of which is `agent`.
+        shares: Fraction of a batch by name; buffers without share the rest equally.
+
+    Raises:
+        UsageError: there is no `agent`, or the shares are not below 1 in sum.
+    """
+
+    def __init__(
+        self, buffers: Mapping[str, Any], shares: Mapping[str, float | None] | None = None
+    ) -> None:
+        given = {name: (shares or {}).get(name) for name in buffers}
+        for problem in share_problems(given):
+            raise UsageError(problem)
+        self.buffers = dict(buffers)
+        rest = 1 - sum(share or 0 for share in given.values())
+        open_ = sum(share is None for share in given.values())
+        self.shares = {
+            name: rest / open_ if share is None else share for name, share in given.items()
+        }
+        self._agent = self.buffers[AGENT]
+
+    @classmethod
+    def of(cls, section: Any, ctx: Any) -> BufferGroup:
+        """Returns the buffers of a config section, see `NamedConfig`."""
+        names = section.keys()
+        return cls(section.build(ctx), {name: section[name].get("share") for name in names})
+
+    @property
+    def replay_buffer_size(self) -> int:
+        """Capacity of `agent`."""
+        return int(self._agent.replay_buffer_size)
+
+    @property
+    def push_count(self) -> int:
+        """Number of samples pushed into `agent` so far."""
+        return int(self._agent.push_count)
+
+    def count(self) -> int:
+        """Size of the largest batch that can be drawn without `replace`, at most `agent` holds."""
+        return min(
+            [self._agent.count()]
+            + [int(self.buffers[name].count() / self.shares[name]) for name in self.buffers]
+        )
+
+    def counts(self, batch_size: int) -> dict[str, int]:
+        """Returns how many samples of a batch come from each buffer; they sum up to B."""
+        ends = np.rint(np.cumsum([0.0, *self.shares.values()]) * batch_size).astype(int)
+        return {
+            name: int(stop - start)
+            for name, (start, stop) in zip(self.buffers, pairwise(ends), strict=True)
+        }
+
+    def push(self, data: Any, cur_collector_envstep: int | None = None) -> Any:
+        """Stores samples in `agent`; see `IBuffer`."""
+        return self._agent.push(data, cur_collector_envstep)
+
+    def sample_batch(
+        self,
+        batch_size: int,
+        cur_learner_iter: int = 0,
+        sample_range: slice | None = None,
+        replace: bool = False,
+        *,
+        reuse: bool = False,
+    ) -> Batch | Refused:
+        """Draws B samples, those of the first buffer first; see `IBuffer`.
+
+        Raises:
+            ReplayUnderflowError: a buffer has fewer samples than its share of B.
+            SchemaError: the buffers have different columns.
+        """
+        parts: list[Batch] = []
+        for name, count in self.counts(batch_size).items():
+            if not count:
+                continue
+            try:
+                part = self.buffers[name].sample_batch(
+                    count, cur_learner_iter, sample_range, replace, reuse=reuse
+                )
+            except ReplayUnderflowError as error:
+                raise ReplayUnderflowError(
+                    f"buffer '{name}': {error.message}", hint=error.hint, context=error.context
+                ) from error
+            if isinstance(part, Refused):
+                return Refused(f"buffer '{name}': {part.reason}")
+            parts.append(part)
+        return _joined(parts)
+
+    def sample(
+        self,
+        batch_size: int,
+        cur_learner_iter: int = 0,
+        sample_range: slice | None = None,
+        replace: bool = False,
+    ) -> Any:
+        """Draws like `sample_batch`; returns the samples as a list of dicts."""
+        batch = self.sample_batch(batch_size, cur_learner_iter, sample_range, replace)
+        return batch if isinstance(batch, Refused) else batch.rows()
+
+    def update(self, info: Mapping[str, Any]) -> None:
+        """Passes each buffer the priorities of its own samples of the last batch."""
+        if "priority" not in info:
+            return
+        start = 0
+        for name, count in self.counts(len(info["priority"])).items():
+            own = {key: each[start : start + count] for key, each in info.items()}
+            start += count
+            ids = own.get("replay_unique_id")
+            if count and ids is not None and ids[0] != -1:
+                self.buffers[name].update(own)
+
+    def clear(self) -> None:
+        """Removes the samples of `agent`."""
+        self._agent.clear()
+
+    def close(self) -> None:
+        """Closes the buffers that can be closed."""
+        for buffer in self.buffers.values():
+            getattr(buffer, "close", lambda: None)()
+
+    def state_dict(self) -> dict[str, Any]:
+        """Returns the state of each buffer by name."""
+        return {name: buffer.state_dict() for name, buffer in self.buffers.items()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restores the buffers.
+
+        Raises:
+            UsageError: the state is that of other buffers.
+        """
+        if state.keys() != self.buffers.keys():
+            raise UsageError(
+                f"the state has the buffers {', '.join(state)}; expected {', '.join(self.buffers)}"
+            )
+        for name, buffer in self.buffers.items():
+            buffer.load_state_dict(state[name])
+
+
+def share_problems(shares: Mapping[str, float | None]) -> Iterator[str]:
+    """Yields what is wrong with the names and shares of several buffers."""
+    if AGENT not in shares:
+        yield f"one of several buffers must be named '{AGENT}'; it gets the collected samples"
+    given = sum(share for share in shares.values() if share is not None)
+    if None in shares.values() and given >= 1:
+        yield f"the shares sum up to {given:g}, which leaves nothing for the buffers without one"
+    elif None not in shares.values() and abs(given - 1) > 1e-6:
+        yield f"the shares of all buffers sum up to {given:g}; expected 1"
+
+
+def _joined(parts: list[Batch]) -> Batch:
+    """Concatenates batches, with the facts that some lack."""
+    known = {key for part in parts for key in part.columns if key in _FACTS}
+    for part in parts:
+        for key in known - part.columns.keys():
+            dtype, value = _FACTS[key]
+            part.columns[key] = np.full(len(part), value, dtype)
+    first = parts[0].columns.keys()
+    for part in parts[1:]:
+        if part.columns.keys() != first:
+            raise SchemaError(
+                f"the buffers have different columns: {sorted(part.columns.keys() ^ first)} are"
+                " not in all of them",
+                hint="fill all buffers with samples of the same policy",
+            )
+    return Batch.concat([_arrays(part) for part in parts])
+
+
+def _arrays(part: Batch) -> Batch:
+    """Returns a batch whose columns are all tensors if one of them is."""
+    mixed = any(is_tensor(each) for each in part.columns.values())
+    return part.to_torch() if mixed else part

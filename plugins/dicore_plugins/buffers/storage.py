@@ -1,0 +1,433 @@
+"""Where a ring keeps its columns: in files, on a device, or in memory with page-locked batches.
+
+A ring in plain memory needs nothing of this module. Shapes: C the capacity, B samples drawn, `...`
+one sample.
+"""
+
+from __future__ import annotations
+
+import math
+import mmap
+import os
+import shutil
+import tempfile
+import weakref
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from dicore.data.tree import is_tensor
+from dicore.errors import ReplayCapacityError, ReplayError, SchemaError, UsageError
+from dicore.run.atomic import recover_one, replace_folder
+from dicore.run.checkpoint_store import read_state, write_state
+from dicore_plugins.buffers.memory import available_bytes, check_bytes, check_memory
+
+__all__ = [
+    "DeviceStorage", "FileStorage", "PinnedStorage", "Storage", "is_kept", "read_kept",
+    "storage_of",
+]  # fmt: skip
+
+Array = npt.NDArray[Any]
+
+_RESIDENT = 64 << 20
+"""Bytes of mapped files that stay in memory."""
+_STATE = "state"
+
+
+class Storage(Protocol):
+    """Allocates the columns of a ring and the memory of recycled batches.
+
+    A column has the part of an array [C, ...] that a ring uses: `shape`, `dtype`, `take`, reading
+    a slice, and writing to a slice or to slots.
+    """
+
+    takes_tensors: ClassVar[bool]
+    """Whether columns take pushed tensors as they are; otherwise they get arrays."""
+    turns: ClassVar[int]
+    """Number of batches that alternate in recycled memory."""
+
+    def check(self, needed: int, capacity: int) -> None:
+        """Raises `ReplayCapacityError` if `needed` bytes of C samples are not available."""
+
+    def empty(self, shape: tuple[int, ...], dtype: Any) -> Any:
+        """Returns a new column [C, ...]."""
+
+    def output(self, shape: tuple[int, ...], dtype: Any) -> Any:
+        """Returns memory for batches [B, ...]."""
+
+    def turn(self) -> None:
+        """Waits until the oldest batch in recycled memory is no longer read."""
+
+    def clear(self) -> None:
+        """Frees all columns."""
+
+    def close(self, state: Mapping[str, Any] | None = None) -> None:
+        """Frees everything; `state` is that of the buffer, for files that are kept."""
+
+
+def storage_of(
+    name: str, *, device: str = "cuda", folder: str | Path | None = None, keep: bool = False
+) -> Storage:
+    """Returns the storage of a name, `pinned`, `cuda` or `mmap`; see the options of a buffer.
+
+    Raises:
+        UsageError: there is no such device, or no folder for files that are kept.
+    """
+    if name == "mmap":
+        return FileStorage(folder, keep=keep)
+    return {"cuda": DeviceStorage, "pinned": PinnedStorage}[name](device)
+
+
+class PinnedStorage:
+    """Columns in memory, and batches in page-locked memory, from which a GPU copies by itself.
+
+    Args:
+        device: The GPU; for `cpu` the memory is an ordinary one.
+    """
+
+    takes_tensors: ClassVar[bool] = False
+    turns: ClassVar[int] = 3  # a copy to the GPU may begin as long as a batch is valid
+
+    def __init__(self, device: str = "cuda") -> None:
+        self._device = _device(device)
+        self._event: Any = None
+
+    def check(self, needed: int, capacity: int) -> None:
+        check_memory(needed, capacity)
+
+    def empty(self, shape: tuple[int, ...], dtype: Any) -> Array:
+        return np.empty(shape, dtype)
+
+    def output(self, shape: tuple[int, ...], dtype: Any) -> Array:
+        import torch
+
+        locked = self._device.type == "cuda"
+        made: Array = torch.empty(shape, dtype=_torch_dtype(dtype), pin_memory=locked).numpy()
+        return made
+
+    def turn(self) -> None:
+        """Waits for the copies that were queued before the last draw but one."""
+        if self._device.type != "cuda":
+            return
+        import torch
+
+        before, self._event = self._event, torch.cuda.Event()
+        self._event.record(torch.cuda.current_stream(self._device))
+        if before is not None:
+            before.synchronize()
+
+    def clear(self) -> None: ...
+
+    def close(self, state: Mapping[str, Any] | None = None) -> None: ...
+
+
+class DeviceStorage:
+    """Columns and batches on a device; samples are drawn there.
+
+    Args:
+        device: Device of torch.
+    """
+
+    takes_tensors: ClassVar[bool] = True
+    turns: ClassVar[int] = 2
+
+    def __init__(self, device: str = "cuda") -> None:
+        self.device = _device(device)
+        self._slots: Any = None
+        self._index: Any = None
+
+    def check(self, needed: int, capacity: int) -> None:
+        if self.device.type == "cuda":
+            import torch
+
+            free = torch.cuda.mem_get_info(self.device)[0]
+        elif self.device.type == "meta":
+            return
+        else:
+            free = available_bytes()
+        check_bytes(needed, capacity, free, f"on {self.device}")
+
+    def empty(self, shape: tuple[int, ...], dtype: Any) -> TensorColumn:
+        return TensorColumn(self, shape, dtype)
+
+    def output(self, shape: tuple[int, ...], dtype: Any) -> Any:
+        import torch
+
+        try:
+            return torch.empty(shape, dtype=_torch_dtype(dtype), device=self.device)
+        except torch.OutOfMemoryError as error:
+            raise MemoryError(str(error)) from error
+
+    def index(self, slots: Any) -> Any:
+        """Returns slots as a tensor on the device; the columns of one draw share it."""
+        if slots is not self._slots:
+            import torch
+
+            self._slots = slots
+            self._index = torch.from_numpy(np.ascontiguousarray(slots, np.int64)).to(self.device)
+        return self._index
+
+    def turn(self) -> None: ...
+
+    def clear(self) -> None:
+        self._slots = self._index = None
+
+    def close(self, state: Mapping[str, Any] | None = None) -> None:
+        self.clear()
+
+
+class TensorColumn:
+    """A column of a ring as a tensor."""
+
+    def __init__(self, storage: DeviceStorage, shape: tuple[int, ...], dtype: Any) -> None:
+        self.tensor = storage.output(shape, dtype)
+        self.shape = tuple(shape)
+        self.dtype = np.dtype(dtype)
+        self._storage = storage
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __setitem__(self, rows: Any, values: Any) -> None:
+        import torch
+
+        if not is_tensor(values):
+            values = torch.from_numpy(np.require(values, self.dtype, "CW"))
+        if isinstance(rows, slice):
+            self.tensor[rows].copy_(values, non_blocking=True)
+        else:
+            index = torch.from_numpy(np.ascontiguousarray(rows, np.int64)).to(self.tensor.device)
+            moved = values.to(self.tensor.device, self.tensor.dtype, non_blocking=True)
+            self.tensor[index] = moved
+
+    def __getitem__(self, rows: slice) -> Any:
+        return self.tensor[rows]
+
+    def take(self, rows: Any, axis: int, out: Any, mode: str) -> Any:
+        """Returns samples [B, ...]; as `ndarray.take`."""
+        import torch
+
+        return torch.index_select(self.tensor, 0, self._storage.index(rows), out=out)
+
+
+class FileStorage:
+    """Columns in memory-mapped files, of which only a part stays in memory.
+
+    Files of more than `resident` bytes are read row by row, since a page that is read through a
+    mapping may bring 2 MiB of others with it. The files have no names, so nothing is left of them after `close` or a crash. Files to keep are
+    in a folder that gets its name only when the buffer is closed, with the state of the buffer.
+
+    Args:
+        folder: Where the files are; None: the system's folder for temporary files.
+        keep: Leave them in `folder`/samples.
+
+    Attributes:
+        large: Whether the files are larger than what stays in memory.
+    """
+
+    takes_tensors: ClassVar[bool] = False
+    turns: ClassVar[int] = 2
+
+    def __init__(self, folder: str | Path | None = None, *, keep: bool = False) -> None:
+        if keep and folder is None:
+            raise UsageError("storage_keep needs storage_folder", hint="name a folder for the data")
+        self.folder = Path(tempfile.gettempdir() if folder is None else folder)
+        self._target = self.folder / "samples" if keep else None
+        if self._target is not None and self._target.exists() and not is_kept(self._target):
+            raise UsageError(
+                f"{self._target} is not data that a buffer has kept",
+                hint="choose another storage_folder",
+            )
+        self.large = False
+        self._columns: list[MappedColumn] = []
+        self._unfinished: Path | None = None
+        self._written = 0
+
+    def check(self, needed: int, capacity: int) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        free = shutil.disk_usage(self.folder).free
+        check_bytes(needed, capacity, free, f"in {self.folder}")
+
+    def empty(self, shape: tuple[int, ...], dtype: Any) -> MappedColumn:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        if self._target is None:
+            with tempfile.TemporaryFile(dir=self.folder) as file:
+                column = MappedColumn(self, file, shape, dtype, "")
+        else:
+            if self._unfinished is None:
+                self._unfinished = Path(tempfile.mkdtemp(prefix=".tmp-samples-", dir=self.folder))
+            name = f"{len(self._columns)}.npy"
+            with (self._unfinished / name).open("w+b") as file:
+                column = MappedColumn(self, file, shape, dtype, name)
+        self._columns.append(column)
+        self.large = sum(each.nbytes for each in self._columns) > _RESIDENT
+        return column
+
+    def output(self, shape: tuple[int, ...], dtype: Any) -> Array:
+        return np.empty(shape, dtype)
+
+    def turn(self) -> None: ...
+
+    def touched(self, size: int) -> None:
+        """Counts bytes in mapped memory; when they are too many, all of it is released."""
+        self._written += size
+        if self._written > _RESIDENT and self.large:
+            self._written = 0
+            for column in self._columns:
+                column.release()
+
+    def clear(self) -> None:
+        self._columns.clear()
+        self._written, self.large = 0, False
+        if self._unfinished is not None:
+            shutil.rmtree(self._unfinished, ignore_errors=True)
+            self._unfinished = None
+
+    def close(self, state: Mapping[str, Any] | None = None) -> None:
+        if self._target is not None and self._unfinished is not None and state is not None:
+            by_address = {each.address: each for each in self._columns}
+            for column in self._columns:
+                column.flush()
+            write_state(self._unfinished / _STATE, _by_name(state, by_address))
+            recover_one(self._target)
+            replace_folder(self._unfinished, self._target)
+            self._unfinished = None
+        self.clear()
+
+
+class MappedColumn:
+    """A column of a ring in a file, mapped into memory; files with a name are of type npy."""
+
+    def __init__(
+        self, storage: FileStorage, file: Any, shape: tuple[int, ...], dtype: Any, name: str
+    ) -> None:
+        self.name = name
+        self.shape = tuple(shape)
+        self.dtype = np.dtype(dtype)
+        self._storage = storage
+        count = math.prod(self.shape)
+        self.nbytes = count * self.dtype.itemsize
+        self._row = self.nbytes // max(1, self.shape[0])
+        if name:
+            descr = np.lib.format.dtype_to_descr(self.dtype)
+            header = {"descr": descr, "fortran_order": False, "shape": self.shape}
+            np.lib.format.write_array_header_1_0(file, header)
+            file.flush()
+        start = file.tell()
+        length = max(1, start + self.nbytes)
+        _reserve(file, length, storage.folder)
+        self._map = mmap.mmap(file.fileno(), length)
+        self._start = start
+        self._file = os.dup(file.fileno())
+        weakref.finalize(self, os.close, self._file)
+        self.array: Array = np.frombuffer(self._map, self.dtype, count, start).reshape(self.shape)
+        self.address = self.array.ctypes.data
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __setitem__(self, rows: Any, values: Any) -> None:
+        self.array[rows] = values
+        self._storage.touched(len(values) * self._row if np.ndim(values) else self._row)
+
+    def __getitem__(self, rows: slice) -> Array:
+        found: Array = self.array[rows]
+        self._storage.touched(found.nbytes)
+        return found
+
+    def take(self, rows: Any, axis: int, out: Array | None, mode: Any) -> Array:
+        """Returns samples [B, ...]; as `ndarray.take`."""
+        if not self._storage.large or not hasattr(os, "preadv"):
+            taken: Array = self.array.take(rows, axis, out, mode)
+            return taken
+        if out is None:
+            out = np.empty((len(rows), *self.shape[1:]), self.dtype)
+        if not out.nbytes:
+            return out
+        view, size = memoryview(out).cast("B"), self._row
+        for start, row in zip(range(0, len(rows) * size, size), rows.tolist(), strict=True):
+            os.preadv(self._file, (view[start : start + size],), self._start + row * size)
+        return out
+
+    def release(self) -> None:
+        """Lets the system take back the memory; the data stays in the file."""
+        if hasattr(mmap, "MADV_DONTNEED"):
+            self._map.madvise(mmap.MADV_DONTNEED)
+
+    def flush(self) -> None:
+        """Writes everything to the disk."""
+        self._map.flush()
+
+
+def is_kept(folder: Path) -> bool:
+    """Returns whether a folder is data that a buffer has kept."""
+    return (folder / _STATE).is_dir()
+
+
+def read_kept(folder: Path) -> Any:
+    """Returns the state that a buffer has kept; its columns are read from the files when needed.
+
+    Raises:
+        ReplayError: a file is missing or damaged.
+        CheckpointError: the rest of the state is.
+    """
+
+    def opened(value: Any) -> Any:
+        if isinstance(value, dict) and value.keys() == {"file", "rows"}:
+            try:
+                return np.load(folder / value["file"], mmap_mode="r")[: value["rows"]]
+            except (OSError, ValueError) as error:
+                raise ReplayError(f"{folder / value['file']}: {error}") from error
+        if isinstance(value, dict):
+            return {key: opened(each) for key, each in value.items()}
+        return [opened(each) for each in value] if isinstance(value, list) else value
+
+    return opened(read_state(folder / _STATE))
+
+
+def _by_name(value: Any, columns: Mapping[int, MappedColumn]) -> Any:
+    """Returns a state in which the names of files stand for what is in them."""
+    if isinstance(value, np.ndarray):
+        column = columns.get(value.ctypes.data) if value.nbytes else None
+        return value if column is None else {"file": column.name, "rows": len(value)}
+    if isinstance(value, Mapping):
+        return {key: _by_name(each, columns) for key, each in value.items()}
+    return [_by_name(each, columns) for each in value] if isinstance(value, list) else value
+
+
+def _reserve(file: Any, length: int, folder: Path) -> None:
+    """Makes a file `length` bytes long, whose blocks are on the disk: a full one is found now."""
+    try:
+        if hasattr(os, "posix_fallocate"):
+            os.posix_fallocate(file.fileno(), 0, length)
+        else:
+            file.truncate(length)
+    except OSError as error:
+        raise ReplayCapacityError(
+            f"{length / 2**30:.1f} GiB cannot be allocated in {folder}: {error.strerror}",
+            hint="free disk space, choose another storage_folder, or reduce replay_buffer_size",
+        ) from error
+
+
+def _device(name: str) -> Any:
+    import torch
+
+    device = torch.device(name)
+    if device.type == "cuda" and not torch.cuda.is_available():
+        raise UsageError(
+            "storage=cuda and storage=pinned need a CUDA device, and torch finds none",
+            hint="set storage=cpu",
+        )
+    return device
+
+
+def _torch_dtype(dtype: Any) -> Any:
+    import torch
+
+    try:
+        return torch.from_numpy(np.empty(0, dtype)).dtype
+    except TypeError as error:
+        raise SchemaError(f"torch has no dtype for columns of {np.dtype(dtype)}") from error

@@ -1,0 +1,170 @@
+"""FEATURES E20: several buffers of one training, `agent` and `demo` with shares."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dicore.data import Batch
+from dicore.errors import ReplayUnderflowError, SchemaError, UsageError
+from dicore.run.launch import launch
+from dicore.testing.buffer import numbered_rows
+from dicore_plugins.buffers import AdvancedReplayBuffer, BufferGroup, NaiveReplayBuffer
+
+
+def naive(count: int, start: int = 0) -> NaiveReplayBuffer:
+    buffer = NaiveReplayBuffer({"replay_buffer_size": 1000}, rng=np.random.default_rng(start))
+    buffer.push(numbered_rows(count, start))
+    return buffer
+
+
+def advanced(count: int, start: int = 0) -> AdvancedReplayBuffer:
+    buffer = AdvancedReplayBuffer({"kernels": "numpy"}, rng=np.random.default_rng(start))
+    buffer.push(numbered_rows(count, start))
+    return buffer
+
+
+def test_every_batch_has_the_shares() -> None:
+    group = BufferGroup({"demo": naive(40, 500), "agent": naive(300)}, {"demo": 0.25})
+    assert group.shares == {"demo": 0.25, "agent": 0.75}
+    for size in (1, 2, 3, 64, 101):
+        batch = group.sample_batch(size)
+        demos = int((batch["action"] >= 500).sum())
+        assert len(batch) == size
+        assert demos == group.counts(size)["demo"]
+        assert abs(demos - size / 4) <= 0.5
+        assert np.array_equal(batch["obs"][:, 0], batch["action"])
+    assert len(group.sample(8)) == 8
+
+
+def test_new_samples_go_to_the_agent() -> None:
+    group = BufferGroup({"agent": naive(10), "demo": naive(20, 500)})
+    group.push(numbered_rows(90, 10), 100)
+    assert (group.buffers["agent"].count(), group.buffers["demo"].count()) == (100, 20)
+    assert (group.count(), group.push_count) == (40, 100)  # half of 41 is more than 20
+    group.sample_batch(40)
+    with pytest.raises(ReplayUnderflowError, match=r"buffer .demo.: .*asked 21, have 20"):
+        group.sample_batch(42)
+    group.clear()
+    assert (group.count(), group.buffers["demo"].count()) == (0, 20)
+
+
+def test_priorities_reach_the_buffers_that_they_belong_to() -> None:
+    group = BufferGroup({"agent": advanced(20), "demo": advanced(20, 500), "old": naive(20, 900)})
+    batch = group.sample_batch(9)
+    assert batch["IS"][6:].tolist() == [1, 1, 1]
+    assert batch["replay_unique_id"][6:].tolist() == [-1, -1, -1]
+    ids = {key: batch[key] for key in ("replay_unique_id", "replay_buffer_idx")}
+    group.update({**ids, "priority": batch["action"].astype(np.float32)})
+    for name, first in (("agent", 0), ("demo", 500)):
+        buffer = group.buffers[name]
+        buffer.check_valid()
+        drawn = batch["action"][:3] if name == "agent" else batch["action"][3:6]
+        slots = drawn - first
+        np.testing.assert_allclose(buffer.state_dict()["priority"][slots], drawn + 1e-5)
+
+
+def test_mistakes_are_named() -> None:
+    with pytest.raises(UsageError, match="must be named 'agent'"):
+        BufferGroup({"mine": naive(1), "demo": naive(1)})
+    with pytest.raises(UsageError, match="leaves nothing"):
+        BufferGroup({"agent": naive(1), "a": naive(1), "b": naive(1)}, {"a": 0.5, "b": 0.5})
+    other = NaiveReplayBuffer({})
+    other.push(Batch({"x": np.zeros(9)}))
+    with pytest.raises(SchemaError, match=r"different columns: .*'reward', 'x'"):
+        BufferGroup({"agent": naive(9), "demo": other}).sample_batch(4)
+    with pytest.raises(UsageError, match="the state has the buffers agent"):
+        BufferGroup({"agent": naive(1), "demo": naive(1)}).load_state_dict({"agent": {}})
+
+
+def test_a_training_takes_from_both_and_resumes_exactly(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Through the config, the pipeline and a checkpoint; each buffer has its own settings."""
+    monkeypatch.chdir(tmp_path)
+    data = Path("demo.data")
+
+    def train(name: str, *more: str, **options: Any) -> Any:
+        return launch(
+            env="cartpole", policy="dqn", exp_name=name, seed=3,
+            overrides=[
+                "pipeline.logger=[]", "policy.learn.batch_size=16", "policy.collect.n_sample=32",
+                "policy.collect.random_collect_size=0", "policy.nstep=1",
+                "env.n_evaluator_episode=1", "env.evaluator_env_num=1",
+                "policy.eval.evaluator.eval_freq=100000",
+                "policy.eval.evaluator.max_episode_steps=9",
+                *more,
+            ],
+            **options,
+        )  # fmt: skip
+
+    saved: list[Any] = []
+    with monkeypatch.context() as patch:
+        build = BufferGroup.of.__func__  # type: ignore[attr-defined]
+        patch.setattr(
+            BufferGroup, "of", classmethod(lambda *a: saved.append(build(*a)) or saved[-1])
+        )
+        source = naive_of_cartpole()
+        source.save_data(data)
+        two = [
+            "replay_buffer.agent.type=advanced", "replay_buffer.demo.type=naive",
+            "replay_buffer.demo.replay_buffer_size=70", "replay_buffer.demo.share=0.25",
+            f"replay_buffer.demo.load_data={data.resolve()}",
+        ]  # fmt: skip
+        train("whole", *two, max_env_step=256)
+        (group,) = saved
+        assert group.buffers["demo"].replay_buffer_size == 70
+        assert group.buffers["demo"].count() == source.count() > 30
+        assert group.buffers["agent"].count() == 256
+        assert group.shares == {"agent": 0.75, "demo": 0.25}
+    train("part", *two, max_env_step=128)
+    launch(resume="part", max_env_step=256)
+    results = [final_weights(name) for name in ("whole", "part")]
+    assert np.array_equal(*results)
+
+
+def naive_of_cartpole() -> NaiveReplayBuffer:
+    """Samples as DQN stores them."""
+    collected: list[Any] = []
+    push = NaiveReplayBuffer.push
+
+    class Taken(NaiveReplayBuffer):
+        def push(self, data: Any, cur_collector_envstep: int | None = None) -> range:
+            collected.append(data)
+            return push(self, data, cur_collector_envstep)
+
+    from dicore import register
+    from dicore_registry import Registry, using
+
+    with using(Registry()):
+        register("buffer", "taken")(Taken)
+        launch(
+            env="cartpole", policy="dqn", exp_name="source", max_env_step=60,
+            overrides=["pipeline.logger=[]", "policy.collect.n_sample=60", "replay_buffer=taken",
+                       "policy.nstep=1"],
+        )  # fmt: skip
+    buffer = NaiveReplayBuffer({"replay_buffer_size": 60})
+    for each in collected:
+        buffer.push(each)
+    return buffer
+
+
+def final_weights(name: str) -> Any:
+    from dicore.run import read_state
+
+    state = read_state(Path(name) / "ckpt" / "final")
+    model = state["learner"]["policy"] if "policy" in state["learner"] else state["learner"]
+    leaves: list[Any] = []
+
+    def walk(value: Any) -> None:
+        if isinstance(value, dict):
+            for each in value.values():
+                walk(each)
+        elif hasattr(value, "dtype") and hasattr(value, "shape"):
+            leaves.append(np.asarray(value, np.float64).ravel())
+
+    walk(model)
+    return np.concatenate(leaves)
