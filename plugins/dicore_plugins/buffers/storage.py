@@ -216,9 +216,10 @@ class TensorColumn:
 class FileStorage:
     """Columns in memory-mapped files, of which only a part stays in memory.
 
-    Files of more than `resident` bytes are read row by row, since a page that is read through a
-    mapping may bring 2 MiB of others with it. The files have no names, so nothing is left of them after `close` or a crash. Files to keep are
-    in a folder that gets its name only when the buffer is closed, with the state of the buffer.
+    Large files are read row by row, since a page that is read through a mapping may bring 2 MiB of
+    others with it. The files have no names, so nothing is left of them after `close` or a crash.
+    Files to keep are in a folder that gets its name only when the buffer is closed, with the state
+    of the buffer.
 
     Args:
         folder: Where the files are; None: the system's folder for temporary files.

@@ -60,6 +60,7 @@ def test_its_state_and_that_of_a_naive_buffer() -> None:
 def test_sizes_beyond_the_capacity_are_refused() -> None:
     main = {"env": "cartpole", "policy": "dqn"}
     given = ["replay_buffer=elastic", "replay_buffer.replay_buffer_size=500"]
-    with pytest.raises(ConfigError, match=r"start_size: must be <= 500"):
-        compile_config(main, overrides=given)
+    for name in ("start_size", "end_size"):
+        with pytest.raises(ConfigError, match=rf"{name}: must be <= 500"):
+            compile_config(main, overrides=[*given, f"replay_buffer.{name}=501"])
     compile_config(main, overrides=[*given, "replay_buffer.start_size=100"])

@@ -34,7 +34,8 @@ class ElasticReplayBuffer(NaiveReplayBuffer):
     def __init__(self, cfg: ElasticConfig | Mapping[str, Any] | None = None, **parts: Any) -> None:
         cfg = as_config(cfg, ElasticConfig)
         super().__init__(cfg, **parts)
-        self._schedule = cfg.start_size, cfg.end_size or cfg.replay_buffer_size, cfg.size_steps
+        ends = (each or cfg.replay_buffer_size for each in (cfg.start_size, cfg.end_size))
+        self._schedule = *ends, cfg.size_steps
         self._size = self._held = 0
         self.set_buffer_size(0)
 

@@ -14,7 +14,7 @@ class ElasticConfig(NaiveConfig):
 
     keeps_priorities: ClassVar[bool] = False
 
-    start_size: int = option(1_000, "size at first; at most replay_buffer_size", ge=1)
+    start_size: int | None = option(None, "size at first; None: replay_buffer_size", ge=1)
     end_size: int | None = option(None, "final size; None: replay_buffer_size", ge=1)
     size_steps: int = option(
         100_000, "the size changes linearly in this time", ge=1, unit="env steps"
