@@ -278,7 +278,7 @@ def test_bad_steps_are_refused_whole() -> None:
         with pytest.raises(SchemaError, match=text):
             buffer.push(Batch(columns))
         assert (buffer.count(), buffer.push_count) == (2, 4)
-    with pytest.raises(ReplayUnderflowError, match="cannot sample 3 from 2"):
+    with pytest.raises(ReplayUnderflowError, match="asked 3, have 2"):
         buffer.sample_batch(3)
     buffer.check_valid()
 
