@@ -9,6 +9,7 @@ Shapes: B samples, A actions.
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import torch
@@ -159,14 +160,16 @@ def ppo_policy_error(
         UsageError: `dual_clip` is not above 1.
     """
     check_shapes(log_prob=log_prob, old_log_prob=old_log_prob, advantage=advantage)
+    if dual_clip is not None and not dual_clip > 1:
+        raise UsageError(f"dual_clip must be > 1, got {dual_clip!r}")
     advantage = advantage.detach()
     change = log_prob - old_log_prob.detach()
     ratio = change.exp()
-    gain = torch.minimum(ratio * advantage, ratio.clamp(1 - clip_ratio, 1 + clip_ratio) * advantage)
-    if dual_clip is not None:
-        if not dual_clip > 1:
-            raise UsageError(f"dual_clip must be > 1, got {dual_clip!r}")
-        gain = torch.where(advantage < 0, torch.maximum(gain, dual_clip * advantage), gain)
+    # The minimum bounds r only where it is to rise with A, or to fall with -A: one clamp.
+    negative = advantage < 0
+    low = torch.where(negative, 1 - clip_ratio, -math.inf)
+    high = torch.where(negative, math.inf if dual_clip is None else dual_clip, 1 + clip_ratio)
+    gain = ratio.clamp(low, high) * advantage
     with torch.no_grad():
         moved = ratio.detach() - 1
         info = PPOInfo(
