@@ -112,7 +112,11 @@ def test_forward_is_that_of_plain_layers(activation: Any, layer_norm: Any) -> No
         normed = layer_norm is True or (layer_norm and layer is model.encoder.layers[-1])
         norm = torch.nn.LayerNorm(layer.out_features) if normed else torch.nn.Identity()
         x = function(norm(layer(x)))
-    assert torch.equal(model.q(obs), model.heads[0].advantage.layers[0](x))
+    want = model.heads[0].advantage.layers[0](x)
+    if activation == "tanh":  # by NumPy
+        torch.testing.assert_close(model.q(obs), want, rtol=1e-5, atol=1e-6)
+    else:
+        assert torch.equal(model.q(obs), want)
 
 
 def test_vectors_of_other_number_types_are_taken() -> None:

@@ -20,6 +20,8 @@ class ACERModelConfig(VACConfig):
             yield "action_shape", "the critic has one Q value per action; set one number"
         if self.value_norm:
             yield "value_norm", "Q values are in units of the reward; set it to False"
+        if self.rnn is not None:
+            yield "rnn", "this network has no memory; choose vac, or leave it unset"
 
     def build(self, ctx: Any, **parts: Any) -> Any:
         """Builds the network.

@@ -19,17 +19,20 @@ class ACERNet(VAC):
     config_class = ACERModelConfig
     values_per_action: ClassVar[bool] = True
 
-    def forward(self, obs: Any, mode: Mode = "compute_actor_critic") -> dict[str, Any]:
+    def forward(
+        self, obs: Any, hidden: Any = None, mode: Mode = "compute_actor_critic"
+    ) -> dict[str, Any]:
         """Computes the distribution of actions and the Q values.
 
         Args:
             obs: [B, ...]; see `VAC.forward`.
+            hidden: Must be None; there is no recurrent layer.
             mode: `compute_actor` computes only `logit`; otherwise all.
 
         Returns:
             `logit` and `q_value` float32 [B, A], and `value` float32 [B].
         """
-        output = super().forward(obs, "compute_actor" if mode == "compute_actor" else ALL)
+        output = super().forward(obs, mode="compute_actor" if mode == "compute_actor" else ALL)
         if mode != "compute_actor":
             logit = output["logit"]
             q_value = output.pop("value").reshape(logit.shape)

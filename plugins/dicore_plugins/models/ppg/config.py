@@ -22,6 +22,8 @@ class PPGModelConfig(VACConfig):
         yield from VACConfig.check(self)
         if self.share_encoder is False:
             yield "share_encoder", "policy and auxiliary value share the encoder; leave it unset"
+        if self.rnn is not None:
+            yield "rnn", "this network has no memory; choose vac, or leave it unset"
 
     def build(self, ctx: Any, **parts: Any) -> Any:
         """Builds the network.

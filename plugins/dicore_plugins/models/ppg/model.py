@@ -90,11 +90,13 @@ class PPGNet(nn.Module):
         """Statistics of the returns, or None; whoever trains updates them."""
         return self.policy.value_norm
 
-    def forward(self, obs: Any, mode: Mode = "compute_actor_critic") -> dict[str, Any]:
+    def forward(
+        self, obs: Any, hidden: Any = None, mode: Mode = "compute_actor_critic"
+    ) -> dict[str, Any]:
         """Computes the distribution of actions and the value; see `VAC.forward`."""
         if mode == "compute_critic":
             return {"value": self.v(obs)}
-        output = self.policy.forward(obs, "compute_actor")
+        output = self.policy.forward(obs, mode="compute_actor")
         if mode != "compute_actor":
             output["value"] = self.v(obs)
         return output

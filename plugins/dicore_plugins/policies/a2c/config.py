@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 from dicore.config.schema import component, frozen, option, section
 from dicore_plugins.policies.actor_critic.config import (
@@ -45,6 +45,8 @@ class A2CConfig(ActorCriticPolicyConfig):
 
     learn: A2CLearnConfig = section(A2CLearnConfig)
     collect: A2CCollectConfig = section(A2CCollectConfig)
+
+    recurrent: ClassVar[bool] = True
 
     def build(self, ctx: Any, *, model: Any | None = None, **parts: Any) -> Any:
         """Makes the policy; `model` replaces the configured network."""

@@ -110,7 +110,7 @@ class ACERPolicy(IMPALAPolicy):
         gradient = gradient * -len(logit)
         if learn.trust_region is not None:
             with torch.no_grad():
-                average = self._average_model(batch["obs"], "compute_actor")
+                average = self._average_model(batch["obs"], mode="compute_actor")
             divergence = kl_divergence(average, {"logit": logit}, mask).sum()
             (kl_gradient,) = torch.autograd.grad(divergence, logit)
             gradient = acer_trust_region(gradient, kl_gradient, learn.trust_region)

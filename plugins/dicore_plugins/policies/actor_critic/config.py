@@ -72,6 +72,9 @@ class ActorCriticPolicyConfig(PolicyConfig):
         "action_dims",
     )
 
+    recurrent: ClassVar[bool] = False
+    """Whether the network may be recurrent (`model.rnn`)."""
+
     on_policy: bool = option(True, "True: trains on samples of the current policy")
     discount_factor: float = option(
         0.99, "discount factor gamma; raise it if rewards are far in the future", ge=0, le=1
@@ -119,8 +122,14 @@ class ActorCriticPolicyConfig(PolicyConfig):
                 f"{name} counts passes over the samples of a collect, not updates; set it to 1"
                 + (" and set learn.epoch_per_collect" if "epoch_per_collect" in learn else ""),
             )
-        if self.collect.unroll_len != 1:
+        recurrent = self.model is not None and self.model.get("rnn") is not None
+        if self.collect.unroll_len != 1 and not recurrent:
             yield "collect.unroll_len", f"{name} learns from single steps; set it to 1"
+        if recurrent and self.collect.unroll_len == 1:
+            yield (
+                "collect.unroll_len",
+                "a recurrent network learns from sequences; set the steps of one, for example 32",
+            )
         if not self.on_policy:
             yield "on_policy", f"{name} trains on samples of the current policy; set it to True"
 
@@ -129,7 +138,7 @@ class ActorCriticPolicyConfig(PolicyConfig):
         name = self.type or "this policy"
         for path, problem in optimizer_problems(self.learn):
             yield f"learn.{path}", problem
-        if self.model is not None and self.model.get("rnn") is not None:
+        if not self.recurrent and self.model is not None and self.model.get("rnn") is not None:
             yield "model.rnn", f"{name} keeps no recurrent state; set it to None"
         if self.nstep != 1:
             yield "nstep", f"{name} uses longer returns; set it to 1"

@@ -8,7 +8,7 @@ Shapes: K ready environments, T steps, N environments, B samples, A dimensions, 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import pairwise
 from typing import Any, ClassVar
@@ -126,7 +126,7 @@ class ActorCriticPolicy(Policy):
 
     def _steps(self, column: Tree) -> Tree:
         """Returns a column of samples as single steps [B, ...]."""
-        return column
+        return self._memory.steps(column) if self._recurrent else column
 
     def _updates(self, batch: Batch, **settings: Any) -> list[dict[str, Any]]:
         """Runs one pass over the samples."""
@@ -141,7 +141,8 @@ class ActorCriticPolicy(Policy):
             yield batch
             return
         order = torch.from_numpy(self._order.permutation(count)).to(self._device)
-        used = {key: batch[key] for key in _USED if key in batch}
+        wanted = (*_USED, "prev_state", "end") if self._recurrent else _USED
+        used = {key: batch[key] for key in wanted if key in batch}
         mixed = tree_map(lambda leaf: leaf[order], used)
         parts = -(-count // size)
         for start, stop in pairwise(count * part // parts for part in range(parts + 1)):
@@ -150,7 +151,10 @@ class ActorCriticPolicy(Policy):
     def _update(self, batch: Batch, **settings: Any) -> dict[str, Any] | None:
         """Runs one gradient update; returns None instead if the policy has moved too far."""
         learn = self._cfg.learn
-        output = self._model(batch["obs"])
+        if self._recurrent:
+            batch, output = self._memory.unrolled(self._model, batch, _USED)
+        else:
+            output = self._model(batch["obs"])
         if learn.adv_norm and len(batch) > 1:
             advantage = batch["advantage"]
             scaled = (advantage - advantage.mean()) / (advantage.std() + 1e-8)
@@ -193,7 +197,7 @@ class ActorCriticPolicy(Policy):
     def _normalise_values(self, batch: Batch) -> None:
         norm = getattr(self._model, "value_norm", None)
         if norm is not None:
-            norm.update(batch["target"].unsqueeze(1))
+            norm.update(batch["target"].reshape(-1, 1))
 
     def _action_index(self, batch: Batch) -> Any:
         """Returns actions as the network's distribution has them."""
@@ -233,6 +237,18 @@ class ActorCriticPolicy(Policy):
     # ---- collect and eval
 
     @cached_property
+    def _recurrent(self) -> bool:
+        """Whether the network has a recurrent layer."""
+        return getattr(self._model, "rnn", None) is not None
+
+    @cached_property
+    def _memory(self) -> Any:
+        """What is different with a recurrent network."""
+        from dicore_plugins.policies.actor_critic import recurrent
+
+        return recurrent
+
+    @cached_property
     def _continuous(self) -> bool:
         return self._cfg.action_low is not None and not self._cfg.hybrid
 
@@ -253,14 +269,20 @@ class ActorCriticPolicy(Policy):
         name = "reparam_sample" if self._continuous else "multinomial_sample"
         if self._cfg.hybrid:
             name = "hybrid_reparam_multinomial_sample"
-        self._collect_model = model_wrap(self._actor, name, rng=stream("policy/collect"))
+        self._collect_model = model_wrap(self._acting(), name, rng=stream("policy/collect"))
 
     def _init_eval(self) -> None:
         self._actor = getattr(self, "_actor", None) or self._make_actor()
         name = "deterministic_sample" if self._continuous else "argmax_sample"
         if self._cfg.hybrid:
             name = "hybrid_deterministic_argmax_sample"
-        self._eval_model = model_wrap(self._actor, name)
+        self._eval_model = model_wrap(self._acting(), name)
+
+    def _acting(self) -> Any:
+        """Returns the actor, with the states of the environments if it is recurrent."""
+        if not self._recurrent:
+            return self._actor
+        return model_wrap(self._actor, "hidden_state", save_prev_state=True)
 
     def _make_actor(self) -> Actor:
         if "learn" not in self._enabled:
@@ -280,11 +302,30 @@ class ActorCriticPolicy(Policy):
         if unknown:
             raise UsageError(f"unknown argument '{min(unknown)}' of the collect mode of {self}")
         batch = EnvBatch.of(obs)
-        return batch.with_value(self._env_actions(self._collect_model.forward(batch.value)))
+        ids = {"env_id": batch.env_id} if self._recurrent else {}
+        return batch.with_value(self._env_actions(self._collect_model.forward(batch.value, **ids)))
 
     def _forward_eval(self, obs: Mapping[int, Any]) -> EnvBatch[Any]:
         batch = EnvBatch.of(obs)
-        return batch.with_value(self._env_actions(self._eval_model.forward(batch.value)))
+        ids = {"env_id": batch.env_id} if self._recurrent else {}
+        return batch.with_value(self._env_actions(self._eval_model.forward(batch.value, **ids)))
+
+    def _reset_collect(self, data_id: Sequence[int] | None = None) -> None:
+        if self._recurrent:
+            self._collect_model.reset(data_id)
+
+    def _reset_eval(self, data_id: Sequence[int] | None = None) -> None:
+        if self._recurrent:
+            self._eval_model.reset(data_id)
+
+    def _get_collect_state(self) -> dict[str, Any]:
+        """Returns the recurrent states of the running episodes, which checkpoints keep."""
+        state = self._collect_model.env_states() if self._recurrent else None
+        return {} if state is None else {"hidden": state}
+
+    def _set_collect_state(self, state: Mapping[str, Any]) -> None:
+        if self._recurrent:
+            self._collect_model.load_env_states(state.get("hidden"))
 
     def _env_actions(self, output: dict[str, Any]) -> dict[str, Any]:
         """Converts the chosen actions to those of the environment."""
@@ -307,7 +348,7 @@ class ActorCriticPolicy(Policy):
         self, obs: Any, output: dict[str, Any], timestep: Any
     ) -> dict[str, Any]:
         columns = super()._process_transition(obs, output, timestep)
-        for key in ("raw_action", *DISTRIBUTION):
+        for key in ("raw_action", "prev_state", *DISTRIBUTION):
             if key in output:
                 columns[key] = output[key]
         return columns
@@ -318,7 +359,10 @@ class ActorCriticPolicy(Policy):
         columns = {key: each for key, each in block.items() if key not in DISTRIBUTION}
         columns |= {"value": value, "advantage": advantage, "target": advantage + value}
         columns["log_prob"] = self._acted_log_prob(block).reshape(value.shape)
-        return flatten_time(Batch(columns, len(block)))
+        made = Batch(columns, len(block))
+        if self._recurrent:
+            return self._memory.as_sequences(made, int(self._cfg.collect.unroll_len), tail)
+        return flatten_time(made)
 
     def _advantages(self, block: Batch, tail: Tail | None) -> tuple[Any, Any]:
         """Computes values and advantages of the steps of a block: float32 [T, N] each."""
@@ -350,6 +394,8 @@ class ActorCriticPolicy(Policy):
 
     def _block_values(self, block: Batch, tail: Tail) -> tuple[Any, Any]:
         """Computes the values before and after each step: float32 [T, N] each."""
+        if self._recurrent:
+            return self._memory.block_values(self._model, block, tail, self._device)
         shape = block["end"].shape
         rows = tree_map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), block["obs"])
         value = self._values(rows).reshape(shape)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from dicore.config.schema import component, frozen, option, section
 from dicore_plugins.policies.ppo.config import PPOConfig, PPOLearnConfig
@@ -32,6 +32,8 @@ class PPGLearnConfig(PPOLearnConfig):
 @frozen(kw_only=True)
 class PPGConfig(PPOConfig):
     """Phasic policy gradient: PPO with auxiliary phases that learn values (Cobbe et al. 2020)."""
+
+    recurrent: ClassVar[bool] = False
 
     model: Any = component("model", default="ppg", help="network with an auxiliary value")
     learn: PPGLearnConfig = section(PPGLearnConfig)

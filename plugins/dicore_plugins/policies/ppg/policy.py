@@ -70,7 +70,7 @@ class PPGPolicy(PPOPolicy):
         """Computes the distribution of actions of observations [B, ...]."""
         rows = Batch({"obs": obs})
         parts = [
-            self._model(rows[start : start + CHUNK]["obs"], "compute_actor")
+            self._model(rows[start : start + CHUNK]["obs"], mode="compute_actor")
             for start in range(0, len(rows), CHUNK)
         ]
         return tree_map(lambda *leaves: torch.cat(leaves), *parts)

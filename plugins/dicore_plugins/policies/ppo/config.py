@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 from dicore.config.schema import frozen, option, section
 from dicore_plugins.policies.actor_critic.config import (
@@ -72,6 +72,8 @@ class PPOConfig(ActorCriticPolicyConfig):
     learn: PPOLearnConfig = section(PPOLearnConfig)
     collect: PPOCollectConfig = section(PPOCollectConfig)
 
+    recurrent: ClassVar[bool] = True
+
     def build(self, ctx: Any, *, model: Any | None = None, **parts: Any) -> Any:
         """Makes the policy; `model` replaces the configured network."""
         from dicore_plugins.policies.ppo.policy import PPOPolicy
@@ -84,3 +86,5 @@ class PPOConfig(ActorCriticPolicyConfig):
         yield from ActorCriticPolicyConfig.check(self)
         if self.collect.n_episode is not None:
             yield "collect.n_episode", "ppo collects samples; use collect.n_sample"
+        if self.learn.recompute_adv and self.collect.unroll_len > 1:
+            yield "learn.recompute_adv", "not possible with sequences; set it to False"
