@@ -42,9 +42,10 @@ def test_samples_are_sequences_that_share_no_step(actions: Any) -> None:
     assert (get("sample_len"), get("sample_stride")) == (LENGTH, LENGTH)
 
 
-@pytest.mark.parametrize("ignore", [False, True])
-def test_an_update_equals_the_formula(ignore: bool) -> None:
-    policy = impala(spaces.Discrete(3), f"policy.learn.ignore_done={ignore}".lower())
+@pytest.mark.parametrize(("ignore", "norm"), [(False, False), (True, False), (False, True)])
+def test_an_update_equals_the_formula(ignore: bool, norm: bool) -> None:
+    options = (f"policy.learn.ignore_done={ignore}", f"policy.learn.adv_norm={norm}")
+    policy = impala(spaces.Discrete(3), *map(str.lower, options))
     samples = samples_of(policy)
     model = policy.get_attribute("model")
     with torch.no_grad():  # not the policy that acted
@@ -59,7 +60,10 @@ def test_an_update_equals_the_formula(ignore: bool) -> None:
         done = batch["done"] * (not ignore)
         wanted = vtrace(change, batch["reward"], value, next_value, done, batch["end"], gamma=0.99)
     assert change.abs().max() > 0.1
-    policy_loss = -(log_prob * wanted.advantage.reshape(-1)).mean()
+    advantage = wanted.advantage.reshape(-1)
+    if norm:
+        advantage = (advantage - advantage.mean()) / (advantage.std() + 1e-8)
+    policy_loss = -(log_prob * advantage).mean()
     value_loss = (value - wanted.target).square().mean()
     (result,) = policy.learn_mode.forward(samples)
     torch.testing.assert_close(result["policy_loss"], policy_loss)

@@ -155,7 +155,7 @@ class ActorCriticPolicy(Policy):
             batch, output = self._memory.unrolled(self._model, batch, _USED)
         else:
             output = self._model(batch["obs"])
-        if learn.adv_norm and len(batch) > 1:
+        if learn.adv_norm and len(batch) > 1 and "advantage" in batch:
             advantage = batch["advantage"]
             scaled = (advantage - advantage.mean()) / (advantage.std() + 1e-8)
             batch = Batch({**batch.columns, "advantage": scaled}, len(batch))
