@@ -90,6 +90,7 @@ def acer_trust_region(gradient: Tensor, kl_gradient: Tensor, limit: float = 1.0)
     Returns:
         float32 [B, A], without graph.
     """
+    check_shapes(gradient=gradient, kl_gradient=kl_gradient)
     gradient, kl_gradient = gradient.detach(), kl_gradient.detach()
     along = (gradient * kl_gradient).sum(1, keepdim=True)
     square = kl_gradient.square().sum(1, keepdim=True)

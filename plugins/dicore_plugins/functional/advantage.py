@@ -21,6 +21,8 @@ Shapes: T steps, N environments.
 
 from __future__ import annotations
 
+import logging
+import math
 from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib import import_module
@@ -40,7 +42,7 @@ Array = Any
 """An array or a tensor; a function returns the type that it is given."""
 _COMPILE_AFTER = 200_000
 """Loop steps of NumPy, about half a second, after which `auto` imports numba."""
-_loop_steps = 0
+_loop_steps: float = 0
 _gae: Any = None
 _nstep: Any = None
 
@@ -232,7 +234,14 @@ def _by_numba(kernels: Kernels, reward: npt.NDArray[Any]) -> bool:
             hint='pip install "dicore-plugins[fast]", or kernels="numpy", which gives the same',
         )
     if _gae is None:
-        compiled = import_module("dicore_plugins.functional.kernels")
+        try:
+            compiled = import_module("dicore_plugins.functional.kernels")
+        except Exception as error:  # numba does not fit NumPy, or cannot write its cache
+            if kernels == "numba":
+                raise
+            logging.getLogger(__name__).warning("advantages by NumPy, numba fails: %s", error)
+            _loop_steps = -math.inf
+            return False
         _gae, _nstep = compiled.gae, compiled.nstep_return
     return True
 

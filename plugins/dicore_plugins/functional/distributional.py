@@ -10,8 +10,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from dicore.errors import UsageError
-from dicore_plugins.functional.losses import in_float32, weighted_mean
+from dicore.errors import SchemaError, UsageError
+from dicore_plugins.functional.losses import check_shapes, in_float32, weighted_mean
 
 __all__ = [
     "c51_loss", "c51_target", "fqf_fraction_loss", "fqf_value", "munchausen_bonus", "qrdqn_loss",
@@ -88,6 +88,7 @@ def c51_loss(logit: Tensor, target: Tensor, weight: Tensor | None = None) -> tup
         The mean loss, a scalar with its graph, and the Kullback-Leibler divergence of each row,
         float32 [B], detached and >= 0: the priority of Rainbow (Hessel et al. 2018).
     """
+    check_shapes(logit=logit, target=target)
     target = target.detach()
     entropy = -(target * torch.log_softmax(logit, 1)).sum(1)
     own = -torch.special.entr(target).sum(1)
@@ -115,7 +116,15 @@ def qrdqn_loss(
     Returns:
         The mean over rows of the sum over N of the mean over M, a scalar with its graph, and the
         absolute difference of the two means, float32 [B], detached.
+
+    Raises:
+        SchemaError: the shapes do not fit.
     """
+    if target.dim() != 2 or len(target) != len(quantile):
+        raise SchemaError(
+            f"quantiles must be [B, N] and targets [B, M]; got {list(quantile.shape)} and"
+            f" {list(target.shape)}"
+        )
     target = target.detach()
     error = target.unsqueeze(1) - quantile.unsqueeze(2)
     size = error.abs()
@@ -151,6 +160,7 @@ def fqf_fraction_loss(
         A scalar whose graph reaches only the fractions: the mean over rows of
         sum_i tau_i (derivative by tau_i).
     """
+    check_shapes(boundary=boundary[:, 2:], at_boundary=at_boundary, at_middle=at_middle[:, 1:])
     at_boundary, at_middle = at_boundary.detach(), at_middle.detach()
     slope = (at_boundary - at_middle[:, :-1]).abs() - (at_boundary - at_middle[:, 1:]).abs()
     loss = (slope * boundary[:, 1:-1]).sum(1)

@@ -151,7 +151,8 @@ def kl_divergence(old: Mapping[str, Any], new: Mapping[str, Any], mask: Any = No
             log_probabilities(before.detach(), each),
             log_probabilities(after, each),
         )
-        parts.append((before_log.exp() * (before_log - after_log)).sum(-1))
+        terms = before_log.exp() * (before_log - after_log)
+        parts.append(torch.where(before_log == -torch.inf, 0.0, terms).sum(-1))
     if "mean" in old:
         parts.append(_gaussian_kl(old, new))
     return torch.stack(parts).sum(0)
@@ -230,8 +231,6 @@ def soft_expectation(
     Returns:
         The values and the entropies of pi, float32 [B] each, with their graph.
     """
-    if mask is not None:
-        logit = torch.where(allowed(mask, logit), logit, _FORBIDDEN)
-    log_p = torch.log_softmax(logit, -1)
+    log_p = log_probabilities(logit, mask)
     entropy = -(log_p.exp() * log_p).sum(-1)
     return expected_value(q, log_p, alpha), entropy

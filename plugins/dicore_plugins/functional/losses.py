@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar
 
 import torch
@@ -18,24 +18,28 @@ P, R = ParamSpec("P"), TypeVar("R")
 
 
 def in_float32(function: Callable[P, R]) -> Callable[P, R]:
-    """Converts float16 and bfloat16 tensors among the arguments to float32.
+    """Converts all tensors to float32 if the first argument has float16 or bfloat16.
 
     The loss is then float32, as under `torch.autocast`: the square of an error of 300 is infinite
-    in float16, and bfloat16 has 8 significant bits. Other dtypes are unchanged.
+    in float16, and bfloat16 has 8 significant bits. If the first argument is wider, torch converts
+    the others itself.
     """
 
     @functools.wraps(function)
-    def widened(*args: P.args, **kwargs: P.kwargs) -> R:
+    def in_float32_if_half(*args: P.args, **kwargs: P.kwargs) -> R:
+        first = args[0] if args else next(iter(kwargs.values()))
+        if isinstance(first, Tensor) and first.dtype not in _HALF:
+            return function(*args, **kwargs)
         wide = {name: _wide(value) for name, value in kwargs.items()}
-        return function(*[_wide(value) for value in args], **wide)  # type: ignore[arg-type]
+        return function(*map(_wide, args), **wide)  # type: ignore[arg-type]
 
-    return widened
+    return in_float32_if_half
 
 
 def _wide(value: Any) -> Any:
-    if isinstance(value, torch.Tensor):
+    if isinstance(value, Tensor):
         return value.float() if value.dtype in _HALF else value
-    if isinstance(value, Mapping):
+    if isinstance(value, dict):
         return {key: _wide(each) for key, each in value.items()}
     if type(value) in (list, tuple):
         return type(value)(_wide(each) for each in value)
@@ -48,10 +52,19 @@ def check_shapes(**columns: Tensor | None) -> None:
     Raises:
         SchemaError: they differ.
     """
-    shapes = {name: tuple(each.shape) for name, each in columns.items() if each is not None}
-    if len(set(shapes.values())) > 1:
-        found = ", ".join(f"{name} {list(shape)}" for name, shape in shapes.items())
-        raise SchemaError(f"the columns of a loss must have the same shape; got {found}")
+    first: Any = None
+    for each in columns.values():
+        if each is None:
+            continue
+        if first is None:
+            first = each.shape
+        elif each.shape != first:
+            break
+    else:
+        return
+    shapes = {name: list(each.shape) for name, each in columns.items() if each is not None}
+    found = ", ".join(f"{name} {shape}" for name, shape in shapes.items())
+    raise SchemaError(f"the columns of a loss must have the same shape; got {found}")
 
 
 def weighted_mean(loss: Tensor, weight: Tensor | None) -> Tensor:

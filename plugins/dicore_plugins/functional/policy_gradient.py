@@ -262,6 +262,7 @@ def happo_factor(log_prob: Tensor, old_log_prob: Tensor, factor: Tensor | None =
     Returns:
         float32 [B], without graph.
     """
+    check_shapes(log_prob=log_prob, old_log_prob=old_log_prob, factor=factor)
     ratio = (log_prob - old_log_prob).detach().exp()
     return ratio if factor is None else factor.detach() * ratio
 
