@@ -75,10 +75,11 @@ def log_probabilities(logit: Tensor, mask: Any = None) -> Tensor:
         mask: [..., A]; nonzero: allowed; None: all.
 
     Returns:
-        float32 [..., A], with its graph; about -1e8 for masked actions.
+        float32 [..., A], with its graph; about -1e8 for masked actions (-3e4 in float16).
     """
     if mask is not None:
-        logit = torch.where(allowed(mask, logit), logit, _FORBIDDEN)
+        forbidden = -3e4 if logit.dtype == torch.float16 else _FORBIDDEN
+        logit = torch.where(allowed(mask, logit), logit, forbidden)
     return torch.log_softmax(logit, -1)
 
 

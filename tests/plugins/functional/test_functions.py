@@ -9,6 +9,7 @@ import copy
 import inspect
 import math
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -137,6 +138,7 @@ TARGETS: dict[str, Callable[[], Call]] = {
     "gail_reward": lambda: ((floats(B),), {}),
     "happo_factor": lambda: ((floats(B), floats(B, seed=1), floats(B, seed=2)), {}),
     "inv_symlog": lambda: ((floats(B),), {}),
+    "log_probabilities": lambda: ((floats(B, A), torch.ones(B, A) > 0), {}),
     "kl_divergence": lambda: (({"logit": floats(B, A)}, {"logit": floats(B, A, seed=1)}), {}),
     "lambda_return": lambda: ((), steps("reward", "next_value", "done", "end")),
     "log_prob_entropy": lambda: (({"logit": floats(B, A)}, actions()), {}),
@@ -150,6 +152,7 @@ TARGETS: dict[str, Callable[[], Call]] = {
         (), {**steps("log_ratio", "reward", "q", "next_value", "done", "end"), "gamma": 0.875}
     ),
     "sequence_priority": lambda: ((floats(B, T), torch.ones(B, T) > 0), {}),
+    "soft_expectation": lambda: ((floats(B, A), floats(B, A, seed=1), 0.5), {}),
     "soft_target": lambda: ((floats(B, A), floats(B), flags(B) * 1.0, 0.875 + rows * 0, 0.5), {}),
     "squashed_gaussian": lambda: ((floats(B, A), floats(B, A), floats(B, A, seed=1)), {}),
     "symlog": lambda: ((floats(B),), {}),
@@ -170,6 +173,9 @@ LOGIT = floats(B, A).numpy()
 OTHERS: dict[str, Callable[[], Call]] = {
     "allowed": lambda: ((np.ones((B, A)), LOGIT), {}),
     "any_of": lambda: ((LOGIT, NOISE), {}),
+    "bridged": lambda: (
+        (Batch({"reward": floats(B), "done": flags(B)}), 0.9, 3), {"ignore_done": True}
+    ),
     "create_noise_generator": lambda: (("ou", {"sigma": 0.5}), {}),
     "default_collate": lambda: ((transitions(),), {}),
     "default_decollate": lambda: (({"a": floats(B, 2), "prev_state": [None] * B},), {}),
@@ -185,6 +191,7 @@ OTHERS: dict[str, Callable[[], Call]] = {
     "get_schedule": lambda: (("cosine", 1.0, 0.0, 9), {}),
     "get_train_sample": lambda: ((transitions(), 3, "null_padding", {"t": -1}), {}),
     "greedy": lambda: ((LOGIT, LOGIT > -9), {}),
+    "mask_of": lambda: (({"action_mask": LOGIT > 0},), {}),
     "next_obs_of": lambda: ((block(), tail()), {}),
     "nstep_columns": lambda: (
         (), {**{{"done": "terminated"}.get(key, key): each
@@ -253,6 +260,12 @@ def result(name: str, args: Any, kwargs: Any) -> list[Any]:
     """Returns the tensors and arrays that a function returns."""
     found = leaves(getattr(functional, name)(*args, **kwargs))
     return [each for each in found if isinstance(each, np.ndarray | Tensor)]
+
+
+def test_every_name_is_on_the_page_of_functions() -> None:
+    text = (Path(__file__).parents[3] / "docs/functions.md").read_text(encoding="utf-8")
+    results = {"ACERLoss", "GAILLoss", "PPOInfo", "PolicyGradientLoss", "VTrace"}
+    assert [name for name in functional.__all__ if f"`{name}`" not in text] == sorted(results)
 
 
 def test_every_function_has_a_call() -> None:

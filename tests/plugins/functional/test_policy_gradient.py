@@ -20,6 +20,7 @@ from dicore_plugins.functional import (
     ppg_joint_error,
     ppo_error,
     ppo_policy_error,
+    squashed_gaussian,
     upgo_error,
     value_error,
 )
@@ -273,6 +274,13 @@ def test_masked_actions_get_no_gradient_and_no_nan() -> None:
     assert logit.grad.tolist() == [[0, 0, 0]]
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_masks_in_half_precision(dtype: torch.dtype) -> None:
+    logit = torch.tensor([[0.0, 0.0, 5.0]], dtype=dtype)
+    pair = log_prob_entropy({"logit": logit}, torch.tensor([0]), torch.tensor([[1, 1, 0]]))
+    assert [each.item() for each in pair] == pytest.approx([-math.log(2), math.log(2)], rel=1e-2)
+
+
 def test_outputs_and_masks_that_do_not_fit_are_refused() -> None:
     two = [torch.zeros((2, 3)), torch.zeros((2, 2))]
     action = torch.zeros((2, 2), dtype=torch.int64)
@@ -334,3 +342,42 @@ def test_outputs_of_different_forms_have_no_divergence() -> None:
         kl_divergence(gaussian, {"value": two})
     with pytest.raises(UsageError, match="outputs of 2 and 1 heads"):
         kl_divergence({"logit": [two, two]}, {"logit": [two]})
+
+
+def test_the_gradient_of_a_squashed_gaussian_is_that_of_its_formula() -> None:
+    g = torch.Generator().manual_seed(0)
+    mean, log_std, noise = torch.randn((3, 4, 2), generator=g, dtype=torch.float64)
+    assert torch.autograd.gradcheck(
+        lambda m, s: squashed_gaussian(m, s, noise),
+        (mean.requires_grad_(), log_std.requires_grad_()),
+    )
+    action, log_prob = squashed_gaussian(mean, log_std, noise)
+    normal = torch.distributions.Normal(mean, log_std.exp())
+    squashed = torch.distributions.TransformedDistribution(
+        normal, [torch.distributions.TanhTransform()]
+    )
+    torch.testing.assert_close(squashed.log_prob(action).sum(1), log_prob)
+
+
+def test_a_hybrid_policy_is_the_sum_of_its_parts() -> None:
+    g = torch.Generator().manual_seed(0)
+    outputs = [
+        {name: torch.randn(B, A, generator=g) for name in ("logit", "mean", "log_std")}
+        for _ in "ab"
+    ]
+    halves = [({"logit": each["logit"]}, {"mean": each["mean"], "log_std": each["log_std"]})
+              for each in outputs]  # fmt: skip
+    index, args = torch.randint(A, (B,), generator=g), torch.randn(B, A, generator=g)
+    found = log_prob_entropy(outputs[0], {"action_type": index, "action_args": args})
+    parts = log_prob_entropy(halves[0][0], index), log_prob_entropy(halves[0][1], args)
+    for whole, one, other in zip(found, *parts, strict=True):
+        torch.testing.assert_close(whole, one + other)
+    torch.testing.assert_close(
+        kl_divergence(*outputs),
+        sum(kl_divergence(old, new) for old, new in zip(*halves, strict=True)),
+    )
+
+
+def test_an_action_that_neither_policy_takes_has_no_divergence() -> None:
+    logit = torch.tensor([[0.0, 1.0, -torch.inf]])
+    assert kl_divergence({"logit": logit}, {"logit": logit}).item() == 0
