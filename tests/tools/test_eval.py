@@ -21,6 +21,7 @@ pytest.importorskip("dicore_contrib_envs")
 from dicore.cli import main
 from dicore.config.compiler import compile_section
 from dicore.config.signature import config_class
+from dicore.data import Batch, EnvBatch
 from dicore.errors import CheckpointError, UsageError
 from dicore.run.launch import launch
 from dicore.run.log import read_metrics
@@ -266,8 +267,6 @@ def policy_of(run: Path) -> Any:
 @pytest.mark.usefixtures("here")
 def test_data_is_what_the_policy_does(run: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """The actions are greedy, the samples real, nothing goes into the run."""
-    from dicore.data import EnvBatch
-
     before = mtimes(run)
     assert main(["collect", str(run), "-n", "700", "-o", "deep/demo", "-q"]) == 0
     assert "deep/demo: 700 samples of obs, " in capfd.readouterr().out
@@ -292,6 +291,41 @@ def test_data_fills_a_buffer(run: Path) -> None:
     assert len(drawn) > 10
     buffer.push(load_demo_data("demo"))
     assert buffer.count() == 200
+
+
+@pytest.mark.parametrize("name", ["demo.npz", "demo.hdf5"])
+def test_a_file_has_single_steps(
+    name: str, run: Path, here: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """In time order, whatever nstep of the run; `--eps` adds random actions."""
+    from dicore_plugins.datasets import HDF5Dataset, NpzDataset
+
+    assert main(["collect", str(run), "-n", "300", "--eps", "0.5", "-o", name]) == 0
+    assert f"{name}: 300 samples of obs, " in capfd.readouterr().out
+    reader = NpzDataset if name.endswith("npz") else HDF5Dataset
+    data = reader({"path": name})
+    samples = data.take(np.arange(len(data)))
+    assert len(data) == 300
+    assert "value_gamma" not in samples
+    assert data.observation_space.shape == (4,)
+    goes_on = (samples["next_obs"][:-1] == samples["obs"][1:]).all(1)
+    assert (~goes_on).sum() == data.episodes - 1
+    output = policy_of(run).eval_mode.forward(EnvBatch(np.arange(300), samples["obs"]))
+    random = EnvBatch.of(output).value["action"] != samples["action"]
+    assert 0.1 < random.mean() < 0.4
+    main(["collect", str(run), "-n", "40", "-o", name])  # replaces it
+    assert len(reader({"path": name})) == 40
+    assert sorted(each.name for each in here.iterdir()) == [name]
+
+
+@pytest.mark.usefixtures("here")
+def test_what_cannot_be_written_to_a_file(run: Path) -> None:
+    from dicore_tools.data_files import single_steps
+
+    with pytest.raises(UsageError, match="samples of several steps cannot be written"):
+        single_steps(collect_demo_data(run, collect_count=20))
+    with pytest.raises(UsageError, match="samples without end, env_id cannot be written"):
+        single_steps(Batch({"obs": np.zeros(3), "done": np.zeros(3)}))
 
 
 @pytest.mark.usefixtures("here")

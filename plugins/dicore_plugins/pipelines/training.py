@@ -157,7 +157,8 @@ class Parts:
         """Recorded samples, for offline training; the run records the hash of their content."""
         dataset = self._checked("dataset", self.cfg.pipeline.dataset.build(self.ctx))
         if self.run is not None and hasattr(dataset, "fingerprint"):
-            self.run.register("dataset", dataset)
+            if hasattr(dataset, "state_dict"):
+                self.run.register("dataset", dataset)
             facts = {"samples": len(dataset), "fingerprint": dataset.fingerprint}
             self.run.metadata.values["dataset"] = facts
         return dataset
