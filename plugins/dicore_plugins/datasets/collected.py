@@ -26,6 +26,8 @@ from dicore_plugins.datasets.recording import Recording, Stored, fail, leaves, r
 __all__ = ["CollectedDataset"]
 
 _KNOWN = {"obs", "action", "reward", "done", "next_obs", "end", "env_id", "value_gamma"}
+_PAST = {"collect_iter"}
+"""Facts about the training that collected them."""
 
 
 class CollectedDataset(TransitionDataset):
@@ -50,7 +52,7 @@ class CollectedDataset(TransitionDataset):
             self._check_single(path, tree)
             stored = {key: each for key, each in stored.items() if key not in ("end", "env_id")}
             stored["end"] = _in_memory(np.ones(count, np.bool_))
-        extra = tuple(name for name in tree if name not in _KNOWN)
+        extra = tuple(name for name in tree if name not in _KNOWN | _PAST)
         recording = recording_of(path, stored, {"terminated": "done"}, extra)
         return recording, f"sha256:{manifest.sha256}"
 

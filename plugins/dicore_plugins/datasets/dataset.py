@@ -119,14 +119,19 @@ class TransitionDataset:
             )
             next_row = next_row[bridged["next_obs"][:, 0]]
             reward, done, gamma = (bridged[k][:, 0] for k in ("reward", "done", "value_gamma"))
+        row, count = Rows(recording.row), self._count
+        same = recording.obs_row is recording.row or np.array_equal(
+            recording.obs_row, recording.row
+        )
+        obs_row = row if same else Rows(recording.obs_row, row)
         columns = {
-            "obs": _rows(recording.obs, recording.obs_row, space),
+            "obs": _samples(recording.obs, obs_row, count, space),
             **{
-                name: _rows(each, recording.row, action_space if name == "action" else None)
+                name: _samples(each, row, count, action_space if name == "action" else None)
                 for name, each in recording.columns.items()
             },
             "reward": reward,
-            "next_obs": _rows(recording.next_obs, next_row, space),
+            "next_obs": _samples(recording.next_obs, Rows(next_row, obs_row), count, space),
             "done": done,
         }
         return columns if gamma is None else {**columns, "value_gamma": gamma}
@@ -181,9 +186,10 @@ class TransitionDataset:
             yield from ring.recycled(index[whole:], len(index) - whole)
 
     def _checked(self, index: Any) -> npt.NDArray[np.int64]:
-        found = np.asarray(index, np.int64)
-        if len(found) and not (found.min() >= 0 and found.max() < self._count):
-            raise IndexError(f"samples are numbered 0 to {self._count - 1}, got {found.max()}")
+        found = np.ascontiguousarray(index, np.int64)
+        if len(found) and found.view(np.uint64).max() >= self._count:  # a negative one is large
+            wrong = found[(found < 0) | (found >= self._count)][0]
+            raise IndexError(f"samples are numbered 0 to {self._count - 1}, got {wrong}")
         return found
 
     def state_dict(self) -> dict[str, Any]:
@@ -207,17 +213,61 @@ class TransitionDataset:
         return f"{type(self).__name__}({self._cfg.path}: {self._count} samples)"
 
 
+class Rows:
+    """Row in the file of each sample; the columns of one draw share what is looked up.
+
+    Args:
+        rows: int64 [N], not negative.
+        base: What they are near to; they are then stored as differences, in fewer bytes.
+    """
+
+    def __init__(self, rows: npt.NDArray[np.int64], base: Rows | None = None) -> None:
+        self._base = base
+        stored: Any = rows
+        if base is not None:
+            stored = rows - base.all(len(rows))
+        elif (rows == np.arange(len(rows))).all():
+            stored = None
+        if stored is not None and stored.min() >= 0:
+            stored = stored.astype(np.min_scalar_type(stored.max()))
+        self._stored = stored
+        self._last: tuple[Any, Any] = None, None
+
+    @property
+    def whole(self) -> bool:
+        """Whether sample i is in row i."""
+        return self._stored is None
+
+    def all(self, count: int) -> npt.NDArray[np.int64]:
+        """Returns the rows of all samples."""
+        return self.of(np.arange(count))
+
+    def of(self, slots: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """Returns the rows of samples: int64, in the shape of `slots`."""
+        if self._stored is None:
+            return slots
+        slots_before, rows = self._last  # one tuple: other threads may draw too
+        if slots_before is not slots:
+            rows = self._stored.take(slots)
+            if self._base is not None:
+                rows = rows + self._base.of(slots)
+            rows = rows.astype(np.int64, copy=False)
+            self._last = slots, rows
+        return rows  # type: ignore[no-any-return]
+
+
 class RowsOf:
-    """Rows of a column by index, converted when they are drawn; see `Ring.over`.
+    """Rows of a column, converted when they are drawn; see `Ring.over`.
 
     Args:
         column: Array [R, ...], perhaps a memory map.
-        rows: int64 [N].
+        rows: Rows of the N samples.
+        count: N.
         dtype: Dtype of what is drawn.
     """
 
-    def __init__(self, column: Any, rows: npt.NDArray[np.int64], dtype: Any) -> None:
-        self.shape = (len(rows), *column.shape[1:])
+    def __init__(self, column: Any, rows: Rows, count: int, dtype: Any) -> None:
+        self.shape = (count, *column.shape[1:])
         self.dtype = np.dtype(dtype)
         self._column = column
         self._rows = rows
@@ -226,9 +276,9 @@ class RowsOf:
         if not self._stacks and self.dtype == column.dtype and not column.flags.aligned:
             self._bytes = column.reshape(len(column), -1).view(np.uint8)  # `take` would copy all
 
-    def take(self, slots: Any, axis: int, out: Any, mode: str) -> Any:
+    def take(self, slots: Any, axis: int, out: Any, mode: Any) -> Any:
         """Copies samples together, [B, ...]; as `ndarray.take`."""
-        rows = self._rows.take(slots, 0)
+        rows = self._rows.of(slots)
         if out is None:
             out = np.empty((len(rows), *self.shape[1:]), self.dtype)
         if self._stacks:
@@ -242,16 +292,15 @@ class RowsOf:
         return out
 
 
-def _rows(tree: Tree, rows: npt.NDArray[np.int64], space: Any = None) -> Tree:
-    """Returns the columns of samples: arrays where every row is one, else `RowsOf` them."""
+def _samples(tree: Tree, rows: Rows, count: int, space: Any = None) -> Tree:
+    """Returns the columns of samples: arrays where sample i is row i, else `RowsOf` them."""
     if isinstance(tree, dict):
         below = getattr(space, "spaces", {})
-        return {key: _rows(each, rows, below.get(key)) for key, each in tree.items()}
+        return {key: _samples(each, rows, count, below.get(key)) for key, each in tree.items()}
     dtype = getattr(space, "dtype", None) or tree.dtype
     dtype = np.dtype(dtype).newbyteorder("=")
     dtype = np.dtype(np.float32) if dtype == np.float64 else dtype
     if hasattr(tree, "packed"):
-        return RowsOf(tree, rows, dtype)
-    whole = len(rows) == len(tree) and (rows == np.arange(len(rows))).all()
-    plain = whole and tree.flags.aligned and tree.dtype == dtype
-    return tree if plain else RowsOf(tree, rows, dtype)
+        return RowsOf(tree, rows, count, dtype)
+    plain = rows.whole and len(tree) == count and tree.flags.aligned and tree.dtype == dtype
+    return tree if plain else RowsOf(tree, rows, count, dtype)

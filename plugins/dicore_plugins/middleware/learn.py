@@ -295,6 +295,8 @@ def offline_data_fetcher(cfg: Any, dataset: Any) -> Callable[[OfflineRLContext],
     """
     if not len(dataset):
         raise UsageError("the dataset is empty", hint="set pipeline.dataset to one with samples")
+    from dicore_plugins.datasets.order import shuffled  # other trainings need it not
+
     size, count = cfg.policy.learn.batch_size, len(dataset)
     per_epoch, upcoming = math.ceil(count / size), -1
     batches: Iterator[Any] = iter(())
@@ -304,7 +306,7 @@ def offline_data_fetcher(cfg: Any, dataset: Any) -> Callable[[OfflineRLContext],
         nonlocal batches, upcoming
         epoch, batch = divmod(ctx.total_step, per_epoch)
         if batch == 0 or ctx.total_step != upcoming:  # an epoch begins, or a run is resumed in one
-            order = np.random.default_rng((cfg.seed, epoch)).permutation(count)
+            order = shuffled(count, np.random.default_rng((cfg.seed, epoch)))
             batches = _taken(dataset, order[batch * size :], size)
         ctx.train_data, ctx.train_epoch = next(batches), epoch
         upcoming = ctx.total_step + 1

@@ -37,6 +37,9 @@ def writer_of(path: str | Path) -> Callable[..., None] | None:
     return None
 
 
+_REPLACED = {"done", "end", "env_id", "collect_iter"}
+
+
 def single_steps(samples: Batch) -> dict[str, Any]:
     """Returns samples of a collector as columns of single steps, one environment after another.
 
@@ -63,5 +66,5 @@ def single_steps(samples: Batch) -> dict[str, Any]:
     env_id = np.asarray(ordered["env_id"])
     end[-1:] = True
     end[:-1] |= env_id[1:] != env_id[:-1]
-    kept = {key: each for key, each in ordered.items() if key not in ("done", "end", "env_id")}
+    kept = {key: each for key, each in ordered.items() if key not in _REPLACED}
     return {**kept, "terminated": terminated, "truncated": end & ~terminated}

@@ -19,6 +19,7 @@ from dicore_plugins.datasets import (
     TransitionDataset,
     write_npz,
 )
+from dicore_plugins.datasets.order import shuffled
 from tests.plugins.datasets.recordings import (
     EPISODES,
     SPACES,
@@ -233,6 +234,20 @@ def test_nstep_samples_are_taken_as_they_are(tmp_path: Path) -> None:
     assert data.episodes == len(EPISODES)
     with pytest.raises(ValueError, match="value_gamma: n-step samples with another discount"):
         CollectedDataset({**options, "discount_factor": 0.95})
+
+
+def test_an_epoch_is_in_random_order() -> None:
+    """Every number once, each in each place as often: 143.4 is the 0.999 quantile of 99 degrees."""
+    counts = np.zeros((10, 10))
+    for seed in range(1000):
+        order = shuffled(10, np.random.default_rng(seed))
+        assert sorted(order.tolist()) == list(range(10))
+        counts[np.arange(10), order] += 1
+    assert ((counts - 100) ** 2 / 100).sum() < 143.4
+    for count in (0, 1, 2, 5000):
+        order = shuffled(count, np.random.default_rng(0))
+        np.testing.assert_array_equal(np.sort(order), np.arange(count))
+        np.testing.assert_array_equal(order, shuffled(count, np.random.default_rng(0)))
 
 
 def test_every_class_is_a_transition_dataset() -> None:
