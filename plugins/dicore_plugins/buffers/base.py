@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -15,11 +16,12 @@ from dicore.config.schema import ComponentConfig
 from dicore.data import Batch
 from dicore.data.tree import is_tensor
 from dicore.errors import ReplayUnderflowError, UsageError
+from dicore.interfaces.buffer import Refused
 from dicore.run.checkpoint_store import read_state, write_state
 from dicore.run.random import stream
 from dicore_plugins.buffers.ring import Ring
 
-__all__ = ["SampleBuffer", "as_array", "check_draw", "stored"]
+__all__ = ["SampleBuffer", "as_array", "check_draw", "stored", "too_few_left"]
 
 
 class SampleBuffer:
@@ -69,7 +71,7 @@ class SampleBuffer:
         replace: bool = False,
         *,
         reuse: bool = False,
-    ) -> Batch:
+    ) -> Batch | Refused:
         """Draws B samples; see `IBuffer`."""
         raise NotImplementedError
 
@@ -79,18 +81,22 @@ class SampleBuffer:
         cur_learner_iter: int = 0,
         sample_range: slice | None = None,
         replace: bool = False,
-    ) -> list[Any]:
+    ) -> list[Any] | Refused:
         """Draws like `sample_batch`, and returns the samples as a list of dicts (copies)."""
-        return self.sample_batch(
+        batch = self.sample_batch(
             batch_size, cur_learner_iter, sample_range=sample_range, replace=replace
-        ).rows()
+        )
+        return batch if isinstance(batch, Refused) else batch.rows()
 
     def sample_batches(
         self, count: int, batch_size: int, cur_learner_iter: int = 0
     ) -> Iterator[Batch]:
-        """Draws the same batches as `count` calls of `sample_batch`."""
+        """Draws the same batches as `count` calls of `sample_batch`; ends if one is refused."""
         for _ in range(count):
-            yield self.sample_batch(batch_size, cur_learner_iter, reuse=True)
+            batch = self.sample_batch(batch_size, cur_learner_iter, reuse=True)
+            if isinstance(batch, Refused):
+                return
+            yield batch
 
     def state_dict(self) -> dict[str, Any]:
         """Returns samples, counts and the state of the random generator."""
@@ -124,6 +130,24 @@ def check_draw(size: int, count: int, what: str, *, replace: bool) -> None:
             hint="collect more first" if count == 0 else "collect more, or pass replace=True",
             context={"asked": size, "have": count},
         )
+
+
+def too_few_left(size: int, count: int, cfg: Any, *, replace: bool) -> Refused | None:
+    """Returns why a draw is refused from a buffer whose limits left too few samples, or None.
+
+    Args:
+        size: B.
+        count: Samples that are left.
+        cfg: Section with `max_use` and `max_staleness`.
+        replace: B may exceed `count`.
+    """
+    limited = cfg.max_use < math.inf or cfg.max_staleness < math.inf
+    if not limited or size < 1 or (count and (replace or size <= count)):
+        return None
+    return Refused(
+        f"drawing {size} samples: max_use={cfg.max_use:g} and max_staleness={cfg.max_staleness:g}"
+        f" leave {count}"
+    )
 
 
 def as_array(column: Any) -> npt.NDArray[Any]:

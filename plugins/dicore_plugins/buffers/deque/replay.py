@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 
 from dicore.data import Batch, Row
-from dicore.errors import UsageError
-from dicore_plugins.buffers.base import SampleBuffer, check_draw, stored
+from dicore.errors import ReplayUnderflowError, UsageError
+from dicore.interfaces.buffer import Refused
+from dicore_plugins.buffers.base import SampleBuffer, check_draw, stored, too_few_left
 from dicore_plugins.buffers.deque.buffer import BufferedData, DequeBuffer
 from dicore_plugins.buffers.deque.config import DequeConfig
 from dicore_plugins.buffers.deque.middleware import staleness_check, use_time_check
@@ -119,16 +120,24 @@ class DequeReplayBuffer(SampleBuffer):
         replace: bool = False,
         *,
         reuse: bool = False,
-    ) -> Batch:
+    ) -> Batch | Refused:
         """Draws B samples by priority.
 
-        They have the columns `priority` and `IS` float32 and `replay_unique_id` int64 [B] too.
+        They have the columns `priority` and `IS` float32 and `replay_unique_id` int64 [B] too. The
+        draw is refused if `max_use` and `max_staleness` leave too few.
 
         Raises:
             ReplayUnderflowError: B exceeds the number of samples to draw from, without `replace`.
             UsageError: B is not positive.
         """
-        items = self._draw(batch_size, cur_learner_iter, sample_range, replace=replace)
+        try:
+            items = self._draw(batch_size, cur_learner_iter, sample_range, replace=replace)
+        except ReplayUnderflowError as error:
+            have = error.context.get("have", 0)
+            refused = too_few_left(batch_size, have, self._cfg, replace=replace)
+            if refused is None:
+                raise
+            return refused
         batch = Batch.from_rows([item.data for item in items])
         metas = [item.meta for item in items]
         batch.columns["priority"] = np.array([each["priority"] for each in metas], np.float32)

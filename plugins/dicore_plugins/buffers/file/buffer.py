@@ -17,7 +17,14 @@ import numpy as np
 
 from dicore.data import Batch, Row, tree_map
 from dicore.errors import ClosedError, ReplayCapacityError, UsageError
-from dicore_plugins.buffers.base import SampleBuffer, as_array, check_draw, stored
+from dicore.interfaces.buffer import Refused
+from dicore_plugins.buffers.base import (
+    SampleBuffer,
+    as_array,
+    check_draw,
+    stored,
+    too_few_left,
+)
 from dicore_plugins.buffers.file.config import FileConfig
 from dicore_plugins.buffers.file.folder import BodyFolder
 from dicore_plugins.buffers.file.records import Place, packed, write_head
@@ -232,10 +239,11 @@ class FileReplayBuffer(SampleBuffer):
         replace: bool = False,
         *,
         reuse: bool = False,
-    ) -> Batch:
+    ) -> Batch | Refused:
         """Draws B samples uniformly and independently, and reads them.
 
-        They have the columns `replay_unique_id` and `use` int64 [B] beside theirs.
+        They have the columns `replay_unique_id` and `use` int64 [B] beside theirs. The draw is
+        refused if `max_use` and `max_staleness` leave too few.
 
         Raises:
             ReplayUnderflowError: B exceeds the number of samples to draw from, without `replace`.
@@ -244,6 +252,8 @@ class FileReplayBuffer(SampleBuffer):
         """
         with self._lock:
             items = self._draw(batch_size, cur_learner_iter, sample_range, replace=replace)
+            if isinstance(items, Refused):
+                return items
             bodies = {item.number: item for item in items}
             read = {number: self._folder.read(item.place) for number, item in bodies.items()}
             self._count(items)
@@ -254,7 +264,7 @@ class FileReplayBuffer(SampleBuffer):
 
     def sample_meta(
         self, batch_size: int, cur_learner_iter: int = 0, replace: bool = False
-    ) -> list[dict[str, Any]]:
+    ) -> list[dict[str, Any]] | Refused:
         """Draws B samples, and returns their meta data; their files stay until `release`.
 
         Returns:
@@ -262,6 +272,8 @@ class FileReplayBuffer(SampleBuffer):
         """
         with self._lock:
             items = self._draw(batch_size, cur_learner_iter, None, replace=replace)
+            if isinstance(items, Refused):
+                return items
             for item in items:
                 item.holds += 1
                 self._handed[item.number] = item
@@ -305,13 +317,16 @@ class FileReplayBuffer(SampleBuffer):
 
     def _draw(
         self, size: int, train_iter: int, sample_range: slice | None, *, replace: bool
-    ) -> list[_Item]:
+    ) -> list[_Item] | Refused:
         self._check_open()
         limit = train_iter - self._cfg.max_staleness
         if limit > -math.inf:
             stale = [item for item in self._items if 0 <= item.collect_iter <= limit]
             self._remove(stale, "stale")
         found = self._items if sample_range is None else self._items[sample_range]
+        refused = too_few_left(size, len(found), self._cfg, replace=replace)
+        if refused is not None:
+            return refused
         check_draw(size, len(found), "samples", replace=replace)
         return [found[each] for each in self._rng.integers(0, len(found), size).tolist()]
 

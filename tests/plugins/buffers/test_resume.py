@@ -1,0 +1,66 @@
+"""A run that is stopped at a checkpoint goes on as it would have, whatever its buffer."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file
+
+from dicore.run.launch import launch
+from dicore.run.run import Run
+
+OPTIONS: dict[str, list[str]] = {
+    "sequence": ["policy.nstep=3", "policy.priority=true", "policy.other.replay_buffer.alpha=0.9"],
+    "episode": ["policy.learn.batch_size=2"],
+    "file": ["policy.other.replay_buffer.max_use=6"],
+    "deque": ["policy.priority=true", "policy.other.replay_buffer.max_staleness=60"],
+}
+
+
+class Killed(Exception):
+    """The process is gone, as far as the run is concerned."""
+
+
+def train(folder: Path, buffer: str) -> None:
+    launch(
+        env="cartpole", policy="dqn", seed=1, max_env_step=500, exp_name=str(folder),
+        overrides=[
+            f"policy.other.replay_buffer.type={buffer}",
+            "policy.other.replay_buffer.replay_buffer_size=300",
+            "policy.learn.batch_size=8", "env.stop_value=inf", "pipeline.logger=[]",
+            'policy.learn.learner.hook={"save_ckpt_after_iter": 40}', *OPTIONS[buffer],
+        ],
+    )  # fmt: skip
+
+
+def final(folder: Path) -> dict[str, Any]:
+    return load_file(folder / "ckpt/final/tensors.safetensors")
+
+
+@pytest.mark.parametrize("buffer", OPTIONS)
+def test_a_killed_run_goes_on_to_the_same_end(
+    buffer: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    train(tmp_path / "whole", buffer)
+    save = Run.save_due
+
+    def killed_after_it(run: Run, train_iter: int) -> None:
+        due = run._due
+        save(run, train_iter)
+        if due:
+            raise Killed
+
+    monkeypatch.setattr(Run, "save_due", killed_after_it)
+    with pytest.raises(Killed):
+        train(tmp_path / "killed", buffer)
+    monkeypatch.setattr(Run, "save_due", save)
+    launch(resume=str(tmp_path / "killed"))
+    one, other = final(tmp_path / "whole"), final(tmp_path / "killed")
+    assert one.keys() == other.keys()
+    wrong = [key for key in one if not np.array_equal(one[key], other[key], equal_nan=True)]
+    assert not wrong
+    assert any(key.startswith("buffer") for key in one)
+    assert not (tmp_path / "whole/replay_buffer").exists()
