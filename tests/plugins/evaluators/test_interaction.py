@@ -233,6 +233,55 @@ def test_a_stopped_run_records_no_evaluation() -> None:
     evaluator.close()
 
 
+class Won(Scripted):
+    """Reports whether the return of the episode is positive."""
+
+    def step(self, action: Any) -> Any:
+        *rest, info = super().step(action)
+        return *rest, {**info, "is_success": self.script[self._episode % len(self.script)] > 0}
+
+
+@pytest.mark.parametrize(
+    ("measure", "value"), [("return", 1.5), ("win_rate", 0.75), ("reward_per_step", 0.3)]
+)
+def test_three_measures_of_the_same_episodes(measure: str, value: float) -> None:
+    """H11: the stop rule and the best checkpoint follow the chosen one."""
+    for stop_value, stops in ((value - 0.01, True), (value + 0.01, False)):
+        script, saved = [1.0, -1.0, 2.0, 4.0], []
+        evaluator = judge(
+            [Won(script, length=5)], n_episode=4, measure=measure, stop_value=stop_value
+        )
+        result = evaluator.eval(saved.append, train_iter=1)
+        assert result.returns == pytest.approx(script)
+        assert result.stop is stops
+        assert evaluator.best_return == pytest.approx(value)
+        assert result.statistics["return_mean"] == pytest.approx(1.5)
+        assert result.statistics["return_mean" if measure == "return" else measure] == (
+            pytest.approx(value)
+        )
+        assert saved == ["ckpt_best.pth.tar"]
+        evaluator.close()
+
+
+def test_a_measure_of_ones_own() -> None:
+    class Worst(BaseSerialEvaluator):
+        def measure(self, returns: Any, infos: Any) -> float:
+            return float(min(returns))
+
+    manager = BaseEnvManager([lambda: Scripted([3.0, 1.0, 2.0])])
+    evaluator = Worst({"n_episode": 3, "stop_value": 1.5}, manager, mode())
+    assert not evaluator.eval(train_iter=1).stop
+    assert evaluator.best_return == 1.0
+    evaluator.close()
+
+
+def test_an_environment_that_reports_no_win_is_told_so() -> None:
+    evaluator = judge([Scripted([1.0])], n_episode=1, measure="win_rate")
+    with pytest.raises(UsageError, match="not is_success, success or won"):
+        evaluator.eval()
+    evaluator.close()
+
+
 def test_a_vector_of_returns_counts_as_its_sum() -> None:
     steps = [np.array([1, 2], np.float32), np.array([3, 8], np.float32)]
     manager = FakeManager(2, Script(length=lambda env_id, episode: 1))

@@ -21,6 +21,7 @@ from dicore.interfaces.policy import Tail
 from dicore.run.random import seed_everything
 from dicore_plugins.collectors import SampleCollector
 from dicore_plugins.env_managers import BaseEnvManager
+from dicore_plugins.evaluators import InteractionEvaluator
 from dicore_plugins.policies import A2CPolicy, PGPolicy, PPOPolicy
 from dicore_plugins.policies.fitting import fitting
 from tests.plugins.policies.resuming import same_after_resume
@@ -306,6 +307,49 @@ def test_observation_statistics_follow_the_samples() -> None:
     obs = dict(enumerate(samples["obs"]))
     one, two = (each.eval_mode.forward(obs).value["action"] for each in (policy, twin))
     assert np.array_equal(one, two)
+
+
+class Summed(gym.Wrapper[Any, Any, Any, Any]):
+    """Adds up the rewards of each episode as the environment returns them."""
+
+    def __init__(self) -> None:
+        super().__init__(gym.make("Pendulum-v1"))
+        self.returns: list[float] = []
+
+    def reset(self, **options: Any) -> Any:
+        self.returns.append(0.0)
+        return super().reset(**options)
+
+    def step(self, action: Any) -> Any:
+        result = super().step(action)
+        self.returns[-1] += float(result[1])
+        return result
+
+
+def test_evaluations_keep_the_statistics_and_measure_the_returns_of_the_environment() -> None:
+    observed = spaces.Box(-8, 8, (3,), np.float32)
+    actions = spaces.Box(-2, 2, (1,), np.float32)
+    options = ("policy.model.obs_norm=true", "policy.model.value_norm=true",
+               "policy.learn.epoch_per_collect=1")  # fmt: skip
+    policy = policy_of("ppo", actions, *options, observed=observed)
+    manager = BaseEnvManager([Summed] * 2)
+    manager.seed(0)
+    collector = SampleCollector(None, manager, policy.collect_mode)
+    policy.learn_mode.forward(collector.collect_batch(n_sample=64))
+    collector.close()
+    before = copy.deepcopy(policy.get_attribute("model").state_dict())
+    envs = [Summed(), Summed()]
+    manager = BaseEnvManager([lambda env=env: env for env in envs])  # type: ignore[misc]
+    manager.seed(1)
+    evaluator = InteractionEvaluator({"n_episode": 2}, manager, policy.eval_mode)
+    returns = evaluator.eval().returns
+    evaluator.close()
+    assert before["encode.norm.count"] == 64
+    assert not torch.equal(before["encode.norm.mean"], torch.zeros(3))
+    after = policy.get_attribute("model").state_dict()
+    assert all(torch.equal(before[key], after[key]) for key in before)
+    assert returns == pytest.approx([env.returns[0] for env in envs])
+    assert max(returns) < -100, "rewards of Pendulum, not normalised ones"
 
 
 def test_learning_rate_and_clip_ratio_fall_with_the_env_steps() -> None:

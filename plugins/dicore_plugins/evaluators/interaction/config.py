@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from dicore.config.schema import ComponentConfig, frozen, option
 
@@ -15,6 +15,11 @@ class InteractionEvaluatorConfig(ComponentConfig):
     n_episode: int = option(10, "episodes per evaluation", ge=1, follows="env.n_evaluator_episode")
     stop_value: float = option(
         float("inf"), "mean episode return at which training stops", follows="env.stop_value"
+    )
+    measure: Literal["return", "win_rate", "reward_per_step"] = option(
+        "return",
+        "what is compared with stop_value and chooses the best checkpoint: mean return, share of"
+        " won episodes (info is_success, success or won), or mean reward per env step",
     )
     consecutive: int = option(1, "consecutive evaluations that must reach stop_value", ge=1)
     max_episode_steps: int = option(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -33,7 +33,7 @@ class InteractionEvaluator:
         log: Receives statistics by `log_scalars(scalars, env_step=…, train_iter=…)`; None: no log.
 
     Attributes:
-        best_return: Highest mean return so far; -inf before the first evaluation.
+        best_return: Highest value of `measure` so far; -inf before the first evaluation.
         last_result: Result of the latest evaluation, or None.
     """
 
@@ -153,13 +153,16 @@ class InteractionEvaluator:
         statistics = _statistics(monitor, steps, time.perf_counter() - start)
         if not complete:
             return self._interrupted(monitor, statistics)
-        mean = statistics["return_mean"]
-        reached = mean >= self._cfg.stop_value and train_iter != 0
+        value = self.measure(monitor.get_episode_reward(), monitor.get_episode_info())
+        if self._cfg.measure != "return":
+            statistics[self._cfg.measure] = value
+        reached = value >= self._cfg.stop_value and train_iter != 0
         self._consecutive = self._consecutive + 1 if reached else 0
         self._eval_iter_before = self._last_eval_iter
+        mean = statistics["return_mean"]
         self._measured = {"train_iter": train_iter, "return_mean": mean, "starts": self._starts}
-        if mean > self.best_return:
-            self.best_return = mean
+        if value > self.best_return:
+            self.best_return = value
             if save_ckpt_fn is not None:
                 save_ckpt_fn("ckpt_best.pth.tar")
         if self._log is not None:
@@ -178,6 +181,25 @@ class InteractionEvaluator:
             episodes_per_env=monitor.get_current_episode(),
         )
         return self.last_result
+
+    def measure(self, returns: Sequence[Any], infos: Sequence[Mapping[str, Any]]) -> float:
+        """Returns what is compared with `stop_value`, by the option `measure`.
+
+        A subclass may compute something else.
+
+        Args:
+            returns: Return of each episode; arrays if rewards are.
+            infos: Last info of each episode.
+
+        Raises:
+            UsageError: `win_rate` is asked for, and the environment does not report it.
+        """
+        total = float(np.sum([np.sum(each) for each in returns]))
+        if self._cfg.measure == "reward_per_step":
+            return total / sum(info["episode_length"] for info in infos)
+        if self._cfg.measure == "win_rate":
+            return float(np.mean([_won(info) for info in infos]))
+        return total / len(returns)
 
     def _interrupted(self, monitor: VectorEvalMonitor, statistics: dict[str, float]) -> EvalResult:
         """Returns the episodes so far; the next evaluation repeats them."""
@@ -249,10 +271,11 @@ class InteractionEvaluator:
         for row in np.flatnonzero(timestep.done):
             env_id, info = int(answer.env_id[row]), timestep.info[row]
             self._policy.reset([env_id])
+            length = int(lengths[env_id])
             lengths[env_id], total[env_id] = 0, 0.0
             if info.get("abnormal") or monitor.is_env_finished(env_id):
                 continue
-            monitor.update_info(env_id, info)
+            monitor.update_info(env_id, {"episode_length": length, **info})
             monitor.update_reward(env_id, info["eval_episode_return"])
             running[env_id] = not monitor.is_env_finished(env_id)
         ended = answer.env_id[timestep.done]
@@ -265,7 +288,8 @@ class InteractionEvaluator:
         limit = self._cfg.max_episode_steps
         endless = np.flatnonzero(running & (lengths >= limit)).tolist()
         for env_id in endless:
-            monitor.update_info(env_id, {"truncated_by": "max_episode_steps"})
+            info = {"truncated_by": "max_episode_steps", "episode_length": int(lengths[env_id])}
+            monitor.update_info(env_id, info)
             monitor.update_reward(env_id, total[env_id])
             running[env_id] = not monitor.is_env_finished(env_id)
             lengths[env_id], total[env_id] = 0, 0.0
@@ -311,6 +335,18 @@ class InteractionEvaluator:
         if not self._closed:
             self._closed = True
             self._env.close()
+
+
+def _won(info: Mapping[str, Any]) -> bool:
+    """Returns whether the environment reports that an episode was won."""
+    for key in ("is_success", "success", "won"):
+        if key in info:
+            return bool(info[key])
+    found = ", ".join(sorted(map(str, info)))
+    raise UsageError(
+        f"measure=win_rate: the last info of an episode has {found}, not is_success, success or won",
+        hint="add it in the environment, or choose policy.eval.evaluator.measure=return",
+    )
 
 
 def _never() -> bool:
