@@ -344,7 +344,7 @@ def _won(info: Mapping[str, Any]) -> bool:
             return bool(info[key])
     found = ", ".join(sorted(map(str, info)))
     raise UsageError(
-        f"measure=win_rate: the last info of an episode has {found}, not is_success, success or won",
+        f"measure=win_rate: the info of an episode has {found}, not is_success, success or won",
         hint="add it in the environment, or choose policy.eval.evaluator.measure=return",
     )
 
