@@ -57,7 +57,6 @@ def stepped(manager: Any, steps: int) -> list[float]:
 MANAGERS: dict[str, Callable[..., Any]] = {
     "sync": SyncSubprocessManager,
     "async": lambda makes, options: AsyncEnvManager(makes, {"children": "process", **options}),
-    "pipe": lambda makes, options: SyncSubprocessManager(makes, {"shared_memory": False} | options),
 }
 
 

@@ -355,6 +355,37 @@ def test_a_script_from_standard_input(tmp_path: Path) -> None:
     assert "[[0. 1.]]" in done.stdout
 
 
+class Multiplies(FaultyEnv):
+    """Multiplies large matrices, and tells in how many threads."""
+
+    def step(self, action: Any) -> Any:
+        *result, _ = super().step(0)
+        np.ones((500, 500)) @ np.ones((500, 500))
+        return *result, {"threads": len(list(Path("/proc/self/task").iterdir()))}
+
+
+THREADS = """
+from tests.plugins.env_managers.test_subprocess import Multiplies
+from dicore_plugins.env_managers import SyncSubprocessManager
+if __name__ == "__main__":
+    manager = SyncSubprocessManager([Multiplies])
+    manager.launch()
+    print(manager.step({0: 0})[0].info["threads"])
+    manager.close()
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="needs /proc")
+def test_workers_compute_in_one_thread(tmp_path: Path) -> None:
+    (tmp_path / "main.py").write_text(THREADS)
+    env = {key: value for key, value in os.environ.items() if "NUM_THREADS" not in key}
+    done = subprocess.run(
+        [sys.executable, "main.py"], cwd=tmp_path, env={**env, "PYTHONPATH": str(ROOT)},
+        capture_output=True, text=True, timeout=60, check=True,
+    )  # fmt: skip
+    assert done.stdout.split() == ["1"]
+
+
 def test_too_many_workers_for_the_open_files() -> None:
     manager = SyncSubprocessManager([FaultyEnv] * 100_000, {"envs_per_worker": 1})
     with pytest.raises(UsageError, match="100000 workers need about 500000 open files"):

@@ -25,7 +25,7 @@ from dicore_plugins.env_managers.subprocess.channel import (
     shared_file,
 )
 from dicore_plugins.env_managers.subprocess.output import finished, say_where
-from dicore_plugins.env_managers.subprocess.worker import RESETS, work
+from dicore_plugins.env_managers.subprocess.worker import RESETS, one_thread_each, work
 
 __all__ = ["Limits", "Request", "Worker"]
 
@@ -148,7 +148,7 @@ class Worker:
             self._busy[0] = -1
             given = theirs, "" if self._output is None else str(self._output)
             process = context.Process(target=work, args=given, name=f"{_NAME}{self.ids[0]}")
-            with _importable_main():
+            with _importable_main(), one_thread_each():
                 process.start()
             theirs.close()
             self._process = process

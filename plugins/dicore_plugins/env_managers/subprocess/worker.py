@@ -12,8 +12,9 @@ import copy
 import os
 import signal
 import socket
+import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from dicore_plugins.env_managers.env_pool import EnvPool
@@ -24,11 +25,26 @@ from dicore_plugins.env_managers.subprocess.output import Printed, capture
 from dicore_plugins.env_managers.transports.interface import IEnvTransport
 from dicore_plugins.env_managers.transports.pipe import Pipe
 
-__all__ = ["RESETS", "Begun", "Reply", "work"]
+__all__ = ["RESETS", "Begun", "Reply", "one_thread_each", "work"]
 
 RESETS = 1 << 32
 """Added to the env id on the board while it is reset, not stepped."""
 _THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+
+
+@contextlib.contextmanager
+def one_thread_each() -> Iterator[None]:
+    """Lets libraries that are loaded by processes started meanwhile compute in one thread.
+
+    Workers share the cores. A variable that is set stays as it is.
+    """
+    new = [name for name in _THREADS if name not in os.environ]
+    os.environ.update(dict.fromkeys(new, "1"))
+    try:
+        yield
+    finally:
+        for name in new:
+            del os.environ[name]
 
 
 class Begun(NamedTuple):
@@ -78,6 +94,9 @@ def work(end: socket.socket, output: str = "") -> None:
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     for name in _THREADS:
         os.environ.setdefault(name, "1")
+    torch = sys.modules.get("torch")  # of a main process that is forked
+    if torch is not None:
+        torch.set_num_threads(1)
     _, files, _, _ = socket.recv_fds(end, 1, 2)
     die_with(files[0])
     board = memoryview(map_file(files[1]))
