@@ -5,6 +5,7 @@ Shapes: N samples, B of them, R rows of the file; `...` one item.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
@@ -177,6 +178,8 @@ class TransitionDataset:
         Gathers several batches at once. Each is in recycled memory, and valid until the one after
         the next is asked for.
         """
+        if batch_size < 1:
+            raise UsageError(f"batch_size must be >= 1, got {batch_size}")
         index, ring = self._checked(index), self._ring
         some = max(1, ring.samples_in(_BLOCK) // batch_size) * batch_size
         whole = len(index) - len(index) % batch_size
@@ -186,7 +189,10 @@ class TransitionDataset:
             yield from ring.recycled(index[whole:], len(index) - whole)
 
     def _checked(self, index: Any) -> npt.NDArray[np.int64]:
-        found = np.ascontiguousarray(index, np.int64)
+        given = np.asarray(index)
+        if given.ndim != 1 or (given.dtype.kind not in "iu" and len(given)):
+            raise IndexError(f"expected integers [B], got {given.dtype}{[*given.shape]}")
+        found = np.ascontiguousarray(given, np.int64)
         if len(found) and found.view(np.uint64).max() >= self._count:  # a negative one is large
             wrong = found[(found < 0) | (found >= self._count)][0]
             raise IndexError(f"samples are numbered 0 to {self._count - 1}, got {wrong}")
@@ -284,7 +290,8 @@ class RowsOf:
         if self._stacks:
             self._column.take(rows).read(out)
         elif self._bytes is not None:
-            self._bytes.take(rows, 0, out.reshape(len(rows), -1).view(np.uint8), mode)
+            raw = out.reshape(len(rows), math.prod(self.shape[1:])).view(np.uint8)
+            self._bytes.take(rows, 0, raw, mode)
         elif self.dtype == self._column.dtype:
             self._column.take(rows, 0, out, mode)
         else:

@@ -140,6 +140,7 @@ def recording_of(
     """
     keys = _keys(file, stored, columns, extra)
     found = {name: _nested(stored, key) for name, key in keys.items()}
+    _check_numbers(file, found, keys)
     _check_lengths(file, found, keys)
     order = _order(found)
     flags = {
@@ -222,6 +223,17 @@ def leaves(tree: Tree, name: str) -> list[tuple[str, Any]]:
     return [leaf for key, below in tree.items() for leaf in leaves(below, f"{name}/{key}")]
 
 
+def _check_numbers(file: str, found: Mapping[str, Tree], keys: Mapping[str, str]) -> None:
+    """Checks that columns hold numbers, and one reward for each step."""
+    for ours, tree in found.items():
+        for name, column in leaves(tree, keys[ours]):
+            if column.dtype.kind not in "biuf":
+                fail(file, f"expected numbers, got {column.dtype}", key=name)
+    shape = getattr(found["reward"], "shape", (0, 0, 0))
+    if len(shape) > 1 and shape[1:] != (1,):
+        fail(file, f"expected one reward per step, got {[*shape[1:]]}", key=keys["reward"])
+
+
 def _check_lengths(file: str, found: Mapping[str, Tree], keys: Mapping[str, str]) -> None:
     """Checks that all columns have the same number of rows."""
     counts = {
@@ -258,7 +270,8 @@ def _flags(file: str, column: Any, key: str) -> npt.NDArray[np.bool_]:
 
 def numbers(column: Stored) -> npt.NDArray[np.float32]:
     """Returns a column of rewards, [R] or [R, 1], as float32 [R]."""
-    return _flat(np.asarray(column.load())).astype(np.float32)
+    with np.errstate(over="ignore"):  # infinite numbers are reported later, with their place
+        return _flat(np.asarray(column.load())).astype(np.float32)
 
 
 def _flat(values: Array) -> Array:

@@ -87,6 +87,19 @@ def float_action(columns: dict[str, Any]) -> None:
     columns["action"] = columns["action"] + 0.5
 
 
+def two_rewards(columns: dict[str, Any]) -> None:
+    columns["reward"] = np.stack([columns["reward"]] * 2, 1)
+
+
+def huge_reward(columns: dict[str, Any]) -> None:
+    columns["reward"] = columns["reward"].astype(np.float64)
+    columns["reward"][7] = 1e300
+
+
+def complex_obs(columns: dict[str, Any]) -> None:
+    columns["obs"] = columns["obs"] * 1j
+
+
 WRONG: list[tuple[Callable[[dict[str, Any]], None], type[Exception], str]] = [
     (nan_reward, NonFiniteError, r"episode 1, {reward}: nan in step 2"),
     (infinite_obs, NonFiniteError, r"episode 1, {obs}: inf in step 2"),
@@ -95,6 +108,9 @@ WRONG: list[tuple[Callable[[dict[str, Any]], None], type[Exception], str]] = [
     (unknown_action, ActionError, r"episode 1, {action}: action 3 is not in Discrete\(3\)"),
     (half_a_flag, SchemaError, r"{terminated}: expected 0 or 1, got 0.5 in row 4"),
     (no_reward, SchemaError, r"no column reward \(reward, rewards\); it has "),
+    (two_rewards, SchemaError, r"{reward}: expected one reward per step, got \[2\]"),
+    (huge_reward, NonFiniteError, r"episode 1, {reward}: inf in step 2"),
+    (complex_obs, SchemaError, r"{obs}: expected numbers, got complex64"),
     (no_rows, UsageError, r"0 episodes with a complete step"),
     (wide_obs, SchemaError, r"{obs}: has the shape \[4\], the environment \[2\]"),
     (float_action, SchemaError, r"{action}: has the dtype float64, the environment int64"),

@@ -112,8 +112,14 @@ def test_batches_are_those_of_take(tmp_path: Path) -> None:
             np.testing.assert_array_equal(batch[key], column)
     with pytest.raises(IndexError, match=f"numbered 0 to {len(data) - 1}"):
         data.take([len(data)])
-    with pytest.raises(IndexError):
-        data.take([-1])
+    wrong: list[Any] = [[-1], [0.5], [[0, 1]], np.ones(len(data), bool)]
+    for each in wrong:
+        with pytest.raises(IndexError):
+            data.take(each)
+    with pytest.raises(UsageError, match="batch_size must be >= 1, got 0"):
+        next(data.take_batches([0], 0))
+    for form in ("savez", "npz"):
+        assert len(opened(form, tmp_path).take([])) == 0
 
 
 @pytest.mark.parametrize(

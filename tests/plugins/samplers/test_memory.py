@@ -245,3 +245,29 @@ def test_what_a_memory_cannot_be() -> None:
         Memory(3, 0)
     with pytest.raises(ReplayUnderflowError, match="the memory is empty"):
         Memory(3, 1).get_buffer()
+
+
+def test_a_memory_on_disk_is_larger_than_what_stays_in_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """M10: the process needs less memory than the data has; the disk gives what the memory has."""
+    import psutil
+
+    from dicore_plugins.buffers import storage
+
+    monkeypatch.setattr(storage, "_RESIDENT", 1 << 20)
+    disk, ram = Memory(8, 64, folder=tmp_path), Memory(8, 64)
+    rng = np.random.default_rng(0)
+    frames = [rng.integers(0, 255, (2, 9, 256, 256), np.uint8) for _ in range(3)]
+    process = psutil.Process()
+    before = process.memory_info().rss
+    for number in range(70):
+        disk.store({"/observations": frames[number % 3]})
+    disk_mb = (process.memory_info().rss - before) / 2**20
+    data_mb = 8 * 64 * 2 * 256 * 256 / 2**20
+    assert disk_mb < data_mb / 2, f"{disk_mb:.0f} MiB for {data_mb:.0f} MiB"
+    for number in range(64, 70):
+        ram.store({"/observations": frames[number % 3]})
+    np.testing.assert_array_equal(
+        disk.get_buffer()["/observations"][:, -40:], ram.get_buffer()["/observations"][:, -40:]
+    )

@@ -36,6 +36,8 @@ class OfflinePipeline(TrainingPipeline):
                 "policy.collect.unroll_len",
                 "a dataset has single steps, no sequences; set 1",
             )
+        if cfg.policy.reward_model is not None:
+            yield "policy.reward_model", "has no effect on a dataset; expected None"
         if cfg.policy.priority:
             yield "policy.priority", "a dataset is sampled uniformly; expected False"
 
