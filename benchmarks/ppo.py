@@ -3,7 +3,7 @@
 All three have the same network, settings and number of env steps. The script has the pieces of
 dicore (network, loss, advantages, flat Adam, NumPy acting) and nothing else: no config, log,
 checkpoints, checks of data, signals or resuming. SB3 steps its environments one by one, since it
-has no natively vectorised ones. Env steps per second after the imports.
+has no natively vectorised ones. Env steps per second of processor time, after the imports.
 
 python -m benchmarks.ppo
 """
@@ -156,9 +156,9 @@ def main() -> None:
     rates: dict[str, list[float]] = {name: [] for name in contenders}
     for seed in range(-1, min(ROUNDS, 5)):  # the first run of a process is slower
         for name, train in contenders.items():
-            start = time.perf_counter()
+            start = time.process_time()
             steps = train(seed + 1)
-            rate = steps / (time.perf_counter() - start)
+            rate = steps / (time.process_time() - start)
             print(f"# P22 seed {seed + 1} {name}: {rate:.0f} env steps/s", file=sys.stderr)
             if seed >= 0:
                 rates[name].append(rate)

@@ -23,6 +23,7 @@ SCRIPTS = (
     "buffers",
     "images",
     "update",
+    "ppo",
     "sac",
     "files_entered",
     "startup",

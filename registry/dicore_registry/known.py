@@ -78,9 +78,10 @@ _NAMES: Final[dict[str, dict[str, str]]] = {
         ),
         "preset": (
             "acrobot_dqn acrobot_ppo ant_sac bipedalwalker_sac bit_flip_dqn blackjack_dqn "
-            "breakout_dqn car_racing_dqn cartpole_a2c cartpole_bdq cartpole_c51 cartpole_ddqn "
-            "cartpole_discrete_sac cartpole_dqn cartpole_dueling cartpole_fqf cartpole_iqn "
-            "cartpole_mdqn cartpole_pomdp_dqn cartpole_pomdp_r2d2 cartpole_ppo cartpole_pqn "
+            "breakout_dqn car_racing_dqn cartpole_a2c cartpole_acer cartpole_bdq cartpole_c51 "
+            "cartpole_ddqn cartpole_discrete_sac cartpole_dqn cartpole_dueling cartpole_fqf "
+            "cartpole_impala cartpole_iqn cartpole_mdqn cartpole_pomdp_dqn cartpole_pomdp_ppo "
+            "cartpole_pomdp_r2d2 cartpole_ppg cartpole_ppo cartpole_ppo_offpolicy cartpole_pqn "
             "cartpole_qrdqn cartpole_r2d2 cartpole_rainbow cartpole_sqn cliffwalking_dqn "
             "dm_control_sac frozenlake_dqn halfcheetah_ppo halfcheetah_sac hopper_ppo hopper_sac "
             "humanoid_sac lunarlander_continuous_ppo lunarlander_continuous_sac lunarlander_dqn "

@@ -42,6 +42,9 @@ CASES = [
     Case("cartpole", 10_000, 450),
     Case("cartpole", 30_000, 400, policy="ppo"),  # preset "cartpole_ppo"
     Case("cartpole", 60_000, 400, policy="a2c"),  # "cartpole_a2c"
+    Case("cartpole", 40_000, 400, slow=(300,) * 3, policy="impala"),  # 6k to 16k were seen
+    Case("cartpole", 40_000, 400, slow=(300,) * 3, policy="ppg"),  # 13k to 20k
+    Case("cartpole", 30_000, 400, slow=(300,) * 3, policy="ppo_offpolicy"),  # 6k to 12k
     Case("acrobot", 40_000, -130, slow=(0, 600, 600), policy="ppo"),  # "acrobot_ppo"
     Case("pendulum", 100_000, -350, slow=(0, 600, 600), policy="ppo"),  # "pendulum_ppo"
     Case("lunarlander", 200_000, 120, slow=(900,) * 3, policy="ppo"),  # "lunarlander_ppo"
@@ -97,7 +100,7 @@ UNTRAINED = {
     "halfcheetah_sac", "hopper_sac", "humanoid_sac",
     "lunarlander_continuous_ppo", "lunarlander_continuous_sac", "pong_dqn", "swimmer_sac",
     "hopper_ppo", "halfcheetah_ppo",
-    "cartpole_bdq",
+    "cartpole_acer", "cartpole_bdq", "cartpole_pomdp_ppo",
     "cartpole_ddqn", "cartpole_dueling", "cartpole_fqf", "cartpole_iqn", "cartpole_pomdp_dqn",
     "cartpole_pomdp_r2d2", "cartpole_pqn", "cartpole_r2d2", "cartpole_sqn", "t_maze_r2d2",
     "two_step_bdq",
