@@ -42,9 +42,11 @@ CASES = [
     Case("cartpole", 10_000, 450),
     Case("cartpole", 30_000, 400, policy="ppo"),  # preset "cartpole_ppo"
     Case("cartpole", 60_000, 400, policy="a2c"),  # "cartpole_a2c"
-    Case("cartpole", 40_000, 400, slow=(300,) * 3, policy="impala"),  # 6k to 16k were seen
-    Case("cartpole", 40_000, 400, slow=(300,) * 3, policy="ppg"),  # 13k to 20k
-    Case("cartpole", 30_000, 400, slow=(300,) * 3, policy="ppo_offpolicy"),  # 6k to 12k
+    Case("cartpole", 40_000, 400, slow=(300,) * 3, policy="impala"),  # "cartpole_impala": 6k to 16k
+    Case("cartpole", 40_000, 400, slow=(300,) * 3, policy="ppg"),  # "cartpole_ppg": 13k to 20k
+    Case(
+        "cartpole", 30_000, 400, slow=(300,) * 3, policy="ppo_offpolicy"
+    ),  # "cartpole_ppo_offpolicy"
     Case("acrobot", 40_000, -130, slow=(0, 600, 600), policy="ppo"),  # "acrobot_ppo"
     Case("pendulum", 100_000, -350, slow=(0, 600, 600), policy="ppo"),  # "pendulum_ppo"
     Case("lunarlander", 200_000, 120, slow=(900,) * 3, policy="ppo"),  # "lunarlander_ppo"
