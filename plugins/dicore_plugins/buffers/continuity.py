@@ -16,12 +16,46 @@ import optree
 from dicore.data import Batch, Tree, tree_map
 from dicore_plugins.buffers.base import as_array
 
-__all__ = ["Continuity", "origin"]
+__all__ = ["Continuity", "EnvRows", "origin"]
 
 IntArray = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
 
 _LOG = logging.getLogger("dicore.buffer")
+
+
+class EnvRows:
+    """The rows of a push by environment.
+
+    Args:
+        env_id: int64 [N].
+
+    Attributes:
+        env_id: A copy of it.
+        ids: int64 [K]; the environments, sorted.
+        order: int64 [N]; the rows, by environment and then in their order.
+        opens: bool [N]; in this order, the first row of an environment.
+        closes: bool [N]; in this order, the last row of an environment.
+        rank: int64 [N]; in this order, the number of earlier rows of the same environment.
+        inverse: int64 [N]; the place in `ids` of each row.
+    """
+
+    def __init__(self, env_id: IntArray) -> None:
+        self.env_id = env_id.copy()
+        self.ids, inverse = np.unique(env_id, return_inverse=True)
+        self.inverse = inverse.reshape(-1)
+        self.order = np.argsort(self.inverse, kind="stable")
+        of, rows = self.inverse[self.order], np.arange(len(env_id))
+        self.opens = np.append(True, of[1:] != of[:-1])[: len(of)]
+        self.closes = np.append(self.opens[1:], True)[: len(of)]
+        self.rank = rows - np.maximum.accumulate(np.where(self.opens, rows, 0))
+        self.first, self.last = self.order[self.opens], self.order[self.closes]
+
+    @classmethod
+    def of(cls, env_id: IntArray, known: EnvRows | None) -> EnvRows:
+        """Returns the rows by environment; `known` if they are the same, as most often."""
+        same = known is not None and np.array_equal(known.env_id, env_id)
+        return known if same and known is not None else cls(env_id)
 
 
 class Continuity:
@@ -33,6 +67,7 @@ class Continuity:
 
     def __init__(self) -> None:
         self._warned = False
+        self._of: EnvRows | None = None
         self.clear()
 
     def clear(self) -> None:
@@ -53,8 +88,8 @@ class Continuity:
             return None
         if not _alike(steps["obs"], steps["next_obs"]):
             return None
-        ids, first = np.unique(env_id, return_index=True)
-        last = len(env_id) - 1 - np.unique(env_id[::-1], return_index=True)[1]
+        self._of = EnvRows.of(env_id, self._of)
+        ids, first, last = self._of.ids, self._of.first, self._of.last
         found = None
         if len(self._ids):
             known, at = self._places(ids)
@@ -73,8 +108,8 @@ class Continuity:
 
     def _note(self, ids: IntArray, last: Tree, going: BoolArray) -> None:
         """Stores what the last steps of environments led to."""
-        others = ~np.isin(self._ids, ids)
-        if others.any():
+        others = None if self._ids is ids else ~np.isin(self._ids, ids)
+        if others is not None and others.any():
             ids = np.concatenate([self._ids[others], ids])
             going = np.concatenate([self._open[others], going])
             kept = _rows(self._last, np.flatnonzero(others))

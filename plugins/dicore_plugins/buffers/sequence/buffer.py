@@ -315,8 +315,13 @@ class SequenceReplayBuffer(NaiveReplayBuffer):
     def _mark(self, columns: dict[str, Any], starts: IntArray) -> None:
         """Writes `valid` and `loss_mask` of the sequences."""
         valid, index = columns["valid"], self._index
-        np.less(np.arange(self._length), index.lengths[starts][:, None], out=valid)
-        columns["loss_mask"][:] = valid
+        lengths = index.lengths[starts]
+        if lengths.min() == self._length:
+            valid.fill(True)
+            columns["loss_mask"].fill(1.0)
+        else:
+            np.less(np.arange(self._length), lengths[:, None], out=valid)
+            columns["loss_mask"][:] = valid
         burn_in = self._cfg.burn_in
         if burn_in:
             columns["loss_mask"][:, :burn_in] *= index.first[starts][:, None]

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from dicore_plugins.buffers.continuity import EnvRows
 from dicore_plugins.buffers.ring import IntArray
 
 __all__ = ["SequenceIndex"]
@@ -45,6 +46,7 @@ class SequenceIndex:
         self._capacity = capacity
         self._length, self._stride, self._padding = length, stride, padding
         self._offsets = np.arange(length)
+        self._of: EnvRows | None = None
         self.clear()
 
     def clear(self) -> None:
@@ -53,14 +55,14 @@ class SequenceIndex:
         self.count = 0
         self.lengths: Slots = np.zeros(capacity, np.int32)
         self.first: BoolArray = np.zeros(capacity, np.bool_)
-        self._starts: Slots = np.zeros(capacity, np.int32)
+        self._starts: IntArray = np.zeros(capacity, np.int64)
         self._place: Slots = np.full(capacity, -1, np.int32)
         self._stream: Slots = np.full(capacity, -1, np.int32)
         self._position: IntArray = np.zeros(capacity, np.int64)
         self._rows: dict[int, int] = {}
         self._head, self._tail, self._begin = (np.zeros(0, np.int64) for _ in range(3))
         self._fresh: BoolArray = np.zeros(0, np.bool_)
-        self._log: Slots = np.zeros((0, 16), np.int32)
+        self._log: IntArray = np.zeros((0, 16), np.int64)
 
     # ---- writing
 
@@ -78,29 +80,29 @@ class SequenceIndex:
         Returns:
             The slots in which sequences began that are now gone, and those of new sequences.
         """
-        streams = self._streams_of(env_id)
-        order = np.argsort(streams, kind="stable")
-        stream, end = streams[order], end[order]
-        rows = np.arange(len(order))
-        opens = np.ones(len(order), np.bool_)
-        np.not_equal(stream[1:], stream[:-1], out=opens[1:])
-        position = self._head[stream] + rows - np.maximum.accumulate(np.where(opens, rows, 0))
+        by_env = self._of = EnvRows.of(env_id, self._of)
+        order, opens, closes = by_env.order, by_env.opens, by_env.closes
+        stream, end = self._streams(by_env.ids)[by_env.inverse][order], end[order]
+        position = self._head[stream] + by_env.rank
         starts = np.zeros(len(order), np.bool_)
         starts[1:] = end[:-1]
         starts[opens] = self._fresh[stream[opens]]
         if breaks is not None:
             starts |= breaks[order]
-        last = np.maximum.accumulate(np.where(opens | starts, rows, 0))
+        last = np.maximum.accumulate(np.where(opens | starts, np.arange(len(order)), 0))
         begin = np.where(starts[last], position[last], self._begin[stream])
-        kept = order >= len(order) - len(slots)
         gone = self._forget(slots)
-        np.maximum.at(self._tail, stream[~kept], position[~kept] + 1)
-        closes = np.append(opens[1:], True)
+        kept: Any = slice(None)
+        if len(slots) == len(order):
+            into = slots[order]
+        else:
+            kept = order >= len(order) - len(slots)
+            into = slots[order[kept] - (len(order) - len(slots))]
+            np.maximum.at(self._tail, stream[~kept], position[~kept] + 1)
         ended = stream[closes]
         self._head[ended] = position[closes] + 1
         self._begin[ended] = begin[closes]
         self._fresh[ended] = end[closes]
-        into = slots[order[kept] - (len(order) - len(slots))]
         self._stream[into] = stream[kept]
         self._position[into] = position[kept]
         self.first[into] = (position == begin)[kept]
@@ -108,14 +110,13 @@ class SequenceIndex:
         new = self._add_sequences(stream, position, begin, end)
         return gone, new
 
-    def _streams_of(self, env_id: IntArray) -> IntArray:
-        unique, inverse = np.unique(env_id, return_inverse=True)
-        ids = unique.tolist()
-        new = [each for each in ids if each not in self._rows]
+    def _streams(self, ids: IntArray) -> IntArray:
+        """Returns the streams of environments, which are made if they are new: int64 [K]."""
+        known = ids.tolist()
+        new = [each for each in known if each not in self._rows]
         if new:
-            self._open(new, self._rows.keys() & set(ids))
-        rows = np.array([self._rows[each] for each in ids], np.int64)
-        return rows[inverse.reshape(-1)]
+            self._open(new, self._rows.keys() & set(known))
+        return np.array([self._rows[each] for each in known], np.int64)
 
     def _open(self, env_ids: list[int], others: set[int]) -> None:
         """Makes streams for new environments; of many, those without stored steps are given up."""
@@ -135,7 +136,7 @@ class SequenceIndex:
             self._tail = np.concatenate([self._tail, zeros])
             self._begin = np.concatenate([self._begin, zeros])
             self._fresh = np.concatenate([self._fresh, zeros > 0])
-            log = np.zeros((more, self._log.shape[1]), np.int32)
+            log = np.zeros((more, self._log.shape[1]), np.int64)
             self._log = np.concatenate([self._log, log])
         for each, row in zip(env_ids, free, strict=False):
             self._rows[each] = row
@@ -161,7 +162,7 @@ class SequenceIndex:
         most, width = int((self._head - self._tail).max(initial=0)), self._log.shape[1]
         if most > width:
             width = 1 << (most - 1).bit_length()
-            self._log = np.zeros((len(self._head), width), np.int32)
+            self._log = np.zeros((len(self._head), width), np.int64)
             slots = np.flatnonzero(self._stream >= 0)
         self._log[self._stream[slots], self._position[slots] & (width - 1)] = slots
 
@@ -171,6 +172,8 @@ class SequenceIndex:
         """Adds the sequences that the new steps complete; returns the slots of their first."""
         surplus = position - begin + 1 - self._length
         full = np.flatnonzero((surplus >= 0) & (surplus % self._stride == 0))
+        if not len(full) and not (self._padding and end.any()):
+            return full
         streams, starts = [stream[full]], [begin[full] + surplus[full]]
         lengths = [np.full(len(full), self._length)]
         if self._padding:
@@ -184,7 +187,7 @@ class SequenceIndex:
         stored = at >= self._tail[of]
         if not stored.all():
             of, at, steps = of[stored], at[stored], steps[stored]
-        slots = self._log[of, at & (self._log.shape[1] - 1)].astype(np.int64)
+        slots = self._log[of, at & (self._log.shape[1] - 1)]
         self.lengths[slots] = steps
         places = np.arange(self.count, self.count + len(slots))
         self._starts[places], self._place[slots] = slots, places
@@ -207,11 +210,11 @@ class SequenceIndex:
     @property
     def starts(self) -> IntArray:
         """The slots of the first steps of all sequences, in an order of no meaning: [count]."""
-        return self._starts[: self.count].astype(np.int64)
+        return self._starts[: self.count].copy()
 
     def chosen(self, numbers: IntArray) -> IntArray:
         """Returns the slots of the first steps of sequences by their number, below `count`."""
-        return self._starts[numbers].astype(np.int64)
+        return self._starts.take(numbers)
 
     def slots_of(self, starts: IntArray) -> IntArray:
         """Returns the slots of the steps of sequences; after its end, a sequence repeats its last.
@@ -226,7 +229,7 @@ class SequenceIndex:
         at = self._position[starts][:, None] + self.steps(self.lengths[starts])
         at &= width - 1
         at += (self._stream[starts].astype(np.int64) * width)[:, None]
-        return self._log.reshape(-1).take(at).astype(np.int64)
+        return self._log.reshape(-1).take(at)
 
     def steps(self, lengths: Slots) -> Any:
         """Returns 0, 1, … as int64 [L] or [B, L], never above the last step of a sequence."""
@@ -269,7 +272,7 @@ class SequenceIndex:
             (self._position, "position"),
         ):
             target[:held] = np.roll(np.asarray(state[key]), -shift)
-        starts = np.asarray(state["starts"], np.int32)
+        starts = np.asarray(state["starts"], np.int64)
         self.count = len(starts)
         self._starts[: self.count] = (starts - shift) % held if held else starts
         self._place[self._starts[: self.count]] = np.arange(self.count)
@@ -279,7 +282,7 @@ class SequenceIndex:
             np.array(state[key], np.int64) for key in ("head", "tail", "begin")
         )
         self._fresh = np.array(state["fresh"], np.bool_)
-        self._log = np.zeros((len(self._head), 16), np.int32)
+        self._log = np.zeros((len(self._head), 16), np.int64)
         self._write_log(np.arange(held))
 
     def check_valid(self) -> None:

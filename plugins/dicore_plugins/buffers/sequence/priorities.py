@@ -59,11 +59,13 @@ class SequencePriorities:
 
     def place(self, gone: IntArray, new: IntArray) -> None:
         """Gives new sequences the highest priority so far, or that of their steps."""
-        if self._tree is not None:
+        if self._tree is not None and len(gone):
             self._tree.set(gone, np.zeros(len(gone)))
+        if not len(new):
+            return
         if self._of_steps is None:
             self._write(new, np.full(len(new), self._highest))
-        elif len(new):
+        else:
             self.set(new, self.mixed(self._of_steps[self._index.slots_of(new)], new))
 
     def set_steps(self, slots: IntArray, priority: FloatArray | None) -> None:
