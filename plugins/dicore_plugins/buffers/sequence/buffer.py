@@ -320,7 +320,7 @@ class SequenceReplayBuffer(NaiveReplayBuffer):
             valid.fill(True)
             columns["loss_mask"].fill(1.0)
         else:
-            np.less(np.arange(self._length), lengths[:, None], out=valid)
+            np.less(np.arange(self._length), lengths.astype(np.int64)[:, None], out=valid)
             columns["loss_mask"][:] = valid
         burn_in = self._cfg.burn_in
         if burn_in:

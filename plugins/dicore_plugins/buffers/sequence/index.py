@@ -235,7 +235,7 @@ class SequenceIndex:
         """Returns 0, 1, … as int64 [L] or [B, L], never above the last step of a sequence."""
         if lengths.min(initial=self._length) == self._length:
             return self._offsets
-        return np.minimum(self._offsets, lengths[:, None] - 1)
+        return np.minimum(self._offsets, lengths.astype(np.int64)[:, None] - 1)
 
     # ---- state
 
