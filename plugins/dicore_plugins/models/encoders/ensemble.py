@@ -42,8 +42,11 @@ class EnsembleMLP(nn.Module):
         renorm: int | None = None,
     ) -> None:
         super().__init__()
+        self.count = count
         self._activation = function = ACTIVATIONS[activation]
         self.weights, self.biases = nn.ParameterList(), nn.ParameterList()
+        # The parameter dicts of the lists, ten times as fast as their items; see `MLP`.
+        self._tables = self.weights._parameters, self.biases._parameters  # noqa: SLF001
         self.norms: nn.ModuleList | None = None if renorm is None else nn.ModuleList()
         for index, (fan_in, fan_out) in enumerate(pairwise(sizes)):
             gain = function.gain if index < len(sizes) - 2 else 1.0
@@ -70,8 +73,10 @@ class EnsembleMLP(nn.Module):
             frozen: The parameters get no gradient; `x` does.
         """
         activate, norms = self._activation.by_torch, self.norms
-        x = x.expand(len(self.weights[0]), -1, -1)
-        for index, (weight, bias) in enumerate(zip(self.weights, self.biases, strict=True)):
+        x = x.expand(self.count, -1, -1)
+        weights, biases = self._tables
+        pairs = zip(weights.values(), biases.values(), strict=True)
+        for index, (weight, bias) in enumerate(pairs):
             if index:
                 x = activate(x)
             if norms is not None:
