@@ -76,11 +76,20 @@ def _recurrent(env: dict[str, Any], **changes: Any) -> dict[str, Any]:
         "type": "r2d2",
         "nstep": 3,
         "discount_factor": 0.99,
-        "model": {"encoder_hidden_size_list": [64], "rnn": "gru", "rnn_hidden_size": 64},
+        "priority": False,
+        "priority_IS_weight": False,
+        "model": {
+            "encoder_hidden_size_list": [64],
+            "layer_norm": True,
+            "initial_bias": "uniform",
+            "rnn": "gru",
+            "rnn_hidden_size": 64,
+        },
         "learn": {
             "batch_size": 32,
-            "update_per_collect": 16,
-            "learning_rate": 1e-3,
+            "update_per_collect": 32,
+            "learning_rate": 2e-3,
+            "huber_delta": 20.0,
             "target_theta": 0.02,
             "max_grad_norm": 10.0,
             "value_rescale": False,
@@ -88,7 +97,7 @@ def _recurrent(env: dict[str, Any], **changes: Any) -> dict[str, Any]:
         "collect": {"n_sample": 8, "unroll_len": 16, "burn_in": 4},
         "eval": {"evaluator": {"eval_freq": 128}},
         "other": {
-            "replay_buffer": {"replay_buffer_size": 5_000},
+            "replay_buffer": {"type": "naive", "replay_buffer_size": 5_000},
             "eps": {"type": "linear", "start": 1.0, "end": 0.05, "decay": 4_000},
         },
     }

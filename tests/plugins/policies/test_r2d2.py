@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 import torch
 from gymnasium import spaces
 
+from dicore import build
 from dicore.data import Batch
 from dicore.errors import ConfigError, UsageError
 from dicore.interfaces.policy import Tail
@@ -138,6 +140,71 @@ def test_an_update_equals_the_formula_step_by_step(rescale: bool, heads: int) ->
     size = errors.mean(2)
     priority = 0.9 * size.max(1) + 0.1 * size.mean(1)
     np.testing.assert_allclose(result["priority"], priority, rtol=1e-3, atol=1e-4)
+
+
+SEQUENCES: dict[str, Any] = {
+    "type": "sequence",
+    "replay_buffer_size": 200,
+    "burn_in": BURN_IN,
+    "unroll_len": UNROLL + NSTEP,
+    "stride": UNROLL,
+    "state_keys": ["prev_state"],
+}
+
+
+def test_an_update_from_the_sequences_of_a_buffer_equals_the_formula() -> None:
+    """Sequences begin with episodes, where the burn-in is learned from too, and end with them."""
+    policy = r2d2(None, f"policy.other.replay_buffer={json.dumps(SEQUENCES)}")
+    block, tail, _ = block_of(40)
+    tail = tail._replace(starts=40 - NSTEP + 1)
+    assert (policy._get_sample_len(), policy._get_sample_stride()) == (NSTEP, 1)
+    steps = policy.collect_mode.get_train_sample(block, tail)
+    assert len(steps) == 3 * (40 - NSTEP + 1)
+    buffer = build("buffer", SEQUENCES)
+    buffer.push(steps)
+    batch = buffer.sample_batch(32)
+    nets = {"online": policy._model, "target": policy._target_model}
+    errors: list[float] = []
+    priorities, fresh = [], 0
+    for row in range(32):
+        one = {key: np.asarray(batch[key])[row] for key in batch.columns}
+        fresh += bool(one["loss_mask"][:BURN_IN].any())
+        state = dict.fromkeys(nets, one["prev_state"])
+        now, later = [], []
+        for t in range(LENGTH):
+            found = {name: values_of(nets[name], one["obs"][t], state[name]) for name in nets}
+            now.append(found["online"][0][0])
+            state = {name: each[1] for name, each in found.items()}
+            seen = one["next_obs"][t]
+            later.append({name: values_of(nets[name], seen, state[name])[0][0] for name in nets})
+        mine = []
+        for t in range(LENGTH):
+            last = t + int(one["bridge"][t])
+            known = last < LENGTH and (last < LENGTH - 1 or one["end"][last])
+            if not one["loss_mask"][t] or not known:
+                continue
+            value = h_inv(later[last]["target"][later[last]["online"].argmax()])
+            y = one["reward"][t] + one["value_gamma"][t] * (1 - one["done"][t]) * value
+            mine.append(abs(now[t][one["action"][t]] - h(y)))
+        errors += mine
+        priorities.append(0.9 * max(mine) + 0.1 * np.mean(mine) if mine else 0.0)
+    assert 0 < fresh < 32
+    size = np.array(errors)
+    result = policy.learn_mode.forward(Batch({k: batch[k] for k in batch.columns if k != "IS"}))
+    wanted = np.where(size <= 1, size**2 / 2, size - 0.5).mean()
+    np.testing.assert_allclose(result["total_loss"], wanted, rtol=1e-4)
+    np.testing.assert_allclose(result["priority"], priorities, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "wanted"),
+    [("burn_in", 1, "must be 2, see collect.burn_in"), ("unroll_len", 3, "must be 5"),
+     ("stride", None, "must be 3"), ("state_keys", [], "must be")],
+)  # fmt: skip
+def test_a_buffer_of_other_sequences_is_refused(name: str, value: Any, wanted: str) -> None:
+    option = json.dumps({**SEQUENCES, name: value})
+    with pytest.raises(ConfigError, match=rf"replay_buffer.{name}: {wanted}"):
+        r2d2(None, f"policy.other.replay_buffer={option}")
 
 
 def test_the_burn_in_has_no_gradient() -> None:

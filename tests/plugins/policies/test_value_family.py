@@ -429,7 +429,7 @@ def test_the_default_network_is_built_and_acts_by_name(name: str) -> None:
         ("cartpole_fqf", "fqf", "naive"),
         ("cartpole_sqn", "sqn", "naive"),
         ("two_step_bdq", "bdq", "naive"),
-        ("t_maze_r2d2", "r2d2", "advanced"),
+        ("t_maze_r2d2", "r2d2", "naive"),
         ("cartpole_iqn", "iqn", "naive"),
         ("cartpole_mdqn", "mdqn", "naive"),
         ("cartpole_qrdqn", "qrdqn", "naive"),
