@@ -307,17 +307,17 @@ def test_sqn_acts_by_its_temperature() -> None:
     ("cls", "model"),
     [(DQNPolicy, DQN), (QRDQNPolicy, QRDQN), (FQFPolicy, FQF), (MDQNPolicy, DQN), (SQNPolicy, SQN)],
 )
-@pytest.mark.parametrize("several", [False, True])
-def test_targets_choose_no_masked_action(cls: Any, model: Any, several: bool) -> None:
+@pytest.mark.parametrize("heads", ["one", "list", "array"])
+def test_targets_choose_no_masked_action(cls: Any, model: Any, heads: str) -> None:
     """The values of a masked action may be anything; a mask without any action has no effect."""
-    actions = (ACTIONS, ACTIONS) if several else ACTIONS
+    actions = ACTIONS if heads == "one" else (ACTIONS, ACTIONS)
     parts = ((("vector",), OBS, (), ()),)
     policy = made(cls, model(obs_shape=OBS, obs_parts=parts, action_shape=actions))
     batch = rows(actions)
     mask = np.ones((ROWS, ACTIONS), np.int8)
     mask[:, 1] = 0
     mask[2], batch["done"][2] = 0, 1
-    masks = [mask, mask] if several else mask
+    masks: Any = {"one": mask, "list": [mask, mask], "array": np.stack([mask, mask], 1)}[heads]
     seen = {key: {"vector": batch[key], "action_mask": masks} for key in ("obs", "next_obs")}
     taken = np.where(batch["action"] == 1, 0, batch["action"])
     batch = Batch({**batch.columns, **seen, "action": taken}).to_torch()

@@ -24,7 +24,7 @@ from dicore.errors import UsageError
 from dicore.interfaces.policy import Tail
 from dicore.run.env_factory import BuildContext
 from dicore.run.random import stream, torch_stream
-from dicore_plugins.functional.exploration import get_epsilon_greedy_fn
+from dicore_plugins.functional.exploration import get_epsilon_greedy_fn, mask_of
 from dicore_plugins.functional.samples import nstep_samples, to_batch, transitions
 from dicore_plugins.functional.td import bridged, dqn_td_target, nstep_td_error
 from dicore_plugins.model_wrappers import model_wrap
@@ -370,13 +370,15 @@ def legal(q: Any, obs: Any) -> Any:
     Args:
         q: [..., A], or a list with one per head.
         obs: Observations; a dict may have `action_mask` [..., A] (nonzero: allowed); for several
-            heads a list.
+            heads a list, or [..., H, A].
     """
-    mask = obs.get("action_mask") if isinstance(obs, dict) else None
+    mask = mask_of(obs)
     if mask is None:
         return q
     if not isinstance(q, torch.Tensor):
-        masks = [mask] if isinstance(mask, torch.Tensor) else mask
+        masks = mask
+        if isinstance(mask, torch.Tensor):
+            masks = mask.unbind(-2) if mask.dim() > q[0].dim() else [mask]
         return [legal(head, {"action_mask": each}) for head, each in zip(q, masks, strict=True)]
     allowed = mask != 0
     return q.masked_fill(~(allowed | ~allowed.any(-1, keepdim=True)), -1e8)
