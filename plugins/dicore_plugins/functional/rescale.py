@@ -26,8 +26,8 @@ def value_transform(x: Tensor, eps: float = 1e-2) -> Tensor:
         x: Any shape.
         eps: Slope that keeps the inverse Lipschitz continuous, >= 0.
     """
-    root = x.abs() / ((x.abs() + 1).sqrt() + 1)  # sqrt(|x| + 1) - 1 without cancellation
-    return x.sign() * root + eps * x
+    # sqrt(|x| + 1) - 1 without cancellation; x instead of sign(x) |x|: a gradient at 0, too
+    return x / ((x.abs() + 1).sqrt() + 1) + eps * x
 
 
 def value_inv_transform(x: Tensor, eps: float = 1e-2) -> Tensor:
@@ -39,20 +39,19 @@ def value_inv_transform(x: Tensor, eps: float = 1e-2) -> Tensor:
         x: Any shape; values of h.
         eps: That of `value_transform`.
     """
-    size = x.abs()
     half = 1 + 2 * eps
-    root = 2 * size / (half + (half * half + 4 * eps * size).sqrt())
-    return x.sign() * root * (root + 2)
+    root = 2 * x / (half + (half * half + 4 * eps * x.abs()).sqrt())
+    return root * (root.abs() + 2)
 
 
 def symlog(x: Tensor) -> Tensor:
     """Computes sign(x) log(1 + |x|) (Hafner et al. 2023, arXiv:2301.04104, equation 1)."""
-    return x.sign() * x.abs().log1p()
+    return torch.where(x >= 0, x.clamp(min=0).log1p(), -(-x).clamp(min=0).log1p())
 
 
 def inv_symlog(x: Tensor) -> Tensor:
     """Computes sign(x) (exp(|x|) - 1), the inverse of `symlog`."""
-    return x.sign() * x.abs().expm1()
+    return torch.where(x >= 0, x.clamp(min=0).expm1(), -(-x).clamp(min=0).expm1())
 
 
 def two_hot(value: Tensor, support: Tensor) -> Tensor:
