@@ -145,7 +145,7 @@ def nstep_return(
     """Computes the n-step return G of each step.
 
     Args:
-        reward: float32 [T, N] or [T], arrays.
+        reward: float32 [T, N] or [T], arrays or tensors.
         next_value: float32 [T, N]; V(s'), see `rows_after`.
         done: bool (or 0/1) [T, N]; s' is terminal.
         end: bool [T, N]; the episode's last step, terminated or truncated; None: episodes end only
@@ -170,6 +170,8 @@ def nstep_return(
         except (TypeError, ValueError):  # as above
             pass
     _check_shapes(reward=reward, next_value=next_value, done=done, end=end)
+    if is_tensor(reward):
+        return _tensor_nstep(reward, next_value, done, end, nstep, gamma)
     columns, kind = _blocks(reward, next_value, done, end)
     if _by_numba(kernels, columns[0]):
         found = _nstep(*map(_plain, columns), nstep, gamma)
@@ -187,6 +189,23 @@ def _numpy_nstep(
     for _ in range(1, min(nstep, len(reward))):
         found[:-1] = np.where(stop, one[:-1], reward[:-1] + discount * found[1:])
     return found
+
+
+def _tensor_nstep(
+    reward: Any, next_value: Any, done: Any, end: Any, nstep: int, gamma: float
+) -> Any:
+    import torch
+
+    from dicore_plugins.functional.recursion import widened
+
+    kind, done = reward.dtype, done.to(torch.bool)
+    reward, next_value = widened(reward, next_value)
+    stop = (end.to(torch.bool) | done)[:-1]
+    one = found = torch.where(done, reward, reward + gamma * next_value)
+    for _ in range(1, min(nstep, len(reward))):
+        following = torch.where(stop, one[:-1], reward[:-1] + gamma * found[1:])
+        found = torch.cat([following, one[-1:]])
+    return found.to(kind)
 
 
 def _check_shapes(**columns: Any) -> None:

@@ -36,7 +36,12 @@ def quantile_target(
 
     Returns:
         float32 [B, M].
+
+    Raises:
+        SchemaError: the rewards are not [B].
     """
+    if reward.dim() != 1:
+        raise SchemaError(f"rewards must be [B], got {list(reward.shape)}")
     boot = _row(value_gamma)
     if done is not None:
         boot = boot * (1.0 - done.unsqueeze(1))

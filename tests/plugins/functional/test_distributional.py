@@ -12,7 +12,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dicore.errors import UsageError
+from dicore.errors import SchemaError, UsageError
 from dicore_plugins.functional import (
     c51_loss,
     c51_target,
@@ -124,6 +124,20 @@ def test_targets_stop_at_the_end_of_an_episode() -> None:
     value = torch.tensor([[1.0, 2.0], [1.0, 2.0]])
     found = quantile_target(value, torch.tensor([0.5, 0.5]), torch.tensor([0.0, 1.0]), 0.9)
     torch.testing.assert_close(found, torch.tensor([[1.4, 2.3], [0.5, 0.5]]))
+
+
+def test_columns_that_would_be_broadcast_are_refused() -> None:
+    value, reward = torch.ones(4, 3), torch.ones(4)
+    with pytest.raises(SchemaError, match=r"rewards must be \[B\], got \[4, 1\]"):
+        quantile_target(value, reward[:, None], None, 0.9)
+    with pytest.raises(SchemaError, match=r"got \[4, 3\] and \[4\]"):
+        qrdqn_loss(value, reward, torch.rand(3))
+    with pytest.raises(SchemaError, match=r"target \[4, 1\]"):
+        c51_loss(value, value[:, :1])
+    with pytest.raises(SchemaError, match=r"loss \[4\], weight \[4, 1\]"):
+        c51_loss(value, value, reward[:, None])
+    with pytest.raises(SchemaError, match=r"at_middle \[4, 2\]"):
+        fqf_fraction_loss(torch.ones(4, 3), torch.ones(4, 2), value)
 
 
 @pytest.mark.parametrize("temperature", [0.03, 1.0])
