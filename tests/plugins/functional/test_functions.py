@@ -192,6 +192,7 @@ OTHERS: dict[str, Callable[[], Call]] = {
     "get_train_sample": lambda: ((transitions(), 3, "null_padding", {"t": -1}), {}),
     "greedy": lambda: ((LOGIT, LOGIT > -9), {}),
     "mask_of": lambda: (({"action_mask": LOGIT > 0},), {}),
+    "masks_of": lambda: ((np.ones((B, 2, A)), 2), {}),
     "next_obs_of": lambda: ((block(), tail()), {}),
     "nstep_columns": lambda: (
         (), {**{{"done": "terminated"}.get(key, key): each
