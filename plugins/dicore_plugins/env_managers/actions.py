@@ -16,7 +16,7 @@ import numpy.typing as npt
 from numpy import ndarray
 
 from dicore.data import EnvBatch
-from dicore.errors import ActionError, SchemaError
+from dicore.errors import ActionError, EnvStateError, SchemaError
 
 __all__ = ["ActionCheck", "ActionLog", "action_check_of", "actions_of", "batch_of", "draw_actions"]
 
@@ -257,12 +257,14 @@ def batch_of(action: Mapping[int, Any]) -> EnvBatch[Any]:
 
     Raises:
         ActionError: the actions differ in form, or `action` is not a dict.
+        EnvStateError: an env id is not an integer.
     """
     if not isinstance(action, Mapping):
         raise ActionError(
             f"expected a dict of actions by env id, got {type(action).__name__}",
             hint="call step({env_id: action})",
         )
+    ids_of(action)
     try:
         return EnvBatch.of(action)
     except (SchemaError, TypeError) as error:
@@ -270,6 +272,21 @@ def batch_of(action: Mapping[int, Any]) -> EnvBatch[Any]:
             f"the actions of environments {list(action)} differ in form: {error}",
             context={"env_ids": list(action)},
         ) from error
+
+
+def ids_of(env_ids: Any) -> list[int]:
+    """Returns env ids as ints.
+
+    Raises:
+        EnvStateError: one is not an integer, or `env_ids` has none.
+    """
+    if isinstance(env_ids, str) or not isinstance(env_ids, Iterable):
+        raise EnvStateError(f"{env_ids!r} are not env ids", hint="pass ints: [0, 1]")
+    found = list(env_ids)
+    for each in found:
+        if each.__class__ is not int and not isinstance(each, np.integer):
+            raise EnvStateError(f"env id {each!r} is not an integer", hint="see manager.ready_obs")
+    return list(map(int, found))
 
 
 def actions_of(value: Any, *, nested: bool = False) -> Any:

@@ -299,14 +299,14 @@ class EpisodeSeeds:
                 raise UsageError(
                     f"seeds for unknown env ids {unknown}; there are {self._env_num} envs"
                 )
-            return {int(env_id): int(value) for env_id, value in seed.items()}
+            return {int(env_id): _seed_of(value) for env_id, value in seed.items()}
         if isinstance(seed, str) or not hasattr(seed, "__len__"):
             raise UsageError(
                 f"{seed!r} is not a seed", hint="pass an int, a list of ints, or a dict"
             )
         if len(seed) != self._env_num:
             raise UsageError(f"{len(seed)} seeds for {self._env_num} environments")
-        return {env_id: int(value) for env_id, value in enumerate(seed)}
+        return {env_id: _seed_of(value) for env_id, value in enumerate(seed)}
 
     def next(self, env_id: int) -> int:
         """Returns the seed of the next episode of an environment and counts the episode."""
@@ -349,6 +349,13 @@ class EpisodeSeeds:
         self._literal = dict(state["literal"])
         self._since = dict(state["since"])
         self.episodes = list(state["episodes"])
+
+
+def _seed_of(value: Any) -> int:
+    """Returns a seed as an int; raises UsageError if it is something else."""
+    if not isinstance(value, Integral):
+        raise UsageError(f"{value!r} is not a seed", hint="pass an int, a list of ints, or a dict")
+    return int(value)
 
 
 def reset_ended(manager: Any, env_ids: Iterable[int]) -> None:

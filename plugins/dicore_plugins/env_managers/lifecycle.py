@@ -19,7 +19,7 @@ from dicore.config.sections import ManagerConfig
 from dicore.data import tree_row
 from dicore.errors import ClosedError, DicoreError, EnvResetError, EnvSpaceError, EnvStateError
 from dicore.interfaces.env_manager import EnvState
-from dicore_plugins.env_managers.actions import ActionLog, NestedActions, action_check_of
+from dicore_plugins.env_managers.actions import ActionLog, NestedActions, action_check_of, ids_of
 from dicore_plugins.env_managers.env_pool import EnvPool
 from dicore_plugins.env_managers.episodes import (
     RESET,
@@ -210,7 +210,7 @@ class ManagedEnvs:
         if reset_param is None:
             chosen = self._id_list
         else:
-            chosen = [int(env_id) for env_id in reset_param]
+            chosen = ids_of(reset_param)
             if isinstance(reset_param, Mapping):
                 self._remember(reset_param)
         ready = self._storage.copy(self._ready)

@@ -92,7 +92,7 @@ def test_wrong_lengths_and_ids_are_refused(seed: Any) -> None:
         manager.seed(seed)
 
 
-@pytest.mark.parametrize("seed", ["12", 1.5, None])
+@pytest.mark.parametrize("seed", ["12", 1.5, None, [1.5, 2], {0: "1"}])
 def test_what_is_no_seed_is_refused(seed: Any) -> None:
     with pytest.raises(UsageError, match="is not a seed"):
         manager_of(CountEnv(0), CountEnv(1)).seed(seed)

@@ -243,3 +243,15 @@ def test_factories_come_in_a_list(wrong: Any) -> None:
 def test_actions_come_by_environment(wrong: Any) -> None:
     with pytest.raises(ActionError, match="by env id"):
         manager_of(CountEnv(0), CountEnv(1)).step(wrong)
+
+
+@pytest.mark.parametrize("env_id", [1.5, "1", True, None], ids=repr)
+def test_an_id_that_is_no_integer_names_no_environment(env_id: Any) -> None:
+    manager = manager_of(CountEnv(0), CountEnv(1))
+    for act in (lambda: manager.step({env_id: 0}), lambda: manager.reset([env_id])):
+        with pytest.raises(EnvStateError, match=f"env id {env_id!r} is not an integer"):
+            act()
+    with pytest.raises(EnvStateError, match="are not env ids"):
+        manager.reset("01")
+    manager.reset(np.array([1]))
+    assert manager.step({np.int64(1): 0})[1].obs[3] == 1

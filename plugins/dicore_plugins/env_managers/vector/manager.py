@@ -16,7 +16,7 @@ from numpy import ndarray
 from dicore.data import EnvBatch, TimestepBatch, tree_map
 from dicore.errors import DicoreError, EnvStateError, UsageError
 from dicore.interfaces.env_manager import EnvState
-from dicore_plugins.env_managers.actions import actions_of, batch_of
+from dicore_plugins.env_managers.actions import actions_of, batch_of, ids_of
 from dicore_plugins.env_managers.base.manager import BaseEnvManager
 from dicore_plugins.env_managers.episodes import RUN
 from dicore_plugins.env_managers.faults import after_failures
@@ -139,7 +139,7 @@ class VectorEnvManager(BaseEnvManager):
             UsageError: only some are given, and the vector env resets by itself, or a step failed.
         """
         self._check_open("reset")
-        chosen = self._id_list if reset_param is None else [int(each) for each in reset_param]
+        chosen = self._id_list if reset_param is None else ids_of(reset_param)
         for env_id in chosen:
             self._episodes.check_known(env_id)
         if isinstance(reset_param, Mapping):
