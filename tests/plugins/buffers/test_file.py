@@ -200,7 +200,9 @@ def test_only_bodies_of_the_folder_can_be_pushed(make: Any, folder: Path, tmp_pa
     buffer.push(numbered_rows(1))
     with pytest.raises(SchemaError):
         buffer.push(write_body(folder, {"x": np.zeros(3)}))
+    write_body(folder, {"x": np.zeros(3)})
     buffer.close()
+    assert files(folder) == ["link.records", "notes.txt"]
     assert secret.exists()
     assert inside.exists()
     assert link.is_symlink()
@@ -263,6 +265,14 @@ def test_files_of_an_earlier_buffer(make: Any, folder: Path) -> None:
     abandon(again)
     assert make(existing="delete").count() == 0
     assert files(folder) == []
+
+
+def test_a_lock_of_something_else_is_left_alone(make: Any, folder: Path) -> None:
+    folder.mkdir()
+    (folder / ".lock").write_text("of a package manager")
+    with pytest.raises(UsageError, match="not the lock of a buffer"):
+        make()
+    assert (folder / ".lock").exists()
 
 
 def test_files_of_a_newer_version(make: Any, folder: Path) -> None:

@@ -273,6 +273,7 @@ def test_bad_steps_are_refused_whole() -> None:
         "column 'state'": {**good, "state": np.zeros((4, 2), np.float32)},
         "column 'obs'": {**good, "obs": np.zeros((4, 2), np.float32)},
         "single steps": {**good, "end": np.zeros((4, 3), np.bool_)},
+        "the column IS of the steps": {**good, "IS": np.zeros(4), "valid": np.ones(4)},
     }
     for text, columns in bad.items():
         with pytest.raises(SchemaError, match=text):

@@ -28,6 +28,7 @@ __all__ = ["BodyFolder", "Existing"]
 Existing = Literal["refuse", "load", "delete"]
 
 _NAME = re.compile(r"body_(\d{12})\.records")
+_NEW = re.compile(r"new_[0-9a-f]{32}\.records")
 
 
 class BodyFolder:
@@ -61,6 +62,11 @@ class BodyFolder:
             self.path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise UsageError(f"{self.path}: cannot be made: {error.strerror}") from error
+        lock = self.path / ".lock"
+        if lock.is_symlink() or (lock.exists() and lock.stat().st_size):
+            raise UsageError(
+                f"{lock}: not the lock of a buffer", hint="choose another folder for the bodies"
+            )
         self._lock: RunLock | None = RunLock(self.path)
         self.dropped = 0
         self._live: dict[int, int] = {}
@@ -232,6 +238,10 @@ class BodyFolder:
         for file in self.files():
             file.unlink(missing_ok=True)
         self._live.clear()
+        rest = [*self.path.iterdir()] if self.path.is_dir() else []
+        for file in rest:  # written for this buffer, and not pushed
+            if _NEW.fullmatch(file.name) and is_ours(file):
+                file.unlink(missing_ok=True)
         self._lock.release()
         self._lock = None
         if self._temporary:

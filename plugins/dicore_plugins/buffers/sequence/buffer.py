@@ -30,6 +30,9 @@ _FACTS = {"replay_unique_id": np.int64, "replay_buffer_idx": np.int64,
           "priority": np.float32, "IS": np.float32}  # fmt: skip
 
 
+_RESERVED = ("IS", "loss_mask", "replay_buffer_idx", "replay_unique_id", "valid")
+
+
 class SequenceReplayBuffer(NaiveReplayBuffer):
     """Stores steps once and samples sequences of them: L = `burn_in` + `unroll_len` columns.
 
@@ -128,6 +131,12 @@ class SequenceReplayBuffer(NaiveReplayBuffer):
 
     def _push(self, steps: Batch) -> range:
         count, columns, given, states = len(steps), dict(steps.columns), None, None
+        taken = [key for key in _RESERVED if key in columns]
+        if taken:
+            raise SchemaError(
+                f"the column {taken[0]} of the steps has the name of one that this buffer adds",
+                hint=f"push the steps without {', '.join(taken)}",
+            )
         env_id, end = self._origin(steps)
         if "priority" in columns:
             given = checked_priorities(columns.pop("priority"), count)
