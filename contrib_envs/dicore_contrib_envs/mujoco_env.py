@@ -172,7 +172,7 @@ HOPPER_PPO = _ppo(
     },
     collect={"n_sample": 512, "gae_lambda": 0.99},
 )
-"""PPO on Hopper with the settings of rl-zoo3."""
+"""PPO on Hopper with the settings of rl-zoo3; not yet measured."""
 
 HALFCHEETAH_PPO = _ppo(
     "halfcheetah",
@@ -189,4 +189,4 @@ HALFCHEETAH_PPO = _ppo(
     },
     collect={"n_sample": 512, "gae_lambda": 0.92},
 )
-"""PPO on HalfCheetah with the settings of rl-zoo3."""
+"""PPO on HalfCheetah with the settings of rl-zoo3; not yet measured."""
