@@ -158,6 +158,9 @@ def test_batch_renormalisation_is_that_of_the_paper() -> None:
     assert int(norm.steps) == steps == 2
     assert torch.equal(norm.mean, kept)
     np.testing.assert_allclose(still, norm.by_numpy(x[0, 0].numpy()), rtol=1e-4, atol=1e-5)
+    norm.train()
+    norm.forward(torch.full((1, 4, 2), torch.nan))
+    assert torch.equal(norm.mean, kept)
 
 
 def projected(probability: Any, reward: float, discount: float, atoms: Any) -> Any:

@@ -71,8 +71,9 @@ class BatchRenorm(nn.Module):
         r = ((var + _EPS).sqrt() / deviation).clamp(1 / _R_MAX, _R_MAX)
         d = ((mean - self.mean) / deviation).clamp(-_D_MAX, _D_MAX)
         warm = self.steps < self.warm_up
-        self.mean.lerp_(mean, _MOMENTUM)
-        self.var.lerp_(var, _MOMENTUM)
+        finite = torch.isfinite(mean + var)  # else the next batches would be NaN, too
+        self.mean.lerp_(torch.where(finite, mean, self.mean), _MOMENTUM)
+        self.var.lerp_(torch.where(finite, var, self.var), _MOMENTUM)
         self.steps += 1
         return torch.where(warm, 1.0, r), torch.where(warm, 0.0, d)
 

@@ -12,6 +12,7 @@ from dicore_plugins.policies.sac.config import SACConfig, SACLearnConfig
 class CrossQLearnConfig(SACLearnConfig):
     """Options of learning."""
 
+    batch_size: int = option(256, "samples per gradient update; their statistics normalise", ge=2)
     learning_rate: float = option(1e-3, "learning rate of actor and critics", gt=0, lt=float("inf"))
     actor_update_freq: int = option(3, "critic updates between updates of the actor", ge=1)
     optimizer: Any = component(
