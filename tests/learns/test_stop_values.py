@@ -52,7 +52,10 @@ CASES = [
     Case("lunarlander", 200_000, 120, slow=(900,) * 3, policy="ppo"),  # "lunarlander_ppo"
     Case("pendulum", 10_000, -350, slow=(900,) * 3, policy="sac"),  # "pendulum_sac"
     Case("pendulum", 20_000, -350, slow=(900,) * 3, policy="tqc"),  # "pendulum_tqc": 4k
-    # "mountain_car_continuous_sac": 7k env steps
+    Case("pendulum", 20_000, -350, slow=(900,) * 3, policy="crossq"),  # "pendulum_crossq": 4k
+    Case("pendulum", 20_000, -350, slow=(900,) * 3, policy="d4pg"),  # "pendulum_d4pg": 3k
+    Case("cartpole", 25_000, 400, slow=(900,) * 3, policy="discrete_sac"),  # 11k
+    # "cartpole_discrete_sac" is the preset above; "mountain_car_continuous_sac": 7k env steps
     Case("mountain_car_continuous", 60_000, 85, slow=(900,) * 3, policy="sac"),
     Case("acrobot", 30_000, -150, slow=(0, 300, 300)),
     Case("cartpole", 13_000, 400, slow=(300,) * 3, policy="c51"),  # 2.6k to 6.2k env steps
@@ -93,8 +96,7 @@ CASES = [
 ]
 
 UNTRAINED = {
-    "cartpole_discrete_sac", "moving_pdqn", "moving_ppo", "pendulum_crossq", "pendulum_d4pg",
-    "pendulum_ddpg", "pendulum_td3",
+    "moving_pdqn", "moving_ppo", "pendulum_ddpg", "pendulum_td3",
     "ant_sac", "bipedalwalker_sac", "breakout_dqn", "car_racing_dqn", "dm_control_sac",
     "halfcheetah_sac", "hopper_sac", "humanoid_sac",
     "lunarlander_continuous_ppo", "lunarlander_continuous_sac", "pong_dqn", "swimmer_sac",
