@@ -67,7 +67,7 @@ CARTPOLE_PQN: dict[str, Any] = {
         "other": {"eps": {"type": "linear", "start": 1.0, "end": 0.05, "decay": 20_000}},
     },
 }
-"""PQN on CartPole."""
+"""PQN on CartPole; 475 twice in a row after 24k env steps (median of 3 seeds)."""
 
 
 def _recurrent(env: dict[str, Any], **changes: Any) -> dict[str, Any]:
@@ -110,10 +110,10 @@ CARTPOLE_R2D2 = _recurrent({"type": "cartpole"})
 """R2D2 on CartPole."""
 
 CARTPOLE_POMDP_R2D2 = _recurrent({"type": "cartpole_pomdp"})
-"""R2D2 on CartPole without velocities."""
+"""R2D2 on CartPole without velocities; a mean return of 438 after 20k env steps (1 seed)."""
 
 T_MAZE_R2D2 = _recurrent({"type": "t_maze"})
-"""R2D2 on the T-maze with a corridor of 10 steps."""
+"""R2D2 on the T-maze with a corridor of 10 steps; return 4 in 3k to 4k env steps (3 seeds)."""
 
 TWO_STEP_BDQ: dict[str, Any] = {**TWO_STEP_DQN, "policy": {**TWO_STEP_DQN["policy"], "type": "bdq"}}
 """Branching DQN on the two-step game: `two_step_dqn` with another policy."""

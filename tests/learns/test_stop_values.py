@@ -88,6 +88,8 @@ CASES = [
     Case("cliffwalking", 40_000, slow=(0, 300, 300)),  # 8k to 17k
     Case("mini_breakout", 80_000, slow=(900,) * 3),  # 13k to 38k
     Case("t_maze", 15_000, slow=(0, 300, 300)),  # 5k
+    Case("t_maze", 15_000, slow=(0, 300, 300), policy="r2d2"),  # 3k to 4k
+    Case("cartpole", 80_000, 400, slow=(0, 300, 300), policy="pqn"),  # 24k to 39k
     Case("two_step", 15_000, slow=(0, 300, 300)),  # 5k
     Case("blackjack", 120_000, slow=(600,) * 3),  # 20k to 53k env steps were seen
     Case("frozenlake", 20_000),  # 5k to 9k
@@ -103,7 +105,7 @@ UNTRAINED = {
     "hopper_ppo", "halfcheetah_ppo",
     "cartpole_acer", "cartpole_bdq", "cartpole_pomdp_ppo",
     "cartpole_ddqn", "cartpole_dueling", "cartpole_fqf", "cartpole_iqn", "cartpole_pomdp_dqn",
-    "cartpole_pomdp_r2d2", "cartpole_pqn", "cartpole_r2d2", "cartpole_sqn", "t_maze_r2d2",
+    "cartpole_pomdp_r2d2", "cartpole_r2d2", "cartpole_sqn",
     "two_step_bdq",
     "walker2d_sac",
 }  # fmt: skip
