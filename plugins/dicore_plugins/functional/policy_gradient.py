@@ -268,7 +268,7 @@ def happo_factor(log_prob: Tensor, old_log_prob: Tensor, factor: Tensor | None =
 
 
 def coma_advantage(q: Tensor, log_policy: Tensor, action: Tensor) -> Tensor:
-    """Computes the counterfactual advantage Q(s, a) - sum_a' pi(a'|s) Q(s, a').
+    """Computes the counterfactual advantage `Q(s, a) - sum_b pi(b|s) Q(s, b)`.
 
     COMA (Foerster et al. 2018, arXiv:1705.08926, equation 4); Q learns from `lambda_return` of the
     values of the actions taken.

@@ -20,7 +20,9 @@ __all__ = [
 
 
 def value_transform(x: Tensor, eps: float = 1e-2) -> Tensor:
-    """Computes h(x) = sign(x) (sqrt(|x| + 1) - 1) + eps x (Pohlen et al. 2018, arXiv:1805.11593).
+    """Computes `h(x) = sign(x) (sqrt(|x| + 1) - 1) + eps x`.
+
+    Pohlen et al. 2018, arXiv:1805.11593.
 
     Args:
         x: Any shape.
@@ -33,7 +35,7 @@ def value_transform(x: Tensor, eps: float = 1e-2) -> Tensor:
 def value_inv_transform(x: Tensor, eps: float = 1e-2) -> Tensor:
     """Computes the inverse of `value_transform` (Pohlen et al. 2018, proposition A.2).
 
-    With u = sqrt(|y| + 1) - 1, |x| is eps u^2 + (1 + 2 eps) u, of which u is the positive root.
+    With `u = sqrt(|y| + 1) - 1`, `|x| = eps u^2 + (1 + 2 eps) u`, of which u is the positive root.
 
     Args:
         x: Any shape; values of h.
@@ -45,12 +47,12 @@ def value_inv_transform(x: Tensor, eps: float = 1e-2) -> Tensor:
 
 
 def symlog(x: Tensor) -> Tensor:
-    """Computes sign(x) log(1 + |x|) (Hafner et al. 2023, arXiv:2301.04104, equation 1)."""
+    """Computes `sign(x) log(1 + |x|)` (Hafner et al. 2023, arXiv:2301.04104, equation 1)."""
     return torch.where(x >= 0, x.clamp(min=0).log1p(), -(-x).clamp(min=0).log1p())
 
 
 def inv_symlog(x: Tensor) -> Tensor:
-    """Computes sign(x) (exp(|x|) - 1), the inverse of `symlog`."""
+    """Computes `sign(x) (exp(|x|) - 1)`, the inverse of `symlog`."""
     return torch.where(x >= 0, x.clamp(min=0).expm1(), -(-x).clamp(min=0).expm1())
 
 

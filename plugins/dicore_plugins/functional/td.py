@@ -269,7 +269,7 @@ def expected_value(q: Tensor, log_policy: Tensor, temperature: float | Tensor = 
 def sequence_priority(
     td_error: Tensor, mask: Tensor | None = None, largest_share: float = 0.9
 ) -> Tensor:
-    """Computes the priority of sequences: eta max_t |delta_t| + (1 - eta) mean_t |delta_t|.
+    """Computes the priority of sequences, `eta max_t |delta_t| + (1 - eta) mean_t |delta_t|`.
 
     Kapturowski et al. 2019 (R2D2), section 2.3.
 
