@@ -20,15 +20,28 @@ def _sum_up(sums, minima, below, here, node):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _renew(sums, minima, starts, slots):  # type: ignore[no-untyped-def]
+    """Computes the nodes above slots: each one's, or all of a level if those are fewer."""
+    count = len(slots)
+    for level in range(1, len(starts) - 1):
+        below, here = starts[level - 1], starts[level]
+        size = (here - below) >> 2
+        if size <= count:
+            for node in range(size):
+                _sum_up(sums, minima, below, here, node)
+        else:
+            for i in range(count):
+                _sum_up(sums, minima, below, here, slots[i] >> (2 * level))
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
 def set_masses(sums, minima, starts, slots, masses):  # type: ignore[no-untyped-def]
     """Writes masses and computes the nodes above them; see `PriorityTree.set`."""
     count = len(slots)
     for i in range(count):
         sums[slots[i]] = masses[i]
         minima[slots[i]] = masses[i] if masses[i] > 0 else np.inf
-    for level in range(1, len(starts) - 1):
-        for i in range(count):
-            _sum_up(sums, minima, starts[level - 1], starts[level], slots[i] >> (2 * level))
+    _renew(sums, minima, starts, slots)
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
@@ -45,9 +58,7 @@ def update(sums, minima, starts, slots, masses, values, by_slot):  # type: ignor
             highest = max(highest, values[i])
             stored[kept] = slot
             kept += 1
-    for level in range(1, len(starts) - 1):
-        for i in range(kept):
-            _sum_up(sums, minima, starts[level - 1], starts[level], stored[i] >> (2 * level))
+    _renew(sums, minima, starts, stored[:kept])
     return highest, len(slots) - kept
 
 
@@ -82,7 +93,8 @@ def slots_of(ids, push_count, cursor, count, capacity, slots):  # type: ignore[n
     for i in range(len(ids)):
         age = push_count - ids[i]
         newest = max(newest, ids[i])
-        slots[i] = (cursor - age) % capacity if age <= count else -1
+        place = cursor - age if cursor >= age else cursor - age + capacity
+        slots[i] = place if age <= count else -1
     return newest
 
 
@@ -96,7 +108,7 @@ def facts(  # type: ignore[no-untyped-def] # noqa: PLR0913, PLR0917 - benchmarks
         uses[slots[i]] += 1
     for i in range(len(slots)):
         slot = slots[i]
-        ids[i] = push_count - 1 - (cursor - 1 - slot) % capacity
+        ids[i] = push_count - cursor + slot - (capacity if slot >= cursor else 0)
         places[i] = slot
         use[i] = uses[slot]
         staleness[i] = train_iter - stamps[slot] if stamps[slot] >= 0 else 0
@@ -116,13 +128,7 @@ def find(sums, starts, points, nodes):  # type: ignore[no-untyped-def]
             second = first + sums[child + 1]
             third = second + sums[child + 2]
             point = min(left[i], (third + sums[child + 3]) * _BELOW)
-            if point >= third:
-                step, before = 3, third
-            elif point >= second:
-                step, before = 2, second
-            elif point >= first:
-                step, before = 1, first
-            else:
-                step, before = 0, 0.0
+            after_1, after_2, after_3 = point >= first, point >= second, point >= third
+            before = third if after_3 else (second if after_2 else (first if after_1 else 0.0))
             left[i] = point - before
-            nodes[i] = nodes[i] * 4 + step
+            nodes[i] = nodes[i] * 4 + after_1 + after_2 + after_3
