@@ -51,7 +51,7 @@ CARTPOLE_IMPALA: dict[str, Any] = {
         "eval": {"evaluator": {"eval_freq": 16}},
     },
 }
-"""IMPALA on CartPole; solves it in 6k and 16k env steps (two seeds)."""
+"""IMPALA on CartPole; solves it in about 10k env steps (median of 3 seeds)."""
 
 CARTPOLE_ACER: dict[str, Any] = {
     "env": _ENV,
@@ -64,7 +64,7 @@ CARTPOLE_ACER: dict[str, Any] = {
         "eval": {"evaluator": {"eval_freq": 32}},
     },
 }
-"""ACER on CartPole."""
+"""ACER on CartPole; solves it in 29k and 35k env steps (two seeds)."""
 
 CARTPOLE_POMDP_PPO: dict[str, Any] = {
     "env": {"type": "cartpole_pomdp", "collector_env_num": 8, "evaluator_env_num": 10},
