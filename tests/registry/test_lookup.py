@@ -96,7 +96,11 @@ class TestUnknown:
             ("env", "random", "'random' is a policy"),
             ("env", "dqn", "'dqn' is a policy and a model"),
             ("env", "CartPole-v1", "available: 'cartpole'"),
-            ("buffer", "prio", "installed: advanced, mine, naive (dicore list buffer)"),
+            (
+                "buffer",
+                "prio",
+                "installed: advanced, deque, elastic, episode, file, mine, naive, sequence (dicore list buffer)",
+            ),
             (
                 "policy",
                 "trpo",
