@@ -99,7 +99,8 @@ class TestUnknown:
             (
                 "buffer",
                 "prio",
-                "installed: advanced, deque, elastic, episode, file, mine, naive, sequence (dicore list buffer)",
+                "installed: advanced, deque, elastic, episode, file, mine, naive, sequence"
+                " (dicore list buffer)",
             ),
             (
                 "policy",
