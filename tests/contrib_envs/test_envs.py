@@ -146,10 +146,11 @@ def test_stop_values_are_those_of_gymnasium(name: str) -> None:
 @pytest.mark.parametrize("name", sorted(PRESETS))
 def test_presets_compile_bind_and_fit_their_env(name: str) -> None:
     preset = default().load(next(each for each in MINE if each.name == name))
-    env = name.rpartition("_")[0]
+    env, policy = preset["env"]["type"], preset["policy"]["type"]
+    assert name == f"{env}_{policy}"
     needs(env)
     cfg = compile_config(preset)
-    assert (cfg.env.type, cfg.policy.type) == (env, name.rpartition("_")[2])
+    assert (cfg.env.type, cfg.policy.type) == (env, policy)
     assert cfg.env.n_evaluator_episode % cfg.env.evaluator_env_num == 0
     assert cfg.policy.collect.n_sample % cfg.env.collector_env_num == 0
     spaces = spaces_of(cfg.env, 0)
@@ -202,12 +203,13 @@ def test_presets_train_with_every_manager(name: str, manager: str, tmp_path: Pat
 
 def train(name: str, folder: Path, *options: str) -> None:
     """Trains a preset for some hundred steps from the command line."""
-    env, _, policy = name.rpartition("_")
-    needs(env)
     preset = default().load(next(each for each in MINE if each.name == name))
+    env, policy = preset["env"]["type"], preset["policy"]["type"]
+    needs(env)
+    steps = max(300, 64 + preset["policy"]["learn"].get("batch_size", 0))
     warms_up = "random_collect_size" in preset["policy"]["collect"]
     quick = [*QUICK, *["policy.collect.random_collect_size=0"] * warms_up]
-    words = ["train", "-e", env, "-p", policy, "--max-env-step", "300", *quick]
+    words = ["train", "-e", env, "-p", policy, "--max-env-step", str(steps), *quick]
     assert main([*words, *options, "--exp-name", str(folder / "run")]) == 0
     result = json.loads((folder / "run/run.json").read_text())["result"]
     assert result["env_step"] >= 300
