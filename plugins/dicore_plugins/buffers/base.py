@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -90,13 +90,17 @@ class SampleBuffer:
 
     def sample_batches(
         self, count: int, batch_size: int, cur_learner_iter: int = 0
-    ) -> Iterator[Batch]:
-        """Draws the same batches as `count` calls of `sample_batch`; ends if one is refused."""
+    ) -> Generator[Batch, None, Refused | None]:
+        """Draws the same batches as `count` calls of `sample_batch`.
+
+        Ends early when a draw is refused, and returns why.
+        """
         for _ in range(count):
             batch = self.sample_batch(batch_size, cur_learner_iter, reuse=True)
             if isinstance(batch, Refused):
-                return
+                return batch
             yield batch
+        return None
 
     def state_dict(self) -> dict[str, Any]:
         """Returns samples, counts and the state of the random generator."""

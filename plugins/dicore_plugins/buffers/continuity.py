@@ -84,7 +84,14 @@ class Continuity:
             env_id: int64 [N].
             end: bool [N].
         """
-        if "next_obs" not in steps or "obs" not in steps or "value_gamma" in steps:
+        if "value_gamma" in steps:
+            self._warn(
+                "n-step samples do not tell whether steps are missing between two pushes: after an"
+                " abnormal episode, a sequence or episode may span the gap; push single steps, and"
+                " compute n-step returns when learning, as r2d2 does"
+            )
+            return None
+        if "next_obs" not in steps or "obs" not in steps:
             return None
         if not _alike(steps["obs"], steps["next_obs"]):
             return None
@@ -98,7 +105,11 @@ class Continuity:
             if differs.any():
                 found = np.zeros(len(env_id), np.bool_)
                 found[first[known][differs]] = True
-                self._warn(int(ids[known][differs][0]))
+                self._warn(
+                    f"steps are missing before a pushed step of env {ids[known][differs][0]}: no"
+                    " sequence or episode spans the gap; set n_sample to a multiple of"
+                    " env.collector_env_num"
+                )
         self._note(ids, _rows(steps["next_obs"], last), ~end[last])
         return found
 
@@ -118,14 +129,10 @@ class Continuity:
             ids, going, last = ids[order], going[order], _rows(last, order)
         self._ids, self._open, self._last = ids, going, last
 
-    def _warn(self, env_id: int) -> None:
+    def _warn(self, text: str) -> None:
         if not self._warned:
             self._warned = True
-            _LOG.warning(
-                "steps are missing before a pushed step of env %d: no sequence or episode spans the"
-                " gap; set n_sample to a multiple of env.collector_env_num",
-                env_id,
-            )
+            _LOG.warning("%s", text)
 
     def state_dict(self) -> dict[str, Any]:
         """Returns what the last step of each environment led to."""

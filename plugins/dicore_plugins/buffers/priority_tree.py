@@ -5,8 +5,10 @@ Shapes: C the capacity, B slots.
 
 from __future__ import annotations
 
+import logging
 import math
 from functools import cache
+from importlib import import_module
 from importlib.util import find_spec
 from typing import Any, Literal
 
@@ -21,6 +23,8 @@ __all__ = ["Kernels", "PriorityTree", "checked_priorities", "ids_of", "strata"]
 IntArray = npt.NDArray[np.int64]
 FloatArray = npt.NDArray[np.float64]
 Kernels = Literal["auto", "numba", "numpy"]
+_LOG = logging.getLogger("dicore.buffer")
+_COMPILED = "dicore_plugins.buffers.priority_kernels"
 _BELOW = 1 - 2.0**-52
 """Times a node's sum: a float below the sum, so that rounding never chooses an empty slot."""
 
@@ -60,10 +64,10 @@ class PriorityTree:
                 "kernels=numba: numba is not installed",
                 hint='pip install "dicore-plugins[fast]", or kernels=numpy, which gives the same',
             )
-        if kernels != "numpy" and find_spec("numba") is not None:
-            from dicore_plugins.buffers import priority_kernels
-
-            self.kernels = priority_kernels
+        if kernels == "numba":
+            self.kernels = import_module(_COMPILED)
+        elif kernels == "auto" and find_spec("numba") is not None:
+            self.kernels = _compiled_or_none()
 
     @property
     def total(self) -> float:
@@ -189,6 +193,16 @@ class PriorityTree:
             assert np.array_equal(above[: len(sums)], sums), f"sums of level {level}"
             assert not above[len(sums) :].any(), f"padding of level {level}"
             assert np.array_equal(minima[: len(sums)], lowest.min(1)), f"minima of level {level}"
+
+
+@cache
+def _compiled_or_none() -> Any:
+    """Returns the compiled loops; None, with one warning, if numba fails."""
+    try:
+        return import_module(_COMPILED)
+    except Exception as error:  # numba does not fit NumPy, or cannot write its cache
+        _LOG.warning("priorities by NumPy, numba fails: %s", error)
+        return None
 
 
 def strata(rng: np.random.Generator, count: int) -> FloatArray:

@@ -150,6 +150,8 @@ def recording_of(
     ended = _ended(found, flags, order)
     obs = _load(found["obs"])
     next_obs = _load(found["next_obs"]) if "next_obs" in found else None
+    if next_obs is not None and _forms(next_obs) != _forms(obs):
+        fail(file, f"has {_forms(next_obs)}, the observations {_forms(obs)}", key=keys["next_obs"])
     if next_obs is not None and "value_gamma" not in found:
         ended[:-1] |= _jumps(obs, next_obs, order)
     terminated, after = flags["terminated"], np.append(order[1:], order[-1:])
@@ -221,6 +223,11 @@ def leaves(tree: Tree, name: str) -> list[tuple[str, Any]]:
     if not isinstance(tree, dict):
         return [(name, tree)]
     return [leaf for key, below in tree.items() for leaf in leaves(below, f"{name}/{key}")]
+
+
+def _forms(tree: Tree) -> dict[str, list[int]]:
+    """Returns the shape of one item of each leaf."""
+    return {name: [*leaf.shape[1:]] for name, leaf in leaves(tree, "obs")}
 
 
 def _check_numbers(file: str, found: Mapping[str, Tree], keys: Mapping[str, str]) -> None:
@@ -310,7 +317,9 @@ def _jumps(obs: Tree, next_obs: Tree, order: Rows) -> npt.NDArray[np.bool_]:
     There an episode was cut off that the file does not mark.
     """
     found = np.zeros(max(len(order) - 1, 0), np.bool_)
-    for (_, one), (_, other) in zip(leaves(obs, ""), leaves(next_obs, ""), strict=True):
+    after = dict(leaves(next_obs, ""))
+    for name, one in leaves(obs, ""):
+        other = after[name]
         if hasattr(one, "packed"):
             continue
         for start in range(0, len(found), _SOME):

@@ -131,10 +131,11 @@ def offpolicy_data_fetcher(
     size = cfg.policy.learn.batch_size
     shares, with_priority = _shares(buffer_, size), cfg.policy.priority
     warned = not data_shortage_warning
+    refused = False
 
     @middleware(reads=["train_iter"], writes=["train_data"], optional=["train_output"])
     def fetch(ctx: OnlineRLContext) -> Generator[None, None, None]:
-        nonlocal warned
+        nonlocal warned, refused
         short = next((pair for pair in shares if pair[0].count() < pair[1]), None)
         if short is not None:
             if not warned:
@@ -142,7 +143,9 @@ def offpolicy_data_fetcher(
                 warned = True
             yield
             return
-        ctx.train_data = _sample(buffer_, shares, ctx.train_iter)
+        drawn = _sample(buffer_, shares, ctx.train_iter)
+        refused = refused or _warn_of_refusal(drawn)
+        ctx.train_data = drawn or None
         yield
         if ctx.train_data is None:
             return
@@ -165,13 +168,13 @@ def _shares(source: Source, size: int) -> list[tuple[Any, int]]:
 
 
 def _sample(source: Source, shares: list[tuple[Any, int]], train_iter: int) -> Any:
-    """Returns the samples of a batch; None if a buffer refuses to draw."""
+    """Returns the samples of a batch; why not (`Refused`), if a buffer refuses to draw."""
     if not isinstance(source, Mapping | list | tuple):
-        batch = source.sample_batch(shares[0][1], train_iter, reuse=True)
-        return batch or None
+        return source.sample_batch(shares[0][1], train_iter, reuse=True)
     parts = [buffer.sample_batch(count, train_iter) for buffer, count in shares if count]
-    if not all(parts):
-        return None
+    refused = [part for part in parts if not part]
+    if refused:
+        return refused[0]
     return (
         dict(zip(source, parts, strict=True))
         if isinstance(source, Mapping)
@@ -200,6 +203,14 @@ def _update_priorities(
 def _priority_info(batch: Any, priority: Any) -> dict[str, Any]:
     ids = {key: batch[key] for key in ("replay_unique_id", "replay_buffer_idx") if key in batch}
     return {**ids, "priority": priority}
+
+
+def _warn_of_refusal(answer: Any) -> bool:
+    """Warns if a buffer refused to draw; returns whether it did."""
+    refused = not answer and hasattr(answer, "reason")
+    if refused:
+        _DATA_LOG.warning("updates are skipped while the buffer refuses: %s", answer.reason)
+    return refused
 
 
 def _warn_of_shortage(log: Callable[..., None], buffer: Any, count: int) -> None:
@@ -378,7 +389,7 @@ class OffPolicyLearner:
         self._last_env_step = 0
         self._max_train_iter = cfg.pipeline.max_train_iter
         self._priority = cfg.policy.priority
-        self._warned = False
+        self._warned = self._refused = False
 
     def __call__(self, ctx: OnlineRLContext) -> None:
         count = self._count(ctx.env_step)
@@ -417,10 +428,12 @@ class OffPolicyLearner:
             count = min(count, self._max_train_iter - learner.train_iter)
         few = buffer.count() < size  # drawn with replacement, the batch is as large
         if not self._priority and not few and hasattr(buffer, "sample_batches"):
-            yield from buffer.sample_batches(count, size, learner.train_iter)
+            refused = yield from buffer.sample_batches(count, size, learner.train_iter)
+            self._refused = self._refused or _warn_of_refusal(refused)
             return
         for _ in range(count):
             data = buffer.sample_batch(size, learner.train_iter, replace=few, reuse=True)
             if not data:
+                self._refused = self._refused or _warn_of_refusal(data)
                 return
             yield data

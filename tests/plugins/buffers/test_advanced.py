@@ -24,6 +24,7 @@ from dicore.interfaces.buffer import Refused
 from dicore.run.launch import launch
 from dicore.testing.buffer import numbered_rows
 from dicore_plugins.buffers import AdvancedReplayBuffer, NaiveReplayBuffer, PriorityTree
+from dicore_plugins.buffers.priority_tree import _compiled_or_none
 
 KERNELS = ["numpy", *(["numba"] if find_spec("numba") else [])]
 
@@ -97,6 +98,24 @@ def test_numba_that_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dicore_plugins.buffers.priority_tree.find_spec", lambda name: None)
     assert buffer_of(kernels="auto")._tree.kernels is None
     with pytest.raises(UsageError, match=r"dicore-plugins\[fast\]"):
+        buffer_of(kernels="numba")
+
+
+def test_numba_that_does_not_load(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fails(name: str) -> Any:
+        raise ImportError("numba needs another NumPy")
+
+    monkeypatch.setattr("dicore_plugins.buffers.priority_tree.find_spec", lambda name: name)
+    monkeypatch.setattr("dicore_plugins.buffers.priority_tree.import_module", fails)
+    _compiled_or_none.cache_clear()
+    try:
+        assert all(buffer_of(kernels="auto")._tree.kernels is None for _ in range(2))
+    finally:
+        _compiled_or_none.cache_clear()
+    assert caplog.messages == ["priorities by NumPy, numba fails: numba needs another NumPy"]
+    with pytest.raises(ImportError):
         buffer_of(kernels="numba")
 
 
@@ -316,16 +335,30 @@ def test_samples_are_removed_after_max_use() -> None:
     assert np.bincount(drawn).tolist() == [2, 2, 2, 2]
     assert buffer.count() == 0
     assert buffer.removed == {"full": 0, "use": 4, "stale": 0}
-    with pytest.raises(ReplayUnderflowError):
-        buffer.sample_batch(1)
+    refused = buffer.sample_batch(1)
+    assert refused == Refused("drawing 1 samples: max_use=2 and max_staleness=inf leave 0")
 
 
 def test_one_draw_keeps_to_max_use() -> None:
     buffer = with_priorities(1e-6, 1e-6, 1e6, alpha=1.0, max_use=1)
     assert sorted(buffer.sample_batch(3)["action"].tolist()) == [0, 1, 2]
-    buffer = with_priorities(1.0, 1.0, max_use=2)
-    with pytest.raises(ReplayUnderflowError, match="max_use=2 leaves 4 draws"):
-        buffer.sample_batch(5, replace=True)
+
+
+def test_a_draw_that_max_use_does_not_leave_is_refused_whole() -> None:
+    buffer = with_priorities(1.0, 1.0, max_use=2.5)
+    refused = buffer.sample_batch(5, replace=True)
+    assert refused == Refused("drawing 5 samples: max_use=2.5 leaves 4 draws")
+    assert buffer.use_count.tolist() == [0, 0]
+    assert sorted(buffer.sample_batch(4, replace=True)["action"].tolist()) == [0, 0, 1, 1]
+
+
+def test_a_draw_that_staleness_does_not_leave_is_refused() -> None:
+    buffer = buffer_of(8, max_staleness=10)
+    buffer.push(Batch({**numbered_rows(4).columns, "collect_iter": np.array([0, 0, 5, 5])}))
+    batches = buffer.sample_batches(2, 3, 10)
+    with pytest.raises(StopIteration) as ended:
+        next(batches)
+    assert "max_staleness=10 leave 2" in ended.value.value.reason
 
 
 def test_stale_samples_are_removed_when_drawing() -> None:
@@ -579,6 +612,27 @@ def test_the_state_of_a_naive_buffer_is_loaded_with_equal_priorities() -> None:
     buffer.load_state_dict(naive.state_dict())
     buffer.check_valid()
     assert sorted(buffer.sample_batch(4)["action"].tolist()) == [2, 3, 4, 5]
+
+
+def test_a_buffer_loads_its_own_state() -> None:
+    """Its state has views of what loading overwrites."""
+    buffer = with_priorities(1.0, 2.0, 3.0)
+    buffer.push(numbered_rows(1, 3))
+    buffer.sample_batch(3)
+    uses, masses = buffer.use_count.copy(), buffer._tree.masses.copy()
+    buffer.load_state_dict(buffer.state_dict())
+    assert buffer.count() == 3
+    assert np.array_equal(buffer._tree.masses, masses)
+    assert np.array_equal(buffer.use_count, uses)
+
+
+@pytest.mark.parametrize("stamps", [np.zeros((3, 2)), np.zeros(2, int), np.full(3, np.nan)])
+def test_a_wrong_collect_iter_is_refused_whole(stamps: Any) -> None:
+    buffer = buffer_of()
+    with pytest.raises(SchemaError, match=r"collect_iter: expected whole numbers \[3\]"):
+        buffer.push(Batch({**numbered_rows(3).columns, "collect_iter": stamps}, 3))
+    assert (buffer.count(), buffer.push_count) == (0, 0)
+    buffer.check_valid()
 
 
 def test_a_refused_push_changes_nothing() -> None:

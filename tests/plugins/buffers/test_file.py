@@ -179,6 +179,19 @@ def test_a_sample_that_was_handed_out_is_not_deleted_before_it_is_read(make: Any
     assert len(files(buffer.folder)) == 2
 
 
+def test_a_body_is_pushed_once(make: Any, folder: Path) -> None:
+    buffer = make()
+    buffer.push([write_body(folder, {"x": np.float32(each)}) for each in (0, 1)])
+    metas = buffer.sample_meta(1)
+    with pytest.raises(UsageError, match="a body that the buffer has already"):
+        buffer.push(metas)
+    meta = write_body(folder, {"x": np.float32(2)})
+    with pytest.raises(UsageError, match="the same file_path"):
+        buffer.push([meta, meta])
+    assert buffer.count() == 2
+    assert set(buffer.sample_batch(30, replace=True)["x"].tolist()) == {0, 1}
+
+
 def test_only_bodies_of_the_folder_can_be_pushed(make: Any, folder: Path, tmp_path: Path) -> None:
     buffer = make()
     secret = tmp_path / "secret.records"
@@ -265,6 +278,19 @@ def test_files_of_an_earlier_buffer(make: Any, folder: Path) -> None:
     abandon(again)
     assert make(existing="delete").count() == 0
     assert files(folder) == []
+
+
+def test_bodies_of_other_processes_are_found_again_in_order(make: Any, folder: Path) -> None:
+    buffer = make()
+    buffer.push(Batch({"x": np.arange(3, dtype=np.float32)}))
+    buffer.push([write_body(folder, {"x": np.float32(each)}) for each in (3, 4)])
+    buffer.push(Batch({"x": np.array([5], np.float32)}))
+    abandon(buffer)
+    again = make(4, existing="load")
+    assert (again.count(), again.push_count) == (4, 6)
+    batch = again.sample_batch(60, replace=True)
+    np.testing.assert_array_equal(batch["x"], batch["replay_unique_id"])
+    assert set(batch["x"].tolist()) == {2, 3, 4, 5}
 
 
 def test_a_lock_of_something_else_is_left_alone(make: Any, folder: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,8 @@ from safetensors.numpy import load_file
 
 from dicore.run.launch import launch
 from dicore.run.run import Run
+from dicore.testing.buffer import numbered_rows
+from dicore_plugins.buffers import DequeReplayBuffer, EpisodeReplayBuffer, SequenceReplayBuffer
 
 OPTIONS: dict[str, list[str]] = {
     "sequence": ["policy.nstep=3", "policy.priority=true", "policy.other.replay_buffer.alpha=0.9"],
@@ -64,3 +67,17 @@ def test_a_killed_run_goes_on_to_the_same_end(
     assert not wrong
     assert any(key.startswith("buffer") for key in one)
     assert not (tmp_path / "whole/replay_buffer").exists()
+
+
+@pytest.mark.parametrize("make", [SequenceReplayBuffer, EpisodeReplayBuffer, DequeReplayBuffer])
+def test_a_state_is_that_of_one_moment(make: Any) -> None:
+    """It waits for a push of another thread, which is half done."""
+    buffer = make({}, rng=np.random.default_rng(0))
+    buffer.push(numbered_rows(4))
+    lock = buffer.buffer.store.lock if make is DequeReplayBuffer else buffer._lock
+    with ThreadPoolExecutor(1) as pool:
+        with lock:
+            state = pool.submit(buffer.state_dict)
+            with pytest.raises(TimeoutError):
+                state.result(0.05)
+        assert state.result(5)

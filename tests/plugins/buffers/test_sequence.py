@@ -185,6 +185,15 @@ def test_weights_are_over_the_largest() -> None:
     np.testing.assert_allclose(batch["IS"], 1 / (batch["x"][:, 0] / 2 + 1), rtol=1e-6)
 
 
+def test_priorities_of_steps_in_another_order_are_refused() -> None:
+    """Turned around, [T, B] has as many as [B, T]."""
+    buffer = buffer_of(unroll_len=2)
+    buffer.push(steps_of(8))
+    batch = buffer.sample_batch(3)
+    with pytest.raises(UsageError, match=r"expected priorities \[3, 2\] of the steps, got \[2, 3"):
+        buffer.update({**batch.columns, "priority": np.ones((2, 3))})
+
+
 def test_priorities_of_pushed_steps() -> None:
     buffer = buffer_of(unroll_len=2, alpha=1.0, eta=1.0, priority_eps=1e-300)
     columns = steps_of(6).columns
@@ -227,6 +236,16 @@ def test_no_sequence_spans_missing_steps(caplog: pytest.LogCaptureFixture) -> No
     buffer.push(episode[4:])
     assert drawn(buffer) == {(0, 1), (4, 5), (6, 7)}
     assert "steps are missing before a pushed step of env 0" in caplog.text
+
+
+def test_nstep_samples_may_hide_a_gap(caplog: pytest.LogCaptureFixture) -> None:
+    """Their next_obs is not the one of the next step, so the user is told."""
+    buffer = buffer_of(unroll_len=2)
+    columns = {**steps_of(8).columns, "value_gamma": np.full(8, 0.9, np.float32)}
+    for each in (Batch(columns)[:3], Batch(columns)[4:]):
+        buffer.push(each)
+    assert len(caplog.messages) == 1
+    assert "n-step samples do not tell whether steps are missing" in caplog.messages[0]
 
 
 def test_steps_without_next_obs_are_taken_to_follow_each_other() -> None:

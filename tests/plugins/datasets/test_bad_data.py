@@ -139,6 +139,13 @@ def test_wrong_columns(
     assert caught.value.hint
 
 
+def test_next_observations_of_another_form(tmp_path: Path) -> None:
+    columns = table(EPISODES, with_next=True)
+    write_npz(tmp_path / "a.npz", {**columns, "next_obs": columns["next_obs"][:, :1]})
+    with pytest.raises(SchemaError, match=r"next_obs: has {'obs': \[1\]}, the observations"):
+        NpzDataset({"path": str(tmp_path / "a.npz")})
+
+
 @pytest.mark.parametrize("form", TYPES)
 @pytest.mark.parametrize("share", [0.3, 0.9])
 def test_a_file_that_was_cut_off(form: str, share: float, tmp_path: Path) -> None:

@@ -221,6 +221,18 @@ def test_episodes_that_no_column_ends(tmp_path: Path) -> None:
     assert data.episodes == len(EPISODES)
 
 
+def test_parts_of_observations_are_compared_by_name(tmp_path: Path) -> None:
+    """The episode goes on where next_obs/b is before next_obs/a in the file, too."""
+    steps = np.arange(6, dtype=np.float32)[:, None]
+    columns = {"obs/a": steps, "obs/b": -steps, "next_obs/b": -steps - 1, "next_obs/a": steps + 1,
+               "action": np.zeros(6, np.int64), "reward": np.ones(6, np.float32),
+               "terminated": np.zeros(6, np.bool_)}  # fmt: skip
+    np.savez(tmp_path / "a.npz", **columns)  # type: ignore[arg-type]
+    data = NpzDataset({"path": str(tmp_path / "a.npz"), "nstep": 3, "discount_factor": 0.9})
+    assert data.episodes == 1
+    assert data.take(np.array([0]))["reward"] == pytest.approx(2.71)
+
+
 def test_nstep_samples_are_taken_as_they_are(tmp_path: Path) -> None:
     """Samples of a policy with n-step returns, of the same discount."""
     rows = expected(EPISODES, 3, 0.9, without_last=False)

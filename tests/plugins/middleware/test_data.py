@@ -12,7 +12,7 @@ import torch
 from dicore.data import Batch
 from dicore.errors import SchemaError
 from dicore.interfaces.buffer import Refused
-from dicore_plugins.buffers import NaiveReplayBuffer
+from dicore_plugins.buffers import AdvancedReplayBuffer, NaiveReplayBuffer
 from dicore_plugins.middleware import (
     OffPolicyLearner,
     data_pusher,
@@ -263,7 +263,9 @@ def test_refused_samples_are_reported_once(
 
 
 @pytest.mark.parametrize("form", ["one", "shares", "named"])
-def test_a_refused_draw_is_no_update(make: Any, running: Any, form: str) -> None:
+def test_a_refused_draw_is_no_update(
+    make: Any, running: Any, form: str, caplog: pytest.LogCaptureFixture
+) -> None:
     cfg, *_ = make()
     source = {
         "one": Refuses({}),
@@ -274,3 +276,22 @@ def test_a_refused_draw_is_no_update(make: Any, running: Any, form: str) -> None
     next(fetch)
     assert running.ctx.train_data is None
     assert next(fetch, "end") == "end"
+    assert caplog.messages == ["updates are skipped while the buffer refuses: too fast"]
+
+
+@pytest.mark.parametrize("priority", [True, False])
+def test_samples_that_are_used_up_end_the_updates(
+    make: Any, running: Any, priority: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Of 8 samples, each drawn twice, there are 4 batches; the fifth update is skipped."""
+    cfg, *_ = make(f"policy.priority={priority}", "policy.learn.update_per_collect=9")
+    size = cfg.policy.learn.batch_size
+    buffer = AdvancedReplayBuffer({"max_use": 2, "replay_buffer_size": 2 * size})
+    buffer.push(rows(2 * size))
+    learner = OffPolicyLearner(cfg, DQNPolicy(cfg.policy).learn_mode, buffer)
+    for _ in range(2):
+        learner(running.ctx)
+    assert 1 < running.ctx.train_iter <= 4
+    told = [each for each in caplog.messages if "updates are skipped" in each]
+    assert len(told) == 1
+    assert "max_use=2" in told[0]

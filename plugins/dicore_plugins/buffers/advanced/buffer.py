@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,17 +15,19 @@ import numpy as np
 
 from dicore.config.compiler import as_config
 from dicore.data import Batch, Row
-from dicore.errors import ReplayUnderflowError, UsageError
+from dicore.errors import UsageError
 from dicore.interfaces.buffer import Refused
 from dicore_plugins.buffers.advanced.config import AdvancedConfig
 from dicore_plugins.buffers.advanced.limits import BufferLog, ThruputControl
 from dicore_plugins.buffers.advanced.priorities import (
     Late,
     check_state,
+    checked_stamps,
     facts,
     is_far,
     slots_of,
 )
+from dicore_plugins.buffers.base import too_few_left
 from dicore_plugins.buffers.naive.buffer import NaiveReplayBuffer, samples_of
 from dicore_plugins.buffers.naive.config import NaiveConfig, RingConfig
 from dicore_plugins.buffers.priority_tree import (
@@ -138,7 +140,9 @@ class AdvancedReplayBuffer(NaiveReplayBuffer):
             columns = {key: each for key, each in samples.items() if key not in _FACTS}
             samples = Batch(columns, len(samples))
         count = len(samples)
-        stamps = samples.columns.get("collect_iter", -1)
+        stamps: Any = samples.columns.get("collect_iter", -1)
+        if stamps.__class__ is not int:
+            stamps = checked_stamps(stamps, count)
         with self._lock:
             refused = self._thruput.refuses_push(count)
             if refused is not None:
@@ -157,10 +161,8 @@ class AdvancedReplayBuffer(NaiveReplayBuffer):
         first, row = (cursor - kept) % capacity, count - kept
         if given is not None and count:
             self._max_priority = max(self._max_priority, float(given.max()))
-        if stamps.__class__ is not int:
-            stamps = np.asarray(stamps, np.int64).reshape(count)
-            if kept:
-                self._oldest_iter = min(self._oldest_iter, int(stamps[row:].min()))
+        if stamps.__class__ is not int and kept:
+            self._oldest_iter = min(self._oldest_iter, int(stamps[row:].min()))
         while kept:
             stop = min(first + kept, capacity)
             rows = slice(row, row + stop - first)
@@ -232,6 +234,8 @@ class AdvancedReplayBuffer(NaiveReplayBuffer):
     ) -> Batch | Refused:
         """Draws B samples by priority; see the class for the columns that they have beside theirs.
 
+        The draw is refused if `max_use` and `max_staleness` leave too few.
+
         Raises:
             ReplayUnderflowError: B exceeds the number of samples to draw from, without `replace`.
             UsageError: B is not positive.
@@ -240,6 +244,9 @@ class AdvancedReplayBuffer(NaiveReplayBuffer):
             self._remove_stale(cur_learner_iter)
             chosen = None if sample_range is None else self._stored()[sample_range]
             stored = self._held if chosen is None else len(chosen)
+            refused = self._too_few_left(batch_size, chosen, replace=replace)
+            if refused is not None:
+                return refused
             self._check_size(batch_size, stored, replace=replace)
             refused = self._thruput.refuses_draw(batch_size, math.inf if replace else stored)
             if refused is not None:
@@ -256,16 +263,17 @@ class AdvancedReplayBuffer(NaiveReplayBuffer):
 
     def sample_batches(
         self, count: int, batch_size: int, cur_learner_iter: int = 0
-    ) -> Iterator[Batch]:
+    ) -> Generator[Batch, None, Refused | None]:
         """Draws the same batches as `count` calls of `sample_batch(…, reuse=True)`.
 
-        Ends early when throughput control refuses a draw; raises what `sample_batch` does.
+        Ends early when a draw is refused, and returns why; raises what `sample_batch` does.
         """
         for _ in range(count):
             batch = self.sample_batch(batch_size, cur_learner_iter, reuse=True)
             if isinstance(batch, Refused):
-                return
+                return batch
             yield batch
+        return None
 
     def sample(
         self,
@@ -289,6 +297,18 @@ class AdvancedReplayBuffer(NaiveReplayBuffer):
         """Returns the slots of the stored samples, oldest first."""
         slots = self._ring.newest(slice(None))
         return slots if self._held == len(slots) else slots[self._tree.masses[slots] > 0]
+
+    def _too_few_left(self, size: int, chosen: IntArray | None, *, replace: bool) -> Refused | None:
+        """Returns why a draw is refused as `max_use` and `max_staleness` left too few, or None."""
+        cfg, count = self._cfg, self._held if chosen is None else len(chosen)
+        refused = too_few_left(size, count, cfg, replace=replace)
+        if refused is not None or cfg.max_use == math.inf:
+            return refused
+        uses = self._usage.counts(self._stored() if chosen is None else chosen)
+        draws = int(len(uses) * math.floor(cfg.max_use) - uses.sum())
+        if draws >= size:
+            return None
+        return Refused(f"drawing {size} samples: max_use={cfg.max_use:g} leaves {draws} draws")
 
     def _draw(self, count: int, chosen: IntArray | None) -> IntArray:
         """Draws slots, from all stored samples or from the chosen slots."""
@@ -315,14 +335,6 @@ class AdvancedReplayBuffer(NaiveReplayBuffer):
             again = order[uses > self._cfg.max_use]
             if not len(again):
                 return slots
-            left = self._held if chosen is None else np.count_nonzero(self._tree.masses[chosen])
-            if not left:
-                raise ReplayUnderflowError(
-                    f"cannot sample {len(slots)}: max_use={self._cfg.max_use:g} leaves"
-                    f" {len(slots) - len(again)} draws",
-                    hint="collect more, or raise max_use",
-                    context={"asked": len(slots), "have": len(slots) - len(again)},
-                )
             slots[again] = self._at(self._rng.random(len(again)), chosen)
 
     def _annotated(
@@ -414,7 +426,7 @@ class AdvancedReplayBuffer(NaiveReplayBuffer):
             state = fitted(state, self._ring.capacity)
             held = len(Batch(dict(state["columns"]))) if state["columns"] else 0
             priority = np.asarray(state.get("priority", np.ones(held)), np.float64)
-            mass = np.asarray(state.get("mass", np.ones(held)), np.float64)
+            mass = np.array(state.get("mass", np.ones(held)), np.float64)  # perhaps our own
             stamps = np.asarray(state.get("collect_iter", np.full(held, -1)), np.int64)
             check_state(held, priority, mass, stamps)
             super().load_state_dict(state)

@@ -11,10 +11,11 @@ import numpy as np
 
 from dicore.data.tree import is_tensor
 from dicore.errors import SchemaError, UsageError
+from dicore_plugins.buffers.base import as_array
 from dicore_plugins.buffers.priority_tree import FloatArray
 from dicore_plugins.buffers.ring import IntArray
 
-__all__ = ["Late", "check_state", "facts", "is_far", "slots_of"]
+__all__ = ["Late", "check_state", "checked_stamps", "facts", "is_far", "slots_of"]
 
 
 def check_state(held: int, priority: FloatArray, mass: FloatArray, stamps: IntArray) -> None:
@@ -24,6 +25,23 @@ def check_state(held: int, priority: FloatArray, mass: FloatArray, stamps: IntAr
             raise SchemaError(f"the state has {values.size} values of '{name}' for {held} samples")
         if values is not stamps and not (np.isfinite(values) & (values >= 0)).all():
             raise SchemaError(f"the state has values of '{name}' that are negative or not finite")
+
+
+def checked_stamps(given: Any, count: int) -> IntArray:
+    """Returns the column `collect_iter` as int64 [N].
+
+    Raises:
+        SchemaError: there is not one whole number for each of the `count` samples.
+    """
+    stamps = as_array(given)
+    whole = stamps.size == count and stamps.dtype.kind in "iuf" and np.isfinite(stamps).all()
+    if not whole:
+        raise SchemaError(
+            f"collect_iter: expected whole numbers [{count}], got {stamps.dtype}{[*stamps.shape]}"
+            + (" with values that are not finite" if stamps.size == count else ""),
+            hint="push the number of updates at which each sample was collected",
+        )
+    return stamps.astype(np.int64, copy=False).reshape(count)
 
 
 def slots_of(

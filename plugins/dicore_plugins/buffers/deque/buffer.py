@@ -282,15 +282,16 @@ class DequeBuffer(Buffer):
 
         Data and meta may be nested dicts and lists of arrays, tensors and plain values.
         """
-        items = self.export_data()
-        return {
-            "data": [each.data for each in items],
-            "meta": [each.meta for each in items],
-            "index": [each.index for each in items],
-            "pushed": self._store.pushed,
-            "middleware": [_state_of(fn) for fn in self._middleware],
-            "rng": self._rng.bit_generator.state,
-        }
+        with self._store.lock:
+            items = self.export_data()
+            return {
+                "data": [each.data for each in items],
+                "meta": [each.meta for each in items],
+                "index": [each.index for each in items],
+                "pushed": self._store.pushed,
+                "middleware": [_state_of(fn) for fn in self._middleware],
+                "rng": self._rng.bit_generator.state,
+            }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restores what `state_dict` returned; sampling continues identically.

@@ -221,18 +221,19 @@ class EpisodeReplayBuffer(SampleBuffer):
 
     def state_dict(self) -> dict[str, Any]:
         """Returns episodes, also running ones, and the state of the random generator."""
-        running = {env: Batch.concat(pieces) for env, pieces in self._running.items()}
-        return {
-            "episodes": _joined(self._episodes),
-            "episode_len": np.array(self.episode_len, np.int64),
-            "running": _joined(running.values()),
-            "running_len": np.array([len(each) for each in running.values()], np.int64),
-            "running_env": np.array([*running], np.int64),
-            "broken_env": np.array(sorted(self._broken), np.int64),
-            "continuity": self._continuity.state_dict(),
-            "push_count": self.push_count,
-            "rng": self._rng.bit_generator.state,
-        }
+        with self._lock:
+            running = {env: Batch.concat(pieces) for env, pieces in self._running.items()}
+            return {
+                "episodes": _joined(self._episodes),
+                "episode_len": np.array(self.episode_len, np.int64),
+                "running": _joined(running.values()),
+                "running_len": np.array([len(each) for each in running.values()], np.int64),
+                "running_env": np.array([*running], np.int64),
+                "broken_env": np.array(sorted(self._broken), np.int64),
+                "continuity": self._continuity.state_dict(),
+                "push_count": self.push_count,
+                "rng": self._rng.bit_generator.state,
+            }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restores what `state_dict` returned; sampling continues identically.

@@ -98,7 +98,8 @@ class FileReplayBuffer(SampleBuffer):
             background=self._cfg.enable_track_used_data,
         )
         self._finalizer = weakref.finalize(self, self._folder.close)
-        for number, place in sorted(self._folder.found):
+        for number, place in sorted(self._folder.found, key=lambda each: each[1]):
+            number = max(number, self.push_count)  # noqa: PLW2901 - write_body knows no ids
             self._items.append(_Item(place, number))
             self.push_count = number + 1
         if self._items:
@@ -175,6 +176,8 @@ class FileReplayBuffer(SampleBuffer):
     def _adopt(self, metas: Iterable[Mapping[str, Any]]) -> None:
         """Stores the meta data of bodies that are in the folder."""
         bodies = [(self._folder.take(meta["file_path"]), meta) for meta in metas]
+        if len({path.name for path, _ in bodies}) < len(bodies):
+            raise UsageError("push: two of the samples have the same file_path")
         for body in [self._folder.peek(path) for path, _ in bodies]:
             self._check(Batch.from_rows([body]))
         for path, meta in bodies:

@@ -191,6 +191,11 @@ class BodyFolder:
                 f"file_path {str(file_path)!r} is not a body in {self.path}",
                 hint="write bodies by write_body(folder, data), which returns the meta data",
             )
+        if _NAME.fullmatch(path.name):
+            raise UsageError(
+                f"file_path {str(file_path)!r} is a body that the buffer has already",
+                hint="push the sample itself (load(meta)) to store it once more",
+            )
         return path
 
     def peek(self, path: Path) -> dict[str, Any]:

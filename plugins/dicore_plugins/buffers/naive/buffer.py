@@ -392,8 +392,9 @@ class Usage:
         self._pushed = int(state["push_count"])
         if self.times is None:
             return
+        times = np.array(state.get("use_times", np.zeros(held)))[:held]  # perhaps our own
         self.times.fill(-1)
-        self.times[:held] = np.asarray(state.get("use_times", np.zeros(held)))[:held]
+        self.times[:held] = times
         self.never_drawn = int(state.get("never_drawn", 0))
 
     def _log_rates(self, push_count: int) -> None:

@@ -203,6 +203,11 @@ class SequenceReplayBuffer(NaiveReplayBuffer):
         given = info["priority"]
         by_step = np.ndim(given) > 1
         width = self._length if by_step else 1
+        if by_step and np.shape(given) != (len(number), width):
+            raise UsageError(
+                f"update: expected priorities [{len(number)}, {width}] of the steps, got"
+                f" {list(np.shape(given))}"
+            )
         priority = checked_priorities(given, len(number) * width)
         with self._lock:
             age = self._ring.push_count - number
@@ -339,8 +344,8 @@ class SequenceReplayBuffer(NaiveReplayBuffer):
 
     def clear(self) -> None:
         """Drops all steps; ids continue to rise."""
-        super().clear()
         with self._lock:
+            super().clear()
             self._index.clear()
             self._continuity.clear()
             self._priorities.clear()
@@ -349,16 +354,17 @@ class SequenceReplayBuffer(NaiveReplayBuffer):
 
     def state_dict(self) -> dict[str, Any]:
         """Returns steps, sequences, priorities and the state of the random generator."""
-        held = self._ring.count
-        state = {
-            **super().state_dict(),
-            "sequences": self._index.state_dict(held),
-            "continuity": self._continuity.state_dict(),
-            "priorities": self._priorities.state_dict(held),
-        }
-        if self._states is not None:
-            state["states"] = self._states.state_dict()
-        return state
+        with self._lock:
+            held = self._ring.count
+            state = {
+                **super().state_dict(),
+                "sequences": self._index.state_dict(held),
+                "continuity": self._continuity.state_dict(),
+                "priorities": self._priorities.state_dict(held),
+            }
+            if self._states is not None:
+                state["states"] = self._states.state_dict()
+            return state
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restores what `state_dict` returned; sampling continues identically.
@@ -377,8 +383,8 @@ class SequenceReplayBuffer(NaiveReplayBuffer):
                 hint=f"set replay_buffer_size={held} or more",
             )
         shift = cursor if cursor < held < capacity else 0  # as `fitted` turns the columns
-        super().load_state_dict(state)
         with self._lock:
+            super().load_state_dict(state)
             self._index.load_state_dict(state["sequences"], shift)
             self._continuity.load_state_dict(state["continuity"])
             self._priorities.load_state_dict(state["priorities"], shift)
