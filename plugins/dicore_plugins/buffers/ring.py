@@ -17,7 +17,7 @@ import optree
 
 from dicore.data import Batch, Tree, tree_map
 from dicore.data.tree import is_tensor
-from dicore.errors import ReplayCapacityError, SchemaError
+from dicore.errors import ReplayCapacityError, SchemaError, UsageError
 
 IntArray = npt.NDArray[np.int64]
 
@@ -344,6 +344,15 @@ class Ring:
         self.clear()
 
 
+def check_kind(state: Mapping[str, Any], key: str, what: str) -> None:
+    """Raises UsageError if a state, of another kind of buffer, has no entry `key`."""
+    if key not in state:
+        raise UsageError(
+            f"the state is of a buffer that has no {what}",
+            hint="load it into a buffer of the type that saved it",
+        )
+
+
 _BY_SLOT = {"use_times", "priority", "mass", "collect_iter"}
 """Entries of a state that have a value for each slot."""
 
@@ -353,7 +362,11 @@ def fitted(state: Mapping[str, Any], capacity: int) -> dict[str, Any]:
 
     The slots of a full ring stay as they are in a ring of the same capacity. In a larger one the
     oldest sample comes first, so that the free slots follow the newest.
+
+    Raises:
+        UsageError: it is not the state of a ring.
     """
+    check_kind(state, "cursor", "columns of samples")
     cursor, columns = int(state["cursor"]), dict(state["columns"])
     held = len(Batch(columns)) if columns else 0
     if held == capacity or cursor >= held:

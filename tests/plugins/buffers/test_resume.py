@@ -10,10 +10,17 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
+from dicore.errors import UsageError
 from dicore.run.launch import launch
 from dicore.run.run import Run
 from dicore.testing.buffer import numbered_rows
-from dicore_plugins.buffers import DequeReplayBuffer, EpisodeReplayBuffer, SequenceReplayBuffer
+from dicore_plugins.buffers import (
+    DequeReplayBuffer,
+    EpisodeReplayBuffer,
+    FileReplayBuffer,
+    NaiveReplayBuffer,
+    SequenceReplayBuffer,
+)
 
 OPTIONS: dict[str, list[str]] = {
     "sequence": ["policy.nstep=3", "policy.priority=true", "policy.other.replay_buffer.alpha=0.9"],
@@ -21,6 +28,10 @@ OPTIONS: dict[str, list[str]] = {
     "file": ["policy.other.replay_buffer.max_use=6"],
     "deque": ["policy.priority=true", "policy.other.replay_buffer.max_staleness=60"],
 }
+
+
+KINDS = [NaiveReplayBuffer, SequenceReplayBuffer, EpisodeReplayBuffer, FileReplayBuffer,
+         DequeReplayBuffer]  # fmt: skip
 
 
 class Killed(Exception):
@@ -81,3 +92,18 @@ def test_a_state_is_that_of_one_moment(make: Any) -> None:
             with pytest.raises(TimeoutError):
                 state.result(0.05)
         assert state.result(5)
+
+
+@pytest.mark.parametrize("make", KINDS)
+@pytest.mark.parametrize("saved", KINDS)
+def test_a_state_of_another_kind_is_refused(make: Any, saved: Any) -> None:
+    buffer, other = make({}), saved({})
+    buffer.push(numbered_rows(2))
+    other.push(numbered_rows(3))
+    if make is saved or (make, saved) == (NaiveReplayBuffer, SequenceReplayBuffer):
+        buffer.load_state_dict(other.state_dict())
+        assert buffer.count() == 3
+        return
+    with pytest.raises(UsageError, match="the state is of a buffer that has no"):
+        buffer.load_state_dict(other.state_dict())
+    assert buffer.count() == 2

@@ -17,6 +17,7 @@ from dicore.errors import ReplayCapacityError, ReplayUnderflowError, UsageError
 from dicore.run.checkpoint_store import read_state, write_state
 from dicore.run.random import stream
 from dicore_plugins.buffers.deque.store import BufferedData, Store
+from dicore_plugins.buffers.ring import check_kind
 
 __all__ = ["Buffer", "BufferMiddleware", "DequeBuffer"]
 
@@ -298,8 +299,10 @@ class DequeBuffer(Buffer):
 
         Raises:
             ReplayCapacityError: the items do not fit into this buffer.
-            UsageError: the middleware with a state is not that of the saved buffer.
+            UsageError: the middleware with a state is not that of the saved buffer, or the state is
+                of another kind of buffer.
         """
+        check_kind(state, "index", "items")
         count = len(state["index"])
         if count > self.size:
             raise ReplayCapacityError(

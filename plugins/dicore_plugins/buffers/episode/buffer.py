@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 
 from dicore.data import Batch, Row, Tree, tree_map
-from dicore.errors import ReplayCapacityError, SchemaError, UsageError
+from dicore.errors import ReplayCapacityError, SchemaError
 from dicore_plugins.buffers.base import SampleBuffer, check_draw, stored
 from dicore_plugins.buffers.continuity import Continuity, origin
 from dicore_plugins.buffers.episode.config import EpisodeConfig
 from dicore_plugins.buffers.naive.buffer import samples_of
-from dicore_plugins.buffers.ring import IntArray, Ring
+from dicore_plugins.buffers.ring import IntArray, Ring, check_kind
 
 __all__ = ["EpisodeBuffer", "EpisodeReplayBuffer"]
 
@@ -242,11 +242,7 @@ class EpisodeReplayBuffer(SampleBuffer):
             ReplayCapacityError: the episodes do not fit into this buffer.
             UsageError: the state is of another kind of buffer.
         """
-        if "episode_len" not in state:
-            raise UsageError(
-                "the state is of a buffer that has no episodes",
-                hint="load it into a buffer of the type that saved it",
-            )
+        check_kind(state, "episode_len", "episodes")
         count = len(state["episode_len"])
         if count > self.replay_buffer_size:
             raise ReplayCapacityError(

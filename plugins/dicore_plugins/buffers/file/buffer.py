@@ -30,7 +30,7 @@ from dicore_plugins.buffers.file.folder import BodyFolder
 from dicore_plugins.buffers.file.records import Place, packed, write_head
 from dicore_plugins.buffers.naive.buffer import samples_of
 from dicore_plugins.buffers.priority_tree import ids_of
-from dicore_plugins.buffers.ring import Ring
+from dicore_plugins.buffers.ring import Ring, check_kind
 
 __all__ = ["FileBuffer", "FileReplayBuffer", "write_body"]
 
@@ -367,7 +367,9 @@ class FileReplayBuffer(SampleBuffer):
 
         Raises:
             ReplayCapacityError: the samples do not fit into this buffer.
+            UsageError: the state is of another kind of buffer.
         """
+        check_kind(state, "ids", "files")
         ids = np.asarray(state["ids"]).tolist()
         if len(ids) > self.replay_buffer_size:
             raise ReplayCapacityError(

@@ -19,7 +19,7 @@ from dicore_plugins.buffers.continuity import Continuity, origin
 from dicore_plugins.buffers.naive.buffer import NaiveReplayBuffer, samples_of
 from dicore_plugins.buffers.naive.config import NaiveConfig
 from dicore_plugins.buffers.priority_tree import checked_priorities, ids_of
-from dicore_plugins.buffers.ring import IntArray, RecycledBatch, Ring
+from dicore_plugins.buffers.ring import IntArray, RecycledBatch, Ring, check_kind
 from dicore_plugins.buffers.sequence.config import SequenceConfig
 from dicore_plugins.buffers.sequence.index import BoolArray, SequenceIndex
 from dicore_plugins.buffers.sequence.priorities import SequencePriorities
@@ -392,11 +392,7 @@ class SequenceReplayBuffer(NaiveReplayBuffer):
                 self._states.load_state_dict(state["states"])
 
     def _check_form(self, state: Mapping[str, Any]) -> None:
-        if "sequences" not in state:
-            raise UsageError(
-                "the state is of a buffer that has no sequences",
-                hint="load it into a buffer of the type that saved it",
-            )
+        check_kind(state, "sequences", "sequences")
         form = [int(each) for each in state["sequences"]["form"]]
         mine = [int(each) for each in self._index.state_dict(0)["form"]]
         if form != mine or ("states" in state) != (self._states is not None):
