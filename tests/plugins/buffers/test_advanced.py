@@ -345,9 +345,9 @@ def test_one_draw_keeps_to_max_use() -> None:
 
 
 def test_a_draw_that_max_use_does_not_leave_is_refused_whole() -> None:
-    buffer = with_priorities(1.0, 1.0, max_use=2.5)
+    buffer = with_priorities(1.0, 1.0, max_use=2)
     refused = buffer.sample_batch(5, replace=True)
-    assert refused == Refused("drawing 5 samples: max_use=2.5 leaves 4 draws")
+    assert refused == Refused("drawing 5 samples: max_use=2 leaves 4 draws")
     assert buffer.use_count.tolist() == [0, 0]
     assert sorted(buffer.sample_batch(4, replace=True)["action"].tolist()) == [0, 0, 1, 1]
 

@@ -305,7 +305,7 @@ class AdvancedReplayBuffer(NaiveReplayBuffer):
         if refused is not None or cfg.max_use == math.inf:
             return refused
         uses = self._usage.counts(self._stored() if chosen is None else chosen)
-        draws = int(len(uses) * math.floor(cfg.max_use) - uses.sum())
+        draws = int(len(uses) * math.ceil(cfg.max_use) - uses.sum())
         if draws >= size:
             return None
         return Refused(f"drawing {size} samples: max_use={cfg.max_use:g} leaves {draws} draws")
@@ -325,14 +325,15 @@ class AdvancedReplayBuffer(NaiveReplayBuffer):
 
     def _within_max_use(self, slots: IntArray, chosen: IntArray | None) -> IntArray:
         """Draws again what would exceed `max_use`; removes samples that have reached it."""
+        most = math.ceil(self._cfg.max_use)
         while True:
             order = np.argsort(slots, kind="stable")
             unique, first, times = np.unique(slots[order], return_index=True, return_counts=True)
             earlier = np.arange(len(slots)) - np.repeat(first, times)
             uses = self._usage.counts(slots[order]) + earlier + 1
-            spent = unique[self._usage.counts(unique) + times >= self._cfg.max_use]
+            spent = unique[self._usage.counts(unique) + times >= most]
             self._remove(spent, "use")
-            again = order[uses > self._cfg.max_use]
+            again = order[uses > most]
             if not len(again):
                 return slots
             slots[again] = self._at(self._rng.random(len(again)), chosen)
