@@ -42,6 +42,7 @@ def check_recording(recording: Recording, observation_space: Any, action_space: 
         obs["next_obs"] = recording.next_obs
     for name, tree in obs.items():
         _check_form(recording, tree, observation_space, keys.get(name, name))
+        _check_range(recording, tree, observation_space, keys.get(name, name))
     _check_form(recording, recording.columns["action"], action_space, keys.get("action", "action"))
     bad = np.flatnonzero(~np.isfinite(recording.reward))
     if len(bad):
@@ -77,6 +78,23 @@ def _check_form(recording: Recording, tree: Tree, space: Any, key: str) -> None:
     integers = np.issubdtype(space.dtype, np.integer)
     if integers and not np.issubdtype(tree.dtype, np.integer) and tree.dtype != np.bool_:
         _other(recording, key, f"has the dtype {tree.dtype}, the environment {space.dtype}")
+
+
+def _check_range(recording: Recording, tree: Tree, space: Any, key: str) -> None:
+    """Checks that integers fit into the dtype of the space, in which samples have them."""
+    if isinstance(space, spaces.Dict):
+        for name, below in space.spaces.items():
+            _check_range(recording, tree[name], below, f"{key}/{name}")
+        return
+    dtype = getattr(space, "dtype", None)
+    if dtype is None or dtype.kind not in "iu" or np.can_cast(tree.dtype, dtype):
+        return
+    least, most = np.iinfo(dtype).min, np.iinfo(dtype).max
+    for start, part in _parts(tree):
+        wrong = np.argwhere((part < least) | (part > most))
+        if len(wrong):
+            row, *at = wrong[0]
+            _other(recording, key, f"{part[row, *at]} in row {start + row} is not {dtype}")
 
 
 def _other(recording: Recording, key: str, problem: str) -> None:

@@ -281,7 +281,7 @@ class MemoryColumn:
         out = np.asarray(self._store.take(slots, 0, None, "clip"))
         if not whole.all():
             out[~whole] = self._half[at[~whole], flat[~whole] - self._count]
-        return out.reshape(*entries.shape, *self.shape[2:])
+        return out.reshape((*entries.shape, *self.shape[2:]))
 
 
 def _numbers(index: Any, count: int) -> npt.NDArray[np.int64]:

@@ -139,6 +139,17 @@ def test_wrong_columns(
     assert caught.value.hint
 
 
+def test_integers_that_do_not_fit_are_refused(tmp_path: Path) -> None:
+    """300 would be read as 44."""
+    columns = table(EPISODES)
+    columns["obs"] = columns["obs"].astype(np.int64) % 200
+    columns["obs"][3, 1] = 300
+    write_npz(tmp_path / "a.npz", columns)
+    space = gymnasium.spaces.Box(0, 255, (2,), np.uint8)
+    with pytest.raises(SchemaError, match="obs: 300 in row 3 is not uint8"):
+        NpzDataset({"path": str(tmp_path / "a.npz")}, observation_space=space)
+
+
 def test_next_observations_of_another_form(tmp_path: Path) -> None:
     columns = table(EPISODES, with_next=True)
     write_npz(tmp_path / "a.npz", {**columns, "next_obs": columns["next_obs"][:, :1]})

@@ -157,6 +157,12 @@ def test_a_column_is_indexed_as_an_array(index: Any) -> None:
     np.testing.assert_array_equal(column[index], whole[index])
 
 
+def test_one_entry_of_single_numbers() -> None:
+    memory = Memory(3, 1, 0)
+    memory.store({"/x": np.arange(6.0).reshape(2, 3)})
+    assert float(memory.get_buffer()["/x"][1, -1]) == 5
+
+
 def test_an_index_out_of_range() -> None:
     memory = Memory(3, 3)
     memory.store(chunk(0))
