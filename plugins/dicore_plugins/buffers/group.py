@@ -40,13 +40,21 @@ class BufferGroup:
         shares: Fraction of a batch by name; buffers without share the rest equally.
 
     Raises:
-        UsageError: there is no `agent`, or the shares are not below 1 in sum.
+        UsageError: there is no `agent`, a share is negative or of an unknown buffer, or the shares
+            are not below 1 in sum.
     """
 
     def __init__(
         self, buffers: Mapping[str, Any], shares: Mapping[str, float | None] | None = None
     ) -> None:
-        given = {name: (shares or {}).get(name) for name in buffers}
+        shares = shares or {}
+        for name, share in shares.items():
+            if name not in buffers or (share is not None and share < 0):
+                raise UsageError(
+                    f"share {share} of the buffer '{name}'; expected shares from 0 to 1 of"
+                    f" {', '.join(buffers)}"
+                )
+        given = {name: shares.get(name) for name in buffers}
         for problem in share_problems(given):
             raise UsageError(problem)
         self.buffers = dict(buffers)
@@ -75,10 +83,12 @@ class BufferGroup:
 
     def count(self) -> int:
         """Size of the largest batch that can be drawn without `replace`, at most `agent` holds."""
-        return min(
-            [self._agent.count()]
-            + [int(self.buffers[name].count() / self.shares[name]) for name in self.buffers]
-        )
+        have = {name: int(buffer.count()) for name, buffer in self.buffers.items()}
+        shares = self.shares
+        size = min([have[AGENT], *(int(have[n] / shares[n]) for n in have if shares[n])])
+        while any(count > have[name] for name, count in self.counts(size).items()):
+            size -= 1  # a part may be rounded up
+        return size
 
     def counts(self, batch_size: int) -> dict[str, int]:
         """Returns how many samples of a batch come from each buffer; they sum up to B."""
@@ -106,7 +116,10 @@ class BufferGroup:
         Raises:
             ReplayUnderflowError: a buffer has fewer samples than its share of B.
             SchemaError: the buffers have different columns.
+            UsageError: B is not positive.
         """
+        if batch_size < 1:
+            raise UsageError(f"batch_size must be >= 1, got {batch_size}")
         parts: list[Batch] = []
         for name, count in self.counts(batch_size).items():
             if not count:
@@ -136,9 +149,16 @@ class BufferGroup:
         return batch if isinstance(batch, Refused) else batch.rows()
 
     def update(self, info: Mapping[str, Any]) -> None:
-        """Passes each buffer the priorities of its own samples of the last batch."""
+        """Passes each buffer the priorities of its own samples of the last batch.
+
+        Raises:
+            UsageError: there are not as many ids as priorities.
+        """
         if "priority" not in info:
             return
+        lengths = {key: len(each) for key, each in info.items()}
+        if len({*lengths.values()}) > 1:
+            raise UsageError(f"update: expected a value for each sample, got {lengths}")
         start = 0
         for name, count in self.counts(len(info["priority"])).items():
             own = {key: each[start : start + count] for key, each in info.items()}

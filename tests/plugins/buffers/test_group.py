@@ -80,6 +80,29 @@ def test_mistakes_are_named() -> None:
         BufferGroup({"agent": naive(1), "demo": naive(1)}).load_state_dict({"agent": {}})
 
 
+@pytest.mark.parametrize("shares", [{"dem": 0.3}, {"demo": -0.3}])
+def test_shares_of_no_buffer_or_below_zero(shares: dict[str, float]) -> None:
+    with pytest.raises(UsageError, match="expected shares from 0 to 1 of agent, demo"):
+        BufferGroup({"agent": naive(1), "demo": naive(1)}, shares)
+
+
+def test_as_many_are_counted_as_can_be_drawn() -> None:
+    """Of 50, 9 in 50 are 10 if the sum with the buffers before it is rounded up."""
+    buffers = {"old": naive(21), "demo": naive(9), "rest": naive(53), "agent": naive(54)}
+    group = BufferGroup(buffers, {"old": 0.17, "demo": 0.18, "rest": 0.12})
+    assert group.counts(50)["demo"] == 10
+    assert group.count() == 49
+    assert len(group.sample_batch(49)) == 49
+
+
+def test_sizes_that_make_no_sense() -> None:
+    group = BufferGroup({"agent": naive(4), "demo": naive(4)})
+    with pytest.raises(UsageError, match="batch_size must be >= 1, got 0"):
+        group.sample_batch(0)
+    with pytest.raises(UsageError, match="a value for each sample"):
+        group.update({"priority": [1.0] * 3, "replay_unique_id": [1]})
+
+
 def test_a_training_takes_from_both_and_resumes_exactly(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
