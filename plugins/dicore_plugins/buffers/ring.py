@@ -74,6 +74,11 @@ class Ring:
         self.clear()
         self.push_count = 0
 
+    @property
+    def in_memory(self) -> bool:
+        """Whether columns are arrays in memory."""
+        return self._storage is None
+
     @classmethod
     def over(cls, columns: Mapping[str, Tree], count: int) -> Ring:
         """Returns a full ring over existing columns, which it only reads: a data set.

@@ -521,6 +521,13 @@ def test_uneven_streams_make_the_log_wider() -> None:
     assert index._log.shape == (2, 256)
 
 
+def test_closing_a_buffer_in_memory_changes_nothing() -> None:
+    buffer = buffer_of()
+    buffer.push(steps_of(4))
+    buffer.close()
+    assert buffer.step_count == 4
+
+
 def test_samples_of_the_alias_are_rows() -> None:
     buffer = SequenceBuffer({"unroll_len": 2})
     buffer.push(steps_of(4).rows())

@@ -58,7 +58,7 @@ class NaiveReplayBuffer:
     ) -> None:
         self._cfg = cfg = as_config(cfg, NaiveConfig)
         self._lock = threading.RLock()
-        storage = None
+        storage, self._keeps = None, cfg.storage_keep
         if cfg.storage != "cpu":
             from dicore_plugins.buffers.storage import storage_of
 
@@ -283,10 +283,11 @@ class NaiveReplayBuffer:
 
     def close(self) -> None:
         """Ends a storage other than memory: samples are gone, or kept by `storage_keep`."""
-        if self._cfg.storage != "cpu":
-            with self._lock:
-                self._ring.close(self.state_dict() if self._cfg.storage_keep else None)
-                self.clear()
+        if self._ring.in_memory:
+            return
+        with self._lock:
+            self._ring.close(self.state_dict() if self._keeps else None)
+            self.clear()
 
 
 def _read(file: str | Path) -> Any:
