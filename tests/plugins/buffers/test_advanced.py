@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from dicore.data import Batch
-from dicore.errors import ReplayPriorityError, ReplayUnderflowError, SchemaError, UsageError
+from dicore.errors import ReplayPriorityError, SchemaError, UsageError
 from dicore.interfaces.buffer import Refused
 from dicore.run.launch import launch
 from dicore.testing.buffer import numbered_rows
