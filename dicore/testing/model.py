@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from dicore.data.tree import loaded_torch, to_tensor
+from dicore.data.tree import to_tensor
 from dicore.errors import ConfigError
 from dicore.interfaces.model import IModel
 from dicore.run.random import seed_everything
@@ -32,8 +32,13 @@ class ModelContract(Suite):
             ConfigError: models of this kind do not take these shapes.
         """
         options = {"obs_shape": obs_shape, "action_shape": action_shape}
-        if loaded_torch() is None:
+        try:
             self.registered.build(options)  # whoever imports torch first also seeds it first
+        except ConfigError:
+            if not hasattr(self.registered.config_class, "args_shape"):
+                raise
+            options["args_shape"] = 2  # a network for hybrid actions alone
+            self.registered.build(options)
         seed_everything(seed)
         return self.registered.build(options)
 

@@ -26,7 +26,7 @@ _SHOWN = 20
 """Number of names printed; the rest is counted."""
 
 _CUTOFF = 0.6
-_CUTOFF_ELSEWHERE = 0.75
+_CUTOFF_ELSEWHERE = 0.78
 _BONUS = 0.1
 _LONGEST = 100
 _MOST_INITIALS = 6

@@ -6,7 +6,7 @@ from typing import Final
 
 _NAMES: Final[dict[str, dict[str, str]]] = {
     "dicore-plugins": {
-        "api": "profiled",
+        "api": "export_policy profiled",
         "buffer": "advanced deque elastic episode file naive sequence",
         "collector": "episode sample",
         "dataset": "collected hdf5 minari npz",

@@ -89,7 +89,7 @@ CASES = [
     Case("mini_breakout", 80_000, slow=(900,) * 3),  # 13k to 38k
     Case("t_maze", 15_000, slow=(0, 300, 300)),  # 5k
     Case("t_maze", 15_000, slow=(0, 300, 300), policy="r2d2"),  # 3k to 4k
-    Case("cartpole", 80_000, 400, slow=(0, 300, 300), policy="pqn"),  # 24k to 39k
+    Case("cartpole", 80_000, 400, slow=(0, 300, 300), policy="pqn"),  # "cartpole_pqn": 24k to 39k
     Case("two_step", 15_000, slow=(0, 300, 300)),  # 5k
     Case("blackjack", 120_000, slow=(600,) * 3),  # 20k to 53k env steps were seen
     Case("frozenlake", 20_000),  # 5k to 9k

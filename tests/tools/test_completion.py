@@ -22,7 +22,7 @@ def world(world: World) -> World:
 @pytest.mark.parametrize(
     ("what", "prefix", "words"),
     [
-        ("policy", "d", ["ddpg", "dqn"]),
+        ("policy", "dd", ["ddpg", "ddqn"]),
         ("component", "policy/ra", ["policy/rainbow", "policy/random"]),
         ("kind", "env_w", ["env_wrapper"]),
         ("status", "sh", ["shadowed"]),
@@ -55,7 +55,7 @@ LINES = {
     "dicore list buf": "buffer",
     "dicore list --st": "--status",
     "dicore completion z": "zsh",
-    "dicore train cartpole_d": "cartpole_dqn",
+    "dicore train cartpole_dq": "cartpole_dqn",
     "dicore train -e cartpole -p dqn policy.le": "policy.learn.",
     "dicore train cartpole_dqn policy.learn.batch_s": "policy.learn.batch_size=",
     "dicore config show cartpole_dqn policy.learn.double=t": "policy.learn.double=true",
@@ -143,7 +143,7 @@ PAIR = ["train", "-e", "cartpole", "-p", "dqn"]
         (PAIR, "policy.nstep=", []),
         (PAIR, "policy.nowhere.", []),
         (PAIR, "env.make_kwargs.", []),
-        (["train"], "cartpole_d", ["cartpole_dqn"]),
+        (["train"], "cartpole_dq", ["cartpole_dqn"]),
         (["train", "-e", "nowhere", "-p", "dqn"], "policy.", []),
         (["list"], "policy.", []),
         (["nowhere"], "policy.", []),

@@ -60,7 +60,6 @@ if TYPE_CHECKING:
     from dicore_plugins.policies.expert.policy import ExpertPolicy
     from dicore_plugins.policies.fqf.config import FQFConfig, FQFLearnConfig
     from dicore_plugins.policies.fqf.policy import FQFPolicy
-    from dicore_plugins.policies.greedy_module import GreedyModule, greedy_module
     from dicore_plugins.policies.impala.config import IMPALAConfig
     from dicore_plugins.policies.impala.policy import IMPALAPolicy
     from dicore_plugins.policies.iqn.config import IQNConfig, IQNLearnConfig
@@ -141,7 +140,6 @@ __all__ = [
     "FQFLearnConfig",
     "FQFPolicy",
     "FixedPolicy",
-    "GreedyModule",
     "HeldNoise",
     "IMPALAConfig",
     "IMPALAPolicy",
@@ -193,17 +191,12 @@ __all__ = [
     "TQCPolicy",
     "ValueLearnConfig",
     "as_outputs",
-    "greedy_module",
     "mode_attribute",
     "single_env_forward",
     "with_reward_model",
 ]
 
 _HOMES = {
-    ".greedy_module": (
-        "GreedyModule",
-        "greedy_module",
-    ),
     ".acer.config": ("ACERConfig",),
     ".acer.policy": ("ACERPolicy",),
     ".expert.config": ("ExpertConfig",),

@@ -55,8 +55,11 @@ class ActorCriticPolicy(Policy):
     """
 
     config_class: ClassVar[type[PolicyConfig]] = ActorCriticPolicyConfig
-    _annealed: ClassVar[tuple[str, ...]] = ("learning_rate", "entropy_weight")
-    """Options of learning with a final value, `<name>_end`, as a fraction."""
+    _annealed: ClassVar[Mapping[str, str]] = {
+        "learning_rate": "learning_rate_end",
+        "entropy_weight": "entropy_weight_end",
+    }
+    """Options of learning, each with the option of its final value as a fraction."""
     _cfg: Any
 
     def _create_model(self) -> Any:
@@ -229,9 +232,9 @@ class ActorCriticPolicy(Policy):
         learn = self._cfg.learn
         progress = min(max(command_info["envstep"], 0) / learn.anneal, 1.0)
         return {
-            name: learn[name] * (1 + (learn[f"{name}_end"] - 1) * progress)
-            for name in self._annealed
-            if learn[f"{name}_end"] != 1
+            name: learn[name] * (1 + (learn[end] - 1) * progress)
+            for name, end in self._annealed.items()
+            if learn[end] != 1
         }
 
     # ---- collect and eval

@@ -25,7 +25,7 @@ class HeldNoise:
         self._age = np.zeros(0, np.int64)
 
     def of(self, env_id: npt.NDArray[np.int64], shape: tuple[int, ...]) -> npt.NDArray[np.float32]:
-        """Returns the matrices of K environments for one env step: float32 [K, *shape]."""
+        """Returns the matrices of K environments for one env step: float32 [K, ...]."""
         drawn = self._grown(int(env_id.max()) + 1, shape)
         age = self._age[env_id]
         new = env_id[age % self._every == 0]
@@ -43,7 +43,7 @@ class HeldNoise:
         return self._drawn
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns copies of the matrices, float32 [M, *shape], and their ages, int64 [M]."""
+        """Returns copies of the matrices, float32 [M, ...], and their ages, int64 [M]."""
         return {"drawn": self._drawn.copy(), "age": self._age.copy()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:

@@ -24,7 +24,7 @@ from dicore.errors import UsageError
 from dicore.interfaces.policy import Tail
 from dicore.run.env_factory import BuildContext
 from dicore.run.random import stream, torch_stream
-from dicore_plugins.functional.exploration import get_epsilon_greedy_fn, mask_of
+from dicore_plugins.functional.exploration import get_epsilon_greedy_fn
 from dicore_plugins.functional.samples import nstep_samples, to_batch, transitions
 from dicore_plugins.functional.td import bridged, dqn_td_target, nstep_td_error
 from dicore_plugins.model_wrappers import model_wrap
@@ -372,7 +372,7 @@ def legal(q: Any, obs: Any) -> Any:
         obs: Observations; a dict may have `action_mask` [..., A] (nonzero: allowed); for several
             heads a list, or [..., H, A].
     """
-    mask = mask_of(obs)
+    mask = obs.get("action_mask") if isinstance(obs, Mapping) else None
     if mask is None:
         return q
     if not isinstance(q, torch.Tensor):

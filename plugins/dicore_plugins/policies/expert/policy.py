@@ -53,9 +53,8 @@ class ExpertPolicy(FixedPolicy):
         if model is not None:
             raise UsageError("the expert has the network of its run", hint="remove model")
         super().__init__(cfg, like=like, enable_field=enable_field)
-        options = self._cfg
         find = public_name("find_policy", "policy 'expert'")
-        trained = find(options.run, options.checkpoint, trust=options.trust)
+        trained = find(self._cfg.run, self._cfg.checkpoint, trust=self._cfg.trust)
         if context is None or context.action_space is None:
             compiled = trained.compiled
             context = BuildContext().with_spaces(*spaces_of(compiled.env, compiled.seed))

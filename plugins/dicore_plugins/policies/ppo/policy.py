@@ -29,7 +29,10 @@ class ClippedPolicy(ActorCriticPolicy):
     """Base class of policies with the clipped loss of PPO."""
 
     config_class: ClassVar[type[PolicyConfig]] = ActorCriticPolicyConfig
-    _annealed: ClassVar[tuple[str, ...]] = ("learning_rate", "entropy_weight", "clip_ratio")
+    _annealed: ClassVar[Mapping[str, str]] = {
+        **ActorCriticPolicy._annealed,  # noqa: SLF001 - of the base class
+        "clip_ratio": "clip_ratio_end",
+    }
 
     def _loss(
         self, batch: Batch, value: Tensor, log_prob: Tensor, entropy: Tensor, **settings: Any

@@ -20,7 +20,7 @@ Examples:
 The file maps observations to the actions that dicore eval would take; normalisation of observations
 and the bounds of actions are part of it. It is compared with the policy on 256 observations of the
 environment before the command says done. A page beside it (policy.onnx.md) has ten lines of Python
-that run it. ONNX needs: pip install 'dicore-tools[export]'
+that run it. ONNX needs: pip install 'dicore-plugins[export]'
 """
 
 
@@ -40,10 +40,11 @@ that run it. ONNX needs: pip install 'dicore-tools[export]'
 def command(where: str, *, out: str, load_path: str | None, seed: int, trust: bool) -> None:
     """Writes a trained policy to an ONNX, torch.export or TorchScript file."""
     from dicore.console import own_process
-    from dicore_tools.export.export import export_policy
+    from dicore_registry.public_names import public_name
 
     own_process()
     with contextlib.redirect_stdout(sys.stderr):  # environments may print
+        export_policy = public_name("export_policy", "dicore export")
         done = export_policy(where, out, load_path=load_path, seed=seed, trust=trust)
     same = "equal actions" if not done.largest_difference else "actions equal to 1e-5"
     say(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,15 +13,15 @@ from dicore.data.tree import tree_stack
 from dicore.errors import DicoreError, UsageError
 from dicore.run.atomic import write_file
 from dicore.run.env_factory import BuildContext, EnvFactory
-from dicore_tools.evaluation.policy_loader import find_policy
-from dicore_tools.export.formats import FORMATS, Array, Format, Observations, named, tensors
+from dicore_plugins.export.formats import FORMATS, Array, Format, Observations, named, tensors
+from dicore_plugins.export.greedy_module import greedy_module
+from dicore_registry.public_names import public_name
 
 __all__ = ["Export", "export_policy"]
 
 _STEPS: Final = 256
 """Observations on which file and policy are compared."""
 _TOLERANCE: Final = 1e-5
-_MAKER: Final = "dicore_plugins.policies.greedy_module"
 _README: Final = """\
 # {title}
 
@@ -83,7 +82,7 @@ def export_policy(
         suffixes = ", ".join(FORMATS)
         raise UsageError(f"{out}: unknown format '{out.suffix}'", hint=f"use one of {suffixes}")
     form = FORMATS[out.suffix]
-    trained = find_policy(where, load_path, trust=trust)
+    trained = public_name("find_policy", "dicore export")(where, load_path, trust=trust)
     compiled = trained.compiled
     env = EnvFactory(compiled.env, BuildContext())()
     try:
@@ -95,7 +94,7 @@ def export_policy(
     finally:
         env.close()
     obs = _plain(tree_stack(rows))
-    module = importlib.import_module(_MAKER).greedy_module(policy)
+    module = greedy_module(policy)
     out.parent.mkdir(parents=True, exist_ok=True)
     try:
         form.write(module, obs, out)

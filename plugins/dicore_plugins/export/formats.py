@@ -144,7 +144,8 @@ def _write_onnx(module: Any, obs: Observations, file: Path) -> None:
         import onnxscript  # noqa: F401 - used by torch.onnx
     except ImportError as error:
         raise UsageError(
-            "ONNX needs the packages onnx and onnxscript", hint="pip install 'dicore-tools[export]'"
+            "ONNX needs the packages onnx and onnxscript",
+            hint="pip install 'dicore-plugins[export]'",
         ) from error
     with _quiet(), _no_progress_bar():
         torch.onnx.export(
@@ -174,7 +175,7 @@ def _load_onnx(file: Path) -> Runner:
     except ImportError as error:
         raise UsageError(
             "the check of an ONNX file needs the package onnxruntime",
-            hint="pip install 'dicore-tools[export]'",
+            hint="pip install 'dicore-plugins[export]'",
         ) from error
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3

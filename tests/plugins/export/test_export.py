@@ -14,10 +14,10 @@ from gymnasium.spaces import Discrete
 from dicore.cli import main
 from dicore.errors import UsageError
 from dicore.run.launch import launch
-from dicore_plugins.policies.greedy_module import greedy_module
+from dicore_plugins.export.formats import FORMATS
+from dicore_plugins.export.greedy_module import greedy_module
+from dicore_plugins.export.policy import export_policy
 from dicore_plugins.policies.random import RandomPolicy
-from dicore_tools.export.export import export_policy
-from dicore_tools.export.formats import FORMATS
 
 POLICIES = {
     "discrete": ("cartpole", "dqn", ()),
@@ -85,6 +85,6 @@ def test_a_file_that_acts_otherwise_is_refused(
         right = form.load(file)
         return lambda obs: 1 - right(obs)
 
-    monkeypatch.setattr("dicore_tools.export.export.FORMATS", {".ts": form._replace(load=load)})
+    monkeypatch.setattr("dicore_plugins.export.policy.FORMATS", {".ts": form._replace(load=load)})
     with pytest.raises(UsageError, match="256 of 256 actions differ"):
         export_policy(run, tmp_path / "policy.ts")
