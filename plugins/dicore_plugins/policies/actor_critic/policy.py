@@ -55,11 +55,6 @@ class ActorCriticPolicy(Policy):
     """
 
     config_class: ClassVar[type[PolicyConfig]] = ActorCriticPolicyConfig
-    _annealed: ClassVar[Mapping[str, str]] = {
-        "learning_rate": "learning_rate_end",
-        "entropy_weight": "entropy_weight_end",
-    }
-    """Options of learning, each with the option of its final value as a fraction."""
     _cfg: Any
 
     def _create_model(self) -> Any:
@@ -232,9 +227,17 @@ class ActorCriticPolicy(Policy):
         learn = self._cfg.learn
         progress = min(max(command_info["envstep"], 0) / learn.anneal, 1.0)
         return {
-            name: learn[name] * (1 + (learn[end] - 1) * progress)
-            for name, end in self._annealed.items()
-            if learn[end] != 1
+            name: value * (1 + (end - 1) * progress)
+            for name, (value, end) in self._annealed().items()
+            if end != 1
+        }
+
+    def _annealed(self) -> dict[str, tuple[float, float]]:
+        """Returns options of learning, each with its final value as a fraction."""
+        learn = self._cfg.learn
+        return {
+            "learning_rate": (learn.learning_rate, learn.learning_rate_end),
+            "entropy_weight": (learn.entropy_weight, learn.entropy_weight_end),
         }
 
     # ---- collect and eval

@@ -29,10 +29,6 @@ class ClippedPolicy(ActorCriticPolicy):
     """Base class of policies with the clipped loss of PPO."""
 
     config_class: ClassVar[type[PolicyConfig]] = ActorCriticPolicyConfig
-    _annealed: ClassVar[Mapping[str, str]] = {
-        **ActorCriticPolicy._annealed,  # noqa: SLF001 - of the base class
-        "clip_ratio": "clip_ratio_end",
-    }
 
     def _loss(
         self, batch: Batch, value: Tensor, log_prob: Tensor, entropy: Tensor, **settings: Any
@@ -55,6 +51,10 @@ class ClippedPolicy(ActorCriticPolicy):
             dual_clip=learn.dual_clip,
         )
         return parts, info._asdict()
+
+    def _annealed(self) -> dict[str, tuple[float, float]]:
+        learn = self._cfg.learn
+        return {**super()._annealed(), "clip_ratio": (learn.clip_ratio, learn.clip_ratio_end)}
 
     def _monitor_vars_learn(self) -> list[str]:
         return [*super()._monitor_vars_learn(), "approx_kl", "clipfrac"]

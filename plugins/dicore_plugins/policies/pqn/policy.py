@@ -37,12 +37,15 @@ class PQNPolicy(ActorCriticPolicy):
     """Q-learning on-policy; the values of several heads are averaged in the returns."""
 
     config_class: ClassVar[type[PolicyConfig]] = PQNConfig
-    _annealed: ClassVar[tuple[str, ...]] = ("learning_rate",)
 
     def _problem_of(self, model: nn.Module) -> str | None:
         return None
 
     # ---- learn
+
+    def _annealed(self) -> dict[str, tuple[float, float]]:
+        learn = self._cfg.learn
+        return {"learning_rate": (learn.learning_rate, learn.learning_rate_end)}
 
     def _updates(self, batch: Batch, **settings: Any) -> list[dict[str, Any]]:
         """Runs `epoch_per_collect` passes."""
