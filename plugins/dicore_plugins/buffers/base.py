@@ -93,10 +93,11 @@ class SampleBuffer:
     ) -> Generator[Batch, None, Refused | None]:
         """Draws the same batches as `count` calls of `sample_batch`.
 
-        Ends early when a draw is refused, and returns why.
+        There is an update after each, so `cur_learner_iter` rises by one each time. Ends early when
+        a draw is refused, and returns why.
         """
-        for _ in range(count):
-            batch = self.sample_batch(batch_size, cur_learner_iter, reuse=True)
+        for done in range(count):
+            batch = self.sample_batch(batch_size, cur_learner_iter + done, reuse=True)
             if isinstance(batch, Refused):
                 return batch
             yield batch

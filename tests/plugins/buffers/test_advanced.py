@@ -352,6 +352,13 @@ def test_a_draw_that_max_use_does_not_leave_is_refused_whole() -> None:
     assert sorted(buffer.sample_batch(4, replace=True)["action"].tolist()) == [0, 0, 1, 1]
 
 
+def test_samples_become_stale_within_several_batches() -> None:
+    """There is an update after each batch."""
+    buffer = buffer_of(8, max_staleness=3)
+    buffer.push(Batch({**numbered_rows(4).columns, "collect_iter": np.zeros(4, int)}))
+    assert [each["staleness"][0] for each in buffer.sample_batches(5, 2, 1)] == [1, 2]
+
+
 def test_a_draw_that_staleness_does_not_leave_is_refused() -> None:
     buffer = buffer_of(8, max_staleness=10)
     buffer.push(Batch({**numbered_rows(4).columns, "collect_iter": np.array([0, 0, 5, 5])}))
