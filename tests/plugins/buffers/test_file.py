@@ -22,6 +22,7 @@ from dicore.errors import (
     ClosedError,
     ReplayCapacityError,
     ReplayError,
+    ReplayPriorityError,
     ReplayUnderflowError,
     RunLockedError,
     SchemaError,
@@ -177,6 +178,26 @@ def test_a_sample_that_was_handed_out_is_not_deleted_before_it_is_read(make: Any
     assert {int(buffer.load(meta)["action"]) for meta in metas} <= {0, 1}
     buffer.release(metas)
     assert len(files(buffer.folder)) == 2
+
+
+def test_what_is_released_too_often_stays_as_it_was(make: Any, folder: Path) -> None:
+    buffer = make(1)
+    buffer.push(numbered_rows(1))
+    (meta,) = buffer.sample_meta(1)
+    with pytest.raises(UsageError, match="more often than drawn"):
+        buffer.release([meta, meta])
+    buffer.push(numbered_rows(1, 1))
+    assert len(files(folder)) == 2
+    buffer.release([meta])
+    assert len(files(folder)) == 1
+
+
+def test_invalid_priorities_are_refused_whole(make: Any) -> None:
+    buffer = make()
+    buffer.push(numbered_rows(2))
+    with pytest.raises(ReplayPriorityError, match="nan at index 1"):
+        buffer.update({"replay_unique_id": [0, 1], "priority": [1.0, np.nan]})
+    assert all("priority" not in each for each in buffer.sample_meta(8, replace=True))
 
 
 def test_a_body_is_pushed_once(make: Any, folder: Path) -> None:

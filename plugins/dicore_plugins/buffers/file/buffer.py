@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import uuid
 import weakref
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,7 +21,6 @@ from dicore.errors import ClosedError, ReplayCapacityError, UsageError
 from dicore.interfaces.buffer import Refused
 from dicore_plugins.buffers.base import (
     SampleBuffer,
-    as_array,
     check_draw,
     stored,
     too_few_left,
@@ -29,7 +29,7 @@ from dicore_plugins.buffers.file.config import FileConfig
 from dicore_plugins.buffers.file.folder import BodyFolder
 from dicore_plugins.buffers.file.records import Place, packed, write_head
 from dicore_plugins.buffers.naive.buffer import samples_of
-from dicore_plugins.buffers.priority_tree import ids_of
+from dicore_plugins.buffers.priority_tree import checked_priorities, ids_of
 from dicore_plugins.buffers.ring import Ring, check_kind
 
 __all__ = ["FileBuffer", "FileReplayBuffer", "write_body"]
@@ -205,10 +205,16 @@ class FileReplayBuffer(SampleBuffer):
             self.removed[reason] += len(items)
 
     def update(self, info: Mapping[str, Any]) -> None:
-        """Stores priorities in the meta data; draws stay uniform."""
+        """Stores priorities in the meta data; draws stay uniform.
+
+        Raises:
+            ReplayPriorityError: a priority is negative or not finite; nothing is changed.
+            UsageError: there are not as many ids as priorities.
+        """
         if "priority" not in info or "replay_unique_id" not in info:
             return
-        ids, priority = ids_of(info["replay_unique_id"]), as_array(info["priority"]).reshape(-1)
+        ids = ids_of(info["replay_unique_id"])
+        priority = checked_priorities(info["priority"], len(ids))
         with self._lock:
             by_number = {item.number: item for item in self._items}
             for number, value in zip(ids.tolist(), priority.tolist(), strict=True):
@@ -302,9 +308,17 @@ class FileReplayBuffer(SampleBuffer):
             return self._folder.read(self._held(meta).place)
 
     def release(self, metas: Iterable[Mapping[str, Any]]) -> None:
-        """Ends the use of meta data that `sample_meta` returned, each once."""
+        """Ends the use of meta data that `sample_meta` returned, each once.
+
+        Raises:
+            UsageError: they are not such meta data, or were released; nothing is changed.
+        """
         with self._lock:
-            for item in [self._held(meta) for meta in metas]:
+            items = [self._held(meta) for meta in metas]
+            times = Counter(item.number for item in items)
+            if any(times[item.number] > item.holds for item in items):
+                raise UsageError("release: some meta data are there more often than drawn")
+            for item in items:
                 item.holds -= 1
                 if not item.holds:
                     del self._handed[item.number]
