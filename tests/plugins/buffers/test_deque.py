@@ -17,8 +17,10 @@ from dicore.errors import (
     ReplayCapacityError,
     ReplayPriorityError,
     ReplayUnderflowError,
+    SchemaError,
     UsageError,
 )
+from dicore.testing.buffer import numbered_rows
 from dicore_plugins.buffers import (
     Buffer,
     BufferedData,
@@ -478,3 +480,23 @@ class AgainstAList(RuleBasedStateMachine):
 
 AgainstAList.TestCase.settings = settings(max_examples=40, stateful_step_count=30, deadline=None)
 TestAgainstAList = AgainstAList.TestCase
+
+
+@pytest.mark.parametrize("size", [5, 6, 9])
+def test_priorities_go_on_in_a_buffer_of_another_size(size: int) -> None:
+    buffer = DequeReplayBuffer({"replay_buffer_size": 7})
+    buffer.push(numbered_rows(5))
+    buffer.update({"replay_unique_id": [4], "priority": [3.0]})
+    other = DequeReplayBuffer({"replay_buffer_size": size})
+    other.load_state_dict(buffer.state_dict())
+    other.push(numbered_rows(20, 5))
+    assert other.count() == size
+    drawn = set(other.sample_batch(200, replace=True)["action"].tolist())
+    assert drawn == {*range(25 - size, 25)}
+
+
+def test_a_wrong_collect_iter_is_refused_whole() -> None:
+    buffer = DequeReplayBuffer({})
+    with pytest.raises(SchemaError, match=r"collect_iter: expected whole numbers \[3\]"):
+        buffer.push(Batch({**numbered_rows(3).columns, "collect_iter": np.zeros(2)}, 3))
+    assert (buffer.count(), buffer.push_count) == (0, 0)

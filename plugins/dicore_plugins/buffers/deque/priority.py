@@ -178,7 +178,9 @@ class PriorityExperienceReplay:
         masses = {index: self._tree.masses[slot] for index, slot in self._slot_of.items()}
         self._tree.clear()
         self._slot_of = slots
-        self._free = [int(each) for each in state["free"]]
+        every = range(len(self._index_of))  # of another size, other slots are free too
+        free = [int(each) for each in state["free"] if int(each) in every]
+        self._free = sorted({*every} - {*slots.values(), *free}, reverse=True) + free
         for index, slot in slots.items():
             self._index_of[slot] = index
             self._tree.set(np.array([slot]), np.array([masses[index]]))

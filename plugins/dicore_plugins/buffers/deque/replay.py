@@ -14,6 +14,7 @@ import numpy as np
 from dicore.data import Batch, Row
 from dicore.errors import ReplayUnderflowError, UsageError
 from dicore.interfaces.buffer import Refused
+from dicore_plugins.buffers.advanced.priorities import checked_stamps
 from dicore_plugins.buffers.base import SampleBuffer, check_draw, stored, too_few_left
 from dicore_plugins.buffers.deque.buffer import BufferedData, DequeBuffer
 from dicore_plugins.buffers.deque.config import DequeConfig
@@ -102,9 +103,8 @@ class DequeReplayBuffer(SampleBuffer):
                     metas, checked_priorities(given, len(samples)).tolist(), strict=True
                 ):
                     meta["priority"] = priority
-            for meta, stamp in zip(
-                metas, np.asarray(columns.get("collect_iter", [0] * len(metas))), strict=True
-            ):
+            stamps = columns.get("collect_iter", np.zeros(len(metas), np.int64))
+            for meta, stamp in zip(metas, checked_stamps(stamps, len(metas)), strict=True):
                 meta["train_iter_data_collected"] = int(stamp)
             self._check(samples)
             rows = samples.map(stored).rows()
