@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -96,16 +97,19 @@ def export_policy(
     obs = _plain(tree_stack(rows))
     module = greedy_module(policy)
     out.parent.mkdir(parents=True, exist_ok=True)
-    try:
-        form.write(module, obs, out)
-    except DicoreError:
-        raise
-    except Exception as error:
-        raise UsageError(
-            f"{out}: this network cannot be written as {form.name}: {_first_line(error)}",
-            hint=f"try another format ({', '.join(FORMATS)})",
-        ) from error
-    difference = _compared(form, out, module, obs, actions)
+    with tempfile.TemporaryDirectory(prefix=".export-", dir=out.parent) as folder:
+        made = Path(folder) / out.name  # takes its place only if it does what the policy does
+        try:
+            form.write(module, obs, made)
+        except DicoreError:
+            raise
+        except Exception as error:
+            raise UsageError(
+                f"{out}: this network cannot be written as {form.name}: {_first_line(error)}",
+                hint=f"try another format ({', '.join(FORMATS)})",
+            ) from error
+        difference = _compared(form, made, module, obs, actions)
+        made.replace(out)
     name = state.name or trained.name
     readme = _write_readme(out, form, compiled, name, obs, actions, difference)
     return Export(out, readme, len(actions), difference)
@@ -181,7 +185,7 @@ def _is_tie(module: Any, obs: Observations) -> bool:
 
 def _differs(file: Path, form: Format, problem: str) -> UsageError:
     return UsageError(
-        f"{file}: the {form.name} file does not do what the policy does: {problem}",
+        f"{file.name}: the {form.name} file does not do what the policy does: {problem}",
         hint="the policy does more than its network: export it with an own module",
     )
 

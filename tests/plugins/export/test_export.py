@@ -86,5 +86,9 @@ def test_a_file_that_acts_otherwise_is_refused(
         return lambda obs: 1 - right(obs)
 
     monkeypatch.setattr("dicore_plugins.export.policy.FORMATS", {".ts": form._replace(load=load)})
+    file = tmp_path / "policy.ts"
+    file.write_text("the last one that was right")
     with pytest.raises(UsageError, match="256 of 256 actions differ"):
-        export_policy(run, tmp_path / "policy.ts")
+        export_policy(run, file)
+    assert file.read_text() == "the last one that was right"
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["policy.ts", "run"]
