@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing.forkserver
 import multiprocessing.resource_tracker
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -16,6 +17,9 @@ import pytest
 # Several processes of several threads each fight for few cores; set before torch is imported.
 for variable in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
     os.environ.setdefault(variable, "1")
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in the background of a shell script
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True)
