@@ -64,8 +64,8 @@ _NAMES: Final[dict[str, dict[str, str]]] = {
             "without_missing"
         ),
         "command": (
-            "benchmark catalogue check collect completion config doctor eval export new plot "
-            "report selftest watch"
+            "benchmark catalogue check collect completion config doctor eval export migrate new "
+            "plot report selftest watch"
         ),
         "config_format": "cpanel py toml yaml yml",
     },

@@ -11,8 +11,10 @@ A file defines `main_config` and `create_config`, or a control panel:
 from __future__ import annotations
 
 import importlib.util
+import re
 import runpy
 import traceback
+import warnings
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
@@ -20,12 +22,15 @@ from typing import Any
 
 from dicore.config.layers import Lines
 from dicore.config.reader import ConfigFile, not_utf8
-from dicore.errors import ConfigError
+from dicore.errors import ConfigError, ConfigWarning
 from dicore_registry.explain import brief
 from dicore_tools.config_formats.control_panel import apply_overrides, gen_params
 from dicore_tools.config_formats.python_lines import python_lines
 
 __all__ = ["PYTHON", "PythonFormat"]
+
+
+_DI_ENGINE = ("easydict", "ding", "dizoo")
 
 
 class PythonFormat:
@@ -42,6 +47,9 @@ class PythonFormat:
             cpanel: Parameters of its control panel to override.
             module: Its name, if it is a module to be imported by name.
         """
+        if not module and (absent := absent_imports(_text(file))):
+            apply_overrides(None, cpanel, str(file))
+            return _of_di_engine(file, label, absent)
         run = partial(runpy.run_module, module) if module else partial(runpy.run_path, str(file))
         names = _run(file, lambda: run(run_name="dicore_config_file"))
         maker = names.get("gen_params")
@@ -74,6 +82,36 @@ class PythonFormat:
 
 
 PYTHON = PythonFormat()
+
+
+def absent_imports(text: str) -> list[str]:
+    """Returns which packages of DI-engine a file imports or names that are not installed."""
+    here = "^(from|import) {0}\\b|[\"']{0}\\."
+    names = [name for name in _DI_ENGINE if re.search(here.format(name), text, re.MULTILINE)]
+    return [name for name in names if importlib.util.find_spec(name) is None]
+
+
+def _of_di_engine(file: Path, label: str, absent: list[str]) -> ConfigFile:
+    """Reads a config of DI-engine, without its packages, if dicore can do all that it says.
+
+    Raises:
+        ConfigError: some of it would be lost.
+    """
+    from dicore_tools.migrate.di_engine import convert
+    from dicore_tools.migrate.process import config_dicts, pair
+
+    tree, changes = convert(*pair(file, config_dicts(file)))
+    lost = [f"{each.path}: {each.text}" for each in changes if each.verdict == "lost"]
+    if lost:
+        raise ConfigError(
+            [f"{label}: a config of DI-engine ({', '.join(absent)} not installed)", *lost],
+            hint=f"to leave these out: dicore migrate {label} -o config.yaml",
+        )
+    other = [f"  {each.path}: {each.text}" for each in changes if each.verdict != "moved"]
+    if other:
+        text = "\n".join([f"{label}: a config of DI-engine, read as", *other])
+        warnings.warn(text, ConfigWarning, stacklevel=2)
+    return ConfigFile(tree, {}, Lines({}), None)
 
 
 def _text(file: Path) -> str:

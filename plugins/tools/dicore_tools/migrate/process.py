@@ -1,0 +1,89 @@
+"""Runs a foreign config file in a process of its own, with a time limit."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from dicore.errors import ConfigError
+from dicore_tools.migrate import read_config
+
+__all__ = ["TIME_LIMIT", "config_dicts", "pair"]
+
+TIME_LIMIT = 20.0
+"""Seconds that a config file may run."""
+
+
+def config_dicts(file: Path, time_limit: float = TIME_LIMIT) -> dict[str, Any]:
+    """Returns all dicts that a Python file defines, by name; its code runs in another process.
+
+    Packages that it imports are replaced by stand-ins: nothing but Python itself is needed, and no
+    environment or network is made. It is run in an empty folder, without the user's environment
+    variables.
+
+    Args:
+        file: A file of a person's choice: its code is executed.
+        time_limit: Seconds after which it is ended.
+
+    Raises:
+        ConfigError: it cannot be run, with the line of the file, or it takes too long.
+    """
+    command = [sys.executable, "-I", read_config.__file__, str(file.resolve())]
+    with tempfile.TemporaryDirectory(prefix="dicore-migrate-") as folder:
+        try:
+            process = subprocess.run(  # noqa: S603 - the own script; the user names the file
+                command, cwd=folder, env={}, stdin=subprocess.DEVNULL, capture_output=True,
+                text=True, timeout=time_limit, check=False,
+            )  # fmt: skip
+        except subprocess.TimeoutExpired:
+            raise ConfigError(
+                f"{file}: still running after {time_limit:g} s; it was ended",
+                hint="a config file only defines dicts; move what trains below "
+                'if __name__ == "__main__":',
+            ) from None
+    if process.returncode:
+        raise ConfigError(_failure(file, process.stderr))
+    try:
+        return dict(json.loads(process.stdout))
+    except ValueError:
+        raise ConfigError(f"{file}: it ended the process before its dicts could be read") from None
+
+
+def pair(file: Path, dicts: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Returns the main and the create config of a file's dicts.
+
+    Raises:
+        ConfigError: one of them is missing, or there are several.
+    """
+    found = []
+    for name, create in (("main_config", False), ("create_config", True)):
+        if name in dicts:
+            found.append(dict(dicts[name]))
+            continue
+        names = [
+            each
+            for each in dicts
+            if each.endswith("_config")
+            and each.endswith("create_config") == create
+            and each not in ("main_config", "create_config", "system_config")
+        ]
+        if len(names) != 1:
+            some = f"; it has {', '.join(names)}" if names else ""
+            raise ConfigError(
+                f"{file}: no '{name}'{some}", hint=f"define {name} = dict(...) in the file"
+            )
+        found.append(dict(dicts[names[0]]))
+    return found[0], found[1]
+
+
+def _failure(file: Path, stderr: str) -> str:
+    """Returns the error of a file's code, with the line of the file where it was raised."""
+    lines = stderr.strip().splitlines() or ["it ended the process"]
+    places = [each for each in lines if f'"{file.resolve()}"' in each and ", line " in each]
+    line = places[-1].partition(", line ")[2].partition(",")[0] if places else ""
+    return f"{file}:{line}: {lines[-1]}" if line else f"{file}: {lines[-1]}"

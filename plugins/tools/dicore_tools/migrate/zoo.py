@@ -1,0 +1,320 @@
+"""Makes a dicore config of an entry of rl-zoo3's hyper-parameter files (Stable-Baselines3)."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from dicore.errors import ConfigError, UsageError
+from dicore_registry.explain import nearest
+from dicore_tools.migrate.changes import Change, Tree
+from dicore_tools.migrate.sb3_defaults import DEFAULTS, ENVS, OFF_POLICY, ON_POLICY
+
+__all__ = ["convert_entry", "entries"]
+
+_NAMES = {
+    "buffer_size": "policy.other.replay_buffer.replay_buffer_size",
+    "learning_starts": "policy.collect.random_collect_size",
+    "batch_size": "policy.learn.batch_size",
+    "gamma": "policy.discount_factor",
+    "gae_lambda": "policy.collect.gae_lambda",
+    "n_epochs": "policy.learn.epoch_per_collect",
+    "ent_coef": "policy.learn.entropy_weight",
+    "vf_coef": "policy.learn.value_weight",
+    "max_grad_norm": "policy.learn.max_grad_norm",
+    "normalize_advantage": "policy.learn.adv_norm",
+    "target_kl": "policy.learn.target_kl",
+    "top_quantiles_to_drop_per_net": "policy.learn.top_quantiles_to_drop",
+    "sde_sample_freq": "policy.collect.sde_sample_freq",
+    "policy_delay": "policy.learn.actor_update_freq",
+    "n_envs": "env.collector_env_num",
+    "n_timesteps": "pipeline.max_env_step",
+}
+"""Options that are the same under another name."""
+
+_HANDLED = frozenset(
+    [
+        "policy_kwargs",
+        "learning_rate",
+        "clip_range",
+        "n_steps",
+        "train_freq",
+        "gradient_steps",
+        "tau",
+        "net_arch",
+        "target_update_interval",
+        "exploration_fraction",
+        "exploration_final_eps",
+        "frame_stack",
+        "env_wrapper",
+        "exploration_initial_eps",
+        "noise_type",
+        "noise_std",
+        "use_sde",
+        "use_rms_prop",
+        "normalize",
+        "ent_coef",
+    ]
+)
+"""Options that take more than a new name."""
+
+_IGNORED = {
+    "policy": "the model is chosen by the observations",
+    "optimize_memory_usage": "next observations are never stored twice",
+    "replay_buffer_class": "named by the algorithm",
+    "device": "set policy.cuda",
+}
+
+
+def entries(file: Path) -> dict[str, dict[str, Any]]:
+    """Returns the entries of a hyper-parameter file by environment.
+
+    Raises:
+        ConfigError: the file is no YAML of that form.
+    """
+    import yaml
+
+    try:
+        tree = yaml.safe_load(file.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise ConfigError(f"{file}: {error}") from error
+    if not isinstance(tree, Mapping) or not all(isinstance(e, Mapping) for e in tree.values()):
+        raise ConfigError(
+            f"{file}: not a file of hyper-parameters",
+            hint="it has one entry per environment: CartPole-v1: {n_timesteps: 50000, …}",
+        )
+    return {str(name): dict(entry) for name, entry in tree.items()}
+
+
+def convert_entry(
+    file: Path, env_id: str, algorithm: str | None = None
+) -> tuple[dict[str, Any], list[Change]]:
+    """Converts the entry of an environment.
+
+    Args:
+        file: A hyper-parameter file, such as `ppo.yml`.
+        env_id: Name of the entry: a Gymnasium id, or `atari`.
+        algorithm: Algorithm of Stable-Baselines3; None: the name of the file.
+
+    Returns:
+        A config with all options that the algorithm has in Stable-Baselines3, its defaults too, and
+        all differences.
+
+    Raises:
+        ConfigError: the file cannot be read.
+        UsageError: there is no such entry, or dicore has no such algorithm.
+    """
+    name = algorithm or file.stem
+    if name not in DEFAULTS:
+        raise UsageError(
+            f"{file}: dicore has no counterpart of '{name}'",
+            hint=f"known: {', '.join(DEFAULTS)}; name the algorithm: --policy ppo",
+        )
+    every = entries(file)
+    if env_id not in every:
+        raise UsageError(f"{file}: no entry '{env_id}'; {nearest(env_id, every)}")
+    entry = {**DEFAULTS[name], **every.get("default", {}), **every[env_id]}
+    tree = Tree({"policy": {"type": "ppo" if name == "ppo_lstm" else name}})
+    _Entry(tree, name, entry).convert(env_id)
+    return tree.values, tree.changes
+
+
+class _Entry:
+    """One entry under conversion."""
+
+    def __init__(self, tree: Tree, algorithm: str, entry: Mapping[str, Any]) -> None:
+        self.tree, self.algorithm = tree, algorithm
+        self.entry = {key: _number(value) for key, value in entry.items()}
+
+    def convert(self, env_id: str) -> None:
+        """Writes all of it to the tree."""
+        self._env(env_id)
+        for key, path in _NAMES.items():
+            if key in self.entry:
+                self.tree.put(path, self._whole(key))
+        steps: list[Callable[[], None]] = [self._network, self._rates, self._exploration]
+        steps.append(self._on_policy if self.algorithm in ON_POLICY else self._off_policy)
+        for step in steps:
+            step()
+        for key, value in self.entry.items():
+            if key in _IGNORED:
+                self.tree.note(key, "dropped", _IGNORED[key])
+            elif key not in _NAMES and key not in _HANDLED:
+                self.tree.note(key, "lost", f"dicore has nothing for it (was {value})")
+        if self.algorithm in ("sac", "tqc", "crossq"):
+            self._temperature()
+
+    def _whole(self, key: str) -> Any:
+        value = self.entry[key]
+        return int(value) if isinstance(value, float) and value == int(value) > 1 else value
+
+    def _env(self, env_id: str) -> None:
+        known = ENVS.get(env_id.partition("-v")[0])
+        if known is None:
+            self.tree.put("env", {"type": "gymnasium", "env_id": env_id})
+            self.tree.put("env.n_evaluator_episode", 10)
+            self.tree.put("env.stop_value", float("inf"))
+            self.tree.note("env", "changed", f"any Gymnasium id ({env_id}), no stop value")
+        else:
+            self.tree.put("env.type", known)
+        for key in ("env_wrapper", "frame_stack"):
+            if key in self.entry and known not in ("atari", "pong", "breakout"):
+                self.tree.note(key, "lost", f"{self.entry[key]}: name it in env.env_wrapper")
+
+    def _network(self) -> None:
+        kwargs = self._kwargs()
+        sizes = kwargs.pop("net_arch", self.entry.get("net_arch"))
+        places = {"actor": "actor_hidden_size_list", "critic": "critic_hidden_size_list"}
+        if self.algorithm not in ("sac", "td3", "ddpg", "tqc", "crossq"):
+            places = {"actor": "encoder_hidden_size_list"}
+        for role, place in places.items():
+            sizes_of = sizes
+            if isinstance(sizes, Mapping):
+                sizes_of = sizes.get({"actor": "pi", "critic": "qf"}[role])
+                if role == "actor" and sizes.get("vf", sizes_of) != sizes_of:
+                    self.tree.note("policy_kwargs.net_arch.vf", "lost", "as large as the actor")
+            if sizes_of is not None:
+                self.tree.put(f"policy.model.{place}", list(sizes_of))
+        if self.algorithm == "ppo_lstm":
+            self.tree.put("policy.model.rnn", "lstm")
+            if "lstm_hidden_size" in kwargs:
+                self.tree.put("policy.model.rnn_hidden_size", kwargs.pop("lstm_hidden_size"))
+        self._network_options(kwargs)
+
+    def _network_options(self, kwargs: dict[str, Any]) -> None:
+        names = {
+            "log_std_init": "policy.model.log_std_init",
+            "n_critics": "policy.model.num_critics",
+            "n_quantiles": "policy.model.num_quantiles",
+            "activation_fn": "policy.model.activation",
+        }
+        for key, value in kwargs.items():
+            if key == "ortho_init":
+                self.tree.note(
+                    f"policy_kwargs.{key}",
+                    "dropped" if value else "lost",
+                    "the initial weights are orthogonal",
+                )
+            elif key in names:
+                self.tree.put(names[key], value)
+            else:
+                self.tree.note(f"policy_kwargs.{key}", "lost", f"dicore has nothing for {value}")
+
+    def _kwargs(self) -> dict[str, Any]:
+        """Returns `policy_kwargs`, which the files hold as the text of a call of dict."""
+        given = self.entry.get("policy_kwargs", {})
+        if isinstance(given, Mapping):
+            return dict(given)
+        try:
+            call = ast.parse(str(given).strip(), mode="eval").body
+            assert isinstance(call, ast.Call)
+            return {str(each.arg): _value(each.value) for each in call.keywords}
+        except (SyntaxError, ValueError, AssertionError) as error:
+            raise ConfigError(f"policy_kwargs: not a call of dict: {given}") from error
+
+    def _rates(self) -> None:
+        rate, falls = _schedule(self.entry["learning_rate"])
+        self.tree.put("policy.learn.learning_rate", rate)
+        if falls and self.algorithm in ON_POLICY:
+            self.tree.put("policy.learn.learning_rate_end", 0.0)
+            self.tree.put("policy.learn.anneal", int(self.entry["n_timesteps"]))
+        elif falls:
+            self.tree.note("learning_rate", "lost", f"constant {rate}: no linear schedule")
+        if "clip_range" in self.entry:
+            clip, falls = _schedule(self.entry["clip_range"])
+            self.tree.put("policy.learn.clip_ratio", clip)
+            if falls:
+                self.tree.put("policy.learn.clip_ratio_end", 0.0)
+                self.tree.put("policy.learn.anneal", int(self.entry["n_timesteps"]))
+
+    def _on_policy(self) -> None:
+        envs, steps = int(self.entry["n_envs"]), int(self.entry["n_steps"])
+        self.tree.put("policy.collect.n_sample", envs * steps)
+        if self.algorithm == "ppo_lstm":  # samples and batches count sequences
+            self.tree.put("policy.collect.n_sample", envs)
+            self.tree.put("policy.collect.unroll_len", steps)
+            batch = max(1, round(int(self.entry["batch_size"]) / steps))
+            self.tree.put("policy.learn.batch_size", batch)
+            self.tree.note("batch_size", "changed", f"{batch} sequences of {steps} steps")
+        optimizer = {"type": "rmsprop", "alpha": 0.99, "eps": 1e-5}
+        if self.algorithm != "a2c" or not self.entry.get("use_rms_prop", True):
+            optimizer = {"type": "adam", "eps": 1e-5}
+        self.tree.put("policy.learn.optimizer", optimizer)
+        self.tree.put("policy.model.activation", self.tree.get("policy.model.activation", "tanh"))
+        if self.entry.get("normalize"):
+            self.tree.put("policy.model.obs_norm", True)
+            self.tree.note("normalize", "changed", "policy.model.obs_norm: observations only")
+        if self.entry.get("use_sde"):
+            self.tree.note("use_sde", "lost", "noise of each step; gSDE is for sac and tqc")
+            self.tree.pop("policy.collect.sde_sample_freq")
+
+    def _off_policy(self) -> None:
+        freq, steps = self.entry["train_freq"], int(self.entry["gradient_steps"])
+        if isinstance(freq, list):
+            self.tree.note("train_freq", "lost", f"updates after each env step, not each {freq}")
+            freq, steps = 1, 1
+        count = int(freq) * int(self.entry.get("n_envs", 1))
+        self.tree.put("env.collector_env_num", int(self.entry.get("n_envs", 1)))
+        self.tree.put("policy.collect.n_sample", count)
+        self.tree.put("policy.learn.update_per_collect", count if steps < 0 else steps)
+        tau = self.entry["tau"]
+        interval = self.entry.get("target_update_interval", 1)
+        if self.algorithm in OFF_POLICY["value"]:
+            each = max(1, round(interval * (count if steps < 0 else steps) / count))
+            self.tree.put("policy.learn.target_theta", None if tau == 1 else tau)
+            self.tree.put("policy.learn.target_update_freq", each)
+        elif "tau" in self.entry and self.algorithm != "crossq":
+            self.tree.put("policy.learn.target_theta", tau)
+        if self.entry.get("use_sde") and self.algorithm == "crossq":
+            self.tree.note("use_sde", "lost", "noise of each step: no gSDE with crossq")
+        elif self.entry.get("use_sde"):
+            self.tree.put("policy.model.gsde", True)
+        if self.entry.get("normalize"):
+            self.tree.note("normalize", "lost", "observations are not normalised")
+
+    def _exploration(self) -> None:
+        if "exploration_fraction" in self.entry:
+            decay = int(self.entry["exploration_fraction"] * self.entry["n_timesteps"])
+            eps = {"start": self.entry.get("exploration_initial_eps", 1.0)}
+            eps |= {"end": self.entry["exploration_final_eps"], "decay": max(decay, 1)}
+            self.tree.put("policy.other.eps", {"type": "linear", **eps})
+        if self.algorithm in ("td3", "ddpg"):
+            self.tree.put("policy.collect.noise", float(self.entry.get("noise_std", 0.0)))
+            if self.entry.get("noise_type", "normal") != "normal":
+                kind = self.entry["noise_type"]
+                self.tree.note("noise_type", "lost", f"normal noise, not {kind}")
+
+    def _temperature(self) -> None:
+        _, _, first = str(self.entry["ent_coef"]).rpartition("auto")
+        self.tree.pop("policy.learn.entropy_weight")
+        self.tree.put("policy.learn.auto_alpha", "auto" in str(self.entry["ent_coef"]))
+        if first := first.removeprefix("_"):
+            self.tree.put("policy.learn.alpha", float(first))
+
+
+def _number(value: Any) -> Any:
+    """Returns a number that YAML 1.1 reads as text (`1e6`), else the value."""
+    if isinstance(value, str):
+        try:
+            return float(value)
+        except ValueError:
+            return value
+    return value
+
+
+def _schedule(value: Any) -> tuple[float, bool]:
+    """Returns the first value of a schedule, and whether it falls linearly to zero."""
+    if isinstance(value, str) and value.startswith("lin_"):
+        return float(value.removeprefix("lin_")), True
+    return float(value), False
+
+
+def _value(node: ast.expr) -> Any:
+    """Returns a literal, a dict call, or the last name of a dotted name in lower case."""
+    if isinstance(node, ast.Attribute | ast.Name):
+        return (node.attr if isinstance(node, ast.Attribute) else node.id).lower()
+    if isinstance(node, ast.Call):
+        return {str(each.arg): _value(each.value) for each in node.keywords}
+    return ast.literal_eval(node)

@@ -1,0 +1,216 @@
+"""Configs in the form of DI-engine become configs that compile, and each difference is named."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from click.testing import CliRunner
+
+from dicore.config import compile_config
+from dicore.errors import ConfigError, ConfigWarning
+from dicore_tools.commands.migrate import command
+from dicore_tools.migrate.convert import Migrated, migrate
+from dicore_tools.migrate.di_engine import convert
+from dicore_tools.migrate.process import config_dicts
+
+_HEAD = """
+from copy import deepcopy
+from easydict import EasyDict
+import torch.nn as nn
+from ding.entry import serial_pipeline
+from dizoo.box2d.lunarlander.envs import Anything
+
+class Net(nn.Module):
+    pass
+"""
+
+_TAIL = """
+main_config = EasyDict(main_config)
+create_config = EasyDict(create_config)
+main_config.policy.learn.batch_size = main_config.policy.learn.batch_size * 2
+if __name__ == "__main__":
+    serial_pipeline((main_config, create_config), seed=0)
+"""
+
+
+def written(folder: Path, main: str, create: str, name: str = "some_config.py") -> Path:
+    file = folder / name
+    file.write_text(f"{_HEAD}\nmain_config = {main}\ncreate_config = {create}\n{_TAIL}")
+    return file
+
+
+PENDULUM = """dict(
+    exp_name="pendulum_td3_seed0",
+    env=dict(collector_env_num=8, evaluator_env_num=5, n_evaluator_episode=5, stop_value=-250,
+             act_scale=True),
+    policy=dict(
+        cuda=False, random_collect_size=800,
+        model=dict(obs_shape=3, action_shape=1, twin_critic=True, action_space="regression",
+                   actor_head_hidden_size=128, actor_head_layer_num=2,
+                   critic_head_hidden_size=64),
+        learn=dict(update_per_collect=2, batch_size=64, learning_rate_actor=1e-3,
+                   learning_rate_critic=1e-3, noise=True, noise_sigma=0.1,
+                   noise_range=dict(min=-0.5, max=0.5), discount_factor=0.98),
+        collect=dict(n_sample=48, noise_sigma=0.2),
+        eval=dict(evaluator=dict(eval_freq=100)),
+        other=dict(replay_buffer=dict(replay_buffer_size=20000, max_use=10)),
+    ),
+)"""
+PENDULUM_CREATE = """dict(
+    env=dict(type="pendulum", import_names=["dizoo.classic_control.pendulum.envs.pendulum_env"]),
+    env_manager=dict(type="base"),
+    policy=dict(type="td3"),
+    replay_buffer=dict(type="naive"),
+)"""
+
+
+def verdicts(made: Migrated) -> dict[str, str]:
+    return {each.path: each.verdict for each in made.changes}
+
+
+class TestFile:
+    def test_a_file_that_imports_absent_packages_compiles(self, tmp_path: Path) -> None:
+        made = migrate(written(tmp_path, PENDULUM, PENDULUM_CREATE))
+        assert not made.problems
+        cfg = compile_config(made.tree)
+        learn, model = cfg.policy.learn, cfg.policy.model
+        assert (learn.batch_size, learn.learning_rate, cfg.policy.discount_factor) == (
+            128, 1e-3, 0.98,
+        )  # fmt: skip
+        assert (learn.target_noise, learn.target_noise_clip) == (0.1, 0.5)
+        assert (model.actor_hidden_size_list, model.critic_hidden_size_list) == (
+            (128, 128, 128), (64, 64),
+        )  # fmt: skip
+        assert (model.num_critics, cfg.policy.collect.noise) == (2, 0.2)
+        assert cfg.policy.collect.random_collect_size == 800
+        assert cfg.policy.other.replay_buffer.max_use == 10
+        assert made.losses == 0
+        assert verdicts(made)["policy.learn.learning_rate_critic"] == "moved"
+        assert verdicts(made)["env.import_names"] == "dropped"
+
+    def test_it_trains_as_it_is_where_nothing_is_lost(self, tmp_path: Path) -> None:
+        file = written(tmp_path, PENDULUM, PENDULUM_CREATE)
+        with pytest.warns(ConfigWarning, match="act_scale: policies with continuous actions"):
+            cfg = compile_config(str(file))
+        assert cfg.policy.learn.target_noise == 0.1
+
+    def test_it_is_refused_where_something_is_lost(self, tmp_path: Path) -> None:
+        main = PENDULUM.replace("act_scale=True", "termination_penalty=-100")
+        file = written(tmp_path, main, PENDULUM_CREATE)
+        with pytest.raises(ConfigError, match=r"env\.termination_penalty") as caught:
+            compile_config(str(file))
+        assert f"dicore migrate {file}" in caught.value.hint
+
+    def test_what_dicore_does_not_know_is_left_out_and_named(self, tmp_path: Path) -> None:
+        main = PENDULUM.replace("cuda=False", "cuda=False, curiosity=3, other_part=dict(a=1)")
+        made = migrate(written(tmp_path, main, PENDULUM_CREATE))
+        assert not made.problems
+        assert (verdicts(made)["policy.curiosity"], made.losses) == ("lost", 2)
+
+    def test_a_part_that_dicore_lacks_is_the_problem(self, tmp_path: Path) -> None:
+        made = migrate(written(tmp_path, PENDULUM, PENDULUM_CREATE.replace('"td3"', '"collaq"')))
+        assert len(made.problems) == 1
+        assert "no policy named 'collaq'" in made.problems[0]
+
+    def test_other_configs_beside_it_can_be_imported(self, tmp_path: Path) -> None:
+        folder = tmp_path / "dizoo" / "pendulum" / "config"
+        folder.mkdir(parents=True)
+        written(folder, PENDULUM, PENDULUM_CREATE, "pendulum_config.py")
+        second = folder / "second_config.py"
+        second.write_text(
+            "from dizoo.pendulum.config.pendulum_config import main_config, create_config\n"
+            "main_config.policy.cuda = True\n"
+        )
+        assert migrate(second).tree["policy"]["cuda"] is True
+
+
+@pytest.mark.parametrize(
+    ("code", "message"),
+    [
+        ("main_config = dict(a=1 / 0)", ":1: ZeroDivisionError"),
+        ("main_config = dict(\n", "SyntaxError|was never closed"),
+        ("import os\nos._exit(3)", "it ended the process"),
+        ("print('main_config')", "no 'main_config'"),
+        ("main_config = dict()", "no 'create_config'"),
+        ("a_config = b_config = dict(); create_config = dict()", "it has a_config, b_config"),
+    ],
+)
+def test_a_file_without_configs_is_one_error(tmp_path: Path, code: str, message: str) -> None:
+    file = tmp_path / "broken.py"
+    file.write_text(code)
+    with pytest.raises(ConfigError, match=message):
+        migrate(file)
+
+
+def test_a_file_that_does_not_end_is_ended(tmp_path: Path) -> None:
+    file = tmp_path / "endless.py"
+    file.write_text("while True: pass")
+    begun = time.monotonic()
+    with pytest.raises(ConfigError, match="still running after 1 s"):
+        config_dicts(file, time_limit=1)
+    assert time.monotonic() - begun < 10
+
+
+def test_what_it_prints_is_no_config(tmp_path: Path) -> None:
+    file = tmp_path / "prints.py"
+    file.write_text("print('{}')\nmain_config = create_config = dict(a=float('inf'))\n")
+    assert config_dicts(file)["main_config"] == {"a": float("inf")}
+
+
+@pytest.mark.parametrize(
+    ("env", "policy", "expected"),
+    [
+        ({"type": "mujoco", "env_id": "Walk2d-v3"}, "sac", {"env.type": "walker2d"}),
+        ({"type": "lunarlander", "env_id": "LunarLander-v2"}, "dqn",
+         {"env.env_id": "LunarLander-v3"}),
+        ({"type": "lunarlander", "env_id": "LunarLanderContinuous-v2"}, "sac",
+         {"env.type": "lunarlander_continuous"}),
+        ({"type": "atari", "env_id": "QbertNoFrameskip-v4", "frame_stack": 4}, "dqn",
+         {"env.env_id": "ALE/Qbert-v5", "env.repeat_action_probability": 0.0}),
+        ({"type": "bitflip", "n_bits": 5}, "dqn_command", {"env.type": "bit_flip"}),
+        ({"type": "gym_hybrid", "env_id": "Moving-v0"}, "pdqn", {"env.type": "moving"}),
+        ({"type": "frozen_lake", "is_slippery": False}, "dqn",
+         {"env.make_kwargs": {"is_slippery": False}}),
+    ],
+)  # fmt: skip
+def test_environments_and_policies_have_their_names_here(
+    env: dict[str, Any], policy: str, expected: dict[str, Any]
+) -> None:
+    main = {"env": {**env, "evaluator_env_num": 2}, "policy": {}}
+    tree, _ = convert(main, {"policy": {"type": policy}})
+    cfg = compile_config(tree)
+    for path, value in expected.items():
+        found: Any = cfg
+        for key in path.split("."):
+            found = getattr(found, key)
+        assert found == value
+
+
+class TestCommand:
+    def test_a_file_is_written_once(self, tmp_path: Path) -> None:
+        file, out = written(tmp_path, PENDULUM, PENDULUM_CREATE), tmp_path / "config.yaml"
+        result = CliRunner().invoke(command, [str(file), "-o", str(out)])
+        assert result.exit_code == 0, result.output
+        text = out.read_text()
+        assert "# moved   policy.learn.noise_sigma: policy.learn.target_noise = 0.1" in text
+        assert yaml.safe_load(text)["policy"]["type"] == "td3"
+        assert compile_config(str(out)).policy.learn.target_noise == 0.1
+        again = CliRunner().invoke(command, [str(file), "-o", str(out)])
+        assert "exists" in str(again.exception)
+
+    def test_a_folder_is_converted_file_by_file(self, tmp_path: Path) -> None:
+        source = tmp_path / "zoo"
+        (source / "config").mkdir(parents=True)
+        written(source / "config", PENDULUM, PENDULUM_CREATE, "good_config.py")
+        bad = PENDULUM_CREATE.replace('"td3"', '"collaq"')
+        written(source / "config", PENDULUM, bad, "bad_config.py")
+        (source / "config" / "env.py").write_text("raise SystemExit('not a config')")
+        result = CliRunner().invoke(command, [str(source), "-o", str(tmp_path / "out")])
+        assert result.exit_code == 1
+        assert "1 of 2 configs converted" in result.output
+        assert "no policy named 'collaq'" in result.output
+        assert [each.name for each in (tmp_path / "out").rglob("*.yaml")] == ["good_config.yaml"]

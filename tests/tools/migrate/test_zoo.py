@@ -1,0 +1,129 @@
+"""Entries of rl-zoo3's files become configs with the defaults of Stable-Baselines3."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from dicore.config import compile_config
+from dicore.errors import ConfigError, UsageError
+from dicore_tools.migrate.convert import Migrated, migrate
+
+PPO = """
+default:
+  n_timesteps: !!float 1e6
+  policy: MlpPolicy
+CartPole-v1:
+  n_envs: 8
+  n_timesteps: !!float 1e5
+  n_steps: 32
+  batch_size: 256
+  gae_lambda: 0.8
+  learning_rate: lin_0.001
+  clip_range: 0.1
+  policy_kwargs: "dict(net_arch=[32, 16], ortho_init=False, activation_fn=nn.ReLU)"
+Pendulum-v1:
+  normalize: true
+  curiosity: 3
+"""
+OFF = """
+Pendulum-v1:
+  n_timesteps: 20000
+  learning_rate: !!float 1e-3
+  ent_coef: {ent}
+  train_freq: 8
+  gradient_steps: -1
+  use_sde: True
+  policy_kwargs: "dict(log_std_init=-3, net_arch=dict(pi=[64], qf=[48, 48]))"
+"""
+DQN = """
+CartPole-v1:
+  n_timesteps: !!float 5e4
+  train_freq: 256
+  gradient_steps: 128
+  target_update_interval: 10
+  exploration_fraction: 0.16
+  exploration_final_eps: 0.04
+"""
+
+
+def made(folder: Path, name: str, text: str, entry: str) -> Migrated:
+    file = folder / name
+    file.write_text(text)
+    return migrate(file, entry)
+
+
+def test_ppo(tmp_path: Path) -> None:
+    result = made(tmp_path, "ppo.yml", PPO, "CartPole-v1")
+    assert not result.problems
+    cfg = compile_config(result.tree)
+    learn, model = cfg.policy.learn, cfg.policy.model
+    assert (cfg.env.type, cfg.env.collector_env_num, cfg.policy.collect.n_sample) == (
+        "cartpole", 8, 256,
+    )  # fmt: skip
+    assert (learn.learning_rate, learn.learning_rate_end, learn.anneal) == (1e-3, 0.0, 100_000)
+    assert (learn.clip_ratio, learn.clip_ratio_end, learn.epoch_per_collect) == (0.1, 1.0, 10)
+    assert (model.encoder_hidden_size_list, model.activation) == ((32, 16), "relu")
+    assert cfg.pipeline.max_env_step == 100_000
+    assert [each.path for each in result.changes if each.verdict == "lost"] == [
+        "policy_kwargs.ortho_init"
+    ]
+
+
+def test_what_has_no_counterpart_is_named(tmp_path: Path) -> None:
+    result = made(tmp_path, "ppo.yml", PPO, "Pendulum-v1")
+    assert not result.problems
+    verdicts = {each.path: each.verdict for each in result.changes}
+    assert (verdicts["curiosity"], verdicts["normalize"]) == ("lost", "changed")
+
+
+@pytest.mark.parametrize(
+    ("ent", "auto", "alpha"), [("auto", True, 1.0), ("auto_0.1", True, 0.1), ("0.2", False, 0.2)]
+)
+def test_sac(tmp_path: Path, ent: str, auto: bool, alpha: float) -> None:
+    result = made(tmp_path, "sac.yml", OFF.format(ent=ent), "Pendulum-v1")
+    assert not result.problems
+    cfg = compile_config(result.tree)
+    learn, model = cfg.policy.learn, cfg.policy.model
+    assert (learn.auto_alpha, learn.alpha, learn.update_per_collect) == (auto, alpha, 8)
+    assert (model.gsde, model.log_std_init, model.actor_hidden_size_list) == (True, -3, (64,))
+    assert model.critic_hidden_size_list == (48, 48)
+    assert cfg.policy.collect.random_collect_size == 100
+
+
+def test_dqn_counts_updates_where_sb3_counts_steps(tmp_path: Path) -> None:
+    result = made(tmp_path, "dqn.yml", DQN, "CartPole-v1")
+    assert not result.problems
+    cfg = compile_config(result.tree)
+    assert (cfg.policy.learn.target_update_freq, cfg.policy.learn.target_theta) == (5, None)
+    assert (cfg.policy.learn.update_per_collect, cfg.policy.collect.n_sample) == (128, 256)
+    assert (cfg.policy.other.eps.decay, cfg.policy.other.eps.end) == (8000, 0.04)
+
+
+@pytest.mark.parametrize(
+    "name", ["a2c", "crossq", "ddpg", "dqn", "ppo_lstm", "qrdqn", "td3", "tqc"]
+)
+def test_the_defaults_of_each_algorithm_compile(tmp_path: Path, name: str) -> None:
+    env = "CartPole-v1" if name in ("dqn", "qrdqn", "ppo_lstm") else "Pendulum-v1"
+    result = made(tmp_path, f"{name}.yml", f"{env}: {{n_timesteps: 1000}}", env)
+    assert not result.problems
+    assert result.losses == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "entry", "error", "message"),
+    [
+        ("ppo.yml", PPO, "CartPole-v0", UsageError, "no entry 'CartPole-v0'.*CartPole-v1"),
+        ("ars.yml", PPO, "CartPole-v1", UsageError, "no counterpart of 'ars'"),
+        ("ppo.yml", "a: [1", "a", ConfigError, "ppo.yml"),
+        ("ppo.yml", "- 1", "a", ConfigError, "not a file of hyper-parameters"),
+        ("ppo.yml", "a: {policy_kwargs: 'dict(a=f())(('}", "a", ConfigError, "policy_kwargs"),
+        ("ppo.txt", PPO, "a", ConfigError, "expected"),
+    ],
+)
+def test_bad_files_are_one_error(
+    tmp_path: Path, name: str, text: str, entry: str, error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        made(tmp_path, name, text, entry)
