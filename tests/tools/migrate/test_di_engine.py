@@ -10,6 +10,7 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
+from dicore.cli import main
 from dicore.config import compile_config
 from dicore.errors import ConfigError, ConfigWarning
 from dicore_tools.commands.migrate import command
@@ -193,8 +194,7 @@ def test_environments_and_policies_have_their_names_here(
 class TestCommand:
     def test_a_file_is_written_once(self, tmp_path: Path) -> None:
         file, out = written(tmp_path, PENDULUM, PENDULUM_CREATE), tmp_path / "config.yaml"
-        result = CliRunner().invoke(command, [str(file), "-o", str(out)])
-        assert result.exit_code == 0, result.output
+        assert main(["migrate", str(file), "-o", str(out)]) == 0
         text = out.read_text()
         assert "# moved   policy.learn.noise_sigma: policy.learn.target_noise = 0.1" in text
         assert yaml.safe_load(text)["policy"]["type"] == "td3"

@@ -84,8 +84,8 @@ def _env(tree: Tree) -> None:
     elif old == "atari" and "NoFrameskip-" in env_id:
         _game(tree, env_id)
     elif old == "cartpole" and not env_id:
-        tree.put("env.env_id", "CartPole-v0")
-        tree.note("env.env_id", "changed", "CartPole-v0, DI-engine's default: 200 steps at most")
+        tree.put("env.make_kwargs.max_episode_steps", 200)
+        tree.note("env.env_id", "changed", "CartPole-v1 with 200 steps at most, as CartPole-v0")
 
 
 def _env_id(tree: Tree, old: str) -> None:
