@@ -33,6 +33,23 @@ class BitFlipConfig(GymnasiumConfig):
 
 
 @frozen(kw_only=True)
+class ChainConfig(GymnasiumConfig):
+    """Walk to the end of a chain, against a small reward at its start (Osband et al. 2016).
+
+    The best return is 10 for every length.
+    """
+
+    env_id: str = option(_TASKS + "Chain-v0", "Gymnasium environment id")
+    length: int = option(30, "number of states; random actions need 2^length episodes", ge=3)
+    n_evaluator_episode: int = option(5, "episodes per evaluation", ge=1)
+    stop_value: float = option(10.0, "mean episode return at which training stops")
+
+    def arguments(self) -> dict[str, Any]:
+        """Returns the arguments of `gymnasium.make`."""
+        return {"length": self.length}
+
+
+@frozen(kw_only=True)
 class MovingConfig(GymnasiumConfig):
     """Turn, move and stop on a target: hybrid actions (Masson et al. 2016).
 

@@ -11,13 +11,13 @@ import numpy as np
 import numpy.typing as npt
 from gymnasium.spaces import Box, Discrete
 
-from dicore.data import Batch
-from dicore.errors import UsageError
+from dicore.data import Batch, tree_map
+from dicore.errors import DicoreError, UsageError
 from dicore.interfaces.reward_model import IRewardModel, SupportsExpertData
 from dicore.run.env_factory import BuildContext
 from dicore.run.random import seed_everything
 from dicore.testing.compare import array, copied, difference
-from dicore.testing.suite import Suite, expect, expect_members
+from dicore.testing.suite import Suite, expect, expect_members, skip
 
 __all__ = ["RewardModelContract"]
 
@@ -25,7 +25,10 @@ _ROWS = 64
 
 
 class RewardModelContract(Suite):
-    """Conformance suite of reward models: subclass it and override `make` (and `data`)."""
+    """Conformance suite of reward models: subclass it and override `make` (and `data`).
+
+    Models with `load_expert_data` receive samples of an expert first.
+    """
 
     observation_space = Box(-10.0, 10.0, (4,), np.float32)
     action_space = Discrete(3)
@@ -79,7 +82,7 @@ class RewardModelContract(Suite):
         for key in data.columns:
             expect(key in rows.columns, f"column '{key}' is missing")
             if key != "reward":
-                wrong = difference(array(rows[key]), array(data[key]))
+                wrong = difference(copied(rows[key]), copied(data[key]))
                 expect(not wrong, f"column '{key}' has changed: {wrong}")
 
     def test_does_not_change_its_input(self) -> None:
@@ -124,7 +127,7 @@ class RewardModelContract(Suite):
         data = self.data(0)
         one.collect_data(data)
         for column in data.columns.values():
-            column[...] = 0
+            tree_map(lambda leaf: leaf.fill(0), column)
         other.collect_data(self.data(0))
         for model in (one, other):
             self._fit(model)
@@ -157,6 +160,25 @@ class RewardModelContract(Suite):
         twin.load_state_dict(copied(model.state_dict()))
         wrong = difference(_rewards(model, self.data(1)), _rewards(twin, self.data(1)))
         expect(not wrong, f"rewards differ after loading the state: {wrong}")
+
+    def test_estimates_reward_by_reward(self) -> None:
+        """The reward of a sample does not depend on the other samples that are estimated."""
+        model, data = self._trained(), self.data(1)
+        whole = _rewards(model, data)
+        parts = [_rewards(model, data[start : start + 16]) for start in range(0, _ROWS, 16)]
+        close = np.allclose(whole, np.concatenate(parts), rtol=1e-4, atol=1e-5)
+        expect(close, "samples estimated in parts have other rewards than together")
+
+    def test_an_expert_without_samples_is_refused(self) -> None:
+        """`load_expert_data` raises an error of dicore for 0 samples."""
+        model = self.make()
+        if not isinstance(model, SupportsExpertData):
+            skip("it has no load_expert_data")
+        try:
+            model.load_expert_data(self.data(99)[:0])
+        except DicoreError:
+            return
+        expect(False, "load_expert_data accepted 0 samples")
 
     def _made(self, seed: int = 0) -> Any:
         model = self.make(seed)

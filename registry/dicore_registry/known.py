@@ -27,10 +27,10 @@ _NAMES: Final[dict[str, dict[str, str]]] = {
         "learner_hook": "load_ckpt log_reduce log_show save_ckpt",
         "logger": "console tensorboard",
         "middleware": (
-            "ckpt_saver data_pusher eps_greedy_handler inferencer interaction_evaluator "
-            "multistep_trainer offline_data_fetcher offpolicy_data_fetcher offpolicy_learner "
-            "reward_model_trainer rolloutor settings_handler step_collector termination_checker "
-            "trainer"
+            "ckpt_saver data_pusher eps_greedy_handler her_data_enhancer her_learner inferencer "
+            "interaction_evaluator multistep_trainer offline_data_fetcher offpolicy_data_fetcher "
+            "offpolicy_learner reward_model_trainer rolloutor settings_handler step_collector "
+            "termination_checker trainer"
         ),
         "model": (
             "acer bdq c51 crossq d4pg discrete_sac dqn drqn fqf iqn pdqn ppg qac qrdqn rainbow sqn "
@@ -51,6 +51,7 @@ _NAMES: Final[dict[str, dict[str, str]]] = {
             "a2c acer bdq c51 crossq d4pg ddpg ddqn discrete_sac dqn dueling expert fqf impala iqn "
             "mdqn pdqn pg ppg ppo ppo_offpolicy pqn qrdqn r2d2 rainbow random sac sqn td3 tqc"
         ),
+        "reward_model": "drex gail her icm red reward_norm rnd trex",
         "sampler": (
             "check_nan check_shape check_stats compute_advantages flatten_first_two "
             "flatten_memory_to_train_key get_last_chunk get_memory_params get_sample_memory "
@@ -72,7 +73,7 @@ _NAMES: Final[dict[str, dict[str, str]]] = {
     "dicore-contrib-envs": {
         "env": (
             "acrobot ant atari bipedalwalker bit_flip blackjack breakout car_racing cartpole "
-            "cartpole_pomdp cliffwalking dm_control frozenlake gymnasium halfcheetah hopper "
+            "cartpole_pomdp chain cliffwalking dm_control frozenlake gymnasium halfcheetah hopper "
             "humanoid lunarlander lunarlander_continuous mini_breakout minigrid mountain_car "
             "mountain_car_continuous moving pendulum pong swimmer t_maze taxi two_step walker2d"
         ),

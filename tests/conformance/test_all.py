@@ -17,7 +17,7 @@ from gymnasium import spaces
 
 from dicore.config import bind, compile_config
 from dicore.data import Batch
-from dicore.run.env_factory import BuildContext, spaces_of
+from dicore.run.env_factory import BuildContext, make_env_manager, spaces_of
 from dicore.run.launch import launch
 from dicore.run.random import seed_everything
 from dicore.task import Context, OfflineRLContext, OnlineRLContext
@@ -29,6 +29,7 @@ from dicore.testing.middleware import MiddlewareContract
 from dicore.testing.model_wrapper import FakeModel, ModelWrapperContract
 from dicore.testing.pipeline import PipelineContract
 from dicore.testing.policy import PolicyContract
+from dicore.testing.reward_model import RewardModelContract
 from dicore.testing.role import RoleContract
 from dicore_registry import Renamed
 from tests.core.testing.test_reward_model_suite import Novelty
@@ -50,6 +51,7 @@ class Pipelines(PipelineContract):
 
 
 MODES = {
+    "her_learner": "learn_mode",
     "interaction_evaluator": "eval_mode",
     "multistep_trainer": "learn_mode",
     "offpolicy_learner": "learn_mode",
@@ -69,6 +71,16 @@ class Dataset:
 
     def take(self, index: Any) -> Batch:
         return self.samples[index]
+
+
+class Drawn:
+    """Keeps the goals of samples."""
+
+    def episodes_per_batch(self, batch_size: int) -> int:
+        return batch_size
+
+    def relabel(self, episodes: Batch) -> Batch:
+        return episodes
 
 
 class Middleware(MiddlewareContract):
@@ -98,6 +110,8 @@ class Middleware(MiddlewareContract):
             "buffer_": parts.buffer,
             "seed": None,
             "reward_model": Novelty(),
+            "her": Drawn(),
+            "her_reward_model": Drawn(),
             "mode": parts.policy.command_mode,
             "dataset": Dataset(self.data),
         }
@@ -226,6 +240,33 @@ class Datasets(RoleContract):
                 np.testing.assert_array_equal(batch[key], column)
 
 
+class RewardModels(RewardModelContract):
+    """With few updates on the expert's data."""
+
+    def make(self, seed: int = 0) -> Any:
+        seed_everything(seed)
+        context = BuildContext(self.observation_space, self.action_space, seed=seed)
+        few = {"expert_updates": 20} if "expert_updates" in self.registered.example() else {}
+        return self.registered.build(few, ctx=context)
+
+
+class Goals(RewardModelContract):
+    """With the environments that compute rewards, and their observations."""
+
+    def make(self, seed: int = 0) -> Any:
+        seed_everything(seed)
+        env = compile_config({"env": "bit_flip", "policy": "random"}).env
+        return self.registered.build(env_manager=make_env_manager(env, "collector", seed))
+
+    def data(self, seed: int = 0, count: int = 64) -> Batch:
+        rng = np.random.default_rng(seed)
+        flat = super().data(seed, count)
+        bits = [rng.integers(0, 2, (2, count, 8)).astype(np.int8) for _ in range(2)]
+        for key, (achieved, desired) in zip(("obs", "next_obs"), bits, strict=True):
+            flat.columns[key] = {"achieved_goal": achieved, "desired_goal": desired}
+        return flat
+
+
 SUITES: dict[str, type[Suite]] = {
     "policy/expert": Experts,
     "dataset": Datasets,
@@ -234,8 +275,11 @@ SUITES: dict[str, type[Suite]] = {
     "middleware": Middleware,
     "model_wrapper": ModelWrappers,
     "pipeline": Pipelines,
+    "reward_model": RewardModels,
+    "reward_model/her": Goals,
 }
 
+_BY_EXPERT = "it is trained on the expert's data, when it receives them"
 EXPECTED = {
     "env_wrapper/episodic_life:episodes_are_independent": "the next life continues the game",
     "env_wrapper/obs_norm:seeds": "its statistics span episodes",
@@ -244,6 +288,10 @@ EXPECTED = {
     "env_wrapper/reward_norm:seeds": "its statistics span episodes",
     "env_wrapper/reward_norm:episodes_are_independent": "its statistics span episodes",
     "model/ppg:gradients_reach_every_parameter": "`auxiliary` has an output that `forward` lacks",
+    "reward_model/drex:training_changes_the_estimates": _BY_EXPERT,
+    "reward_model/her:training_changes_the_estimates": "it has no parameters",
+    "reward_model/red:training_changes_the_estimates": _BY_EXPERT,
+    "reward_model/trex:training_changes_the_estimates": _BY_EXPERT,
     "policy/ppo_offpolicy:small_blocks_give_the_samples_of_a_large_one": (
         "its advantages end where a block ends, as those of ppo"
     ),

@@ -52,6 +52,7 @@ ENVS = {
     "car_racing": Env("CarRacing-v3", 900.0, (96, 96, 3), (3,), 5, needs="Box2D"),
     "cartpole": Env("CartPole-v1", 475.0, (4,), 2),
     "cartpole_pomdp": Env("CartPole-v1", 475.0, (2,), 2),
+    "chain": Env(TASKS + "Chain-v0", 10.0, (30,), 2, 5),
     "cliffwalking": Env("CliffWalking-v1", -13.0, (), 4, 5),
     "dm_control": Env("dm_control/cartpole-balance-v0", None, (5,), (1,), needs="dm_control"),
     "frozenlake": Env("FrozenLake-v1", 0.7, (), 4, 100),

@@ -68,6 +68,22 @@ def test_rewards_of_bit_flip_can_be_computed_for_other_goals() -> None:
     rewards = [reward for _, reward in goals]
     assert env.compute_reward(achieved, desired, {}).tolist() == rewards
     assert env.compute_reward(achieved, achieved, [{}] * len(goals)).tolist() == [0] * len(goals)
+    ended = [reward == 0 for reward in rewards]
+    assert env.compute_terminated(achieved, desired, {}).tolist() == ended
+
+
+# ---- chain
+
+
+@pytest.mark.parametrize("length", [3, 10, 30])
+def test_the_ends_of_the_chain_pay_as_stated(length: int) -> None:
+    env = make("Chain", length=length)
+    assert mean_return(env, lambda obs, env: 1, 1) == pytest.approx(10)
+    assert mean_return(env, lambda obs, env: 0, 1) == pytest.approx(0.001 * (length + 7))
+    obs, _ = env.reset(seed=0)
+    assert obs.tolist() == [1, 1] + [0] * (length - 2)
+    assert env.step(0)[0].sum() == 1
+    assert env.step(1)[0].sum() == 2
 
 
 # ---- moving
@@ -225,7 +241,7 @@ def test_cartpole_pomdp_hides_velocities() -> None:
     assert env.step(1)[0].tolist() == full.step(1)[0][[0, 2]].tolist()
 
 
-@pytest.mark.parametrize("name", ["BitFlip", "MiniBreakout", "Moving", "TMaze", "TwoStep"])
+@pytest.mark.parametrize("name", ["BitFlip", "Chain", "MiniBreakout", "Moving", "TMaze", "TwoStep"])
 def test_tasks_are_rendered(name: str) -> None:
     env = make(name, render_mode="rgb_array")
     env.reset(seed=0)

@@ -6,6 +6,7 @@ import gymnasium
 
 _CLASSES = {
     "BitFlip-v0": "bit_flip:BitFlip",
+    "Chain-v0": "chain:Chain",
     "MiniBreakout-v0": "mini_breakout:MiniBreakout",
     "Moving-v0": "moving:Moving",
     "TMaze-v0": "t_maze:TMaze",

@@ -71,6 +71,12 @@ class BitFlip(gymnasium.Env[dict[str, Bits], np.int64]):
         wrong = (np.asarray(achieved_goal) != np.asarray(desired_goal)).any(-1)
         return -np.asarray(wrong, np.float32)
 
+    def compute_terminated(
+        self, achieved_goal: Any, desired_goal: Any, info: Any
+    ) -> npt.NDArray[np.bool_]:
+        """Returns whether goals [..., n] are reached, which ends the episode: bool [...]."""
+        return self.compute_reward(achieved_goal, desired_goal, info) == 0
+
     def render(self) -> npt.NDArray[np.uint8]:
         """Draws the bits above the goal."""
         return picture(np.stack([self._bits * 2, self._goal * 4]))

@@ -158,6 +158,11 @@ class TransitionDataset:
         """Number of episodes that are used."""
         return len(np.unique(self._episode))
 
+    @property
+    def end(self) -> npt.NDArray[np.bool_]:
+        """Bool [N]; which samples are the last of their episodes."""
+        return np.append(self._episode[1:] != self._episode[:-1], True)
+
     def __len__(self) -> int:
         return self._count
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         rolloutor,
         settings_handler,
     )
+    from dicore_plugins.middleware.hindsight import HERLearner, her_data_enhancer
     from dicore_plugins.middleware.learn import (
         OffPolicyLearner,
         data_pusher,
@@ -33,12 +34,14 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CkptSaver",
+    "HERLearner",
     "OffPolicyLearner",
     "StepCollector",
     "StepTimer",
     "TransitionList",
     "data_pusher",
     "eps_greedy_handler",
+    "her_data_enhancer",
     "inferencer",
     "interaction_evaluator",
     "multistep_trainer",
@@ -76,6 +79,7 @@ __getattr__ = lazy(
             "rolloutor",
             "settings_handler",
         ),
+        ".hindsight": ("HERLearner", "her_data_enhancer"),
         ".profiler": ("StepTimer",),
     },
 )

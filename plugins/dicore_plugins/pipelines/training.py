@@ -96,11 +96,13 @@ class Parts:
     @cached_property
     def collect_mode(self) -> Any:
         """The policy's collect mode, with the rewards of the reward model if there is one."""
-        if self.reward_model is None:
+        if self.reward_model is None or _has_hindsight(self.cfg.policy.reward_model):
             return self.policy.collect_mode
         from dicore_plugins.policies.rewards import with_reward_model
 
-        return with_reward_model(self.policy.collect_mode, self.reward_model)
+        return with_reward_model(
+            self.policy.collect_mode, self.reward_model, estimates=self.drawn_reward_model is None
+        )
 
     @cached_property
     def collector(self) -> Any:
@@ -150,7 +152,15 @@ class Parts:
         section = self.cfg.policy.reward_model
         if section is None:
             return None
-        return self._registered("reward_model", section.build(self.ctx))
+        envs = {"env_manager": self.collector_env} if _has_hindsight(section) else {}
+        return self._registered("reward_model", section.build(self.ctx, **envs))
+
+    @property
+    def drawn_reward_model(self) -> Any | None:
+        """The reward model, if it changes samples when they are drawn (`relabel`, `hindsight`)."""
+        section = None if self.cfg.policy.on_policy else self.cfg.policy.reward_model
+        drawn = section is not None and (section.get("relabel") or _has_hindsight(section))
+        return self.reward_model if drawn else None
 
     @cached_property
     def dataset(self) -> Any:
@@ -373,6 +383,11 @@ def _env_step(parts: Parts) -> int:
     return int(parts.collector.envstep) if "collector" in parts else 0
 
 
+def _has_hindsight(section: Any) -> bool:
+    """Returns whether a reward model replaces goals in samples of whole episodes."""
+    return bool(getattr(section, "hindsight", False))
+
+
 def _progress(parts: Parts) -> str:
     return f"{_env_step(parts)} env steps, {parts.learner.train_iter} updates"
 
@@ -381,6 +396,10 @@ def _incompatibilities(cfg: Any) -> Iterator[tuple[str, str]]:
     """Yields (path, problem) for what every pipeline checks."""
     if cfg.policy.priority_IS_weight and not cfg.policy.priority:
         yield "policy.priority_IS_weight", "has no effect without policy.priority; expected False"
+    if cfg.policy.reward_model is not None:
+        from dicore_plugins.pipelines.reward_problems import reward_model_problems
+
+        yield from reward_model_problems(cfg)
     school = school_of(cfg.policy)
     if school == "on_policy" and cfg.pipeline.get("dataset") is not None:
         yield "pipeline.dataset", f"has no effect: '{cfg.policy.type}' {SCHOOLS[school]}"

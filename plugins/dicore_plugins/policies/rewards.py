@@ -16,7 +16,7 @@ from dicore.interfaces.policy import CollectMode, Tail
 from dicore_plugins.functional.samples import next_obs_of
 
 
-def with_reward_model(collect_mode: Any, reward_model: Any) -> Any:
+def with_reward_model(collect_mode: Any, reward_model: Any, *, estimates: bool = True) -> Any:
     """Returns a collect mode whose samples have the rewards that a reward model estimates.
 
     Returns over several steps (n-step, GAE) are computed from the estimated rewards. The reward
@@ -26,6 +26,7 @@ def with_reward_model(collect_mode: Any, reward_model: Any) -> Any:
         collect_mode: A collect mode, or an object with its functions.
         reward_model: See `IRewardModel`; `estimate` receives B rows, by step and then by
             environment, with the columns of the block, `next_obs`, `end` and `env_id`.
+        estimates: False: the reward model receives the new rows, but samples keep their rewards.
 
     Returns:
         The mode with another `get_train_sample`; the block itself is not changed.
@@ -41,6 +42,8 @@ def with_reward_model(collect_mode: Any, reward_model: Any) -> Any:
         )
         new = np.flatnonzero(block["valid"].reshape(-1))
         reward_model.collect_data(rows[new[new >= tail.carried * num_envs]])
+        if not estimates:
+            return make_samples(block, tail)
         estimated = np.asarray(reward_model.estimate(rows)["reward"])
         if len(estimated) != len(rows):
             raise SchemaError(

@@ -70,7 +70,7 @@ class BaseEnvManager(ManagedEnvs):
     config_class = BaseManagerConfig
     method_name_list: tuple[str, ...] = (
         "render", "random_action", "reward_shaping", "enable_save_replay", "enable_save_figure",
-        "get_state", "set_state",
+        "get_state", "set_state", "compute_reward", "compute_terminated",
     )  # fmt: skip
     """Methods that `env_call` may call: those that do not change the manager's episode state."""
 
@@ -381,8 +381,8 @@ class BaseEnvManager(ManagedEnvs):
         """
         return [self._pool.attribute(env_id, name) for env_id in self._id_list]
 
-    def env_call(self, name: str, *args: Any, **kwargs: Any) -> list[Any]:
-        """Calls a method of every environment, if it is in `method_name_list`.
+    def env_call(self, name: str, *args: Any, ids: Any = None, **kwargs: Any) -> list[Any]:
+        """Calls a method of every environment, or of those in `ids`.
 
         Raises:
             UsageError: the method is not in the list.
@@ -393,7 +393,8 @@ class BaseEnvManager(ManagedEnvs):
                 f"'{name}' may not be called on environments",
                 hint=f"one of {', '.join(self.method_name_list)}; attributes: env_attr",
             )
-        return [self._pool.call(i, name, *args, **kwargs) for i in self._id_list]
+        chosen = self._id_list if ids is None else ids
+        return [self._pool.call(env_id, name, *args, **kwargs) for env_id in chosen]
 
     def enable_save_replay(self, replay_path: str | Sequence[str]) -> None:
         """Records episodes from now on, in environments that can; one folder, or one per env.
@@ -401,8 +402,7 @@ class BaseEnvManager(ManagedEnvs):
         Raises:
             UsageError: an environment cannot record, or the number of folders differs.
         """
-        one = isinstance(replay_path, str)
-        paths = [replay_path] * self.env_num if one else list(replay_path)
+        paths = [replay_path] * self.env_num if isinstance(replay_path, str) else [*replay_path]
         if len(paths) != self.env_num:
             raise UsageError(f"{len(paths)} folders for {self.env_num} environments")
         for env_id, path in enumerate(paths):

@@ -65,13 +65,17 @@ class SerialPipeline(TrainingPipeline):
         collector = StepCollector(
             cfg, parts.collect_mode, parts.collector_env, None, run=run, collector=parts.collector
         )
-        settings = policy.command_mode.get_setting_learn
+        settings, learner = policy.command_mode.get_setting_learn, OffPolicyLearner
+        if getattr(cfg.policy.reward_model, "hindsight", False):
+            from dicore_plugins.middleware.hindsight import HERLearner
+
+            learner = HERLearner
         return [
             settings_handler(policy.command_mode),
             collector,
             *([] if parts.reward_model is None else [reward_model_trainer(parts.reward_model)]),
             data_pusher(cfg, parts.buffer),
-            OffPolicyLearner(cfg, parts.learner, parts.buffer, settings=settings),
+            learner(cfg, parts.learner, parts.buffer, parts.drawn_reward_model, settings=settings),
         ]
 
 

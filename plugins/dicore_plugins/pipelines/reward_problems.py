@@ -1,0 +1,51 @@
+"""What a reward model needs of the other parts of a config."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from dicore.config import NamedConfig
+
+_PLACE = "policy.reward_model"
+
+
+def reward_model_problems(cfg: Any) -> Iterator[tuple[str, str]]:
+    """Yields (path, problem) for options that do not fit the reward model of a config."""
+    section, policy = cfg.policy.reward_model, cfg.policy
+    bridges = policy.nstep > 1 or policy.collect.unroll_len > 1
+    if getattr(section, "hindsight", False):
+        yield from _of_hindsight(cfg, bridges=bridges)
+        return
+    if getattr(section, "needs_expert", False) and not section.get("expert"):
+        yield (
+            f"{_PLACE}.expert.path",
+            f"'{section.type}' needs steps of an expert; dicore collect RUN --episodes 10 -o"
+            " demo.npz makes them of a trained policy",
+        )
+    relabels = section.get("relabel") and not policy.on_policy
+    if relabels and bridges and not getattr(section, "keeps_sums", False):
+        yield (
+            f"{_PLACE}.relabel",
+            "samples over several steps keep the rewards that they were made with; expected False"
+            " (or policy.nstep=1 and policy.collect.unroll_len=1)",
+        )
+
+
+def _of_hindsight(cfg: Any, *, bridges: bool) -> Iterator[tuple[str, str]]:
+    """Yields the problems of a reward model that replaces goals."""
+    policy, name = cfg.policy, cfg.policy.reward_model.type
+    if policy.on_policy or policy.offline:
+        yield _PLACE, f"'{name}' replaces goals in a replay buffer; choose an off-policy policy"
+        return
+    buffer = policy.other.replay_buffer
+    if isinstance(buffer, NamedConfig) or buffer.type != "episode" or buffer.get("padded"):
+        yield (
+            "policy.other.replay_buffer",
+            f"'{name}' needs whole episodes; expected 'episode', not padded",
+        )
+    if bridges:
+        yield (
+            "policy.nstep" if policy.nstep > 1 else "policy.collect.unroll_len",
+            f"'{name}' computes the rewards of single steps; expected 1",
+        )

@@ -1,0 +1,253 @@
+"""Base class of reward models that train a network on collected samples.
+
+Shapes: B samples, `...` one item.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from dicore.config.compiler import as_config
+from dicore.config.schema import ComponentConfig
+from dicore.data import Batch, Tree, tree_map
+from dicore.data.tree import is_tensor
+from dicore.errors import SchemaError, UsageError
+from dicore.run.random import stream, torch_stream
+from dicore_plugins.buffers.naive.buffer import NaiveReplayBuffer
+from dicore_plugins.models.encoders.mlp import MLP
+from dicore_plugins.models.encoders.observation import ObsEncoder
+from dicore_plugins.models.flat import Flat
+from dicore_plugins.models.running_norm import RunningNorm
+from dicore_plugins.models.shapes import observation_options
+from dicore_plugins.optimizers.config import build_optimizer
+from dicore_plugins.reward_models.config import RewardModelConfig
+
+__all__ = ["EncodedMLP", "NetworkRewardModel", "encoder_of"]
+
+_ORIGIN = ("env_id", "end")
+
+
+def encoder_of(space: Any, limit: float | None = 5.0) -> ObsEncoder:
+    """Returns an encoder of what is in a space.
+
+    Args:
+        space: Space of one item; a Dict for several columns.
+        limit: Normalise vectors by running statistics, to at most this absolute value; None: do
+            not. Images are not normalised.
+    """
+    found = observation_options(space)
+    encoder = ObsEncoder(found["model.obs_shape"], found.get("model.obs_parts"))
+    if limit is not None and not encoder.learned:
+        encoder.norm = RunningNorm(encoder.features, limit)
+    return encoder
+
+
+class EncodedMLP(nn.Module):
+    """An MLP on what an encoder returns.
+
+    Args:
+        encoder: See `encoder_of`.
+        sizes: Sizes of the hidden layers and of the output.
+        activation: Activation function of the hidden layers.
+    """
+
+    def __init__(self, encoder: ObsEncoder, sizes: tuple[int, ...], activation: Any) -> None:
+        super().__init__()
+        self.encoder = encoder
+        self.mlp = MLP([encoder.features, *sizes], activation)
+
+    def forward(self, x: Any) -> Tensor:
+        """Maps a tree of tensors [B, ...] to float32 [B, output]."""
+        out: Tensor = self.mlp.forward(self.encoder.forward(x))
+        return out
+
+
+class NetworkRewardModel:
+    """Base class of reward models with a network; implements `IRewardModel`.
+
+    The newest samples are kept in a ring. `train` draws batches from it uniformly, which a subclass
+    turns into a loss. A subclass implements `_make` (whose result has an `encoder`), `_inputs`,
+    `_loss` and `_rewards`, and lists in `keys` the columns that they read.
+
+    Args:
+        cfg: Options, as a section, a dict, or None for the defaults.
+        observation_space: Of one environment.
+        action_space: Of one environment.
+        device: Device of the networks.
+    """
+
+    config_class: ClassVar[type[ComponentConfig]] = RewardModelConfig
+    keys: ClassVar[tuple[str, ...]] = ("obs", "action")
+
+    def __init__(
+        self,
+        cfg: ComponentConfig | Mapping[str, Any] | None = None,
+        *,
+        observation_space: Any,
+        action_space: Any,
+        device: str = "cpu",
+    ) -> None:
+        self._cfg: Any = as_config(cfg, self.config_class)
+        self._device = device
+        self.observation_space, self.action_space = observation_space, action_space
+        with torch_stream("reward_model"):
+            self._net = self._make(observation_space, action_space).to(device)
+        trained = [each for each in self._net.parameters() if each.requires_grad]
+        self._optimizer = build_optimizer(
+            None,
+            Flat(trained),
+            learning_rate=self._cfg.learning_rate,
+            max_grad_norm=self._cfg.max_grad_norm,
+        )
+        size = {"replay_buffer_size": self._cfg.get("replay_buffer_size", 1)}
+        self._rng = stream("reward_model")
+        self._samples = NaiveReplayBuffer(size, rng=self._rng)
+        self._new: list[Batch] = []
+
+    @classmethod
+    def default_config(cls) -> dict[str, Any]:
+        """Returns all options with their defaults, as a plain dict."""
+        from dicore.config import default_config
+
+        return dict(default_config(cls.config_class))
+
+    # ---- implemented by a subclass
+
+    def _make(self, observation_space: Any, action_space: Any) -> nn.Module:
+        """Creates the networks."""
+        raise NotImplementedError
+
+    def _inputs(self, batch: Mapping[str, Any]) -> Any:
+        """Returns what of a batch the encoder is given."""
+        raise NotImplementedError
+
+    def _loss(self, batch: Mapping[str, Any]) -> Tensor:
+        """Computes the loss of a batch of tensors, a scalar."""
+        raise NotImplementedError
+
+    def _rewards(self, batch: Mapping[str, Any]) -> Tensor:
+        """Computes the rewards of a batch of tensors: float32 [B]."""
+        raise NotImplementedError
+
+    def _see(self, new: Batch) -> None:
+        """Adds new samples, in time order by environment, to the statistics of the inputs."""
+        encoder: Any = self._net.encoder
+        if encoder.norm is not None:
+            with torch.no_grad():
+                encoder.norm.update(encoder.vector(self._inputs(self._tensors(new, self.keys))))
+
+    def _batches(self, count: int, size: int) -> Iterator[Batch]:
+        """Yields the batches that it trains on."""
+        yield from self._samples.sample_batches(count, size)
+
+    # ---- the contract
+
+    def estimate(self, data: Batch) -> Batch:
+        """Returns the samples with estimated rewards; see `IRewardModel`."""
+        with torch.no_grad():
+            reward: Any = self._rewards(self._tensors(data, (*self.keys, "reward")))
+        if not is_tensor(data.get("reward")):
+            reward = reward.cpu().numpy()
+        return Batch({**data.columns, "reward": reward}, len(data))
+
+    def collect_data(self, data: Batch) -> None:
+        """Stores a copy of samples for the next `train`; see `IRewardModel`."""
+        if not len(data):
+            return
+        names = [name for name in (*self.keys, *_ORIGIN) if name in data]
+        if "end" not in data and "done" in data:
+            names.append("done")
+        self._check(data, self.keys)
+        self._new.append(Batch({name: tree_map(np.array, data[name]) for name in names}, len(data)))
+        kept = sum(map(len, self._new))
+        while kept - len(self._new[0]) >= self._cfg.replay_buffer_size:
+            kept -= len(self._new.pop(0))
+
+    def train(self) -> None:
+        """Runs gradient updates on the stored samples; does nothing without any."""
+        new = self._take_new()
+        count = self._samples.count()
+        if not count:
+            return
+        size = min(self._cfg.batch_size, count)
+        updates = self._cfg.update_per_collect or max(1, math.ceil(new / size))
+        self._net.train()
+        for batch in self._batches(updates, size):
+            self._update(self._loss(self._tensors(batch, self.keys)))
+        self._net.eval()
+
+    def _update(self, loss: Tensor) -> None:
+        """Runs one gradient update."""
+        self._optimizer.zero_grad()
+        loss.backward()
+        self._optimizer.step(loss)
+
+    def _take_new(self) -> int:
+        """Moves new samples to the ring and to the statistics; returns their number."""
+        if not self._new:
+            return 0
+        new, self._new = Batch.concat(self._new), []
+        self._see(new)
+        self._samples.push(Batch({key: new[key] for key in self.keys}, len(new)))
+        return len(new)
+
+    def clear_data(self) -> None:
+        """Removes the stored samples, but keeps the trained model."""
+        self._new.clear()
+        self._samples.clear()
+
+    def state_dict(self) -> dict[str, Any]:
+        """Returns networks, optimizer, statistics and stored samples."""
+        return {
+            "net": {key: each.clone() for key, each in self._net.state_dict().items()},
+            "optimizer": self._optimizer.state_dict(),
+            "samples": self._samples.state_dict(),
+            "new": [dict(each.columns) for each in self._new],
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restores what `state_dict` returned; training goes on identically."""
+        self._net.load_state_dict({k: torch.as_tensor(v) for k, v in state["net"].items()})
+        self._optimizer.load_state_dict(state["optimizer"])
+        self._samples.load_state_dict(state["samples"])
+        self._new = [Batch(dict(each)) for each in state["new"]]
+
+    # ---- columns
+
+    def _tensors(self, data: Batch, keys: tuple[str, ...]) -> dict[str, Any]:
+        """Returns columns as tensors on the device; memory on the CPU is shared."""
+        self._check(data, keys)
+        return {key: self._tensor(data[key]) for key in keys}
+
+    def _tensor(self, column: Tree) -> Any:
+        if column.__class__ is np.ndarray and self._device == "cpu":
+            return torch.from_numpy(column)
+        return tree_map(lambda leaf: _tensor_of(leaf).to(self._device), column)
+
+    def _check(self, data: Batch, keys: tuple[str, ...]) -> None:
+        for key in keys:
+            if key not in data:
+                raise SchemaError(
+                    f"{self}: the samples have no column '{key}', only"
+                    f" {', '.join(map(str, data.keys()))}",
+                    hint="return it from process_transition of the policy",
+                )
+        if "reward" in keys and data["reward"].ndim > 1:
+            raise UsageError(
+                f"{self} estimates one reward per step, but the environment returns rewards"
+                f" {list(data['reward'].shape[1:])}",
+                hint="add them up in the environment or in a wrapper",
+            )
+
+    def __repr__(self) -> str:
+        return f"reward model '{self._cfg.type or type(self).__name__.lower()}'"
+
+
+def _tensor_of(leaf: Any) -> Tensor:
+    return leaf if is_tensor(leaf) else torch.as_tensor(np.asarray(leaf))

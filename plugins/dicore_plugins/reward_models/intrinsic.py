@@ -1,0 +1,189 @@
+"""Bonuses for what is new: random network distillation and the intrinsic curiosity module.
+
+RND: Burda et al. 2018, arXiv:1810.12894. ICM: Pathak et al. 2017, arXiv:1705.05363.
+
+Shapes: B samples, F features.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import torch
+from gymnasium.spaces import Dict
+from torch import Tensor, nn
+from torch.nn import functional
+
+from dicore.config.schema import ComponentConfig
+from dicore.data import Batch
+from dicore_plugins.models.encoders.mlp import MLP
+from dicore_plugins.models.shapes import observation_options
+from dicore_plugins.reward_models.base import EncodedMLP, NetworkRewardModel, encoder_of
+from dicore_plugins.reward_models.config import ICMConfig, IntrinsicConfig, RNDConfig
+from dicore_plugins.reward_models.return_scale import ReturnScale, origin_of
+
+__all__ = ["ICM", "RND", "DistillationNet", "IntrinsicRewardModel"]
+
+_LIMIT = 10.0
+"""Largest normalised bonus."""
+
+
+class IntrinsicRewardModel(NetworkRewardModel):
+    """Base class of reward models that add a bonus, normalised by the spread of its returns.
+
+    Before the first training the bonus is 0. A subclass implements `_make`, `_loss` and `_bonus`.
+    """
+
+    config_class: ClassVar[type[ComponentConfig]] = IntrinsicConfig
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._scale = ReturnScale(self._cfg.return_discount)
+
+    def _bonus(self, batch: Mapping[str, Any]) -> Tensor:
+        """Computes the bonus, not normalised: float32 [B], without graph."""
+        raise NotImplementedError
+
+    def _rewards(self, batch: Mapping[str, Any]) -> Tensor:
+        cfg, reward = self._cfg, batch["reward"].float() * self._cfg.extrinsic_weight
+        if not self._scale.known:
+            return reward
+        bonus = self._bonus(batch).mul_(1 / self._scale.value).clamp_(max=_LIMIT)
+        total: Tensor = reward.add_(bonus, alpha=cfg.weight)
+        return total
+
+    def _see(self, new: Batch) -> None:
+        super()._see(new)
+        with torch.no_grad():
+            bonus = self._bonus(self._tensors(new, self.keys)).cpu().numpy()
+        self._scale.update(bonus, origin_of(new)[0])  # across episodes, as Burda et al. do
+
+    def state_dict(self) -> dict[str, Any]:
+        """Returns networks, optimizer, statistics and stored samples."""
+        return {**super().state_dict(), "scale": self._scale.state_dict()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restores what `state_dict` returned; training goes on identically."""
+        super().load_state_dict(state)
+        self._scale.load_state_dict(state["scale"])
+
+
+class DistillationNet(nn.Module):
+    """A fixed random network, and one that predicts its output.
+
+    Args:
+        space: Space of the inputs.
+        cfg: Section with `hidden_size_list`, `feature_size`, `activation` and `obs_limit`.
+    """
+
+    def __init__(self, space: Any, cfg: Any) -> None:
+        super().__init__()
+        sizes, form = (*cfg.hidden_size_list, cfg.feature_size), cfg.activation
+        self.predictor = EncodedMLP(encoder_of(space, cfg.obs_limit), sizes, form)
+        self.encoder = own = self.predictor.encoder
+        other = encoder_of(space, cfg.obs_limit) if own.learned else own
+        self.target = EncodedMLP(other, sizes, form)
+        self.target.mlp.requires_grad_(False)
+        if own.learned:
+            other.requires_grad_(False)
+
+    def forward(self, obs: Any) -> Tensor:
+        """Returns the mean squared error of each prediction: float32 [B]."""
+        x = self.encoder.forward(obs)
+        y = x if self.target.encoder is self.encoder else self.target.encoder.forward(obs)
+        error = self.predictor.mlp.forward(x) - self.target.mlp.forward(y)
+        return error.square().mean(1)
+
+
+class RND(IntrinsicRewardModel):
+    """Random network distillation: the error in predicting a fixed random map of the next state.
+
+    The error is small for states that it was trained on, and stays large for others.
+    """
+
+    config_class: ClassVar[type[ComponentConfig]] = RNDConfig
+    keys: ClassVar[tuple[str, ...]] = ("next_obs",)
+
+    def _make(self, observation_space: Any, action_space: Any) -> nn.Module:
+        return DistillationNet(observation_space, self._cfg)
+
+    def _inputs(self, batch: Mapping[str, Any]) -> Any:
+        return batch["next_obs"]
+
+    def _bonus(self, batch: Mapping[str, Any]) -> Tensor:
+        bonus: Tensor = self._net.forward(batch["next_obs"])
+        return bonus
+
+    def _loss(self, batch: Mapping[str, Any]) -> Tensor:
+        return self._bonus(batch).mean()
+
+
+class _ICMNet(nn.Module):
+    """Features of states, a model that predicts them, and one that tells actions from them."""
+
+    def __init__(self, space: Any, action_space: Any, cfg: ICMConfig) -> None:
+        super().__init__()
+        hidden, size, form = cfg.hidden_size_list, cfg.feature_size, cfg.activation
+        self.features = EncodedMLP(encoder_of(space, cfg.obs_limit), (*hidden, size), form)
+        self.encoder = self.features.encoder
+        self.action_encoder = encoder_of(Dict(action=action_space), None)
+        width = self.action_encoder.features
+        self.next_features = MLP([size + width, *hidden, size], form)
+        self.inverse = MLP([2 * size, *hidden, width], form)
+        parts = observation_options(Dict(action=action_space))["model.obs_parts"]
+        self._groups = [
+            (group, bool(sizes)) for _, wide, sizes, _ in parts for group in (sizes or (wide,))
+        ]
+
+    def encode(self, batch: Mapping[str, Any]) -> tuple[Tensor, Tensor, Tensor]:
+        """Returns the features of both states [B, F], and the action as a vector [B, V]."""
+        action = self.action_encoder.forward({"action": batch["action"]})
+        now, after = (
+            functional.layer_norm(each, each.shape[1:])  # else the error grows with the features
+            for each in map(self.features.forward, (batch["obs"], batch["next_obs"]))
+        )
+        return now, after, action
+
+    def forward_error(self, now: Tensor, after: Tensor, action: Tensor) -> Tensor:
+        """Returns half the squared error in predicting the features of the next state: [B]."""
+        guess = self.next_features.forward(torch.cat([now.detach(), action], 1))
+        return (guess - after.detach()).square().sum(1).mul(0.5)
+
+    def inverse_error(self, now: Tensor, after: Tensor, action: Tensor) -> Tensor:
+        """Returns the mean error in telling the action: cross-entropy, or the squared error."""
+        guess = self.inverse.forward(torch.cat([now, after], 1))
+        widths = [width for width, _ in self._groups]
+        pairs = zip(guess.split(widths, 1), action.split(widths, 1), self._groups, strict=True)
+        losses = [
+            (functional.cross_entropy if categorical else functional.mse_loss)(out, wanted)
+            for out, wanted, (_, categorical) in pairs
+        ]
+        return torch.stack(losses).mean()
+
+
+class ICM(IntrinsicRewardModel):
+    """Intrinsic curiosity: the error in predicting the features of the next state.
+
+    The features are those that tell the action between two states, so that they leave out what the
+    agent has no influence on.
+    """
+
+    config_class: ClassVar[type[ComponentConfig]] = ICMConfig
+    keys: ClassVar[tuple[str, ...]] = ("obs", "action", "next_obs")
+    _net: _ICMNet
+
+    def _make(self, observation_space: Any, action_space: Any) -> nn.Module:
+        return _ICMNet(observation_space, action_space, self._cfg)
+
+    def _inputs(self, batch: Mapping[str, Any]) -> Any:
+        return batch["next_obs"]
+
+    def _bonus(self, batch: Mapping[str, Any]) -> Tensor:
+        return self._net.forward_error(*self._net.encode(batch))
+
+    def _loss(self, batch: Mapping[str, Any]) -> Tensor:
+        net, share = self._net, self._cfg.forward_share
+        encoded = net.encode(batch)
+        forward = net.forward_error(*encoded).mean()
+        return (1 - share) * net.inverse_error(*encoded) + share * forward

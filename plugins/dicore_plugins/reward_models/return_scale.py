@@ -1,0 +1,150 @@
+"""The running standard deviation of discounted returns, to normalise rewards.
+
+As in VecNormalize of Stable-Baselines (Raffin et al. 2021): rewards are divided by the standard
+deviation of R_t = r_t + gamma R_{t-1}, which begins at 0 in each episode; their mean stays.
+
+Shapes: B rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from dicore.config.compiler import as_config
+from dicore.data import Batch
+from dicore.data.tree import is_tensor
+from dicore_plugins.models.running_norm import RunningNorm
+from dicore_plugins.reward_models.config import RewardNormConfig
+
+__all__ = ["ReturnScale", "RewardNorm"]
+
+Array = npt.NDArray[Any]
+
+
+class ReturnScale:
+    """Running standard deviation of the discounted returns of all environments.
+
+    Args:
+        discount: gamma.
+        epsilon: Added to the variance.
+    """
+
+    def __init__(self, discount: float, epsilon: float = 1e-8) -> None:
+        self._discount, self._epsilon = discount, epsilon
+        self._norm = RunningNorm(1)
+        self._running: dict[int, float] = {}
+
+    @property
+    def known(self) -> bool:
+        """Whether there were rewards."""
+        return bool(self._norm.count > 0)
+
+    @property
+    def value(self) -> float:
+        """The standard deviation; 1 before the first rewards."""
+        return float(np.sqrt(float(self._norm.var) + self._epsilon)) if self.known else 1.0
+
+    def update(self, reward: Array, env_id: Array | None = None, end: Array | None = None) -> None:
+        """Adds rewards.
+
+        Args:
+            reward: float [B]; those of each environment in time order.
+            env_id: int [B]; None: all are of one environment.
+            end: bool [B]; whether the step ends its episode; None: none does.
+        """
+        if not len(reward):
+            return
+        envs = np.zeros(len(reward), np.int64) if env_id is None else np.asarray(env_id)
+        ends = np.zeros(len(reward), np.bool_) if end is None else np.asarray(end, np.bool_)
+        ids, column = np.unique(envs, return_inverse=True)
+        order = np.argsort(column, kind="stable")
+        counts = np.bincount(column)
+        step = np.empty(len(reward), np.int64)  # the number of a row among those of its env
+        step[order] = np.arange(len(reward)) - np.repeat(np.cumsum(counts) - counts, counts)
+        running = np.array([self._running.get(env, 0.0) for env in ids.tolist()])
+        returns = np.empty(len(reward))
+        by_step = np.argsort(step, kind="stable")
+        for rows in np.split(by_step, np.cumsum(np.bincount(step))[:-1]):
+            at = column[rows]
+            returns[rows] = running[at] = running[at] * self._discount + reward[rows]
+            running[at[ends[rows]]] = 0.0
+        self._running.update(zip(ids.tolist(), running.tolist(), strict=True))
+        self._norm.update(torch.from_numpy(returns[:, None]))
+
+    def state_dict(self) -> dict[str, Any]:
+        """Returns the statistics and the returns of the running episodes."""
+        return {
+            "norm": {key: each.clone() for key, each in self._norm.state_dict().items()},
+            "env_id": np.array([*self._running], np.int64),
+            "running": np.array([*self._running.values()], np.float64),
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restores what `state_dict` returned."""
+        self._norm.load_state_dict({k: torch.as_tensor(v) for k, v in state["norm"].items()})
+        ids = np.asarray(state["env_id"]).tolist()
+        self._running = dict(zip(ids, np.asarray(state["running"]).tolist(), strict=True))
+
+
+class RewardNorm:
+    """Divides rewards by the standard deviation of discounted returns; implements `IRewardModel`.
+
+    Args:
+        cfg: Options, as a section, a dict, or None for the defaults.
+    """
+
+    config_class = RewardNormConfig
+
+    def __init__(self, cfg: RewardNormConfig | Mapping[str, Any] | None = None) -> None:
+        self._cfg = cfg = as_config(cfg, RewardNormConfig)
+        self._scale = ReturnScale(cfg.reward_discount, cfg.epsilon)
+        self._new: list[tuple[Array, Array | None, Array | None]] = []
+
+    def estimate(self, data: Batch) -> Batch:
+        """Returns the samples with normalised rewards; see `IRewardModel`."""
+        reward, limit = data["reward"], self._cfg.limit
+        if not is_tensor(reward):
+            reward = np.asarray(reward, np.float32)
+        return Batch(
+            {**data.columns, "reward": (reward / self._scale.value).clip(-limit, limit)}, len(data)
+        )
+
+    def train(self) -> None:
+        """Adds the rewards of new samples to the statistics."""
+        for reward, env_id, end in self._new:
+            self._scale.update(reward, env_id, end)
+        self._new.clear()
+
+    def collect_data(self, data: Batch) -> None:
+        """Stores the rewards of samples in time order, with `env_id` and `end` (or `done`)."""
+        self._new.append((np.array(data["reward"], np.float64), *origin_of(data)))
+
+    def clear_data(self) -> None:
+        """Removes the rewards that were not added to the statistics yet."""
+        self._new.clear()
+
+    def state_dict(self) -> dict[str, Any]:
+        """Returns the statistics, and new rewards."""
+        return {"scale": self._scale.state_dict(), "new": [list(each) for each in self._new]}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restores what `state_dict` returned."""
+        self._scale.load_state_dict(state["scale"])
+        self._new = [tuple(each) for each in state["new"]]
+
+
+def origin_of(data: Batch) -> tuple[Array | None, Array | None]:
+    """Returns copies of the env ids [B] and the ends of episodes [B] of samples, if they are there.
+
+    Without `end`, `done` tells the ends.
+    """
+    env_id, end = data.get("env_id"), data.get("end", data.get("done"))
+    return (
+        None if env_id is None else np.array(env_id, np.int64),
+        None if end is None else np.array(end, np.bool_),
+    )

@@ -1,0 +1,155 @@
+"""Reward models by name, in every kind of training; a killed run goes on to the same end."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file
+
+from dicore.config import compile_config
+from dicore.errors import ConfigError
+from dicore.run.launch import launch
+from dicore.run.run import Run
+from dicore_plugins.datasets import write_npz
+
+DQN = ["policy.learn.batch_size=8", "policy.collect.n_sample=16", "policy.nstep=1"]
+SINGLE = ["policy.learn.update_per_step=0.1", "policy.collect.n_sample=1", "policy.nstep=3",
+          "policy.collect.random_collect_size=16"]  # fmt: skip
+PPO = ["policy.collect.n_sample=64", "policy.learn.batch_size=32"]
+SMALL = ["policy.reward_model.hidden_size_list=[16]"]
+FEW = [*SMALL, "policy.reward_model.expert_updates=20"]
+RELABEL = "policy.reward_model.relabel=true"
+CASES: dict[str, tuple[str, str, str, list[str]]] = {
+    "rnd_dqn": ("cartpole", "dqn", "rnd", [*SINGLE, *SMALL]),
+    "rnd_relabel": ("cartpole", "dqn", "rnd", [*DQN, *SMALL, RELABEL]),
+    "rnd_ppo": ("cartpole", "ppo", "rnd", [*PPO, *SMALL]),
+    "icm_sac": ("pendulum", "sac", "icm", [*DQN, *SMALL]),
+    "gail_dqn": ("cartpole", "dqn", "gail", [*DQN, *SMALL, RELABEL]),
+    "gail_ppo": ("cartpole", "ppo", "gail", [*PPO, *SMALL]),
+    "red_ppo": ("cartpole", "ppo", "red", [*PPO, *FEW]),
+    "trex_dqn": ("cartpole", "dqn", "trex", [*SINGLE, *FEW]),
+    "drex_ppo": ("cartpole", "ppo", "drex", [*PPO, *FEW]),
+    "reward_norm_dqn": ("cartpole", "dqn", "reward_norm", SINGLE),
+    "her_dqn": ("bit_flip", "dqn", "her", [*DQN, "policy.other.replay_buffer.type=episode"]),
+}
+
+
+class Killed(Exception):
+    """The process is gone, as far as the run is concerned."""
+
+
+def steps(folder: Path, name: str = "expert.npz", **columns: Any) -> Path:
+    """Writes six episodes of CartPole's form, of 3 to 8 steps."""
+    rng, lengths = np.random.default_rng(0), np.arange(3, 9)
+    end = np.zeros(lengths.sum(), bool)
+    end[np.cumsum(lengths) - 1] = True
+    count = len(end)
+    recorded = {
+        "obs": rng.normal(size=(count, 4)).astype(np.float32),
+        "action": rng.integers(0, 2, count),
+        "reward": np.ones(count, np.float32),
+        "terminated": end,
+        "truncated": np.zeros(count, bool),
+    }
+    write_npz(folder / name, {**recorded, **columns})
+    return folder / name
+
+
+def words(case: str, folder: Path) -> dict[str, Any]:
+    env, policy, model, options = CASES[case]
+    options = [f"policy.reward_model={model}", *options]
+    data = {"type": "npz", "path": str(folder / "expert.npz")}
+    if model in ("gail", "red", "trex"):
+        options += [f"policy.reward_model.expert.{key}={value}" for key, value in data.items()]
+    if model == "drex":
+        options += [f"policy.reward_model.expert={json.dumps([data, data])}"]
+    return {"env": env, "policy": policy, "overrides": options}
+
+
+def train(folder: Path, case: str, data: Path) -> None:
+    given = words(case, data)
+    given["overrides"] += [
+        "env.stop_value=inf", "pipeline.logger=[]", "env.n_evaluator_episode=2",
+        "env.evaluator_env_num=1", 'policy.learn.learner.hook={"save_ckpt_after_iter": 6}',
+        "policy.eval.evaluator.eval_freq=1000",
+    ]  # fmt: skip
+    launch(**given, seed=1, max_env_step=200, exp_name=str(folder))
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_killed_run_goes_on_to_the_same_end(
+    case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Networks, optimizers, statistics and stored samples are as in a run that was not killed."""
+    steps(tmp_path)
+    train(tmp_path / "whole", case, tmp_path)
+    save = Run.save_due
+
+    def killed_after_it(run: Run, train_iter: int) -> None:
+        due = run._due
+        save(run, train_iter)
+        if due:
+            raise Killed
+
+    monkeypatch.setattr(Run, "save_due", killed_after_it)
+    with pytest.raises(Killed):
+        train(tmp_path / "killed", case, tmp_path)
+    monkeypatch.setattr(Run, "save_due", save)
+    launch(resume=str(tmp_path / "killed"))
+    one, other = (
+        load_file(tmp_path / name / "ckpt/final/tensors.safetensors")
+        for name in ("whole", "killed")
+    )
+    assert one.keys() == other.keys()
+    wrong = [key for key in one if not np.array_equal(one[key], other[key], equal_nan=True)]
+    assert not wrong
+    assert CASES[case][2] == "her" or any(key.startswith("reward_model") for key in one)
+
+
+BAD: dict[str, tuple[str, str, list[str], str]] = {
+    "several_steps": ("cartpole", "dqn", ["rnd", "policy.nstep=3", RELABEL], "relabel"),
+    "no_expert": ("cartpole", "dqn", ["gail"], "dicore collect"),
+    "no_ranks": ("cartpole", "ppo", ["drex"], "dicore collect"),
+    "on_policy": ("cartpole", "ppo", ["her"], "off-policy"),
+    "buffer": ("bit_flip", "dqn", ["her"], "expected 'episode'"),
+    "bridged": (
+        "bit_flip", "dqn", ["her", "policy.nstep=3", "policy.other.replay_buffer.type=episode"],
+        "policy.nstep",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_what_does_not_fit_is_refused_before_the_run(case: str, tmp_path: Path) -> None:
+    env, policy, (model, *options), message = BAD[case]
+    with pytest.raises(ConfigError, match=message):
+        launch(
+            env=env, policy=policy, exp_name=str(tmp_path / "run"),
+            overrides=[f"policy.reward_model={model}", *options],
+        )  # fmt: skip
+    assert not (tmp_path / "run").exists()
+
+
+def test_rewards_are_relabelled_without_changing_the_buffer(tmp_path: Path) -> None:
+    """The stored rewards are those of the environment."""
+    train(tmp_path / "run", "rnd_relabel", tmp_path)
+    stored = load_file(tmp_path / "run/ckpt/final/tensors.safetensors")
+    rewards = [each for key, each in stored.items() if key.endswith("columns.reward")]
+    assert rewards
+    assert any((each == 1).all() for each in rewards)
+
+
+def test_every_registered_reward_model_is_trained_here() -> None:
+    from dicore_registry import default
+
+    own = {each.name for each in default().entries("reward_model") if "plugins" in each.dist}
+    assert own == {model for _, _, model, _ in CASES.values()}
+
+
+def test_the_section_is_part_of_the_config() -> None:
+    cfg = compile_config({"env": "cartpole", "policy": {"type": "dqn", "reward_model": "icm"}})
+    assert cfg.policy.reward_model.forward_share == 0.2
