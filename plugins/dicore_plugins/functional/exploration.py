@@ -151,9 +151,27 @@ def allowed(mask: Array, logit: Array) -> Array:
     return mask
 
 
+def opened(mask: Array) -> Array:
+    """Returns a mask as bool [..., A], in which rows that allow no action allow all.
+
+    Terminal observations may forbid all actions; no value that follows them counts.
+
+    Args:
+        mask: [..., A]; nonzero: the action is allowed.
+    """
+    found = mask != 0
+    return found | ~found.any(-1)[..., None]
+
+
 def mask_of(obs: Any) -> Any:
     """Returns the `action_mask` of observations, or None if they have none."""
     return obs.get("action_mask") if isinstance(obs, Mapping) else None
+
+
+def next_mask_of(obs: Any) -> Any:
+    """Returns the `action_mask` of next observations, which may be terminal; see `opened`."""
+    mask = mask_of(obs)
+    return None if mask is None else opened(mask)
 
 
 def masks_of(mask: Any, heads: int) -> list[Any]:

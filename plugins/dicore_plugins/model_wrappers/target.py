@@ -86,29 +86,21 @@ class TargetNetwork(BaseWrapper):
                 f"the target has {self._flat.data.numel()} parameters, the source has"
                 f" {source.data.numel()}"
             )
-        _follow(self._flat.data, source.data, theta)
-        buffers = zip(self._network().buffers(), source.module.buffers(), strict=True)
-        for mine, theirs in buffers:
-            _follow(mine, theirs, theta)
+        self._flat.follow(source, theta)
 
     def _move_by_name(self, source: Mapping[str, Tensor], theta: float | None) -> None:
+        from dicore_plugins.models.flat import follow
+
         mine = self._network().state_dict()
         if mine.keys() != source.keys():
             odd = sorted(mine.keys() ^ source.keys())
             raise SchemaError(f"the parameters of source and target differ: {odd}")
         for name, value in mine.items():
-            _follow(value, source[name], theta)
+            follow(value, source[name].detach(), theta)
 
     def _network(self) -> Any:
         """Returns the copied module, below any wrappers."""
         return self.layers[-1]
-
-
-def _follow(mine: Tensor, theirs: Tensor, theta: float | None) -> None:
-    if theta is None or not mine.is_floating_point():
-        mine.copy_(theirs.detach())
-    else:
-        mine.lerp_(theirs.detach(), theta)
 
 
 def _check(update_type: str, options: Mapping[str, float]) -> None:

@@ -48,6 +48,7 @@ class Flat:
         self.module: Any = nn.Module() if parameters is None else module
         self._source = tuple(cast("Any", module)).__iter__ if parameters is None else parameters
         self._parameters: tuple[nn.Parameter, ...] = ()
+        self._buffers: tuple[Tensor, ...] = ()
         self._pointers: tuple[tuple[nn.Parameter, int], ...] = ()
         self._grad_pointers: tuple[tuple[nn.Parameter, int], ...] = ()
         self.rebind()
@@ -75,6 +76,17 @@ class Flat:
                 return False
         return True
 
+    def follow(self, source: Flat, theta: float | None = None) -> None:
+        """Moves the parameters and buffers, of a target network, towards those of another `Flat`.
+
+        Args:
+            source: Flat of a module with the same parameters.
+            theta: Soft-update coefficient tau (Polyak averaging); None: copies.
+        """
+        follow(self.data, source.data, theta)
+        for mine, theirs in zip(self._buffers, source._buffers, strict=True):
+            follow(mine, theirs, theta)
+
     @torch.no_grad()
     def rebind(self) -> None:
         """Makes the current parameters of the module views again, without changing their values.
@@ -91,6 +103,12 @@ class Flat:
         for parameter, piece in zip(self._parameters, pieces, strict=True):
             parameter.data = piece
         self._pointers = tuple((each, each.data_ptr()) for each in self._parameters)
+        state = self.module.state_dict(keep_vars=True) if hasattr(self.module, "state_dict") else {}
+        self._buffers = tuple(
+            each
+            for each in state.values()
+            if isinstance(each, Tensor) and not isinstance(each, nn.Parameter)
+        )
         if trainable:
             self._rebind_grad()
 
@@ -111,6 +129,14 @@ class Flat:
             piece.view(parameter.shape)
             for piece, parameter in zip(torch.split(flat, sizes), self._parameters, strict=True)
         ]
+
+
+def follow(mine: Tensor, theirs: Tensor, theta: float | None) -> None:
+    """Moves a tensor towards another in place; see `Flat.follow`. Integers are copied."""
+    if theta is None or not mine.is_floating_point():
+        mine.copy_(theirs)
+    else:
+        mine.lerp_(theirs, theta)
 
 
 def _check(parameters: tuple[nn.Parameter, ...], name: str) -> bool:

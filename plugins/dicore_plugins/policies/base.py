@@ -348,6 +348,7 @@ class Actor:
         self._model = model
         self._device = device
         self._by_numpy = by_numpy and device == "cpu" and hasattr(model, "act_numpy")
+        self._switched = switched_modules(model)
         self._act: Callable[[Any], Any] | None = None
         self.rebind()
 
@@ -388,14 +389,34 @@ class Actor:
         def tensor(leaf: Any) -> torch.Tensor:
             return torch.from_numpy(np.ascontiguousarray(leaf)).to(self._device)
 
-        with torch.inference_mode():
-            output = as_outputs(self._model(*(tree_map(tensor, each) for each in inputs)))
-            return {key: tree_map(_array, value) for key, value in output.items()}
+        training = [each for each in self._switched if each.training]
+        _set_training(training, on=False)
+        try:
+            with torch.inference_mode():
+                output = as_outputs(self._model(*(tree_map(tensor, each) for each in inputs)))
+                return {key: tree_map(_array, value) for key, value in output.items()}
+        finally:
+            _set_training(training, on=True)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
         return getattr(self._model, name)
+
+
+def switched_modules(model: Any) -> list[Any]:
+    """Returns the modules of a network that are in evaluation mode where it does not learn.
+
+    Noisy layers, which have `reset_noise`, are not among them: their noise explores.
+    """
+    modules = getattr(model, "modules", None)
+    found = [] if modules is None else modules()
+    return [each for each in found if not hasattr(each, "reset_noise")]
+
+
+def _set_training(modules: list[Any], *, on: bool) -> None:
+    for each in modules:
+        each.__dict__["training"] = on  # a tenth of the time of `each.training = on`
 
 
 def as_outputs(output: Any) -> Mapping[str, Any]:

@@ -160,3 +160,19 @@ def test_on_cuda() -> None:
     assert not flat.intact()
     flat.rebind()
     assert flat.data.device.type == "cpu"
+
+
+@pytest.mark.parametrize("theta", [None, 0.25])
+def test_a_target_follows_with_its_buffers(theta: float | None) -> None:
+    source, target = net(), net()
+    learn(source)  # moves the running statistics
+    mean = source[1].running_mean
+    assert isinstance(mean, torch.Tensor)
+    flat, other = Flat(source), Flat(target.requires_grad_(False))
+    flat.data.normal_()
+    before = other.data.clone(), target[1].running_mean.clone()  # type: ignore[union-attr,operator]
+    other.follow(flat, theta)
+    share = 1.0 if theta is None else theta
+    torch.testing.assert_close(other.data, torch.lerp(before[0], flat.data, share))
+    torch.testing.assert_close(target[1].running_mean, torch.lerp(before[1], mean, share))
+    assert target[1].num_batches_tracked == 1

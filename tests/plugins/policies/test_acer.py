@@ -125,3 +125,14 @@ def test_other_actions_are_refused(actions: Any) -> None:
 def test_options_that_contradict_each_other_are_refused(override: str, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         acer(override)
+
+
+def test_terminal_observations_may_forbid_all_actions() -> None:
+    observed = spaces.Dict({"action_mask": spaces.MultiBinary(3), "seen": BOX})
+    policy = policy_of("acer", spaces.Discrete(3), observed=observed)
+    seen = torch.randn(2, 2, generator=torch.Generator().manual_seed(0))
+    obs = {"action_mask": torch.zeros(2, 3), "seen": seen}
+    with torch.no_grad():
+        output = policy.get_attribute("model")(obs)
+        wanted = (torch.softmax(output["logit"], 1) * output["q_value"]).sum(1)
+        torch.testing.assert_close(policy._state_value(obs), wanted)

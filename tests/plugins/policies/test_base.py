@@ -250,3 +250,18 @@ def test_the_device_of_the_run_is_obeyed() -> None:
     cfg = bind(compile_config(env="cartpole", policy="dqn"), *spaces).cfg.policy
     built = cfg.build(BuildContext(*spaces, device="meta"), enable_field=["eval"])
     assert built.get_attribute("device") == "meta"
+
+
+@pytest.mark.parametrize("name", ["collect_mode", "eval_mode"])
+def test_networks_act_in_evaluation_mode(name: str) -> None:
+    net = torch.nn.Sequential(
+        torch.nn.Linear(4, 32), torch.nn.BatchNorm1d(32), torch.nn.Dropout(), torch.nn.Linear(32, 2)
+    )
+    policy = DQNPolicy({"other": {"eps": {"end": 0.0}}}, model=net)
+    obs = {0: np.ones(4, np.float32)}
+    logits = [getattr(policy, name).forward(obs)[0]["logit"] for _ in range(3)]
+    np.testing.assert_array_equal(logits[0], logits[1])
+    np.testing.assert_array_equal(logits[0], logits[2])
+    assert all(each.training for each in net.modules())
+    assert net[1].num_batches_tracked == 0
+    assert not any(each.training for each in policy.get_attribute("target_model").modules())

@@ -190,6 +190,23 @@ def test_pdqn_explores_types_by_eps_and_arguments_by_noise() -> None:
     assert schedule({"envstep": 0})["eps"] == pytest.approx(0.95)
 
 
+@pytest.mark.parametrize(("name", "actions"), [("discrete_sac", KINDS), ("pdqn", HYBRID)])
+def test_terminal_observations_may_forbid_all_actions(name: str, actions: Any) -> None:
+    observed = spaces.Dict({"action_mask": spaces.MultiBinary(3), "seen": OBS})
+    kinds = np.arange(ROWS) % 3 + 1
+    taken = {"action_type": kinds, "action_args": np.zeros((ROWS, 2), np.float32)}
+    losses = []
+    for last in (0, 1):
+        batch = rows(taken if name == "pdqn" else kinds, np.ones((ROWS, 3), np.int8))
+        mask = batch["next_obs"]["action_mask"] = np.ones((ROWS, 3), np.int8)
+        batch["done"][:2] = 1
+        mask[:2] = last
+        policy = policy_of(name, actions=actions, observed=observed)
+        losses.append(policy.learn_mode.forward(batch)["total_loss"])
+    assert torch.isfinite(losses[0])
+    assert losses[0] == losses[1]
+
+
 def test_the_log_probability_of_hybrid_actions_is_the_sum() -> None:
     rng = torch.Generator().manual_seed(0)
     output = {

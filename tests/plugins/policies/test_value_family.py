@@ -220,6 +220,18 @@ def test_an_update_of_fqf_row_by_row() -> None:
     assert torch.allclose(twin.heads[0].boundary(torch.zeros(1, 64)).diff(), torch.tensor(0.25))
 
 
+@pytest.mark.parametrize("theta", [None, 0.5])
+def test_the_fractions_of_the_target_of_fqf_follow(theta: float | None) -> None:
+    learn = {"target_update_freq": 1, "target_theta": theta, "fraction_learning_rate": 0.1}
+    policy = made(FQFPolicy, FQF(4, 6, obs_shape=OBS, action_shape=ACTIONS), learn=learn)
+    before = [each.clone() for each in policy._target_model.proposal()]
+    policy.learn_mode.forward(rows())
+    for mine, theirs, old in zip(
+        policy._target_model.proposal(), policy._model.proposal(), before, strict=True
+    ):
+        torch.testing.assert_close(mine, torch.lerp(old, theirs.detach(), theta or 1.0))
+
+
 def test_an_update_of_bdq_row_by_row() -> None:
     policy = made(BDQPolicy, BDQ(obs_shape=OBS, action_shape=[3, 2]))
     batch = rows((3, 2))

@@ -24,7 +24,7 @@ from dicore_plugins.functional.distributions import (
     log_prob_entropy,
     log_probabilities,
 )
-from dicore_plugins.functional.exploration import mask_of
+from dicore_plugins.functional.exploration import mask_of, next_mask_of
 from dicore_plugins.functional.off_policy import retrace
 from dicore_plugins.functional.td import expected_value
 from dicore_plugins.models.flat import Flat
@@ -62,7 +62,7 @@ class ACERPolicy(IMPALAPolicy):
         self._optimizer.zero_grad()
         loss.backward()
         self._optimizer.step(loss)
-        self._average_flat.data.lerp_(self._flat.data, learn.average_theta)
+        self._average_flat.follow(self._flat, learn.average_theta)
         return {
             "cur_lr": self._optimizer.learning_rate,
             "total_loss": policy_loss + rest.detach(),
@@ -117,9 +117,9 @@ class ACERPolicy(IMPALAPolicy):
         return total.detach(), gradient
 
     def _state_value(self, obs: Any) -> Tensor:
-        """Computes the mean of the Q values under the policy: float32 [B]."""
-        output = self._model(obs)
-        return expected_value(output["q_value"], log_probabilities(output["logit"], mask_of(obs)))
+        """Computes the mean of the Q values of next states under the policy: float32 [B]."""
+        output, mask = self._model(obs), next_mask_of(obs)
+        return expected_value(output["q_value"], log_probabilities(output["logit"], mask))
 
     def _state_dict_learn(self) -> dict[str, Any]:
         return {**super()._state_dict_learn(), "average_model": model_state(self._average_model)}

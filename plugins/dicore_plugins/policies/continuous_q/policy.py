@@ -73,7 +73,7 @@ class ContinuousQPolicy(Policy):
         self._optimizers = {name: self._optimizer_of(flat) for name, flat in self._flats.items()}
         self._target_model: Any = None
         if self.has_target:
-            self._target_model = copy.deepcopy(model).requires_grad_(False)
+            self._target_model = copy.deepcopy(model).requires_grad_(False).eval()
             self._target_flats = {
                 "actor": Flat(self._target_model.actor),
                 "critic": Flat(self._target_model.critic),
@@ -170,9 +170,7 @@ class ContinuousQPolicy(Policy):
     def _move_target(self, *names: str) -> None:
         """Moves parts of the target network towards the network."""
         for name in names:
-            self._target_flats[name].data.lerp_(
-                self._flats[name].data, self._cfg.learn.target_theta
-            )
+            self._target_flats[name].follow(self._flats[name], self._cfg.learn.target_theta)
 
     def _normal(self, like: Tensor) -> Tensor:
         """Draws standard normal noise in the shape of a tensor."""
@@ -218,8 +216,9 @@ class ContinuousQPolicy(Policy):
 
     @cached_property
     def _range_tensors(self) -> tuple[Tensor, Tensor]:
-        scale, middle = (torch.from_numpy(each).to(self._device) for each in self._range)
-        return scale, middle
+        scale, middle = self._range
+        divisor = np.where(scale > 0, scale, np.float32(1))  # of dimensions with a single action
+        return torch.from_numpy(divisor).to(self._device), torch.from_numpy(middle).to(self._device)
 
     def _unit_action(self, action: Tensor) -> Tensor:
         """Scales actions of the environment to [-1, 1]: float32 [B, A]."""

@@ -18,7 +18,7 @@ from torch import Tensor
 from dicore.config.sections import PolicyConfig
 from dicore.data import Batch, EnvBatch
 from dicore_plugins.functional.distributions import soft_expectation
-from dicore_plugins.functional.exploration import mask_of
+from dicore_plugins.functional.exploration import mask_of, next_mask_of
 from dicore_plugins.model_wrappers import model_wrap
 from dicore_plugins.policies.discrete_sac.config import DiscreteSACConfig
 from dicore_plugins.policies.sac.policy import SACPolicy
@@ -41,7 +41,7 @@ class DiscreteSACPolicy(SACPolicy):
     def _next_value(self, next_obs: Any) -> Tensor:
         least = self._target_model.q(next_obs).amin(0)
         logit = self._model.policy(next_obs)["logit"]
-        return soft_expectation(logit, least, self._alpha, mask_of(next_obs))[0]
+        return soft_expectation(logit, least, self._alpha, next_mask_of(next_obs))[0]
 
     def _actor_loss(self, obs: Any) -> tuple[Tensor, Tensor]:
         with torch.no_grad():

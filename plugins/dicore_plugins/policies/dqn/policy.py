@@ -24,7 +24,7 @@ from dicore.errors import UsageError
 from dicore.interfaces.policy import Tail
 from dicore.run.env_factory import BuildContext
 from dicore.run.random import stream, torch_stream
-from dicore_plugins.functional.exploration import get_epsilon_greedy_fn
+from dicore_plugins.functional.exploration import get_epsilon_greedy_fn, opened
 from dicore_plugins.functional.samples import nstep_samples, to_batch, transitions
 from dicore_plugins.functional.td import bridged, dqn_td_target, nstep_td_error
 from dicore_plugins.model_wrappers import model_wrap
@@ -37,6 +37,7 @@ from dicore_plugins.policies.base import (
     as_outputs,
     load_model_state,
     model_state,
+    switched_modules,
 )
 from dicore_plugins.policies.dqn.config import DQNConfig
 
@@ -107,6 +108,8 @@ class DQNPolicy(Policy):
             weight_decay=learn.weight_decay,
         )
         self._target_model = copy.deepcopy(self._model).requires_grad_(False)
+        for each in switched_modules(self._target_model):
+            each.training = False
         self._target_flat = Flat(self._trained(self._target_model))
         self._update_count = 0
 
@@ -206,10 +209,12 @@ class DQNPolicy(Policy):
     def _update_target(self) -> None:
         learn = self._cfg.learn
         self._update_count += 1
-        if learn.target_theta is not None:
-            self._target_flat.data.lerp_(self._flat.data, learn.target_theta)
-        elif self._update_count % learn.target_update_freq == 0:
-            self._target_flat.data.copy_(self._flat.data)
+        if learn.target_theta is not None or self._update_count % learn.target_update_freq == 0:
+            self._move_target(learn.target_theta)
+
+    def _move_target(self, theta: float | None) -> None:
+        """Moves the target network towards the network; None: copies."""
+        self._target_flat.follow(self._flat, theta)
 
     def _get_skipped_updates(self) -> int:
         return self._optimizer.skipped
@@ -380,5 +385,4 @@ def legal(q: Any, obs: Any) -> Any:
         if isinstance(mask, torch.Tensor):
             masks = mask.unbind(-2) if mask.dim() > q[0].dim() else [mask]
         return [legal(head, {"action_mask": each}) for head, each in zip(q, masks, strict=True)]
-    allowed = mask != 0
-    return q.masked_fill(~(allowed | ~allowed.any(-1, keepdim=True)), -1e8)
+    return q.masked_fill(~opened(mask), -1e8)

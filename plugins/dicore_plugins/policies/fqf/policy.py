@@ -51,6 +51,11 @@ class FQFPolicy(DistributionalPolicy):
             learning_rate=learn.fraction_learning_rate,
             max_grad_norm=learn.max_grad_norm,
         )
+        self._target_fraction_flat = Flat(self._target_model.proposal())
+
+    def _move_target(self, theta: float | None) -> None:
+        super()._move_target(theta)
+        self._target_fraction_flat.follow(self._fraction_flat, theta)
 
     def _trained(self, model: Any) -> list[nn.Parameter]:
         apart = {id(each) for each in model.proposal()}

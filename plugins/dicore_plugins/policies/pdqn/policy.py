@@ -28,6 +28,7 @@ from dicore_plugins.functional.exploration import (
 from dicore_plugins.functional.td import dqn_td_target
 from dicore_plugins.models.flat import Flat
 from dicore_plugins.policies.continuous_q.policy import ContinuousQPolicy
+from dicore_plugins.policies.dqn.policy import legal
 from dicore_plugins.policies.pdqn.config import PDQNConfig
 
 
@@ -59,10 +60,7 @@ class PDQNPolicy(ContinuousQPolicy):
             args = self._target_model.policy(obs)["action_args"]
             next_q = self._target_model.q(obs, args)
             chooser = self._model.q(obs, args) if self._cfg.learn.double else next_q
-            mask = mask_of(obs)
-            if mask is not None:
-                chooser = torch.where(allowed(mask, chooser), chooser, -torch.inf)
-            return dqn_td_target(next_q, *self._bridged(batch), chooser)
+            return dqn_td_target(next_q, *self._bridged(batch), legal(chooser, obs))
 
     def _update_actor(self, obs: Any) -> dict[str, Any]:
         args = self._model.policy(obs)["action_args"]
