@@ -26,6 +26,8 @@ _MOST_FLATTENED = 4096
 """Larger images are not flattened: their channels are probably not on the first axis."""
 _MOST_CHANNELS = 4
 """Images of so few pixels in width have channels on the last axis."""
+_LARGEST = 3.4028234663852886e38
+"""Largest float32; actions are computed in float32."""
 ObsShape = int | Sequence[int]
 ActionShape = int | Sequence[int]
 
@@ -241,7 +243,7 @@ def box_options(space: Any, *, algorithm: str) -> dict[str, Any]:
         raise _no_space("action_space", space)
     if type(space).__name__ == "Box" and space.dtype.kind == "f" and math.prod(space.shape):
         found = _box(space)
-        if all(map(math.isfinite, (*found["action_low"], *found["action_high"]))):
+        if all(abs(bound) <= _LARGEST for bound in (*found["action_low"], *found["action_high"])):
             return found
     raise ConfigError(
         f"policy.type: '{algorithm}' needs bounded real numbers as actions; this env has"
@@ -267,7 +269,9 @@ def hybrid_options(space: Any, *, algorithm: str) -> dict[str, Any]:
     kinds, args = parts.get("action_type"), parts.get("action_args")
     if len(parts) == 2 and type(kinds).__name__ == "Discrete" and type(args).__name__ == "Box":
         bounds = _box(args)
-        finite = all(map(math.isfinite, (*bounds["action_low"], *bounds["action_high"])))
+        finite = all(
+            abs(each) <= _LARGEST for each in (*bounds["action_low"], *bounds["action_high"])
+        )
         if args.dtype.kind == "f" and len(args.shape) == 1 and finite:
             return {
                 "model.action_shape": int(kinds.n),

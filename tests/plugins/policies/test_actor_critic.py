@@ -95,6 +95,14 @@ def test_the_best_action_is_learned(name: str, form: str) -> None:
         assert (chosen == np.asarray(best)).mean() > 0.9
 
 
+@pytest.mark.parametrize("shape", [(), (1,), (2, 1)])
+def test_actions_have_the_shape_of_the_space(shape: tuple[int, ...]) -> None:
+    policy = policy_of("ppo", spaces.Box(-2, 2, shape, np.float32))
+    obs = dict.fromkeys(range(3), np.zeros(2, np.float32))
+    for mode in (policy.collect_mode, policy.eval_mode):
+        assert mode.forward(obs).value["action"].shape == (3, *shape)
+
+
 # ---- samples
 
 

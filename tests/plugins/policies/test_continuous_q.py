@@ -215,6 +215,16 @@ def test_acting_by_numpy_equals_torch_and_fills_the_range(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ALL)
+def test_a_dimension_with_a_single_action_is_learned_around(name: str) -> None:
+    actions = spaces.Box(np.array([-2, 0.5], np.float32), np.array([2, 0.5], np.float32))
+    policy, batch = policy_of(name, actions=actions), rows()
+    batch["action"][:, 1] = 0.5
+    assert torch.isfinite(policy.learn_mode.forward(batch)["total_loss"])
+    acted = policy.collect_mode.forward({0: batch["obs"][0]})[0]["action"]
+    assert acted in actions
+
+
+@pytest.mark.parametrize("name", ALL)
 def test_a_resumed_run_equals_an_uninterrupted_one(name: str, tmp_path: Path) -> None:
     def train(folder: str, steps: int, *, resume: bool = False) -> Any:
         given: dict[str, Any] = {
@@ -239,13 +249,23 @@ def test_a_resumed_run_equals_an_uninterrupted_one(name: str, tmp_path: Path) ->
 @pytest.mark.parametrize("name", ALL)
 @pytest.mark.parametrize(
     "actions",
-    [spaces.Discrete(3), spaces.Box(-np.inf, np.inf, (2,)), spaces.Box(0, 3, (2,), np.int64)],
-    ids=["discrete", "unbounded", "integers"],
+    [
+        spaces.Discrete(3),
+        spaces.Box(-np.inf, np.inf, (2,)),
+        spaces.Box(-1e300, 1e300, (2,), np.float64),
+        spaces.Box(0, 3, (2,), np.int64),
+    ],
+    ids=["discrete", "unbounded", "not_float32", "integers"],
 )
 def test_action_spaces_that_do_not_fit_are_refused(name: str, actions: Any) -> None:
     with pytest.raises(ConfigError, match=f"'{name}' needs bounded real numbers") as caught:
         policy_of(name, actions=actions)
     assert ("ppo" in str(caught.value.hint)) == (actions.dtype.kind == "f" or actions.shape == ())
+
+
+def test_batches_larger_than_the_buffer_are_refused() -> None:
+    with pytest.raises(ConfigError, match=r"learn.batch_size: must be <= 255"):
+        policy_of("sac", "policy.other.replay_buffer.replay_buffer_size=255")
 
 
 def test_images_and_other_networks_are_refused() -> None:

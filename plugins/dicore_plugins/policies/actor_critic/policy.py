@@ -346,7 +346,7 @@ class ActorCriticPolicy(Policy):
         low, high = self._bounds
         clipped = np.minimum(np.maximum(action, low), high)
         dims = self._cfg.action_dims
-        if dims is not None and len(dims) > 1:
+        if dims is not None and len(dims) != 1:
             clipped = clipped.reshape(-1, *dims)
         return {**output, "raw_action": action, "action": clipped}
 

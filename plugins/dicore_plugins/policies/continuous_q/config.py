@@ -9,6 +9,7 @@ from dicore.config.schema import component, frozen, option, section
 from dicore.config.sections import CollectConfig, LearnConfig, PolicyConfig
 from dicore.errors import ConfigError
 from dicore_plugins.optimizers.config import optimizer_problems
+from dicore_plugins.policies.dqn.config import replay_problems
 
 
 @frozen(kw_only=True)
@@ -91,12 +92,7 @@ class ActorQPolicyConfig(PolicyConfig):
             yield f"learn.{path}", problem
         if self.collect.unroll_len != 1:
             yield "collect.unroll_len", f"{name} learns from single steps; set it to 1"
-        if self.on_policy:
-            yield "on_policy", f"{name} learns from a replay buffer; set it to False"
-        if self.multi_gpu:
-            yield "multi_gpu", f"{name} learns in one process; set it to False"
-        if self.collect.n_episode is not None:
-            yield "collect.n_episode", f"{name} collects samples; use collect.n_sample"
+        yield from replay_problems(self, name)
 
 
 @frozen(kw_only=True)

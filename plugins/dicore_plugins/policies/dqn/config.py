@@ -164,16 +164,20 @@ class DQNConfig(PolicyConfig):
             learn, eps=learn.adam_eps, weight_decay=learn.weight_decay
         ):
             yield f"learn.{path}", problem
-        size = getattr(self.other.replay_buffer, "replay_buffer_size", None)
-        if size is not None and self.learn.batch_size > size:
-            yield (
-                "learn.batch_size",
-                f"must be <= {size}, the capacity of other.replay_buffer, got"
-                f" {self.learn.batch_size}",
-            )
-        if self.on_policy:
-            yield "on_policy", f"{name} learns from a replay buffer; set it to False"
-        if self.multi_gpu:
-            yield "multi_gpu", f"{name} learns in one process; set it to False"
-        if self.collect.n_episode is not None:
-            yield "collect.n_episode", f"{name} collects samples; use collect.n_sample"
+        yield from replay_problems(self, name)
+
+
+def replay_problems(cfg: Any, name: str) -> Iterator[tuple[str, str]]:
+    """Yields what no policy `name` that learns from a replay buffer supports."""
+    size = getattr(cfg.other.replay_buffer, "replay_buffer_size", None)
+    if size is not None and cfg.learn.batch_size > size:
+        yield (
+            "learn.batch_size",
+            f"must be <= {size}, the capacity of other.replay_buffer, got {cfg.learn.batch_size}",
+        )
+    if cfg.on_policy:
+        yield "on_policy", f"{name} learns from a replay buffer; set it to False"
+    if cfg.multi_gpu:
+        yield "multi_gpu", f"{name} learns in one process; set it to False"
+    if cfg.collect.n_episode is not None:
+        yield "collect.n_episode", f"{name} collects samples; use collect.n_sample"
