@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import platform
 import re
 import shutil
 import subprocess
+import sys
 import threading
 import urllib.error
 import urllib.request
@@ -20,9 +22,10 @@ from dicore.cli import main
 from dicore.errors import UsageError
 from dicore.run.folder import RunFolder
 from dicore_tools.commands.watch import serve
-from dicore_tools.reports.chart import ticks
+from dicore_tools.reports.chart import MAX_POINTS, thinned, ticks
 from dicore_tools.reports.curves import TAG
-from dicore_tools.reports.run_data import MAX_POINTS, read_run, thinned
+from dicore_tools.reports.run_data import read_run
+from dicore_tools.results.statistics import iqm_interval
 from tests.tools.reports.test_curves import make_run
 
 POINTS = [(0, 9.0), (100, 200.0), (200, 480.0)]
@@ -111,6 +114,41 @@ def test_a_curve_is_drawn_where_its_values_are(runs: Path) -> None:
     wanted = np.interp(x, *zip(*POINTS, strict=True))
     np.testing.assert_allclose(y, wanted, atol=1.0)
     assert (round(x[0]), round(x[-1])) == (0, 200)
+
+
+def test_the_mean_of_noisy_runs_is_their_mean(tmp_path: Path) -> None:
+    """Points that are left out of a picture count in its mean."""
+    rng = np.random.default_rng(0)
+    for seed in range(6):
+        values = np.where(rng.random(4_000) < 0.01, 100.0, 0.0)
+        points = [(step, float(value)) for step, value in enumerate(values)]
+        make_run(tmp_path / f"runs/a_s{seed}", points, seed=seed)
+    html = report(tmp_path / "runs")
+    points = re.search(r'<polyline class="mean" points="([^"]*)"', html)
+    high_y, low_y = map(float, re.findall(r'data-y="([^"]*)"', html)[0].split()[2:])
+    assert points is not None
+    drawn = np.array([float(each.split(",")[1]) for each in points[1].split()])
+    y = high_y - (drawn - 12) / (296 - 12) * (high_y - low_y)
+    assert abs(y.mean() - 1) < 1
+
+
+def test_several_runs_have_an_interquartile_mean(tmp_path: Path) -> None:
+    for seed, best in enumerate((0.0, 10.0, 20.0, 100.0)):
+        make_run(tmp_path / f"runs/a_s{seed}", [(0, -1.0), (100, best)], seed=seed)
+    found = iqm_interval([[0.0, 10.0, 20.0, 100.0]])
+    assert found.value == 15
+    text = " ".join(Page(report(tmp_path / "runs")).text)
+    assert f"15 [{found.low:.4g}, {found.high:.4g}]" in text
+
+
+@pytest.mark.parametrize(("host", "state"), [("", "killed"), ("elsewhere", "running")])
+def test_a_run_whose_process_is_gone_was_killed(host: str, state: str, tmp_path: Path) -> None:
+    folder = make_run(tmp_path / "a", POINTS)
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    gone.wait()
+    record = {"status": "running", "pid": gone.pid, "host": host or platform.node()}
+    (folder / "run.json").write_text(json.dumps(record))
+    assert read_run(RunFolder(folder)).state == state
 
 
 def test_names_of_runs_are_text(tmp_path: Path) -> None:
@@ -212,6 +250,16 @@ def test_watching_serves_the_page_of_now(runs: Path) -> None:
             serve([str(runs)], port=int(port))
         shutil.rmtree(runs)
         assert "no such folder" in get()
+        make_run(runs / "new_s0", [(0, 1.0), (10, 2.0)])
+        make_run(runs / "odd<_s0", [(0, 1.0)])
+        (runs / "odd<_s0/run.json").write_text("{")
+        page = get()
+        assert "new_s0" in page
+        assert "odd&lt;_s0" in page
+        assert "cannot read" in page
+        shutil.rmtree(runs / "new_s0")
+        assert "odd&lt;_s0" in get()
+        assert "odd<_s0" not in get()
     finally:
         server.shutdown()
         thread.join()

@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+from contextlib import suppress
+from html import escape
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from dicore.console import say, verbosity
 from dicore.errors import DicoreError, UsageError
+
+if TYPE_CHECKING:
+    from dicore.run.folder import RunFolder
+    from dicore_tools.reports.run_data import RunData
 
 __all__ = ["command", "serve"]
 
@@ -77,15 +84,19 @@ def serve(places: Sequence[str], *, every: int = 10, port: int = 8300) -> Thread
     class Handler(BaseHTTPRequestHandler):
         """Answers every request for `/` with the page of now."""
 
+        timeout = 10
+        """Seconds after which a browser that sends nothing is left."""
+
         def do_GET(self) -> None:
             found = self.path.partition("?")[0] in ("/", "/index.html")
             content = pages.now() if found else b"not found: see /"
-            self.send_response(HTTPStatus.OK if found else HTTPStatus.NOT_FOUND)
-            self.send_header("Content-Type", "text/html; charset=utf-8")
-            self.send_header("Content-Length", str(len(content)))
-            self.send_header("Cache-Control", "no-store")
-            self.end_headers()
-            self.wfile.write(content)
+            with suppress(ConnectionError):  # the browser may be gone
+                self.send_response(HTTPStatus.OK if found else HTTPStatus.NOT_FOUND)
+                self.send_header("Content-Type", "text/html; charset=utf-8")
+                self.send_header("Content-Length", str(len(content)))
+                self.send_header("Cache-Control", "no-store")
+                self.end_headers()
+                self.wfile.write(content)
 
         def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - see do_GET
             """Prints nothing."""
@@ -105,29 +116,59 @@ class _Pages:
     def __init__(self, places: Sequence[str], every: int) -> None:
         self._places, self._every = places, every
         self._seen: Any = None
+        self._read: dict[Path, tuple[Any, RunData]] = {}
         self._content = b""
         self._lock = threading.Lock()
 
     def now(self) -> bytes:
-        """Returns the page; one that says so if the runs cannot be read."""
+        """Returns the page; one that says so if no run can be read.
+
+        Runs that cannot be read, because they are being removed or are damaged, are named on it.
+        """
         from dicore_tools.reports.curves import find_runs
         from dicore_tools.reports.page import page
-        from dicore_tools.reports.run_data import read_run
 
         with self._lock:
             try:
-                runs = find_runs(self._places)
-                seen = [(run.path, _changed(run.metrics), _changed(run.metadata)) for run in runs]
+                folders = find_runs(self._places)
+                seen = [(each.path, *map(_changed, _files(each))) for each in folders]
                 if seen != self._seen:
-                    content = page([read_run(run) for run in runs], refresh_s=self._every)
+                    runs, problems = self._runs(folders)
+                    content = page(runs, refresh_s=self._every, problems=problems)
                     self._content, self._seen = content.encode(), seen
-            except DicoreError as error:
-                again = f'<meta http-equiv="refresh" content="{self._every}">'
-                return f"<!doctype html>{again}<pre>{error.message}</pre>".encode()
+            except (DicoreError, OSError) as error:  # they may be removed at any time
+                return self._note(str(error))
             return self._content
 
+    def _runs(self, folders: Sequence[RunFolder]) -> tuple[list[RunData], list[str]]:
+        """Reads the runs that have changed; returns all, and what could not be read."""
+        from dicore_tools.reports.run_data import read_run
 
-def _changed(file: Any) -> tuple[int, int]:
+        kept, self._read = self._read, {}
+        problems = []
+        for folder in folders:
+            seen, found = [_changed(file) for file in _files(folder)], kept.get(folder.path)
+            try:
+                run = read_run(folder) if found is None or found[0] != seen else found[1]
+            except (DicoreError, OSError) as error:
+                problems.append(f"{folder}: {error}")
+            else:
+                self._read[folder.path] = seen, run
+        if not self._read:
+            raise UsageError("\n".join(problems))
+        return [run for _, run in self._read.values()], problems
+
+    def _note(self, text: str) -> bytes:
+        again = f'<meta http-equiv="refresh" content="{self._every}">'
+        return f"<!doctype html><meta charset=utf-8>{again}<pre>{escape(text)}</pre>".encode()
+
+
+def _files(run: RunFolder) -> tuple[Path, ...]:
+    """Returns the files and folders whose changes change the page."""
+    return run.metrics, run.metadata, run.config, run.video
+
+
+def _changed(file: Path) -> tuple[int, int]:
     try:
         found = file.stat()
     except OSError:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from html import escape
+from itertools import pairwise
 from typing import Any, Final
 
 import numpy as np
 
-from dicore_tools.reports.curves import Group
+from dicore_tools.reports.curves import Floats, Group
 
-__all__ = ["COLORS", "chart", "ticks"]
+__all__ = ["COLORS", "MAX_POINTS", "chart", "thinned", "ticks"]
 
 COLORS: Final = (
     "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8a8a8a", "#b8a800",
@@ -20,6 +21,8 @@ COLORS: Final = (
 _LEFT, _RIGHT, _TOP, _BOTTOM = 64, 12, 12, 44
 SIZE, SMALL = (760, 340), (420, 240)
 """Width and height of a picture; text has the same size in both."""
+MAX_POINTS: Final = 400
+"""Points of a line; more cannot be told apart on a screen."""
 _UNITS = ((1e9, "G"), (1e6, "M"), (1e3, "k"))
 
 
@@ -57,17 +60,37 @@ def chart(
     for number, (group, middle) in zip(places or range(len(drawn)), drawn, strict=True):
         color = COLORS[number % len(COLORS)]
         parts.append(f'<g class="group g{number}" data-group="{number}" style="--c:{color}">')
+        mean = middle.grid, middle.mean
         if len(group.curves) > 1:
             edge = list(zip(middle.grid, middle.low, strict=True))
             edge += list(zip(middle.grid[::-1], middle.high[::-1], strict=True))
             parts.append(f'<polygon class="band" points="{plane.points(edge)}"/>')
-            parts += [_line(plane, curve.x, curve.y, "run") for curve in group.curves]
-        parts += [_line(plane, middle.grid, middle.mean, "mean"), "</g>"]
+            parts += [_line(plane, *thinned(each.x, each.y), "run") for each in group.curves]
+        else:
+            mean = thinned(group.curves[0].x, group.curves[0].y)
+        parts += [_line(plane, *mean, "mean"), "</g>"]
     label = escape(f"{y_title} over {x_title}")
     return (
         f'<svg viewBox="0 0 {size[0]} {size[1]}" role="img" aria-label="{label}"'
         f' data-x="{plane.span_x}" data-y="{plane.span_y}">' + "".join(parts) + "</svg>"
     )
+
+
+def thinned(x: Floats, y: Floats, most: int = MAX_POINTS) -> tuple[Floats, Floats]:
+    """Returns a curve of at most so many points, which keeps its extremes.
+
+    Of each of `most` / 2 equal parts of the points, the lowest and the highest remain, and the
+    first and last of all.
+    """
+    if len(x) <= most:
+        return x, y
+    kept = {0, len(x) - 1}
+    edges = np.linspace(0, len(x), (most - 2) // 2 + 1).astype(int)
+    for start, stop in pairwise(edges):
+        part = y[start:stop]
+        kept |= {start + int(part.argmin()), start + int(part.argmax())}
+    rows = np.array(sorted(kept))
+    return x[rows], y[rows]
 
 
 def _line(plane: _Plane, x: Any, y: Any, kind: str) -> str:

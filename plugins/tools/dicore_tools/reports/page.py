@@ -15,6 +15,7 @@ from dicore.console import plural
 from dicore_tools.reports.chart import COLORS, SIZE, SMALL, chart
 from dicore_tools.reports.curves import AXES, TAG, Axis, Group, goal_of, group_runs
 from dicore_tools.reports.run_data import NONE, RunData, differing
+from dicore_tools.results.statistics import iqm_interval
 
 __all__ = ["page"]
 
@@ -33,13 +34,20 @@ _HERE: Final = Path(__file__).parent
 _Row = Sequence[str]
 
 
-def page(runs: Sequence[RunData], *, title: str | None = None, refresh_s: int | None = None) -> str:
+def page(
+    runs: Sequence[RunData],
+    *,
+    title: str | None = None,
+    refresh_s: int | None = None,
+    problems: Sequence[str] = (),
+) -> str:
     """Returns the page.
 
     Args:
         runs: The runs.
         title: Its title; None: algorithm and environment, if all runs have the same.
         refresh_s: The browser loads the page again after so many seconds; None: never.
+        problems: What could not be read.
     """
     curves = [curve for run in runs if (curve := run.curve()) is not None]
     groups = group_runs(curves) if curves else []
@@ -50,6 +58,7 @@ def page(runs: Sequence[RunData], *, title: str | None = None, refresh_s: int | 
     body = [
         f"<h1>{escape(heading)}</h1>",
         f"<p>{plural(len(runs), 'run')}, {now}. {_told(runs)}</p>",
+        *(f'<p class="note">{escape(problem)}</p>' for problem in problems),
         *_curves(runs, groups),
         *_summary(groups, members),
         *_metrics(runs, groups),
@@ -86,15 +95,8 @@ def _told(runs: Sequence[RunData]) -> str:
     """Says in a sentence how the runs ended."""
     counts: dict[str, int] = {}
     for run in runs:
-        counts[_state(run)] = counts.get(_state(run), 0) + 1
+        counts[run.state] = counts.get(run.state, 0) + 1
     return ", ".join(f"{number} {state}" for state, number in counts.items()).capitalize() + "."
-
-
-def _state(run: RunData) -> str:
-    status = str(run.record.get("status", "unknown"))
-    if status == "done":
-        return "reached the stop value" if run.result.get("stop") else "used up the budget"
-    return {"error": "failed", "failed": "failed"}.get(status, status)
 
 
 # ---- curves
@@ -200,6 +202,7 @@ def _summary(groups: Sequence[Group], members: Sequence[Sequence[RunData]]) -> I
                 f'<i style="--c:{COLORS[number % len(COLORS)]}"></i>{escape(group.label)}',
                 str(len(runs)),
                 _with_range(best),
+                _interval(best),
                 _with_range(last),
                 f"{len(solved)} of {len(runs)}" if goal_of(group.curves[0]) is not None else NONE,
                 f"{median(run.progress[0] for run in solved):,.0f}" if solved else NONE,
@@ -209,7 +212,8 @@ def _summary(groups: Sequence[Group], members: Sequence[Sequence[RunData]]) -> I
         )
     yield "<h2>Results</h2>"
     yield _table(
-        ("group", "runs", "best return: mean (range)", "last return: mean (range)",
+        ("group", "runs", "best return: mean (range)", "best return: IQM [95 % interval]",
+         "last return: mean (range)",
          "reached the stop value", "env steps until then (median)", "seconds (median)",
          "env steps/s (median)"),
         rows,
@@ -223,6 +227,14 @@ def _with_range(values: Sequence[float]) -> str:
     if len(values) == 1:
         return f"{values[0]:.4g}"
     return f"{mean(values):.4g} ({min(values):.4g} to {max(values):.4g})"
+
+
+def _interval(values: Sequence[float]) -> str:
+    """Writes the interquartile mean of several runs with its bootstrap interval."""
+    if len(values) < 2:
+        return NONE
+    found = iqm_interval([values])
+    return f"{found.value:.4g} [{found.low:.4g}, {found.high:.4g}]"
 
 
 def _differences(runs: Sequence[RunData], groups: Sequence[Group]) -> Iterator[str]:
@@ -260,8 +272,8 @@ def _runs(runs: Sequence[RunData]) -> Iterator[str]:
         rows.append(
             (
                 f"<code>{escape(str(run.folder))}</code>",
-                str(run.record.get("seed", NONE)),
-                escape(_state(run) + _cause(run)),
+                escape(str(run.record.get("seed", NONE))),
+                escape(run.state + _cause(run)),
                 f"{step:,}",
                 f"{updates:,}",
                 NONE if best is None else f"{best:.4g}",

@@ -6,9 +6,10 @@ Shapes: P points of a metric.
 from __future__ import annotations
 
 import math
+import os
+import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any, Final
 
 import numpy as np
@@ -20,12 +21,10 @@ from dicore.run.folder import RunFolder
 from dicore.run.log import RESERVED, read_metrics
 from dicore_tools.reports.curves import AXES, TAG, Axis, Curve
 
-__all__ = ["MAX_POINTS", "NONE", "RunData", "differing", "read_run", "thinned"]
+__all__ = ["NONE", "RunData", "differing", "read_run"]
 
 Floats = npt.NDArray[np.float64]
 
-MAX_POINTS: Final = 400
-"""Points of a curve in a report; more cannot be told apart on a screen."""
 NONE: Final = "\u2013"
 """What a table shows where there is no value."""
 _COLUMNS = tuple(key for key, _ in AXES.values())
@@ -54,12 +53,22 @@ class RunData:
         return found
 
     def curve(self, tag: str = TAG, axis: Axis = "env_step") -> Curve | None:
-        """Returns the curve of a metric, thinned; None if the run has no value of it."""
+        """Returns the curve of a metric; None if the run has no value of it."""
         points = self.columns.get(tag)
         if points is None:
             return None
-        x, y = thinned(points[:, _COLUMNS.index(AXES[axis][0])], points[:, 3])
+        x, y = points[:, _COLUMNS.index(AXES[axis][0])], points[:, 3]
         return Curve(self.folder.path, x, y, self.config, bool(self.result.get("stop")))
+
+    @property
+    def state(self) -> str:
+        """What became of the run: `running`, `killed`, `failed`, `reached the stop value`, …."""
+        status = str(self.record.get("status", "unknown"))
+        if status == "done":
+            return "reached the stop value" if self.result.get("stop") else "used up the budget"
+        if status == "running" and not _may_be_alive(self.record):
+            return "killed"
+        return {"error": "failed"}.get(status, status)
 
     @property
     def best_return(self) -> float | None:
@@ -103,21 +112,18 @@ def read_run(folder: RunFolder) -> RunData:
     )
 
 
-def thinned(x: Floats, y: Floats, most: int = MAX_POINTS) -> tuple[Floats, Floats]:
-    """Returns a curve of at most so many points, which keeps its extremes.
-
-    Of each of `most` / 2 equal parts of the points, the lowest and the highest remain, and the
-    first and last of all.
-    """
-    if len(x) <= most:
-        return x, y
-    kept = {0, len(x) - 1}
-    edges = np.linspace(0, len(x), (most - 2) // 2 + 1).astype(int)
-    for start, stop in pairwise(edges):
-        part = y[start:stop]
-        kept |= {start + int(part.argmin()), start + int(part.argmax())}
-    rows = np.array(sorted(kept))
-    return x[rows], y[rows]
+def _may_be_alive(record: Mapping[str, Any]) -> bool:
+    """Returns whether the process of a run may still exist; False: it ended on this machine."""
+    pid = record.get("pid")
+    if record.get("host") != platform.node() or not isinstance(pid, int) or pid < 1:
+        return True
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except (OSError, OverflowError):
+        return True
+    return True
 
 
 def differing(runs: Sequence[RunData]) -> dict[str, list[str]]:
