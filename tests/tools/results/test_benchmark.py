@@ -19,7 +19,7 @@ from dicore.errors import ConfigError, UsageError
 from dicore.run.launch import TrainRequest, launch
 from dicore_tools.multi_seed.process_pool import SeedRun
 from dicore_tools.results.page import collect_results, write_page
-from dicore_tools.results.plan import Plan, read_plan
+from dicore_tools.results.plan import Plan, Row, read_plan
 from dicore_tools.results.records import Record, RecordFile
 
 TABLE = """
@@ -193,6 +193,7 @@ def test_a_run_that_fails_leaves_the_others_alone(
             [r"row\[0\].max_env_step: expected >= 1"],
         ),
         ("[scores]\nx=[1]\n[[row]]\nenv='cartpole'\npolicy='dqn'", ["scores"]),
+        ("[scores]\nx=[1,1]\n[[row]]\nenv='cartpole'\npolicy='dqn'", ["scores.x: expected two"]),
     ],
 )  # fmt: skip
 def test_wrong_files_train_nothing(here: Path, text: str, messages: list[str]) -> None:
@@ -202,6 +203,14 @@ def test_wrong_files_train_nothing(here: Path, text: str, messages: list[str]) -
             read_plan(here / "x.toml")
     assert main(["benchmark", "x.toml"]) == 2
     assert [path.name for path in here.iterdir()] == ["x.toml"]
+
+
+@pytest.mark.parametrize("value", [475.0, -180.5, 1234567.0, 0.1 + 0.2, float("inf")])
+def test_the_command_of_a_row_has_its_stop_value_unrounded(value: float) -> None:
+    row = Row(name="x", env="cartpole", policy="dqn", stop_value=value)
+    assert row.request().overrides[1] == row.words[1]
+    assert float(row.words[1].split("=")[1]) == value
+    assert "env.stop_value=475" in Row(name="x", stop_value=475.0).words
 
 
 def test_a_pattern_without_rows_and_a_broken_record_are_refused(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping
@@ -81,7 +82,7 @@ class Row:
     @property
     def words(self) -> tuple[str, ...]:
         """All options as `a.b=c`."""
-        stop = () if self.stop_value is None else (f"env.stop_value={self.stop_value:g}",)
+        stop = () if self.stop_value is None else (f"env.stop_value={_exact(self.stop_value)}",)
         return (f"env.n_evaluator_episode={self.n_episode}", *stop, *self.overrides)
 
     @property
@@ -166,6 +167,11 @@ def read_plan(file: str | Path) -> Plan:
     ]
     if not tables:
         problems.append("row: no rows; add tables [[row]] with env and policy")
+    problems += [
+        f"scores.{task}: expected two different returns, got {[low, high]}"
+        for task, (low, high) in scores.items()
+        if not math.isfinite(high - low) or low == high
+    ]
     problems += _repeated(row.name for row in rows)
     configs = {row.name: _compiled(row, problems) for row in rows}
     if problems:
@@ -197,6 +203,12 @@ def _row(each: Any, shared: Mapping[str, Any], path: str, problems: list[str]) -
     if not seeds or len(set(seeds)) < len(seeds) or min(seeds) < 0:
         problems.append(f"{path}.seeds: expected different seeds >= 0, got {list(seeds)}")
     return Row(**{**values, "name": name}) if len(problems) == before else None
+
+
+def _exact(number: float) -> str:
+    """Writes a number without rounding it: 475, -180.5."""
+    short = f"{number:g}"
+    return short if float(short) == number else repr(number)
 
 
 def _default_name(values: Mapping[str, Any]) -> str:
