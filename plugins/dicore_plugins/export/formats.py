@@ -1,4 +1,10 @@
-"""File formats of exported policies: how each is written, and how it is run again to check it."""
+"""File formats of exported policies: how each is written, and how it is run again to check it.
+
+The inputs of a policy are its observations, one array or a dict of arrays by name, and the state of
+a recurrent one.
+
+Shapes: B observations, S elements of a state.
+"""
 
 from __future__ import annotations
 
@@ -15,12 +21,13 @@ import numpy.typing as npt
 
 from dicore.errors import UsageError
 
-__all__ = ["FORMATS", "Format", "Observations", "named", "tensors"]
+__all__ = ["FORMATS", "Format", "Inputs", "tensors"]
 
 Array = npt.NDArray[Any]
-Observations = Array | Mapping[str, Any]
-"""Observations [B, ...]: one array, or a dict of these."""
-Runner = Callable[[Observations], Array]
+Inputs = tuple[Array | Mapping[str, Array], *tuple[Array, ...]]
+"""Observations [B, ...], one array or several by name, and the state [B, S] if there is one."""
+Runner = Callable[..., tuple[Array, ...]]
+"""Takes inputs; returns the actions, and the next state if there is one."""
 
 
 class Format(NamedTuple):
@@ -28,33 +35,30 @@ class Format(NamedTuple):
 
     Args:
         name: What it is called.
-        write: Writes a module, which is traced with observations, to a file.
+        write: Writes a module, which is traced with inputs, to a file.
         load: Returns a function that runs the file.
-        usage: Python lines that run it; `{file}` and `{example}` are replaced.
+        usage: Python lines that run it, with places for file, inputs, outputs and call.
+        calls: Arguments of the call for observations of one array and of several, without and with
+            a state.
     """
 
     name: str
-    write: Callable[[Any, Observations, Path], None]
+    write: Callable[[Any, Inputs, Path], None]
     load: Callable[[Path], Runner]
     usage: str
+    calls: tuple[tuple[str, str], tuple[str, str]]
 
 
-def named(obs: Any, name: str = "") -> Iterator[tuple[str, Array]]:
-    """Yields the inputs by name: `obs`, or the keys of nested dicts joined by `.`."""
-    if isinstance(obs, Mapping):
-        for key, each in obs.items():
-            yield from named(each, f"{name}.{key}" if name else str(key))
-    else:
-        yield name or "obs", obs
-
-
-def tensors(obs: Any) -> Any:
-    """Returns the same tree of tensors."""
+def tensors(inputs: Inputs) -> tuple[Any, ...]:
+    """Returns the inputs as tensors."""
     import torch
 
-    if isinstance(obs, Mapping):
-        return {key: tensors(each) for key, each in obs.items()}
-    return torch.from_numpy(np.ascontiguousarray(obs))
+    def tensor(leaf: Any) -> Any:
+        if isinstance(leaf, Mapping):
+            return {key: tensor(each) for key, each in leaf.items()}
+        return torch.from_numpy(np.ascontiguousarray(leaf))
+
+    return tuple(tensor(each) for each in inputs)
 
 
 @contextlib.contextmanager
@@ -73,29 +77,28 @@ def _quiet() -> Iterator[None]:
             each.setLevel(level)
 
 
-def _exported(module: Any, obs: Observations) -> Any:
+def _exported(module: Any, inputs: Inputs) -> Any:
     import torch
 
-    given = tensors(obs)
+    given = tensors(inputs)
     batch = torch.export.Dim("batch", min=1)
-    shapes = _dynamic(given, batch)
-    return torch.export.export(module, (given,), dynamic_shapes=(shapes,))
+    return torch.export.export(module, given, dynamic_shapes=_dynamic(given, batch))
 
 
 def _dynamic(given: Any, batch: Any) -> Any:
     if isinstance(given, Mapping):
         return {key: _dynamic(each, batch) for key, each in given.items()}
-    return {0: batch}
+    return tuple(_dynamic(each, batch) for each in given) if type(given) is tuple else {0: batch}
 
 
 # ---- torch.export
 
 
-def _write_pt2(module: Any, obs: Observations, file: Path) -> None:
+def _write_pt2(module: Any, inputs: Inputs, file: Path) -> None:
     import torch
 
     with _quiet():
-        torch.export.save(_exported(module, obs), file)
+        torch.export.save(_exported(module, inputs), file)
 
 
 def _load_pt2(file: Path) -> Runner:
@@ -107,12 +110,12 @@ def _load_pt2(file: Path) -> Runner:
 # ---- TorchScript
 
 
-def _write_ts(module: Any, obs: Observations, file: Path) -> None:
+def _write_ts(module: Any, inputs: Inputs, file: Path) -> None:
     import torch
 
     with _quiet(), torch.no_grad():
         trace: Any = torch.jit.trace
-        trace(module, (tensors(obs),), strict=False).save(str(file))
+        trace(module, tensors(inputs), strict=False).save(str(file))
 
 
 def _load_ts(file: Path) -> Runner:
@@ -126,10 +129,11 @@ def _load_ts(file: Path) -> Runner:
 def _torch_runner(module: Any) -> Runner:
     import torch
 
-    def run(obs: Observations) -> Array:
+    def run(*inputs: Any) -> tuple[Array, ...]:
         with torch.no_grad():
-            found: Array = module(tensors(obs)).numpy()
-        return found
+            found = module(*tensors(inputs))
+        outputs = found if isinstance(found, tuple) else (found,)
+        return tuple(each.numpy() for each in outputs)
 
     return run
 
@@ -137,7 +141,7 @@ def _torch_runner(module: Any) -> Runner:
 # ---- ONNX
 
 
-def _write_onnx(module: Any, obs: Observations, file: Path) -> None:
+def _write_onnx(module: Any, inputs: Inputs, file: Path) -> None:
     import torch
 
     try:
@@ -149,9 +153,17 @@ def _write_onnx(module: Any, obs: Observations, file: Path) -> None:
         ) from error
     with _quiet(), _no_progress_bar():
         torch.onnx.export(
-            _exported(module, obs), (), str(file), input_names=[name for name, _ in named(obs)],
-            output_names=["action"], dynamo=True, external_data=False, verbose=False,
+            _exported(module, inputs), (), str(file), input_names=list(_by_name(inputs)),
+            output_names=["action", "next_state"][: len(inputs)], dynamo=True, external_data=False,
+            verbose=False,
         )  # fmt: skip
+
+
+def _by_name(inputs: Inputs) -> dict[str, Array]:
+    """Returns the inputs by the names that they have in an ONNX file."""
+    obs, *state = inputs
+    parts = dict(obs) if isinstance(obs, Mapping) else {"obs": obs}
+    return {**parts, **dict(zip(("state",), state, strict=False))}
 
 
 @contextlib.contextmanager
@@ -183,10 +195,9 @@ def _load_onnx(file: Path) -> Runner:
     session = onnxruntime.InferenceSession(str(file), options, providers=["CPUExecutionProvider"])
     names = [each.name for each in session.get_inputs()]
 
-    def run(obs: Observations) -> Array:
-        parts = dict(named(obs))
-        found: Array = session.run(None, {name: parts[name] for name in names})[0]
-        return found
+    def run(*inputs: Any) -> tuple[Array, ...]:
+        parts = _by_name(inputs)
+        return tuple(session.run(None, {name: parts[name] for name in names}))
 
     return run
 
@@ -196,30 +207,40 @@ import numpy as np
 import torch
 
 policy = {load}
-obs = {example}  # one row per observation
-action = policy({given}).numpy()
-print(action)
+{inputs}
+{outputs} = policy({call})
+print(action.numpy())
 """
 _ONNX = """\
 import numpy as np
 import onnxruntime
 
 policy = onnxruntime.InferenceSession("{file}")
-obs = {example}  # one row per observation
-(action,) = policy.run(None, {inputs})
+{inputs}
+{outputs} = policy.run(None, {call})
 print(action)
 """
+_ONE = "torch.from_numpy(obs)"
+_SEVERAL = "{key: torch.from_numpy(each) for key, each in obs.items()}"
+_STATE = ", torch.as_tensor(state)"
+_TORCH_CALLS = (_ONE, _ONE + _STATE), (_SEVERAL, _SEVERAL + _STATE)
+_ONNX_CALLS = ('{"obs": obs}', '{"obs": obs, "state": state}'), ("obs", '{**obs, "state": state}')
 
 FORMATS: Final[Mapping[str, Format]] = {
-    ".onnx": Format("ONNX", _write_onnx, _load_onnx, _ONNX),
+    ".onnx": Format("ONNX", _write_onnx, _load_onnx, _ONNX, _ONNX_CALLS),
     ".pt2": Format(
         "torch.export",
         _write_pt2,
         _load_pt2,
         _TORCH.replace("{load}", 'torch.export.load("{file}").module()'),
+        _TORCH_CALLS,
     ),
     ".ts": Format(
-        "TorchScript", _write_ts, _load_ts, _TORCH.replace("{load}", 'torch.jit.load("{file}")')
+        "TorchScript",
+        _write_ts,
+        _load_ts,
+        _TORCH.replace("{load}", 'torch.jit.load("{file}")'),
+        _TORCH_CALLS,
     ),
 }
 """Formats by the suffix of the file."""

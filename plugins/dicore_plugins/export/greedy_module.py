@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from dicore.errors import UsageError
+from dicore_plugins.policies.dqn.policy import legal
 
 __all__ = ["GreedyModule", "greedy_module"]
 
@@ -17,11 +19,18 @@ __all__ = ["GreedyModule", "greedy_module"]
 class GreedyModule(nn.Module):
     """Maps observations [B, ...] to the actions that the eval mode selects: int64 or float32.
 
+    Observations with an `action_mask` get no action that it forbids.
+
     Args:
-        model: Network with the output `logit` (one tensor, or one per head) or `mean`.
+        model: Network with the output `logit` (one tensor, or one per head) or `mean`; with
+            `hidden`, the next state [B, S], if it is recurrent.
         cfg: The policy's section: `action_start` of discrete actions; `action_low`, `action_high`
             and `action_dims` of continuous ones.
         squashed: Continuous actions are tanh(mean), scaled to the bounds; else the clipped mean.
+
+    Attributes:
+        layout: Tree of the names of the inputs, if observations come as one dict by name; None:
+            they come as the network takes them.
     """
 
     low: Tensor
@@ -31,7 +40,9 @@ class GreedyModule(nn.Module):
     def __init__(self, model: nn.Module, cfg: Any, *, squashed: bool = False) -> None:
         super().__init__()
         self.model, self.squashed = model, squashed
-        self.dims = tuple(getattr(cfg, "action_dims", None) or ())
+        self.layout: Any = None
+        dims = getattr(cfg, "action_dims", None)
+        self.dims = None if dims is None or len(dims) == 1 else tuple(dims)
         low, high = getattr(cfg, "action_low", None), getattr(cfg, "action_high", None)
         bounds = [np.zeros(1) if each is None else np.asarray(each) for each in (low, high)]
         start = np.asarray(getattr(cfg, "action_start", None) or 0, np.int64)
@@ -39,29 +50,47 @@ class GreedyModule(nn.Module):
         self.register_buffer("high", torch.tensor(bounds[1], dtype=torch.float32), persistent=False)
         self.register_buffer("start", torch.from_numpy(start), persistent=False)
 
-    def forward(self, obs: Any) -> Tensor:
-        """Selects the greedy actions."""
-        output = self.model(obs)
+    def forward(self, obs: Any, state: Tensor | None = None) -> Any:
+        """Selects the greedy actions.
+
+        Args:
+            obs: [B, ...], or a tree of these; see `layout`.
+            state: float32 [B, S]; of a recurrent network: zeros before the first step.
+
+        Returns:
+            The actions; with `state` also the next one.
+        """
+        output = self.outputs(obs, state)
         if "mean" in output:
-            return self._continuous(output["mean"])
-        logit = output["logit"]
-        heads = logit if isinstance(logit, list | tuple) else [logit]
-        index = [each.argmax(-1) for each in heads]
-        found = torch.stack(index, -1) if isinstance(logit, list | tuple) else index[0]
-        return found + self.start
+            action = self._continuous(output["mean"])
+        else:
+            logit = output["logit"]
+            heads = logit if isinstance(logit, list | tuple) else [logit]
+            index = [each.argmax(-1) for each in heads]
+            found = torch.stack(index, -1) if isinstance(logit, list | tuple) else index[0]
+            action = found + self.start
+        return action if state is None else (action, output["hidden"])
+
+    def outputs(self, obs: Any, state: Tensor | None = None) -> dict[str, Any]:
+        """Computes the outputs of the network; logits of forbidden actions are least."""
+        obs = obs if self.layout is None else _filled(self.layout, obs)
+        output = dict(self.model(obs) if state is None else self.model(obs, state))
+        if "logit" in output:
+            output["logit"] = legal(output["logit"], obs)
+        return output
 
     def _continuous(self, mean: Tensor) -> Tensor:
         if self.squashed:
             mean = mean.tanh() * ((self.high - self.low) / 2) + (self.high + self.low) / 2
         action = torch.minimum(torch.maximum(mean, self.low), self.high)
-        return action if len(self.dims) <= 1 else action.reshape(-1, *self.dims)
+        return action if self.dims is None else action.reshape(-1, *self.dims)
 
 
 def greedy_module(policy: Any) -> GreedyModule:
     """Returns a copy of a policy's network that selects the greedy actions, on the CPU.
 
     Args:
-        policy: A policy whose network returns `logit` or `mean`, and no hidden state.
+        policy: A policy whose network returns `logit` or `mean`.
 
     Raises:
         UsageError: the policy has no such network.
@@ -73,3 +102,12 @@ def greedy_module(policy: Any) -> GreedyModule:
     if getattr(own, "noisy", False):
         own.reset_noise(on=False)  # type: ignore[operator] # of a noisy network
     return GreedyModule(own, cfg, squashed=getattr(policy, "squashed", False)).eval()
+
+
+def _filled(layout: Any, parts: Mapping[str, Tensor]) -> Any:
+    """Returns the tree with the inputs in the places of their names."""
+    if isinstance(layout, Mapping):
+        return {key: _filled(each, parts) for key, each in layout.items()}
+    if isinstance(layout, tuple):
+        return tuple(_filled(each, parts) for each in layout)
+    return parts[layout]

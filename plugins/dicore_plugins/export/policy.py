@@ -6,16 +6,17 @@ import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
+from dicore.data import EnvBatch
 from dicore.data.tree import tree_stack
 from dicore.errors import DicoreError, UsageError
-from dicore.run.atomic import write_file
 from dicore.run.env_factory import BuildContext, EnvFactory
-from dicore_plugins.export.formats import FORMATS, Array, Format, Observations, named, tensors
+from dicore_plugins.export.formats import FORMATS, Array, Format, Inputs, tensors
 from dicore_plugins.export.greedy_module import greedy_module
+from dicore_plugins.export.page import write_page
 from dicore_registry.public_names import public_name
 
 __all__ = ["Export", "export_policy"]
@@ -23,21 +24,6 @@ __all__ = ["Export", "export_policy"]
 _STEPS: Final = 256
 """Observations on which file and policy are compared."""
 _TOLERANCE: Final = 1e-5
-_README: Final = """\
-# {title}
-
-Trained by dicore {version}: `{policy}` on `{env}`, checkpoint `{checkpoint}`. The file has the
-network with its normalisation and the conversion to actions of the environment; dicore is not
-needed to run it.
-
-Input: {inputs}
-Output: `action`, {output}
-
-```python
-{usage}```
-
-Compared with the policy on {steps} observations: {agreement}.
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +69,8 @@ def export_policy(
         suffixes = ", ".join(FORMATS)
         raise UsageError(f"{out}: unknown format '{out.suffix}'", hint=f"use one of {suffixes}")
     form = FORMATS[out.suffix]
-    trained = public_name("find_policy", "dicore export")(where, load_path, trust=trust)
+    find = public_name("find_policy", "dicore export")
+    trained = find(where, load_path, trust=trust, overrides=["policy.cuda=false"])
     compiled = trained.compiled
     env = EnvFactory(compiled.env, BuildContext())()
     try:
@@ -91,16 +78,17 @@ def export_policy(
             observation_space=env.observation_space, action_space=env.action_space
         )
         policy, state = trained.build(context)
-        rows, actions = _episode(env, policy.eval_mode, seed)
+        module = greedy_module(policy)
+        acted = _acted(env, policy.eval_mode, seed)
     finally:
         env.close()
-    obs = _plain(tree_stack(rows))
-    module = greedy_module(policy)
+    obs, module.layout = _flat(acted.obs)
+    inputs: Inputs = (obs, *_first_state(module, obs))
     out.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".export-", dir=out.parent) as folder:
         made = Path(folder) / out.name  # takes its place only if it does what the policy does
         try:
-            form.write(module, obs, made)
+            form.write(module, inputs, made)
         except DicoreError:
             raise
         except Exception as error:
@@ -108,55 +96,115 @@ def export_policy(
                 f"{out}: this network cannot be written as {form.name}: {_first_line(error)}",
                 hint=f"try another format ({', '.join(FORMATS)})",
             ) from error
-        difference = _compared(form, made, module, obs, actions)
+        difference = _compared(form, made, module, inputs, acted)
         made.replace(out)
     name = state.name or trained.name
-    readme = _write_readme(out, form, compiled, name, obs, actions, difference)
-    return Export(out, readme, len(actions), difference)
+    readme = write_page(out, form, compiled, name, inputs, acted.actions, difference)
+    return Export(out, readme, len(acted.actions), difference)
 
 
-def _episode(env: Any, mode: Any, seed: int) -> tuple[list[Any], Array]:
-    """Runs the policy; returns observations and the actions that it selects."""
-    from dicore.data import EnvBatch
+class _Acted(NamedTuple):
+    """What the policy did: observations and actions [B, ...]; `first` bool [B], after a reset."""
 
+    obs: Any
+    actions: Array
+    first: Array
+
+
+def _acted(env: Any, mode: Any, seed: int) -> _Acted:
+    """Runs the policy.
+
+    Raises:
+        UsageError: its actions are not one array.
+    """
     rows: list[Any] = []
     actions: list[Array] = []
-    obs, _ = env.reset(seed=seed)
+    first: list[bool] = []
+    over, given = True, {"seed": seed}
     while len(rows) < _STEPS:
+        first.append(over)
+        if over:
+            obs, _ = env.reset(**given)
+            mode.reset([0])
+            given = {}
         rows.append(obs)
         found = mode.forward(EnvBatch.of({0: obs}))[0]["action"]
+        if isinstance(found, Mapping):
+            raise UsageError(
+                "policies of hybrid actions (a type and its arguments) cannot be exported"
+            )
         actions.append(np.asarray(found))
         obs, _, terminated, truncated, _ = env.step(found)
-        if terminated or truncated:
-            obs, _ = env.reset()
-    return rows, np.stack(actions)
+        over = bool(terminated or truncated)
+    return _Acted(tree_stack(rows), np.stack(actions), np.array(first))
 
 
-def _plain(obs: Any) -> Observations:
-    """Returns arrays and dicts; float64 as float32, as the policy sees it."""
-    if isinstance(obs, Mapping):
-        return {str(key): _plain(each) for key, each in obs.items()}
-    if isinstance(obs, tuple | list):
-        raise UsageError("observations that are tuples cannot be exported", hint="use a dict space")
-    array: Array = np.asarray(obs)
+def _flat(obs: Any) -> tuple[Any, Any]:
+    """Returns observations as one array, or as a dict of arrays by name with their layout.
+
+    Names are the keys of nested dicts, or places in tuples, joined by `.`. float64 becomes float32,
+    as the policy sees it.
+
+    Raises:
+        UsageError: two names are equal.
+    """
+    if not isinstance(obs, Mapping | tuple):
+        return _plain(obs), None
+    parts: dict[str, Array] = {}
+
+    def named(tree: Any, name: str) -> Any:
+        if isinstance(tree, Mapping):
+            return {key: named(each, f"{name}{key}.") for key, each in tree.items()}
+        if isinstance(tree, tuple):
+            return tuple(named(each, f"{name}{place}.") for place, each in enumerate(tree))
+        name = name.removesuffix(".")
+        if name in parts:
+            raise UsageError(f"two parts of the observations have the name '{name}'")
+        parts[name] = _plain(tree)
+        return name
+
+    layout = named(obs, "")
+    return parts, layout
+
+
+def _plain(leaf: Any) -> Array:
+    array: Array = np.asarray(leaf)
     return array.astype(np.float32) if array.dtype == np.float64 else array
 
 
-def _compared(form: Format, file: Path, module: Any, obs: Observations, actions: Array) -> float:
+def _first_state(module: Any, obs: Any) -> tuple[Array, ...]:
+    """Returns the states before the first step, zeros [B, S]; none without a memory."""
+    import torch
+
+    with torch.no_grad():
+        hidden = module.outputs(*tensors((obs,))).get("hidden")
+    return () if hidden is None else (np.zeros(tuple(hidden.shape), np.float32),)
+
+
+def _compared(form: Format, file: Path, module: Any, inputs: Inputs, acted: _Acted) -> float:
     """Runs the file on all observations, and on one; returns the largest difference.
+
+    A file with a memory is run step by step instead.
 
     Raises:
         UsageError: it selects other actions.
     """
-    run = form.load(file)
-    found = run(obs)
-    first = run(_rows(obs, slice(0, 1)))
+    run, actions = form.load(file), acted.actions
+    found, *_ = run(*inputs)
+    first, *after = run(*_rows(inputs, 0))
     if found.shape != actions.shape or first.shape != actions[:1].shape:
         problem = f"actions have the shape {found.shape}, those of the policy {actions.shape}"
         raise _differs(file, form, problem)
+    used = [_rows(inputs, row) for row in range(len(actions))]
+    if after:
+        found = found.copy()
+        for row, reset in enumerate(acted.first):
+            if not reset:
+                used[row] = (used[row][0], *after)
+            found[row : row + 1], *after = run(*used[row])
     if actions.dtype.kind in "iub":
         odd = np.flatnonzero((found != actions).reshape(len(actions), -1).any(1)).tolist()
-        wrong = [row for row in odd if not _is_tie(module, _rows(obs, slice(row, row + 1)))]
+        wrong = [row for row in odd if not _is_tie(module, used[row])]
         if wrong:
             problem = (
                 f"{len(wrong)} of {len(actions)} actions differ, first in observation {wrong[0]}"
@@ -170,12 +218,12 @@ def _compared(form: Format, file: Path, module: Any, obs: Observations, actions:
     return difference
 
 
-def _is_tie(module: Any, obs: Observations) -> bool:
+def _is_tie(module: Any, inputs: Inputs) -> bool:
     """Returns whether two actions are worth the same, up to rounding."""
     import torch
 
     with torch.no_grad():
-        logit = module.model(tensors(obs))["logit"]
+        logit = module.outputs(*tensors(inputs))["logit"]
     for head in logit if isinstance(logit, list | tuple) else [logit]:
         two = head.topk(2, -1).values
         if float(two[..., 0] - two[..., 1]) <= _TOLERANCE * max(1.0, float(two.abs().max())):
@@ -190,60 +238,12 @@ def _differs(file: Path, form: Format, problem: str) -> UsageError:
     )
 
 
-def _rows(obs: Observations, rows: slice) -> Observations:
-    if isinstance(obs, Mapping):
-        return {key: _rows(each, rows) for key, each in obs.items()}
-    return obs[rows]
-
-
-def _write_readme(
-    out: Path,
-    form: Format,
-    compiled: Any,
-    checkpoint: str,
-    obs: Observations,
-    actions: Array,
-    difference: float,
-) -> Path:
-    from dicore import __version__
-
-    parts = dict(named(obs))
-    inputs = "; ".join(
-        f"`{name}`, {each.dtype} {['batch', *each.shape[1:]]}".replace("'", "")
-        for name, each in parts.items()
-    )
-    examples = {
-        name: f"np.zeros({(1, *each.shape[1:])}, np.{each.dtype})" for name, each in parts.items()
-    }
-    single = list(parts) == ["obs"]
-    listed = ", ".join(f'"{name}": {each}' for name, each in examples.items())
-    fields = {
-        "{file}": out.name,
-        "{example}": examples["obs"] if single else f"{{{listed}}}",
-        "{given}": "torch.from_numpy(obs)"
-        if single
-        else "{key: torch.from_numpy(each) for key, each in obs.items()}",
-        "{inputs}": '{"obs": obs}' if single else "obs",
-    }
-    usage = form.usage
-    for field, text in fields.items():
-        usage = usage.replace(field, text)
-    exact = actions.dtype.kind in "iub"
-    text = _README.format(
-        title=out.name,
-        version=__version__,
-        policy=compiled.policy.type,
-        env=compiled.env.get("env_id") or compiled.env.type,
-        checkpoint=checkpoint,
-        inputs=inputs,
-        output=f"{actions.dtype} {['batch', *actions.shape[1:]]}".replace("'", ""),
-        usage=usage,
-        steps=len(actions),
-        agreement="all actions are equal" if exact else f"they differ by at most {difference:.1e}",
-    )
-    readme = out.with_suffix(out.suffix + ".md")
-    write_file(readme, text.encode())
-    return readme
+def _rows(inputs: Inputs, row: int) -> Inputs:
+    """Returns one row of the inputs, with its axis."""
+    obs, *state = inputs
+    rows = slice(row, row + 1)
+    one = {key: each[rows] for key, each in obs.items()} if isinstance(obs, Mapping) else obs[rows]
+    return (one, *(each[rows] for each in state))
 
 
 def _first_line(error: Exception) -> str:

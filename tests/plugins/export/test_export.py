@@ -5,11 +5,14 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import gymnasium
+import numpy as np
 import pytest
-from gymnasium.spaces import Discrete
+from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, Tuple
 
 from dicore.cli import main
 from dicore.errors import UsageError
@@ -19,6 +22,42 @@ from dicore_plugins.export.greedy_module import greedy_module
 from dicore_plugins.export.policy import export_policy
 from dicore_plugins.policies.random import RandomPolicy
 
+OBSERVED: dict[str, gymnasium.Space[Any]] = {
+    "mask": Dict({"action_mask": MultiBinary(3), "seen": Box(-1, 1, (3,))}),
+    "nested": Dict({"a": Box(-1, 1, (3,)), "n": Dict({"x": Box(0, 255, (2, 2), np.uint8)})}),
+    "tuple": Tuple((Box(-1, 1, (3,)), Discrete(4))),
+}
+
+
+class Odd(gymnasium.Env[Any, Any]):
+    """Random observations of a space; an action that a mask forbids is an error."""
+
+    action_space = Discrete(3, start=2)
+
+    def __init__(self, name: str) -> None:
+        self.observation_space = OBSERVED[name]
+
+    def _obs(self) -> Any:
+        self._seen = self.observation_space.sample()
+        if "action_mask" in getattr(self.observation_space, "spaces", ()):
+            self._seen["action_mask"] = np.eye(3, dtype=np.int8)[self.np_random.integers(3)]
+        return self._seen
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        super().reset(seed=seed)
+        self.observation_space.seed(seed)
+        return self._obs(), {}
+
+    def step(self, action: Any) -> Any:
+        assert (
+            not isinstance(self._seen, dict) or self._seen.get("action_mask", [1] * 3)[action - 2]
+        )
+        return self._obs(), 1.0, bool(self.np_random.random() < 0.1), False, {}
+
+
+for _name in OBSERVED:
+    gymnasium.register(f"Export-{_name}-v0", partial(Odd, _name))
+
 POLICIES = {
     "discrete": ("cartpole", "dqn", ()),
     "distribution": ("cartpole", "c51", ("policy.model.noisy=true",)),
@@ -27,10 +66,17 @@ POLICIES = {
     "squashed": ("pendulum", "sac", ("policy.collect.random_collect_size=32",)),
     "categories": ("frozenlake", "dqn", ()),
     "dict": ("bit_flip", "dqn", ()),
+    "mask": ("Export-mask-v0", "dqn", ()),
+    "nested": ("Export-nested-v0", "dqn", ()),
+    "tuple": ("Export-tuple-v0", "ppo", ()),
+    "memory": ("t_maze", "r2d2", ("policy.other.replay_buffer.replay_buffer_size=64",)),
+    "memory_actor": ("pendulum", "ppo", ("policy.model.rnn=lstm", "policy.collect.unroll_len=8")),
     "image": ("mini_breakout", "dqn", ("env.env_wrapper=obs_transpose", "policy.model.conv=small")),
 }
 SUFFIXES = {name: [".ts"] for name in POLICIES}
-SUFFIXES["discrete"] = [".ts", ".pt2", ".onnx"]
+SUFFIXES |= {"discrete": [".ts", ".pt2", ".onnx"], "tuple": [".pt2"], "memory": [".onnx"]}
+
+WITH_PAGE = ("discrete", "tuple", "memory", "memory_actor")
 
 
 def train(folder: Path, env: str, policy: str, options: tuple[str, ...]) -> Path:
@@ -50,7 +96,7 @@ def test_the_file_selects_the_actions_of_the_policy(name: str, tmp_path: Path) -
         done = export_policy(run, tmp_path / f"policy{suffix}")
         assert done.steps == 256
         assert done.largest_difference <= 1e-5
-        if name == "discrete":
+        if name in WITH_PAGE:
             run_page(done.readme)
 
 
@@ -75,6 +121,16 @@ def test_what_cannot_be_exported_says_why(
         greedy_module(RandomPolicy(action_space=Discrete(2)))
 
 
+def test_hybrid_actions_and_wrappers_are_named(tmp_path: Path) -> None:
+    run = train(tmp_path / "hybrid", "moving", "pdqn", ("policy.collect.random_collect_size=32",))
+    with pytest.raises(UsageError, match="hybrid actions"):
+        export_policy(run, tmp_path / "policy.ts")
+    run = train(tmp_path / "wrapped", "cartpole", "dqn", ("env.env_wrapper=obs_norm",))
+    assert (
+        "with its wrappers: `obs_norm`" in export_policy(run, tmp_path / "a.ts").readme.read_text()
+    )
+
+
 def test_a_file_that_acts_otherwise_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -83,7 +139,7 @@ def test_a_file_that_acts_otherwise_is_refused(
 
     def load(file: Path) -> Any:
         right = form.load(file)
-        return lambda obs: 1 - right(obs)
+        return lambda obs: (1 - right(obs)[0],)
 
     monkeypatch.setattr("dicore_plugins.export.policy.FORMATS", {".ts": form._replace(load=load)})
     file = tmp_path / "policy.ts"

@@ -1,0 +1,108 @@
+"""The page beside an exported policy: inputs, outputs, and the lines of Python that run it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from dicore.run.atomic import write_file
+from dicore_plugins.export.formats import Array, Format, Inputs
+
+__all__ = ["write_page"]
+
+_README: Final = """\
+# {title}
+
+Trained by dicore {version}: `{policy}` on `{env}`, checkpoint `{checkpoint}`. The file has the
+network with its normalisation and the conversion to actions of the environment; dicore is not
+needed to run it.
+
+Input: {inputs}
+Output: {outputs}
+{notes}
+```python
+{usage}```
+
+Compared with the policy on {steps} observations: {agreement}.
+"""
+_MEMORY: Final = """
+The policy has a memory: pass a state of zeros before the first step of an episode, and then the one
+that the step before returned.
+"""
+_WRAPPERS: Final = """
+Observations and actions are those of the environment with its wrappers: {wrappers}.
+"""
+
+
+def write_page(
+    out: Path,
+    form: Format,
+    compiled: Any,
+    checkpoint: str,
+    inputs: Inputs,
+    actions: Array,
+    difference: float,
+) -> Path:
+    """Writes the page beside a file, with its inputs and outputs and lines to run it.
+
+    Args:
+        out: The file.
+        form: Its format.
+        compiled: Config of the run.
+        checkpoint: Name of the checkpoint.
+        inputs: Inputs on which file and policy were compared.
+        actions: Actions of the policy, [B, ...].
+        difference: Largest difference to these.
+
+    Returns:
+        The page.
+    """
+    from dicore import __version__
+
+    obs, *state = inputs
+    several = isinstance(obs, Mapping)
+    parts = dict(obs) if isinstance(obs, Mapping) else {"obs": obs}
+    zeros = {
+        name: f"np.zeros({(1, *each.shape[1:])}, np.{each.dtype})" for name, each in parts.items()
+    }
+    listed = ", ".join(f'"{name}": {each}' for name, each in zeros.items())
+    lines = [f"obs = {f'{{{listed}}}' if several else zeros['obs']}  # one row per observation"]
+    lines += [f"state = np.zeros({(1, each.shape[1])}, np.float32)" for each in state]
+    fields = {
+        "{file}": out.name,
+        "{inputs}": "\n".join(lines),
+        "{outputs}": "action, state" if state else "(action,)" if form.name == "ONNX" else "action",
+        "{call}": form.calls[several][bool(state)],
+    }
+    usage = form.usage
+    for field, text in fields.items():
+        usage = usage.replace(field, text)
+    wrappers = ", ".join(f"`{each.type}`" for each in compiled.env.env_wrapper)
+    exact = actions.dtype.kind in "iub"
+    inside = {**parts, **dict(zip(("state",), state, strict=False))}
+    outside = {"action": actions, **dict(zip(("next_state",), state, strict=False))}
+    text = _README.format(
+        title=out.name,
+        version=__version__,
+        policy=compiled.policy.type,
+        env=compiled.env.get("env_id") or compiled.env.type,
+        checkpoint=checkpoint,
+        inputs=_described(inside),
+        outputs=_described(outside),
+        notes=_MEMORY * bool(state) + _WRAPPERS.format(wrappers=wrappers) * bool(wrappers),
+        usage=usage,
+        steps=len(actions),
+        agreement="all actions are equal" if exact else f"they differ by at most {difference:.1e}",
+    )
+    readme = out.with_suffix(out.suffix + ".md")
+    write_file(readme, text.encode())
+    return readme
+
+
+def _described(parts: Mapping[str, Array]) -> str:
+    """Writes names, dtypes and shapes."""
+    return "; ".join(
+        f"`{name}`, {each.dtype} [{', '.join(map(str, ('batch', *each.shape[1:])))}]"
+        for name, each in parts.items()
+    )
