@@ -16,7 +16,8 @@ from tests.registry.environment import Environment
 from tests.registry.world import World
 
 GENERATED = (
-    *("buffer", "collector", "comm_collector", "comm_learner", "command", "commander", "dataset"),
+    *("buffer", "buffer_middleware", "collector", "comm_collector", "comm_learner", "command"),
+    *("commander", "dataset"),
     *("env", "env_manager", "env_transport", "env_wrapper", "evaluator", "learner", "learner_hook"),
     *("logger", "message_queue", "middleware", "model", "model_wrapper", "optimizer", "pipeline"),
     *("policy", "preset", "reward_model", "sampler", "transport", "world_model"),

@@ -21,13 +21,13 @@ from dicore.run.checkpoint_store import read_state, write_state
 from dicore.run.random import stream
 from dicore_plugins.buffers.ring import Ring
 
-__all__ = ["SampleBuffer", "as_array", "check_draw", "stored", "too_few_left"]
+__all__ = ["SampleBuffer", "as_array", "check_draw", "one_by_one", "stored", "too_few_left"]
 
 
 class SampleBuffer:
     """Base class of buffers that implement `IBuffer` without a ring of columns.
 
-    A subclass implements `sample_batch`, `state_dict` and `load_state_dict`.
+    A subclass implements `_push`, `_drawn`, `state_dict` and `load_state_dict`.
 
     Args:
         cfg: Options, as a section, a dict, or None for the defaults.
@@ -35,6 +35,8 @@ class SampleBuffer:
     """
 
     config_class: ClassVar[type[ComponentConfig]]
+    capacity_in_episodes: ClassVar[bool] = False
+    """Whether `replay_buffer_size` is a number of episodes."""
 
     def __init__(
         self,
@@ -63,6 +65,21 @@ class SampleBuffer:
         """Raises SchemaError if samples differ from the first in keys, dtypes or shapes."""
         self._form._check(samples)  # noqa: SLF001 - a ring of one sample, for its check
 
+    def push(self, data: Any, cur_collector_envstep: int | None = None) -> range:
+        """Stores a sample, a list of samples or a Batch, and returns their ids; see the class.
+
+        Raises:
+            SchemaError: the data are not samples, or keys, dtypes or shapes differ from the first
+                push.
+            ReplayPriorityError: a given priority is negative or not finite.
+            ReplayCapacityError: there is no room for them; nothing is stored.
+            UsageError: the data cannot be in this buffer.
+        """
+        return self._push(data)
+
+    def _push(self, data: Any) -> range:
+        raise NotImplementedError
+
     def sample_batch(
         self,
         batch_size: int,
@@ -72,7 +89,17 @@ class SampleBuffer:
         *,
         reuse: bool = False,
     ) -> Batch | Refused:
-        """Draws B samples; see `IBuffer`."""
+        """Draws B samples; see the class for the columns that they have beside theirs.
+
+        The draw is refused if `max_use` and `max_staleness` leave too few.
+
+        Raises:
+            ReplayUnderflowError: B exceeds the number of samples to draw from, without `replace`.
+            UsageError: B is not positive.
+        """
+        return self._drawn(batch_size, cur_learner_iter, sample_range, replace)
+
+    def _drawn(self, size: int, train_iter: int, part: slice | None, replace: bool) -> Any:
         raise NotImplementedError
 
     def sample(
@@ -82,11 +109,12 @@ class SampleBuffer:
         sample_range: slice | None = None,
         replace: bool = False,
     ) -> list[Any] | Refused:
-        """Draws like `sample_batch`, and returns the samples as a list of dicts (copies)."""
-        batch = self.sample_batch(
-            batch_size, cur_learner_iter, sample_range=sample_range, replace=replace
-        )
-        return batch if isinstance(batch, Refused) else batch.rows()
+        """Draws like `sample_batch`, and returns the samples as a list (copies)."""
+        return self._listed(batch_size, cur_learner_iter, sample_range, replace)
+
+    def _listed(self, *draw: Any) -> list[Any] | Refused:
+        batch = self._drawn(*draw)
+        return batch if isinstance(batch, Refused) else list(batch.rows())
 
     def sample_batches(
         self, count: int, batch_size: int, cur_learner_iter: int = 0
@@ -96,12 +124,14 @@ class SampleBuffer:
         There is an update after each, so `cur_learner_iter` rises by one each time. Ends early when
         a draw is refused, and returns why.
         """
-        for done in range(count):
-            batch = self.sample_batch(batch_size, cur_learner_iter + done, reuse=True)
-            if isinstance(batch, Refused):
-                return batch
-            yield batch
-        return None
+        return one_by_one(self, count, batch_size, cur_learner_iter)
+
+    def load_dataset(self, dataset: Any, get_train_sample: Any | None = None) -> range:
+        """Pushes all samples of a data set; see `fill_buffer`."""
+        from dicore_plugins.datasets.filling import fill_buffer
+
+        by_episode = self.capacity_in_episodes
+        return fill_buffer(self, dataset, get_train_sample, by_episode=by_episode)
 
     def state_dict(self) -> dict[str, Any]:
         """Returns samples, counts and the state of the random generator."""
@@ -118,6 +148,18 @@ class SampleBuffer:
     def load_data(self, file: str | Path) -> None:
         """Reads what `save_data` wrote."""
         self.load_state_dict(read_state(Path(file)))
+
+
+def one_by_one(
+    buffer: Any, count: int, batch_size: int, cur_learner_iter: int
+) -> Generator[Batch, None, Refused | None]:
+    """Draws `count` batches in turn, with an update after each; see `SampleBuffer`."""
+    for done in range(count):
+        batch = buffer.sample_batch(batch_size, cur_learner_iter + done, reuse=True)
+        if isinstance(batch, Refused):
+            return batch
+        yield batch
+    return None
 
 
 def check_draw(size: int, count: int, what: str, *, replace: bool) -> None:

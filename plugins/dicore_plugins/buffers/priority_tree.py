@@ -18,7 +18,7 @@ import numpy.typing as npt
 from dicore.data.tree import is_tensor
 from dicore.errors import ReplayPriorityError, UsageError
 
-__all__ = ["Kernels", "PriorityTree", "checked_priorities", "ids_of", "strata"]
+__all__ = ["Kernels", "PriorityTree", "annealed", "checked_priorities", "ids_of", "strata"]
 
 IntArray = npt.NDArray[np.int64]
 FloatArray = npt.NDArray[np.float64]
@@ -175,6 +175,26 @@ class PriorityTree:
             nodes = nodes * 4 + after_1 + after_2 + after_3
         return nodes
 
+    def at(self, shares: FloatArray, chosen: IntArray | None = None) -> IntArray:
+        """Returns the slots at shares of the sum of masses: of all slots, or of the chosen ones.
+
+        Args:
+            shares: float64 [B], from 0 to 1.
+            chosen: int64 [n], one of which at least has a mass; None: all.
+        """
+        if chosen is None:
+            return self.find(shares * self.total)
+        masses = self.masses[chosen]
+        sums = np.cumsum(masses)
+        rows = np.searchsorted(sums, shares * sums[-1], side="right")
+        found: IntArray = chosen[np.minimum(rows, np.flatnonzero(masses)[-1])]
+        return found
+
+    def weights(self, slots: IntArray, beta: float) -> FloatArray:
+        """Returns importance-sampling weights, divided by the largest possible one: [B]."""
+        found: FloatArray = (self.masses[slots] / self.minimum) ** -beta
+        return found
+
     def clear(self) -> None:
         """Sets all masses to 0."""
         self._sums.fill(0.0)
@@ -203,6 +223,17 @@ def _compiled_or_none() -> Any:
     except Exception as error:  # numba does not fit NumPy, or cannot write its cache
         _LOG.warning("priorities by NumPy, numba fails: %s", error)
         return None
+
+
+def annealed(beta: float, anneal_step: int, draws: int) -> float:
+    """Returns the exponent of importance-sampling weights, which rises to 1 in `anneal_step` draws.
+
+    Args:
+        beta: Its first value.
+        anneal_step: 0: it is constant.
+        draws: Draws so far.
+    """
+    return float(beta + (1 - beta) * min(1.0, draws / anneal_step) if anneal_step else beta)
 
 
 def strata(rng: np.random.Generator, count: int) -> FloatArray:

@@ -14,6 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from dicore.data import Batch
 from dicore.errors import (
+    ConfigError,
     ReplayCapacityError,
     ReplayPriorityError,
     ReplayUnderflowError,
@@ -196,8 +197,35 @@ def test_a_view_has_the_same_items_and_its_own_middleware() -> None:
     view.push(10)
     assert buffer.count() == 11
     assert set(data(view.sample(2))) == {9, 10}
-    with pytest.raises(UsageError, match="pass start or end"):
-        sample_range_view(buffer)
+
+
+def test_middleware_is_chosen_by_name() -> None:
+    """In the order of the list: the range concerns the draw, whose items are then counted."""
+    middleware = [
+        {"type": "use_time_check", "max_use": 1},
+        {"type": "sample_range_view", "start": -4},
+    ]
+    buffer = DequeReplayBuffer({"replay_buffer_size": 8, "middleware": middleware})
+    buffer.push(numbered_rows(8))
+    newest = sorted(buffer.sample_batch(4)["action"].tolist())
+    left = sorted(buffer.sample_batch(4)["action"].tolist())
+    assert (newest, left, buffer.count()) == ([4, 5, 6, 7], [0, 1, 2, 3], 0)
+
+
+def test_priorities_by_name_replace_those_of_the_options() -> None:
+    middleware = [{"type": "priority", "priority_power_factor": 0.0}]
+    buffer = DequeReplayBuffer({"replay_buffer_size": 8, "middleware": middleware})
+    rows = numbered_rows(4)
+    buffer.push(Batch({**rows.columns, "priority": np.array([1e6, 1.0, 1.0, 1.0])}))
+    assert sorted(buffer.sample_batch(4)["action"].tolist()) == [0, 1, 2, 3]
+    with pytest.raises(ConfigError, match="use_time_check"):
+        DequeReplayBuffer({"middleware": ["use_time_checks"]})
+
+
+def test_ages_are_passed_to_middleware_by_name() -> None:
+    buffer = DequeReplayBuffer({"middleware": [{"type": "staleness_check", "max_staleness": 3}]})
+    buffer.push(Batch({**numbered_rows(4).columns, "collect_iter": np.array([0, 1, 2, 3])}))
+    assert set(buffer.sample_batch(2, cur_learner_iter=4)["action"].tolist()) == {2, 3}
 
 
 def test_what_fails_half_way_is_undone() -> None:

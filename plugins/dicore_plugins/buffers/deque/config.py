@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dicore.config.schema import ComponentConfig, frozen, option
+from dicore.config.schema import ComponentConfig, components, frozen, option
 
 __all__ = ["DequeConfig"]
 
@@ -38,6 +38,11 @@ class DequeConfig(ComponentConfig):
         "beta rises linearly to 1 in this many draws; 0: it is constant",
         ge=0,
         unit="draws",
+    )
+
+    middleware: tuple[Any, ...] = components(
+        "buffer_middleware",
+        help="middleware by name, the first one outermost; those of the options above are inside",
     )
 
     def build(self, ctx: Any, **parts: Any) -> Any:

@@ -11,7 +11,7 @@ import numpy as np
 
 from dicore.errors import ReplayUnderflowError, UsageError
 from dicore.run.random import stream
-from dicore_plugins.buffers.deque.buffer import BufferMiddleware
+from dicore_plugins.buffers.deque.buffer import BufferMiddleware, DequeBuffer
 from dicore_plugins.buffers.deque.store import BufferedData
 
 __all__ = [
@@ -26,11 +26,14 @@ __all__ = [
 _COLLECTED = "train_iter_data_collected"
 
 
-def clone_object() -> BufferMiddleware:
+def clone_object(buffer_: DequeBuffer | None = None) -> BufferMiddleware:
     """Copies data when it is pushed, updated and sampled.
 
     Without it, a buffer stores and returns the objects themselves, and a change to one changes
     what is stored.
+
+    Args:
+        buffer_: Not needed.
 
     Returns:
         A middleware of buffers.
@@ -53,7 +56,7 @@ def _cloned(item: BufferedData) -> BufferedData:
     return replace(item, data=deepcopy(item.data))
 
 
-def use_time_check(buffer_: Any, max_use: float = float("inf")) -> BufferMiddleware:
+def use_time_check(buffer_: DequeBuffer, max_use: float = float("inf")) -> BufferMiddleware:
     """Counts how often items are sampled, in `meta["use_count"]`, and removes those used up.
 
     Args:
@@ -84,7 +87,7 @@ def use_time_check(buffer_: Any, max_use: float = float("inf")) -> BufferMiddlew
     return check
 
 
-def staleness_check(buffer_: Any, max_staleness: float = float("inf")) -> BufferMiddleware:
+def staleness_check(buffer_: DequeBuffer, max_staleness: float = float("inf")) -> BufferMiddleware:
     """Removes items that were collected many updates ago, before items are sampled.
 
     Push needs `meta["train_iter_data_collected"]`; sample needs `train_iter_sample_data`, and adds
@@ -126,11 +129,14 @@ def staleness_check(buffer_: Any, max_staleness: float = float("inf")) -> Buffer
     return check
 
 
-def padding(policy: Literal["random", "none"] = "random") -> BufferMiddleware:
+def padding(
+    policy: Literal["random", "none"] = "random", buffer_: DequeBuffer | None = None
+) -> BufferMiddleware:
     """Makes all groups of a draw as long as the longest.
 
     Args:
         policy: `random` repeats random items of the same group; `none` adds items without data.
+        buffer_: The buffer, whose random generator is used; None: the stream `buffer`.
 
     Returns:
         A middleware of buffers, for draws with `groupby`.
@@ -142,7 +148,7 @@ def padding(policy: Literal["random", "none"] = "random") -> BufferMiddleware:
         result = chain(*args, **kwargs)
         if action != "sample" or not result or isinstance(result[0], BufferedData):
             return result
-        longest, rng = max(map(len, result)), stream("buffer")
+        longest, rng = max(map(len, result)), _rng_of(buffer_)
         for group in result:
             count, missing = len(group), longest - len(group)
             if policy == "random":
@@ -154,12 +160,19 @@ def padding(policy: Literal["random", "none"] = "random") -> BufferMiddleware:
     return pad
 
 
+def _rng_of(buffer_: DequeBuffer | None) -> np.random.Generator:
+    return stream("buffer") if buffer_ is None else buffer_.rng
+
+
 def _renewed(item: BufferedData) -> BufferedData:
     return replace(item, meta=dict(item.meta))
 
 
 def group_sample(
-    size_in_group: int, ordered_in_group: bool = True, max_use_in_group: bool = True
+    size_in_group: int,
+    ordered_in_group: bool = True,
+    max_use_in_group: bool = True,
+    buffer_: DequeBuffer | None = None,
 ) -> BufferMiddleware:
     """Samples some items of each group of a draw.
 
@@ -168,6 +181,7 @@ def group_sample(
         ordered_in_group: Take consecutive items; False: any, in random order.
         max_use_in_group: Of consecutive items, always take `size_in_group` if the group has as
             many; False: begin anywhere, also near the end.
+        buffer_: The buffer, whose random generator is used; None: the stream `buffer`.
 
     Returns:
         A middleware of buffers, for draws with `groupby`.
@@ -180,7 +194,7 @@ def group_sample(
             return chain(*args, **kwargs)
         if kwargs.get("groupby") is None:
             raise UsageError("group_sample: pass groupby to sample")
-        rng = stream("buffer")
+        rng = _rng_of(buffer_)
         return [_part(group, rng) for group in chain(*args, **kwargs)]
 
     def _part(group: list[BufferedData], rng: np.random.Generator) -> list[BufferedData]:
@@ -200,20 +214,18 @@ def group_sample(
 
 
 def sample_range_view(
-    buffer_: Any, start: int | None = None, end: int | None = None
+    buffer_: DequeBuffer, start: int | None = None, end: int | None = None
 ) -> BufferMiddleware:
     """Samples from a slice of the items only, for a view.
 
     Args:
         buffer_: The buffer or view that uses it.
-        start: First item, oldest first; negative: from the newest.
-        end: Item after the last one.
+        start: First item, oldest first; negative: from the newest; None: the oldest.
+        end: Item after the last one; None: to the newest.
 
     Returns:
         A middleware of buffers.
     """
-    if start is None and end is None:
-        raise UsageError("sample_range_view: pass start or end")
     chosen = slice(start, end)
 
     def sample(action: str, chain: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:

@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 
 from dicore.errors import ReplayUnderflowError, UsageError
+from dicore_plugins.buffers.deque.buffer import DequeBuffer
 from dicore_plugins.buffers.deque.store import BufferedData
-from dicore_plugins.buffers.priority_tree import PriorityTree, checked_priorities, strata
+from dicore_plugins.buffers.priority_tree import PriorityTree, annealed, checked_priorities, strata
 
 __all__ = ["PriorityExperienceReplay"]
 
@@ -25,7 +26,7 @@ class PriorityExperienceReplay:
     the importance-sampling weight divided by the largest possible one.
 
     Args:
-        buffer: The buffer or view that uses it.
+        buffer_: The buffer or view that uses it.
         IS_weight: Compute weights.
         priority_power_factor: Exponent alpha of the priorities.
         IS_weight_power_factor: Initial exponent beta of the weights.
@@ -34,13 +35,13 @@ class PriorityExperienceReplay:
 
     def __init__(
         self,
-        buffer: Any,
+        buffer_: DequeBuffer,
         IS_weight: bool = True,  # noqa: N803 - the documents' name
         priority_power_factor: float = 0.6,
         IS_weight_power_factor: float = 0.4,  # noqa: N803 - the documents' name
         IS_weight_anneal_train_iter: int = 100_000,  # noqa: N803 - the documents' name
     ) -> None:
-        self._buffer = buffer
+        self._buffer = buffer_
         self._weighted = IS_weight
         self._alpha = priority_power_factor
         self._first_beta = IS_weight_power_factor
@@ -48,16 +49,15 @@ class PriorityExperienceReplay:
         self._draws = 0
         self._highest = 1.0
         self._slot_of: dict[str, int] = {}
-        self._index_of: list[str] = [""] * (buffer.store.size + 1)
-        self._free = [*range(buffer.store.size + 1)][::-1]  # one more while the oldest leaves
-        self._tree = PriorityTree(buffer.store.size + 1)
-        buffer.store.listen(self._follow)
+        self._index_of: list[str] = [""] * (buffer_.store.size + 1)
+        self._free = [*range(buffer_.store.size + 1)][::-1]  # one more while the oldest leaves
+        self._tree = PriorityTree(buffer_.store.size + 1)
+        buffer_.store.listen(self._follow)
 
     @property
     def beta(self) -> float:
         """Exponent of the importance-sampling weights of the next draw."""
-        share = min(1.0, self._draws / self._anneal) if self._anneal else 0.0
-        return float(self._first_beta + (1 - self._first_beta) * share)
+        return annealed(self._first_beta, self._anneal, self._draws)
 
     def __call__(self, action: str, chain: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         """Handles an action; see `Buffer.use`."""
@@ -120,7 +120,7 @@ class PriorityExperienceReplay:
                     context={"asked": size, "have": count},
                 )
         slots = self._drawn(size, None if sample_range is None else chosen)
-        weights = self._weights(slots)
+        weights = self._tree.weights(slots, self.beta)
         self._draws += 1
         items = chain(indices=[self._index_of[each] for each in slots.tolist()])
         for item, weight in zip(items, weights.tolist(), strict=True):
@@ -132,16 +132,8 @@ class PriorityExperienceReplay:
         """Returns the slots of drawn items, of all or of the chosen ones: int64 [B]."""
         if not size:
             return np.empty(0, np.int64)
-        points, tree = strata(self._buffer.rng, size), self._tree
-        if chosen is None:
-            return tree.find(points * tree.total)
-        slots = np.array([self._slot_of[each] for each in chosen])
-        sums = np.cumsum(tree.masses[slots])
-        rows = np.searchsorted(sums, points * sums[-1], side="right")
-        return slots[np.minimum(rows, len(slots) - 1)]
-
-    def _weights(self, slots: Any) -> Any:
-        return (self._tree.masses[slots] / self._tree.minimum) ** -self.beta
+        slots = None if chosen is None else np.array([self._slot_of[each] for each in chosen])
+        return self._tree.at(strata(self._buffer.rng, size), slots)
 
     def _follow(self, item: BufferedData, present: bool) -> None:
         """Keeps the tree as the items of the buffer are."""

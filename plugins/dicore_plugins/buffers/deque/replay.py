@@ -6,14 +6,13 @@ Shapes: N samples pushed, B samples drawn.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
-from dicore.data import Batch, Row
+from dicore.data import Batch
 from dicore.errors import ReplayUnderflowError, UsageError
-from dicore.interfaces.buffer import Refused
 from dicore_plugins.buffers.advanced.priorities import checked_stamps
 from dicore_plugins.buffers.base import SampleBuffer, check_draw, stored, too_few_left
 from dicore_plugins.buffers.deque.buffer import BufferedData, DequeBuffer
@@ -28,10 +27,12 @@ __all__ = ["DequeReplayBuffer"]
 
 
 class DequeReplayBuffer(SampleBuffer):
-    """Stores samples in a `DequeBuffer`; implements `IBuffer`.
+    """Stores copies of samples in a `DequeBuffer` and draws them by priority; implements `IBuffer`.
+
+    Drawn samples have the columns `priority` and `IS` float32 and `replay_unique_id` int64 [B] too.
 
     The middleware `use_time_check`, `staleness_check` and `PriorityExperienceReplay` is added as
-    the options say; more can be added by `buffer.use(…)`.
+    the options say, inside that of the option `middleware`; more can be added by `buffer.use(…)`.
 
     Args:
         cfg: Options, as a section, a dict, or None for the defaults.
@@ -52,19 +53,25 @@ class DequeReplayBuffer(SampleBuffer):
     ) -> None:
         super().__init__(cfg, rng=rng)
         self.buffer = DequeBuffer(self._cfg.replay_buffer_size, rng=rng)
-        self._by_age = self._cfg.max_staleness < math.inf
-        if self._by_age:
-            self.buffer.use(staleness_check(self.buffer, self._cfg.max_staleness))
-        if self._cfg.max_use < math.inf:
-            self.buffer.use(use_time_check(self.buffer, self._cfg.max_use))
-        self.buffer.use(
-            PriorityExperienceReplay(
+        own = [each.build(None, buffer_=self.buffer) for each in self._cfg.middleware]
+        for middleware in (*own, *self._standard(own)):
+            self.buffer.use(middleware)
+        self._by_age = bool(own) or self._cfg.max_staleness < math.inf
+
+    def _standard(self, own: list[Any]) -> Iterator[Any]:
+        """Yields the middleware that the options name."""
+        cfg = self._cfg
+        if cfg.max_staleness < math.inf:
+            yield staleness_check(self.buffer, cfg.max_staleness)
+        if cfg.max_use < math.inf:
+            yield use_time_check(self.buffer, cfg.max_use)
+        if not any(isinstance(each, PriorityExperienceReplay) for each in own):
+            yield PriorityExperienceReplay(
                 self.buffer,
-                priority_power_factor=self._cfg.alpha,
-                IS_weight_power_factor=self._cfg.beta,
-                IS_weight_anneal_train_iter=self._cfg.anneal_step,
+                priority_power_factor=cfg.alpha,
+                IS_weight_power_factor=cfg.beta,
+                IS_weight_anneal_train_iter=cfg.anneal_step,
             )
-        )
 
     @property
     def push_count(self) -> int:
@@ -77,18 +84,7 @@ class DequeReplayBuffer(SampleBuffer):
 
     __len__ = count
 
-    def push(
-        self,
-        data: Row | Sequence[Mapping[str, Any]] | Batch,
-        cur_collector_envstep: int | None = None,
-    ) -> range:
-        """Stores copies of a sample, a list of samples or a Batch, and returns their ids.
-
-        Raises:
-            SchemaError: the data are not samples, or keys, dtypes or shapes differ from the first
-                push.
-            ReplayPriorityError: a given priority is negative or not finite.
-        """
+    def _push(self, data: Any) -> range:
         samples = samples_of(data)
         with self.buffer.store.changing():
             first = self.push_count
@@ -112,29 +108,12 @@ class DequeReplayBuffer(SampleBuffer):
                 self.buffer.push(row, meta)
             return range(first, self.push_count)
 
-    def sample_batch(
-        self,
-        batch_size: int,
-        cur_learner_iter: int = 0,
-        sample_range: slice | None = None,
-        replace: bool = False,
-        *,
-        reuse: bool = False,
-    ) -> Batch | Refused:
-        """Draws B samples by priority.
-
-        They have the columns `priority` and `IS` float32 and `replay_unique_id` int64 [B] too. The
-        draw is refused if `max_use` and `max_staleness` leave too few.
-
-        Raises:
-            ReplayUnderflowError: B exceeds the number of samples to draw from, without `replace`.
-            UsageError: B is not positive.
-        """
+    def _drawn(self, size: int, train_iter: int, part: slice | None, replace: bool) -> Any:
         try:
-            items = self._draw(batch_size, cur_learner_iter, sample_range, replace=replace)
+            items = self._draw(size, train_iter, part, replace=replace)
         except ReplayUnderflowError as error:
             have = error.context.get("have", 0)
-            refused = too_few_left(batch_size, have, self._cfg, replace=replace)
+            refused = too_few_left(size, have, self._cfg, replace=replace)
             if refused is None:
                 raise
             return refused

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from dicore.data import Batch, Row, tree_map
+from dicore.data import Batch, tree_map
 from dicore.errors import ClosedError, ReplayCapacityError, UsageError
 from dicore.interfaces.buffer import Refused
 from dicore_plugins.buffers.base import (
@@ -59,7 +59,8 @@ class FileReplayBuffer(SampleBuffer):
     A sample (full data) is written to a file when it is pushed, and read when it is drawn; only its
     meta data stay in memory: where it is, `priority`, `use`, `collect_iter`. When the meta data
     leave (overwritten, used up, stale, cleared, closed), the file goes too. Each body has a
-    checksum. `close` deletes all files.
+    checksum. `close` deletes all files. Drawn samples have the columns `replay_unique_id` and `use`
+    int64 [B] beside theirs; a draw whose file is missing or was changed raises `ReplayError`.
 
     Large samples can also be written by the process that made them: `write_body(folder, data)`
     returns meta data, which are pushed like a sample. `sample_meta` draws meta data, whose bodies
@@ -124,19 +125,7 @@ class FileReplayBuffer(SampleBuffer):
 
     # ---- writing
 
-    def push(
-        self,
-        data: Row | Sequence[Mapping[str, Any]] | Batch,
-        cur_collector_envstep: int | None = None,
-    ) -> range:
-        """Stores samples, or meta data of `write_body`, and returns their ids.
-
-        Raises:
-            SchemaError: the data are not samples, or keys, dtypes or shapes differ from the first
-                push.
-            UsageError: a `file_path` is not of a body in the folder.
-            ReplayCapacityError: the disk is full; nothing is stored.
-        """
+    def _push(self, data: Any) -> range:
         with self._lock:
             self._check_open()
             first = self.push_count
@@ -240,27 +229,9 @@ class FileReplayBuffer(SampleBuffer):
 
     # ---- reading
 
-    def sample_batch(
-        self,
-        batch_size: int,
-        cur_learner_iter: int = 0,
-        sample_range: slice | None = None,
-        replace: bool = False,
-        *,
-        reuse: bool = False,
-    ) -> Batch | Refused:
-        """Draws B samples uniformly and independently, and reads them.
-
-        They have the columns `replay_unique_id` and `use` int64 [B] beside theirs. The draw is
-        refused if `max_use` and `max_staleness` leave too few.
-
-        Raises:
-            ReplayUnderflowError: B exceeds the number of samples to draw from, without `replace`.
-            ReplayError: a file is missing or was changed.
-            UsageError: B is not positive.
-        """
+    def _drawn(self, size: int, train_iter: int, part: slice | None, replace: bool) -> Any:
         with self._lock:
-            items = self._draw(batch_size, cur_learner_iter, sample_range, replace=replace)
+            items = self._draw(size, train_iter, part, replace=replace)
             if isinstance(items, Refused):
                 return items
             bodies = {item.number: item for item in items}
