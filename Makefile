@@ -1,4 +1,4 @@
-# make demo, test, learns, lint, bench, results, docs: each target sets up .venv first.
+# make demo, test, learns, soak, lint, bench, results, docs: each target sets up .venv first.
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
@@ -6,7 +6,7 @@ STAMP  := $(VENV)/.installed
 # One torch thread per process by default: more threads compete for few cores.
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: demo test learns lint bench results docs clean install
+.PHONY: demo test learns soak lint bench results docs clean install
 
 install: $(STAMP)
 
@@ -26,6 +26,10 @@ test: $(STAMP)
 # Trains every preset on three seeds, including slow ones; takes 15 minutes.
 learns: $(STAMP)
 	@$(BIN)/python -m pytest -n 2 -m "learns or slow" tests/learns
+
+# Compares the buffers with their list models for a million operations; takes an hour.
+soak: $(STAMP)
+	@$(BIN)/python -m tests.plugins.buffers.soak --operations 1000000
 
 lint: $(STAMP)
 	@$(BIN)/ruff check .

@@ -14,6 +14,7 @@ import numpy.typing as npt
 import optree
 
 from dicore.data import Batch, Tree, tree_map
+from dicore.errors import SchemaError
 from dicore_plugins.buffers.base import as_array
 
 __all__ = ["Continuity", "EnvRows", "origin"]
@@ -62,7 +63,9 @@ class Continuity:
     """Compares the first observation of a push with the `next_obs` that was pushed before it.
 
     A collector leaves out steps that exceed `n_sample`, and those of episodes that failed. Without
-    a column `next_obs`, or with that of n-step returns, steps are taken to follow each other.
+    a column `next_obs`, steps are taken to follow each other. That of n-step samples is the
+    observation n steps later, which tells nothing; these are refused, unless a column `bridge` says
+    that `next_obs` is one step later all the same.
     """
 
     def __init__(self) -> None:
@@ -76,6 +79,16 @@ class Continuity:
         self._open: BoolArray = np.empty(0, np.bool_)
         self._last: Tree = None
 
+    @staticmethod
+    def check(steps: Batch) -> None:
+        """Raises SchemaError for n-step samples, between which missing steps cannot be noticed."""
+        if "value_gamma" in steps and "bridge" not in steps:
+            raise SchemaError(
+                "these are n-step samples: their next_obs is n steps later, so a sequence or"
+                " episode could span steps that are missing between two pushes",
+                hint="set policy.nstep=1, or compute n-step returns when learning, as r2d2 does",
+            )
+
     def breaks(self, steps: Batch, env_id: IntArray, end: BoolArray) -> BoolArray | None:
         """Returns which steps do not follow the last one of their environment; None: all do.
 
@@ -84,13 +97,6 @@ class Continuity:
             env_id: int64 [N].
             end: bool [N].
         """
-        if "value_gamma" in steps:
-            self._warn(
-                "n-step samples do not tell whether steps are missing between two pushes: after an"
-                " abnormal episode, a sequence or episode may span the gap; push single steps, and"
-                " compute n-step returns when learning, as r2d2 does"
-            )
-            return None
         if "next_obs" not in steps or "obs" not in steps:
             return None
         if not _alike(steps["obs"], steps["next_obs"]):

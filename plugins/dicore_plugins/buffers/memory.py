@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import math
 import os
+import shutil
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from dicore.errors import ReplayCapacityError, SchemaError
+from dicore.errors import DicoreError, ReplayCapacityError, SchemaError
+from dicore.run.folder import RunLock
 
 __all__ = [
-    "available_bytes", "check_bytes", "check_memory", "check_range", "poison", "row_bytes",
+    "available_bytes", "check_bytes", "check_memory", "check_range", "poison", "remove_abandoned",
+    "row_bytes",
 ]  # fmt: skip
 
 _CGROUP = Path("/sys/fs/cgroup")
@@ -31,7 +34,9 @@ def check_memory(needed: int, capacity: int) -> None:
     check_bytes(needed, capacity, available_bytes(), "of memory")
 
 
-def check_bytes(needed: int, capacity: int, available: int | None, where: str) -> None:
+def check_bytes(
+    needed: int, capacity: int, available: int | None, where: str, what: str = "samples"
+) -> None:
     """Raises an error if a buffer needs more than what is available.
 
     Args:
@@ -39,6 +44,7 @@ def check_bytes(needed: int, capacity: int, available: int | None, where: str) -
         capacity: Its capacity in samples.
         available: Bytes available; None: unknown.
         where: What they are, for the message: `of memory`.
+        what: What the capacity counts.
 
     Raises:
         ReplayCapacityError: it needs more.
@@ -47,7 +53,7 @@ def check_bytes(needed: int, capacity: int, available: int | None, where: str) -
         return
     fits = int(capacity * available / needed)
     raise ReplayCapacityError(
-        f"{capacity} samples need {needed / 2**30:.1f} GiB, but {available / 2**30:.1f} GiB"
+        f"{capacity} {what} need {needed / 2**30:.1f} GiB, but {available / 2**30:.1f} GiB"
         f" {where} are available",
         hint=f"set policy.other.replay_buffer.replay_buffer_size to {_rounded(fits)} or less",
         context={"needed_bytes": needed, "available_bytes": available},
@@ -115,6 +121,19 @@ def check_range(names: list[str], arrays: list[Any]) -> None:
             if lost.any():
                 worst = np.asarray(array)[lost].ravel()[0]
                 raise SchemaError(f"column '{name}': {worst:g} is too large for float32")
+
+
+def remove_abandoned(folder: Path, prefix: str) -> None:
+    """Removes folders that a process left when it died: those whose lock nobody holds."""
+    for path in folder.glob(f"{prefix}*"):
+        if not (path / ".lock").is_file():
+            continue
+        try:
+            lock = RunLock(path)
+        except DicoreError:  # in use
+            continue
+        shutil.rmtree(path, ignore_errors=True)
+        lock.release()
 
 
 def poison(dtype: np.dtype[Any]) -> Any:

@@ -31,17 +31,45 @@ _MUCH = 256 << 20
 class RecycledBatch(Batch):
     """A batch whose memory each draw overwrites; its tensor views are created once."""
 
-    __slots__ = ("_tensors",)
+    __slots__ = ("_sequences", "_tensors")
 
     def __init__(self, columns: dict[str, Tree], length: int) -> None:
         super().__init__(columns, length)
         self._tensors: Batch | None = None
+        self._sequences: RecycledBatch | None = None
 
     def to_torch(self) -> Batch:
         """Returns the same views on every call."""
         if self._tensors is None:
             self._tensors = super().to_torch()
         return self._tensors
+
+    def sequences(self, length: int, *, time_major: bool = False) -> RecycledBatch:
+        """Returns the same batch of sequences [B, L, ...] on every call, in the same memory."""
+        if self._sequences is None:
+            shaped = as_sequences(self.columns, length, time_major=time_major)
+            self._sequences = RecycledBatch(shaped, len(self) // length)
+        return self._sequences
+
+
+def as_sequences(
+    columns: dict[str, Tree], length: int, *, time_major: bool = False
+) -> dict[str, Tree]:
+    """Returns columns of steps [B * L, ...] as views [B, L, ...].
+
+    Args:
+        columns: The steps, sequence after sequence.
+        length: L.
+        time_major: The steps are [L * B, ...]: the first ones of all sequences, then the second.
+    """
+
+    def shaped(leaf: Any) -> Any:
+        if not time_major:
+            return leaf.reshape(len(leaf) // length, length, *leaf.shape[1:])
+        return leaf.reshape(length, len(leaf) // length, *leaf.shape[1:]).swapaxes(0, 1)
+
+    found: dict[str, Tree] = tree_map(shaped, columns)
+    return found
 
 
 Recycled = tuple[list[RecycledBatch], list[npt.NDArray[Any]]]

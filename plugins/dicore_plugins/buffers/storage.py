@@ -23,6 +23,8 @@ from dicore.data.tree import is_tensor
 from dicore.errors import ReplayCapacityError, ReplayError, SchemaError, UsageError
 from dicore.run.atomic import recover_one, replace_folder
 from dicore.run.checkpoint_store import read_state, write_state
+from dicore.run.folder import RunLock
+from dicore_plugins.buffers import memory
 from dicore_plugins.buffers.memory import available_bytes, check_bytes, check_memory
 
 __all__ = [
@@ -35,6 +37,8 @@ Array = npt.NDArray[Any]
 _RESIDENT = 64 << 20
 """Bytes of mapped files that stay in memory."""
 _STATE = "state"
+_UNFINISHED = ".tmp-samples-"
+"""Beginning of the names of folders of files to keep, until they are complete."""
 
 
 class Storage(Protocol):
@@ -219,7 +223,7 @@ class FileStorage:
     Large files are read row by row, since a page that is read through a mapping may bring 2 MiB of
     others with it. The files have no names, so nothing is left of them after `close` or a crash.
     Files to keep are in a folder that gets its name only when the buffer is closed, with the state
-    of the buffer.
+    of the buffer; what a crash left of such folders is removed by the next buffer.
 
     Args:
         folder: Where the files are; None: the system's folder for temporary files.
@@ -245,6 +249,7 @@ class FileStorage:
         self.large = False
         self._columns: list[MappedColumn] = []
         self._unfinished: Path | None = None
+        self._lock: RunLock | None = None
         self._written = 0
 
     def check(self, needed: int, capacity: int) -> None:
@@ -259,7 +264,9 @@ class FileStorage:
                 column = MappedColumn(self, file, shape, dtype, "")
         else:
             if self._unfinished is None:
-                self._unfinished = Path(tempfile.mkdtemp(prefix=".tmp-samples-", dir=self.folder))
+                memory.remove_abandoned(self.folder, _UNFINISHED)
+                self._unfinished = Path(tempfile.mkdtemp(prefix=_UNFINISHED, dir=self.folder))
+                self._lock = RunLock(self._unfinished)
             name = f"{len(self._columns)}.npy"
             with (self._unfinished / name).open("w+b") as file:
                 column = MappedColumn(self, file, shape, dtype, name)
@@ -283,9 +290,15 @@ class FileStorage:
     def clear(self) -> None:
         self._columns.clear()
         self._written, self.large = 0, False
+        self._unlock()
         if self._unfinished is not None:
             shutil.rmtree(self._unfinished, ignore_errors=True)
             self._unfinished = None
+
+    def _unlock(self) -> None:
+        if self._lock is not None:
+            self._lock.release()
+            self._lock = None
 
     def close(self, state: Mapping[str, Any] | None = None) -> None:
         if self._target is not None and self._unfinished is not None and state is not None:
@@ -294,6 +307,8 @@ class FileStorage:
                 column.flush()
             write_state(self._unfinished / _STATE, _by_name(state, by_address))
             recover_one(self._target)
+            self._unlock()
+            (self._unfinished / ".lock").unlink(missing_ok=True)
             replace_folder(self._unfinished, self._target)
             self._unfinished = None
         self.clear()

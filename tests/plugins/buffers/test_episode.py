@@ -137,6 +137,23 @@ def test_frame_stacks_share_their_frames() -> None:
     np.testing.assert_array_equal(batch["obs"], frames[batch["x"]])
 
 
+def test_memory_is_estimated_by_the_first_episodes(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """RELIABILITY H14: an error before anything is stored; a warning if later ones are longer."""
+    monkeypatch.setattr("dicore_plugins.buffers.episode.buffer.available_bytes", lambda: 22 << 30)
+    rows = [{"x": np.zeros(1 << 12, np.float32), "end": at == 99} for at in range(100)]
+    large = EpisodeReplayBuffer({"replay_buffer_size": 100_000})
+    with pytest.raises(ReplayCapacityError, match=r"episodes of 100 steps need 152\.6 GiB, but 22"):
+        large.push([rows])
+    assert large.count() == large.push_count == 0
+    buffer = EpisodeReplayBuffer({"replay_buffer_size": 100_000})
+    buffer.push([rows[-1:]])
+    buffer.push([rows])
+    assert buffer.count() == 2
+    assert "100000 episodes of 50 steps need 77.1 GiB" in caplog.text
+
+
 class AgainstAList(RuleBasedStateMachine):
     """Pushes, gaps, draws and states beside a plain list of episodes."""
 

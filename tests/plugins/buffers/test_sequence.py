@@ -25,7 +25,12 @@ from dicore.errors import (
     SchemaError,
     UsageError,
 )
-from dicore_plugins.buffers import NaiveReplayBuffer, SequenceBuffer, SequenceReplayBuffer
+from dicore_plugins.buffers import (
+    EpisodeReplayBuffer,
+    NaiveReplayBuffer,
+    SequenceBuffer,
+    SequenceReplayBuffer,
+)
 from dicore_plugins.buffers.sequence.index import SequenceIndex
 
 
@@ -149,6 +154,34 @@ def test_recurrent_states_within_a_sequence() -> None:
     np.testing.assert_array_equal(batch["state"][..., 0], batch["obs"][:, ::2, 0])
 
 
+@pytest.mark.parametrize(("stride", "every", "kept"), [(5, 0, 5), (4, 2, 2), (1, 0, 1), (3, 2, 1)])
+def test_states_of_other_steps_are_not_stored(stride: int, every: int, kept: int) -> None:
+    """Whatever is overwritten, and after a restart; the memory does not grow on."""
+    options = {"unroll_len": 5, "stride": stride, "state_keys": ("state",), "state_every": every}
+    buffer, rng = buffer_of(60, **options), np.random.default_rng(1)
+    for number in range(60):
+        lengths = rng.integers(1, 30, 2)
+        buffer.push(steps_of(*lengths, env_id=number % 2, ended=bool(number % 3)))
+        batch = buffer.sample_batch(32, replace=True)
+        state, obs = batch["state"], batch["obs"]
+        if every:
+            held = batch["valid"][:, ::every]
+            np.testing.assert_array_equal(state[held][:, 0], obs[:, ::every][held][:, 0])
+        else:
+            np.testing.assert_array_equal(state[:, 0], obs[:, 0, 0])
+        if number % 10 == 9:
+            twin = buffer_of(60 + number, **options)
+            twin.load_state_dict(buffer.state_dict())
+            for _ in range(2):
+                first, again = (each.sample_batch(16, replace=True) for each in (buffer, twin))
+                for key, column in first.items():
+                    if key != "replay_buffer_idx":
+                        np.testing.assert_array_equal(column, again[key])
+    buffer.push(steps_of(60))
+    assert len(buffer._states.state_dict(60)["slots"]) == 60 // kept
+    assert buffer._states._room <= 64
+
+
 def test_memory_in_the_order_of_time() -> None:
     twins = [buffer_of(unroll_len=4, time_major=order) for order in (False, True)]
     for each in twins:
@@ -238,14 +271,25 @@ def test_no_sequence_spans_missing_steps(caplog: pytest.LogCaptureFixture) -> No
     assert "steps are missing before a pushed step of env 0" in caplog.text
 
 
-def test_nstep_samples_may_hide_a_gap(caplog: pytest.LogCaptureFixture) -> None:
-    """Their next_obs is not the one of the next step, so the user is told."""
-    buffer = buffer_of(unroll_len=2)
+@pytest.mark.parametrize("kind", ["sequence", "episode"])
+def test_nstep_samples_could_hide_a_gap(kind: str) -> None:
+    """Their next_obs is not the one of the next step; nothing is stored of them."""
+    buffer = buffer_of(unroll_len=2) if kind == "sequence" else EpisodeReplayBuffer({})
     columns = {**steps_of(8).columns, "value_gamma": np.full(8, 0.9, np.float32)}
-    for each in (Batch(columns)[:3], Batch(columns)[4:]):
-        buffer.push(each)
-    assert len(caplog.messages) == 1
-    assert "n-step samples do not tell whether steps are missing" in caplog.messages[0]
+    with pytest.raises(SchemaError, match="n-step samples: their next_obs is n steps later"):
+        buffer.push(Batch(columns))
+    assert buffer.push_count == buffer.count() == 0
+
+
+def test_gaps_between_steps_with_nstep_columns(caplog: pytest.LogCaptureFixture) -> None:
+    """Those of r2d2, whose next_obs is one step later."""
+    buffer = buffer_of(unroll_len=2)
+    more = {"value_gamma": np.full(8, 0.9, np.float32), "bridge": np.ones(8, np.int64)}
+    steps = Batch({**steps_of(8).columns, **more})
+    buffer.push(steps[:3])
+    buffer.push(steps[4:])
+    assert drawn(buffer) == {(0, 1), (4, 5), (6, 7)}
+    assert "steps are missing" in caplog.text
 
 
 def test_steps_without_next_obs_are_taken_to_follow_each_other() -> None:

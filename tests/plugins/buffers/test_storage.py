@@ -234,12 +234,17 @@ os.kill(os.getpid(), signal.SIGKILL)
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no SIGKILL")
 def test_a_crash_leaves_nothing_that_is_read_as_data(tmp_path: Path) -> None:
+    other = make("naive", "mmap", storage_folder=str(tmp_path), storage_keep=True)
+    other.push(numbered_rows(3))
+    (running,) = tmp_path.iterdir()
     done = subprocess.run([sys.executable, "-c", CRASH, str(tmp_path)], check=False)
     assert done.returncode == -9
-    assert not (tmp_path / "samples").exists()
+    assert len([*tmp_path.iterdir()]) == 2
     buffer = make("naive", "mmap", storage_folder=str(tmp_path), storage_keep=True)
     buffer.push(numbered_rows(3))
     buffer.close()
+    assert {*tmp_path.iterdir()} == {running, tmp_path / "samples"}  # what nobody uses is removed
+    other.close()
     again = make("naive", "cpu")
     again.load_data(tmp_path / "samples")
     assert again.count() == 3

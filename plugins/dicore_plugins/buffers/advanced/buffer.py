@@ -27,12 +27,13 @@ from dicore_plugins.buffers.advanced.priorities import (
     is_far,
     slots_of,
 )
-from dicore_plugins.buffers.base import too_few_left
+from dicore_plugins.buffers.base import one_by_one, too_few_left
 from dicore_plugins.buffers.naive.buffer import NaiveReplayBuffer, samples_of
 from dicore_plugins.buffers.naive.config import NaiveConfig, RingConfig
 from dicore_plugins.buffers.priority_tree import (
     FloatArray,
     PriorityTree,
+    annealed,
     checked_priorities,
     ids_of,
     strata,
@@ -100,8 +101,7 @@ class AdvancedReplayBuffer(NaiveReplayBuffer):
     @property
     def beta(self) -> float:
         """Exponent of the importance-sampling weights of the next draw."""
-        first, steps = self._cfg.beta, self._cfg.anneal_step
-        return float(first + (1 - first) * min(1.0, self._draws / steps) if steps else first)
+        return annealed(self._cfg.beta, self._cfg.anneal_step, self._draws)
 
     def count(self) -> int:
         """Number of stored samples, without removed ones."""
@@ -269,12 +269,7 @@ class AdvancedReplayBuffer(NaiveReplayBuffer):
         There is an update after each, so `cur_learner_iter` rises by one each time. Ends early when
         a draw is refused, and returns why; raises what `sample_batch` does.
         """
-        for done in range(count):
-            batch = self.sample_batch(batch_size, cur_learner_iter + done, reuse=True)
-            if isinstance(batch, Refused):
-                return batch
-            yield batch
-        return None
+        return one_by_one(self, count, batch_size, cur_learner_iter)
 
     def sample(
         self,
@@ -313,16 +308,8 @@ class AdvancedReplayBuffer(NaiveReplayBuffer):
 
     def _draw(self, count: int, chosen: IntArray | None) -> IntArray:
         """Draws slots, from all stored samples or from the chosen slots."""
-        slots = self._at(strata(self._rng, count), chosen)
+        slots = self._tree.at(strata(self._rng, count), chosen)
         return slots if self._cfg.max_use == math.inf else self._within_max_use(slots, chosen)
-
-    def _at(self, shares: FloatArray, chosen: IntArray | None) -> IntArray:
-        """Returns the slots at shares, from 0 to 1, of the sum of priorities^alpha."""
-        if chosen is None:
-            return self._tree.find(shares * self._tree.total)
-        sums = np.cumsum(self._tree.masses[chosen])
-        rows = np.searchsorted(sums, shares * sums[-1], side="right")
-        return chosen[np.minimum(rows, np.flatnonzero(self._tree.masses[chosen])[-1])]
 
     def _within_max_use(self, slots: IntArray, chosen: IntArray | None) -> IntArray:
         """Draws again what would exceed `max_use`; removes samples that have reached it."""
@@ -337,7 +324,7 @@ class AdvancedReplayBuffer(NaiveReplayBuffer):
             again = order[uses > most]
             if not len(again):
                 return slots
-            slots[again] = self._at(self._rng.random(len(again)), chosen)
+            slots[again] = self._tree.at(self._rng.random(len(again)), chosen)
 
     def _annotated(
         self, slots: IntArray, train_iter: int, *, reuse: bool

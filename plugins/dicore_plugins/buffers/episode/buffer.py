@@ -5,23 +5,28 @@ Shapes: N steps pushed, B episodes drawn, T steps of the longest of them, `...` 
 
 from __future__ import annotations
 
+import logging
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import optree
 
-from dicore.data import Batch, Row, Tree, tree_map
+from dicore.data import Batch, Tree, tree_map
 from dicore.errors import ReplayCapacityError, SchemaError
 from dicore_plugins.buffers.base import SampleBuffer, check_draw, stored
 from dicore_plugins.buffers.continuity import Continuity, origin
 from dicore_plugins.buffers.episode.config import EpisodeConfig
+from dicore_plugins.buffers.memory import available_bytes, check_bytes, row_bytes
 from dicore_plugins.buffers.naive.buffer import samples_of
 from dicore_plugins.buffers.ring import IntArray, Ring, check_kind
 
 __all__ = ["EpisodeBuffer", "EpisodeReplayBuffer"]
 
-Episodes = Sequence[Batch | Sequence[Mapping[str, Any]]]
+_LOG = logging.getLogger("dicore.buffer")
+_MUCH = 256 << 20
+"""Bytes of a full buffer from which on the available memory is checked."""
 
 
 class EpisodeReplayBuffer(SampleBuffer):
@@ -29,13 +34,14 @@ class EpisodeReplayBuffer(SampleBuffer):
 
     Episodes are pushed whole, as a list of episodes (a `Batch` or a list of steps each); or step by
     step, with `end` bool [N] (the last step of an episode) and `env_id` int64 [N]: then an episode
-    counts from the push of its last step on. An episode with missing steps is left out. Samples
-    without `end` are stored as they are: each is an element, like an episode of one step.
+    counts from the push of its last step on. An episode with missing steps is left out. `push`
+    returns the ids of the episodes that are now complete. Samples without `end` are stored as they
+    are: each is an element, like an episode of one step.
 
-    `sample` returns a list of episodes, each a list of steps (dicts). `sample_batch` returns the
-    steps of B episodes one after the other, [steps, ...], where `end` marks their last steps; with
-    `padded`, columns [B, T, ...], which repeat the last step after the end, and `valid` bool [B, T]
-    and `episode_len` int64 [B].
+    `sample` returns a list of episodes, each a list of steps (dicts), or dicts without `end`.
+    `sample_batch` returns the steps of B episodes one after the other, [steps, ...], where `end`
+    marks their last steps; with `padded`, columns [B, T, ...], which repeat the last step after the
+    end, and `valid` bool [B, T] and `episode_len` int64 [B].
 
     Args:
         cfg: Options, as a section, a dict, or None for the defaults.
@@ -43,6 +49,7 @@ class EpisodeReplayBuffer(SampleBuffer):
     """
 
     config_class = EpisodeConfig
+    capacity_in_episodes = True
     keeps_origin = True
     """Middleware pushes `end` and `env_id` too."""
 
@@ -76,26 +83,12 @@ class EpisodeReplayBuffer(SampleBuffer):
 
     # ---- writing
 
-    def push(
-        self,
-        data: Row | Sequence[Mapping[str, Any]] | Batch | Episodes,
-        cur_collector_envstep: int | None = None,
-    ) -> range:
-        """Stores episodes, or steps of running episodes; see the class.
-
-        Returns:
-            The ids of the episodes that are now complete.
-
-        Raises:
-            SchemaError: the data are not episodes or steps, or keys, dtypes or shapes differ from
-                the first push.
-            ReplayCapacityError: an episode is longer than `max_episode_len`.
-        """
+    def _push(self, data: Any) -> range:
         if _are_episodes(data):
-            whole = [samples_of(each) for each in data]  # type: ignore[arg-type, union-attr]
+            whole = [samples_of(each) for each in data]
             with self._lock:
                 return self._store([self._ended(each) for each in whole if len(each)])
-        steps = samples_of(data)  # type: ignore[arg-type]
+        steps = samples_of(data)
         with self._lock:
             if not len(steps):
                 return range(self.push_count, self.push_count)
@@ -120,6 +113,7 @@ class EpisodeReplayBuffer(SampleBuffer):
         if env_id.shape != (len(steps),) or end is None:
             raise SchemaError(f"expected env_id [{len(steps)}], got {list(env_id.shape)}")
         self._check_lengths(env_id, end)
+        self._continuity.check(steps)
         breaks = self._continuity.breaks(steps, env_id, end)
         broken = set() if breaks is None else set(env_id[breaks].tolist())
         found: list[tuple[int, Batch]] = []
@@ -157,11 +151,35 @@ class EpisodeReplayBuffer(SampleBuffer):
         )
 
     def _store(self, episodes: Iterable[Batch]) -> range:
-        first = self.push_count
-        for episode in episodes:
-            self._episodes.append(episode)
-            self.push_count += 1
+        first, found = self.push_count, [*episodes]
+        self._check_memory(found)
+        self._episodes.extend(found)
+        self.push_count += len(found)
         return range(first, self.push_count)
+
+    def _check_memory(self, new: list[Batch]) -> None:
+        """Checks whether the full buffer will fit into the memory, after 1, 2, 4, 8 … episodes.
+
+        Raises:
+            ReplayCapacityError: it will not, by the length of the first ones; later it is a
+                warning, as the mean length changes.
+        """
+        count, capacity = self.push_count + len(new), self.replay_buffer_size
+        if not new or count.bit_length() == self.push_count.bit_length():
+            return
+        lengths = [*self.episode_len, *map(len, new)]
+        one, mean = row_bytes(optree.tree_leaves(new[0].columns)), sum(lengths) / len(lengths)
+        needed, held = int(one * mean * capacity), one * sum(self.episode_len)
+        if needed < _MUCH:
+            return
+        what = f"episodes of {mean:.0f} steps"
+        free = available_bytes()
+        try:
+            check_bytes(needed, capacity, None if free is None else free + held, "of memory", what)
+        except ReplayCapacityError as error:
+            if not self.push_count:
+                raise
+            _LOG.warning("%s; %s", error.message, error.hint)
 
     def update(self, info: Mapping[str, Any]) -> None:
         """Ignores priorities: sampling is uniform."""
@@ -173,49 +191,23 @@ class EpisodeReplayBuffer(SampleBuffer):
 
     # ---- reading
 
-    def sample(
-        self,
-        batch_size: int,
-        cur_learner_iter: int = 0,
-        sample_range: slice | None = None,
-        replace: bool = False,
-    ) -> list[Any]:
-        """Draws B episodes uniformly and independently.
-
-        Returns:
-            B lists of steps, which are dicts (copies); B dicts if what was pushed had no `end`.
-        """
-        with self._lock:
-            episodes = self._draw(batch_size, sample_range, replace=replace)
+    def _listed(self, *draw: Any) -> list[Any]:
+        episodes = self._chosen(*draw)
         rows = [_dense(_copied(each)).rows() for each in episodes]
         return rows if "end" in episodes[0] else [each[0] for each in rows]
 
-    def sample_batch(
-        self,
-        batch_size: int,
-        cur_learner_iter: int = 0,
-        sample_range: slice | None = None,
-        replace: bool = False,
-        *,
-        reuse: bool = False,
-    ) -> Batch:
-        """Draws B episodes uniformly and independently; see the class for the columns.
-
-        Raises:
-            ReplayUnderflowError: B exceeds the number of episodes to draw from, without `replace`.
-            UsageError: B is not positive.
-        """
-        with self._lock:
-            episodes = self._draw(batch_size, sample_range, replace=replace)
+    def _drawn(self, size: int, train_iter: int, part: slice | None, replace: bool) -> Any:
+        episodes = self._chosen(size, train_iter, part, replace)
         if self._cfg.padded:
             return _padded(episodes)
         return _dense(Batch.concat(episodes) if len(episodes) > 1 else _copied(episodes[0]))
 
-    def _draw(self, size: int, sample_range: slice | None, *, replace: bool) -> list[Batch]:
-        places = range(len(self._episodes))[slice(None) if sample_range is None else sample_range]
-        check_draw(size, len(places), "episodes", replace=replace)
-        chosen = self._rng.integers(0, len(places), size).tolist()
-        return [self._episodes[places[each]] for each in chosen]
+    def _chosen(self, size: int, train_iter: int, part: slice | None, replace: bool) -> list[Batch]:
+        with self._lock:
+            places = range(len(self._episodes))[slice(None) if part is None else part]
+            check_draw(size, len(places), "episodes", replace=replace)
+            chosen = self._rng.integers(0, len(places), size).tolist()
+            return [self._episodes[places[each]] for each in chosen]
 
     # ---- state
 

@@ -16,15 +16,13 @@ import numpy as np
 
 from dicore.config.compiler import as_config
 from dicore.data import Batch, Row
-from dicore.errors import ReplayCapacityError, ReplayUnderflowError, SchemaError, UsageError
+from dicore.errors import ReplayUnderflowError, SchemaError, UsageError
 from dicore.run.checkpoint_store import read_state, write_state
 from dicore.run.random import stream
 from dicore_plugins.buffers.naive.config import NaiveConfig
 from dicore_plugins.buffers.ring import IntArray, Ring, fitted
 
 _LOG = logging.getLogger("dicore.buffer")
-_SOME = 16_384
-"""Samples of a data set that are pushed together."""
 _SAMPLES = ("columns", "cursor", "push_count", "frames")
 """Entries of a state about the samples themselves."""
 _BLOCK = 4 << 20
@@ -125,25 +123,11 @@ class NaiveReplayBuffer:
                 self._usage.pushed(len(ids), self._ring.cursor)
         return ids
 
-    def load_dataset(self, dataset: Any) -> range:
-        """Pushes all samples of a data set, by episode and time, and returns their ids.
+    def load_dataset(self, dataset: Any, get_train_sample: Any | None = None) -> range:
+        """Pushes all samples of a data set; see `fill_buffer`."""
+        from dicore_plugins.datasets.filling import fill_buffer
 
-        Args:
-            dataset: See `IDataset`.
-
-        Raises:
-            ReplayCapacityError: it has more samples than fit.
-        """
-        count, first = len(dataset), self.push_count
-        if count > self.replay_buffer_size:
-            raise ReplayCapacityError(
-                f"the data set has {count} samples, the buffer's capacity is"
-                f" {self.replay_buffer_size}",
-                hint=f"set replay_buffer_size={count}, or use a part of it (fraction, episodes)",
-            )
-        for start in range(0, count, _SOME):
-            self.push(dataset.take(np.arange(start, min(start + _SOME, count))))
-        return range(first, self.push_count)
+        return fill_buffer(self, dataset, get_train_sample)
 
     def sample_batch(
         self,

@@ -5,7 +5,6 @@ Shapes: N steps pushed, B sequences drawn, L steps of a sequence, `...` one step
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -19,10 +18,11 @@ from dicore_plugins.buffers.continuity import Continuity, origin
 from dicore_plugins.buffers.naive.buffer import NaiveReplayBuffer, samples_of
 from dicore_plugins.buffers.naive.config import NaiveConfig
 from dicore_plugins.buffers.priority_tree import checked_priorities, ids_of
-from dicore_plugins.buffers.ring import IntArray, RecycledBatch, Ring, check_kind
+from dicore_plugins.buffers.ring import IntArray, RecycledBatch, as_sequences, check_kind
 from dicore_plugins.buffers.sequence.config import SequenceConfig
 from dicore_plugins.buffers.sequence.index import BoolArray, SequenceIndex
 from dicore_plugins.buffers.sequence.priorities import SequencePriorities
+from dicore_plugins.buffers.sequence.states import StoredStates
 
 __all__ = ["SequenceBuffer", "SequenceReplayBuffer"]
 
@@ -49,7 +49,8 @@ class SequenceReplayBuffer(NaiveReplayBuffer):
       first `burn_in` steps, unless the sequence begins with the first step of its episode, where
       the recurrent state needs no warm-up;
     - the columns `state_keys`, as they were at the first step [B, ...]; with `state_every` = k at
-      the steps 0, k, 2k, … [B, ceil(L / k), ...];
+      the steps 0, k, 2k, … [B, ceil(L / k), ...], not after the end. They are stored for these
+      steps only;
     - `priority` and `IS` float32, `replay_unique_id` and `replay_buffer_idx` int64 [B].
 
     With L = 1 samples are single steps [B, ...], without `valid` and `loss_mask`.
@@ -88,9 +89,8 @@ class SequenceReplayBuffer(NaiveReplayBuffer):
         capacity = cfg.replay_buffer_size
         stride = cfg.unroll_len if cfg.stride is None else cfg.stride
         self._index = SequenceIndex(capacity, self._length, stride, padding=cfg.padding)
-        self._states = Ring(capacity) if cfg.state_keys else None
+        self._states = StoredStates(capacity, stride, cfg.state_every) if cfg.state_keys else None
         self._priorities = SequencePriorities(cfg, self._index)
-        self._views = _Views()
         self._continuity = Continuity()
 
     def count(self) -> int:
@@ -138,19 +138,22 @@ class SequenceReplayBuffer(NaiveReplayBuffer):
                 hint=f"push the steps without {', '.join(taken)}",
             )
         env_id, end = self._origin(steps)
+        if self._length > 1:
+            self._continuity.check(steps)
         if "priority" in columns:
             given = checked_priorities(columns.pop("priority"), count)
             steps = Batch(columns, count)
         if self._states is not None:
             steps, states = self._split(steps)
-            self._states._check(states)  # noqa: SLF001 - before anything is stored
+            self._states.check(states)  # before anything is stored
         first, capacity = self._ring.cursor, self._ring.capacity
         ids = self._ring.push(steps)
-        if states is not None and self._states is not None:
-            self._states.push(states)
         slots = (first + np.arange(max(0, count - capacity), count)) % capacity
         breaks = self._continuity.breaks(steps, env_id, end) if self._length > 1 else None
         gone, new = self._index.push(slots, env_id, end, breaks)
+        if states is not None and self._states is not None:
+            since = self._index.since_begin()
+            self._states.push(slots, states[count - len(slots) :], since[count - len(slots) :])
         given = None if given is None else given[count - len(slots) :]
         self._priorities.set_steps(slots, given)
         self._priorities.place(gone, new)
@@ -272,11 +275,15 @@ class SequenceReplayBuffer(NaiveReplayBuffer):
         """Returns the sequences that begin in slots."""
         count, length, index = len(starts), self._length, self._index
         slots = index.slots_of(starts) if length > 1 else starts[:, None]
-        flat = (slots.T if self._cfg.time_major else slots).reshape(-1)
-        if reuse:
-            batch = self._views.of(self._ring.recycled(flat, len(flat))[0], self._shaped)
+        time_major = self._cfg.time_major
+        flat = (slots.T if time_major else slots).reshape(-1)
+        drawn = self._ring.recycled(flat, len(flat))[0] if reuse else self._ring.batch(flat)
+        if length == 1:
+            batch = drawn
+        elif isinstance(drawn, RecycledBatch):
+            batch = drawn.sequences(length, time_major=time_major)
         else:
-            batch = self._shaped(self._ring.batch(flat))
+            batch = Batch(as_sequences(drawn.columns, length, time_major=time_major), count)
         columns = batch.columns
         if self._states is not None:
             self._write_states(columns, slots)
@@ -293,28 +300,11 @@ class SequenceReplayBuffer(NaiveReplayBuffer):
             self._mark(columns, starts)
         return batch
 
-    def _shaped(self, flat: Batch) -> Batch:
-        """Returns steps [B * L, ...] as sequences [B, L, ...] in the same memory."""
-        length = self._length
-        count = len(flat) // length
-        if length == 1:
-            return RecycledBatch(dict(flat.columns), count)
-        if self._cfg.time_major:
-            turned = tree_map(
-                lambda leaf: leaf.reshape(length, count, *leaf.shape[1:]).swapaxes(0, 1),
-                flat.columns,
-            )
-            return RecycledBatch(turned, count)
-        return RecycledBatch(
-            tree_map(lambda leaf: leaf.reshape(count, length, *leaf.shape[1:]), flat.columns),
-            count,
-        )
-
     def _write_states(self, columns: dict[str, Any], slots: IntArray) -> None:
         """Writes the recurrent states of sequences, into the same memory if there is any."""
         assert self._states is not None
         at = slots[:, :: self._cfg.state_every or self._length]
-        states = self._states.batch(at.reshape(-1)).columns
+        states = self._states.of(at.reshape(-1))
         if self._cfg.state_every:
             states = dict(tree_map(lambda leaf: leaf.reshape(*at.shape, *leaf.shape[1:]), states))
         for key, state in states.items():
@@ -363,7 +353,7 @@ class SequenceReplayBuffer(NaiveReplayBuffer):
                 "priorities": self._priorities.state_dict(held),
             }
             if self._states is not None:
-                state["states"] = self._states.state_dict()
+                state["states"] = self._states.state_dict(held)
             return state
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -389,7 +379,7 @@ class SequenceReplayBuffer(NaiveReplayBuffer):
             self._continuity.load_state_dict(state["continuity"])
             self._priorities.load_state_dict(state["priorities"], shift)
             if self._states is not None:
-                self._states.load_state_dict(state["states"])
+                self._states.load_state_dict(state["states"], shift, held)
 
     def _check_form(self, state: Mapping[str, Any]) -> None:
         check_kind(state, "sequences", "sequences")
@@ -406,23 +396,6 @@ class SequenceReplayBuffer(NaiveReplayBuffer):
         """Raises AssertionError if sequences or priorities contradict themselves; for tests."""
         self._index.check_valid()
         self._priorities.check_valid()
-
-
-class _Views(threading.local):
-    """The shaped views of the recycled batches of one thread, newest last."""
-
-    def __init__(self) -> None:
-        self._pairs: dict[int, list[tuple[Batch, Batch]]] = {}
-
-    def of(self, flat: Batch, shaped: Any) -> Batch:
-        """Returns the batch that shares the memory of `flat`."""
-        pairs = self._pairs.setdefault(len(flat), [])
-        for known, batch in pairs:
-            if known is flat:
-                return batch
-        pairs.append((flat, shaped(flat)))
-        del pairs[:-2]
-        return pairs[-1][1]
 
 
 SequenceBuffer = SequenceReplayBuffer

@@ -47,6 +47,7 @@ class SequenceIndex:
         self._length, self._stride, self._padding = length, stride, padding
         self._offsets = np.arange(length)
         self._of: EnvRows | None = None
+        self._since: tuple[IntArray, IntArray] = np.zeros(0, np.int64), np.zeros(0, np.int64)
         self.clear()
 
     def clear(self) -> None:
@@ -91,6 +92,7 @@ class SequenceIndex:
             starts |= breaks[order]
         last = np.maximum.accumulate(np.where(opens | starts, np.arange(len(order)), 0))
         begin = np.where(starts[last], position[last], self._begin[stream])
+        self._since = order, position - begin
         gone = self._forget(slots)
         kept: Any = slice(None)
         if len(slots) == len(order):
@@ -109,6 +111,13 @@ class SequenceIndex:
         self._write_log(into)
         new = self._add_sequences(stream, position, begin, end)
         return gone, new
+
+    def since_begin(self) -> IntArray:
+        """Returns how many steps of its episode precede each step of the last push: int64 [N]."""
+        order, since = self._since
+        found = np.empty(len(order), np.int64)
+        found[order] = since
+        return found
 
     def _streams(self, ids: IntArray) -> IntArray:
         """Returns the streams of environments, which are made if they are new: int64 [K]."""

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from dicore_plugins.buffers.priority_tree import FloatArray, PriorityTree, strata
+from dicore_plugins.buffers.priority_tree import FloatArray, PriorityTree, annealed, strata
 from dicore_plugins.buffers.ring import IntArray
 from dicore_plugins.buffers.sequence.config import SequenceConfig
 from dicore_plugins.buffers.sequence.index import SequenceIndex
@@ -45,8 +45,7 @@ class SequencePriorities:
     @property
     def beta(self) -> float:
         """Exponent of the importance-sampling weights of the next draw."""
-        first, steps = self._cfg.beta, self._cfg.anneal_step
-        return float(first + (1 - first) * min(1.0, self._draws / steps) if steps else first)
+        return annealed(self._cfg.beta, self._cfg.anneal_step, self._draws)
 
     def mixed(self, priority: FloatArray, starts: IntArray) -> FloatArray:
         """Returns eta * max + (1 - eta) * mean of the priorities [B, L] of the steps."""
@@ -107,18 +106,13 @@ class SequencePriorities:
             if chosen is None:
                 return self._index.chosen(rng.integers(0, self._index.count, count))
             return chosen[rng.integers(0, len(chosen), count)]
-        points = strata(rng, count)
-        if chosen is None:
-            return self._tree.find(points * self._tree.total)
-        sums = np.cumsum(self._tree.masses[chosen])
-        rows = np.searchsorted(sums, points * sums[-1], side="right")
-        return chosen[np.minimum(rows, len(chosen) - 1)]
+        return self._tree.at(strata(rng, count), chosen)
 
     def weights(self, starts: IntArray) -> Any:
         """Returns the importance-sampling weights, divided by the largest possible one: [B]."""
         if self._tree is None:
             return 1.0
-        return (self._tree.masses[starts] / self._tree.minimum) ** -self.beta
+        return self._tree.weights(starts, self.beta)
 
     def state_dict(self, held: int) -> dict[str, Any]:
         """Returns the priorities of the sequences and steps of the first `held` slots."""
