@@ -8,9 +8,13 @@ _NAMES: Final[dict[str, dict[str, str]]] = {
     "dicore-plugins": {
         "api": "export_policy profiled",
         "buffer": "advanced deque elastic episode file naive sequence",
+        "buffer_middleware": (
+            "clone_object group_sample padding priority sample_range_view staleness_check "
+            "use_time_check"
+        ),
         "collector": "episode sample",
         "dataset": "collected hdf5 minari npz",
-        "env": "gym pettingzoo",
+        "env": "gym pettingzoo recorded",
         "env_manager": (
             "async_subprocess base env_supervisor envpool subprocess sync_subprocess thread vector"
         ),

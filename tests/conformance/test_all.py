@@ -144,6 +144,8 @@ class Envs(EnvContract):
     @property
     def options(self) -> dict[str, Any]:  # type: ignore[override] # by component
         """Providers are asked for one of their environments."""
+        if self.registered.label == "env/recorded":
+            return {"path": write("npz_next", Path.cwd(), EPISODES), "format": "npz"}
         env_id = PROVIDED.get(self.registered.label)
         return {} if env_id is None else {"env_id": env_id}
 

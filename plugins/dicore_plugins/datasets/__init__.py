@@ -16,6 +16,7 @@ if TYPE_CHECKING:
         NpzConfig,
     )
     from dicore_plugins.datasets.dataset import TransitionDataset
+    from dicore_plugins.datasets.filling import fill_buffer
     from dicore_plugins.datasets.hdf5 import HDF5Dataset, write_hdf5
     from dicore_plugins.datasets.minari_data import MinariDataset
     from dicore_plugins.datasets.npz import NpzDataset, write_npz
@@ -31,6 +32,7 @@ __all__ = [
     "NpzConfig",
     "NpzDataset",
     "TransitionDataset",
+    "fill_buffer",
     "write_hdf5",
     "write_npz",
 ]
@@ -39,6 +41,7 @@ _HOMES = {
     ".collected": ("CollectedDataset",),
     ".config": ("CollectedConfig", "DatasetConfig", "HDF5Config", "MinariConfig", "NpzConfig"),
     ".dataset": ("TransitionDataset",),
+    ".filling": ("fill_buffer",),
     ".hdf5": ("HDF5Dataset", "write_hdf5"),
     ".minari_data": ("MinariDataset",),
     ".npz": ("NpzDataset", "write_npz"),

@@ -58,12 +58,16 @@ class CollectedDataset(TransitionDataset):
 
     def _check_single(self, path: str, tree: Mapping[str, Any]) -> None:
         """Checks that samples of unknown episodes need none."""
-        if self._cfg.nstep > 1 and "value_gamma" not in tree:
+        cfg = self._cfg
+        needs = [f"nstep is {cfg.nstep}"] * (cfg.nstep > 1 and "value_gamma" not in tree)
+        needs += [f"unroll_len is {cfg.unroll_len}"] * (cfg.unroll_len > 1)
+        needs += [f"derived is {', '.join(cfg.derived)}"] * bool(cfg.derived)
+        if needs:
             fail(
                 path,
-                f"single steps of unknown episodes, but nstep is {self._cfg.nstep}",
+                f"single steps of unknown episodes, but {' and '.join(needs)}",
                 key="end",
-                hint="set policy.nstep=1; dicore collect writes the ends of episodes",
+                hint="set them to 1 (and none); dicore collect writes the ends of episodes",
             )
 
 

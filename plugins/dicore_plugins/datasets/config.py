@@ -11,6 +11,7 @@ __all__ = [
     "CollectedConfig", "DatasetConfig", "HDF5Config", "MinariConfig", "NpzConfig", "TableConfig",
 ]  # fmt: skip
 
+_DERIVED = ("return_to_go", "timestep")
 _NAMES = ("obs", "action", "reward", "terminated", "truncated", "next_obs", "end", "env_id")
 
 
@@ -31,11 +32,34 @@ class DatasetConfig(ComponentConfig):
     discount_factor: float = option(
         0.99, "discount of n-step returns", ge=0, le=1, follows="policy.discount_factor"
     )
+    unroll_len: int = option(
+        1,
+        "steps of a sample; above 1, samples are sequences of steps of one episode [B, L, ...]",
+        ge=1,
+        unit="env steps",
+        follows="policy.collect.unroll_len",
+    )
+    stride: int = option(
+        1,
+        "with unroll_len: steps between the starts of two sequences of an episode",
+        ge=1,
+        unit="env steps",
+    )
+    derived: tuple[str, ...] = option(
+        (),
+        "columns to compute: `return_to_go` (undiscounted rewards from a step to the end of its"
+        " episode), `timestep` (steps since its start)",
+    )
 
     def check(self) -> Iterator[tuple[str, str]]:
         """Yields the options that contradict each other."""
         if self.episodes is not None and self.fraction < 1:
             yield "fraction", f"must be 1 if episodes is given, got {self.fraction}"
+        if self.stride > self.unroll_len:
+            yield "stride", f"must be <= unroll_len ({self.unroll_len}), got {self.stride}"
+        for name in self.derived:
+            if name not in _DERIVED:
+                yield "derived", f"'{name}': expected {' or '.join(_DERIVED)}"
 
 
 @frozen(kw_only=True)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
+from itertools import pairwise
 from typing import Any, ClassVar
 
 import numpy as np
@@ -14,16 +15,20 @@ import numpy.typing as npt
 from gymnasium.spaces import Discrete
 
 from dicore.config.compiler import as_config
-from dicore.data import Batch, Tree
+from dicore.data import Batch, Tree, tree_map
 from dicore.errors import UsageError
-from dicore_plugins.buffers.ring import Ring
+from dicore.interfaces.policy import Tail
+from dicore_plugins.buffers.ring import Ring, as_sequences
 from dicore_plugins.datasets.checks import check_recording
 from dicore_plugins.datasets.config import DatasetConfig
 from dicore_plugins.datasets.recording import Recording, fail
+from dicore_plugins.datasets.windows import Windows, places
 from dicore_plugins.functional.samples import nstep_columns
 
 __all__ = ["TransitionDataset"]
 
+_SOME = 16_384
+"""Steps that are read at once."""
 _BLOCK = 4 << 20
 """Bytes of samples gathered at once: few enough to stay in the CPU cache until they are used."""
 
@@ -34,6 +39,9 @@ class TransitionDataset:
     With `nstep` above 1, samples bridge n steps and have `value_gamma`; none crosses the end of an
     episode. `done` is the termination only: an episode that a time limit or the end of the file cut
     off has a value after its last step. Columns stay in the file until they are drawn.
+
+    With `unroll_len` L above 1, samples are sequences of steps of one episode: columns [B, L, ...]
+    and `valid` bool [B, L], False after the end of the episode, whose last step is repeated there.
 
     A subclass implements `_read`.
 
@@ -75,11 +83,14 @@ class TransitionDataset:
                 recording.columns["action"] = action.reshape(-1)
         check_recording(recording, observation_space, action_space)
         recording = self._selected(recording, seed)
-        self._count = len(recording)
-        self._episode = recording.episode
-        self._ring = Ring.over(
-            self._columns(recording, observation_space, action_space), self._count
-        )
+        self._recording = recording
+        self._steps = len(recording)
+        self._spaces = observation_space, action_space
+        self._columns = self._columns_of(self._cfg.nstep)
+        self._ring = Ring.over(self._columns, self._steps)
+        length, stride = self._cfg.unroll_len, self._cfg.stride
+        self._windows = Windows(recording.episode, length, stride) if length > 1 else None
+        self._count = self._steps if self._windows is None else len(self._windows)
 
     def _read(self, path: str) -> tuple[Recording, str]:
         """Returns the steps of a data set, and the hash of its content."""
@@ -100,27 +111,27 @@ class TransitionDataset:
             numbers = np.random.default_rng(seed).permutation(numbers)
         return recording.select(np.isin(recording.episode, numbers[:count]))
 
-    def _columns(self, recording: Recording, space: Any, action_space: Any) -> dict[str, Tree]:
-        """Returns the columns of the samples, each as an array or as rows of one."""
+    def _columns_of(self, nstep: int) -> dict[str, Any]:
+        """Returns the columns of the steps, each as an array or as rows of one."""
+        recording, count = self._recording, self._steps
+        space, action_space = self._spaces
         gamma, next_row = recording.value_gamma, recording.next_row
         reward, done = recording.reward, recording.terminated.astype(np.float32)
         if gamma is not None:
             self._check_discount(recording, gamma)
-        elif self._cfg.nstep > 1:
-            steps = np.arange(self._count)[:, None]
-            ended = np.append(recording.episode[1:] != recording.episode[:-1], True)
+        elif nstep > 1:
             bridged = nstep_columns(
                 reward=reward[:, None],
                 terminated=recording.terminated[:, None],
-                end=ended[:, None],
-                next_obs=steps,
-                nstep=self._cfg.nstep,
+                end=self.ends[:, None],
+                next_obs=np.arange(count)[:, None],
+                nstep=nstep,
                 gamma=self._cfg.discount_factor,
-                starts=self._count,
+                starts=count,
             )
             next_row = next_row[bridged["next_obs"][:, 0]]
             reward, done, gamma = (bridged[k][:, 0] for k in ("reward", "done", "value_gamma"))
-        row, count = Rows(recording.row), self._count
+        row = Rows(recording.row)
         same = recording.obs_row is recording.row or np.array_equal(
             recording.obs_row, recording.row
         )
@@ -134,8 +145,28 @@ class TransitionDataset:
             "reward": reward,
             "next_obs": _samples(recording.next_obs, Rows(next_row, obs_row), count, space),
             "done": done,
+            **{name: getattr(self, f"_{name}")() for name in self._cfg.derived},
         }
         return columns if gamma is None else {**columns, "value_gamma": gamma}
+
+    def _timestep(self) -> Any:
+        return places(self._recording.episode)[0]
+
+    def _return_to_go(self) -> Any:
+        self._need_single_steps("return_to_go")
+        reward, ends = self._recording.reward.astype(np.float64), np.flatnonzero(self.ends)
+        total = np.cumsum(reward)
+        last = np.repeat(total[ends], np.diff(np.append(-1, ends)))
+        return (last - total + reward).astype(np.float32)
+
+    def _need_single_steps(self, what: str) -> None:
+        if self._recording.value_gamma is not None:
+            fail(
+                self._recording.file,
+                f"{what} needs single steps, these are n-step samples",
+                key=self._recording.keys.get("value_gamma", "value_gamma"),
+                hint="collect with policy.nstep=1, or write an .npz or .hdf5 file",
+            )
 
     def _check_discount(self, recording: Recording, gamma: npt.NDArray[np.float32]) -> None:
         """Checks that n-step samples were made with the discount of the policy."""
@@ -156,7 +187,68 @@ class TransitionDataset:
     @property
     def episodes(self) -> int:
         """Number of episodes that are used."""
-        return len(np.unique(self._episode))
+        return int(self.ends.sum())
+
+    @property
+    def ends(self) -> npt.NDArray[np.bool_]:
+        """Which steps are the last of their episode: bool, one for each step."""
+        episode = self._recording.episode
+        return np.append(episode[1:] != episode[:-1], True)
+
+    @property
+    def returns(self) -> npt.NDArray[np.float64]:
+        """Undiscounted return of each episode: float64 [E]."""
+        self._need_single_steps("a return")
+        begins = np.flatnonzero(np.append(True, self.ends[:-1]))
+        return np.add.reduceat(self._recording.reward.astype(np.float64), begins)
+
+    @property
+    def actions(self) -> Any:
+        """The actions of all steps, [N, ...]."""
+        slots = np.arange(self._steps)
+        return tree_map(lambda leaf: leaf.take(slots, 0, None, "clip"), self._columns["action"])
+
+    def statistics(self, column: str = "obs") -> tuple[Tree, Tree]:
+        """Returns mean and standard deviation of a column over all steps: float64 [...].
+
+        Policies normalize observations by them (Fujimoto and Gu 2021, TD3+BC).
+        """
+        return _split(tree_map(self._moments, self._columns[column]))
+
+    def _moments(self, column: Any) -> Any:
+        shift = column.take(np.arange(1), 0, None, "clip").astype(np.float64)
+        total = np.zeros((2, *column.shape[1:]))
+        for start in range(0, self._steps, _SOME):
+            slots = np.arange(start, min(start + _SOME, self._steps))
+            part = column.take(slots, 0, None, "clip") - shift
+            total += part.sum(0), np.square(part).sum(0)
+        mean, square = total / self._steps
+        return np.stack([mean + shift[0], np.sqrt(np.maximum(square - mean**2, 0))])
+
+    def blocks(self) -> Iterator[tuple[Batch, Tail]]:
+        """Yields each episode as a block [T, 1, ...] with its tail: what a collector passes on.
+
+        `get_train_sample` of a policy's collect mode makes its own samples from them, of any form.
+        The steps are single ones, whatever `nstep` is. Columns that only a policy knows (a
+        recurrent state, action probabilities) are not in the block.
+
+        Raises:
+            SchemaError: the data set has n-step samples.
+        """
+        self._need_single_steps("a block")
+        columns = self._columns_of(1)
+        bounds = np.append(0, np.flatnonzero(self.ends) + 1)
+        for start, stop in pairwise(bounds):
+            slots, count = np.arange(start, stop), stop - start
+            block = tree_map(
+                lambda leaf, at=slots: leaf.take(at, 0, None, "clip")[:, None], columns
+            )
+            block["end"] = (slots == stop - 1)[:, None]
+            block["done"] = block["done"].astype(np.bool_)
+            block["valid"] = np.ones((count, 1), np.bool_)
+            block["env_id"] = np.zeros((count, 1), np.int64)
+            last = tree_map(lambda leaf: leaf[-1], block["next_obs"])
+            yield Batch(block, count), Tail(last, np.array([count - 1]), last, count)
 
     @property
     def end(self) -> npt.NDArray[np.bool_]:
@@ -170,12 +262,17 @@ class TransitionDataset:
         """Returns B samples by index, in this order.
 
         Args:
-            index: int64 [B], each from 0 to N - 1; sorted by episode and time.
+            index: int64 [B], each from 0 to N - 1; samples are sorted by episode and time.
 
         Raises:
             IndexError: an index is out of range.
         """
-        return self._ring.batch(self._checked(index))
+        index, windows = self._checked(index), self._windows
+        if windows is None:
+            return self._ring.batch(index)
+        steps, valid = windows.steps(index)
+        columns = as_sequences(self._ring.batch(steps.reshape(-1)).columns, windows.length)
+        return Batch({**columns, "valid": valid}, len(index))
 
     def take_batches(self, index: Any, batch_size: int) -> Iterator[Batch]:
         """Yields the samples of an index [M] as batches of `batch_size`; the last may be smaller.
@@ -185,13 +282,27 @@ class TransitionDataset:
         """
         if batch_size < 1:
             raise UsageError(f"batch_size must be >= 1, got {batch_size}")
-        index, ring = self._checked(index), self._ring
-        some = max(1, ring.samples_in(_BLOCK) // batch_size) * batch_size
+        index, length = self._checked(index), self._cfg.unroll_len
+        some = max(1, self._ring.samples_in(_BLOCK) // (batch_size * length)) * batch_size
         whole = len(index) - len(index) % batch_size
         for start in range(0, whole, some):
-            yield from ring.recycled(index[start : min(start + some, whole)], batch_size)
+            yield from self._recycled(index[start : min(start + some, whole)], batch_size)
         if whole < len(index):
-            yield from ring.recycled(index[whole:], len(index) - whole)
+            yield from self._recycled(index[whole:], len(index) - whole)
+
+    def _recycled(self, index: npt.NDArray[np.int64], size: int) -> Iterator[Batch]:
+        windows = self._windows
+        if windows is None:
+            yield from self._ring.recycled(index, size)
+            return
+        steps, valid = windows.steps(index)
+        flat = self._ring.recycled(steps.reshape(-1), size * windows.length)
+        for number, each in enumerate(flat):
+            batch = each.sequences(windows.length)
+            if "valid" not in batch:
+                batch.columns["valid"] = np.empty((size, windows.length), np.bool_)
+            batch.columns["valid"][...] = valid[number * size : (number + 1) * size]
+            yield batch
 
     def _checked(self, index: Any) -> npt.NDArray[np.int64]:
         given = np.asarray(index)
@@ -302,6 +413,12 @@ class RowsOf:
         else:
             out[...] = self._column[rows]
         return out
+
+
+def _split(pairs: Tree) -> tuple[Tree, Tree]:
+    """Returns a tree of pairs as two trees."""
+    first, second = (tree_map(lambda leaf, at=at: leaf[at], pairs) for at in (0, 1))
+    return first, second
 
 
 def _samples(tree: Tree, rows: Rows, count: int, space: Any = None) -> Tree:

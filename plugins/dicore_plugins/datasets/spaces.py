@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from gymnasium import spaces
 
-__all__ = ["space_from", "space_text"]
+from dicore.errors import UsageError
+
+__all__ = ["recorded_spaces", "space_from", "space_text"]
+
+_LOG = logging.getLogger("dicore.data")
 
 
 def space_text(space: Any) -> str | None:
@@ -79,3 +84,47 @@ _READ: dict[str, Callable[[dict[str, Any]], spaces.Space[Any]]] = {
     ),
     "Tuple": lambda data: spaces.Tuple([_READ[each["type"]](each) for each in data["spaces"]]),
 }
+
+
+def recorded_spaces(dataset: Any) -> tuple[spaces.Space[Any], spaces.Space[Any]]:
+    """Returns observation and action space of a data set.
+
+    Those that are not in the file follow from the columns: observations are unbounded, or from 0 to
+    255 if they are bytes; actions are integers from 0 to the largest one, or numbers from -1 to 1,
+    or from the least to the largest one if these exceed that.
+
+    Raises:
+        UsageError: actions are negative integers, or of another form.
+    """
+    obs, action = dataset.observation_space, dataset.action_space
+    if obs is None or action is None:
+        _LOG.warning("%s: the file has no spaces; they follow from its columns", dataset)
+    if obs is None:
+        obs = _observations(dataset.take([0])["obs"])
+    return obs, _actions(dataset.actions) if action is None else action
+
+
+def _observations(column: Any) -> spaces.Space[Any]:
+    if isinstance(column, dict):
+        return spaces.Dict({key: _observations(each) for key, each in column.items()})
+    shape, dtype = column.shape[1:], column.dtype
+    if dtype == np.bool_:
+        return spaces.MultiBinary(shape)
+    if dtype.kind in "iu":
+        return spaces.Box(np.iinfo(dtype).min, np.iinfo(dtype).max, shape, dtype.type)
+    return spaces.Box(-np.inf, np.inf, shape, dtype.type)
+
+
+def _actions(column: Any) -> spaces.Space[Any]:
+    if isinstance(column, dict):
+        return spaces.Dict({key: _actions(each) for key, each in column.items()})
+    if column.dtype.kind == "f":
+        low, high = np.minimum(column.min(0), -1.0), np.maximum(column.max(0), 1.0)
+        return spaces.Box(low, high, column.shape[1:], column.dtype.type)
+    if column.dtype.kind not in "iu" or column.ndim > 2 or column.min() < 0:
+        raise UsageError(
+            f"the action space does not follow from actions {column.dtype}{[*column.shape]}",
+            hint="write the file with its spaces (write_npz, write_hdf5)",
+        )
+    most = column.max(0) + 1
+    return spaces.Discrete(int(most)) if column.ndim == 1 else spaces.MultiDiscrete(most)

@@ -57,7 +57,7 @@ def data_pusher(
             ctx.episodes = None
 
     warned = False
-    prepared = _whole if getattr(buffer_, "keeps_origin", False) else _samples
+    prepared = _whole if getattr(buffer_, "keeps_origin", False) else without_origin
 
     def put(samples: Any, env_step: int) -> None:
         nonlocal warned
@@ -74,7 +74,7 @@ def _whole(data: Any) -> Any:
     return data
 
 
-def _samples(data: Any) -> Any:
+def without_origin(data: Any) -> Any:
     """Returns samples without the columns that only tell where they come from.
 
     Of sequences [B, L], `end` is kept: a recurrent state is reset after it.

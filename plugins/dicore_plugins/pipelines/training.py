@@ -325,16 +325,20 @@ class TrainingPipeline:
         """Returns all middleware of a step."""
         cfg, run = parts.cfg, parts.run
         budget = cfg.pipeline.max_env_step, cfg.pipeline.max_train_iter
-        stages = self.stages(parts)
+        stages, evaluation = self.stages(parts), []
+        if evaluates(cfg):
+            evaluation = [
+                interaction_evaluator(
+                    cfg,
+                    parts.policy.eval_mode,
+                    parts.evaluator_env,
+                    run=run,
+                    evaluator=parts.evaluator,
+                    settings=parts.policy.command_mode.get_setting_eval,
+                )
+            ]
         return [
-            interaction_evaluator(
-                cfg,
-                parts.policy.eval_mode,
-                parts.evaluator_env,
-                run=run,
-                evaluator=parts.evaluator,
-                settings=parts.policy.command_mode.get_setting_eval,
-            ),
+            *evaluation,
             *stages,
             CkptSaver(cfg, parts.policy, save_finish=False, run=run),
             termination_checker(*budget, run=run),
@@ -342,14 +346,12 @@ class TrainingPipeline:
 
     def _finish(self, parts: Parts, run: Any) -> None:
         """Evaluates if a budget ended the training, stops the clock and saves `final`."""
-        evaluator, train_iter, env_step = (
-            parts.evaluator,
-            parts.learner.train_iter,
-            _env_step(parts),
-        )
-        result = evaluator.last_result
+        train_iter, env_step = parts.learner.train_iter, _env_step(parts)
+        evaluator = parts.evaluator if evaluates(parts.cfg) else None
+        result = None if evaluator is None else evaluator.last_result
         stopped = result is not None and result.stop
-        if not stopped and self._cfg.final_eval and not run.stop_requested:
+        final_eval = self._cfg.final_eval and not run.stop_requested
+        if evaluator is not None and not stopped and final_eval:
             save = lambda name: run.save_best(evaluator.best_return)  # noqa: E731
             annealed = eval_kwargs(parts.policy.command_mode.get_setting_eval, train_iter, env_step)
             result = evaluator.eval(
@@ -357,16 +359,17 @@ class TrainingPipeline:
             )
             stopped = result.stop
         run.stop_clock()
-        run.set_result(
-            stop=stopped,
-            train_iter=train_iter,
-            env_step=env_step,
-            best_return=evaluator.best_return,
-        )
+        best = None if evaluator is None else evaluator.best_return
+        run.set_result(stop=stopped, train_iter=train_iter, env_step=env_step, best_return=best)
         ending = "stop value reached" if stopped else "stopped" if run.stop_requested else "ended"
-        best = f"{evaluator.best_return:.6g}"
-        _log(run, f"{ending} after {_progress(parts)}; best mean return {best}")
+        score = "not evaluated" if best is None else f"best mean return {best:.6g}"
+        _log(run, f"{ending} after {_progress(parts)}; {score}")
         run.save_checkpoint("final")
+
+
+def evaluates(cfg: Any) -> bool:
+    """Returns whether policies can be evaluated in the environment: not in recorded episodes."""
+    return bool(getattr(cfg.env, "has_dynamics", True))
 
 
 def _is_spent(run: Any) -> bool:
@@ -401,6 +404,12 @@ def _incompatibilities(cfg: Any) -> Iterator[tuple[str, str]]:
 
         yield from reward_model_problems(cfg)
     school = school_of(cfg.policy)
+    if not evaluates(cfg) and (school == "on_policy" or cfg.pipeline.get("dataset") is None):
+        yield (
+            "env.type",
+            f"'{cfg.env.type}' replays recorded episodes, so nothing can be collected in it;"
+            " expected an environment, or pipeline.dataset for an off-policy or offline policy",
+        )
     if school == "on_policy" and cfg.pipeline.get("dataset") is not None:
         yield "pipeline.dataset", f"has no effect: '{cfg.policy.type}' {SCHOOLS[school]}"
     if school != "off_policy" and cfg.policy.learn.update_per_step is not None:

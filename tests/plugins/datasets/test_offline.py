@@ -98,6 +98,33 @@ def test_the_returns_follow_the_policy(tmp_path: Path) -> None:
     assert data.take([0])["reward"].tolist() == [1.875]
 
 
+@pytest.mark.parametrize(("env", "policy"), [("cartpole", "dqn"), ("pendulum", "sac")])
+def test_training_needs_no_environment(
+    env: str, policy: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """That of the data is not installed: spaces come from the file, or from its columns."""
+    path = (cartpole if env == "cartpole" else pendulum)(tmp_path / "data.npz")
+    words = ["train", "-e", "recorded", "-p", policy, "--max-train-iter", "5"]
+    words += ["pipeline.dataset.type=npz", f"pipeline.dataset.path={path}", "pipeline.logger=[]"]
+    code = main([*words, "--exp-name", str(tmp_path / "run")])
+    output = capfd.readouterr()
+    assert code == 0, output.err
+    assert "inf" not in output.out
+    record = json.loads((tmp_path / "run/run.json").read_text())
+    assert record["result"]["train_iter"] == 5
+    assert (tmp_path / "run/ckpt/final").is_dir()
+
+
+def test_nothing_is_collected_in_recorded_episodes(tmp_path: Path) -> None:
+    path = cartpole(tmp_path / "data.npz", 2)
+    for policy in ("dqn", "ppo"):
+        with pytest.raises(ConfigError, match="'recorded' replays recorded episodes"):
+            launch(
+                env="recorded", policy=policy, exp_name=str(tmp_path / "run"), max_env_step=10,
+                overrides=[f"env.path={path}", "env.format=npz"],
+            )  # fmt: skip
+
+
 def trained(folder: Path, path: str, count: int, **more: Any) -> Any:
     overrides = [f"pipeline.dataset.path={path}", "pipeline.dataset.type=npz", *FAST]
     overrides += ["policy.learn.learner.hook={}", "policy.learn.batch_size=32"]
@@ -130,7 +157,7 @@ def test_a_resumed_run_ends_as_an_uninterrupted_one(tmp_path: Path) -> None:
     [
         ("dqn", ["policy.priority=true"], "policy.priority: a dataset is sampled uniformly"),
         ("dqn", ["pipeline.max_env_step=100"], "pipeline.max_env_step: no env steps are collected"),
-        ("impala", [], "policy.collect.unroll_len: a dataset has single steps, no sequences"),
+        ("impala", [], "policy.collect.unroll_len: its sequences have columns that only"),
         ("ppo", [], "'serial_offline' trains a policy that learns from a dataset; 'ppo' learns"),
     ],
 )

@@ -34,7 +34,7 @@ class OfflinePipeline(TrainingPipeline):
         if not cfg.policy.offline and cfg.policy.collect.unroll_len > 1:
             yield (
                 "policy.collect.unroll_len",
-                "a dataset has single steps, no sequences; set 1",
+                "its sequences have columns that only collecting gives, not a dataset; set 1",
             )
         if cfg.policy.reward_model is not None:
             yield "policy.reward_model", "has no effect on a dataset; expected None"

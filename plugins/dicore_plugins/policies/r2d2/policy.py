@@ -107,6 +107,10 @@ class R2D2Policy(DQNPolicy):
         nstep, length = self._cfg.nstep, self._get_sample_len()
         after = next_obs_of(block, tail)
         columns = {**block.columns, **self._bridges(block), "next_obs": after}
+        if "prev_state" not in columns:  # recorded steps have none
+            columns["prev_state"] = np.zeros(
+                (*block["end"].shape, self._model.state_size), np.float32
+            )
         if self._by_steps:
             starts = len(block) - (nstep - 1) if tail is None else tail.starts
             return flatten_time(Batch(tree_map(lambda leaf: leaf[:starts], columns), starts))
@@ -124,7 +128,8 @@ class R2D2Policy(DQNPolicy):
         rows = np.broadcast_to(np.arange(len(block))[:, None], block["end"].shape)
         gamma = self._cfg.discount_factor
         columns = (block["reward"], block["done"], block["end"], rows)
-        found: dict[str, Any] = dict(nstep_columns(*columns, self._cfg.nstep, gamma))
+        starts = len(block) if block["end"][-1].all() else None  # whole episodes
+        found: dict[str, Any] = dict(nstep_columns(*columns, self._cfg.nstep, gamma, starts))
         found["bridge"] = found.pop("next_obs") - rows[: len(found["reward"])]
         return {key: _padded(found[key], len(block)) for key in _BRIDGED}
 
