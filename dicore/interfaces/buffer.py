@@ -138,7 +138,7 @@ class IBuffer(Contract, Protocol):
 class IDataset(Contract, Protocol):
     """Recorded samples, which do not change.
 
-    It may have `take_batches(index, batch_size)`, `fingerprint`, `ends` and `blocks()` (episodes).
+    It may have `take_batches(index, batch_size)`, `fingerprint`, `end` and `blocks()` (episodes).
     """
 
     def __len__(self) -> int:

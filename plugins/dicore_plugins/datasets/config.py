@@ -37,7 +37,6 @@ class DatasetConfig(ComponentConfig):
         "steps of a sample; above 1, samples are sequences of steps of one episode [B, L, ...]",
         ge=1,
         unit="env steps",
-        follows="policy.collect.unroll_len",
     )
     stride: int = option(
         1,

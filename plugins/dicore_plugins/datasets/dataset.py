@@ -123,7 +123,7 @@ class TransitionDataset:
             bridged = nstep_columns(
                 reward=reward[:, None],
                 terminated=recording.terminated[:, None],
-                end=self.ends[:, None],
+                end=self.end[:, None],
                 next_obs=np.arange(count)[:, None],
                 nstep=nstep,
                 gamma=self._cfg.discount_factor,
@@ -154,7 +154,7 @@ class TransitionDataset:
 
     def _return_to_go(self) -> Any:
         self._need_single_steps("return_to_go")
-        reward, ends = self._recording.reward.astype(np.float64), np.flatnonzero(self.ends)
+        reward, ends = self._recording.reward.astype(np.float64), np.flatnonzero(self.end)
         total = np.cumsum(reward)
         last = np.repeat(total[ends], np.diff(np.append(-1, ends)))
         return (last - total + reward).astype(np.float32)
@@ -187,11 +187,11 @@ class TransitionDataset:
     @property
     def episodes(self) -> int:
         """Number of episodes that are used."""
-        return int(self.ends.sum())
+        return int(self.end.sum())
 
     @property
-    def ends(self) -> npt.NDArray[np.bool_]:
-        """Which steps are the last of their episode: bool, one for each step."""
+    def end(self) -> npt.NDArray[np.bool_]:
+        """Which steps are the last of their episodes: bool [N], one for each step."""
         episode = self._recording.episode
         return np.append(episode[1:] != episode[:-1], True)
 
@@ -199,7 +199,7 @@ class TransitionDataset:
     def returns(self) -> npt.NDArray[np.float64]:
         """Undiscounted return of each episode: float64 [E]."""
         self._need_single_steps("a return")
-        begins = np.flatnonzero(np.append(True, self.ends[:-1]))
+        begins = np.flatnonzero(np.append(True, self.end[:-1]))
         return np.add.reduceat(self._recording.reward.astype(np.float64), begins)
 
     @property
@@ -237,7 +237,7 @@ class TransitionDataset:
         """
         self._need_single_steps("a block")
         columns = self._columns_of(1)
-        bounds = np.append(0, np.flatnonzero(self.ends) + 1)
+        bounds = np.append(0, np.flatnonzero(self.end) + 1)
         for start, stop in pairwise(bounds):
             slots, count = np.arange(start, stop), stop - start
             block = tree_map(
@@ -249,11 +249,6 @@ class TransitionDataset:
             block["env_id"] = np.zeros((count, 1), np.int64)
             last = tree_map(lambda leaf: leaf[-1], block["next_obs"])
             yield Batch(block, count), Tail(last, np.array([count - 1]), last, count)
-
-    @property
-    def end(self) -> npt.NDArray[np.bool_]:
-        """Bool [N]; which samples are the last of their episodes."""
-        return np.append(self._episode[1:] != self._episode[:-1], True)
 
     def __len__(self) -> int:
         return self._count

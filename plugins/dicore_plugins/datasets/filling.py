@@ -47,7 +47,7 @@ def fill_buffer(
         made = [_made(get_train_sample, *each, whole=whole) for each in dataset.blocks()]
         count, parts = sum(map(len, made)), iter(made)
     if by_episode:
-        count = int(dataset.ends.sum())
+        count = int(dataset.end.sum())
     if count > buffer.replay_buffer_size:
         what = "episodes" if by_episode else "samples"
         raise ReplayCapacityError(
@@ -61,10 +61,10 @@ def fill_buffer(
 
 
 def _ends(dataset: Any) -> Any:
-    ends = getattr(dataset, "ends", None)
+    ends = getattr(dataset, "end", None)
     if ends is None:
         raise UsageError(
-            f"{type(dataset).__name__} does not know the ends of its episodes (`ends`)",
+            f"{type(dataset).__name__} does not know the ends of its episodes (`end`)",
             hint="use a buffer of single samples, or a data set of dicore",
         )
     if len(ends) != len(dataset):

@@ -52,7 +52,7 @@ class RecordedEnv(gymnasium.Env[Any, Any]):
     """Replays recorded episodes; a reset chooses one at random.
 
     Args:
-        dataset: Single steps, with the `ends` of its episodes.
+        dataset: Single steps, with the `end` of its episodes.
     """
 
     metadata: ClassVar[dict[str, Any]] = {"render_modes": []}
@@ -61,7 +61,7 @@ class RecordedEnv(gymnasium.Env[Any, Any]):
         from dicore_plugins.datasets.spaces import recorded_spaces
 
         self._dataset = dataset
-        self._ends = np.flatnonzero(dataset.ends)
+        self._ends = np.flatnonzero(dataset.end)
         self._row = self._last = -1
         self.observation_space, self.action_space = recorded_spaces(dataset)
 

@@ -31,7 +31,14 @@ class OfflinePipeline(TrainingPipeline):
             yield "pipeline.dataset", "required to train from a dataset (dicore list dataset)"
         if cfg.pipeline.max_env_step is not None:
             yield "pipeline.max_env_step", "no env steps are collected; set max_train_iter"
-        if not cfg.policy.offline and cfg.policy.collect.unroll_len > 1:
+        length, dataset = cfg.policy.collect.unroll_len, cfg.pipeline.dataset
+        if (
+            cfg.policy.offline
+            and dataset is not None
+            and dataset.get("unroll_len", length) != length
+        ):
+            yield "pipeline.dataset.unroll_len", f"expected policy.collect.unroll_len, {length}"
+        if not cfg.policy.offline and length > 1:
             yield (
                 "policy.collect.unroll_len",
                 "its sequences have columns that only collecting gives, not a dataset; set 1",
