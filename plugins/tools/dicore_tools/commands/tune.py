@@ -1,0 +1,175 @@
+"""`dicore tune`: searches for the option values with the highest return."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from dicore.console import own_process, plural, say, verbosity, write_table
+from dicore.errors import DicoreError, UsageError
+
+__all__ = ["command"]
+
+_EPILOG = """\b
+Examples:
+  dicore tune cartpole_dqn --space "policy.learn.learning_rate=log(1e-4,1e-2)" \\
+      --space "policy.learn.batch_size=32|64|128" --max-env-step 10000 -n 30
+  dicore tune pendulum_sac --space "policy.discount_factor=0.9|0.98|0.99" --grid --seeds 3
+  dicore tune cartpole_dqn --space "policy.nstep=int(1,5)" --pruner median --jobs 2 -o runs/nstep
+  dicore tune -o runs/nstep --show                         the results of a study
+  dicore train runs/nstep/best.yaml -s 0 -s 1 -s 2         train with the best values
+
+\b
+Spaces:  log(1e-5,1e-2)  uniform(0,1)  int(1,5)  logint(16,512)  32|64|128
+The folder of the study holds one run folder per trial (for dicore plot, report, eval), best.yaml,
+trials.png and study.log. The same command goes on with a study that was stopped; a larger -n adds
+trials. Needs: pip install 'dicore-tools[tune]'
+"""
+
+
+@click.command(name="tune", epilog=_EPILOG)
+@click.argument("words", nargs=-1, metavar="[FILE|PRESET] [a.b=c]...")
+@click.option("-e", "--env", metavar="NAME", help="Environment, or a Gymnasium id.")
+@click.option("-p", "--policy", metavar="NAME", help="Algorithm.")
+@click.option("--space", "spaces", multiple=True, metavar="a.b=VALUES", help="Option to search.")
+@click.option(
+    "-n",
+    "--trials",
+    type=click.IntRange(1),
+    default=20,
+    show_default=True,
+    help="Number of trials, with those of earlier starts.",
+)
+@click.option("-o", "--out", metavar="FOLDER", help="Folder of the study.  [default: runs/tune_…]")
+@click.option(
+    "-s",
+    "--seed",
+    type=click.IntRange(0),
+    default=0,
+    show_default=True,
+    help="First seed; also of the sampler.",
+)
+@click.option(
+    "--seeds",
+    type=click.IntRange(1),
+    default=1,
+    show_default=True,
+    help="Trainings per trial; the score is their mean.",
+)
+@click.option(
+    "-j",
+    "--jobs",
+    type=click.IntRange(1),
+    default=1,
+    show_default=True,
+    help="Trials at the same time, one process each.",
+)
+@click.option(
+    "--objective",
+    type=click.Choice(["final", "best", "area"]),
+    default="final",
+    show_default=True,
+    help="Mean return of the last or best evaluation, or of all.",
+)
+@click.option(
+    "--sampler",
+    type=click.Choice(["tpe", "random", "gp", "cmaes", "qmc"]),
+    default="tpe",
+    show_default=True,
+    help="How values are chosen.",
+)
+@click.option(
+    "--pruner",
+    type=click.Choice(["none", "median", "hyperband"]),
+    default="none",
+    show_default=True,
+    help="How bad trials are ended early.",
+)
+@click.option("--grid", is_flag=True, help="Try each combination of the values once.")
+@click.option("--max-env-step", type=click.IntRange(1), help="Budget of a training in env steps.")
+@click.option("--max-train-iter", type=click.IntRange(1), help="Budget of a training in updates.")
+@click.option("--show", is_flag=True, help="Print the results of a study; run nothing.")
+@verbosity
+@click.pass_context
+def command(
+    ctx: click.Context, /, *, words: tuple[str, ...], spaces: tuple[str, ...], out: str | None,
+    show: bool, **given: Any,
+) -> None:  # fmt: skip
+    """Searches for option values with which a training reaches the highest return.
+
+    Each trial is a training in a run folder of its own. Exit code 130 if a signal stopped it.
+    """
+    from dicore_tools.tuning.study import load, tune
+
+    own_process()
+    if show:
+        if out is None:
+            raise UsageError("--show: which study?", hint="dicore tune -o FOLDER --show")
+        _results(load(Path(out)), Path(out))
+        return
+    plan = _plan(words, spaces, out, given)
+    say(f"study in {plan.folder}: {'; '.join(each.text for each in plan.space)}")
+    study = tune(plan)
+    _results(study, plan.folder)
+    begun = sum(trial.state.is_finished() for trial in study.get_trials(deepcopy=False))
+    waiting = any(trial.state.name == "WAITING" for trial in study.get_trials(deepcopy=False))
+    if waiting or (not plan.grid and begun < plan.trials):
+        say("stopped; the same command goes on", result=True)
+        ctx.exit(130)
+
+
+def _plan(words: tuple[str, ...], spaces: tuple[str, ...], out: str | None, given: Any) -> Any:
+    from dicore.run.launch import TrainRequest, compile_request
+    from dicore_tools.tuning.space import parse_space
+    from dicore_tools.tuning.study import Plan
+
+    files = [word for word in words if "=" not in word]
+    if len(files) > 1:
+        raise UsageError(f"expected one config, got {', '.join(files)}")
+    names = ("env", "policy", "max_env_step", "max_train_iter")
+    request = TrainRequest(
+        config=files[0] if files else None,
+        overrides=["pipeline.logger=[]", *(word for word in words if "=" in word)],
+        argv=(),
+        **{name: given[name] for name in names},
+    )
+    space = parse_space(spaces)
+    compiled = compile_request(request)
+    pipeline = compiled.pipeline
+    if pipeline.max_env_step is None and pipeline.max_train_iter is None:
+        raise UsageError(
+            "a bad trial would never end: no budget", hint="add --max-env-step 20000, for example"
+        )
+    name = f"tune_{compiled.env.type}_{compiled.policy.type}"
+    rest = {key: value for key, value in given.items() if key not in (*names, "seed")}
+    return Plan(
+        request=request, space=space, first_seed=given["seed"],
+        folder=Path(out) if out is not None else Path("runs") / name, **rest,
+    )  # fmt: skip
+
+
+def _results(study: Any, folder: Path) -> None:
+    from dicore_tools.tuning.results import draw, found, importances, table, write_best
+
+    rows = found(study)
+    if not rows:
+        say("no trial has ended", result=True)
+        return
+    header, cells = table(rows, 10)
+    write_table(header, cells, numbers=range(len(header) - 1))
+    if len(rows) > len(cells):
+        say(f"the best {len(cells)} of {plural(len(rows), 'trial')}")
+    shares = importances(study)
+    if shares:
+        text = ", ".join(f"{name.rpartition('.')[2]} {share:.0%}" for name, share in shares.items())
+        say(f"share in the differences of the score: {text}")
+    if rows[0].complete:
+        write_best(rows, folder / "best.yaml")
+        say(f"best config: {folder / 'best.yaml'} (train it: dicore train {folder / 'best.yaml'})")
+    try:
+        draw(rows, folder / "trials.png")
+        say(f"picture: {folder / 'trials.png'}")
+    except DicoreError as error:
+        say(f"no picture: {error}")

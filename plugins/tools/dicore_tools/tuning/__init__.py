@@ -1,0 +1,1 @@
+"""Searches for option values with which a training reaches the highest return."""

@@ -1,0 +1,179 @@
+"""`dicore tune`: each trial is a training; a study goes on, prunes, and ends in a config."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("optuna")
+pytest.importorskip("dicore_plugins")
+pytest.importorskip("dicore_contrib_envs")
+
+from dicore.cli import main
+from dicore.config import compile_config
+from dicore.run.launch import TrainRequest
+from dicore_tools.tuning.results import found, importances
+from dicore_tools.tuning.space import parse_space
+from dicore_tools.tuning.study import Plan, load, tune
+from tests.registry.environment import MAIN
+
+SMALL = [
+    "policy.eval.evaluator.eval_freq=20", "policy.eval.evaluator.n_episode=2",
+    "env.evaluator_env_num=2", "env.collector_env_num=2", "policy.collect.n_sample=20",
+    "policy.learn.update_per_collect=2", "policy.collect.random_collect_size=40",
+    "policy.learn.batch_size=16", "policy.other.replay_buffer.replay_buffer_size=500",
+]  # fmt: skip
+RATE = "policy.learn.learning_rate=log(1e-5,1e-2)"
+
+pytestmark = pytest.mark.usefixtures("here")
+
+
+def plan(**given: Any) -> Plan:
+    request = TrainRequest(
+        config="cartpole_dqn", overrides=["pipeline.logger=[]", *SMALL],
+        max_env_step=given.pop("max_env_step", 200), argv=(),
+    )  # fmt: skip
+    space = parse_space(given.pop("space", [RATE]))
+    return Plan(request=request, space=space, folder=Path("study"), **given)
+
+
+def last_return(run: Path) -> float:
+    lines = map(json.loads, (run / "log/metrics.jsonl").read_text().splitlines())
+    return [line["evaluator/return_mean"] for line in lines if "evaluator/return_mean" in line][-1]
+
+
+def test_from_the_command_line_to_the_best_config(capfd: pytest.CaptureFixture[str]) -> None:
+    words = ["cartpole_dqn", *SMALL, "--max-env-step", "200", "-o", "study", "--seeds", "2"]
+    space = ["--space", RATE, "--space", "policy.nstep=1|3"]
+    assert main(["tune", *words, *space, "-n", "2"]) == 0
+    said = capfd.readouterr().out
+    assert "trial 1:" in said
+    assert "dicore train study/best.yaml" in said
+    rows = found(load(Path("study")))
+    assert [len(list(Path(row.folder).iterdir())) for row in rows] == [2, 2]
+    for row in rows:
+        returns = [last_return(run) for run in Path(row.folder).iterdir()]
+        assert row.score == pytest.approx(sum(returns) / 2)
+    assert rows[0].score >= rows[1].score
+    best = compile_config("study/best.yaml")
+    assert best.policy.learn.learning_rate == rows[0].values["policy.learn.learning_rate"]
+    assert best.policy.nstep == rows[0].values["policy.nstep"]
+    assert best.exp_name is None
+    assert Path("study/trials.png").stat().st_size > 5000
+    assert main(["tune", "-o", "study", "--show"]) == 0
+    assert "learning_rate" in capfd.readouterr().out
+
+
+def test_a_study_goes_on_and_keeps_its_space() -> None:
+    tune(plan(trials=1))
+    study = tune(plan(trials=2))
+    assert len(found(study)) == 2
+    with pytest.raises(Exception, match="another space"):
+        tune(plan(trials=3, space=["policy.nstep=1|3"]))
+
+
+def test_the_same_seed_gives_the_same_study() -> None:
+    first = [(row.values, row.score) for row in found(tune(plan(trials=2)))]
+    Path("study").rename("other")
+    assert [(row.values, row.score) for row in found(tune(plan(trials=2)))] == first
+
+
+def test_a_grid_is_tried_once() -> None:
+    space = ["policy.nstep=1|2", "policy.learn.double=true|false"]
+    rows = found(tune(plan(space=space, grid=True, max_env_step=60)))
+    points = sorted(tuple(row.values.values()) for row in rows)
+    assert points == [(1, False), (1, True), (2, False), (2, True)]
+    assert len(found(tune(plan(space=space, grid=True, max_env_step=60)))) == 4
+
+
+def test_a_bad_trial_is_ended_early(monkeypatch: pytest.MonkeyPatch) -> None:
+    import optuna
+
+    monkeypatch.setattr(optuna.trial.Trial, "should_prune", lambda trial: trial.number == 1)
+    rows = found(tune(plan(trials=2)))
+    assert [row.complete for row in rows] == [True, False]
+    assert rows[1].env_step < rows[0].env_step
+
+
+def test_an_error_of_all_trials_ends_the_study() -> None:
+    space = ["policy.collect.n_sample=20|30"]
+    request = TrainRequest(
+        config="cartpole_dqn", max_env_step=100, argv=(),
+        overrides=["pipeline.logger=[]", *SMALL, "env.make_kwargs={nonsense: 1}"],
+    )  # fmt: skip
+    with pytest.raises(Exception, match="the first 3 trials failed"):
+        tune(Plan(request=request, space=parse_space(space), folder=Path("study"), trials=20))
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["cartpole_dqn", "--space", "policy.learn.learning_rat=1|2"], "learning_rate"),
+        (["cartpole_dqn", "--space", "policy.nstep=0|1"], "policy.nstep"),
+        (["cartpole_dqn"], "no search space"),
+        (["cartpole_dqn", "--space", "policy.nstep=1|2", "NO"], "a bad trial would never end"),
+        (["--show", "-o", "nowhere"], "no study"),
+    ],
+)
+def test_mistakes_are_found_before_the_first_trial(
+    words: list[str], message: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    budget = [] if "NO" in words or "--show" in words else ["--max-env-step", "100"]
+    code = main(["tune", *(word for word in words if word != "NO"), *budget])
+    assert code == 2
+    assert message in capfd.readouterr().err
+    assert not Path("runs").exists()
+
+
+def test_several_processes_share_a_study() -> None:
+    command = [sys.executable, "-c", MAIN, "tune", "cartpole_dqn", *SMALL, "--space", RATE]
+    command += ["--max-env-step", "100", "-o", "study", "-n", "3", "--jobs", "2"]
+    subprocess.run(command, check=True, capture_output=True)
+    rows = found(load(Path("study")))
+    assert sorted(row.number for row in rows) == [0, 1, 2]
+    assert all(row.complete for row in rows)
+    assert importances(load(Path("study"))) == {}
+
+
+def test_ctrl_c_ends_the_trial_and_the_study_goes_on() -> None:
+    command = [sys.executable, "-c", MAIN, "tune", "cartpole_dqn", *SMALL, "--space", RATE]
+    command += ["--max-env-step", "3000000", "-o", "study", "-n", "2"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    run = Path("study/trial_0000/seed_0/log/metrics.jsonl")
+    deadline = time.monotonic() + 60
+    while not (run.exists() and run.stat().st_size) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    out, _ = process.communicate(timeout=60)
+    assert process.returncode == 130, out
+    assert "the same command goes on" in out
+    stopped, waiting = load(Path("study")).trials
+    assert (stopped.state.name, waiting.state.name) == ("FAIL", "WAITING")
+    assert waiting.system_attrs["fixed_params"] == stopped.params
+
+
+def test_the_option_that_decides_has_the_largest_share() -> None:
+    import optuna
+
+    study = optuna.create_study(direction="maximize")
+    for number in range(12):
+        trial = optuna.trial.create_trial(
+            value=float(number),
+            params={"much": number / 12, "little": 0.5 + (number * 7 % 12) / 24},
+            distributions={
+                "much": optuna.distributions.FloatDistribution(0, 1),
+                "little": optuna.distributions.FloatDistribution(0, 1),
+            },
+            user_attrs={"score": float(number)},
+        )
+        study.add_trial(trial)
+    shares = importances(study)
+    assert shares["much"] > shares["little"]
+    assert sum(shares.values()) == pytest.approx(1)
