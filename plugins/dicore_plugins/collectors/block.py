@@ -269,11 +269,26 @@ class Block:
             starts: Rows at which samples may begin.
             obs: Observation [1, ...] after the last row.
         """
-        rows = int(self.rows[env])
-        env_id = np.full((rows, 1), env, np.int64)
-        block = self._columns(slice(0, rows), slice(env, env + 1), env_id).copy()
-        finals = [(t, final) for t, each, final in self._finals if each == env]
-        return block, self._tail(obs, finals, starts, int(self._carried[env]))
+        return self.of_envs(np.array([env]), starts, obs)
+
+    def of_envs(self, envs: npt.NDArray[np.int64], starts: int, obs: Tree) -> tuple[Batch, Tail]:
+        """Returns a copy of all rows of K environments, as [T, K, ...], and their tail.
+
+        Args:
+            envs: Env ids [K], of environments with the same number of rows; see `alike`.
+            starts: Rows at which samples may begin.
+            obs: Observations [K, ...] after the last row.
+        """
+        rows, count = int(self.rows[envs[0]]), len(envs)
+        block = self._columns(slice(0, rows), envs, np.tile(envs, (rows, 1)))
+        place = {env: at for at, env in enumerate(envs.tolist())}
+        finals = [(t * count + place[env], obs) for t, env, obs in self._finals if env in place]
+        return block, self._tail(obs, finals, starts, int(self._carried[envs[0]]))
+
+    def alike(self, envs: npt.NDArray[np.int64]) -> list[npt.NDArray[np.int64]]:
+        """Returns the given environments by number of rows, those with the same one together."""
+        key = self.rows[envs] * (1 + int(self._carried.max())) + self._carried[envs]
+        return [envs[key == each] for each in np.unique(key)]
 
     def _tail(self, obs: Tree, finals: list[tuple[int, Tree]], starts: int, carried: int) -> Tail:
         if not finals:
@@ -307,18 +322,22 @@ class Block:
         if self._finals:
             self._finals = [(t - count, *rest) for t, *rest in self._finals if t >= count]  # type: ignore[misc]
 
-    def advance_env(self, env: int, count: int) -> None:
-        """Drops the first `count` rows of one environment."""
-        rows = int(self.rows[env])
-        for array in (self.end, self.valid, *self._leaves):
-            array[: rows - count, env] = array[count:rows, env]
-        self.rows[env] = self._carried[env] = rows - count
+    def advance_env(self, env: int | npt.NDArray[np.int64], count: int) -> None:
+        """Drops the first `count` rows of one environment, or of several with as many rows."""
+        envs = np.atleast_1d(env)
+        rows = int(self.rows[envs[0]])
+        if rows > count:
+            for array in (self.end, self.valid, *self._leaves):
+                array[: rows - count, envs] = array[count:rows, envs]
+        self.rows[envs] = self._carried[envs] = rows - count
         self._even = False
-        self._finals = [
-            (t - count if each == env else t, each, obs)
-            for t, each, obs in self._finals
-            if each != env or t >= count
-        ]
+        if self._finals:
+            here = set(envs.tolist())
+            self._finals = [
+                (t - count if each in here else t, each, obs)
+                for t, each, obs in self._finals
+                if each not in here or t >= count
+            ]
 
     def clear(self) -> None:
         """Drops all rows."""

@@ -279,17 +279,17 @@ class SampleCollector(SerialCollector):
             if call.stop is not None and call.stop():
                 return False
             self._step_each(call)
-        for env in np.flatnonzero(counts).tolist():
-            count = int(counts[env])
-            valid, starts = block.valid[: int(block.rows[env]), env], count * stride
-            self._see_rows(len(valid), valid=bool(valid.all()))
-            self._add_env(env, starts, count)
-            self._advance_env(env, starts)
+        for envs in block.alike(np.flatnonzero(counts)):
+            count = int(counts[envs[0]])
+            valid, starts = block.valid[: int(block.rows[envs[0]]), envs], count * stride
+            self._see_rows(valid.size, valid=bool(valid.all()))
+            self._add_envs(envs, starts, count * len(envs))
+            self._advance_env(envs, starts)
         return True
 
-    def _advance_env(self, env: int, count: int) -> None:
+    def _advance_env(self, env: Any, count: int) -> None:
         self._block.advance_env(env, count)
-        self._counted_from[env] = max(self._counted_from[env] - count, 0)
+        self._counted_from[env] = np.maximum(self._counted_from[env] - count, 0)
 
     def _fill_episode(self, call: _Call, wanted: npt.NDArray[np.bool_] | None = None) -> bool:
         """Steps environments until an episode ends; of the `wanted` environments, if given."""
@@ -302,7 +302,7 @@ class SampleCollector(SerialCollector):
             rows = int(self._block.rows[env])
             fits = isinstance(self._sample_len, str) or rows >= self._sample_len
             self._see_rows(rows if fits else 0)
-            self._add_env(env, rows, rows)
+            self._add_envs(np.array([env]), rows, rows)
             self._advance_env(env, rows)
             self._episodes[env] += 1
         return True
@@ -366,10 +366,10 @@ class SampleCollector(SerialCollector):
             self._held += number
         return number
 
-    def _add_env(self, env: int, starts: int, count: int) -> None:
-        """Adds the samples of all rows of one environment."""
-        obs = self._per_env().latest_obs(self._block, env)
-        self._add(*self._block.of_env(env, starts, obs), count)
+    def _add_envs(self, envs: npt.NDArray[np.int64], starts: int, count: int) -> None:
+        """Adds the samples of all rows of environments that have the same number of them."""
+        obs = self._per_env().latest_obs(self._block, envs)
+        self._add(*self._block.of_envs(envs, starts, obs), count)
 
     def _drop_abnormal(
         self, t: npt.NDArray[np.int64], env_id: Any, timestep: Any, call: _Call

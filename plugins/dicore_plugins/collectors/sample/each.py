@@ -96,16 +96,26 @@ class PerEnvSteps:
         tree_map(put, self._kept, values)
         self.pending[env_id] = True
 
-    def latest_obs(self, block: Block, env: int) -> Tree:
-        """Returns the observation [1, ...] after the last row of an environment.
+    def latest_obs(self, block: Block, envs: npt.NDArray[np.int64]) -> Tree:
+        """Returns the observations [K, ...] after the last rows of K environments.
 
         One that has not answered yet acts on this observation; one whose next episode has not begun
         has its last observation, or after an abnormal step any, which no sample has.
         """
         ready = self._env.ready_obs
-        row = np.flatnonzero(ready.env_id == env)
-        if len(row):
-            return tree_row(ready.value, row)
+        place = np.full(self._num_envs, -1)
+        place[ready.env_id] = np.arange(len(ready.env_id))
+        rows = place[envs]
+        if (rows >= 0).all():
+            return tree_row(ready.value, rows)
+        pieces = [
+            tree_row(ready.value, [row]) if row >= 0 else self._absent_obs(block, env)
+            for env, row in zip(envs.tolist(), rows.tolist(), strict=True)
+        ]
+        return tree_map(lambda *leaves: np.concatenate(leaves), *pieces)
+
+    def _absent_obs(self, block: Block, env: int) -> Tree:
+        """Returns the observation [1, ...] of an environment that is not ready."""
         if self.pending[env] or not block.valid[int(block.rows[env]) - 1, env]:
             return tree_row(self._kept["obs"], [env])
         return block.final_obs(env)
