@@ -9,10 +9,10 @@ Shapes: B samples, A actions.
 
 from __future__ import annotations
 
-import math
 from typing import NamedTuple
 
 import torch
+import torch.nn.functional as F  # noqa: N812 - torch's own name for it
 from torch import Tensor
 
 from dicore.errors import UsageError
@@ -95,6 +95,8 @@ def value_error(
     """
     check_shapes(value=value, target=target, old_value=old_value)
     target = target.detach()
+    if weight is None and clip_range is None and value.dtype is torch.float32:
+        return F.mse_loss(value, target)
     error = (value - target).square()
     if clip_range is not None:
         if old_value is None:
@@ -165,16 +167,12 @@ def ppo_policy_error(
     advantage = advantage.detach()
     change = log_prob - old_log_prob.detach()
     ratio = change.exp()
-    # The minimum bounds r only where it is to rise with A, or to fall with -A: one clamp.
-    negative = advantage < 0
-    low = torch.where(negative, 1 - clip_ratio, -math.inf)
-    high = torch.where(negative, math.inf if dual_clip is None else dual_clip, 1 + clip_ratio)
-    gain = ratio.clamp(low, high) * advantage
+    gain = torch.minimum(ratio * advantage, ratio.clamp(1 - clip_ratio, 1 + clip_ratio) * advantage)
+    if dual_clip is not None:
+        gain = torch.where(advantage < 0, torch.maximum(gain, dual_clip * advantage), gain)
     with torch.no_grad():
-        moved = ratio.detach() - 1
-        info = PPOInfo(
-            (moved - change.detach()).mean(), (moved.abs() > clip_ratio).to(moved.dtype).mean()
-        )
+        moved = ratio - 1
+        info = PPOInfo((moved - change).mean(), (moved.abs() > clip_ratio).to(moved.dtype).mean())
     return -weighted_mean(gain, weight), info
 
 

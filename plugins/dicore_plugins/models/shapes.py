@@ -22,6 +22,7 @@ leaves the category counts and the category starts; for images no counts, and (c
 width) instead of the starts."""
 
 _NESTED = frozenset({"Dict", "Tuple"})
+_HYBRID = "Dict(action_type: Discrete, action_args: Box)"
 _MOST_FLATTENED = 4096
 """Larger images are not flattened: their channels are probably not on the first axis."""
 _MOST_CHANNELS = 4
@@ -216,7 +217,8 @@ def action_options(space: Any, *, algorithm: str) -> dict[str, Any]:
         ConfigError: the actions are none of these.
     """
     if type(space).__name__ in _NESTED:
-        found = hybrid_options(space, algorithm=algorithm)
+        needed = f"discrete actions, real numbers, or both as {_HYBRID}"
+        found = hybrid_options(space, algorithm=algorithm, needed=needed)
         return {"model.continuous": False, "hybrid": True, **found}
     if type(space).__name__ == "Box" and space.dtype.kind == "f" and math.prod(space.shape):
         return {"model.continuous": True, **_box(space)}
@@ -252,8 +254,15 @@ def box_options(space: Any, *, algorithm: str) -> dict[str, Any]:
     )
 
 
-def hybrid_options(space: Any, *, algorithm: str) -> dict[str, Any]:
+def hybrid_options(
+    space: Any, *, algorithm: str, needed: str = f"hybrid actions, {_HYBRID}"
+) -> dict[str, Any]:
     """Returns the options of a policy for a discrete action with bounded continuous arguments.
+
+    Args:
+        space: The action space.
+        algorithm: Name of the policy, for the error.
+        needed: The actions that it needs, for the error.
 
     Returns:
         `model.action_shape` and `model.args_shape`, the numbers of discrete actions and of
@@ -281,8 +290,7 @@ def hybrid_options(space: Any, *, algorithm: str) -> dict[str, Any]:
                 "action_high": bounds["action_high"],
             }
     raise ConfigError(
-        f"policy.type: '{algorithm}' needs hybrid actions, Dict(action_type: Discrete, action_args:"
-        f" Box); this env has {_line(space)}",
+        f"policy.type: '{algorithm}' needs {needed}; this env has {_line(space)}",
         hint=(
             "set env.env_wrapper=gym_hybrid_dict_action"
             if type(space).__name__ == "Tuple"

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from dicore.errors import ConfigError
-from dicore_plugins.models import VAC, RunningNorm, VACConfig, create_model
+from dicore_plugins.models import VAC, Flat, RunningNorm, VACConfig, create_model
 
 FORMS: dict[str, dict[str, Any]] = {
     "discrete": {"action_shape": 3},
@@ -144,3 +144,38 @@ def test_what_it_cannot_do_is_refused(options: dict[str, Any], message: str) -> 
     with pytest.raises(ConfigError):
         create_model({"type": "vac", **options})
     assert VACConfig().activation == "tanh"
+
+
+@pytest.mark.parametrize("form", [*FORMS, "relu", "hybrid"])
+def test_gradients_by_hand_equal_those_of_autograd(form: str) -> None:
+    more: dict[str, dict[str, Any]] = {
+        "relu": {"action_shape": 3, "activation": "relu", "share_encoder": True},
+        "hybrid": {"action_shape": 3, "args_shape": 2},
+    }
+    torch.manual_seed(0)
+    model = noisy(VAC(40, **(FORMS | more)[form], encoder_hidden_size_list=(16, 24)))
+    assert not model.differentiable(), "the gradients have no memory yet"
+    flat, obs = Flat(model), torch.randn(9, 40)
+    if form == "layer_norm":
+        assert not model.differentiable()
+        return
+    assert model.differentiable()
+
+    def loss(output: dict[str, Any]) -> Any:
+        parts = [each for value in output.values()
+                 for each in (value if isinstance(value, list) else [value])]  # fmt: skip
+        return sum((each.tanh() * (1 + index)).sum() for index, each in enumerate(parts))
+
+    wanted = loss(model(obs))
+    wanted.backward()
+    gradient = flat.grad.clone()
+    flat.zero_grad()
+    output, pull = model.forward_and_pull(obs)
+    found = loss(output)
+    found.backward()
+    pull()
+    torch.testing.assert_close(found, wanted)
+    torch.testing.assert_close(flat.grad, gradient)
+    handle = model.register_forward_hook(lambda *_: None)
+    assert not model.differentiable(), "hooks would not run"
+    handle.remove()

@@ -469,14 +469,14 @@ def test_the_unit_of_collecting_is_fixed(name: str, wrong: str, right: str) -> N
 @pytest.mark.parametrize(
     ("actions", "needed"),
     [
-        (spaces.Dict({"a": spaces.Discrete(2)}), "hybrid"),
-        (spaces.Box(0, 9, (2,), np.int64), "discrete"),
-        (spaces.Text(3), "discrete"),
+        (spaces.Dict({"a": spaces.Discrete(2)}), "discrete actions, real numbers, or both as Dict"),
+        (spaces.Box(0, 9, (2,), np.int64), "discrete actions"),
+        (spaces.Text(3), "discrete actions"),
     ],
     ids=["dict", "integers", "text"],
 )
 def test_action_spaces_that_do_not_fit_are_refused(actions: Any, needed: str) -> None:
-    with pytest.raises(ConfigError, match=rf"policy\.type: 'ppo' needs {needed} actions"):
+    with pytest.raises(ConfigError, match=rf"policy\.type: 'ppo' needs {needed}"):
         policy_of("ppo", actions)
 
 

@@ -90,6 +90,14 @@ ACTIVATIONS: dict[str, Activation] = {
 }
 
 
+_SLOPES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
+    "relu": lambda grad, y: torch.ops.aten.threshold_backward(grad, y, 0),
+    "tanh": torch.ops.aten.tanh_backward,
+}
+"""Gradients below activation functions, from those above and the outputs."""
+Pull = Callable[..., Tensor | None]
+
+
 @torch.no_grad()
 def initialise(layer: nn.Linear | nn.Conv2d, gain: float) -> None:
     """Initialises orthogonal weights scaled by `gain`, and zero bias (Saxe et al. 2014).
@@ -166,6 +174,55 @@ class MLP(nn.Module):
                     x = F.layer_norm(x, x.shape[-1:])
                 x = self._activate(x)
         return x
+
+    def differentiable(self) -> bool:
+        """Returns whether `forward_and_pull` is possible."""
+        return all(
+            each.device.type == "cpu" and each.dtype is torch.float32 and each.grad is not None
+            for table, *_ in self._tables
+            for each in (table["weight"], table["bias"])
+        ) and not any(
+            norm or (active and self.activation not in _SLOPES) for _, active, norm in self._tables
+        )
+
+    @torch.no_grad()
+    def forward_and_pull(self, x: Tensor) -> tuple[Tensor, Pull]:
+        """Computes `forward` without a graph, and returns how gradients flow back.
+
+        It takes half the time of autograd at 256 x 64; see `differentiable`.
+
+        Args:
+            x: float32 [B, input].
+
+        Returns:
+            float32 [B, output], and a function. It takes the gradient of the output, float32
+            [B, output], overwrites `grad` of the parameters, and returns the gradient of `x` if its
+            second argument is true, else None.
+        """
+        by_numpy, slope = ACTIVATIONS[self.activation].by_numpy, _SLOPES[self.activation]
+        kept = [x]
+        for table, active, _ in self._tables:
+            x = F.linear(x, table["weight"], table["bias"])
+            if active:
+                by_numpy(x.numpy())
+            kept.append(x)
+
+        def pull(grad: Tensor, wanted: bool = False) -> Tensor | None:
+            for index in range(len(kept) - 2, -1, -1):
+                table, active, _ = self._tables[index]
+                below, weight, bias = kept[index], table["weight"], table["bias"]
+                if active:
+                    grad = slope(grad, kept[index + 1])
+                torch.sum(grad, 0, out=bias.grad)
+                if weight.shape[1] < weight.shape[0]:  # a third of the time of the other order
+                    weight.grad.copy_(below.t().mm(grad).t())
+                else:
+                    torch.mm(grad.t(), below, out=weight.grad)
+                if index or wanted:
+                    grad = grad.mm(weight)
+            return grad if wanted else None
+
+        return x, torch.no_grad()(pull)
 
     @property
     def widest(self) -> int:

@@ -8,28 +8,22 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from torch import Tensor, nn
+from torch import Tensor
 
-from dicore_plugins.models.encoders.ensemble import EnsembleMLP
-from dicore_plugins.models.encoders.mlp import MLP, ActivationName, Array
+from dicore_plugins.models.encoders.mlp import Array
 from dicore_plugins.models.qac.config import DiscreteSACModelConfig
-from dicore_plugins.models.qac.model import act_by, count_of, vector_encoder
-from dicore_plugins.models.shapes import Part
+from dicore_plugins.models.qac.model import ActorQNet, act_by, count_of
 
 __all__ = ["DiscreteQAC"]
 
 
-class DiscreteQAC(nn.Module):
+class DiscreteQAC(ActorQNet):
     """Actor and E Q networks over the same observations, each with one output per action.
 
     Args:
         obs_shape: An int or 1-tuple; unused if `obs_parts` is given.
         action_shape: A.
-        num_critics: E.
-        actor_hidden_size_list: Units of each hidden layer of the actor.
-        critic_hidden_size_list: Units of each hidden layer of each Q network.
-        activation: Activation function of the hidden layers.
-        obs_parts: Leaves of a nested or categorical observation; None: one numeric array.
+        **form: Further arguments of `ActorQNet`.
 
     Raises:
         ConfigError: a shape is unsupported or missing.
@@ -41,20 +35,10 @@ class DiscreteQAC(nn.Module):
         self,
         obs_shape: int | Sequence[int] | None,
         action_shape: int | None,
-        *,
-        num_critics: int = 2,
-        actor_hidden_size_list: Sequence[int] = (256, 256),
-        critic_hidden_size_list: Sequence[int] = (256, 256),
-        activation: ActivationName = "relu",
-        obs_parts: Sequence[Part] | None = None,
+        **form: Any,
     ) -> None:
-        super().__init__()
         actions = count_of(action_shape, "action_shape", "actions")
-        self.encode = vector_encoder(obs_shape, obs_parts)
-        features, form = self.encode.features, {"initial_weights": "uniform"}
-        self.actor = MLP((features, *actor_hidden_size_list, actions), activation, **form)  # type: ignore[arg-type]
-        sizes = (features, *critic_hidden_size_list, actions)
-        self.critic = EnsembleMLP(num_critics, sizes, activation, **form)  # type: ignore[arg-type]
+        super().__init__(obs_shape, (actions, 0, actions), **{"num_critics": 2, **form})
 
     def forward(self, obs: Any) -> dict[str, Tensor]:
         """Computes the logits of the actions, and their Q values.

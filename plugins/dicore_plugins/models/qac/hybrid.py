@@ -10,18 +10,16 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from dicore_plugins.models.encoders.ensemble import EnsembleMLP
-from dicore_plugins.models.encoders.mlp import MLP, ActivationName, Array
+from dicore_plugins.models.encoders.mlp import Array
 from dicore_plugins.models.qac.config import PDQNModelConfig
-from dicore_plugins.models.qac.model import act_by, count_of, vector_encoder
-from dicore_plugins.models.shapes import Part
+from dicore_plugins.models.qac.model import ActorQNet, act_by, count_of
 
 __all__ = ["PDQN"]
 
 
-class PDQN(nn.Module):
+class PDQN(ActorQNet):
     """An actor for the arguments in [-1, 1], and a Q network of all actions with arguments.
 
     Xiong et al. 2018, arXiv:1810.06394, section 3.
@@ -30,10 +28,7 @@ class PDQN(nn.Module):
         obs_shape: An int or 1-tuple; unused if `obs_parts` is given.
         action_shape: K.
         args_shape: A.
-        actor_hidden_size_list: Units of each hidden layer of the actor.
-        critic_hidden_size_list: Units of each hidden layer of the Q network.
-        activation: Activation function of the hidden layers.
-        obs_parts: Leaves of a nested or categorical observation; None: one numeric array.
+        **form: Further arguments of `ActorQNet`.
 
     Raises:
         ConfigError: a shape is unsupported or missing.
@@ -46,20 +41,11 @@ class PDQN(nn.Module):
         obs_shape: int | Sequence[int] | None,
         action_shape: int | None,
         args_shape: int | None,
-        *,
-        actor_hidden_size_list: Sequence[int] = (256, 256),
-        critic_hidden_size_list: Sequence[int] = (256, 256),
-        activation: ActivationName = "relu",
-        obs_parts: Sequence[Part] | None = None,
+        **form: Any,
     ) -> None:
-        super().__init__()
         actions = count_of(action_shape, "action_shape", "discrete actions")
         args = count_of(args_shape, "args_shape", "continuous arguments")
-        self.encode = vector_encoder(obs_shape, obs_parts)
-        features, form = self.encode.features, {"initial_weights": "uniform"}
-        self.actor = MLP((features, *actor_hidden_size_list, args), activation, **form)  # type: ignore[arg-type]
-        sizes = (features + args, *critic_hidden_size_list, actions)
-        self.critic = EnsembleMLP(1, sizes, activation, **form)  # type: ignore[arg-type]
+        super().__init__(obs_shape, (args, args, actions), **form)
 
     def forward(self, obs: Any) -> dict[str, Tensor]:
         """Computes the arguments and the Q values of all actions with them.

@@ -149,6 +149,43 @@ class QAC(nn.Module):
         return forward
 
 
+class ActorQNet(nn.Module):
+    """Base class of networks with a deterministic or discrete actor and E Q networks.
+
+    Args:
+        obs_shape: An int or 1-tuple; unused if `obs_parts` is given.
+        sizes: Outputs of the actor, inputs of the Q networks besides the observation, and outputs
+            of each Q network.
+        num_critics: E.
+        actor_hidden_size_list: Units of each hidden layer of the actor.
+        critic_hidden_size_list: Units of each hidden layer of each Q network.
+        activation: Activation function of the hidden layers.
+        obs_parts: Leaves of a nested or categorical observation; None: one numeric array.
+
+    Raises:
+        ConfigError: a shape is unsupported or missing.
+    """
+
+    def __init__(
+        self,
+        obs_shape: int | Sequence[int] | None,
+        sizes: tuple[int, int, int],
+        *,
+        num_critics: int = 1,
+        actor_hidden_size_list: Sequence[int] = (256, 256),
+        critic_hidden_size_list: Sequence[int] = (256, 256),
+        activation: ActivationName = "relu",
+        obs_parts: Sequence[Part] | None = None,
+    ) -> None:
+        super().__init__()
+        self.encode = vector_encoder(obs_shape, obs_parts)
+        features, (chosen, given, values) = self.encode.features, sizes
+        form: dict[str, Any] = {"initial_weights": "uniform"}
+        self.actor = MLP((features, *actor_hidden_size_list, chosen), activation, **form)
+        widths = (features + given, *critic_hidden_size_list, values)
+        self.critic = EnsembleMLP(num_critics, widths, activation, **form)
+
+
 def vector_encoder(
     obs_shape: int | Sequence[int] | None, obs_parts: Sequence[Part] | None
 ) -> ObsEncoder:

@@ -162,6 +162,45 @@ class VAC(nn.Module):
             output["value"] = self._scaled(critic.forward(seen))
         return output
 
+    def differentiable(self) -> bool:
+        """Returns whether `forward_and_pull` is possible; parameters need their `grad`."""
+        parts = [each for each in (self.encoder, self.actor, self.critic) if each is not None]
+        hooked = any(each._forward_hooks or each._backward_hooks for each in self.modules())  # noqa: SLF001
+        plain = self.rnn is None and not self.encode.learned and not hooked
+        return plain and all(each.differentiable() for each in parts)
+
+    def forward_and_pull(self, obs: Any) -> tuple[dict[str, Any], Callable[[], None]]:
+        """Computes `forward` and returns how gradients flow back, without a graph of the layers.
+
+        Args:
+            obs: As for `forward`.
+
+        Returns:
+            The outputs, which are functions of leaves of the graph; and a function to call after
+            `backward` of a loss of them: it overwrites `grad` of all parameters of the layers.
+        """
+        with torch.no_grad():
+            x = self.encode.forward(obs)
+        pull_trunk = None
+        if self.encoder is not None:
+            x, pull_trunk = self.encoder.forward_and_pull(x)
+        actor, pull_actor = self.actor.forward_and_pull(x)
+        critic, pull_critic = self.critic.forward_and_pull(x)
+        actor.requires_grad_()
+        critic.requires_grad_()
+        output = {**self._distribution(actor), "value": self._scaled(critic)}
+
+        def pull() -> None:
+            wanted = pull_trunk is not None
+            found = [
+                each(leaf.new_zeros(leaf.shape) if leaf.grad is None else leaf.grad, wanted)
+                for each, leaf in ((pull_actor, actor), (pull_critic, critic))
+            ]
+            if pull_trunk is not None:
+                pull_trunk(found[0] + found[1])
+
+        return output, pull
+
     def unroll(
         self, obs: Any, hidden: Tensor | None = None, end: Tensor | None = None
     ) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 from dicore.config.schema import component, frozen, option, section
 from dicore.errors import ConfigError
@@ -38,6 +38,8 @@ class ACERLearnConfig(ActorCriticLearnConfig):
 @frozen(kw_only=True)
 class ACERConfig(IMPALAConfig):
     """ACER: actor-critic with replay, Retrace and a trust region (Wang et al. 2017)."""
+
+    reduces: ClassVar[bool] = False
 
     model: Any = component("model", default="acer", help="network of actions and Q values")
     learn: ACERLearnConfig = section(ACERLearnConfig)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from dicore.config.schema import component, frozen, option, section
 from dicore.config.sections import CollectConfig, LearnConfig, PolicyConfig
@@ -45,6 +45,16 @@ class ActorCriticLearnConfig(LearnConfig):
         default={"type": "adam", "eps": 1e-5},
         help="updates the parameters from their gradients",
     )
+    compile: bool = option(
+        False,
+        "compile the network for updates (torch.compile): faster for large networks and on GPUs;"
+        " the first updates take up to a minute",
+    )
+    autocast: Literal["bfloat16"] | None = option(
+        None,
+        "dtype of the matrix products of updates; the parameters stay float32; None: float32."
+        " Faster for large networks on GPUs",
+    )
 
 
 @frozen(kw_only=True)
@@ -74,6 +84,8 @@ class ActorCriticPolicyConfig(PolicyConfig):
 
     recurrent: ClassVar[bool] = False
     """Whether the network may be recurrent (`model.rnn`)."""
+    reduces: ClassVar[bool] = True
+    """Whether updates obey `learn.compile` and `learn.autocast`."""
 
     on_policy: bool = option(True, "True: trains on samples of the current policy")
     discount_factor: float = option(
@@ -138,6 +150,11 @@ class ActorCriticPolicyConfig(PolicyConfig):
         name = self.type or "this policy"
         for path, problem in optimizer_problems(self.learn):
             yield f"learn.{path}", problem
+        remembers = self.model is not None and self.model.get("rnn") is not None
+        for path in ("compile", "autocast"):
+            if self.learn[path] and (remembers or not self.reduces):
+                what = "recurrent networks are" if remembers else f"{name} is"
+                yield f"learn.{path}", f"{what} not trained so; leave it out"
         if not self.recurrent and self.model is not None and self.model.get("rnn") is not None:
             yield "model.rnn", f"{name} keeps no recurrent state; set it to None"
         if self.nstep != 1:
@@ -146,3 +163,27 @@ class ActorCriticPolicyConfig(PolicyConfig):
             yield "priority", f"{name} draws no samples by priority; set it to False"
         if self.multi_gpu:
             yield "multi_gpu", f"{name} learns in one process; set it to False"
+
+    def replay_problems(self, unit: str) -> Iterator[tuple[str, str]]:
+        """Yields what an algorithm does not support that replays `unit` ("steps", …)."""
+        name = self.type or "this policy"
+        yield from self.common_problems()
+        if self.on_policy:
+            yield "on_policy", f"{name} learns from a replay buffer; set it to False"
+        if self.learn.batch_size is None:
+            yield "learn.batch_size", f"missing; set the number of {unit} drawn for an update"
+
+
+def recent_replay(size: int, unit: str, effect: str) -> Any:
+    """Returns the option of the replay buffer of an algorithm that replays recent data.
+
+    Args:
+        size: Its default size.
+        unit: What it stores, "steps" or "sequences".
+        effect: What a small one is good for.
+    """
+    return component(
+        "buffer",
+        default={"type": "naive", "replay_buffer_size": size},
+        help=f"replay buffer of {unit}; a small one {effect}",
+    )

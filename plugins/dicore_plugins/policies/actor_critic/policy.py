@@ -35,6 +35,7 @@ from dicore_plugins.models.vac.model import VAC
 from dicore_plugins.optimizers.config import build_optimizer
 from dicore_plugins.policies.actor_critic.checks import output_problem
 from dicore_plugins.policies.actor_critic.config import ActorCriticPolicyConfig
+from dicore_plugins.policies.actor_critic.network import differentiates, training_network
 from dicore_plugins.policies.base import Actor, Policy
 
 DISTRIBUTION = ("logit", "mean", "log_std")
@@ -94,6 +95,7 @@ class ActorCriticPolicy(Policy):
             learning_rate=learn.learning_rate,
             max_grad_norm=learn.max_grad_norm,
         )
+        self._network = training_network(self._model, learn, self._device)
         self._order = stream("policy/learn")
 
     def _forward_learn(
@@ -112,6 +114,7 @@ class ActorCriticPolicy(Policy):
         batch = to_batch(data, self._device)
         if not self._flat.intact():
             self._flat.rebind()
+        self._by_hand = differentiates(self._model, self._cfg.learn)
         self._optimizer.learning_rate = (
             self._cfg.learn.learning_rate if learning_rate is None else learning_rate
         )
@@ -148,11 +151,13 @@ class ActorCriticPolicy(Policy):
 
     def _update(self, batch: Batch, **settings: Any) -> dict[str, Any] | None:
         """Runs one gradient update; returns None instead if the policy has moved too far."""
-        learn = self._cfg.learn
+        learn, pull = self._cfg.learn, None
         if self._recurrent:
             batch, output = self._memory.unrolled(self._model, batch, _USED)
+        elif self._by_hand:
+            output, pull = self._model.forward_and_pull(batch["obs"])
         else:
-            output = self._model(batch["obs"])
+            output = self._network(batch["obs"])
         if learn.adv_norm and len(batch) > 1 and "advantage" in batch:
             advantage = batch["advantage"]
             scaled = (advantage - advantage.mean()) / (advantage.std() + 1e-8)
@@ -172,6 +177,8 @@ class ActorCriticPolicy(Policy):
             return None
         self._optimizer.zero_grad()
         loss.backward()
+        if pull is not None:
+            pull()
         self._optimizer.step(loss)
         return {
             "cur_lr": self._optimizer.learning_rate,

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from dicore.config.schema import component, frozen, option, section
+from dicore.config.schema import frozen, option, section
 from dicore.config.sections import OtherConfig
 from dicore_plugins.policies.actor_critic.config import (
     ActorCriticCollectConfig,
     ActorCriticLearnConfig,
     ActorCriticPolicyConfig,
+    recent_replay,
 )
 
 
@@ -51,11 +52,7 @@ class IMPALACollectConfig(ActorCriticCollectConfig):
 class IMPALAOtherConfig(OtherConfig):
     """Options of replay."""
 
-    replay_buffer: Any = component(
-        "buffer",
-        default={"type": "naive", "replay_buffer_size": 64},
-        help="replay buffer of sequences; a small one keeps them fresh",
-    )
+    replay_buffer: Any = recent_replay(64, "sequences", "keeps them fresh")
 
 
 @frozen(kw_only=True)
@@ -77,13 +74,9 @@ class IMPALAConfig(ActorCriticPolicyConfig):
     def check(self) -> Iterator[tuple[str, str]]:
         """Yields the options that contradict each other."""
         name = self.type or "this policy"
-        yield from self.common_problems()
-        if self.on_policy:
-            yield "on_policy", f"{name} learns from a replay buffer; set it to False"
+        yield from self.replay_problems("sequences")
         if self.collect.n_episode is not None:
             yield "collect.n_episode", f"{name} collects sequences; use collect.n_sample"
-        if self.learn.batch_size is None:
-            yield "learn.batch_size", "missing; set the number of sequences drawn for an update"
         if self.model is not None and self.model.get("value_norm"):
             yield (
                 "model.value_norm",

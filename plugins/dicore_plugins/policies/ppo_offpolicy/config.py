@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from dicore.config.schema import component, frozen, option, section
+from dicore.config.schema import frozen, option, section
 from dicore.config.sections import OtherConfig
-from dicore_plugins.policies.actor_critic.config import ActorCriticPolicyConfig
+from dicore_plugins.policies.actor_critic.config import ActorCriticPolicyConfig, recent_replay
 from dicore_plugins.policies.ppo.config import ClippedLearnConfig, PPOCollectConfig
 
 
@@ -32,11 +32,7 @@ class PPOOffPolicyCollectConfig(PPOCollectConfig):
 class PPOOffPolicyOtherConfig(OtherConfig):
     """Options of replay."""
 
-    replay_buffer: Any = component(
-        "buffer",
-        default={"type": "naive", "replay_buffer_size": 1024},
-        help="replay buffer of steps; a small one keeps their advantages valid",
-    )
+    replay_buffer: Any = recent_replay(1024, "steps", "keeps their advantages valid")
 
 
 @frozen(kw_only=True)
@@ -57,10 +53,6 @@ class PPOOffPolicyConfig(ActorCriticPolicyConfig):
 
     def check(self) -> Iterator[tuple[str, str]]:
         """Yields the options that contradict each other."""
-        yield from self.common_problems()
-        if self.on_policy:
-            yield "on_policy", "ppo_offpolicy learns from a replay buffer; set it to False"
+        yield from self.replay_problems("samples")
         if self.collect.unroll_len != 1:
             yield "collect.unroll_len", "ppo_offpolicy learns from single steps; set it to 1"
-        if self.learn.batch_size is None:
-            yield "learn.batch_size", "missing; set the number of samples drawn for an update"
