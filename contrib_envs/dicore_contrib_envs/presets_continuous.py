@@ -74,6 +74,30 @@ PENDULUM_CROSSQ = _preset(
 )
 """CrossQ with narrow critics on Pendulum; networks of 2 x 64 reach -180 in 3.6k env steps."""
 
+PENDULUM_MBPO = _preset(
+    "pendulum",
+    "mbpo",
+    every=2_000,
+    model={"actor_hidden_size_list": [64, 64], "critic_hidden_size_list": [64, 64]},
+    world_model={
+        "type": "ensemble",
+        "ensemble_size": 5,
+        "elite_size": 3,
+        "hidden_size_list": [128, 128],
+        "train_freq": 100,
+    },
+    learn={"learning_rate": 1e-3, "batch_size": 128, "update_per_step": 10.0},
+    collect={"n_sample": 1, "random_collect_size": 200},
+    other={
+        "replay_buffer": {"replay_buffer_size": 100_000},
+        "rollout_batch_size": 2_000,
+        "rollout_length": 2,
+        "model_buffer_size": 20_000,
+        "real_share": 0.1,
+    },
+)
+"""MBPO on Pendulum."""
+
 MOUNTAIN_CAR_CONTINUOUS_SAC = _preset(
     "mountain_car_continuous",
     "sac",

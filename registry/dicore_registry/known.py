@@ -16,7 +16,8 @@ _NAMES: Final[dict[str, dict[str, str]]] = {
         "dataset": "collected hdf5 minari npz",
         "env": "gym pettingzoo recorded",
         "env_manager": (
-            "async_subprocess base env_supervisor envpool subprocess sync_subprocess thread vector"
+            "async_subprocess base env_supervisor envpool subprocess sync_subprocess thread "
+            "vector"
         ),
         "env_transport": "pipe shared_memory",
         "env_wrapper": (
@@ -26,7 +27,7 @@ _NAMES: Final[dict[str, dict[str, str]]] = {
             "rescale_action reward_in_obs reward_norm scaled_float_frame static_obs_norm "
             "sticky_action time_limit warp_frame"
         ),
-        "evaluator": "interaction",
+        "evaluator": "fqe interaction",
         "learner": "base",
         "learner_hook": "load_ckpt log_reduce log_show save_ckpt",
         "logger": "console tensorboard",
@@ -34,11 +35,11 @@ _NAMES: Final[dict[str, dict[str, str]]] = {
             "ckpt_saver data_pusher eps_greedy_handler her_data_enhancer her_learner inferencer "
             "interaction_evaluator multistep_trainer offline_data_fetcher offpolicy_data_fetcher "
             "offpolicy_learner reward_model_trainer rolloutor settings_handler step_collector "
-            "termination_checker trainer"
+            "termination_checker trainer world_model_learner"
         ),
         "model": (
-            "acer bdq c51 crossq d4pg discrete_sac dqn drqn fqf iqn pdqn ppg qac qrdqn rainbow sqn "
-            "tqc vac"
+            "acer bcq bdq c51 crossq d4pg discrete_bcq discrete_sac dqn drqn fqf iql iqn pdqn ppg "
+            "qac qrdqn rainbow sqn tqc vac"
         ),
         "model_wrapper": (
             "action_noise argmax_sample base combination_argmax_sample "
@@ -50,10 +51,11 @@ _NAMES: Final[dict[str, dict[str, str]]] = {
             "transformer_segment"
         ),
         "optimizer": "adam adamw rmsprop sgd",
-        "pipeline": "serial serial_offline serial_onpolicy",
+        "pipeline": "serial serial_dyna serial_offline serial_onpolicy",
         "policy": (
-            "a2c acer bdq c51 crossq d4pg ddpg ddqn discrete_sac dqn dueling expert fqf impala iqn "
-            "mdqn pdqn pg ppg ppo ppo_offpolicy pqn qrdqn r2d2 rainbow random sac sqn td3 tqc"
+            "a2c acer awac bcq bdq c51 cql crossq d4pg ddpg ddqn discrete_bcq discrete_cql "
+            "discrete_sac dqn dueling edac expert fqf impala iql iqn mbpo mdqn pdqn pg ppg ppo "
+            "ppo_offpolicy pqn qrdqn r2d2 rainbow random sac sqn td3 td3_bc tqc"
         ),
         "reward_model": "drex gail her icm red reward_norm rnd trex",
         "sampler": (
@@ -61,6 +63,7 @@ _NAMES: Final[dict[str, dict[str, str]]] = {
             "flatten_memory_to_train_key get_last_chunk get_memory_params get_sample_memory "
             "print_line truncate_datalists wrap_ff wrap_rn"
         ),
+        "world_model": "ensemble",
     },
     "dicore-tools": {
         "api": (
@@ -84,16 +87,18 @@ _NAMES: Final[dict[str, dict[str, str]]] = {
         "preset": (
             "acrobot_dqn acrobot_ppo ant_sac bipedalwalker_sac bit_flip_dqn blackjack_dqn "
             "breakout_dqn car_racing_dqn cartpole_a2c cartpole_acer cartpole_bdq cartpole_c51 "
-            "cartpole_ddqn cartpole_discrete_sac cartpole_dqn cartpole_dueling cartpole_fqf "
-            "cartpole_impala cartpole_iqn cartpole_mdqn cartpole_pomdp_dqn cartpole_pomdp_ppo "
-            "cartpole_pomdp_r2d2 cartpole_ppg cartpole_ppo cartpole_ppo_offpolicy cartpole_pqn "
-            "cartpole_qrdqn cartpole_r2d2 cartpole_rainbow cartpole_sqn cliffwalking_dqn "
-            "dm_control_sac frozenlake_dqn halfcheetah_ppo halfcheetah_sac hopper_ppo hopper_sac "
-            "humanoid_sac lunarlander_continuous_ppo lunarlander_continuous_sac lunarlander_dqn "
+            "cartpole_ddqn cartpole_discrete_bcq cartpole_discrete_cql cartpole_discrete_sac "
+            "cartpole_dqn cartpole_dueling cartpole_fqf cartpole_impala cartpole_iqn "
+            "cartpole_mdqn cartpole_pomdp_dqn cartpole_pomdp_ppo cartpole_pomdp_r2d2 cartpole_ppg "
+            "cartpole_ppo cartpole_ppo_offpolicy cartpole_pqn cartpole_qrdqn cartpole_r2d2 "
+            "cartpole_rainbow cartpole_sqn cliffwalking_dqn dm_control_sac frozenlake_dqn "
+            "halfcheetah_ppo halfcheetah_sac hopper_ppo hopper_sac humanoid_sac "
+            "lunarlander_continuous_ppo lunarlander_continuous_sac lunarlander_dqn "
             "lunarlander_ppo mini_breakout_dqn minigrid_dqn mountain_car_continuous_sac "
-            "mountain_car_dqn moving_pdqn moving_ppo pendulum_crossq pendulum_d4pg pendulum_ddpg "
-            "pendulum_ppo pendulum_sac pendulum_td3 pendulum_tqc pong_dqn swimmer_sac t_maze_dqn "
-            "t_maze_r2d2 taxi_dqn two_step_bdq two_step_dqn walker2d_sac"
+            "mountain_car_dqn moving_pdqn moving_ppo pendulum_awac pendulum_bcq pendulum_cql "
+            "pendulum_crossq pendulum_d4pg pendulum_ddpg pendulum_edac pendulum_iql pendulum_mbpo "
+            "pendulum_ppo pendulum_sac pendulum_td3 pendulum_td3_bc pendulum_tqc pong_dqn "
+            "swimmer_sac t_maze_dqn t_maze_r2d2 taxi_dqn two_step_bdq two_step_dqn walker2d_sac"
         ),
     },
 }

@@ -17,6 +17,7 @@ from dicore.errors import ConfigError
 from dicore.run.env_factory import make_env_manager, spaces_of
 from dicore_registry import default
 from tests.conftest import printed
+from tests.plugins.datasets.test_offline import cartpole, pendulum
 
 
 class Env(NamedTuple):
@@ -207,6 +208,9 @@ def train(name: str, folder: Path, *options: str) -> None:
     preset = default().load(next(each for each in MINE if each.name == name))
     env, policy = preset["env"]["type"], preset["policy"]["type"]
     needs(env)
+    if compile_config(preset).policy.offline:
+        train_offline(env, policy, folder, *options)
+        return
     steps = max(300, 64 + preset["policy"]["learn"].get("batch_size", 0))
     warms_up = "random_collect_size" in preset["policy"]["collect"]
     quick = [*QUICK, *["policy.collect.random_collect_size=0"] * warms_up]
@@ -215,6 +219,16 @@ def train(name: str, folder: Path, *options: str) -> None:
     result = json.loads((folder / "run/run.json").read_text())["result"]
     assert result["env_step"] >= 300
     assert result["train_iter"] > 0
+
+
+def train_offline(env: str, policy: str, folder: Path, *options: str) -> None:
+    """Trains a preset for some updates from random episodes."""
+    path = {"cartpole": cartpole, "pendulum": pendulum}[env](folder / "data.npz")
+    words = ["train", "-e", env, "-p", policy, "-m", "serial_offline", "--max-train-iter", "20"]
+    words += ["pipeline.dataset.type=npz", f"pipeline.dataset.path={path}", *QUICK, *options]
+    assert main([*words, "--exp-name", str(folder / "run")]) == 0
+    result = json.loads((folder / "run/run.json").read_text())["result"]
+    assert (result["env_step"], result["train_iter"]) == (0, 20)
 
 
 @pytest.mark.parametrize("form", ["CartPole-v1", "gymnasium:CartPole-v1", None])

@@ -108,6 +108,10 @@ UNTRAINED = {
     "cartpole_pomdp_r2d2", "cartpole_r2d2", "cartpole_sqn",
     "two_step_bdq",
     "walker2d_sac",
+    # from data sets: test_offline.py
+    "cartpole_discrete_bcq", "cartpole_discrete_cql", "pendulum_awac", "pendulum_bcq",
+    "pendulum_cql", "pendulum_edac", "pendulum_iql", "pendulum_td3_bc",
+    "pendulum_mbpo",  # test_mbpo.py
 }  # fmt: skip
 """Presets that no test trains to the stop value: it takes hours, or they were not measured yet."""
 

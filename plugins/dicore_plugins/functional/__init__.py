@@ -86,6 +86,16 @@ if TYPE_CHECKING:
         retrace,
         vtrace,
     )
+    from dicore_plugins.functional.offline import (
+        advantage_weight,
+        awr_error,
+        cql_error,
+        discrete_cql_error,
+        diversity_error,
+        expectile_error,
+        soft_minimum,
+        td3_bc_error,
+    )
     from dicore_plugins.functional.policy_gradient import (
         PolicyGradientLoss,
         PPOInfo,
@@ -140,6 +150,7 @@ if TYPE_CHECKING:
     from dicore_plugins.functional.unroll import (
         get_train_sample,
     )
+    from dicore_plugins.functional.world_models import gaussian_nll_error, soft_clamp
 
 __all__ = [
     "ACERLoss",
@@ -152,28 +163,35 @@ __all__ = [
     "a2c_error",
     "acer_policy_error",
     "acer_trust_region",
+    "advantage_weight",
     "allowed",
     "any_of",
+    "awr_error",
     "bc_error",
     "bridged",
     "c51_loss",
     "c51_target",
     "coma_advantage",
+    "cql_error",
     "create_noise_generator",
     "default_collate",
     "default_decollate",
     "default_preprocess_learn",
     "diff_shape_collate",
     "discounted_sum",
+    "discrete_cql_error",
+    "diversity_error",
     "dqn_td_target",
     "eps_greedy",
     "expected_value",
+    "expectile_error",
     "flatten_time",
     "fqf_fraction_loss",
     "fqf_value",
     "gae",
     "gail_error",
     "gail_reward",
+    "gaussian_nll_error",
     "get_epsilon_greedy_fn",
     "get_gae",
     "get_gae_with_default_last_value",
@@ -211,11 +229,14 @@ __all__ = [
     "same_shape",
     "sequence_priority",
     "sequences",
+    "soft_clamp",
     "soft_expectation",
+    "soft_minimum",
     "soft_target",
     "softmax",
     "squashed_gaussian",
     "symlog",
+    "td3_bc_error",
     "td_loss",
     "tensor_to_list",
     "timestep_collate",
@@ -241,6 +262,20 @@ __all__ = [
 ]
 
 _HOMES = {
+    ".world_models": (
+        "gaussian_nll_error",
+        "soft_clamp",
+    ),
+    ".offline": (
+        "advantage_weight",
+        "awr_error",
+        "cql_error",
+        "discrete_cql_error",
+        "diversity_error",
+        "expectile_error",
+        "soft_minimum",
+        "td3_bc_error",
+    ),
     ".acer": (
         "ACERLoss",
         "acer_policy_error",

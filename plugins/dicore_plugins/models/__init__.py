@@ -15,12 +15,14 @@ if TYPE_CHECKING:
     from dicore_plugins.models.dqn.config import (
         BDQModelConfig,
         C51ModelConfig,
+        DiscreteBCQModelConfig,
         DQNModelConfig,
         DRQNModelConfig,
         FQFModelConfig,
         QRDQNModelConfig,
         SQNModelConfig,
     )
+    from dicore_plugins.models.dqn.constrained import DiscreteBCQNet
     from dicore_plugins.models.dqn.distributional import (
         C51,
         FQF,
@@ -46,9 +48,11 @@ if TYPE_CHECKING:
     from dicore_plugins.models.ppg.model import PPGNet
     from dicore_plugins.models.qac.config import (
         ActorQModelConfig,
+        BCQModelConfig,
         CrossQModelConfig,
         D4PGModelConfig,
         DiscreteSACModelConfig,
+        IQLModelConfig,
         PDQNModelConfig,
         QACConfig,
         TQCModelConfig,
@@ -58,6 +62,7 @@ if TYPE_CHECKING:
     from dicore_plugins.models.qac.gsde import StateDependentActor
     from dicore_plugins.models.qac.hybrid import PDQN
     from dicore_plugins.models.qac.model import QAC
+    from dicore_plugins.models.qac.offline import BCQNet, FixedStdActor, IQLNet
     from dicore_plugins.models.running_norm import RunningNorm
     from dicore_plugins.models.shapes import (
         action_options,
@@ -90,6 +95,8 @@ __all__ = [
     "ACERNet",
     "ActorQModelConfig",
     "AtomHead",
+    "BCQModelConfig",
+    "BCQNet",
     "BDQModelConfig",
     "BatchRenorm",
     "C51ModelConfig",
@@ -98,12 +105,17 @@ __all__ = [
     "D4PGModelConfig",
     "DQNModelConfig",
     "DRQNModelConfig",
+    "DiscreteBCQModelConfig",
+    "DiscreteBCQNet",
     "DiscreteQAC",
     "DiscreteSACModelConfig",
     "EnsembleMLP",
     "FQFModelConfig",
+    "FixedStdActor",
     "Flat",
     "FractionHead",
+    "IQLModelConfig",
+    "IQLNet",
     "IQNModelConfig",
     "ImpalaConv",
     "ImplicitHead",
@@ -143,6 +155,12 @@ __all__ = [
 ]
 
 _HOMES = {
+    ".dqn.constrained": ("DiscreteBCQNet",),
+    ".qac.offline": (
+        "BCQNet",
+        "FixedStdActor",
+        "IQLNet",
+    ),
     ".acer.config": ("ACERModelConfig",),
     ".acer.model": ("ACERNet",),
     ".ppg.config": ("PPGModelConfig",),
@@ -156,6 +174,8 @@ _HOMES = {
     ),
     ".qac.discrete": ("DiscreteQAC",),
     ".qac.config": (
+        "BCQModelConfig",
+        "IQLModelConfig",
         "CrossQModelConfig",
         "D4PGModelConfig",
         "DiscreteSACModelConfig",
@@ -176,6 +196,7 @@ _HOMES = {
     ),
     ".create": ("create_model",),
     ".dqn.config": (
+        "DiscreteBCQModelConfig",
         "C51ModelConfig",
         "IQNModelConfig",
         "RainbowModelConfig",

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
         ActorCriticPolicyConfig,
     )
     from dicore_plugins.policies.actor_critic.policy import ActorCriticPolicy
+    from dicore_plugins.policies.awac.config import AdvantageLearnConfig, AWACConfig
+    from dicore_plugins.policies.awac.policy import AWACPolicy
     from dicore_plugins.policies.base import (
         Actor,
         Policy,
@@ -24,6 +26,14 @@ if TYPE_CHECKING:
         mode_attribute,
         single_env_forward,
     )
+    from dicore_plugins.policies.bcq.config import (
+        BCQConfig,
+        BCQLearnConfig,
+        DiscreteBCQConfig,
+        DiscreteBCQLearnConfig,
+    )
+    from dicore_plugins.policies.bcq.discrete import DiscreteBCQPolicy
+    from dicore_plugins.policies.bcq.policy import BCQPolicy
     from dicore_plugins.policies.bdq.config import BDQConfig
     from dicore_plugins.policies.bdq.policy import BDQPolicy
     from dicore_plugins.policies.c51.config import C51Config
@@ -36,6 +46,14 @@ if TYPE_CHECKING:
     )
     from dicore_plugins.policies.continuous_q.held_noise import HeldNoise
     from dicore_plugins.policies.continuous_q.policy import ContinuousQPolicy
+    from dicore_plugins.policies.cql.config import (
+        CQLConfig,
+        CQLLearnConfig,
+        DiscreteCQLConfig,
+        DiscreteCQLLearnConfig,
+    )
+    from dicore_plugins.policies.cql.discrete import DiscreteCQLPolicy
+    from dicore_plugins.policies.cql.policy import CQLPolicy
     from dicore_plugins.policies.crossq.config import CrossQConfig, CrossQLearnConfig
     from dicore_plugins.policies.crossq.policy import CrossQPolicy
     from dicore_plugins.policies.d4pg.config import D4PGConfig, D4PGOtherConfig
@@ -56,14 +74,19 @@ if TYPE_CHECKING:
     from dicore_plugins.policies.dqn.distributional import DistributionalPolicy
     from dicore_plugins.policies.dqn.policy import DQNPolicy
     from dicore_plugins.policies.dqn.variants import DDQNConfig, DuelingConfig
+    from dicore_plugins.policies.edac.config import EDACConfig, EDACLearnConfig
+    from dicore_plugins.policies.edac.policy import EDACPolicy
     from dicore_plugins.policies.expert.config import ExpertConfig
     from dicore_plugins.policies.expert.policy import ExpertPolicy
     from dicore_plugins.policies.fqf.config import FQFConfig, FQFLearnConfig
     from dicore_plugins.policies.fqf.policy import FQFPolicy
     from dicore_plugins.policies.impala.config import IMPALAConfig
     from dicore_plugins.policies.impala.policy import IMPALAPolicy
+    from dicore_plugins.policies.iql.config import IQLConfig, IQLLearnConfig
+    from dicore_plugins.policies.iql.policy import IQLPolicy
     from dicore_plugins.policies.iqn.config import IQNConfig, IQNLearnConfig
     from dicore_plugins.policies.iqn.policy import IQNPolicy
+    from dicore_plugins.policies.mbpo.config import MBPOConfig, MBPOLearnConfig, MBPOOtherConfig
     from dicore_plugins.policies.mdqn.config import MDQNConfig, MDQNLearnConfig
     from dicore_plugins.policies.mdqn.policy import MDQNPolicy
     from dicore_plugins.policies.pdqn.config import PDQNConfig, PDQNLearnConfig, PDQNOtherConfig
@@ -91,6 +114,8 @@ if TYPE_CHECKING:
     from dicore_plugins.policies.sqn.policy import SQNPolicy
     from dicore_plugins.policies.td3.config import DDPGConfig, TD3Config
     from dicore_plugins.policies.td3.policy import TD3Policy
+    from dicore_plugins.policies.td3_bc.config import TD3BCConfig, TD3BCLearnConfig
+    from dicore_plugins.policies.td3_bc.policy import TD3BCPolicy
     from dicore_plugins.policies.tqc.config import TQCConfig, TQCLearnConfig
     from dicore_plugins.policies.tqc.policy import TQCPolicy
 
@@ -99,16 +124,25 @@ __all__ = [
     "A2CPolicy",
     "ACERConfig",
     "ACERPolicy",
+    "AWACConfig",
+    "AWACPolicy",
     "Actor",
     "ActorCriticCollectConfig",
     "ActorCriticLearnConfig",
     "ActorCriticPolicy",
     "ActorCriticPolicyConfig",
     "ActorQPolicyConfig",
+    "AdvantageLearnConfig",
+    "BCQConfig",
+    "BCQLearnConfig",
+    "BCQPolicy",
     "BDQConfig",
     "BDQPolicy",
     "C51Config",
     "C51Policy",
+    "CQLConfig",
+    "CQLLearnConfig",
+    "CQLPolicy",
     "ClippedLearnConfig",
     "ClippedPolicy",
     "ContinuousQCollectConfig",
@@ -128,11 +162,20 @@ __all__ = [
     "DQNLearnConfig",
     "DQNOtherConfig",
     "DQNPolicy",
+    "DiscreteBCQConfig",
+    "DiscreteBCQLearnConfig",
+    "DiscreteBCQPolicy",
+    "DiscreteCQLConfig",
+    "DiscreteCQLLearnConfig",
+    "DiscreteCQLPolicy",
     "DiscreteSACConfig",
     "DiscreteSACLearnConfig",
     "DiscreteSACPolicy",
     "DistributionalPolicy",
     "DuelingConfig",
+    "EDACConfig",
+    "EDACLearnConfig",
+    "EDACPolicy",
     "EpsConfig",
     "ExpertConfig",
     "ExpertPolicy",
@@ -143,9 +186,15 @@ __all__ = [
     "HeldNoise",
     "IMPALAConfig",
     "IMPALAPolicy",
+    "IQLConfig",
+    "IQLLearnConfig",
+    "IQLPolicy",
     "IQNConfig",
     "IQNLearnConfig",
     "IQNPolicy",
+    "MBPOConfig",
+    "MBPOLearnConfig",
+    "MBPOOtherConfig",
     "MDQNConfig",
     "MDQNLearnConfig",
     "MDQNPolicy",
@@ -184,6 +233,9 @@ __all__ = [
     "SQNConfig",
     "SQNLearnConfig",
     "SQNPolicy",
+    "TD3BCConfig",
+    "TD3BCLearnConfig",
+    "TD3BCPolicy",
     "TD3Config",
     "TD3Policy",
     "TQCConfig",
@@ -197,6 +249,47 @@ __all__ = [
 ]
 
 _HOMES = {
+    ".mbpo.config": (
+        "MBPOConfig",
+        "MBPOLearnConfig",
+        "MBPOOtherConfig",
+    ),
+    ".awac.config": (
+        "AWACConfig",
+        "AdvantageLearnConfig",
+    ),
+    ".awac.policy": ("AWACPolicy",),
+    ".bcq.config": (
+        "BCQConfig",
+        "BCQLearnConfig",
+        "DiscreteBCQConfig",
+        "DiscreteBCQLearnConfig",
+    ),
+    ".bcq.policy": ("BCQPolicy",),
+    ".bcq.discrete": ("DiscreteBCQPolicy",),
+    ".cql.config": (
+        "CQLConfig",
+        "CQLLearnConfig",
+        "DiscreteCQLConfig",
+        "DiscreteCQLLearnConfig",
+    ),
+    ".cql.policy": ("CQLPolicy",),
+    ".cql.discrete": ("DiscreteCQLPolicy",),
+    ".edac.config": (
+        "EDACConfig",
+        "EDACLearnConfig",
+    ),
+    ".edac.policy": ("EDACPolicy",),
+    ".iql.config": (
+        "IQLConfig",
+        "IQLLearnConfig",
+    ),
+    ".iql.policy": ("IQLPolicy",),
+    ".td3_bc.config": (
+        "TD3BCConfig",
+        "TD3BCLearnConfig",
+    ),
+    ".td3_bc.policy": ("TD3BCPolicy",),
     ".acer.config": ("ACERConfig",),
     ".acer.policy": ("ACERPolicy",),
     ".expert.config": ("ExpertConfig",),

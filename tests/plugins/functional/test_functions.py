@@ -92,6 +92,12 @@ LOSSES: dict[str, Callable[[], Call]] = {
     "acer_policy_error": lambda: (
         (LOG_PI, LOG_MU, actions(), floats(B, A), floats(B), WEIGHT), {}
     ),
+    "awr_error": lambda: ((floats(B), WEIGHT), {}),
+    "cql_error": lambda: ((floats(2, B), floats(2, B, 3, seed=1), floats(B, 3), WEIGHT), {}),
+    "discrete_cql_error": lambda: ((floats(B, A), actions(), WEIGHT), {}),
+    "diversity_error": lambda: ((floats(2, B, A), WEIGHT), {}),
+    "expectile_error": lambda: ((floats(B), floats(B, seed=1), 0.75, WEIGHT), {}),
+    "td3_bc_error": lambda: ((floats(B), floats(B, A), floats(B, A, seed=1), 2.5, WEIGHT), {}),
     "bc_error": lambda: (({"logit": floats(B, A)}, actions(), WEIGHT), {}),
     "c51_loss": lambda: ((floats(B, N), probability(B, N), WEIGHT), {}),
     "fqf_fraction_loss": lambda: ((BOUNDARY, floats(B, N - 1), floats(B, N), WEIGHT), {}),
@@ -126,6 +132,8 @@ LOSSES: dict[str, Callable[[], Call]] = {
 
 TARGETS: dict[str, Callable[[], Call]] = {
     "acer_trust_region": lambda: ((floats(B, A), floats(B, A, seed=1), -9.0), {}),
+    "advantage_weight": lambda: ((floats(B), 0.5), {}),
+    "soft_minimum": lambda: ((floats(2, B),), {}),
     "c51_target": lambda: ((probability(B, N), floats(B), flags(B) * 1.0, 0.875, SUPPORT), {}),
     "coma_advantage": lambda: ((floats(B, A), LOG_PI, actions()), {}),
     "discounted_sum": lambda: ((floats(B, 3), 0.875), {}),

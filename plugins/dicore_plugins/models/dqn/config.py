@@ -210,6 +210,25 @@ class SQNModelConfig(DQNModelConfig):
 
 
 @frozen(kw_only=True)
+class DiscreteBCQModelConfig(DQNModelConfig):
+    """Q network, and an imitation that limits the choice of actions (Fujimoto et al. 2019)."""
+
+    threshold: float = option(
+        0.3,
+        "least probability of an action that may be chosen, as a share of the most probable one's;"
+        " 0: Q-learning; 1: imitation",
+        ge=0,
+        le=1,
+    )
+
+    def build(self, ctx: Any, **parts: Any) -> Any:
+        """Builds the network."""
+        from dicore_plugins.models.dqn.constrained import DiscreteBCQNet
+
+        return DiscreteBCQNet(self.threshold, **self._arguments())
+
+
+@frozen(kw_only=True)
 class DRQNModelConfig(DQNModelConfig):
     """Q network with an LSTM or GRU, for R2D2 (Hausknecht and Stone 2015)."""
 

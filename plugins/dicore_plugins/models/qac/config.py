@@ -65,8 +65,13 @@ class QACConfig(ActorQModelConfig):
         "exploration noise that depends on the state and is kept for policy.collect.sde_sample_freq"
         " env steps (Raffin et al. 2022); set it if independent noise per step averages out",
     )
+    fixed_std: bool = option(
+        False, "the standard deviation of actions is learned, but does not depend on the state"
+    )
     log_std_init: float = option(
-        -3.0, "initial log standard deviation of the weights of the noise, with gsde"
+        -3.0,
+        "initial log standard deviation: with gsde of the weights of the noise, with fixed_std of"
+        " actions",
     )
     num_critics: int = option(2, "number of Q networks, of which targets take the minimum", ge=1)
 
@@ -75,6 +80,8 @@ class QACConfig(ActorQModelConfig):
         yield from super().check()
         if self.gsde and not (self.stochastic and self.actor_hidden_size_list):
             yield "gsde", "needs a stochastic actor with a hidden layer"
+        if self.fixed_std and (self.gsde or not self.stochastic):
+            yield "fixed_std", "needs a stochastic actor without gsde"
 
     def build(self, ctx: Any, **parts: Any) -> Any:
         """Builds the network.
@@ -93,6 +100,7 @@ class QACConfig(ActorQModelConfig):
             "action_shape": self.action_shape,
             "stochastic": self.stochastic,
             "gsde": self.gsde,
+            "fixed_std": self.fixed_std,
             "log_std_init": self.log_std_init,
             "num_critics": self.num_critics,
         }
@@ -115,8 +123,9 @@ class CrossQModelConfig(QACConfig):
     def check(self) -> Iterator[tuple[str, str]]:
         """Yields what the network does not support."""
         yield from super().check()
-        if self.gsde:
-            yield "gsde", "is not available with batch renormalisation; set it to False"
+        for name in ("gsde", "fixed_std"):
+            if self.get(name):
+                yield name, "is not available with batch renormalisation; set it to False"
 
     def build(self, ctx: Any, **parts: Any) -> Any:
         """Builds the network."""
@@ -162,6 +171,64 @@ class D4PGModelConfig(QACConfig):
         from dicore_plugins.models.qac.distributional import CategoricalQAC
 
         return CategoricalQAC(self.n_atom, self.v_min, self.v_max, **self._arguments())
+
+
+@frozen(kw_only=True)
+class IQLModelConfig(QACConfig):
+    """Actor, Q networks and a network of the value of states (Kostrikov et al. 2021)."""
+
+    fixed_std: bool = option(
+        True, "the standard deviation of actions is learned, but does not depend on the state"
+    )
+    log_std_init: float = option(-0.5, "initial log standard deviation of actions")
+
+    def build(self, ctx: Any, **parts: Any) -> Any:
+        """Builds the network."""
+        from dicore_plugins.models.qac.offline import IQLNet
+
+        return IQLNet(**self._arguments())
+
+
+@frozen(kw_only=True)
+class BCQModelConfig(ActorQModelConfig):
+    """Q networks, an autoencoder of recorded actions, and an actor (Fujimoto et al. 2019)."""
+
+    action_shape: int | None = option(
+        None, "number of continuous action values; None: read from the env", ge=1
+    )
+    num_critics: int = option(2, "number of Q networks", ge=1)
+    vae_hidden_size_list: tuple[int, ...] = option(
+        (750, 750), "units of each hidden layer of encoder and decoder of the autoencoder", ge=1
+    )
+    latent: int | None = option(
+        None, "latent numbers of the autoencoder; None: twice the action values", ge=1
+    )
+    n_candidate: int = option(10, "actions of the autoencoder that acting chooses from", ge=1)
+    perturbation: float = option(
+        0.05,
+        "largest change of an action of the autoencoder by the actor; the range of actions is"
+        " [-1, 1]",
+        ge=0,
+        le=2,
+    )
+
+    def build(self, ctx: Any, **parts: Any) -> Any:
+        """Builds the network.
+
+        Raises:
+            ConfigError: a shape is missing or unsupported.
+        """
+        from dicore_plugins.models.qac.offline import BCQNet
+
+        return BCQNet(
+            action_shape=self.action_shape,
+            num_critics=self.num_critics,
+            vae_hidden_size_list=self.vae_hidden_size_list,
+            latent=self.latent,
+            n_candidate=self.n_candidate,
+            perturbation=self.perturbation,
+            **self._shared(),
+        )
 
 
 @frozen(kw_only=True)

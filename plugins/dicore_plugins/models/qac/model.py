@@ -33,7 +33,8 @@ class QAC(nn.Module):
         action_shape: A.
         stochastic: The actor has a mean and a log standard deviation; False: a mean only.
         gsde: The standard deviation depends on features of the state; see `StateDependentActor`.
-        log_std_init: Initial log standard deviation of the weights of that noise.
+        fixed_std: The standard deviation does not depend on the state; see `FixedStdActor`.
+        log_std_init: Initial log standard deviation, with gsde of the weights of the noise.
         num_critics: E.
         actor_hidden_size_list: Units of each hidden layer of the actor.
         critic_hidden_size_list: Units of each hidden layer of each Q network.
@@ -56,6 +57,7 @@ class QAC(nn.Module):
         *,
         stochastic: bool = True,
         gsde: bool = False,
+        fixed_std: bool = False,
         log_std_init: float = -3.0,
         num_critics: int = 2,
         actor_hidden_size_list: Sequence[int] = (256, 256),
@@ -68,7 +70,7 @@ class QAC(nn.Module):
         super().__init__()
         width = count_of(action_shape, "action_shape", "action values")
         self.encode = vector_encoder(obs_shape, obs_parts)
-        self.stochastic, self._in_parts = stochastic, gsde
+        self.stochastic, self._in_parts = stochastic, gsde or fixed_std
         features, outputs = self.encode.features, width * (2 if stochastic else 1)
         sizes = (features, *actor_hidden_size_list, outputs)
         form: dict[str, Any] = {"initial_weights": "uniform"}
@@ -77,6 +79,10 @@ class QAC(nn.Module):
             from dicore_plugins.models.qac.gsde import StateDependentActor
 
             self.actor = StateDependentActor((*sizes[:-1], width), activation, log_std_init)
+        elif fixed_std:
+            from dicore_plugins.models.qac.offline import FixedStdActor
+
+            self.actor = FixedStdActor((*sizes[:-1], width), activation, log_std_init)
         elif renorm is not None:
             self.actor = EnsembleMLP(1, sizes, activation, renorm=renorm, **form)
         else:
@@ -117,10 +123,13 @@ class QAC(nn.Module):
 
         Args:
             obs: [B, ...], or a tree of these.
-            action: float32 [B, A].
+            action: float32 [B, A], or [E, B, A] for other ones of each network.
             frozen: The parameters get no gradient; `action` does.
         """
-        return self.critic.forward(torch.cat((self.encode.forward(obs), action), -1), frozen=frozen)
+        features = self.encode.forward(obs)
+        if action.dim() == 3:  # of each network
+            features = features.expand(len(action), -1, -1)
+        return self.critic.forward(torch.cat((features, action), -1), frozen=frozen)
 
     def q(self, obs: Any, action: Tensor, *, frozen: bool = False) -> Tensor:
         """Computes the Q values of actions in [-1, 1]: float32 [E, B]; see `outputs`."""

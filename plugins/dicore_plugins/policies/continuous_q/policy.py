@@ -116,7 +116,7 @@ class ContinuousQPolicy(Policy):
             "critic_loss": loss.detach(),
             "q_value": value.detach().mean(),
             "priority": priority,
-            **self._update_actor(batch["obs"]),
+            **self._update_actor(batch),
         }
 
     def _critic_loss(self, batch: Batch, weight: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
@@ -157,7 +157,7 @@ class ContinuousQPolicy(Policy):
         """Computes V' of the next states: float32 [B]."""
         raise NotImplementedError
 
-    def _update_actor(self, obs: Any) -> dict[str, Any]:
+    def _update_actor(self, batch: Batch) -> dict[str, Any]:
         """Updates the actor (and moves the target network); returns its results."""
         raise NotImplementedError
 

@@ -41,10 +41,10 @@ class CrossQPolicy(SACPolicy):
             target = quantile_target(value.unsqueeze(1), *self._bridged(batch)).squeeze(1)
         return self._squared_loss(q, target, weight)
 
-    def _update_actor(self, obs: Any) -> dict[str, Any]:
+    def _update_actor(self, batch: Batch) -> dict[str, Any]:
         if self._update_count % self._cfg.learn.actor_update_freq:
             return dict.fromkeys(("actor_loss", "alpha", "entropy"))
-        return super()._update_actor(obs)
+        return super()._update_actor(batch)
 
     def _actor_loss(self, obs: Any) -> tuple[Tensor, Tensor]:
         with _training(self._model.actor):

@@ -161,15 +161,23 @@ class DQNPolicy(Policy):
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """Computes the loss, the priority [B] and the value of the target [B] of a batch."""
         target, learn = self._target(batch), self._cfg.learn
+        q = q_values(self._model, batch["obs"])
         loss, td_error = nstep_td_error(
-            q_values(self._model, batch["obs"]),
+            q,
             self._action_index(batch["action"]),
             target,
             weight,
             learn.criterion,
             learn.huber_delta,
         )
+        more = self._regulariser(q, batch, weight)
+        loss = loss if more is None else loss + more
         return loss, td_error, target if isinstance(target, torch.Tensor) else target[0]
+
+    def _regulariser(
+        self, q: Any, batch: Batch, weight: torch.Tensor | None
+    ) -> torch.Tensor | None:
+        """Computes a further term of the loss from Q values [B, A], or one per head; None: none."""
 
     def _bridged(
         self, batch: Batch

@@ -62,7 +62,8 @@ class PDQNPolicy(ContinuousQPolicy):
             chooser = self._model.q(obs, args) if self._cfg.learn.double else next_q
             return dqn_td_target(next_q, *self._bridged(batch), legal(chooser, obs))
 
-    def _update_actor(self, obs: Any) -> dict[str, Any]:
+    def _update_actor(self, batch: Batch) -> dict[str, Any]:
+        obs = batch["obs"]
         args = self._model.policy(obs)["action_args"]
         loss = -self._model.q(obs, args, frozen=True).sum(1).mean()
         self._step("actor", loss)

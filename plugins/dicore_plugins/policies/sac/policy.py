@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from dicore.config.sections import PolicyConfig
+from dicore.data import Batch
 from dicore_plugins.functional.distributions import squashed_gaussian
 from dicore_plugins.models.flat import Flat
 from dicore_plugins.policies.continuous_q.held_noise import HeldNoise
@@ -54,8 +55,8 @@ class SACPolicy(ContinuousQPolicy):
         least = self._target_model.q(next_obs, action).amin(0)
         return torch.addcmul(least, self._alpha, log_prob, value=-1)
 
-    def _update_actor(self, obs: Any) -> dict[str, Any]:
-        loss, entropy = self._actor_loss(obs)
+    def _update_actor(self, batch: Batch) -> dict[str, Any]:
+        loss, entropy = self._actor_loss(batch["obs"])
         alpha = self._alpha
         self._step("actor", loss)
         if "alpha" in self._optimizers:  # its loss is log_alpha (entropy - target)

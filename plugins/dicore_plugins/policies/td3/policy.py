@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from dicore.config.sections import PolicyConfig
+from dicore.data import Batch
 from dicore_plugins.policies.continuous_q.policy import ContinuousQPolicy
 from dicore_plugins.policies.td3.config import TD3Config
 
@@ -39,14 +40,19 @@ class TD3Policy(ContinuousQPolicy):
             action = (action + noise.clamp(-limit, limit)).clamp(-1.0, 1.0)
         return action
 
-    def _update_actor(self, obs: Any) -> dict[str, Any]:
+    def _update_actor(self, batch: Batch) -> dict[str, Any]:
         if self._update_count % self._cfg.learn.actor_update_freq:
             return {"actor_loss": None}
-        action = torch.tanh(self._model.policy(obs)["mean"])
-        loss = -self._model.q(obs, action, frozen=True)[0].mean()
+        action = torch.tanh(self._model.policy(batch["obs"])["mean"])
+        loss = self._actor_loss(batch, action)
         self._step("actor", loss)
         self._move_target("actor", "critic")
         return {"actor_loss": loss.detach()}
+
+    def _actor_loss(self, batch: Batch, action: Tensor) -> Tensor:
+        """Computes the loss of the actor, a scalar, from its actions [B, A]."""
+        loss: Tensor = -self._model.q(batch["obs"], action, frozen=True)[0].mean()
+        return loss
 
     def _explore(self, output: dict[str, Any], env_id: Any) -> npt.NDArray[Any]:
         action: npt.NDArray[Any] = np.tanh(output["mean"])

@@ -1,0 +1,59 @@
+"""Presets of algorithms that learn from data sets; give the data by `pipeline.dataset`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def _preset(
+    env: str, policy: str, *, learn: dict[str, Any] | None = None, **options: Any
+) -> dict[str, Any]:
+    """Returns a preset with small networks; the options that all share are here."""
+    return {
+        "env": {"type": env, "evaluator_env_num": 10},
+        "policy": {
+            "type": policy,
+            "discount_factor": 0.99,
+            "learn": {"batch_size": 128, "learning_rate": 1e-3, **(learn or {})},
+            "eval": {"evaluator": {"eval_freq": 1_000}},
+            **options,
+        },
+        "pipeline": {"max_train_iter": 10_000},
+    }
+
+
+_SMALL = {"actor_hidden_size_list": [64, 64], "critic_hidden_size_list": [64, 64]}
+_DISCRETE = {"encoder_hidden_size_list": [128, 128]}
+_TARGET = {"target_theta": 0.01}
+
+PENDULUM_TD3_BC = _preset("pendulum", "td3_bc", model=_SMALL, learn=_TARGET)
+"""TD3+BC on Pendulum."""
+
+PENDULUM_CQL = _preset("pendulum", "cql", model=_SMALL, learn={**_TARGET, "n_action": 4})
+"""CQL on Pendulum."""
+
+PENDULUM_IQL = _preset(
+    "pendulum", "iql", model=_SMALL, learn={**_TARGET, "temperature": 10.0, "expectile": 0.8}
+)
+"""IQL on Pendulum; the returns are large, so the temperature is, too."""
+
+PENDULUM_AWAC = _preset("pendulum", "awac", model=_SMALL, learn={**_TARGET, "temperature": 10.0})
+"""AWAC on Pendulum; the returns are large, so the temperature is, too."""
+
+PENDULUM_EDAC = _preset("pendulum", "edac", model={**_SMALL, "num_critics": 10}, learn=_TARGET)
+"""EDAC on Pendulum."""
+
+PENDULUM_BCQ = _preset(
+    "pendulum", "bcq", model={**_SMALL, "vae_hidden_size_list": [64, 64]}, learn=_TARGET
+)
+"""BCQ on Pendulum."""
+
+CARTPOLE_DISCRETE_CQL = _preset(
+    "cartpole", "discrete_cql", model=_DISCRETE, learn={"target_theta": 0.01, "max_grad_norm": 10.0}
+)
+"""CQL on CartPole."""
+
+CARTPOLE_DISCRETE_BCQ = _preset(
+    "cartpole", "discrete_bcq", model=_DISCRETE, learn={"target_theta": 0.01, "max_grad_norm": 10.0}
+)
+"""BCQ on CartPole."""

@@ -1,0 +1,47 @@
+"""Options of AWAC."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from dicore.config.schema import component, frozen, option, section
+from dicore_plugins.policies.continuous_q.config import (
+    ContinuousQLearnConfig,
+    ContinuousQPolicyConfig,
+)
+
+
+@frozen(kw_only=True)
+class AdvantageLearnConfig(ContinuousQLearnConfig):
+    """Options of learning by weights of the recorded actions."""
+
+    update_per_collect: int | None = option(1, "no effect: one update per batch of the dataset")
+    update_per_step: float | None = option(None, "no effect: no env steps are collected", gt=0)
+    temperature: float = option(
+        1.0,
+        "advantage at which an action counts e times as much; lower it for a greedier policy, raise"
+        " it with the size of the returns",
+        gt=0,
+    )
+    max_weight: float = option(100.0, "largest weight of an action", gt=0)
+
+
+@frozen(kw_only=True)
+class AWACConfig(ContinuousQPolicyConfig):
+    """Actor-critic from a dataset that imitates good actions (Nair et al. 2020)."""
+
+    offline: ClassVar[bool] = True
+
+    model: Any = component(
+        "model",
+        default={"type": "qac", "fixed_std": True, "log_std_init": -0.5},
+        help="actor and Q networks",
+    )
+    learn: AdvantageLearnConfig = section(AdvantageLearnConfig)
+
+    def build(self, ctx: Any, *, model: Any | None = None, **parts: Any) -> Any:
+        """Makes the policy; `model` replaces the configured network."""
+        from dicore_plugins.policies.awac.policy import AWACPolicy
+
+        device = None if ctx is None else ctx.device
+        return AWACPolicy(self, model=model, **{"device": device, **parts})

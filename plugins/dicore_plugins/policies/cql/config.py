@@ -1,0 +1,76 @@
+"""Options of CQL, for continuous and for discrete actions."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from dicore.config.schema import frozen, option, section
+from dicore_plugins.policies.dqn.config import DQNConfig, DQNLearnConfig
+from dicore_plugins.policies.sac.config import SACConfig, SACLearnConfig
+
+
+@frozen(kw_only=True)
+class CQLLearnConfig(SACLearnConfig):
+    """Options of learning."""
+
+    update_per_collect: int | None = option(1, "no effect: one update per batch of the dataset")
+    update_per_step: float | None = option(None, "no effect: no env steps are collected", gt=0)
+    conservative_weight: float = option(
+        5.0,
+        "weight of the term that lowers the values of actions that the data lacks; raise it for"
+        " narrow data",
+        ge=0,
+    )
+    n_action: int = option(
+        10,
+        "actions sampled for that term, of each of: uniform, policy, policy in the next state",
+        ge=1,
+    )
+    soft_target: bool = option(
+        False, "subtract alpha log pi from the target, as SAC does; False: as in the paper's code"
+    )
+
+
+@frozen(kw_only=True)
+class CQLConfig(SACConfig):
+    """Conservative Q-learning from a dataset, for continuous actions (Kumar et al. 2020)."""
+
+    offline: ClassVar[bool] = True
+
+    learn: CQLLearnConfig = section(CQLLearnConfig)
+
+    def build(self, ctx: Any, *, model: Any | None = None, **parts: Any) -> Any:
+        """Makes the policy; `model` replaces the configured network."""
+        from dicore_plugins.policies.cql.policy import CQLPolicy
+
+        device = None if ctx is None else ctx.device
+        return CQLPolicy(self, model=model, **{"device": device, **parts})
+
+
+@frozen(kw_only=True)
+class DiscreteCQLLearnConfig(DQNLearnConfig):
+    """Options of learning."""
+
+    update_per_collect: int | None = option(1, "no effect: one update per batch of the dataset")
+    conservative_weight: float = option(
+        1.0,
+        "weight of the term that lowers the values of actions that the data lacks; raise it for"
+        " narrow data",
+        ge=0,
+    )
+
+
+@frozen(kw_only=True)
+class DiscreteCQLConfig(DQNConfig):
+    """Conservative Q-learning from a dataset, for discrete actions (Kumar et al. 2020)."""
+
+    offline: ClassVar[bool] = True
+
+    learn: DiscreteCQLLearnConfig = section(DiscreteCQLLearnConfig)
+
+    def build(self, ctx: Any, *, model: Any | None = None, **parts: Any) -> Any:
+        """Makes the policy; `model` replaces the configured network."""
+        from dicore_plugins.policies.cql.discrete import DiscreteCQLPolicy
+
+        device = None if ctx is None else ctx.device
+        return DiscreteCQLPolicy(self, model=model, **{"device": device, **parts})

@@ -1,0 +1,41 @@
+"""Options of EDAC."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from dicore.config.schema import component, frozen, option, section
+from dicore_plugins.policies.sac.config import SACConfig, SACLearnConfig
+
+
+@frozen(kw_only=True)
+class EDACLearnConfig(SACLearnConfig):
+    """Options of learning."""
+
+    update_per_collect: int | None = option(1, "no effect: one update per batch of the dataset")
+    update_per_step: float | None = option(None, "no effect: no env steps are collected", gt=0)
+    diversity: float = option(
+        1.0,
+        "weight of the term that makes the gradients of the Q networks differ; 0: SAC-N, which"
+        " needs more networks",
+        ge=0,
+    )
+
+
+@frozen(kw_only=True)
+class EDACConfig(SACConfig):
+    """SAC from a dataset with the least of many, diverse Q networks (An et al. 2021)."""
+
+    offline: ClassVar[bool] = True
+
+    model: Any = component(
+        "model", default={"type": "qac", "num_critics": 10}, help="actor and Q networks"
+    )
+    learn: EDACLearnConfig = section(EDACLearnConfig)
+
+    def build(self, ctx: Any, *, model: Any | None = None, **parts: Any) -> Any:
+        """Makes the policy; `model` replaces the configured network."""
+        from dicore_plugins.policies.edac.policy import EDACPolicy
+
+        device = None if ctx is None else ctx.device
+        return EDACPolicy(self, model=model, **{"device": device, **parts})

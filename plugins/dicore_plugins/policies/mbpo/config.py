@@ -1,0 +1,64 @@
+"""Options of MBPO."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from dicore.config.schema import component, frozen, option, section
+from dicore.config.sections import OtherConfig
+from dicore_plugins.policies.sac.config import SACConfig, SACLearnConfig
+
+
+@frozen(kw_only=True)
+class MBPOLearnConfig(SACLearnConfig):
+    """Options of learning."""
+
+    update_per_step: float | None = option(
+        20.0, "gradient updates per collected env step; the world model allows many", gt=0
+    )
+
+
+@frozen(kw_only=True)
+class MBPOOtherConfig(OtherConfig):
+    """Options of simulated samples."""
+
+    real_share: float = option(
+        0.05, "share of a batch that is collected; the rest is simulated", ge=0, lt=1
+    )
+    rollout_batch_size: int = option(
+        10_000, "rollouts that begin after each training of the world model", ge=1
+    )
+    rollout_length: int = option(
+        1, "steps of a rollout; raise it if the model is exact over several steps", ge=1
+    )
+    rollout_length_end: int | None = option(
+        None, "final steps of a rollout; None: they do not grow", ge=1
+    )
+    rollout_length_anneal: tuple[int, int] = option(
+        (0, 10_000), "env steps between which the rollouts grow", ge=0
+    )
+    model_buffer_size: int = option(
+        40_000, "capacity for simulated samples; then the oldest are overwritten", ge=1
+    )
+
+
+@frozen(kw_only=True)
+class MBPOConfig(SACConfig):
+    """SAC on simulated samples of a learned world model (Janner et al. 2019)."""
+
+    world_model: Any = component(
+        "world_model", default="ensemble", help="learns the dynamics of the environment"
+    )
+    learn: MBPOLearnConfig = section(MBPOLearnConfig)
+    other: MBPOOtherConfig = section(MBPOOtherConfig)
+
+    def check(self) -> Iterator[tuple[str, str]]:
+        """Yields what simulated samples do not support."""
+        yield from super().check()
+        if self.nstep != 1:
+            yield "nstep", f"a world model simulates single steps; expected 1, got {self.nstep}"
+        if self.priority:
+            yield "priority", "simulated samples are drawn uniformly; expected False"
+        if self.model is not None and self.model.get("gsde"):
+            yield "model.gsde", "its noise is kept per environment, rollouts have none; set False"

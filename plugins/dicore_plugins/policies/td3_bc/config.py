@@ -1,0 +1,39 @@
+"""Options of TD3+BC."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from dicore.config.schema import frozen, option, section
+from dicore_plugins.policies.td3.config import TD3Config, TD3LearnConfig
+
+
+@frozen(kw_only=True)
+class TD3BCLearnConfig(TD3LearnConfig):
+    """Options of learning."""
+
+    learning_rate: float = option(3e-4, "learning rate of actor and critics", gt=0, lt=float("inf"))
+    update_per_collect: int | None = option(1, "no effect: one update per batch of the dataset")
+    update_per_step: float | None = option(None, "no effect: no env steps are collected", gt=0)
+    alpha: float = option(
+        2.5,
+        "weight of the Q values against imitation; lower it for narrow data; 0: behavioural"
+        " cloning",
+        ge=0,
+    )
+
+
+@frozen(kw_only=True)
+class TD3BCConfig(TD3Config):
+    """TD3 from a dataset, near the recorded actions (Fujimoto and Gu 2021, arXiv:2106.06860)."""
+
+    offline: ClassVar[bool] = True
+
+    learn: TD3BCLearnConfig = section(TD3BCLearnConfig)
+
+    def build(self, ctx: Any, *, model: Any | None = None, **parts: Any) -> Any:
+        """Makes the policy; `model` replaces the configured network."""
+        from dicore_plugins.policies.td3_bc.policy import TD3BCPolicy
+
+        device = None if ctx is None else ctx.device
+        return TD3BCPolicy(self, model=model, **{"device": device, **parts})
