@@ -28,6 +28,7 @@ _METHODS = {
     "buffer": ("push", "count", "sample_batch", *_STATE),
     "reward_model": ("estimate", "collect_data", "train", *_STATE),
     "dataset": ("take", "__len__"),
+    "world_model": ("should_train", "train", "step", *_STATE),
 }
 """Methods of each role that training calls."""
 
@@ -117,9 +118,10 @@ class Parts:
     @cached_property
     def evaluator(self) -> Any:
         """Evaluates the policy's eval mode."""
-        evaluator = self.cfg.policy.eval.evaluator.build(
-            self.ctx, env_manager=self.evaluator_env, policy=self.policy.eval_mode, log=self._log
-        )
+        section = self.cfg.policy.eval.evaluator
+        data = {"dataset": self.dataset} if _needs_dataset(section) else {}
+        mode, envs = self.policy.eval_mode, self.evaluator_env
+        evaluator = section.build(self.ctx, env_manager=envs, policy=mode, log=self._log, **data)
         return self._registered("evaluator", evaluator)
 
     @cached_property
@@ -145,6 +147,19 @@ class Parts:
         else:
             buffer = section.build(self.ctx)
         return self._registered("buffer", buffer, bulky=True)
+
+    @cached_property
+    def world_model(self) -> Any:
+        """Model of the environment, for simulated samples."""
+        return self._registered("world_model", self.cfg.policy.world_model.build(self.ctx))
+
+    @cached_property
+    def model_buffer(self) -> Any:
+        """Replay buffer of simulated samples."""
+        from dicore_plugins.buffers.naive.buffer import NaiveReplayBuffer
+
+        made = NaiveReplayBuffer({"replay_buffer_size": self.cfg.policy.other.model_buffer_size})
+        return self._registered("model_buffer", made, bulky=True)
 
     @cached_property
     def reward_model(self) -> Any | None:
@@ -368,8 +383,18 @@ class TrainingPipeline:
 
 
 def evaluates(cfg: Any) -> bool:
-    """Returns whether policies can be evaluated in the environment: not in recorded episodes."""
+    """Returns whether policies can be evaluated: in recorded episodes, only on the dataset."""
+    return _has_dynamics(cfg) or _needs_dataset(cfg.policy.eval.evaluator)
+
+
+def _has_dynamics(cfg: Any) -> bool:
+    """Returns whether actions have effects in the environment."""
     return bool(getattr(cfg.env, "has_dynamics", True))
+
+
+def _needs_dataset(evaluator: Any) -> bool:
+    """Returns whether an evaluator's section declares that it evaluates on the dataset."""
+    return bool(getattr(type(evaluator), "needs_dataset", False))
 
 
 def _is_spent(run: Any) -> bool:
@@ -404,7 +429,7 @@ def _incompatibilities(cfg: Any) -> Iterator[tuple[str, str]]:
 
         yield from reward_model_problems(cfg)
     school = school_of(cfg.policy)
-    if not evaluates(cfg) and (school == "on_policy" or cfg.pipeline.get("dataset") is None):
+    if not _has_dynamics(cfg) and (school == "on_policy" or cfg.pipeline.get("dataset") is None):
         yield (
             "env.type",
             f"'{cfg.env.type}' replays recorded episodes, so nothing can be collected in it;"
@@ -412,6 +437,10 @@ def _incompatibilities(cfg: Any) -> Iterator[tuple[str, str]]:
         )
     if school == "on_policy" and cfg.pipeline.get("dataset") is not None:
         yield "pipeline.dataset", f"has no effect: '{cfg.policy.type}' {SCHOOLS[school]}"
+    evaluator = cfg.policy.eval.evaluator
+    if _needs_dataset(evaluator) and cfg.pipeline.get("dataset") is None:
+        reason = f"'{evaluator.type}' evaluates on a dataset"
+        yield "policy.eval.evaluator", f"{reason}; set pipeline.dataset"
     if school != "off_policy" and cfg.policy.learn.update_per_step is not None:
         reason = f"has no effect: '{cfg.policy.type}' {SCHOOLS[school]}"
         yield "policy.learn.update_per_step", f"{reason}; set policy.learn.update_per_collect=1"

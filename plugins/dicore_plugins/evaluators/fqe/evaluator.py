@@ -1,0 +1,349 @@
+"""Fitted Q evaluation: the return of a policy, estimated from recorded steps alone.
+
+Le et al. 2019, arXiv:1903.08738; Paine et al. 2020, arXiv:2007.09055. A Q network is fitted to
+
+    y = r + gamma (1 - done) Q'(s', pi(s'))
+
+over the data set, pi being the policy that is evaluated. The estimate is the mean of Q(s, pi(s))
+over the first states of the recorded episodes: a discounted return. It compares policies; its value
+is as good as the data covers what the policy does.
+
+Shapes: B samples, E episodes, `...` one item.
+"""
+
+from __future__ import annotations
+
+import copy
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from dicore.config.compiler import as_config
+from dicore.data import Batch, EnvBatch, Tree
+from dicore.data.tree import tree_len
+from dicore.errors import ClosedError, UsageError
+from dicore.interfaces.evaluator import EvalResult
+from dicore.interfaces.policy import check_mode
+from dicore.run.random import stream, torch_stream
+from dicore_plugins.evaluators.fqe.config import FQEConfig
+from dicore_plugins.functional.distributional import quantile_target
+from dicore_plugins.functional.samples import to_batch
+from dicore_plugins.functional.td import bridged, td_loss
+from dicore_plugins.models.encoders.mlp import MLP
+from dicore_plugins.models.encoders.observation import ObsEncoder
+from dicore_plugins.models.flat import Flat
+from dicore_plugins.models.shapes import observation_options
+from dicore_plugins.optimizers.config import build_optimizer
+
+__all__ = ["FQEvaluator", "StateActionValue"]
+
+_SEEN = 10_000
+"""Samples that the scales of observations and returns are computed from."""
+
+
+class StateActionValue(nn.Module):
+    """Q(s, a) for observations and actions of any space that encoders take.
+
+    Args:
+        observation_space: Space of one observation; vectors are normalised.
+        action_space: Space of one action.
+        hidden: Units of each hidden layer.
+        scale: Factor of the output: about the size of the returns.
+    """
+
+    def __init__(
+        self, observation_space: Any, action_space: Any, hidden: tuple[int, ...], scale: float
+    ) -> None:
+        super().__init__()
+        seen, chosen = (_options(each) for each in (observation_space, action_space))
+        self.state = ObsEncoder(**seen)
+        if not self.state.learned:
+            self.state = ObsEncoder(**seen, normalise=True)
+        self.choice = ObsEncoder(**chosen)
+        sizes = (self.state.features + self.choice.features, *hidden, 1)
+        self.value = MLP(sizes, initial_weights="uniform")
+        self.scale = scale
+
+    def forward(self, obs: Any, action: Any) -> Tensor:
+        """Computes Q(s, a): float32 [B]."""
+        features = torch.cat((self.state.forward(obs), self.choice.forward(action)), -1)
+        return self.value.forward(features).squeeze(-1) * self.scale
+
+
+def _options(space: Any) -> dict[str, Any]:
+    return {path.removeprefix("model."): each for path, each in observation_options(space).items()}
+
+
+class FQEvaluator:
+    """Evaluates a policy on a data set; the contract is `ISerialEvaluator`.
+
+    The policy acts greedily on single observations: recurrent policies cannot be evaluated.
+
+    Args:
+        cfg: Options, as a section, a dict, or None for the defaults.
+        env_manager: Not stepped; closed with the evaluator.
+        policy: Eval mode of the policy.
+        dataset: See `IDataset`; single steps. The first states of its episodes, by the attribute
+            `end` (bool [N]), are those whose values are averaged; without it, 10,000 samples.
+        observation_space: Space of one observation.
+        action_space: Space of one action.
+        log: Receives statistics by `log_scalars(scalars, env_step=…, train_iter=…)`; None: no log.
+
+    Attributes:
+        best_return: Highest estimate so far; -inf before the first evaluation.
+        last_result: Result of the latest evaluation, or None.
+
+    Raises:
+        UsageError: there is no data set, or its samples bridge several steps.
+    """
+
+    config_class = FQEConfig
+
+    def __init__(
+        self,
+        cfg: FQEConfig | Mapping[str, Any] | None = None,
+        env_manager: Any = None,
+        policy: Any = None,
+        *,
+        dataset: Any = None,
+        observation_space: Any = None,
+        action_space: Any = None,
+        log: Any | None = None,
+    ) -> None:
+        self._cfg = as_config(cfg, FQEConfig)
+        if dataset is None:
+            raise UsageError(
+                "fitted Q evaluation needs a dataset",
+                hint="set pipeline.dataset, or pass one",
+            )
+        if policy is not None:
+            check_mode(policy, "eval", "forward", "reset")
+        self._env, self._policy, self._data, self._log = env_manager, policy, dataset, log
+        self._rng, self._closed = stream("evaluator/fqe"), False
+        self._prepare(observation_space, action_space)
+        self._clear_results()
+
+    def _prepare(self, observation_space: Any, action_space: Any) -> None:
+        """Makes the network and its target; scales them by some of the samples."""
+        cfg, count = self._cfg, len(self._data)
+        some = self._data.take(np.linspace(0, count - 1, min(count, _SEEN)).astype(np.int64))
+        if "value_gamma" in some:
+            raise UsageError(
+                "fitted Q evaluation needs single steps; the samples bridge several",
+                hint="set policy.nstep=1",
+            )
+        end = getattr(self._data, "end", None)
+        starts = np.linspace(0, count - 1, len(some)).astype(np.int64)
+        self._starts = starts if end is None else np.flatnonzero(np.append(True, end[:-1]))
+        length = count / max(len(self._starts), 1)
+        horizon = min(length, 1 / max(1 - cfg.discount_factor, 1e-9))
+        scale = max(float(np.abs(some["reward"]).mean()) * horizon, 1e-6)
+        with torch_stream("evaluator/fqe/model"):
+            self._net = StateActionValue(
+                observation_space, action_space, cfg.hidden_size_list, scale
+            )
+        if self._net.state.norm is not None:
+            seen = to_batch(some, "cpu")["obs"]
+            self._net.state.norm.update(self._net.state.vector(seen))
+        self._flat = Flat(self._net)
+        self._target = copy.deepcopy(self._net).requires_grad_(False)
+        self._target_flat = Flat(self._target)
+        self._optimizer = build_optimizer(
+            None, self._flat, learning_rate=cfg.learning_rate, max_grad_norm=None
+        )
+
+    @classmethod
+    def default_config(cls) -> dict[str, Any]:
+        """Returns all options with their defaults, as a plain dict."""
+        from dicore.config import default_config
+
+        return dict(default_config(cls.config_class))
+
+    def _clear_results(self) -> None:
+        self._last_eval_iter = self._eval_iter_before = -1
+        self.best_return = float("-inf")
+        self.last_result: EvalResult | None = None
+
+    def reset_env(self, env: Any | None = None) -> None:
+        """Does nothing: no environment is stepped."""
+
+    def reset_policy(self, policy: Any | None = None) -> None:
+        """Uses `policy` (an eval mode) from now on, and clears its per-env state."""
+        if policy is not None:
+            check_mode(policy, "eval", "forward", "reset")
+            self._policy = policy
+        self._policy.reset()
+
+    def reset(self, policy: Any | None = None, env: Any | None = None) -> None:
+        """Clears the results so far; the network stays."""
+        self.reset_policy(policy)
+        self._clear_results()
+
+    # ---- evaluating
+
+    def should_eval(self, train_iter: int) -> bool:
+        """Returns whether an evaluation is due: at 0, then every `eval_freq` updates."""
+        if train_iter == self._last_eval_iter:
+            return False
+        due = self._last_eval_iter < 0 or train_iter - self._last_eval_iter >= self._cfg.eval_freq
+        if due:
+            self._eval_iter_before, self._last_eval_iter = self._last_eval_iter, train_iter
+        return due
+
+    def eval(
+        self,
+        save_ckpt_fn: Callable[[str], Any] | None = None,
+        train_iter: int = -1,
+        envstep: int = -1,
+        n_episode: int | None = None,
+        *,
+        should_stop: Callable[[], bool] | None = None,
+        policy_kwargs: Mapping[str, Any] | None = None,
+    ) -> EvalResult:
+        """Fits the Q network to the policy, and returns the values of first states.
+
+        Args:
+            save_ckpt_fn: Called with 'ckpt_best.pth.tar' when the estimate is a new maximum.
+            train_iter: Gradient updates of the policy so far; at 0 training does not stop.
+            envstep: For the log.
+            n_episode: Number of first states; None: all.
+            should_stop: Called between updates; True interrupts the evaluation.
+            policy_kwargs: Keyword arguments of the policy's forward.
+
+        Returns:
+            The result, whose returns are estimates of discounted returns.
+
+        Raises:
+            ClosedError: the evaluator is closed.
+        """
+        if self._closed:
+            raise ClosedError("the evaluator is closed", hint="create a new evaluator")
+        begun, kwargs = time.perf_counter(), dict(policy_kwargs or {})
+        before = copy.deepcopy(self._networks()), copy.deepcopy(self._rng.bit_generator.state)
+        errors = []
+        for _ in range(self._cfg.updates):
+            if should_stop is not None and should_stop():
+                self._load_networks(before[0])
+                self._rng.bit_generator.state = before[1]
+                self._last_eval_iter = self._eval_iter_before
+                return EvalResult(False, [], {"return_mean": float("nan")}, interrupted=True)
+            errors.append(self._update(kwargs))
+        values = self._values(kwargs, n_episode)
+        statistics = _statistics(values, errors, time.perf_counter() - begun)
+        mean = statistics["return_mean"]
+        self._eval_iter_before = self._last_eval_iter
+        if mean > self.best_return:
+            self.best_return = mean
+            if save_ckpt_fn is not None:
+                save_ckpt_fn("ckpt_best.pth.tar")
+        self._write(statistics, train_iter, envstep)
+        stop = mean >= self._cfg.stop_estimate and train_iter != 0
+        infos: list[dict[str, Any]] = [{} for _ in values]
+        self.last_result = EvalResult(stop, values.tolist(), statistics, infos)
+        return self.last_result
+
+    def _update(self, kwargs: Mapping[str, Any]) -> Tensor:
+        """Fits the network to one batch; returns the mean absolute error."""
+        cfg = self._cfg
+        index = self._rng.integers(0, len(self._data), cfg.batch_size)
+        columns = self._data.take(index)
+        after = self._chosen(columns["next_obs"], kwargs)
+        batch = to_batch(Batch({**columns.columns, "next_action": after}, len(index)), "cpu")
+        with torch.no_grad():
+            value = self._target.forward(batch["next_obs"], batch["next_action"])
+            y = quantile_target(value.unsqueeze(1), *bridged(batch, cfg.discount_factor, 1))
+        q, size = self._net.forward(batch["obs"], batch["action"]), self._net.scale
+        loss, error = td_loss(q / size, y.squeeze(1) / size)
+        self._optimizer.zero_grad()
+        loss.backward()  # type: ignore[no-untyped-call]
+        self._optimizer.step(loss)
+        self._target_flat.data.lerp_(self._flat.data, cfg.target_theta)
+        return error.mean() * size
+
+    def _chosen(self, obs: Tree, kwargs: Mapping[str, Any]) -> Any:
+        """Returns the actions of the policy, each for an observation of its own: [B, ...]."""
+        self._policy.reset()
+        batch = EnvBatch(np.arange(tree_len(obs)), obs)
+        return EnvBatch.of(self._policy.forward(batch, **kwargs)).value["action"]
+
+    @torch.no_grad()
+    def _values(self, kwargs: Mapping[str, Any], count: int | None) -> Any:
+        """Returns the values of first states: float64 [E]."""
+        found = []
+        chosen = self._starts[:count]
+        for at in range(0, len(chosen), 1024):
+            obs = self._data.take(chosen[at : at + 1024])["obs"]
+            columns = Batch({"obs": obs, "action": self._chosen(obs, kwargs)})
+            batch = to_batch(columns, "cpu")
+            found.append(self._net.forward(batch["obs"], batch["action"]).double().numpy())
+        return np.concatenate(found)
+
+    def _write(self, statistics: Mapping[str, float], train_iter: int, envstep: int) -> None:
+        if self._log is None:
+            return
+        self._log.log_scalars(
+            {f"evaluator/{key}": value for key, value in statistics.items()},
+            env_step=max(envstep, 0),
+            train_iter=max(train_iter, 0),
+        )
+        if hasattr(self._log, "log_text"):
+            self._log.log_text(
+                f"update {max(train_iter, 0)}: estimated discounted return"
+                f" {statistics['return_mean']:.6g} (std {statistics['return_std']:.4g}) of"
+                f" {statistics['episode_count']:.0f} first states, error"
+                f" {statistics['td_error']:.4g}",
+                channel="evaluator",
+            )
+
+    # ---- state
+
+    def _networks(self) -> dict[str, Any]:
+        return {
+            "net": self._net.state_dict(),
+            "target": self._target.state_dict(),
+            "optimizer": self._optimizer.state_dict(),
+        }
+
+    def _load_networks(self, state: Mapping[str, Any]) -> None:
+        self._net.load_state_dict(state["net"])
+        self._target.load_state_dict(state["target"])
+        self._optimizer.load_state_dict(state["optimizer"])
+
+    def state_dict(self) -> dict[str, Any]:
+        """Returns the results so far and the Q network."""
+        return {
+            "last_eval_iter": self._last_eval_iter,
+            "best_return": self.best_return,
+            **self._networks(),
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restores what `state_dict` returned."""
+        self._last_eval_iter = self._eval_iter_before = int(state["last_eval_iter"])
+        self.best_return = float(state["best_return"])
+        self._load_networks(state)
+
+    def close(self) -> None:
+        """Closes the environments; harmless when repeated."""
+        if not self._closed:
+            self._closed = True
+            if self._env is not None:
+                self._env.close()
+
+
+def _statistics(values: Any, errors: list[Tensor], seconds: float) -> dict[str, float]:
+    return {
+        "return_mean": float(values.mean()),
+        "return_std": float(values.std()),
+        "return_max": float(values.max()),
+        "return_min": float(values.min()),
+        "return_median": float(np.median(values)),
+        "episode_count": float(len(values)),
+        "envstep_count": 0.0,
+        "td_error": float(torch.stack(errors[-100:]).mean()),
+        "evaluate_time": seconds,
+    }
