@@ -24,6 +24,7 @@ from dicore.task import Context, OfflineRLContext, OnlineRLContext
 from dicore.testing import Check, Suite, parametrize
 from dicore.testing.env import EnvContract
 from dicore.testing.env_manager import EnvManagerContract
+from dicore.testing.evaluator import EvaluatorContract
 from dicore.testing.generic import ComponentContract
 from dicore.testing.middleware import MiddlewareContract
 from dicore.testing.model_wrapper import FakeModel, ModelWrapperContract
@@ -31,9 +32,11 @@ from dicore.testing.pipeline import PipelineContract
 from dicore.testing.policy import PolicyContract
 from dicore.testing.reward_model import RewardModelContract
 from dicore.testing.role import RoleContract
+from dicore_plugins.buffers import NaiveReplayBuffer
+from dicore_plugins.datasets import NpzDataset
 from dicore_registry import Renamed
 from tests.core.testing.test_reward_model_suite import Novelty
-from tests.plugins.datasets.recordings import EPISODES, write
+from tests.plugins.datasets.recordings import EPISODES, SPACES, write
 
 SMALL = {
     "env": {"type": "cartpole", "collector_env_num": 4, "evaluator_env_num": 2,
@@ -43,6 +46,14 @@ SMALL = {
                "collect": {"n_sample": 32}},
 }  # fmt: skip
 """A training that takes a second."""
+
+
+MODEL_BASED = {
+    "env": {**SMALL["env"], "type": "pendulum"},
+    "policy": {"type": "mbpo", "learn": {"batch_size": 16}, "collect": {"n_sample": 32},
+               "model": {"actor_hidden_size_list": [8], "critic_hidden_size_list": [8]},
+               "other": {"rollout_batch_size": 20}},
+}  # fmt: skip
 
 
 class Pipelines(PipelineContract):
@@ -95,13 +106,13 @@ class Middleware(MiddlewareContract):
         from dicore_plugins.pipelines.training import build_parts
 
         seed_everything(0)
-        compiled = compile_config(SMALL)
+        name = self.registered.entry.name
+        compiled = compile_config(MODEL_BASED if name == "world_model_learner" else SMALL)
         cfg = bind(compiled, *spaces_of(compiled.env, 0)).cfg
         parts = self.parts = build_parts(cfg)
         self.data = parts.collector.collect_batch(n_sample=64)
         marks = ("end", "env_id")  # which tell where samples come from, and are not stored
         parts.buffer.push(Batch({k: each for k, each in self.data.items() if k not in marks}))
-        name = self.registered.entry.name
         mode = MODES.get(name, "collect_mode")
         offered = {
             "cfg": cfg,
@@ -114,6 +125,8 @@ class Middleware(MiddlewareContract):
             "her_reward_model": Drawn(),
             "mode": parts.policy.command_mode,
             "dataset": Dataset(self.data),
+            "world_model": Simulated(),
+            "model_buffer": NaiveReplayBuffer({}),
         }
         target = self.registered.target
         wanted = inspect.signature(target).parameters
@@ -124,12 +137,26 @@ class Middleware(MiddlewareContract):
         if isinstance(ctx, OfflineRLContext):
             return
         ready = self.parts.collector_env.ready_obs
-        output = self.parts.policy.collect_mode.forward(ready, eps=0.5)
+        eps = {"eps": 0.5} if "eps" in self.parts.cfg.policy.other else {}
+        output = self.parts.policy.collect_mode.forward(ready, **eps)
         ctx.train_data = self.data[:16]
         ctx.trajectories = self.data
         ctx.trajectory_end_idx = [len(self.data) - 1]
         ctx.obs, ctx.inference_output = ready, output
         ctx.action = output.with_value(output.value["action"])
+
+
+class Simulated:
+    """A world model that knows CartPole not at all."""
+
+    def should_train(self, env_step: int) -> bool:
+        return True
+
+    def train(self, data: Batch) -> dict[str, float]:
+        return {}
+
+    def step(self, obs: Any, action: Any) -> tuple[Any, Any, Any]:
+        return obs, np.zeros(len(obs), np.float32), np.zeros(len(obs), np.bool_)
 
 
 PROVIDED = {"env/atari": "ALE/Asterix-v5", "env/gym": "Acrobot-v1",
@@ -269,7 +296,45 @@ class Goals(RewardModelContract):
         return flat
 
 
+class FittedQ(EvaluatorContract):
+    """The checks in which no environment is stepped."""
+
+    def make(self, env_manager: Any, eval_mode: Any, options: Any) -> Any:
+        data = NpzDataset({"path": write("npz", Path.cwd(), EPISODES)})
+        given = {"eval_freq": options["eval_freq"], "updates": 2}
+        return self.registered.build(
+            given, ctx=BuildContext(*SPACES), dataset=data, env_manager=env_manager,
+            policy=eval_mode,
+        )  # fmt: skip
+
+    @classmethod
+    def checks(cls) -> tuple[str, ...]:
+        """Returns those that look at no episode."""
+        return ("has_the_methods", "is_due_at_intervals", "close_is_final")
+
+
+class WorldModels(RoleContract):
+    """Made for the spaces of a small environment."""
+
+    def make(self) -> Any:
+        obs = spaces.Box(-np.inf, np.inf, (3,), np.float32)
+        return self.registered.build(ctx=BuildContext(obs, spaces.Discrete(2)))
+
+    def test_learns_and_simulates(self) -> None:
+        """It trains on samples and predicts arrays of their form."""
+        made, rng = self.make(), np.random.default_rng(0)
+        obs = rng.normal(size=(32, 3)).astype(np.float32)
+        zeros = np.zeros(32, np.float32)
+        columns = {"obs": obs, "action": np.arange(32) % 2, "reward": zeros}
+        made.train(Batch({**columns, "next_obs": obs, "done": zeros}, 32))
+        after, reward, done = made.step(obs[:5], columns["action"][:5])
+        assert (after.shape, reward.shape, done.shape) == ((5, 3), (5,), (5,))
+        assert (after.dtype, reward.dtype, done.dtype) == (np.float32, np.float32, np.bool_)
+
+
 SUITES: dict[str, type[Suite]] = {
+    "evaluator/fqe": FittedQ,
+    "world_model": WorldModels,
     "policy/expert": Experts,
     "dataset": Datasets,
     "env": Envs,
@@ -289,6 +354,8 @@ EXPECTED = {
     "env_wrapper/obs_norm:episodes_are_independent": "its statistics span episodes",
     "env_wrapper/reward_norm:seeds": "its statistics span episodes",
     "env_wrapper/reward_norm:episodes_are_independent": "its statistics span episodes",
+    "model/bcq:gradients_reach_every_parameter": "the encoder learns, but does not act",
+    "model/discrete_bcq:gradients_reach_every_parameter": "the imitation only forbids actions",
     "model/ppg:gradients_reach_every_parameter": "`auxiliary` has an output that `forward` lacks",
     "reward_model/drex:training_changes_the_estimates": _BY_EXPERT,
     "reward_model/her:training_changes_the_estimates": "it has no parameters",

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
         trainer,
     )
     from dicore_plugins.middleware.profiler import StepTimer
+    from dicore_plugins.middleware.world_models import WorldModelLearner
 
 __all__ = [
     "CkptSaver",
@@ -39,6 +40,7 @@ __all__ = [
     "StepCollector",
     "StepTimer",
     "TransitionList",
+    "WorldModelLearner",
     "data_pusher",
     "eps_greedy_handler",
     "her_data_enhancer",
@@ -57,6 +59,7 @@ __all__ = [
 __getattr__ = lazy(
     __name__,
     {
+        ".world_models": ("WorldModelLearner",),
         ".callbacks": (
             "CkptSaver",
             "interaction_evaluator",

@@ -129,6 +129,11 @@ class NaiveReplayBuffer:
 
         return fill_buffer(self, dataset, get_train_sample)
 
+    def samples(self) -> Batch:
+        """Returns a copy of all stored samples, oldest first."""
+        with self._lock:
+            return self._ring.batch(self._ring.newest(slice(None)))
+
     def sample_batch(
         self,
         batch_size: int,

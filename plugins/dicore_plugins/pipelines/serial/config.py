@@ -41,6 +41,17 @@ class SerialOnPolicyConfig(SerialConfig):
 
 
 @frozen(kw_only=True)
+class SerialDynaConfig(SerialConfig):
+    """Trains in one process from collected samples and from simulated ones of a world model."""
+
+    def build(self, ctx: Any, **parts: Any) -> Any:
+        """Creates the pipeline."""
+        from dicore_plugins.pipelines.serial.dyna import DynaPipeline
+
+        return DynaPipeline(self)
+
+
+@frozen(kw_only=True)
 class SerialOfflineConfig(SerialConfig):
     """Trains from a dataset in one process; environments only evaluate."""
 

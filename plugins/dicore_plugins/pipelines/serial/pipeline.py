@@ -32,6 +32,10 @@ class SerialPipeline(TrainingPipeline):
             from dicore_plugins.pipelines.serial.offline import OfflinePipeline
 
             return OfflinePipeline(self._cfg)
+        if cfg.policy.get("world_model") is not None:
+            from dicore_plugins.pipelines.serial.dyna import DynaPipeline
+
+            return DynaPipeline(self._cfg)
         return self
 
     def problems(self, cfg: Any) -> Iterator[tuple[str, str]]:

@@ -1,0 +1,54 @@
+"""The model-based pipeline: learns from collected and from simulated samples."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from dicore_plugins.buffers.group import BufferGroup
+from dicore_plugins.middleware.learn import OffPolicyLearner
+from dicore_plugins.middleware.world_models import WorldModelLearner
+from dicore_plugins.pipelines.serial.config import SerialDynaConfig
+from dicore_plugins.pipelines.serial.pipeline import SerialPipeline
+from dicore_plugins.pipelines.training import Parts, TrainingPipeline
+
+
+class DynaPipeline(SerialPipeline):
+    """Collects, trains the world model, simulates, and learns from both kinds of samples.
+
+    Each batch has a share of collected samples, `policy.other.real_share` (Sutton 1991; Janner et
+    al. 2019). Updates begin with the first simulated samples.
+    """
+
+    config_class = SerialDynaConfig
+
+    def chosen(self, cfg: Any) -> TrainingPipeline:
+        """Returns this pipeline."""
+        return self
+
+    def trains(self, policy: Any) -> bool:
+        """Returns whether a policy with this section can be trained."""
+        return super().trains(policy) and policy.get("world_model") is not None
+
+    def problems(self, cfg: Any) -> Iterator[tuple[str, str]]:
+        """Yields the problems of the replay buffer and of the reward model."""
+        yield from super().problems(cfg)
+        if cfg.policy.reward_model is not None:
+            yield "policy.reward_model", "a world model simulates the rewards; expected None"
+
+    def stages(self, parts: Parts) -> list[Any]:
+        """Collects, pushes, trains and simulates, and updates the policy."""
+        *collecting, _ = super().stages(parts)
+        share = parts.cfg.policy.other.real_share
+        both = BufferGroup({"agent": parts.buffer, "model": parts.model_buffer}, {"agent": share})
+        simulate = WorldModelLearner(
+            parts.cfg,
+            parts.policy.collect_mode,
+            parts.world_model,
+            parts.buffer,
+            parts.model_buffer,
+            run=parts.run,
+        )
+        settings = parts.policy.command_mode.get_setting_learn
+        learner = OffPolicyLearner(parts.cfg, parts.learner, both, settings=settings)
+        return [*collecting, simulate, learner]
