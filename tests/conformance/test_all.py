@@ -64,7 +64,7 @@ SHOWN = {
 
 class Pipelines(PipelineContract):
     def configs(self) -> Iterator[dict[str, Any]]:
-        yield from (SMALL, MODEL_BASED, SHOWN)
+        yield from (SMALL, SHOWN)
 
 
 MODES = {
