@@ -229,10 +229,6 @@ def _heads(tree: Tree) -> None:
     for name, to in (("head_layer_num", None), ("hidden_size_list", "encoder_hidden_size_list")):
         if to is not None:
             tree.move(f"{model}.{name}", f"{model}.{to}")
-    shapes = tree.get(f"{model}.action_shape")
-    if isinstance(shapes, Mapping):
-        tree.pop(f"{model}.action_shape")
-        tree.note(f"{model}.action_shape", "dropped", "read from the environment")
 
 
 def _activation(tree: Tree) -> None:
@@ -278,6 +274,13 @@ def _tables(tree: Tree) -> None:
         tree.drop(path, reason, "lost")
 
 
+def _shapes(tree: Tree) -> None:
+    for name in ("obs_shape", "action_shape"):
+        if f"policy.model.{name}" in tree:
+            tree.pop(f"policy.model.{name}")
+            tree.note(f"policy.model.{name}", "dropped", "read from the environment")
+
+
 def _values(tree: Tree) -> None:
     """Values whose type is stricter here."""
     decay = tree.get("policy.other.eps.decay")
@@ -290,8 +293,6 @@ def _values(tree: Tree) -> None:
             tree.drop(path, "one process", "lost")
         else:
             tree.pop(path)
-    if isinstance(tree.get("policy.model.action_shape"), list):
-        tree.drop("policy.model.action_shape", "read from the environment")
     if "env.stop_value" not in tree and "env.type" in tree:
         tree.put("env.stop_value", float("inf"))
         tree.note("env.stop_value", "changed", "inf: training ends by its budget only")
@@ -330,5 +331,6 @@ _STEPS: tuple[Callable[[Tree], None], ...] = (
     _buffer,
     _windows,
     _tables,
+    _shapes,
     _values,
 )
