@@ -274,6 +274,26 @@ def _tables(tree: Tree) -> None:
         tree.drop(path, reason, "lost")
 
 
+_EXPERT = "policy.reward_model.expert: name recorded steps of the expert, see dicore collect --help"
+
+
+def _reward_model(tree: Tree) -> None:
+    place = "policy.reward_model"
+    if place not in tree:
+        return
+    size = tree.get(f"{place}.hidden_size")
+    if isinstance(size, int):
+        tree.move(f"{place}.hidden_size", f"{place}.hidden_size_list", [size, size], "changed")
+    tree.move(f"{place}.max_snippet_length", f"{place}.snippet_len")
+    tree.move(f"{place}.intrinsic_reward_weight", f"{place}.weight")
+    for name in ("obs_shape", "action_shape", "input_size", "action_size", "continuous"):
+        if f"{place}.{name}" in tree:
+            tree.pop(f"{place}.{name}")
+            tree.note(f"{place}.{name}", "dropped", "read from the environment")
+    for name in ("expert_model_path", "data_path", "offline_data_path", "reward_model_path"):
+        tree.drop(f"{place}.{name}", _EXPERT, "lost")
+
+
 def _shapes(tree: Tree) -> None:
     for name in ("obs_shape", "action_shape"):
         if f"policy.model.{name}" in tree:
@@ -332,5 +352,6 @@ _STEPS: tuple[Callable[[Tree], None], ...] = (
     _windows,
     _tables,
     _shapes,
+    _reward_model,
     _values,
 )
