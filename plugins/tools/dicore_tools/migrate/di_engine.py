@@ -285,6 +285,8 @@ def _reward_model(tree: Tree) -> None:
     if isinstance(size, int):
         tree.move(f"{place}.hidden_size", f"{place}.hidden_size_list", [size, size], "changed")
     tree.move(f"{place}.max_snippet_length", f"{place}.snippet_len")
+    if tree.get(f"{place}.intrinsic_reward_weight", 0) is None:
+        tree.pop(f"{place}.intrinsic_reward_weight")
     tree.move(f"{place}.intrinsic_reward_weight", f"{place}.weight")
     for name in ("obs_shape", "action_shape", "input_size", "action_size", "continuous"):
         if f"{place}.{name}" in tree:
