@@ -45,7 +45,7 @@ class RunLock:
         from filelock import FileLock, Timeout
 
         self._file = folder / _LOCK_FILE
-        self._lock = FileLock(self._file, is_singleton=False)
+        self._lock = FileLock(self._file, is_singleton=False, thread_local=False)
         try:
             self._lock.acquire(timeout=0)
             self._ours = _identity(self._file)

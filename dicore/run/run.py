@@ -165,7 +165,7 @@ class Run:
         learner_hooks: Hooks that plugins add to every learner of the run.
         ignore_missing: Parts that a checkpoint lacks keep their state when it is loaded.
         deferring: Periodic checkpoints are written by the next `save_due`, at the end of a step,
-            where training can resume; set by pipelines that call `save_due`.
+            where training can resume (`due`: one waits); set by pipelines that call `save_due`.
         metadata: What `run.json` holds; `metadata.values` takes further entries.
         clock: Measures the training from its first step to before the final save.
     """
@@ -212,7 +212,7 @@ class Run:
         self.device = "cpu"
         self.learner_hooks: list[Any] = []
         self.deferring = self.ignore_missing = False
-        self._due = self._finished = False
+        self.due = self._finished = False
         self._at_first_step: list[Callable[[], None]] = []
 
     def _find_checkpoint(self) -> tuple[str | None, Any]:
@@ -325,9 +325,9 @@ class Run:
         """The registered parts, by name."""
         return dict(self._parts.by_name)
 
-    def state_dict(self) -> dict[str, Any]:
-        """Returns the state of every registered part."""
-        return self._parts.state_dict()
+    def state_dict(self, *, bulky: bool = True) -> dict[str, Any]:
+        """Returns the state of every registered part; without the bulky ones if not `bulky`."""
+        return self._parts.state_dict(bulky=bulky)
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restores every registered part, or raises `CheckpointCorruptError`."""
@@ -361,7 +361,7 @@ class Run:
             Its folder; None if it was deferred or could not be written.
         """
         if state is None and self.deferring and name.startswith("iteration_"):
-            self._due = True
+            self.due = True
             return None
         counts = self._counts()
         if self.folder.restore_if_removed():
@@ -379,8 +379,8 @@ class Run:
 
     def save_due(self, train_iter: int) -> None:
         """Writes the periodic checkpoint that was deferred since the last call, if any."""
-        if self._due:
-            self._due, self.deferring = False, False
+        if self.due:
+            self.due, self.deferring = False, False
             try:
                 self.save_checkpoint(f"iteration_{train_iter}")
             finally:

@@ -1,14 +1,7 @@
 """Context: the data that middleware exchange; every step gets a new instance.
 
-A dataclass declares the fields. Fields named by `keep` are carried over to the next step, all
-others start at their defaults.
-
-    @dataclasses.dataclass
-    class MyContext(Context):
-        episodes_won: int = 0
-
-        def __post_init__(self) -> None:
-            self.keep("episodes_won")
+A dataclass declares the fields. Fields that its `__post_init__` names by `keep` are carried over to
+the next step, all others start at their defaults.
 """
 
 from __future__ import annotations
@@ -29,7 +22,6 @@ _PLAIN = frozenset({int, float, bool, str, bytes, complex, type(None)})
 
 _NOTHING_KEPT: Mapping[str, bool] = {}
 """Kept fields, and whether a warning was given; shared by all contexts of a run."""
-
 
 _Start = tuple[dict[str, Any], tuple[tuple[str, Callable[[], Any]], ...]]
 """The initial values of a context class, and the factories of others."""

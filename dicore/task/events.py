@@ -27,13 +27,17 @@ class Events:
         self._changing = threading.Lock()
         self._waiting: set[threading.Event] = set()
 
-    def on(self, event: str, fn: Callable[..., Any]) -> None:
+    def on(self, event: str, fn: Callable[..., Any], *, once: bool = False) -> None:
         """Calls `fn` with the arguments of every later `emit`; the task must be running."""
-        self._listen(event, (fn, False))
+        self._check_running("on")
+        if not callable(fn):
+            raise TaskError(f"a listener of event '{event}' must be callable, got {fn!r}")
+        with self._changing:
+            self._listeners.setdefault(event, []).append((fn, once))
 
     def once(self, event: str, fn: Callable[..., Any]) -> None:
         """Calls `fn` with the arguments of the next `emit` only; else like `on`."""
-        self._listen(event, (fn, True))
+        self.on(event, fn, once=True)
 
     def off(self, event: str, fn: Callable[..., Any] | None = None) -> None:
         """Removes a listener of an event, or all; does nothing if there is none."""
@@ -100,13 +104,6 @@ class Events:
             raise TaskError(f"the task ended before event '{event}' was emitted")
         args = arrived[0]
         return args[0] if len(args) == 1 else args or None
-
-    def _listen(self, event: str, listener: _Listener) -> None:
-        self._check_running("on")
-        if not callable(listener[0]):
-            raise TaskError(f"a listener of event '{event}' must be callable, got {listener[0]!r}")
-        with self._changing:
-            self._listeners.setdefault(event, []).append(listener)
 
     def _end_events(self) -> None:
         """Removes all listeners and wakes the threads in `wait_for`."""

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from functools import partial
 from types import GeneratorType
 from typing import Any, NamedTuple, TypeVar
@@ -18,6 +19,10 @@ from dicore.task.context import Context
 __all__ = ["Fields", "check_order", "fields_of", "middleware"]
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+
+Role = StrEnum("Role", ["LEARNER", "COLLECTOR", "EVALUATOR", "FETCHER"])
+"""What a process does; see `Task.has_role`."""
 
 
 class Fields(NamedTuple):
@@ -35,17 +40,13 @@ def middleware(
     writes: Iterable[str] = (),
     optional: Iterable[str] = (),
     either: Iterable[str] = (),
+    uses: Iterable[Any] | None = None,
+    role: str | None = None,
 ) -> Callable[[F], F]:
     """Declares the context fields that a middleware reads and writes.
 
-    From these the task detects a wrong order of middleware before its first step. Decorate the
-    function that takes the context (inside a factory), or a class whose instances do:
-
-        def eps_greedy_handler(cfg):
-            @middleware(reads=["env_step"], writes=["collect_kwargs"])
-            def set_eps(ctx):
-                ...
-            return set_eps
+    From these the task detects a wrong order of middleware before its first step. It decorates the
+    function that takes the context (inside a factory), or a class whose instances do.
 
     Args:
         reads: Fields required before its `yield`.
@@ -53,14 +54,20 @@ def middleware(
         optional: Fields read if set, or only after its `yield`.
         either: Fields of which at least one is required before its `yield`, if any middleware of
             the task writes one.
+        uses: Objects that it shares with other middleware, such as the buffer; those that share one
+            take turns in async mode. None: the objects with `state_dict` that it refers to.
+        role: Tasks with roles run it only if they have this one, see `Task.has_role`.
 
     Returns:
-        A decorator that sets the four attributes and returns the same object.
+        A decorator that sets the attributes of these names and returns the same object.
     """
 
     def mark(fn: F) -> F:
         for part, names in zip(Fields._fields, (reads, writes, optional, either), strict=True):
             setattr(fn, part, _names(fn, part, names))
+        for part, value in (("uses", uses), ("role", role)):
+            if value is not None:
+                setattr(fn, part, value)
         return fn
 
     return mark
@@ -98,6 +105,8 @@ class MiddlewareSpec:
     fields: Fields
     members: tuple[MiddlewareSpec, ...] = ()
     together: bool = False
+    fn: Any = None
+    """The middleware itself."""
 
 
 class Combined:
@@ -130,9 +139,9 @@ def inspect_middleware(fn: Any, lock: bool | Lock = False) -> MiddlewareSpec:
         call = _locked(fn, threading.Lock() if lock is True else lock)
         call.__qualname__ = name
     if isinstance(fn, Combined):
-        return MiddlewareSpec(call, False, name, Fields(), fn.members, fn.together)
+        return MiddlewareSpec(call, False, name, Fields(), fn.members, fn.together, fn)
     yields = any(map(inspect.isgeneratorfunction, (fn, _call_of(fn))))
-    return MiddlewareSpec(call, yields, name, fields_of(fn))
+    return MiddlewareSpec(call, yields, name, fields_of(fn), fn=fn)
 
 
 def wrapped(part: MiddlewareSpec, wrapper: Callable[[Any], Any]) -> MiddlewareSpec:
@@ -240,11 +249,17 @@ _ENDED = object()
 def check_order(parts: Sequence[MiddlewareSpec], ctx: Context) -> None:
     """Checks that every field read is kept from step to step or written by an earlier middleware.
 
-    Raises `TaskError` with all fields that are not, those written only after their one reader has
-    run, and those that the context does not declare.
+    Raises `TaskError` with all fields that are not, those written only after all readers have run,
+    and those that the context does not declare.
     """
+    placed: list[tuple[MiddlewareSpec, frozenset[str]]] = []
+    _place(parts, frozenset(), placed)
     problems: list[str] = []
-    _walk(parts, ctx, frozenset(), tuple(_leaves(parts)), problems)
+    for part, before in placed:
+        problems += _unknown(part, ctx)
+        problems += _too_early(part, before, [each for each, _ in placed], ctx)
+    for index, (part, _) in enumerate(placed):
+        problems += _lost(part, [each for each, _ in placed], index, ctx)
     if problems:
         raise TaskError(
             "\n".join(problems),
@@ -253,31 +268,22 @@ def check_order(parts: Sequence[MiddlewareSpec], ctx: Context) -> None:
         )
 
 
-def _walk(
+def _place(
     parts: Sequence[MiddlewareSpec],
-    ctx: Context,
-    written: frozenset[str],
-    everything: tuple[MiddlewareSpec, ...],
-    problems: list[str],
+    before: frozenset[str],
+    placed: list[tuple[MiddlewareSpec, frozenset[str]]],
     *,
     together: bool = False,
 ) -> frozenset[str]:
-    """Returns the fields written after `parts` have run."""
-    after = written
+    """Appends each middleware with the fields written before it; returns those written by now."""
+    after = before
     for part in parts:
-        before = written if together else after
+        seen = before if together else after
         if part.members:
-            after |= _walk(part.members, ctx, before, everything, problems, together=part.together)
-            continue
-        problems.extend(_unknown(part, ctx))
-        problems.extend(
-            _too_early(part, name, everything)
-            for name in part.fields.reads
-            if ctx.has_attr(name) and not ctx.keeps(name) and name not in before
-        )
-        problems.extend(_none_yet(part, before, everything))
-        problems.extend(_lost(part, before, everything, ctx))
-        after |= frozenset(part.fields.writes)
+            after |= _place(part.members, seen, placed, together=part.together)
+        else:
+            placed.append((part, seen))
+            after |= frozenset(part.fields.writes)
     return after
 
 
@@ -297,38 +303,32 @@ def _remedy(problems: Sequence[str], ctx: Context) -> str:
     return "use each middleware after the one that writes what it reads"
 
 
-def _too_early(part: MiddlewareSpec, name: str, everything: Sequence[MiddlewareSpec]) -> str:
-    writers = [each.name for each in everything if name in each.fields.writes and each is not part]
-    text = f"'{part.name}' reads ctx.{name}, which no earlier middleware writes"
-    return f"{text}; {', '.join(map(repr, writers))} does" if writers else text
-
-
-def _none_yet(
-    part: MiddlewareSpec, before: frozenset[str], everything: Sequence[MiddlewareSpec]
+def _too_early(
+    part: MiddlewareSpec, before: frozenset[str], everything: Sequence[MiddlewareSpec], ctx: Context
 ) -> Iterable[str]:
-    """Yields a problem if all middleware that write one of the `either` fields come later."""
-    either = frozenset(part.fields.either)
-    later = [each for each in everything if either & frozenset(each.fields.writes)]
-    if later and not either & before:
-        name = next(name for name in part.fields.either if name in later[0].fields.writes)
-        yield _too_early(part, name, everything)
+    """Yields a problem for each field read before it is written, and for one of the `either`."""
+    writers = {
+        name: [each.name for each in everything if name in each.fields.writes and each is not part]
+        for name in (*part.fields.reads, *part.fields.either)
+    }
+    either = [name for name in part.fields.either if writers[name]]
+    wanted = [*part.fields.reads, *([] if before & {*part.fields.either} else either[:1])]
+    for name in wanted:
+        if ctx.has_attr(name) and not ctx.keeps(name) and name not in before:
+            text = f"'{part.name}' reads ctx.{name}, which no earlier middleware writes"
+            others = ", ".join(map(repr, writers[name]))
+            yield f"{text}; {others} does" if others else text
 
 
 def _lost(
-    part: MiddlewareSpec, before: frozenset[str], everything: Sequence[MiddlewareSpec], ctx: Context
+    part: MiddlewareSpec, everything: Sequence[MiddlewareSpec], index: int, ctx: Context
 ) -> Iterable[str]:
-    """Yields a problem for each optional field that only this part reads, before it is written."""
-    others = [each.fields for each in everything if each is not part]
-    used = {name for reads, _, *more in others for name in (*reads, *more[0], *more[1])}
-    later = {name for each in others for name in each.writes} - before - used
-    for name in part.fields.optional:
-        if name in later - {*part.fields.either} and not part.yields and not ctx.keeps(name):
-            yield _too_early(part, name, everything)
-
-
-def _leaves(parts: Iterable[MiddlewareSpec]) -> Iterable[MiddlewareSpec]:
-    for part in parts:
-        if part.members:
-            yield from _leaves(part.members)
-        else:
-            yield part
+    """Yields a problem for each field that this part writes after all that read it have run."""
+    for name in part.fields.writes:
+        readers = [at for at, each in enumerate(everything) if at != index and (
+            name in (*each.fields.optional, *each.fields.either))]  # fmt: skip
+        needed = any(name in each.fields.reads for each in everything)
+        waits = any(everything[at].yields for at in readers)
+        if readers and max(readers) < index and not (needed or waits or ctx.keeps(name)):
+            names = ", ".join(repr(everything[at].name) for at in readers)
+            yield f"'{part.name}' writes ctx.{name} after {names}, which would read it, has run"

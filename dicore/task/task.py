@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
+from fnmatch import fnmatchcase
 from functools import reduce
 from numbers import Integral
 from types import TracebackType
@@ -16,6 +17,7 @@ from dicore.task.middleware import (
     Combined,
     Lock,
     MiddlewareSpec,
+    Role,
     check_order,
     inspect_middleware,
     name_of,
@@ -28,6 +30,13 @@ __all__ = ["Task", "TaskState", "task"]
 
 class StepInterrupted(Exception):  # noqa: N818 - not an error
     """Raised by a middleware to finish the task within a step, which a resumed task repeats."""
+
+
+class Here:
+    """The context, the suspended middleware, whether to finish, and whether the last step began."""
+
+    def __init__(self, ctx: Context) -> None:
+        self.ctx, self.suspended, self.finish, self.last = ctx, list[Suspended](), False, False
 
 
 class Task(Events):
@@ -43,21 +52,22 @@ class Task(Events):
     and resets the task. Before `start`, all methods raise `TaskError`.
     """
 
+    role = Role
+
     def __init__(self) -> None:
         super().__init__()
         self._running = False
-        self._reset()
+        self._reset(Context())
 
-    def _reset(self) -> None:
-        self._parts: tuple[MiddlewareSpec, ...] = ()
+    def _reset(self, ctx: Context) -> None:
+        self.parts: tuple[MiddlewareSpec, ...] = ()
         self._wrappers: tuple[Callable[[Any], Any], ...] = ()
-        self._suspended: list[Suspended] = []
-        self._ctx = Context()
+        self._here: Any = Here(ctx)
         self._looping = False
-        self._spent = False  # the context was used by a step
-        self._finish = False
-        self._last = False  # the last step of `max_step` has started
+        self.spent = False  # the context was used by a step
         self.labels: frozenset[str] = frozenset()
+        self.roles: frozenset[str] = frozenset()
+        self.executor: Any = None
 
     def start(
         self,
@@ -68,25 +78,24 @@ class Task(Events):
     ) -> Self:
         """Starts the task: `with task.start(...):`, or end it with `stop`.
 
-        The first context is `ctx`, or a plain `Context`; `labels` are the roles of this process.
-        `async_mode`, with `n_async_workers`, is not available yet.
+        The first context is `ctx`, or a plain `Context`. To the `labels` of this process
+        `standalone` is added, and `async` in `async_mode`: `run` then runs middleware at the same
+        time where the declared fields allow it, in `n_async_workers` threads (see `executor`).
         """
         if self._running:
             raise TaskError(
                 "this task is running already",
                 hint="leave its block (or call task.stop()) first, or use a separate Task()",
             )
-        if async_mode:
-            raise TaskError(
-                "async mode is not available yet", hint="call task.start(async_mode=False)"
-            )
         if ctx is not None and not isinstance(ctx, Context):
             raise TaskError(f"ctx must be an instance of Context, got {ctx!r}")
         if n_async_workers < 1:
             raise TaskError(f"n_async_workers must be >= 1, got {n_async_workers}")
-        self._reset()
-        self._ctx = Context() if ctx is None else ctx
-        self.labels = frozenset(labels or ())
+        self._reset(Context() if ctx is None else ctx)
+        if async_mode:
+            self.executor = _executor(self, n_async_workers)
+            self.executor.here.ctx, self._here = self._here.ctx, self.executor.here
+        self.labels = frozenset({*(labels or ()), "standalone", *(["async"] * bool(async_mode))})
         self._running = True
         return self
 
@@ -117,18 +126,36 @@ class Task(Events):
     @property
     def finish(self) -> bool:
         """The present step is the last one; set it to end the run after this step."""
-        return self._finish or self._last
+        return bool(self._here.finish or self._here.last)
 
     @finish.setter
     def finish(self, value: bool) -> None:
         self._check_running("finish")
-        self._finish = bool(value)
+        self._here.finish = bool(value)
 
     @property
     def ctx(self) -> Context:
         """The context of the present step."""
         self._check_running("ctx")
-        return self._ctx
+        ctx: Context = self._here.ctx
+        return ctx
+
+    def add_role(self, role: str) -> None:
+        """Adds a role of this process; call it before `use`, see `has_role`."""
+        self._check_running("add_role")
+        self.roles |= {role}
+
+    def has_role(self, role: str) -> bool:
+        """Returns whether this process has a role (`task.role.LEARNER`, …); all, if none is added.
+
+        `use` leaves out middleware that is bound to a role which this process does not have.
+        """
+        return not self.roles or role in self.roles
+
+    def match_labels(self, patterns: str | Iterable[str]) -> bool:
+        """Returns whether any label matches any of the patterns (`node.*`)."""
+        wanted = [patterns] if isinstance(patterns, str) else patterns
+        return any(fnmatchcase(label, pattern) for pattern in wanted for label in self.labels)
 
     def use(self, fn: Callable[[Any], Any], lock: bool | Lock = False) -> Self:
         """Appends a middleware; during a run it takes effect in the next step.
@@ -138,7 +165,9 @@ class Task(Events):
         not overlap; with a lock, nor do those of others that use the lock.
         """
         self._check_running("use")
-        self._parts = (*self._parts, reduce(wrapped, self._wrappers, inspect_middleware(fn, lock)))
+        if (role := getattr(fn, "role", None)) is not None and not self.has_role(role):
+            return self
+        self.parts = (*self.parts, reduce(wrapped, self._wrappers, inspect_middleware(fn, lock)))
         self._join(fn)
         return self
 
@@ -152,9 +181,6 @@ class Task(Events):
     def use_wrapper(self, wrapper: Callable[[Callable[[Any], Any]], Callable[[Any], Any]]) -> Self:
         """Wraps every middleware, including those added later; the last wrapper is the outermost.
 
-            timer = StepTimer()
-            task.use_wrapper(timer)
-
         `wrapper` takes and returns a middleware; a combined middleware is wrapped as a whole.
         """
         self._check_running("use_wrapper")
@@ -163,19 +189,19 @@ class Task(Events):
                 f"a wrapper must be a function that takes a middleware, got {wrapper!r}",
                 hint="for instance task.use_wrapper(StepTimer())",
             )
-        self._parts = tuple(wrapped(part, wrapper) for part in self._parts)
+        self.parts = tuple(wrapped(part, wrapper) for part in self.parts)
         self._wrappers = (*self._wrappers, wrapper)
         return self
 
     def serial(self, *fns: Callable[[Any], Any]) -> Combined:
         """Combines middleware into one, which runs them in order."""
-        return Combined("serial", tuple(map(inspect_middleware, fns)), self._run_part)
+        return Combined("serial", tuple(map(inspect_middleware, fns)), self.run_part)
 
     sequence = serial  # its name in DI-engine 0.4
 
     def parallel(self, *fns: Callable[[Any], Any]) -> Combined:
         """Combines independent middleware into one; runs them in order so far."""
-        return Combined("parallel", tuple(map(inspect_middleware, fns)), self._run_part)
+        return Combined("parallel", tuple(map(inspect_middleware, fns)), self.run_part)
 
     def wrap(
         self, fn: Callable[[Any], Any], lock: bool | Lock = False
@@ -188,7 +214,7 @@ class Task(Events):
         part = inspect_middleware(fn, lock)
 
         def forward(ctx: Any) -> Callable[[], None]:
-            suspended = self._run_part(part, ctx)
+            suspended = self.run_part(part, ctx)
             return lambda: self._resume(suspended)
 
         forward.__qualname__ = part.name
@@ -204,13 +230,13 @@ class Task(Events):
         given: Any = max_step
         if given is not None and (not isinstance(given, Integral) or int(given) < 0):
             raise TaskError(f"max_step must be an int >= 0, got {given!r}")
-        if not self._parts:
+        if not self.parts:
             raise TaskError("no middleware to run", hint="call task.use(fn) first")
-        check_order(self._parts, self._ctx)
-        self._last = False
+        check_order(self.parts, self._here.ctx)
+        self._here.last = False
         self._looping = True
         try:
-            self._loop(max_step)
+            (self._loop if self.executor is None else self.executor.run)(max_step)
         except BaseException as error:
             self._abandon(error)
             raise
@@ -218,51 +244,31 @@ class Task(Events):
             self._looping = False
 
     def _loop(self, max_step: int | None) -> None:
-        step = 0
-        while not self._finish and step != max_step:
+        here, step = self._here, 0
+        while not here.finish and step != max_step:
             step += 1
-            self._last = step == max_step
-            if self._spent:
-                self._ctx = self._ctx.renew()
-            self._spent = True
+            here.last = step == max_step
+            if self.spent:
+                here.ctx = here.ctx.renew()
+            self.spent = True
             try:
-                self._step()
+                for part in self.parts:
+                    self.run_part(part, here.ctx)
+                self.backward()
             except StepInterrupted:
                 self._abandon(None)
-                self._finish, self._spent = True, False
-
-    def _step(self) -> None:
-        """Runs every middleware once, forward and backward."""
-        ctx, suspended = self._ctx, self._suspended
-        part: MiddlewareSpec | Suspended | None = None
-        try:
-            for part in self._parts:
-                result = part.call(ctx)
-                if result is not None:
-                    result = suspended_in(result, part.name)
-                    for _ in result:
-                        suspended.append(result)
-                        break
-            while suspended:
-                part = suspended.pop()
-                for _ in part:
-                    _refuse_second_yield(part)
-        except StepInterrupted:
-            raise
-        except Exception as error:
-            _note(error, part, ctx)
-            raise
+                here.finish, self.spent = True, False
 
     def forward(self, fn: Callable[[Any], Any], ctx: Context | None = None) -> Suspended | None:
         """Runs a middleware up to its `yield`; returns the generator if `backward` continues it."""
         self._check_running("forward")
-        return self._run_part(inspect_middleware(fn), self._ctx if ctx is None else ctx)
+        return self.run_part(inspect_middleware(fn), self._here.ctx if ctx is None else ctx)
 
     def backward(self) -> None:
         """Continues all middleware that yielded, in reverse order."""
         self._check_running("backward")
-        while self._suspended:
-            self._resume(self._suspended[-1])
+        while suspended := self._here.suspended:
+            self._resume(suspended[-1])
 
     def renew(self) -> Self:
         """Ends the present step and makes the next context; must not be called within `run`."""
@@ -270,17 +276,17 @@ class Task(Events):
         if self._looping:
             raise TaskError("task.renew was called by a middleware; run renews after each step")
         self.backward()
-        self._ctx = self._ctx.renew()
-        self._spent = False
+        self._here.ctx = self._here.ctx.renew()
+        self.spent = False
         return self
 
     def sync(self) -> Self:
-        """Waits until no middleware is running; returns immediately without async mode."""
+        """Waits until no middleware is running: at once, as `run` returns when all have ended."""
         self._check_running("sync")
         return self
 
-    def _run_part(self, part: MiddlewareSpec, ctx: Any) -> Suspended | None:
-        """Runs one middleware up to its `yield`; returns the suspended generator."""
+    def run_part(self, part: MiddlewareSpec, ctx: Any) -> Suspended | None:
+        """Runs one middleware up to its `yield`; returns the generator for `backward`."""
         self._check_running("forward")
         try:
             result = part.call(ctx)
@@ -288,7 +294,7 @@ class Task(Events):
                 return None
             generator = suspended_in(result, part.name)
             for _ in generator:
-                self._suspended.append(generator)
+                self._here.suspended.append(generator)
                 return generator
         except Exception as error:
             _note(error, part, ctx)
@@ -297,14 +303,14 @@ class Task(Events):
 
     def _resume(self, suspended: Suspended | None) -> None:
         """Continues one suspended middleware, once."""
-        if suspended is None or suspended not in self._suspended:
+        if suspended is None or suspended not in self._here.suspended:
             return
-        self._suspended.remove(suspended)
+        self._here.suspended.remove(suspended)
         try:
             for _ in suspended:
                 _refuse_second_yield(suspended)
         except Exception as error:
-            _note(error, suspended, self._ctx)
+            _note(error, suspended, self._here.ctx)
             raise
 
     def _check_running(self, what: str) -> None:
@@ -320,14 +326,14 @@ class Task(Events):
             self._abandon(error)
         finally:
             self._end_events()
-            self._reset()
+            self._reset(Context())
 
     def _abandon(self, error: BaseException | None) -> None:
         """Closes all suspended middleware, in reverse order, even if some fail to close.
 
         Failures to close become notes of `error`; without an error, the first failure is raised.
         """
-        suspended, self._suspended = self._suspended, []
+        suspended, self._here.suspended = self._here.suspended, []
         first = error
         for generator in reversed(suspended):
             try:
@@ -335,7 +341,7 @@ class Task(Events):
             except Exception as failure:
                 if first is None:
                     first = failure
-                    _note(failure, generator, self._ctx)
+                    _note(failure, generator, self._here.ctx)
                 else:
                     first.add_note(f"closing '{name_of(generator)}' failed too: {failure!r}")
         if error is None and first is not None:
@@ -348,6 +354,19 @@ def _note(error: Exception, where: MiddlewareSpec | Suspended | None, ctx: Any) 
         name = where.name if isinstance(where, MiddlewareSpec) else name_of(where)
         step = getattr(ctx, "total_step", None)
         error.add_note(f"raised in middleware '{name}' at total_step {step}")
+
+
+def _executor(task: Task, workers: int) -> Any:
+    """Returns the default component of kind `executor`."""
+    from dicore_registry import default
+
+    registry = default()
+    if (name := registry.default("executor")) is None:
+        raise TaskError(
+            "async mode needs an executor, and no installed package has one",
+            hint="pip install dicore-plugins, or call task.start(async_mode=False)",
+        )
+    return registry.resolve("executor", name).target(task, workers)
 
 
 def _refuse_second_yield(suspended: Suspended) -> NoReturn:
@@ -366,11 +385,7 @@ _REMOVED_FIELDS: Final = ("trained_env_step", "wandb_url")
 
 
 class TaskState:
-    """The kept context fields of a task as a part of a run, with which a resumed task starts.
-
-    Attributes:
-        values: The loaded fields for the next context, by name; empty if no state was loaded.
-    """
+    """The kept context fields of a task as a part of a run; a resumed task starts with `values`."""
 
     def __init__(self, task: Task) -> None:
         self._task = task
@@ -383,7 +398,7 @@ class TaskState:
         ctx = self._task.ctx
         names = [name for name in ctx.__dataclass_fields__ if ctx.keeps(name)]
         fields = {name: getattr(ctx, name) for name in names}
-        return {**fields, "total_step": ctx.total_step + self._task._spent}  # noqa: SLF001
+        return {**fields, "total_step": ctx.total_step + self._task.spent}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Sets `values`."""

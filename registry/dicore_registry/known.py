@@ -27,6 +27,7 @@ _NAMES: Final[dict[str, dict[str, str]]] = {
             "sticky_action time_limit warp_frame"
         ),
         "evaluator": "fqe interaction",
+        "executor": "threads",
         "learner": "base",
         "learner_hook": "load_ckpt log_reduce log_show save_ckpt",
         "logger": "console tensorboard",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Generator, Mapping
 from functools import partial
 from pathlib import Path
@@ -10,9 +11,13 @@ from typing import Any
 from dicore.errors import UsageError
 from dicore.run.checkpoint_store import CheckpointStore
 from dicore.task import OnlineRLContext, StepInterrupted, Task, middleware, task
+from dicore.task.middleware import Role
 from dicore_plugins.hooks.hook_config import Interval
 
 EvalSettings = Callable[[Mapping[str, Any]], Mapping[str, Any]]
+
+EVALUATION = "evaluation"
+"""Task event: an evaluation in the background begins; listeners receive the context."""
 
 BEST_EVALUATION = "best_evaluation"
 """Task event: an evaluation exceeds all before it; listeners receive the context."""
@@ -44,39 +49,114 @@ def interaction_evaluator(
     if evaluator is None:
         log = None if run is None else run.log
         evaluator = cfg.policy.eval.evaluator.build(None, env_manager=env, policy=policy, log=log)
+    return Evaluation("interaction_evaluator", evaluator, policy, run=run, settings=settings)
 
-    should_stop = None if run is None else lambda: run.stop_requested
 
-    def announce(ctx: OnlineRLContext, name: str) -> None:
-        if run is not None:
-            run.save_best(evaluator.best_return)
-        task.emit(BEST_EVALUATION, ctx)
+@middleware(
+    reads=["train_iter"],
+    writes=["eval_value", "eval_output", "last_eval_iter", "last_eval_value"],
+    optional=["env_step"],
+    role=Role.EVALUATOR,
+)
+class Evaluation:
+    """Evaluates when an evaluator says that it is due; in async mode a copy, in the background.
 
-    @middleware(
-        reads=["train_iter"],
-        writes=["eval_value", "eval_output", "last_eval_iter", "last_eval_value"],
-        optional=["env_step"],
-    )
-    def evaluate(ctx: OnlineRLContext) -> None:
-        if not evaluator.should_eval(ctx.train_iter):
+    Args:
+        name: Its name in messages.
+        evaluator: See `ISerialEvaluator`.
+        policy: Eval mode of the policy.
+        run: Run that saves the best checkpoint; None: none.
+        settings: `get_setting_eval` of the policy's command mode; None: no annealed settings.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        evaluator: Any,
+        policy: Any,
+        *,
+        run: Any | None = None,
+        settings: EvalSettings | None = None,
+    ) -> None:
+        self.__qualname__ = name
+        self.uses = (evaluator,)
+        self._evaluator, self._policy, self._run, self._settings = evaluator, policy, run, settings
+        self._task: Any = task
+        self._executor: Any = None
+        self._acting: Any = None
+        self._done: tuple[Any, int] | None = None
+
+    def join_task(self, task: Any) -> None:
+        """In async mode, evaluates a copy of the policy, if it can be copied."""
+        self._task, self._executor = task, task.executor
+        if self._executor is not None:
+            self._acting = self._executor.acting(self._policy, "eval")
+            self._executor.on_rest(self._report)
+
+    def __call__(self, ctx: OnlineRLContext) -> None:
+        self._report(ctx)
+        if not self._evaluator.should_eval(ctx.train_iter):
             return
+        if self._executor is not None:
+            self._executor.at_rest(self._begin)
+            return
+        self._evaluate(ctx, None)
+        self._report(ctx)
+
+    def _begin(self) -> None:
+        """Copies what is evaluated and saved, and evaluates it while training goes on."""
+        ctx = self._task.ctx
+        self._task.emit(EVALUATION, ctx)
+        state = None if self._run is None else copy.deepcopy(self._run.state_dict(bulky=False))
+        if self._acting is None:
+            self._evaluate(ctx, state)
+            return
+        self._acting.take()
+        self._evaluator.reset_policy(self._acting.mode)
+        self._executor.background(self.__qualname__, partial(self._evaluate, ctx, state))
+
+    def _evaluate(self, ctx: OnlineRLContext, state: Any) -> None:
         now = ctx.train_iter, ctx.env_step
-        annealed = eval_kwargs(settings, *now)
-        result = evaluator.eval(partial(announce, ctx), *now, should_stop=should_stop, **annealed)
+        result = self._evaluator.eval(
+            lambda name: self._announce(ctx, state),
+            *now,
+            should_stop=self._should_stop,
+            **eval_kwargs(self._settings, *now),
+        )
+        if self._acting is not None:
+            self._evaluator.reset_policy(self._policy)
         if getattr(result, "interrupted", False):
-            raise StepInterrupted
+            if self._executor is None:
+                raise StepInterrupted
+            return
         if not hasattr(result, "mean_return"):
             raise UsageError(
-                f"{type(evaluator).__name__}.eval returned a {type(result).__name__}",
+                f"{type(self._evaluator).__name__}.eval returned a {type(result).__name__}",
                 hint="return an EvalResult (dicore.interfaces.evaluator)",
             )
-        ctx.eval_value = ctx.last_eval_value = result.mean_return
-        ctx.eval_output = result
-        ctx.last_eval_iter = ctx.train_iter
+        self._done = result, ctx.train_iter
         if result.stop:
-            task.finish = True
+            self._task.finish = True
 
-    return evaluate
+    def _should_stop(self) -> bool:
+        stopped = self._run is not None and self._run.stop_requested
+        return stopped or (self._executor is not None and self._executor.cancelled)
+
+    def _announce(self, ctx: OnlineRLContext, state: Any) -> None:
+        run, best = self._run, self._evaluator.best_return
+        if run is not None and state is None:
+            run.save_best(best)
+        elif run is not None:
+            run.set_result(best_return=best)
+            run.save_checkpoint("best", {**state, "evaluator": self._evaluator.state_dict()})
+        self._task.emit(BEST_EVALUATION, ctx)
+
+    def _report(self, ctx: OnlineRLContext) -> None:
+        """Writes the result of an evaluation that has ended."""
+        done, self._done = self._done, None
+        if done is not None:
+            ctx.eval_output, ctx.last_eval_iter = done
+            ctx.eval_value = ctx.last_eval_value = done[0].mean_return
 
 
 def eval_kwargs(settings: EvalSettings | None, train_iter: int, env_step: int) -> dict[str, Any]:
@@ -123,31 +203,48 @@ class CkptSaver:
         self._store = CheckpointStore(Path(save_dir) / "ckpt") if run is None else run.store
         self._interval = None if train_freq is None else Interval(train_freq)
         self._save_finish = save_finish
+        self._evaluated: Any = None
+        self._executor: Any = None
+        self.uses = () if run is not None else (policy,)
 
     def join_task(self, task: Task) -> None:
         """Subscribes to best evaluations, unless a run saves them."""
+        self._executor = task.executor
         if self._run is None:
-            task.on(BEST_EVALUATION, lambda ctx: self._save("best", ctx))
+            task.on(EVALUATION, self._remember)
+            task.on(BEST_EVALUATION, lambda ctx: self._save("best", ctx, self._evaluated))
 
     def __call__(self, ctx: OnlineRLContext) -> Generator[None, None, None]:
         yield
         if self._interval is not None and self._interval.due(ctx.train_iter):
             self._save(f"iteration_{ctx.train_iter}", ctx)
-        if self._run is not None:
-            self._run.save_due(ctx.train_iter)
+        if self._run is not None and self._run.due:
+            self._at_rest(lambda: self._run.save_due(task.ctx.train_iter))
         if self._save_finish and task.finish:
             self._save("final", ctx)
 
-    def _save(self, name: str, ctx: OnlineRLContext) -> None:
+    def _at_rest(self, save: Callable[[], Any]) -> None:
+        if self._executor is None:
+            save()
+        else:
+            self._executor.at_rest(save)
+
+    def _save(self, name: str, ctx: OnlineRLContext, learner: Any = None) -> None:
         if self._run is not None:
-            self._run.save_checkpoint(name)
+            self._at_rest(lambda: self._run.save_checkpoint(name))
             return
-        learner = {
+        self._store.save(name, {"learner": learner or self._learner(ctx)})
+
+    def _learner(self, ctx: OnlineRLContext) -> dict[str, Any]:
+        return {
             "policy": self._policy.learn_mode.state_dict(),
             "last_iter": ctx.train_iter,
             "last_step": ctx.env_step,
         }
-        self._store.save(name, {"learner": learner})
+
+    def _remember(self, ctx: OnlineRLContext) -> None:
+        """Copies what an evaluation in the background evaluates."""
+        self._evaluated = copy.deepcopy(self._learner(ctx))
 
 
 def termination_checker(
@@ -166,7 +263,7 @@ def termination_checker(
     env_steps = float("inf") if max_env_step is None else max_env_step
     updates = float("inf") if max_train_iter is None else max_train_iter
 
-    @middleware(reads=["env_step", "train_iter"])
+    @middleware(reads=["env_step", "train_iter"], uses=[])
     def check(ctx: OnlineRLContext) -> None:
         if (
             ctx.env_step >= env_steps

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Generator, Mapping
 from typing import Any
 
@@ -10,19 +11,25 @@ import numpy as np
 from dicore.data import Batch, EnvBatch, Row, tree_row
 from dicore.errors import UsageError
 from dicore.task import OnlineRLContext, StepInterrupted, middleware
+from dicore.task.middleware import Role
+from dicore_plugins.collectors.base import mode_name
 from dicore_plugins.functional.exploration import get_epsilon_greedy_fn
+
+_LOG = logging.getLogger("dicore.collector")
 
 
 @middleware(
     reads=["env_step", "train_iter"],
     writes=["trajectories", "trajectory_end_idx", "env_step", "env_episode"],
     optional=["collect_kwargs"],
+    role=Role.COLLECTOR,
 )
 class StepCollector:
     """Collects `n_sample` training samples per step, or `n_episode` whole episodes.
 
     A signal or the budget of env steps ends the task within a collect; when the run is resumed, it
-    collects on from there.
+    collects on from there. In async mode it acts by a copy of the policy, whose parameters are
+    those after the step that `ctx.train_iter` is of.
 
     Args:
         cfg: The whole compiled config; `policy.collect` is used.
@@ -56,9 +63,34 @@ class StepCollector:
         if random_collect_size is None:
             random_collect_size = collect.get("random_collect_size", 0)
         self._warm_up = random_collect_size
+        self._executor: Any = None
+        self._acting: Any = None
         self._n_sample, self._n_episode = collect.n_sample, collect.n_episode
 
+    @property
+    def uses(self) -> tuple[Any, ...]:
+        """What it shares with other middleware; see `dicore.task.middleware`."""
+        return self.collector, self._env, self._policy
+
+    def join_task(self, task: Any) -> None:
+        """In async mode, acts by a copy of the policy; takes turns if it cannot be copied."""
+        self._executor = task.executor
+        if self._executor is None:
+            return
+        self._reuse = False
+        self._acting = self._executor.acting(self._policy)
+        if self._acting is None:
+            _LOG.warning(
+                "%s cannot be copied: collecting and training take turns", mode_name(self._policy)
+            )
+            return
+        self._policy = self._acting.mode
+        self.collector.reset_policy(self._policy)
+        self._acting.restore_memory()
+
     def __call__(self, ctx: OnlineRLContext) -> None:
+        if self._acting is not None:
+            self._acting.adopt(self._executor.version(ctx))
         missing = self._missing_warm_up()
         if missing > 0:
             data = self._collect_randomly(missing)
@@ -112,6 +144,8 @@ class StepCollector:
     def _should_stop(self) -> bool:
         if self._run is not None and self._run.stop_requested:
             return True
+        if self._executor is not None and self._executor.cancelled:
+            return True
         return self._max_env_step is not None and self.collector.envstep >= self._max_env_step
 
     def _count(self, ctx: OnlineRLContext, data: Any) -> None:
@@ -138,7 +172,7 @@ def settings_handler(mode: Any) -> Callable[[OnlineRLContext], None]:
     """
     get_setting = mode.get_setting_collect
 
-    @middleware(reads=["env_step", "train_iter"], writes=["collect_kwargs"])
+    @middleware(reads=["env_step", "train_iter"], writes=["collect_kwargs"], uses=[])
     def set_settings(ctx: OnlineRLContext) -> None:
         info = {"envstep": ctx.env_step, "learner_step": ctx.train_iter}
         ctx.collect_kwargs = {**ctx.collect_kwargs, **get_setting(info)}
@@ -162,7 +196,12 @@ def inferencer(seed: int | None, policy: Any, env: Any) -> Callable[[OnlineRLCon
             env.seed(seed)
         env.launch()
 
-    @middleware(writes=["obs", "action", "inference_output"], optional=["collect_kwargs"])
+    @middleware(
+        writes=["obs", "action", "inference_output"],
+        optional=["collect_kwargs"],
+        uses=[policy, env],
+        role=Role.COLLECTOR,
+    )
     def infer(ctx: OnlineRLContext) -> None:
         ctx.obs = env.ready_obs
         output = EnvBatch.of(policy.forward(ctx.obs, **ctx.collect_kwargs))
@@ -191,6 +230,8 @@ def rolloutor(
     @middleware(
         reads=["obs", "action", "inference_output"],
         writes=["trajectories", "trajectory_end_idx", "env_step", "env_episode"],
+        uses=[policy, env, *([] if transitions is None else [transitions])],
+        role=Role.COLLECTOR,
     )
     def roll_out(ctx: OnlineRLContext) -> None:
         assert ctx.obs is not None
@@ -238,7 +279,7 @@ def eps_greedy_handler(cfg: Any) -> Callable[[OnlineRLContext], Generator[None, 
     eps = cfg.policy.other.eps
     schedule = get_epsilon_greedy_fn(eps.start, eps.end, eps.decay, eps.type)
 
-    @middleware(reads=["env_step"], writes=["collect_kwargs"])
+    @middleware(reads=["env_step"], writes=["collect_kwargs"], uses=[], role=Role.COLLECTOR)
     def set_eps(ctx: OnlineRLContext) -> Generator[None, None, None]:
         ctx.collect_kwargs["eps"] = schedule(ctx.env_step)
         yield

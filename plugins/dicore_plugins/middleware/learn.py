@@ -13,7 +13,8 @@ import numpy as np
 
 from dicore.data import Batch
 from dicore.errors import UsageError
-from dicore.task import OfflineRLContext, OnlineRLContext, middleware
+from dicore.task import OfflineRLContext, OnlineRLContext, StepInterrupted, middleware
+from dicore.task.middleware import Role
 
 _DATA_LOG = logging.getLogger("dicore.data")
 _LOG = logging.getLogger("dicore.learn")
@@ -42,6 +43,7 @@ def data_pusher(
     @middleware(
         either=["trajectories", "episodes"],
         optional=["trajectories", "episodes", "trajectory_end_idx", "env_step"],
+        uses=[buffer_],
     )
     def push(ctx: OnlineRLContext) -> None:
         if ctx.trajectories is not None:
@@ -133,7 +135,13 @@ def offpolicy_data_fetcher(
     warned = not data_shortage_warning
     refused = False
 
-    @middleware(reads=["train_iter"], writes=["train_data"], optional=["train_output"])
+    @middleware(
+        reads=["train_iter"],
+        writes=["train_data"],
+        optional=["train_output"],
+        uses=[buffer_],
+        role=Role.FETCHER,
+    )
     def fetch(ctx: OnlineRLContext) -> Generator[None, None, None]:
         nonlocal warned, refused
         short = next((pair for pair in shares if pair[0].count() < pair[1]), None)
@@ -247,6 +255,8 @@ def trainer(cfg: Any, policy: Any, *, run: Any | None = None) -> Callable[[Onlin
         reads=["train_data", "train_iter"],
         writes=["train_output", "train_iter"],
         optional=["env_step"],
+        uses=[learner],
+        role=Role.LEARNER,
     )
     def train(ctx: OnlineRLContext) -> None:
         if ctx.train_data is None:
@@ -279,6 +289,8 @@ def multistep_trainer(
         either=["train_data", "trajectories"],
         writes=["train_output", "train_iter"],
         optional=["train_data", "trajectories", "env_step"],
+        uses=[learner],
+        role=Role.LEARNER,
     )
     def train(ctx: OnlineRLContext) -> None:
         data = ctx.trajectories if ctx.train_data is None else ctx.train_data
@@ -312,7 +324,12 @@ def offline_data_fetcher(cfg: Any, dataset: Any) -> Callable[[OfflineRLContext],
     per_epoch, upcoming = math.ceil(count / size), -1
     batches: Iterator[Any] = iter(())
 
-    @middleware(reads=["total_step"], writes=["train_data", "train_epoch"])
+    @middleware(
+        reads=["total_step"],
+        writes=["train_data", "train_epoch"],
+        uses=[dataset],
+        role=Role.FETCHER,
+    )
     def fetch(ctx: OfflineRLContext) -> None:
         nonlocal batches, upcoming
         epoch, batch = divmod(ctx.total_step, per_epoch)
@@ -344,14 +361,18 @@ def reward_model_trainer(reward_model: Any) -> Callable[[OnlineRLContext], None]
         A middleware that is run after collecting.
     """
 
-    @middleware(optional=["trajectories"])
+    @middleware(optional=["trajectories"], uses=[reward_model])
     def train_reward_model(ctx: OnlineRLContext) -> None:
         reward_model.train()
 
     return train_reward_model
 
 
-@middleware(reads=["train_iter", "env_step"], writes=["train_output", "train_iter", "train_data"])
+@middleware(
+    reads=["train_iter", "env_step"],
+    writes=["train_output", "train_iter", "train_data"],
+    role=Role.LEARNER,
+)
 class OffPolicyLearner:
     """Samples a batch and runs a gradient update, several times per step.
 
@@ -390,6 +411,8 @@ class OffPolicyLearner:
         self._max_train_iter = cfg.pipeline.max_train_iter
         self._priority = cfg.policy.priority
         self._warned = self._refused = False
+        self._executor: Any = None
+        self.uses = (self.learner, buffer_, reward_model)
 
     def __call__(self, ctx: OnlineRLContext) -> None:
         count = self._count(ctx.env_step)
@@ -401,6 +424,8 @@ class OffPolicyLearner:
         learner, outputs = self.learner, []
         kwargs = _settings_of(self._settings, ctx)
         for data in self._batches(count):
+            if self._executor is not None and self._executor.cancelled:
+                raise StepInterrupted
             if self._reward_model is not None:
                 data = self._reward_model.estimate(data)  # noqa: PLW2901 - the same samples
             outputs += learner.train(data, ctx.env_step, kwargs)
@@ -411,6 +436,7 @@ class OffPolicyLearner:
 
     def join_task(self, task: Any) -> None:
         """Reads the env steps collected so far, from which `update_per_step` counts."""
+        self._executor = getattr(task, "executor", None)
         self._last_env_step = getattr(task.ctx, "env_step", 0)
 
     def _count(self, env_step: int) -> int:

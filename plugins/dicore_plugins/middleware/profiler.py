@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import json
 import logging
+import threading
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import wraps
-from threading import get_ident
 from time import perf_counter
 from types import GeneratorType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, runtime_checkable
@@ -97,11 +97,12 @@ class StepTimer:
         if print_per_step is not None and print_per_step < 1:
             raise TaskError(f"print_per_step must be >= 1, got {print_per_step}")
         self._every = print_per_step
-        self._root = self._here = _Span()
+        self._root = _Span()
+        self._local = threading.local()
+        self._local.here = self._root
         self._names: list[str] = []
         self._rest: dict[str, str] = {}
         self._undo: list[Callable[[], None]] = []
-        self._thread = get_ident()
 
     def __call__(self, fn: Callable[[Any], Any]) -> Callable[[Any], Any]:
         """Wraps a middleware so that its part before and after the `yield` are timed."""
@@ -111,7 +112,7 @@ class StepTimer:
             number += 1
             name = f"{base} #{number}"
         self._names.append(name)
-        forward = self.around(name, fn)
+        forward = self.around(name, fn, in_threads=True)
         first = len(self._names) == 1
 
         @wraps(fn, assigned=("__doc__", "__module__"), updated=())
@@ -123,15 +124,18 @@ class StepTimer:
         timed.__name__ = timed.__qualname__ = base
         return timed
 
-    def around(self, name: str, fn: Callable[..., Any]) -> Callable[..., Any]:
+    def around(
+        self, name: str, fn: Callable[..., Any], *, in_threads: bool = False
+    ) -> Callable[..., Any]:
         """Wraps a function so that its calls are timed under a name.
 
         A generator that it returns is timed too. Timed functions that it calls are listed below it
-        in the table.
+        in the table. In other threads it is timed only within a middleware, unless `in_threads`.
         """
 
         def timed(*args: Any, **kwargs: Any) -> Any:
-            if get_ident() != self._thread or self._here.name == name:
+            here = getattr(self._local, "here", self._root if in_threads else None)
+            if here is None or here.name == name:
                 return fn(*args, **kwargs)
             outer, start = self._enter(name), perf_counter()
             try:
@@ -182,7 +186,7 @@ class StepTimer:
     @contextmanager
     def span(self, name: str) -> Iterator[None]:
         """Times a block."""
-        if get_ident() != self._thread:
+        if not hasattr(self._local, "here"):
             yield
             return
         outer, start = self._enter(name), perf_counter()
@@ -243,18 +247,18 @@ class StepTimer:
         return first.calls if first else 0
 
     def _enter(self, name: str) -> _Span:
-        outer = self._here
+        outer: _Span = getattr(self._local, "here", self._root)
         span = outer.inside.get(name)
         if span is None:
             span = outer.inside[name] = _Span(name)
-        self._here = span
+        self._local.here = span
         return outer
 
     def _leave(self, outer: _Span, start: float, calls: int) -> None:
-        span = self._here
+        span = self._local.here
         span.seconds += perf_counter() - start
         span.calls += calls
-        self._here = outer
+        self._local.here = outer
 
     def _resumed(self, name: str, inner: Generator[Any, Any, Any]) -> Generator[Any, Any, Any]:
         """Runs a generator, timed while it is running."""

@@ -13,7 +13,7 @@ from dicore.config.layers import Problems, is_place
 from dicore.config.paths import replace
 from dicore.errors import TaskError, UsageError
 from dicore.run.env_factory import BuildContext, make_env_manager
-from dicore.task import Context, OnlineRLContext, TaskState, task
+from dicore.task import Context, OnlineRLContext, Task, TaskState, task
 from dicore_plugins.middleware.callbacks import (
     CkptSaver,
     eval_kwargs,
@@ -345,7 +345,7 @@ class TrainingPipeline:
             middleware = chosen.middleware(parts)
             run.restore()
             _log(run, f"started at {_progress(parts)}")
-            with task.start(ctx=chosen.context(**state.values)):
+            with self._started(chosen.context(**state.values), run):
                 for each in middleware:
                     task.use(each)
                 run.deferring = True
@@ -359,6 +359,17 @@ class TrainingPipeline:
         finally:
             parts.close()
         return parts.policy
+
+    def _started(self, ctx: Context, run: Any) -> Task:
+        """Starts the task, in async mode if the config says so."""
+        if not self._cfg.get("async_mode", False):
+            return task.start(ctx=ctx)
+        from dicore_plugins.executors.log import log_from_threads
+
+        task.start(True, self._cfg.n_async_workers, ctx)
+        task.executor.max_lag = self._cfg.async_lag
+        log_from_threads(run.log)
+        return task
 
     def middleware(self, parts: Parts) -> list[Any]:
         """Returns all middleware of a step."""
@@ -381,7 +392,16 @@ class TrainingPipeline:
             *stages,
             CkptSaver(cfg, parts.policy, save_finish=False, run=run),
             termination_checker(*budget, run=run),
+            *self._lag(run),
         ]
+
+    def _lag(self, run: Any) -> list[Any]:
+        """Returns what logs the lag of async mode."""
+        if not self._cfg.get("async_mode", False):
+            return []
+        from dicore_plugins.executors.log import lag_logger
+
+        return [lag_logger(run=run)]
 
     def _finish(self, parts: Parts, run: Any) -> None:
         """Evaluates if a budget ended the training, stops the clock and saves `final`."""

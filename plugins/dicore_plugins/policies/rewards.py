@@ -53,6 +53,10 @@ def with_reward_model(collect_mode: Any, reward_model: Any, *, estimates: bool =
         reward = estimated.reshape(steps, num_envs, *estimated.shape[1:])
         return make_samples(Batch({**block.columns, "reward": reward}, steps), tail)
 
+    def of_mode(mode: Any) -> Any:
+        return with_reward_model(mode, reward_model)
+
+    vars(get_train_sample)["of_mode"] = of_mode  # for copies of the policy
     if isinstance(collect_mode, CollectMode):
         return collect_mode._replace(get_train_sample=get_train_sample)
     functions = {name: getattr(collect_mode, name, None) for name in CollectMode._fields}

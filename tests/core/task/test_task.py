@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
+import dicore_registry
 from dicore.errors import TaskError
-from dicore.task import Context, OnlineRLContext, Task
+from dicore.task import Context, OnlineRLContext, Task, middleware
 from dicore.task import task as global_task
 
 Halves = Generator[None, None, None]
@@ -274,12 +275,12 @@ def test_a_second_start_is_fresh() -> None:
         task.use(says(log, "old")).run(max_step=1)
         task.on("x", log.append)
         task.finish = True
-        assert task.labels == {"collector"}
+        assert task.labels == {"collector", "standalone"}
     log.clear()
     with task.start():
         assert type(task.ctx) is Context
         assert not task.finish
-        assert task.labels == frozenset()
+        assert task.labels == {"standalone"}
         task.emit("x", "heard")
         task.use(says(log, "new")).run(max_step=1)
     assert log == ["new1", "new2"]
@@ -339,8 +340,13 @@ def test_run_refuses_what_makes_no_sense() -> None:
         Task().start(ctx={"total_step": 0})  # type: ignore[arg-type]
     with pytest.raises(TaskError, match="n_async_workers"):
         Task().start(n_async_workers=0)
-    with pytest.raises(TaskError, match="async mode is not available"):
+
+
+def test_async_mode_needs_an_executor(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dicore_registry, "default", lambda: dicore_registry.Registry([]))
+    with pytest.raises(TaskError, match="no installed package has one") as raised:
         (task := Task()).start(async_mode=True)
+    assert "pip install dicore-plugins" in str(raised.value.hint)
     assert not task.running
 
 
@@ -532,3 +538,35 @@ def test_a_shared_lock_is_free_between_the_halves() -> None:
         task.run(max_step=1)
     assert log == ["a1", "free", "held", "a2"]
     assert not lock.locked()
+
+
+# Labels and roles -----------------------------------------------------------------------------
+
+
+def test_labels_match_patterns() -> None:
+    with Task().start(labels=["node.3"]) as task:
+        assert task.labels == {"node.3", "standalone"}
+        assert task.match_labels("node.*")
+        assert task.match_labels(["async", "stand*"])
+        assert not task.match_labels(["async", "node.4"])
+
+
+@pytest.mark.parametrize("roles", [(), ("collector",), ("collector", "learner")])
+def test_middleware_of_another_role_is_left_out(roles: tuple[str, ...]) -> None:
+    """A process that only collects skips the trainer; one without roles does everything."""
+    ran: list[str] = []
+    fns = {
+        name: middleware(role=name)(notes(ran, name))
+        for name in (Task.role.COLLECTOR, Task.role.LEARNER)
+    }
+    with Task().start() as task:
+        for role in roles:
+            task.add_role(role)
+        assert task.has_role(task.role.COLLECTOR)
+        assert task.has_role("evaluator") is (not roles)
+        for fn in (*fns.values(), notes(ran, "any")):
+            task.use(fn)
+        task.run(max_step=1)
+    assert ran == [*(roles or fns), "any"]
+    with task.start():
+        assert task.has_role(task.role.EVALUATOR), "roles are those of one start"

@@ -111,10 +111,17 @@ def test_what_is_written_after_its_only_reader_is_reported() -> None:
     run(explore, collect)
     with pytest.raises(TaskError) as raised:
         run(collect, undeclared, explore)
-    assert raised.value.message == (
-        "'collect' reads ctx.collect_kwargs, which no earlier middleware writes; 'explore' does"
-    )
+    said = "'explore' writes ctx.collect_kwargs after 'collect', which would read it, has run"
+    assert raised.value.message == said
     assert ran == []
+
+
+@pytest.mark.parametrize("first", [collect, explore])
+def test_what_is_written_after_all_its_readers_is_reported(first: Any) -> None:
+    """Even if there are several readers, or an earlier middleware writes it too."""
+    with pytest.raises(TaskError, match=r"'explore' writes ctx\.collect_kwargs after 'collect'"):
+        run(first, collect, explore)
+    run(first, explore, collect)
 
 
 def hidden(fn: Callable[[Any], Any], ctx: OnlineRLContext) -> Any:

@@ -59,7 +59,7 @@ class PulledTheLead(Exception):
 
 
 def live(run: Run) -> dict[str, Any]:
-    return values({"parts": run.parts, "middleware": task._parts, "state": run.state_dict()})
+    return values({"parts": run.parts, "middleware": task.parts, "state": run.state_dict()})
 
 
 def saved_and_restored(monkeypatch: pytest.MonkeyPatch, folder: Path) -> list[dict[str, Any]]:
@@ -68,7 +68,7 @@ def saved_and_restored(monkeypatch: pytest.MonkeyPatch, folder: Path) -> list[di
     save, begin = Run.save_due, Run.first_step
 
     def after_saving(run: Run, train_iter: int) -> None:
-        due = run._due
+        due = run.due
         save(run, train_iter)
         if due and train_iter >= 300:
             seen.append(live(run))

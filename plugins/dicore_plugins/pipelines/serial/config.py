@@ -29,6 +29,13 @@ class SerialConfig(PipelineConfig):
     )
     expert_episodes: int = option(10, "episodes that the expert shows", ge=1)
     final_eval: bool = option(True, "evaluate once more when a budget ends the training")
+    async_mode: bool = option(
+        False, "collect, learn and evaluate at the same time, see the page about middleware"
+    )
+    n_async_workers: int = option(3, "threads of async_mode", ge=1)
+    async_lag: int = option(
+        1, "task steps that collecting may be ahead of learning in async_mode", ge=1
+    )
 
     def build(self, ctx: Any, **parts: Any) -> Any:
         """Creates the pipeline."""

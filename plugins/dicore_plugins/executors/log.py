@@ -1,0 +1,62 @@
+"""Logs in async mode: from several threads, and how far collecting is behind learning."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+from dicore.task import OnlineRLContext
+
+__all__ = ["lag_logger", "log_from_threads"]
+
+
+def log_from_threads(log: Any) -> None:
+    """Lets several threads call a log, one at a time.
+
+    Args:
+        log: See `LogHub`.
+    """
+    lock = threading.RLock()
+    for name in ("log_scalars", "log_histogram", "log_text", "state_dict", "flush", "close"):
+        setattr(log, name, _locked(getattr(log, name), lock))
+
+
+def _locked(fn: Callable[..., Any], lock: Any) -> Callable[..., Any]:
+    @wraps(fn)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        with lock:
+            return fn(*args, **kwargs)
+
+    return call
+
+
+class lag_logger:  # noqa: N801 - named like other middleware
+    """Logs how far what is read in async mode is behind: `async/lag/train_iter` in updates, ….
+
+    In a task without async mode it logs nothing.
+
+    Args:
+        run: Run whose log receives the numbers.
+        every: Steps between two lines.
+    """
+
+    reads = ("env_step", "train_iter")
+    uses = ()
+
+    def __init__(self, run: Any, every: int = 100) -> None:
+        self._log = run.log
+        self._every = every
+        self._executor: Any = None
+
+    def join_task(self, task: Any) -> None:
+        """Takes the executor of the task."""
+        self._executor = task.executor
+
+    def __call__(self, ctx: OnlineRLContext) -> None:
+        if self._executor is None or ctx.total_step % self._every:
+            return
+        lags = {f"async/lag/{name}": lag for name, lag in self._executor.lags.items()}
+        lags["async/lag/steps"] = self._executor.max_lag
+        self._log.log_scalars(lags, env_step=ctx.env_step, train_iter=ctx.train_iter)

@@ -1,0 +1,359 @@
+"""Runs the middleware of a task in threads."""
+
+from __future__ import annotations
+
+import contextvars
+import sys
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from time import monotonic
+from typing import Any
+
+from dicore.interfaces.middleware import Suspended
+from dicore.task import Context, StepInterrupted
+from dicore_plugins.executors.plan import Plan
+from dicore_plugins.executors.schedule import Node, Schedule
+from dicore_plugins.executors.versions import ActingPolicy
+
+__all__ = ["ThreadExecutor"]
+
+GRACE_S = 1.5
+"""Seconds that middleware have to return after an error or Ctrl-C."""
+
+SWITCH_S = 0.0005
+"""Seconds after which a thread that computes in Python lets others run; 0.005 is Python's."""
+
+
+class ThreadExecutor:
+    """Runs stages of consecutive steps at the same time, in threads; see `IExecutor`.
+
+    A stage waits for those before it that write a field which it reads or writes, and for those
+    that use the same object. Kept fields that only later stages write are read with a lag of
+    `max_lag` steps, so that collecting goes on during training.
+
+    Args:
+        task: The task.
+        n_workers: Number of threads.
+        max_lag: Steps that a stage may be behind; so many steps run beside the oldest.
+    """
+
+    def __init__(self, task: Any, n_workers: int = 3, max_lag: int = 1) -> None:
+        self.max_lag = max_lag
+        self.cancelled = False
+        self._task = task
+        self._n_workers = n_workers
+        self._lock = threading.RLock()
+        self._work = threading.Condition(self._lock)
+        self._main = threading.Condition(self._lock)
+        self._ctx = Context()
+        self._finish = False
+        self._error: BaseException | None = None
+        self._schedule: Schedule | None = None
+        self._plan: Plan | None = None
+        self._parts: Any = None
+        self._requests: list[tuple[int, int, Callable[[], None]]] = []
+        self._listeners: list[Callable[[Context], None]] = []
+        self._jobs: list[threading.Thread] = []
+        self._acting: list[ActingPolicy] = []
+        self._publishers: dict[int, list[ActingPolicy]] = {}
+        self._over = False
+        self.here: Any = ThreadHere(self)
+
+    # ---- for middleware
+
+    def at_rest(self, fn: Callable[[], None]) -> None:
+        """Calls a function as soon as all steps begun are complete; see `IExecutor`."""
+        node: Node | None = self.here.node
+        if node is None or self._schedule is None:
+            fn()
+            return
+        with self._lock:
+            self._pause(node, fn)
+
+    def _pause(self, node: Node, fn: Callable[[], None]) -> None:
+        """Calls a function at the end of the last step that may have begun by now."""
+        schedule, number = self._schedule, node.step.number
+        assert schedule is not None
+        if not any(each[:2] == (number, node.index) and fn is each[2] for each in self._requests):
+            self._requests.append((number, node.index, fn))
+        pause = schedule.pause
+        schedule.pause = number + self.max_lag if pause is None else pause
+
+    def on_rest(self, fn: Callable[[Context], None]) -> None:
+        """Calls a function with the context each time the task is at rest, also at the end."""
+        self._listeners.append(fn)
+
+    def background(self, name: str, fn: Callable[[], None]) -> None:
+        """Runs a function beside the middleware; the next rest waits for it."""
+
+        def run() -> None:
+            try:
+                fn()
+            except BaseException as error:
+                error.add_note(f"raised in '{name}', in the background")
+                self._fail(error)
+
+        inside = contextvars.copy_context()
+        thread = threading.Thread(
+            target=inside.run, args=(run,), name=f"dicore-{name}", daemon=True
+        )
+        self._jobs.append(thread)
+        thread.start()
+
+    def acting(self, mode: Any, field: str = "collect") -> ActingPolicy | None:
+        """Returns a policy that acts by versions of the parameters; None if it cannot be copied."""
+        made = ActingPolicy.of(mode, field, self.max_lag)
+        if made is not None and field == "collect":
+            self._acting.append(made)
+        return made
+
+    def version(self, ctx: Context) -> int:
+        """Returns the step after which the parameters are those that a step acts by."""
+        return ctx.total_step - 1 - self.max_lag
+
+    @property
+    def lags(self) -> dict[str, int]:
+        """Of each lagged counter, how far the value last read was behind the newest."""
+        return {} if self._schedule is None else dict(self._schedule.lags)
+
+    # ---- running
+
+    def run(self, max_step: int | None) -> None:
+        """Runs steps until `here.finish` is set, at most `max_step`."""
+        if self._finish:
+            return
+        done = 0
+        while max_step is None or done < max_step:
+            first = self._ctx.total_step + self._task.spent
+            self._run_parts(None if max_step is None else max_step - done)
+            done += self._ctx.total_step + self._task.spent - first
+            if self._finish or self._task.parts is self._parts:
+                return
+
+    def _run_parts(self, max_step: int | None) -> None:
+        """Runs steps until the end, or until the task has other middleware."""
+        self._parts = self._task.parts
+        self._plan = Plan(self._parts, self._ctx)
+        spent = self._task.spent
+        self._schedule = Schedule(
+            self._plan, self._ctx, spent=spent, max_lag=self.max_lag, max_step=max_step
+        )
+        self._error, self._over, self.cancelled = None, False, False
+        self._ready: deque[Node] = deque()
+        self._publishers = {}
+        for each in self._acting:
+            users = self._plan.users(id(each.policy))
+            each.live = not users
+            each.restart(self._schedule.newest.number)
+            for stage in users:
+                self._publishers.setdefault(stage, []).append(each)
+        try:
+            with self._threads():
+                while not self._wait() and self._task.parts is self._parts:
+                    self._rest()
+            self._rest()
+            while self._jobs:  # an evaluation that was due at the end
+                self._rest()
+        finally:
+            self._close()
+
+    @contextmanager
+    def _threads(self) -> Iterator[None]:
+        interval = sys.getswitchinterval()
+        sys.setswitchinterval(min(interval, SWITCH_S))
+        threads = []
+        for number in range(self._n_workers):
+            inside = contextvars.copy_context()
+            threads.append(
+                threading.Thread(
+                    target=inside.run, args=(self._loop,), name=f"dicore-{number}", daemon=True
+                )
+            )
+        try:
+            for each in threads:
+                each.start()
+            yield
+        except BaseException:
+            self.cancelled = True
+            raise
+        finally:
+            with self._lock:
+                self._over = True
+                self._work.notify_all()
+            self._join([*threads, *(self._jobs if self.cancelled else ())])
+            sys.setswitchinterval(interval)
+
+    def _join(self, threads: list[threading.Thread]) -> None:
+        """Waits until threads have ended; after an error, not longer than `GRACE_S`."""
+        until = monotonic() + GRACE_S
+        for each in threads:
+            while each.is_alive() and not (self.cancelled and monotonic() > until):
+                each.join(0.1)
+
+    def _wait(self) -> bool:
+        """Waits until the task is at rest; returns whether this is the end."""
+        schedule = self._schedule
+        assert schedule is not None
+        with self._lock:
+            while self._error is None and not schedule.resting():
+                self._main.wait(0.2)
+        if self._error is not None:
+            self.cancelled = True
+            raise self._error
+        return schedule.over
+
+    def _rest(self) -> None:
+        """Waits for what runs in the background; calls the functions that wait for a rest."""
+        schedule = self._schedule
+        assert schedule is not None
+        while any(each.is_alive() for each in self._jobs) and self._error is None:
+            self._join([each for each in self._jobs if each.is_alive()][:1])
+        self._jobs.clear()
+        if self._error is not None:
+            self.cancelled = True
+            raise self._error
+        self._ctx = schedule.context()
+        self._task.spent = schedule.cut is None
+        for each in self._listeners:
+            each(self._ctx)
+        requests, self._requests = sorted(self._requests, key=lambda each: each[:2]), []
+        for _, _, fn in requests:
+            fn()
+        with self._lock:
+            newest = schedule.newest
+            newest.values.update(vars(self._ctx) if schedule.cut is None else {})
+            schedule.restart()
+            for acting in self._acting:
+                acting.restart(newest.number)
+            self._work.notify_all()
+
+    def _close(self) -> None:
+        """Closes the middleware of steps that were not completed."""
+        schedule = self._schedule
+        assert schedule is not None
+        for each in reversed(schedule.drop()):
+            with suppress(ValueError):  # it is still running
+                each.close()
+
+    # ---- in the threads
+
+    def _loop(self) -> None:
+        with self._lock:
+            while not self._over:
+                node = self._take()
+                if node is None:
+                    self._work.wait()
+                    continue
+                self._lock.release()
+                try:
+                    self._run_node(node)
+                finally:
+                    self._lock.acquire()
+
+    def _take(self) -> Node | None:
+        """Returns a node to run, and wakes other threads if there are more."""
+        schedule = self._schedule
+        assert schedule is not None
+        if self._halted:
+            return None
+        while (node := schedule.next_node()) is not None:
+            self._ready.append(node)
+        if self._ready:
+            node = self._ready.popleft()
+            self._work.notify(len(self._ready))
+        elif schedule.resting():
+            self._main.notify()
+        return node
+
+    @property
+    def _halted(self) -> bool:
+        return self._over or self._error is not None or self.cancelled
+
+    def _run_node(self, node: Node) -> None:
+        schedule, plan, here = self._schedule, self._plan, self.here
+        assert schedule is not None
+        assert plan is not None
+        step, forward = node.step, node.index < len(plan.stages)
+        suspended = [] if forward else step.suspended.pop(node.stage, [])
+        here.enter(node, suspended, schedule.last is not None and step.number >= schedule.last)
+        try:
+            if forward:
+                self._task.run_part(plan.stages[node.stage].spec, node.view)
+            else:
+                self._task.backward()
+            for each in self._publishers.get(node.stage, ()):
+                each.publish(step.number)
+            with self._lock:
+                schedule.ended(node, here.suspended if forward else [])
+                if self._task.parts is not self._parts:
+                    self._pause(node, lambda: None)
+        except StepInterrupted:
+            with self._lock:
+                schedule.interrupt(node)
+                self._finish = True
+        except BaseException as error:
+            name = plan.stages[node.stage].spec.name
+            if not any("raised in middleware" in note for note in getattr(error, "__notes__", ())):
+                error.add_note(f"raised in middleware '{name}' at total_step {step.number}")
+            self._fail(error)
+        finally:
+            here.leave()
+
+    def _fail(self, error: BaseException) -> None:
+        with self._lock:
+            if self._error is None:
+                self._error = error
+            self._main.notify()
+            self._work.notify_all()
+
+    def finish(self, value: bool, node: Node | None) -> None:
+        """Ends the run `max_lag` steps after the present one, which may have begun already."""
+        with self._lock:
+            self._finish = value
+            schedule = self._schedule
+            if value and schedule is not None:
+                newest = schedule.newest.number + 1
+                last = (newest if node is None else node.step.number) + self.max_lag
+                schedule.last = last if schedule.last is None else min(schedule.last, last)
+
+
+class ThreadHere(threading.local):
+    """What a thread runs; outside of a middleware, the context of the last complete step.
+
+    Args:
+        executor: The executor.
+    """
+
+    def __init__(self, executor: ThreadExecutor) -> None:
+        self._executor = executor
+        self.node: Node | None = None
+        self.suspended: list[Suspended] = []
+        self.last = False
+
+    def enter(self, node: Node, suspended: list[Suspended], last: bool) -> None:
+        """Begins to run a node."""
+        self.node, self.suspended, self.last = node, suspended, last
+
+    def leave(self) -> None:
+        """Ends a node."""
+        self.node, self.suspended, self.last = None, [], False
+
+    @property
+    def ctx(self) -> Context:
+        """The context."""
+        return self._executor._ctx if self.node is None else self.node.view  # noqa: SLF001
+
+    @ctx.setter
+    def ctx(self, ctx: Context) -> None:
+        self._executor._ctx = ctx  # noqa: SLF001
+
+    @property
+    def finish(self) -> bool:
+        """The present steps are the last ones."""
+        return self._executor._finish  # noqa: SLF001
+
+    @finish.setter
+    def finish(self, value: bool) -> None:
+        self._executor.finish(value, self.node)
