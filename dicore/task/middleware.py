@@ -116,7 +116,7 @@ class Combined:
         self,
         kind: str,
         members: tuple[MiddlewareSpec, ...],
-        run: Callable[[MiddlewareSpec, Any], Any],
+        run: Callable[[Sequence[MiddlewareSpec], Any], Any],
     ) -> None:
         self.__name__ = self.__qualname__ = f"{kind}({', '.join(part.name for part in members)})"
         self.members = members
@@ -124,8 +124,7 @@ class Combined:
         self._run = run
 
     def __call__(self, ctx: Any) -> None:
-        for member in self.members:
-            self._run(member, ctx)
+        self._run(self.members, ctx)
 
 
 def inspect_middleware(fn: Any, lock: bool | Lock = False) -> MiddlewareSpec:

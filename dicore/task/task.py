@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from functools import reduce
 from numbers import Integral
@@ -195,13 +195,13 @@ class Task(Events):
 
     def serial(self, *fns: Callable[[Any], Any]) -> Combined:
         """Combines middleware into one, which runs them in order."""
-        return Combined("serial", tuple(map(inspect_middleware, fns)), self.run_part)
+        return Combined("serial", tuple(map(inspect_middleware, fns)), self.run_parts)
 
     sequence = serial  # its name in DI-engine 0.4
 
     def parallel(self, *fns: Callable[[Any], Any]) -> Combined:
         """Combines independent middleware into one; runs them in order so far."""
-        return Combined("parallel", tuple(map(inspect_middleware, fns)), self.run_part)
+        return Combined("parallel", tuple(map(inspect_middleware, fns)), self.run_parts)
 
     def wrap(
         self, fn: Callable[[Any], Any], lock: bool | Lock = False
@@ -214,7 +214,7 @@ class Task(Events):
         part = inspect_middleware(fn, lock)
 
         def forward(ctx: Any) -> Callable[[], None]:
-            suspended = self.run_part(part, ctx)
+            suspended = self.run_parts((part,), ctx)
             return lambda: self._resume(suspended)
 
         forward.__qualname__ = part.name
@@ -252,8 +252,7 @@ class Task(Events):
                 here.ctx = here.ctx.renew()
             self.spent = True
             try:
-                for part in self.parts:
-                    self.run_part(part, here.ctx)
+                self.run_parts(self.parts, here.ctx)
                 self.backward()
             except StepInterrupted:
                 self._abandon(None)
@@ -262,7 +261,7 @@ class Task(Events):
     def forward(self, fn: Callable[[Any], Any], ctx: Context | None = None) -> Suspended | None:
         """Runs a middleware up to its `yield`; returns the generator if `backward` continues it."""
         self._check_running("forward")
-        return self.run_part(inspect_middleware(fn), self._here.ctx if ctx is None else ctx)
+        return self.run_parts([inspect_middleware(fn)], self._here.ctx if ctx is None else ctx)
 
     def backward(self) -> None:
         """Continues all middleware that yielded, in reverse order."""
@@ -285,21 +284,21 @@ class Task(Events):
         self._check_running("sync")
         return self
 
-    def run_part(self, part: MiddlewareSpec, ctx: Any) -> Suspended | None:
-        """Runs one middleware up to its `yield`; returns the generator for `backward`."""
+    def run_parts(self, parts: Sequence[MiddlewareSpec], ctx: Any) -> Suspended | None:
+        """Runs middleware up to their `yield`; returns the generator of the last for `backward`."""
         self._check_running("forward")
-        try:
-            result = part.call(ctx)
-            if result is None:
-                return None
-            generator = suspended_in(result, part.name)
-            for _ in generator:
-                self._here.suspended.append(generator)
-                return generator
-        except Exception as error:
-            _note(error, part, ctx)
-            raise
-        return None
+        found: Suspended | None = None
+        for part in parts:
+            try:
+                found = part.call(ctx)
+                if found is not None:
+                    for _ in suspended_in(found, part.name):
+                        self._here.suspended.append(found)
+                        break
+            except Exception as error:
+                _note(error, part, ctx)
+                raise
+        return found
 
     def _resume(self, suspended: Suspended | None) -> None:
         """Continues one suspended middleware, once."""

@@ -280,7 +280,7 @@ class ThreadExecutor:
         here.enter(node, suspended, schedule.last is not None and step.number >= schedule.last)
         try:
             if forward:
-                self._task.run_part(plan.stages[node.stage].spec, node.view)
+                self._task.run_parts((plan.stages[node.stage].spec,), node.view)
             else:
                 self._task.backward()
             for each in self._publishers.get(node.stage, ()):
