@@ -28,9 +28,10 @@ def leaves_nothing() -> Iterator[None]:
     threads = set(threading.enumerate())
     children = {child.pid for child in psutil.Process().children()}
     yield
-    for thread in set(threading.enumerate()) - threads:
+    new = set(threading.enumerate()) - threads
+    for thread in new:
         thread.join(2)
-    left = [t.name for t in set(threading.enumerate()) - threads if t.is_alive()]
+    left = [thread.name for thread in new if thread.is_alive()]
     assert not left, f"threads left behind: {left}"
     tracker = getattr(multiprocessing.resource_tracker, "_resource_tracker", None)
     server = getattr(multiprocessing.forkserver, "_forkserver", None)

@@ -108,7 +108,7 @@ class EpisodeStatistics:
         scalars = {**self.summary(), **totals}
         env_step = int(totals["total_envstep_count"])
         log.log_scalars(
-            {f"collector/{key}": value for key, value in scalars.items()},
+            {key if "/" in key else f"collector/{key}": value for key, value in scalars.items()},
             env_step=env_step,
             train_iter=train_iter,
         )
@@ -343,6 +343,8 @@ class SerialCollector:
             "total_episode_count": float(self.total_episode_count),
             "total_train_sample_count": float(self.total_train_sample_count),
         }
+        if hasattr(self._env, "restarts"):
+            totals["env/restarts"] = float(self._env.restarts)
         self.statistics.report(self._log, totals, train_iter)
         self.statistics.clear()
 

@@ -54,7 +54,7 @@ class DiscreteActions:
         legal: The legal actions, at most the first 65 536.
     """
 
-    def __init__(self, space: Any) -> None:
+    def __init__(self, space: Any, *, clip: bool) -> None:
         self._low = int(getattr(space, "start", 0))
         self._n = int(space.n)
         self.legal = frozenset(range(self._low, self._low + min(self._n, 65_536)))
@@ -97,13 +97,18 @@ class DiscreteActions:
 
 
 class ArrayActions:
-    """Checks actions that are arrays; actions outside of a Box are clipped and counted.
+    """Checks actions that are arrays.
+
+    Args:
+        space: Box, MultiDiscrete or MultiBinary.
+        clip: Clip actions outside of a Box, and count them; False: refuse them.
 
     Attributes:
         clipped: Number of clipped actions so far.
     """
 
-    def __init__(self, space: Any) -> None:
+    def __init__(self, space: Any, *, clip: bool) -> None:
+        self._clip = clip
         self._shape = tuple(space.shape)
         self._dtype = np.dtype(space.dtype)
         name = type(space).__name__
@@ -135,7 +140,7 @@ class ArrayActions:
             self._refuse(array, ~finite, env_ids, "is not finite")
         outside = (array < self._low) | (array > self._high)
         if outside.any():
-            if not self._box:
+            if not self._box or not self._clip:
                 self._refuse(array, outside, env_ids, f"is not in {self._low}..{self._high}")
             rows = outside.reshape(len(array), -1).any(1)
             if self.clipped == 0:
@@ -177,10 +182,10 @@ class ArrayActions:
 class NestedActions:
     """Checks actions of Dict and Tuple spaces, part by part."""
 
-    def __init__(self, space: Any) -> None:
+    def __init__(self, space: Any, *, clip: bool) -> None:
         self._dict = type(space).__name__ == "Dict"
         items = space.spaces.items() if self._dict else enumerate(space.spaces)
-        self._parts = {key: action_check_of(part) for key, part in items}
+        self._parts = {key: action_check_of(part, clip=clip) for key, part in items}
 
     def __call__(self, actions: Any, env_ids: Sequence[int]) -> Iterable[Any]:
         columns = self._columns(actions, lambda part, each: part(each, env_ids), env_ids)
@@ -216,7 +221,7 @@ class NestedActions:
 class OtherActions:
     """Checks actions by the space itself; for spaces that are neither arrays nor nested arrays."""
 
-    def __init__(self, space: Any) -> None:
+    def __init__(self, space: Any, *, clip: bool) -> None:
         self._space = space
 
     def __call__(self, actions: Any, env_ids: Sequence[int]) -> Iterable[Any]:
@@ -237,12 +242,17 @@ class OtherActions:
         return [self._space.sample() for _ in range(count)]
 
 
-def action_check_of(space: Any) -> ActionCheck:
-    """Returns the check for a space's actions; a space is recognised by its class name."""
-    return _CHECKS.get(type(space).__name__, OtherActions)(space)
+def action_check_of(space: Any, *, clip: bool = True) -> ActionCheck:
+    """Returns the check for a space's actions; a space is recognised by its class name.
+
+    Args:
+        space: Action space.
+        clip: Clip actions outside of a Box, and count them; False: refuse them.
+    """
+    return _CHECKS.get(type(space).__name__, OtherActions)(space, clip=clip)
 
 
-_CHECKS: dict[str, Callable[[Any], ActionCheck]] = {
+_CHECKS: dict[str, Callable[..., ActionCheck]] = {
     "Discrete": DiscreteActions,
     "Box": ArrayActions,
     "MultiDiscrete": ArrayActions,

@@ -27,6 +27,7 @@ __all__ = ["EnvPool", "Results", "advice", "close_all", "interrupted"]
 _LOG = logging.getLogger("dicore.env")
 CLOSE_S = 5.0
 """Seconds in which all environments are closed."""
+_GARBAGE_S = 0.1
 
 
 Results = tuple[
@@ -56,12 +57,15 @@ class EnvPool:
         envs: The environments by id, None where one is not made.
         next_reset: Returns the seed and the arguments of an environment's next reset, without
             counting an episode; set by the manager.
+        is_garbage: The manager is being collected, maybe while this thread holds a lock that others
+            need to go on: `close` waits for other threads for a moment only.
 
     Raises:
         UsageError: there is no factory.
     """
 
     next_reset: NextReset
+    is_garbage = False
 
     def __init__(
         self,
@@ -215,7 +219,13 @@ class EnvPool:
     def _close(self, ids: Sequence[int]) -> None:
         envs = {env_id: self.envs[env_id] for env_id in ids}
         self.envs.update(dict.fromkeys(ids))
-        close_all({env_id: env.env for env_id, env in envs.items() if env is not None})
+        made = {env_id: env.env for env_id, env in envs.items() if env is not None}
+        close_all(made, self.close_s)
+
+    @property
+    def close_s(self) -> float:
+        """Seconds for which `close` waits for other threads."""
+        return _GARBAGE_S if self.is_garbage else CLOSE_S
 
     def exists(self, env_id: int) -> bool:
         """Returns whether an environment is made."""
@@ -277,6 +287,26 @@ class EnvPool:
         """Returns the ids of other processes in which environments run, by env id."""
         return {}
 
+    def state_of(self, env_id: int) -> Any:
+        """Returns the state of an environment within its episode; None: it cannot save it."""
+        core = self.env(env_id).core
+        if not hasattr(type(core), "get_state"):
+            return None
+        from dicore_plugins.env_managers.replay import state_of
+
+        return state_of(core)
+
+    def load_state(self, env_id: int, state: Mapping[str, Any]) -> bool:
+        """Restores what `state_of` returned, after a reset; returns whether it could."""
+        from dicore_plugins.env_managers.replay import load_state
+
+        try:
+            load_state(self.env(env_id).core, state)
+        except Exception as error:
+            _LOG.warning("env %d: its state cannot be restored: %s", env_id, described(error))
+            return False
+        return True
+
     def has_layers(self) -> bool:
         """Returns whether an environment has layers with a state that outlives episodes."""
         return self._layers.any
@@ -308,10 +338,10 @@ def check_different(envs: Mapping[int, Adapted]) -> None:
             )
 
 
-def close_all(envs: Mapping[int, Any]) -> None:
-    """Closes environments, by id, within 5 s; those that hang or fail are logged."""
+def close_all(envs: Mapping[int, Any], seconds: float) -> None:
+    """Closes environments, by id; those that hang for so many seconds, or fail, are logged."""
     closing: dict[int, Thread] = {}
-    until = time.monotonic() + CLOSE_S
+    until = time.monotonic() + seconds
     for env_id, env in envs.items():
         close = getattr(env, "close", None)
         if close is None:
@@ -325,8 +355,8 @@ def close_all(envs: Mapping[int, Any]) -> None:
         closing[env_id].join(max(0.0, min(1.0, until - time.monotonic())))
     for env_id, thread in closing.items():
         thread.join(max(0.0, until - time.monotonic()))
-        if thread.is_alive():
-            _LOG.warning("env %d: close() did not return within %g s", env_id, CLOSE_S)
+        if thread.is_alive() and seconds > _GARBAGE_S:
+            _LOG.warning("env %d: close() did not return within %g s", env_id, seconds)
 
 
 def close_one(env_id: int, close: Callable[[], Any]) -> None:

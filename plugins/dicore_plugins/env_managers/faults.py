@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import logging
+import random
 import traceback
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -22,6 +23,7 @@ __all__ = [
 _LOG = logging.getLogger("dicore.env")
 LARGEST = float(np.finfo(np.float32).max)
 _LONGEST_WAIT_S = 30.0
+_JITTER = random.SystemRandom()
 
 
 class Fault(NamedTuple):
@@ -192,8 +194,13 @@ def after_failures(error: DicoreError, failures: Sequence[tuple[float, str]]) ->
 
 
 def retry_wait(first_s: float, attempt: int) -> float:
-    """Returns the seconds to wait after attempt 1, 2, …: twice as many each time, at most 30."""
-    return min(first_s * 2.0 ** (attempt - 1), max(first_s, _LONGEST_WAIT_S))
+    """Returns the seconds to wait after attempt 1, 2, …: twice as many each time, at most 30.
+
+    A quarter more or less at random, so that environments that failed together do not ask a server
+    again together. Random numbers of the run are not used.
+    """
+    wait = min(first_s * 2.0 ** (attempt - 1), max(first_s, _LONGEST_WAIT_S))
+    return wait * _JITTER.uniform(0.75, 1.25)
 
 
 class RemoteError(Exception):

@@ -12,7 +12,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
-import optree
 
 from dicore.config.compiler import as_config
 from dicore.config.sections import ManagerConfig
@@ -33,11 +32,10 @@ from dicore_plugins.env_managers.episodes import (
 from dicore_plugins.env_managers.faults import (
     all_of,
     data_error,
-    described,
     reset_error,
     retry_wait,
     warn_no_effect,
-)  # fmt: skip
+)
 from dicore_plugins.env_managers.observations import (
     BoundsWarning,
     ObsBuffers,
@@ -143,6 +141,11 @@ class ManagedEnvs:
         return self._episodes.done
 
     @property
+    def restarts(self) -> int:
+        """Failed episodes that were discarded since the launch, of all environments."""
+        return sum(self._episodes.restarts)
+
+    @property
     def active_env(self) -> list[int]:
         """Ids of the environments that are launched and have not finished all their episodes."""
         if self._closed:
@@ -170,8 +173,9 @@ class ManagedEnvs:
         try:
             limits = self._pool.launch()
             self._storage = storage_of(self.observation_space)
+            space = self.action_space
             self._obs_buffers = obs_buffers_of(self._storage, self.env_num, debug=self._cfg.debug)
-            self._check = check = action_check_of(self.action_space)
+            self._check = check = action_check_of(space, clip=self._cfg.clip_actions)
             self._nested = isinstance(check, NestedActions)
             self._legal: frozenset[int] = getattr(check, "legal", frozenset())
             self._action_log = ActionLog(self.env_num) if self._cfg.record_actions else None
@@ -238,6 +242,7 @@ class ManagedEnvs:
 
     def __del__(self) -> None:
         with contextlib.suppress(Exception):
+            self._pool.is_garbage = True
             self.close()
 
     def __repr__(self) -> str:
@@ -328,7 +333,8 @@ class ManagedEnvs:
         return reset_error(env_id, seed, self._cfg.max_retry, error)
 
     def _before_retry(self, env_id: int, seed: int, tries: int, error: BaseException) -> None:
-        _LOG.warning("%s; try %d", reset_error(env_id, seed, tries, error).message, tries + 1)
+        failed = reset_error(env_id, seed, tries, error)
+        _LOG.warning("%s; try %d", failed.message, tries + 1)
         if self._cfg.retry_type == "renew":
             self._pool.discard(env_id)
 
@@ -340,7 +346,8 @@ class ManagedEnvs:
         With `record_actions`, `running` holds for each running episode its seed, the actions since
         its reset (None if there were too many), its return so far and the observation that waits
         for an action, so that a deterministic environment can be replayed to the same step;
-        without, it is None. `layers` is the state of each environment's stateful layers.
+        without, it is None. `state` is that of an environment with `get_state` and `set_state`,
+        instead of actions. `layers` is the state of each environment's stateful layers.
         """
         running, layers = self._loaded_running, self._loaded_layers
         if not self._closed:
@@ -361,11 +368,15 @@ class ManagedEnvs:
 
     def _running_episode(self, env_id: int, action_log: ActionLog) -> dict[str, Any]:
         episodes, pool = self._episodes, self._pool
-        runs = episodes.state[env_id] in (RUN, STEP)  # a pending action is not logged yet
+        now = episodes.state[env_id]
+        state = pool.state_of(env_id) if now is RUN else None
+        runs = state is None and now in (RUN, STEP)  # a pending action is not logged yet
         total = episodes.total[env_id]
         return {
             "seed": episodes.seed[env_id],
+            "length": episodes.length(env_id),
             "actions": action_log.actions(env_id) if runs else None,
+            **({} if state is None else {"state": state}),
             "return": total.copy() if self._reward_shape else float(total),
             "obs": tree_row(self._ready, env_id),
             **({"layers": pool.layer_states(env_id, begun=True)} if pool.has_layers() else {}),
@@ -404,47 +415,35 @@ class ManagedEnvs:
             self._episodes.finished, self._episodes.restarts = self._loaded_counts
             self._loaded_counts = None
 
-    def _repeat(self, env_id: int, actions: Sequence[Any], ready: Any) -> bool:
-        """Steps an environment and writes the last observation; returns whether it can go on."""
-        for number, action in enumerate(actions, 1):
-            _, obs, _, _, ended, raised = self._pool.step([env_id], [action])
-            if raised:
-                why = described(raised[0])
-                _LOG.warning("env %d: its running episode cannot be replayed: %s", env_id, why)
-                return False
-            if number == len(actions):
-                last = obs[0] if obs.__class__ is list else tree_row(obs, 0)
-                if ended or self._storage.fault(last) is not None:
-                    return False
-                self._storage.write(ready, env_id, last)
-        return True
-
     def _begin_one(self, env_id: int, ready: Any, seed: int | None = None) -> None:
         self._raise_any(self._begin_many([env_id], ready, None if seed is None else [seed]))
 
     def _replay(self, env_id: int, episode: Mapping[str, Any], ready: Any) -> bool:
         """Repeats the actions of an episode; returns whether the last observation is the same."""
-        actions, pool = episode["actions"], self._pool
-        if actions is None:
+        from dicore_plugins.env_managers.replay import repeated, same
+
+        pool, storage = self._pool, self._storage
+        actions, state = episode["actions"], episode.get("state")
+        if actions is None and state is None:
             self._begin_one(env_id, ready)
             return False
         before = pool.layer_states(env_id)
         pool.load_layer_states(env_id, episode.get("layers", before))
         self._begin_one(env_id, ready, int(episode["seed"]))
-        if not self._repeat(env_id, actions, ready) or not _same(
-            tree_row(ready, env_id), episode["obs"]
-        ):
+        if state is not None:
+            back = pool.load_state(env_id, state)
+            pool.load_layer_states(env_id, before)
+            storage.write(ready, env_id, episode["obs"])
+        else:
+            back = repeated(pool, storage, env_id, actions, ready)
+        if not back or not same(tree_row(ready, env_id), episode["obs"]):
             _LOG.warning("env %d does not repeat its episode; it begins a new one", env_id)
             pool.load_layer_states(env_id, before)
             self._begin_one(env_id, ready)
             return False
-        self._episodes.resume(env_id, len(actions), episode["return"])
-        if self._action_log is not None:
+        length = len(actions) if state is None else int(episode["length"])
+        self._episodes.resume(env_id, length, episode["return"])
+        if self._action_log is not None and actions is not None:
             for action in actions:
                 self._action_log.add([env_id], [action])
         return True
-
-
-def _same(obs: Any, other: Any) -> bool:
-    leaves, others = optree.tree_leaves(obs), optree.tree_leaves(other)
-    return len(leaves) == len(others) and all(map(np.array_equal, leaves, others))

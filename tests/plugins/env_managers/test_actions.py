@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from dicore.data import EnvBatch
 from dicore.errors import ActionError, DicoreError
 from dicore.run.random import seed_everything
+from dicore_plugins.env_managers import BaseEnvManager, VectorEnvManager
 from dicore_plugins.env_managers.actions import ActionLog, action_check_of, draw_actions
 
 from .toy_envs import ActEnv, CountEnv, manager_of
@@ -210,6 +211,19 @@ def test_boxes_clip_and_count(caplog: pytest.LogCaptureFixture) -> None:
     ]
     assert [env.actions[0].tolist() for env in envs] == [[0.25, -1], [1, -0.5], [-1, 0.5]]
     assert all(env.actions[0].dtype == np.float32 for env in envs)
+
+
+@pytest.mark.parametrize("kind", [BaseEnvManager, VectorEnvManager])
+@pytest.mark.parametrize("nested", [False, True])
+def test_boxes_refuse_if_told_so(kind: Any, nested: bool) -> None:
+    space = spaces.Dict({"a": BOX}) if nested else BOX
+    envs = [ActEnv(space) for _ in range(2)]
+    manager = kind([lambda env=env: env for env in envs], {"clip_actions": False})
+    manager.launch()
+    outside = {"a": np.array([7.0, -0.5])} if nested else np.array([7.0, -0.5])
+    with pytest.raises(ActionError, match=r"env 0: action \[7.0, -0.5\] is not in"):
+        manager.step({0: {"action": outside}, 1: {"action": outside}})
+    assert not envs[0].actions
 
 
 @settings(max_examples=200, deadline=None)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from functools import partial
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import gymnasium
+import numpy as np
 import psutil
 import pytest
 
@@ -19,7 +21,7 @@ from dicore.data import EnvBatch
 from dicore.run.random import seed_everything
 from dicore.testing.compare import copied, difference
 from dicore.testing.component import Component
-from dicore.testing.scripted_env import ScriptedEnv
+from dicore.testing.scripted_env import WAKE, ScriptedEnv
 from dicore_plugins.env_managers import BaseEnvManager
 from dicore_registry import default
 
@@ -66,6 +68,35 @@ def test_the_data_is_that_of_base(name: str) -> None:
         assert not wrong, f"{env}: {wrong}"
 
 
+@pytest.mark.parametrize("name", sorted(MANAGERS))
+def test_limits_hold_in_any_thread(name: str) -> None:
+    """FEATURES A34, A43: also fractions of a second, where signals would not arrive."""
+    texts: list[str] = []
+    makes = [ScriptedEnv, partial(ScriptedEnv, 1, fault="hang")]
+    options = {"step_timeout": 0.4, "restart_budget": 1, "envs_per_worker": 1}
+    manager = MANAGERS[name].build(OPTIONS.get(name), env_fn=makes)
+    if not {"deadlines", "workers"} & manager.capabilities:
+        pytest.skip("it cannot interrupt environments")
+    given = {key: value for key, value in options.items() if key in manager._cfg}
+
+    def play() -> None:
+        with closing(MANAGERS[name].build(given, env_fn=makes)) as manager:
+            manager.launch()
+            while not texts and time.monotonic() < begun + 20:
+                answer = manager.step(dict.fromkeys(manager.ready_obs, 0))
+                found = [answer[env_id].info for env_id in answer]
+                texts.extend(each["error"] for each in found if each.get("abnormal"))
+            WAKE.set()
+
+    begun = time.monotonic()
+    thread = threading.Thread(target=play)
+    thread.start()
+    thread.join(30)
+    WAKE.clear()
+    assert len(texts) == 1
+    assert "no answer within 0.4 s" in texts[0]
+
+
 def held() -> Iterator[int]:
     """Counts processes, threads, descriptors, and shared and anonymous maps that this one holds."""
     gc.collect()
@@ -91,3 +122,20 @@ def test_creating_and_closing_leaves_nothing(name: str) -> None:
         del manager
         counts.append(list(held()))
     assert counts[1:] == [counts[1]] * 9, "processes, threads, descriptors, maps, shared memory"
+
+
+@pytest.mark.parametrize("name", sorted(MANAGERS))
+def test_garbage_is_collected_anywhere(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also while a thread holds a lock that others need, or sets a context variable."""
+    set_by_close = []
+    manager = MANAGERS[name].build(OPTIONS.get(name), env_fn=ENVS["cartpole"])
+    manager.launch()
+    manager.step(manager.random_action())
+    monkeypatch.setattr(np, "errstate", lambda **kinds: set_by_close.append(kinds))
+    with threading._active_limbo_lock:  # type: ignore[attr-defined]
+        begun = time.monotonic()
+        del manager
+        gc.collect()
+        took = time.monotonic() - begun
+    assert took < 2.0
+    assert not set_by_close

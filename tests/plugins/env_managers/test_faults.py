@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import random
 import re
 import signal
 import subprocess
@@ -602,7 +603,13 @@ def test_old_failures_do_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
         assert e.value.context["env_id"] == 0
 
 
-def test_each_wait_is_twice_as_long() -> None:
-    assert [retry_wait(0.5, attempt) for attempt in (1, 2, 3, 9)] == [0.5, 1.0, 2.0, 30.0]
-    assert retry_wait(0.0, 2) == 0.0
-    assert retry_wait(60.0, 3) == 60.0
+@pytest.mark.parametrize(
+    ("first", "attempt", "wait"),
+    [(0.5, 1, 0.5), (0.5, 2, 1.0), (0.5, 3, 2.0), (0.5, 9, 30.0), (0.0, 2, 0.0), (60.0, 3, 60.0)],
+)
+def test_each_wait_is_about_twice_as_long(first: float, attempt: int, wait: float) -> None:
+    state = random.getstate()
+    waits = [retry_wait(first, attempt) for _ in range(200)]
+    assert 0.75 * wait <= min(waits) <= max(waits) <= 1.25 * wait
+    assert len(set(waits)) > 1 or not wait
+    assert random.getstate() == state, "it is that of the run"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import ctypes
 import gc
 import importlib
 import os
@@ -27,7 +28,9 @@ from gymnasium import spaces
 
 from dicore.errors import EnvCreateError, EnvResetError, EnvStepError, UsageError
 from dicore.testing.compare import copied, difference
+from dicore.testing.component import Component
 from dicore_plugins.env_managers import BaseEnvManager, SyncSubprocessManager
+from dicore_registry import default
 
 from . import faulty_env as faulty
 from .faulty_env import FaultyEnv, action
@@ -362,29 +365,80 @@ class Multiplies(FaultyEnv):
     def step(self, action: Any) -> Any:
         *result, _ = super().step(0)
         np.ones((500, 500)) @ np.ones((500, 500))
-        return *result, {"threads": len(list(Path("/proc/self/task").iterdir()))}
+        return *result, {"threads": len(list(Path("/proc/self/task").iterdir())), "used": blas()}
+
+
+def blas() -> int | None:
+    """Returns the number of threads in which NumPy's OpenBLAS computes; None: it has none."""
+    maps = Path("/proc/self/maps").read_text(encoding="utf-8").splitlines()
+    for path in {line.split()[-1] for line in maps if "openblas" in line}:
+        found = getattr(ctypes.CDLL(path), "scipy_openblas_get_num_threads64_", None)
+        if found is not None:
+            return int(found())
+    return None
 
 
 THREADS = """
 from tests.plugins.env_managers.test_subprocess import Multiplies
 from dicore_plugins.env_managers import SyncSubprocessManager
+import numpy as np
+import sys
 if __name__ == "__main__":
-    manager = SyncSubprocessManager([Multiplies])
+    np.ones((500, 500)) @ np.ones((500, 500))
+    manager = SyncSubprocessManager([Multiplies], {"context": sys.argv[1]})
     manager.launch()
-    print(manager.step({0: 0})[0].info["threads"])
+    info = manager.step({0: 0})[0].info
+    print(info["threads"], info["used"])
     manager.close()
 """
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="needs /proc")
-def test_workers_compute_in_one_thread(tmp_path: Path) -> None:
+@pytest.mark.parametrize("context", ["forkserver", "fork"])
+def test_workers_compute_in_one_thread(context: str, tmp_path: Path) -> None:
     (tmp_path / "main.py").write_text(THREADS)
     env = {key: value for key, value in os.environ.items() if "NUM_THREADS" not in key}
     done = subprocess.run(
-        [sys.executable, "main.py"], cwd=tmp_path, env={**env, "PYTHONPATH": str(ROOT)},
+        [sys.executable, "main.py", context], cwd=tmp_path, env={**env, "PYTHONPATH": str(ROOT)},
         capture_output=True, text=True, timeout=60, check=True,
     )  # fmt: skip
-    assert done.stdout.split() == ["1"]
+    threads, used = done.stdout.split()
+    assert used in ("1", "None")
+    assert context == "fork" or threads == "1", "idle threads may be left after a fork"
+
+
+@pytest.mark.parametrize("kind", ["sync_subprocess", "async_subprocess"])
+def test_processes_that_cannot_be_started(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    fork, failures = vars(os)["fork"], [1] * 9
+
+    def limited() -> int:
+        if failures:
+            failures.pop()
+            raise BlockingIOError(11, "Resource temporarily unavailable")
+        return fork()
+
+    monkeypatch.setattr(os, "fork", limited)
+    options = {"context": "fork", "envs_per_worker": 1, "retry_waiting_time": 0.01}
+    makes = [partial(FaultyEnv, tag) for tag in range(2)]
+    component = Component(default().find("env_manager", kind), default())
+    manager = component.build(options, env_fn=makes)
+    with pytest.raises(EnvCreateError, match=r"env 0 .*its process could not be started") as raised:
+        manager.launch()
+    assert "envs_per_worker" in raised.value.hint
+    assert manager.closed
+    failures.clear()
+    with closing(component.build(options, env_fn=makes)) as manager:
+        manager.launch()
+        failures.append(1)
+        texts: list[str] = []
+        act, until = action(faulty.kills), time.monotonic() + 10
+        while not (texts and 1 in manager.ready_obs) and time.monotonic() < until:
+            answer = manager.step({i: act if i else 0 for i in manager.ready_obs})
+            texts += [each["error"] for each in answer.value.info if each.get("abnormal")]
+            act = 0
+        assert len(texts) == 1
+        assert "SIGKILL" in texts[0]
+        assert not failures, "another attempt was made"
 
 
 def test_too_many_workers_for_the_open_files() -> None:

@@ -83,10 +83,14 @@ class AsyncProcessPool(ProcessPool):
         if worker.launched:
             self._post_reset(worker, env_id, seed, params)
             return
-        self._queued.setdefault(worker, []).append((env_id, seed, params))
         if not worker.alive:
-            worker.start()
+            try:
+                worker.start()
+            except RemoteError as error:
+                self._done[env_id] = error
+                return
             worker.post("launch", ids=worker.ids)
+        self._queued.setdefault(worker, []).append((env_id, seed, params))
         self._resetting[env_id] = worker, -1
 
     def _post_reset(

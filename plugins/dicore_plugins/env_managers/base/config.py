@@ -27,7 +27,8 @@ class BaseManagerConfig(ManagerConfig):
     )
     retry_waiting_time: float = option(
         0.1,
-        "waiting time before the second attempt; doubled before each further one, at most 30 s",
+        "waiting time before the second attempt, more or less by up to a quarter; doubled before"
+        " each further one, at most 30 s",
         ge=0,
         unit="s",
     )
@@ -46,6 +47,9 @@ class BaseManagerConfig(ManagerConfig):
     dynamic_seed: bool = option(
         True,
         "another seed for each episode; false: one seed for all that an environment collects",
+    )
+    clip_actions: bool = option(
+        True, "clip actions outside of a Box space, and count them; false: raise an error"
     )
     record_actions: bool = option(
         True,

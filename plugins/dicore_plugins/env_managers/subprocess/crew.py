@@ -88,10 +88,17 @@ class Crew:
         self.of = {env_id: worker for worker in self.workers for env_id in worker.ids}
 
     def started(self, env_id: int) -> Worker:
-        """Returns the worker of an environment, started if need be."""
+        """Returns the worker of an environment, started if need be.
+
+        Raises:
+            EnvCreateError: the system starts no more processes.
+        """
         worker = self.of[env_id]
         if not worker.alive:
-            worker.start()
+            try:
+                worker.start()
+            except RemoteError as error:
+                raise create_error(worker, error) from error
         return worker
 
     def launch(self, workers: Iterable[Worker]) -> dict[Worker, RemoteError]:
@@ -104,8 +111,13 @@ class Crew:
         failed: dict[Worker, RemoteError] = {}
         asked: list[tuple[Worker, Request]] = []
         for worker in waiting:
-            self.started(worker.ids[0])
-            asked.append((worker, worker.post("launch")))
+            try:
+                if not worker.alive:
+                    worker.start()
+            except RemoteError as error:
+                failed[worker] = error
+            else:
+                asked.append((worker, worker.post("launch")))
         for worker, request in asked:
             try:
                 worker.time_limits = worker.value(request)

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from dicore.data import tree_map, tree_row
+from dicore.data import tree_map
 from dicore.errors import EnvSpaceError
 from dicore_plugins.env_managers.env_pool import EnvPool, Results
 from dicore_plugins.env_managers.episodes import shape_of
@@ -24,7 +24,7 @@ from dicore_plugins.env_managers.subprocess.channel import dumps
 from dicore_plugins.env_managers.subprocess.crew import Crew, WorkerLostError, create_error
 from dicore_plugins.env_managers.subprocess.output import file_of
 from dicore_plugins.env_managers.subprocess.process import Request, Worker
-from dicore_plugins.env_managers.subprocess.results import Joined
+from dicore_plugins.env_managers.subprocess.results import Joined, first_rows
 from dicore_plugins.env_managers.transports.interface import EnvLayout
 
 __all__ = ["ProcessPool"]
@@ -341,14 +341,8 @@ class ProcessPool(EnvPool):
                 part.append(env_id)
             answers.append((rows, answer))
         everyone = ids + over
-        _, obs, rewards, infos, ended, raised = self._results(
-            everyone, everyone, _APART, answers, count
-        )
-        if over:
-            obs = obs[:count] if obs.__class__ is list else tree_row(obs, slice(count))
-            ended = {row: flags for row, flags in ended.items() if row < count}
-            raised = {row: error for row, error in raised.items() if row < count}
-        return ids, obs, rewards[:count], infos[:count], ended, raised
+        results = self._results(everyone, everyone, _APART, answers, count)
+        return first_rows(results, count) if over else results
 
     def _watch(self, left: float) -> None:
         """Waits until something comes, a limit is reached, or that time is over."""
@@ -362,8 +356,6 @@ class ProcessPool(EnvPool):
     def _awaited(self) -> set[Worker]:
         """Returns the workers that owe an answer."""
         return {worker for worker, _ in filter(None, self._sent.values())}
-
-    # ---- single environments
 
     def discard(self, env_id: int) -> None:
         """Closes an environment and drops it, with its worker if that has no other."""
@@ -430,6 +422,15 @@ class ProcessPool(EnvPool):
     def call(self, env_id: int, name: str, *args: Any, **kwargs: Any) -> Any:
         """Calls a method of an environment."""
         return self._ask(env_id, "call_with", env_id, name, args, kwargs)
+
+    def state_of(self, env_id: int) -> Any:
+        """Returns the state of an environment within its episode; None: it cannot save it."""
+        with contextlib.suppress(WorkerLostError):
+            return self._ask(env_id, "state_of", env_id) if self._crew.of[env_id].launched else None
+
+    def load_state(self, env_id: int, state: Mapping[str, Any]) -> bool:
+        """Restores what `state_of` returned; see `EnvPool`."""
+        return bool(self._ask(env_id, "load_state", env_id, state))
 
     def has_layers(self) -> bool:
         """Returns whether an environment has layers with a state that outlives episodes."""

@@ -130,6 +130,7 @@ class Worker:
         """Starts the process; the environments are not made yet.
 
         Raises:
+            RemoteError: the system starts no more processes.
             UsageError: a worker, or the import of the main script, starts workers.
         """
         current = multiprocessing.current_process()
@@ -156,9 +157,15 @@ class Worker:
             socket.send_fds(ours, [b"f"], [lifeline.end, board])
             lifeline.handed_over()
             self._lifeline = lifeline
-        except BaseException:
+        except BaseException as error:
             ours.close()
             theirs.close()
+            if isinstance(error, OSError | EOFError):  # EOFError: the fork server could not
+                raise RemoteError(
+                    type(error).__name__, f"its process could not be started: {error}",
+                    hint="have fewer processes: set env.manager.envs_per_worker; or raise the limit"
+                    " of processes (ulimit -u, pids.max) or of memory",
+                ) from error  # fmt: skip
             raise
         finally:
             os.close(board)

@@ -11,11 +11,12 @@ from functools import cache
 from typing import Any
 
 from dicore.data import tree_row
+from dicore_plugins.env_managers.env_pool import Results
 from dicore_plugins.env_managers.faults import RemoteError
 from dicore_plugins.env_managers.subprocess.channel import loads
 from dicore_plugins.env_managers.subprocess.worker import Reply
 
-__all__ = ["Joined"]
+__all__ = ["Joined", "first_rows"]
 
 _LOG = logging.getLogger("dicore.env")
 _NOTHING = Reply({}, {}, {}, {}, {}, {})
@@ -89,6 +90,15 @@ class Joined:
         for row, each in self._apart.items():
             obs[row], rewards[row] = each
         return obs, rewards
+
+
+def first_rows(results: Results, count: int) -> Results:
+    """Returns the first rows of results."""
+    ids, obs, rewards, infos, ended, raised = results
+    obs = obs[:count] if obs.__class__ is list else tree_row(obs, slice(count))
+    ended = {row: flags for row, flags in ended.items() if row < count}
+    raised = {row: error for row, error in raised.items() if row < count}
+    return ids[:count], obs, rewards[:count], infos[:count], ended, raised
 
 
 @cache

@@ -15,6 +15,7 @@ import socket
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from dicore_plugins.env_managers.env_pool import EnvPool
@@ -30,6 +31,10 @@ __all__ = ["RESETS", "Begun", "Reply", "one_thread_each", "work"]
 RESETS = 1 << 32
 """Added to the env id on the board while it is reset, not stepped."""
 _THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+_SET_THREADS = (
+    "scipy_openblas_set_num_threads64_", "scipy_openblas_set_num_threads",
+    "openblas_set_num_threads64_", "openblas_set_num_threads",
+)  # fmt: skip
 
 
 @contextlib.contextmanager
@@ -45,6 +50,25 @@ def one_thread_each() -> Iterator[None]:
     finally:
         for name in new:
             del os.environ[name]
+
+
+def _keep_threads() -> None:
+    """Limits libraries that were loaded before the process was forked to its number of threads."""
+    torch = sys.modules.get("torch")
+    if torch is not None:
+        torch.set_num_threads(1)
+    if sys.platform != "linux" or "numpy" not in sys.modules:
+        return
+    import ctypes
+
+    maps = Path("/proc/self/maps").read_text(encoding="utf-8").splitlines()
+    with contextlib.suppress(OSError, ValueError):
+        number = int(os.environ["OPENBLAS_NUM_THREADS"])
+        for path in {line.split()[-1] for line in maps if "openblas" in line}:
+            library = ctypes.CDLL(path)
+            for name in _SET_THREADS:
+                if hasattr(library, name):
+                    getattr(library, name)(number)
 
 
 class Begun(NamedTuple):
@@ -94,9 +118,7 @@ def work(end: socket.socket, output: str = "") -> None:
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     for name in _THREADS:
         os.environ.setdefault(name, "1")
-    torch = sys.modules.get("torch")  # of a main process that is forked
-    if torch is not None:
-        torch.set_num_threads(1)
+    _keep_threads()
     _, files, _, _ = socket.recv_fds(end, 1, 2)
     die_with(files[0])
     board = memoryview(map_file(files[1]))

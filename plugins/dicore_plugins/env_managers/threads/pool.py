@@ -14,7 +14,6 @@ from typing import Any
 
 from dicore.errors import EnvCreateError
 from dicore_plugins.env_managers.env_pool import (
-    CLOSE_S,
     EnvPool,
     Results,
     check_different,
@@ -179,7 +178,7 @@ class ThreadPool(EnvPool):
 
     def close(self) -> None:
         """Closes all environments within 5 s; those that hang or fail are logged."""
-        parts, until = list(self.parts.values()), time.monotonic() + CLOSE_S
+        parts, until = list(self.parts.values()), time.monotonic() + self.close_s
         self._begin()
         for part in parts:
             if sys.is_finalizing():  # threads no longer run
@@ -189,7 +188,8 @@ class ThreadPool(EnvPool):
         for part in parts:
             if not sys.is_finalizing() and not part.join(until):
                 part.give_up()
-                _LOG.warning("env %d: it did not close within %g s", part.env_id, CLOSE_S)
+                if not self.is_garbage:
+                    _LOG.warning("env %d: it did not close within %g s", part.env_id, self.close_s)
 
     # ---- questions to one environment
 
@@ -223,6 +223,14 @@ class ThreadPool(EnvPool):
     def call(self, env_id: int, name: str, *args: Any, **kwargs: Any) -> Any:
         """Calls a method of an environment."""
         return self._ask(env_id, "call", env_id, name, *args, **kwargs)
+
+    def state_of(self, env_id: int) -> Any:
+        """Returns the state of an environment within its episode; see `EnvPool`."""
+        return self._ask(env_id, "state_of", env_id)
+
+    def load_state(self, env_id: int, state: Mapping[str, Any]) -> bool:
+        """Restores what `state_of` returned; see `EnvPool`."""
+        return bool(self._ask(env_id, "load_state", env_id, state))
 
     def has_layers(self) -> bool:
         """Returns whether an environment has layers with a state that outlives episodes."""

@@ -23,7 +23,7 @@ __all__ = ["SharedMemory", "SharedMemoryConfig"]
 _RESET = 3
 """Buffer of the first observations of episodes, after those of steps."""
 _ALIGNED = 64
-_NO_MEMORY = np.zeros(0, np.uint8)
+_NO_MEMORY = _NONE = np.zeros(0, np.uint8)
 _NUMBERS = frozenset({float, int, bool, np.float64, np.float32, np.int64, np.bool_})
 
 
@@ -156,10 +156,12 @@ class SharedMemory:
 
     def close(self) -> None:
         """Closes the descriptor; the memory ends with the last array of it."""
+        # garbage collection calls it, maybe while a context variable is set: before Python 3.12,
+        # to set one here, as np.errstate does, would then free memory that is in use
         if self._file >= 0:
             os.close(self._file)
             self._file = -1
-            self._plan(_NO_MEMORY)
+            self._obs, self._rewards, self._ended, self._actions = [], _NONE, _NONE, None
 
     def __del__(self) -> None:
         if getattr(self, "_file", -1) >= 0:

@@ -18,12 +18,16 @@ class VectorOptions(ManagerConfig):
     debug: ClassVar[bool] = False
     record_actions: ClassVar[bool] = False
 
+    clip_actions: bool = option(
+        True, "clip actions outside of a Box space, and count them; false: raise an error"
+    )
     reset_timeout: float | None = option(None, _NO_LIMIT, gt=0, unit="s")
     step_timeout: float | None = option(None, _NO_LIMIT, gt=0, unit="s")
     max_retry: int = option(3, "reset attempts before an error is raised", ge=1)
     retry_waiting_time: float = option(
         0.1,
-        "waiting time before the second attempt; doubled before each further one, at most 30 s",
+        "waiting time before the second attempt, more or less by up to a quarter; doubled before"
+        " each further one, at most 30 s",
         ge=0,
         unit="s",
     )

@@ -252,7 +252,7 @@ class VectorPool(EnvPool):
         """Closes the vector env, or all single environments, within 5 s."""
         vec = self.__dict__.pop("vec", None)
         if vec is not None and self._make is not None:
-            close_all({0: vec})
+            close_all({0: vec}, self.close_s)
         super().close()
 
 

@@ -197,7 +197,7 @@ def test_an_environment_that_cannot_be_made_in_time(wake: threading.Event) -> No
 def test_a_hanging_environment_does_not_keep_it_from_closing(
     wake: threading.Event, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dicore_plugins.env_managers.threads.pool.CLOSE_S", 0.5)
+    monkeypatch.setattr("dicore_plugins.env_managers.env_pool.CLOSE_S", 0.5)
     env = CountEnv()
     env.close = lambda: wake.wait(30)  # type: ignore[assignment,method-assign,return-value]
     other = CountEnv()
