@@ -17,6 +17,8 @@ from dicore_plugins.env_managers.actions import draw_actions
 from dicore_plugins.functional.exploration import allowed, greedy, masks_of
 from dicore_plugins.policies.base import Policy, mode_attribute
 
+_DISCRETE = ("Discrete", "MultiDiscrete")
+
 
 @frozen(kw_only=True)
 class RandomCollectConfig(CollectConfig):
@@ -100,7 +102,8 @@ class FixedPolicy(Policy):
 class RandomPolicy(FixedPolicy):
     """Samples every action uniformly from the action space.
 
-    If observations have an `action_mask` (nonzero: allowed), only allowed actions are sampled.
+    If observations have an `action_mask` (nonzero: allowed), only allowed actions are sampled; see
+    `masks_in`.
 
     Args:
         cfg: Options; None: all defaults.
@@ -134,15 +137,52 @@ class RandomPolicy(FixedPolicy):
 
     def _forward_collect(self, obs: Mapping[int, Any], **kwargs: Any) -> EnvBatch[Any]:
         batch = EnvBatch.of(obs)
-        mask = batch.value.get("action_mask") if isinstance(batch.value, Mapping) else None
-        if mask is None:
-            action = draw(self._action_space, len(batch), self._rng)
-        else:
-            action = draw_allowed(self._action_space, mask, self._rng)
+        masks = masks_in(self._action_space, batch.value)
+        action = _draw_masked(self._action_space, masks, len(batch), self._rng)
         return batch.with_value({"action": action})
 
     def _forward_eval(self, obs: Mapping[int, Any]) -> EnvBatch[Any]:
         return self._forward_collect(obs)
+
+
+def masks_in(space: Any, obs: Any) -> Any:
+    """Returns the masks in observations that belong to an action space; None: there are none.
+
+    If the actions of several agents are a dict, the observations are one with the same names, or
+    have such a dict under `obs`, and an agent's mask is in its part. A mask beside the parts of a
+    dict is that of its only discrete part, or a dict of masks by part.
+
+    Args:
+        space: Action space.
+        obs: Observations [K, ...].
+
+    Returns:
+        `action_mask`, or a dict of the masks of the parts of a dict.
+    """
+    if not isinstance(obs, Mapping):
+        return None
+    mask = obs.get("action_mask")
+    if type(space).__name__ != "Dict":
+        return mask
+    if isinstance(mask, Mapping):
+        return dict(mask)
+    if mask is not None:
+        discrete = [key for key, part in space.items() if type(part).__name__ in _DISCRETE]
+        return {discrete[0]: mask} if len(discrete) == 1 else mask
+    named = obs if not space.spaces.keys().isdisjoint(obs) else obs.get("obs")
+    if not isinstance(named, Mapping):
+        return None
+    found = {key: masks_in(part, named.get(key)) for key, part in space.items()}
+    return found if any(each is not None for each in found.values()) else None
+
+
+def _draw_masked(space: Any, masks: Any, count: int, rng: np.random.Generator) -> Any:
+    if masks is None:
+        return draw(space, count, rng)
+    if type(space).__name__ == "Dict" and masks.__class__ is dict:
+        parts = space.items()
+        return {key: _draw_masked(part, masks.get(key), count, rng) for key, part in parts}
+    return draw_allowed(space, masks, rng)
 
 
 def draw(space: Any, count: int, rng: np.random.Generator) -> Any:
@@ -180,7 +220,7 @@ def draw_allowed(space: Any, mask: Any, rng: np.random.Generator) -> Any:
     """
     name = type(space).__name__
     counts = np.atleast_1d(space.n if name == "Discrete" else getattr(space, "nvec", 0))
-    if name not in ("Discrete", "MultiDiscrete") or counts.ndim > 1:
+    if name not in _DISCRETE or counts.ndim > 1:
         raise UsageError(
             f"RandomPolicy supports action_mask for Discrete and MultiDiscrete, not for {space}",
             hint="rename the key action_mask in the observation if it is not a mask",

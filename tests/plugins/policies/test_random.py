@@ -8,7 +8,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 import pytest
-from gymnasium.spaces import Box, Discrete, MultiBinary, MultiDiscrete
+from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete
 
 from dicore.data import EnvBatch
 from dicore.errors import ActionError, ModeError, SchemaError, UsageError
@@ -138,6 +138,35 @@ def test_each_head_has_its_mask() -> None:
     assert actions.dtype == np.int64
     assert set(actions[:, 0]) == {2}
     assert set(actions[:, 1]) == {-1, 1}
+
+
+HYBRID = Dict({"action_type": Discrete(4, start=1), "action_args": Box(-1, 1, (2,), np.float32)})
+TEAM = Dict({"hunter": Discrete(4, start=1), "prey": HYBRID})
+ODD = np.tile([0, 1, 0, 1], (50, 1))
+ALL = np.ones((50, 4))
+
+
+@pytest.mark.parametrize(
+    ("space", "obs"),
+    [
+        (HYBRID, {"action_mask": ODD}),
+        (HYBRID, {"action_mask": {"action_type": ODD}}),
+        (TEAM, {"hunter": {"x": ALL, "action_mask": ODD}, "prey": {"action_mask": ODD}}),
+        (TEAM, {"obs": {"hunter": {"action_mask": ODD}, "prey": {"x": ALL}}, "alive": ALL}),
+        (TEAM, {"hunter": ALL, "prey": {"action_mask": ODD}}),
+    ],
+)
+def test_parts_of_a_dict_have_their_masks(space: Any, obs: Any) -> None:
+    """Those of agents with different spaces, and that of the type of a hybrid action."""
+    policy = RandomPolicy(action_space=space, rng=np.random.default_rng(0))
+    action = policy.collect_mode.forward(EnvBatch(np.arange(50), obs)).value["action"]
+    agents = obs.get("obs", obs)
+    drawn = {"": action} if space is HYBRID else action
+    for name, each in drawn.items():
+        seen = agents.get(name, {"action_mask": ODD} if not name else {})
+        masked_here = isinstance(seen, dict) and "action_mask" in seen
+        types = each["action_type"] if isinstance(each, dict) else each
+        assert set(types.tolist()) == ({2, 4} if masked_here else {1, 2, 3, 4}), name
 
 
 @pytest.mark.parametrize(
