@@ -194,16 +194,32 @@ def test_presets_train_from_the_command_line(name: str, tmp_path: Path) -> None:
     train(name, tmp_path)
 
 
+def env_of(preset: str) -> str:
+    """Returns the environment in the name of a preset."""
+    return max((name for name in ENVS if preset.startswith(f"{name}_")), key=len)
+
+
+OF_ENVPOOL = {
+    "acrobot", "ant", "bipedalwalker", "blackjack", "breakout", "car_racing", "cartpole",
+    "frozenlake", "halfcheetah", "hopper", "humanoid", "lunarlander", "lunarlander_continuous",
+    "mountain_car", "mountain_car_continuous", "pendulum", "pong", "swimmer", "walker2d",
+}  # fmt: skip
+"""Environments that EnvPool has too; those of the ALE under another id."""
 WITH_MANAGERS = [
     pytest.param(name, manager, marks=() if name in CHEAP else pytest.mark.slow)
     for name in sorted(PRESETS)
-    for manager in MANAGERS
+    for manager in [*MANAGERS, *["envpool"] * (env_of(name) in OF_ENVPOOL)]
 ]
 
 
 @pytest.mark.parametrize(("name", "manager"), WITH_MANAGERS)
 def test_presets_train_with_every_manager(name: str, manager: str, tmp_path: Path) -> None:
-    train(name, tmp_path, f"env.manager.type={manager}")
+    options = [f"env.manager.type={manager}"]
+    if manager == "envpool":
+        pytest.importorskip("envpool")
+        task = ENVS[env_of(name)].env_id.removeprefix("ALE/")
+        options.append(f"env.manager.task_id={task}")
+    train(name, tmp_path, *options)
 
 
 def train(name: str, folder: Path, *options: str) -> None:
