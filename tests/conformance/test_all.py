@@ -33,7 +33,7 @@ from dicore.testing.policy import PolicyContract
 from dicore.testing.reward_model import RewardModelContract
 from dicore.testing.role import RoleContract
 from dicore_plugins.buffers import NaiveReplayBuffer
-from dicore_plugins.datasets import NpzDataset
+from dicore_plugins.datasets import NpzDataset, write_npz
 from dicore_registry import Renamed
 from tests.core.testing.test_reward_model_suite import Novelty
 from tests.plugins.datasets.recordings import EPISODES, SPACES, write
@@ -54,17 +54,22 @@ MODEL_BASED = {
                "model": {"actor_hidden_size_list": [8], "critic_hidden_size_list": [8]},
                "other": {"rollout_batch_size": 20}},
 }  # fmt: skip
-SHOWN = {
-    **SMALL,
-    "policy": {**SMALL["policy"], "type": "sqil"},
-    "pipeline": {"expert": {"type": "random"}, "expert_episodes": 4},
-}
-"""The same from demonstrations of random actions."""
 
 
 class Pipelines(PipelineContract):
     def configs(self) -> Iterator[dict[str, Any]]:
-        yield from (SMALL, SHOWN)
+        """Yields one without a reward model, and some with one."""
+        yield SMALL
+        path = Path.cwd() / "expert.npz"
+        rng, end = np.random.default_rng(0), np.arange(40) % 10 < np.arange(40) // 10
+        columns = {"obs": rng.normal(size=(40, 4)), "action": rng.integers(0, 2, 40)}
+        write_npz(path, {**columns, "reward": np.ones(40), "terminated": end})
+        expert = {"type": "npz", "path": str(path)}
+        few = {"expert": expert, "expert_updates": 10, "hidden_size_list": [8]}
+        for model in ("rnd", {"type": "gail", "expert": expert}, {"type": "trex", **few}):
+            yield {**SMALL, "policy": {**SMALL["policy"], "reward_model": model}}
+        ppo = {"type": "ppo", "collect": {"n_sample": 64}, "reward_model": {"type": "trex", **few}}
+        yield {**SMALL, "policy": ppo}
 
 
 MODES = {
@@ -72,7 +77,6 @@ MODES = {
     "interaction_evaluator": "eval_mode",
     "multistep_trainer": "learn_mode",
     "offpolicy_learner": "learn_mode",
-    "pretrainer": "learn_mode",
     "trainer": "learn_mode",
 }
 """What a middleware's `policy` is, where it is not the collect mode."""
@@ -134,7 +138,6 @@ class Middleware(MiddlewareContract):
             "dataset": Dataset(self.data),
             "world_model": Simulated(),
             "model_buffer": NaiveReplayBuffer({}),
-            "samples": lambda: self.data,
         }
         target = self.registered.target
         wanted = inspect.signature(target).parameters
@@ -364,10 +367,10 @@ EXPECTED = {
     "env_wrapper/reward_norm:episodes_are_independent": "its statistics span episodes",
     "model/bcq:gradients_reach_every_parameter": "the encoder learns, but does not act",
     "model/discrete_bcq:gradients_reach_every_parameter": "the imitation only forbids actions",
-    "model/bco:gradients_reach_every_parameter": "`inverse` has outputs that `forward` lacks",
     "model/ppg:gradients_reach_every_parameter": "`auxiliary` has an output that `forward` lacks",
     "reward_model/drex:training_changes_the_estimates": _BY_EXPERT,
     "reward_model/her:training_changes_the_estimates": "it has no parameters",
+    "reward_model/pwil:training_changes_the_estimates": "it has no parameters",
     "reward_model/red:training_changes_the_estimates": _BY_EXPERT,
     "reward_model/trex:training_changes_the_estimates": _BY_EXPERT,
     "policy/ppo_offpolicy:small_blocks_give_the_samples_of_a_large_one": (

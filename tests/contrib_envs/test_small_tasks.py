@@ -78,12 +78,14 @@ def test_rewards_of_bit_flip_can_be_computed_for_other_goals() -> None:
 @pytest.mark.parametrize("length", [3, 10, 30])
 def test_the_ends_of_the_chain_pay_as_stated(length: int) -> None:
     env = make("Chain", length=length)
-    assert mean_return(env, lambda obs, env: 1, 1) == pytest.approx(10)
-    assert mean_return(env, lambda obs, env: 0, 1) == pytest.approx(0.001 * (length + 7))
-    obs, _ = env.reset(seed=0)
-    assert obs.tolist() == [1, 1] + [0] * (length - 2)
-    assert env.step(0)[0].sum() == 1
-    assert env.step(1)[0].sum() == 2
+    onward = env.onward.tolist()
+    assert mean_return(env, lambda obs, env: onward[obs.argmax()], 1) == pytest.approx(10)
+    back = mean_return(env, lambda obs, env: 1 - onward[obs.argmax()], 1)
+    assert back == pytest.approx(0.001 * (length + 7))
+    assert env.reset(seed=0)[0].argmax() == 1
+    assert env.step(1 - onward[1])[0].argmax() == 0
+    assert env.step(onward[0])[0].argmax() == 1
+    assert (make("Chain", length=length).onward == onward).all()
 
 
 # ---- moving

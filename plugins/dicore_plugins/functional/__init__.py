@@ -72,10 +72,8 @@ if TYPE_CHECKING:
     from dicore_plugins.functional.imitation import (
         GAILLoss,
         bc_error,
-        distillation_error,
         gail_error,
         gail_reward,
-        info_nce_error,
         large_margin_error,
     )
     from dicore_plugins.functional.noise import (
@@ -182,7 +180,6 @@ __all__ = [
     "diff_shape_collate",
     "discounted_sum",
     "discrete_cql_error",
-    "distillation_error",
     "diversity_error",
     "dqn_td_target",
     "eps_greedy",
@@ -204,7 +201,6 @@ __all__ = [
     "get_train_sample",
     "greedy",
     "happo_factor",
-    "info_nce_error",
     "inv_symlog",
     "kl_divergence",
     "lambda_return",
@@ -342,10 +338,8 @@ _HOMES = {
     ".imitation": (
         "GAILLoss",
         "bc_error",
-        "distillation_error",
         "gail_error",
         "gail_reward",
-        "info_nce_error",
         "large_margin_error",
     ),
     ".noise": (

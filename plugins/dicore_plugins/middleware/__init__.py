@@ -20,7 +20,6 @@ if TYPE_CHECKING:
         rolloutor,
         settings_handler,
     )
-    from dicore_plugins.middleware.demonstrations import demo_loader, pretrainer, sqil_data_pusher
     from dicore_plugins.middleware.hindsight import HERLearner, her_data_enhancer
     from dicore_plugins.middleware.learn import (
         OffPolicyLearner,
@@ -43,7 +42,6 @@ __all__ = [
     "TransitionList",
     "WorldModelLearner",
     "data_pusher",
-    "demo_loader",
     "eps_greedy_handler",
     "her_data_enhancer",
     "inferencer",
@@ -51,11 +49,9 @@ __all__ = [
     "multistep_trainer",
     "offline_data_fetcher",
     "offpolicy_data_fetcher",
-    "pretrainer",
     "reward_model_trainer",
     "rolloutor",
     "settings_handler",
-    "sqil_data_pusher",
     "termination_checker",
     "trainer",
 ]
@@ -87,7 +83,6 @@ __getattr__ = lazy(
             "settings_handler",
         ),
         ".hindsight": ("HERLearner", "her_data_enhancer"),
-        ".demonstrations": ("demo_loader", "pretrainer", "sqil_data_pusher"),
         ".profiler": ("StepTimer",),
     },
 )

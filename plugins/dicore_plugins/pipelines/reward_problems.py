@@ -13,6 +13,15 @@ _PLACE = "policy.reward_model"
 def reward_model_problems(cfg: Any) -> Iterator[tuple[str, str]]:
     """Yields (path, problem) for options that do not fit the reward model of a config."""
     section, policy = cfg.policy.reward_model, cfg.policy
+    only = getattr(cfg.pipeline, "reward_models", ())
+    if section is None or (only and section.type not in only):
+        which = " or ".join(f"'{name}'" for name in only) or "one (dicore list reward_model)"
+        has = None if section is None else section.type
+        yield (
+            _PLACE,
+            f"'{cfg.pipeline.type}' trains with a reward model; expected {which}, got {has}",
+        )
+        return
     bridges = policy.nstep > 1 or policy.collect.unroll_len > 1
     if getattr(section, "hindsight", False):
         yield from _of_hindsight(cfg, bridges=bridges)
@@ -23,6 +32,8 @@ def reward_model_problems(cfg: Any) -> Iterator[tuple[str, str]]:
             f"'{section.type}' needs steps of an expert; dicore collect RUN --episodes 10 -o"
             " demo.npz makes them of a trained policy",
         )
+    if getattr(section, "needs_order", False) and policy.nstep > 1:
+        yield "policy.nstep", f"'{section.type}' sees each step once, in time order; expected 1"
     relabels = section.get("relabel") and not policy.on_policy
     if relabels and bridges and not getattr(section, "keeps_sums", False):
         yield (

@@ -10,7 +10,6 @@ import torch
 
 from dicore.config import NamedConfig
 from dicore.config.layers import Problems, is_place
-from dicore.config.paths import replace
 from dicore.errors import TaskError, UsageError
 from dicore.run.env_factory import BuildContext, make_env_manager
 from dicore.task import Context, OnlineRLContext, Task, TaskState, task
@@ -180,27 +179,14 @@ class Parts:
 
     @cached_property
     def dataset(self) -> Any:
-        """Recorded samples; the run records the hash of their content.
-
-        Without `pipeline.dataset`, they are the steps of `pipeline.expert`.
-        """
-        dataset = self._checked("dataset", self._recorded())
+        """Recorded samples, for offline training; the run records the hash of their content."""
+        dataset = self._checked("dataset", self.cfg.pipeline.dataset.build(self.ctx))
         if self.run is not None and hasattr(dataset, "fingerprint"):
             if hasattr(dataset, "state_dict"):
                 self.run.register("dataset", dataset)
             facts = {"samples": len(dataset), "fingerprint": dataset.fingerprint}
             self.run.metadata.values["dataset"] = facts
         return dataset
-
-    def _recorded(self) -> Any:
-        section = self.cfg.pipeline.dataset
-        if section is None:
-            from dicore_plugins.pipelines.demonstrations.experts import ExpertSteps, expert_steps
-
-            return ExpertSteps(expert_steps(self.cfg, self.ctx))
-        if school_of(self.cfg.policy) == "demonstrations":  # which makes samples of steps itself
-            section = replace(section, ("nstep",), 1)
-        return section.build(self.ctx)
 
     def close(self) -> None:
         """Closes the parts that were created."""
@@ -251,22 +237,12 @@ SCHOOLS = {
     "off_policy": "learns from a replay buffer",
     "on_policy": "learns on-policy",
     "offline": "learns from a dataset",
-    "demonstrations": "learns from demonstrations and its own steps",
 }
 """What a policy can declare, see `school_of`."""
-
-MISSING_DATA = (
-    "required: recorded steps (dicore collect RUN --episodes 10 -o demo.npz, then"
-    " pipeline.dataset.path=demo.npz), or a policy that shows them (pipeline.expert.type=expert"
-    " pipeline.expert.run=RUN)"
-)
-"""What is wrong with a config of a policy that needs data and has none."""
 
 
 def school_of(policy: Any) -> str:
     """Returns how a policy's section declares to learn, as a key of `SCHOOLS`."""
-    if getattr(policy, "demonstrations", False):
-        return "demonstrations"
     return "offline" if policy.offline else "on_policy" if policy.on_policy else "off_policy"
 
 
@@ -468,7 +444,7 @@ def _incompatibilities(cfg: Any) -> Iterator[tuple[str, str]]:
     """Yields (path, problem) for what every pipeline checks."""
     if cfg.policy.priority_IS_weight and not cfg.policy.priority:
         yield "policy.priority_IS_weight", "has no effect without policy.priority; expected False"
-    if cfg.policy.reward_model is not None:
+    if cfg.policy.reward_model is not None or hasattr(cfg.pipeline, "reward_models"):
         from dicore_plugins.pipelines.reward_problems import reward_model_problems
 
         yield from reward_model_problems(cfg)
@@ -485,19 +461,10 @@ def _incompatibilities(cfg: Any) -> Iterator[tuple[str, str]]:
     if _needs_dataset(evaluator) and cfg.pipeline.get("dataset") is None:
         reason = f"'{evaluator.type}' evaluates on a dataset"
         yield "policy.eval.evaluator", f"{reason}; set pipeline.dataset"
-    if cfg.pipeline.get("expert") is not None:
-        yield from _needless_expert(cfg, school)
-    if school in ("on_policy", "offline") and cfg.policy.learn.update_per_step is not None:
+    if school != "off_policy" and cfg.policy.learn.update_per_step is not None:
         reason = f"has no effect: '{cfg.policy.type}' {SCHOOLS[school]}"
         yield "policy.learn.update_per_step", f"{reason}; set policy.learn.update_per_collect=1"
     episodes, envs = cfg.policy.eval.evaluator.get("n_episode"), cfg.env.evaluator_env_num
     if episodes is not None and episodes < envs:
         limit = f"{episodes} episodes (env.n_evaluator_episode)"
         yield "env.evaluator_env_num", f"{envs} environments exceed {limit}; set at most {episodes}"
-
-
-def _needless_expert(cfg: Any, school: str) -> Iterator[tuple[str, str]]:
-    if school in ("on_policy", "off_policy"):
-        yield "pipeline.expert", f"has no effect: '{cfg.policy.type}' {SCHOOLS[school]}"
-    elif cfg.pipeline.dataset is not None:
-        yield "pipeline.expert", "has no effect beside pipeline.dataset; remove one of them"

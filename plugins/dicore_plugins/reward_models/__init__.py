@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         HERConfig,
         ICMConfig,
         IntrinsicConfig,
+        PWILConfig,
         REDConfig,
         RewardModelConfig,
         RewardNormConfig,
@@ -37,6 +38,9 @@ if TYPE_CHECKING:
         RND,
         IntrinsicRewardModel,
     )
+    from dicore_plugins.reward_models.pwil import (
+        PWIL,
+    )
     from dicore_plugins.reward_models.ranking import (
         TREX,
     )
@@ -49,6 +53,7 @@ __all__ = [
     "GAIL",
     "HER",
     "ICM",
+    "PWIL",
     "RED",
     "RND",
     "TREX",
@@ -61,6 +66,7 @@ __all__ = [
     "IntrinsicConfig",
     "IntrinsicRewardModel",
     "NetworkRewardModel",
+    "PWILConfig",
     "REDConfig",
     "RNDConfig",
     "ReturnScale",
@@ -80,6 +86,7 @@ _HOMES = {
         "HERConfig",
         "ICMConfig",
         "IntrinsicConfig",
+        "PWILConfig",
         "REDConfig",
         "RNDConfig",
         "RewardModelConfig",
@@ -100,6 +107,7 @@ _HOMES = {
         "IntrinsicRewardModel",
         "RND",
     ),
+    ".pwil": ("PWIL",),
     ".ranking": ("TREX",),
     ".return_scale": (
         "ReturnScale",

@@ -16,6 +16,7 @@ __all__ = [
     "HERConfig",
     "ICMConfig",
     "IntrinsicConfig",
+    "PWILConfig",
     "REDConfig",
     "RNDConfig",
     "RewardModelConfig",
@@ -216,6 +217,26 @@ class DREXConfig(TREXConfig):
 
         ranked = [opened(each, ctx) for each in self.expert]
         return TREX(self, **spaces_of(ctx), ranked=ranked, **parts)
+
+
+@frozen(kw_only=True)
+class PWILConfig(ComponentConfig):
+    """Pays for steps that match those of an expert, each once per episode (Dadashi et al. 2021)."""
+
+    needs_expert: ClassVar[bool] = True
+    needs_order: ClassVar[bool] = True
+
+    expert: Any = _EXPERT()
+    horizon: int = option(1_000, "steps of an episode that are matched", ge=1, unit="env steps")
+    expert_steps: int = option(1_000, "most steps of the expert that are used", ge=1)
+    alpha: float = option(5.0, "largest reward", gt=0)
+    beta: float = option(5.0, "sharpness of the reward", gt=0)
+
+    def build(self, ctx: Any, **parts: Any) -> Any:
+        """Creates the reward model for the spaces of `ctx`; loads the expert's data."""
+        from dicore_plugins.reward_models.pwil import PWIL
+
+        return PWIL(self, **spaces_of(ctx), expert=opened(self.expert, ctx), **parts)
 
 
 @frozen(kw_only=True)

@@ -62,14 +62,9 @@ class ReturnScale:
         envs = np.zeros(len(reward), np.int64) if env_id is None else np.asarray(env_id)
         ends = np.zeros(len(reward), np.bool_) if end is None else np.asarray(end, np.bool_)
         ids, column = np.unique(envs, return_inverse=True)
-        order = np.argsort(column, kind="stable")
-        counts = np.bincount(column)
-        step = np.empty(len(reward), np.int64)  # the number of a row among those of its env
-        step[order] = np.arange(len(reward)) - np.repeat(np.cumsum(counts) - counts, counts)
         running = np.array([self._running.get(env, 0.0) for env in ids.tolist()])
         returns = np.empty(len(reward))
-        by_step = np.argsort(step, kind="stable")
-        for rows in np.split(by_step, np.cumsum(np.bincount(step))[:-1]):
+        for rows in by_step(column):
             at = column[rows]
             returns[rows] = running[at] = running[at] * self._discount + reward[rows]
             running[at[ends[rows]]] = 0.0
@@ -148,3 +143,15 @@ def origin_of(data: Batch) -> tuple[Array | None, Array | None]:
         None if env_id is None else np.array(env_id, np.int64),
         None if end is None else np.array(end, np.bool_),
     )
+
+
+def by_step(column: npt.NDArray[np.int64]) -> list[npt.NDArray[np.int64]]:
+    """Returns the rows of the first step of each environment, then those of the second, and so on.
+
+    Args:
+        column: int64 [B]; the environments from 0 on, each in time order.
+    """
+    order, counts = np.argsort(column, kind="stable"), np.bincount(column)
+    step = np.empty(len(column), np.int64)  # the number of a row among those of its environment
+    step[order] = np.arange(len(column)) - np.repeat(np.cumsum(counts) - counts, counts)
+    return np.split(np.argsort(step, kind="stable"), np.cumsum(np.bincount(step))[:-1])

@@ -55,14 +55,14 @@ def made(cls: type[Any], obs: Any = BOX, action: Any = ACTIONS["discrete"], **cf
 def test_it_learns_in_every_space(cls: type[Any], name: str) -> None:
     """The bonus of samples falls as it is trained on them."""
     obs, action = OBSERVATIONS.get(name, BOX), ACTIONS.get(name, ACTIONS["discrete"])
-    model = made(cls, obs, action, hidden_size_list=[32], update_per_collect=20)
-    data = samples(obs, action)
+    model = made(cls, obs, action, hidden_size_list=[32], update_per_collect=10)
+    data = samples(obs, action, 8)
     model.collect_data(data)
     assert not model.estimate(data)["reward"].any()  # not before the first training
     model.train()
     before = model.estimate(data)["reward"].mean()
     assert before > 0
-    for _ in range(5):
+    for _ in range(4):
         model.train()
     assert model.estimate(data)["reward"].mean() < before
 

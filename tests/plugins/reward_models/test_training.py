@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
+from dicore.cli import main
 from dicore.config import compile_config
 from dicore.errors import ConfigError
 from dicore.run.launch import launch
@@ -30,6 +31,7 @@ CASES: dict[str, tuple[str, str, str, list[str]]] = {
     "icm_sac": ("pendulum", "sac", "icm", [*DQN, *SMALL]),
     "gail_dqn": ("cartpole", "dqn", "gail", [*DQN, *SMALL, RELABEL]),
     "gail_ppo": ("cartpole", "ppo", "gail", [*PPO, *SMALL]),
+    "pwil_ppo": ("cartpole", "ppo", "pwil", [*PPO, "policy.reward_model.horizon=50"]),
     "red_ppo": ("cartpole", "ppo", "red", [*PPO, *FEW]),
     "trex_dqn": ("cartpole", "dqn", "trex", [*SINGLE, *FEW]),
     "drex_ppo": ("cartpole", "ppo", "drex", [*PPO, *FEW]),
@@ -63,7 +65,7 @@ def words(case: str, folder: Path) -> dict[str, Any]:
     env, policy, model, options = CASES[case]
     options = [f"policy.reward_model={model}", *options]
     data = {"type": "npz", "path": str(folder / "expert.npz")}
-    if model in ("gail", "red", "trex"):
+    if model in ("gail", "pwil", "red", "trex"):
         options += [f"policy.reward_model.expert.{key}={value}" for key, value in data.items()]
     if model == "drex":
         options += [f"policy.reward_model.expert={json.dumps([data, data])}"]
@@ -80,7 +82,13 @@ def train(folder: Path, case: str, data: Path) -> None:
     launch(**given, seed=1, max_env_step=200, exp_name=str(folder))
 
 
-@pytest.mark.parametrize("case", CASES)
+QUICK = {"rnd_relabel", "gail_ppo", "her_dqn", "pwil_ppo", "trex_dqn"}
+
+
+@pytest.mark.parametrize(
+    "case",
+    [pytest.param(case, marks=() if case in QUICK else pytest.mark.slow) for case in CASES],
+)
 def test_a_killed_run_goes_on_to_the_same_end(
     case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -112,6 +120,7 @@ def test_a_killed_run_goes_on_to_the_same_end(
 
 BAD: dict[str, tuple[str, str, list[str], str]] = {
     "several_steps": ("cartpole", "dqn", ["rnd", "policy.nstep=3", RELABEL], "relabel"),
+    "time_order": ("cartpole", "dqn", ["pwil", "policy.nstep=3"], "policy.nstep"),
     "no_expert": ("cartpole", "dqn", ["gail"], "dicore collect"),
     "no_ranks": ("cartpole", "ppo", ["drex"], "dicore collect"),
     "on_policy": ("cartpole", "ppo", ["her"], "off-policy"),
@@ -153,3 +162,35 @@ def test_every_registered_reward_model_is_trained_here() -> None:
 def test_the_section_is_part_of_the_config() -> None:
     cfg = compile_config({"env": "cartpole", "policy": {"type": "dqn", "reward_model": "icm"}})
     assert cfg.policy.reward_model.forward_share == 0.2
+
+
+MODES = {
+    "serial_reward_model": "icm_sac",
+    "serial_gail": "gail_dqn",
+    "serial_trex": "drex_ppo",
+    "serial_trex_onpolicy": "drex_ppo",
+}
+
+
+@pytest.mark.parametrize(("mode", "case"), MODES.items())
+def test_every_mode_trains_from_the_command_line(mode: str, case: str, tmp_path: Path) -> None:
+    steps(tmp_path)
+    given = words(case, tmp_path)
+    options = [*given["overrides"], "pipeline.logger=[]", "env.n_evaluator_episode=2",
+               "env.evaluator_env_num=1", "env.stop_value=inf"]  # fmt: skip
+    line = ["train", "-m", mode, "-e", given["env"], "-p", given["policy"]]
+    line += ["--max-env-step", "64", "--exp-name", str(tmp_path / "run")]
+    assert main([*line, *options]) == 0
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("options", [(), ("policy.reward_model=reward_norm",)])
+def test_a_mode_needs_its_reward_model(mode: str, options: tuple[str, ...], tmp_path: Path) -> None:
+    if mode == "serial_reward_model" and options:
+        pytest.skip("it trains with any")
+    policy = "ppo" if mode.endswith("onpolicy") else "dqn"
+    with pytest.raises(ConfigError, match=f"'{mode}' trains with a reward model; expected"):
+        launch(
+            env="cartpole", policy=policy, mode=mode, exp_name=str(tmp_path / "run"),
+            overrides=list(options),
+        )  # fmt: skip

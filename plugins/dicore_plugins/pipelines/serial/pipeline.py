@@ -16,8 +16,7 @@ class SerialPipeline(TrainingPipeline):
     """Evaluates, collects, stores and learns in turn; policies of other schools by their pipelines.
 
     A policy that learns on-policy is trained as by `serial_onpolicy`; one that learns from a
-    dataset, and any off-policy one if there is a dataset, as by `serial_offline`; one that learns
-    from demonstrations as by `serial_demos`.
+    dataset, and any off-policy one if there is a dataset, as by `serial_offline`.
     """
 
     config_class = SerialConfig
@@ -29,10 +28,6 @@ class SerialPipeline(TrainingPipeline):
             from dicore_plugins.pipelines.serial.on_policy import OnPolicyPipeline
 
             return OnPolicyPipeline(self._cfg)
-        if school == "demonstrations":
-            from dicore_plugins.pipelines.demonstrations.pipeline import DemosPipeline
-
-            return DemosPipeline(self._cfg)
         if school == "offline" or (school == "off_policy" and cfg.pipeline.dataset is not None):
             from dicore_plugins.pipelines.serial.offline import OfflinePipeline
 

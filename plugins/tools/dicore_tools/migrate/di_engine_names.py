@@ -46,6 +46,11 @@ MODES = {
     "serial_pipeline": "serial",
     "serial_pipeline_onpolicy": "serial",
     "serial_pipeline_offline": "serial_offline",
+    "serial_pipeline_gail": "serial_gail",
+    "serial_pipeline_reward_model_offpolicy": "serial_reward_model",
+    "serial_pipeline_reward_model_onpolicy": "serial_reward_model",
+    "serial_pipeline_trex": "serial_trex",
+    "serial_pipeline_trex_onpolicy": "serial_trex_onpolicy",
     "serial_pipeline_dt": "serial_offline",
     "serial_pipeline_bc": "serial_offline",
 }
