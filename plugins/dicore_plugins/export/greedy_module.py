@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from dicore.errors import UsageError
+from dicore_plugins.policies.base import action_bounds
 from dicore_plugins.policies.dqn.policy import legal
 
 __all__ = ["GreedyModule", "greedy_module"]
@@ -43,11 +44,12 @@ class GreedyModule(nn.Module):
         self.layout: Any = None
         dims = getattr(cfg, "action_dims", None)
         self.dims = None if dims is None or len(dims) == 1 else tuple(dims)
-        low, high = getattr(cfg, "action_low", None), getattr(cfg, "action_high", None)
-        bounds = [np.zeros(1) if each is None else np.asarray(each) for each in (low, high)]
+        none = np.zeros(1, np.float32)
+        bounded = getattr(cfg, "action_low", None) is not None
+        low, high = action_bounds(cfg) if bounded else (none, none)
         start = np.asarray(getattr(cfg, "action_start", None) or 0, np.int64)
-        self.register_buffer("low", torch.tensor(bounds[0], dtype=torch.float32), persistent=False)
-        self.register_buffer("high", torch.tensor(bounds[1], dtype=torch.float32), persistent=False)
+        self.register_buffer("low", torch.from_numpy(low), persistent=False)
+        self.register_buffer("high", torch.from_numpy(high), persistent=False)
         self.register_buffer("start", torch.from_numpy(start), persistent=False)
 
     def forward(self, obs: Any, state: Tensor | None = None) -> Any:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
+import numpy.typing as npt
 
 from dicore.config.compiler import as_config
 from dicore.config.sections import PolicyConfig
@@ -402,6 +403,21 @@ class Actor:
         if name.startswith("__"):
             raise AttributeError(name)
         return getattr(self._model, name)
+
+
+def action_bounds(cfg: Any) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
+    """Returns the least and largest continuous actions of a policy's section: float32 [A] each.
+
+    Bounds that float32 does not have are rounded inwards, so that actions are in the action space.
+    """
+    found = []
+    for bound, inwards in ((cfg.action_low, np.inf), (cfg.action_high, -np.inf)):
+        exact = np.array(bound, np.float64)
+        with np.errstate(over="ignore"):
+            rounded = exact.astype(np.float32)
+        outside = rounded < exact if inwards > 0 else rounded > exact
+        found.append(np.where(outside, np.nextafter(rounded, np.float32(inwards)), rounded))
+    return found[0], found[1]
 
 
 def switched_modules(model: Any) -> list[Any]:

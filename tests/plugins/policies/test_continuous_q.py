@@ -214,6 +214,18 @@ def test_acting_by_numpy_equals_torch_and_fills_the_range(name: str) -> None:
         assert acted[0].max() > 1
 
 
+@pytest.mark.parametrize("name", ["sac", "td3", "ppo"])
+def test_the_bounds_of_float64_actions_are_kept(name: str) -> None:
+    actions = spaces.Box(-0.1, 0.3, (2,), np.float64)
+    compiled = compile_config({"env": {"type": "pendulum"}, "policy": {"type": name}})
+    policy = bind(compiled, OBS, actions).policy.build(None)
+    obs = dict(enumerate(np.random.default_rng(0).normal(size=(200, 3)).astype(np.float32) * 30))
+    acted = policy.collect_mode.forward(obs).value["action"].astype(np.float64)
+    assert all(each in actions for each in acted)
+    assert acted.min() == pytest.approx(-0.1)
+    assert acted.max() == pytest.approx(0.3)
+
+
 @pytest.mark.parametrize("name", ALL)
 def test_a_dimension_with_a_single_action_is_learned_around(name: str) -> None:
     actions = spaces.Box(np.array([-2, 0.5], np.float32), np.array([2, 0.5], np.float32))

@@ -36,7 +36,7 @@ from dicore_plugins.optimizers.config import build_optimizer
 from dicore_plugins.policies.actor_critic.checks import output_problem
 from dicore_plugins.policies.actor_critic.config import ActorCriticPolicyConfig
 from dicore_plugins.policies.actor_critic.network import differentiates, training_network
-from dicore_plugins.policies.base import Actor, Policy
+from dicore_plugins.policies.base import Actor, Policy, action_bounds
 
 DISTRIBUTION = ("logit", "mean", "log_std")
 """Outputs of a network that describe how it acts."""
@@ -274,8 +274,7 @@ class ActorCriticPolicy(Policy):
     @cached_property
     def _bounds(self) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
         """Lowest and highest continuous actions, float32 [A] each."""
-        low, high = self._cfg.action_low, self._cfg.action_high
-        return np.array(low, np.float32), np.array(high, np.float32)
+        return action_bounds(self._cfg)
 
     def _init_collect(self) -> None:
         self._actor = self._make_actor()

@@ -30,7 +30,13 @@ from dicore_plugins.functional.samples import nstep_samples, to_batch, transitio
 from dicore_plugins.functional.td import bridged
 from dicore_plugins.models.flat import Flat
 from dicore_plugins.optimizers.config import build_optimizer
-from dicore_plugins.policies.base import Actor, Policy, load_model_state, model_state
+from dicore_plugins.policies.base import (
+    Actor,
+    Policy,
+    action_bounds,
+    load_model_state,
+    model_state,
+)
 from dicore_plugins.policies.continuous_q.config import ContinuousQPolicyConfig
 
 
@@ -211,8 +217,7 @@ class ContinuousQPolicy(Policy):
 
     @cached_property
     def _bounds(self) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
-        low, high = self._cfg.action_low, self._cfg.action_high
-        return np.array(low, np.float32), np.array(high, np.float32)
+        return action_bounds(self._cfg)
 
     @cached_property
     def _range_tensors(self) -> tuple[Tensor, Tensor]:
