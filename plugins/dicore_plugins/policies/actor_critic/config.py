@@ -152,7 +152,7 @@ class ActorCriticPolicyConfig(PolicyConfig):
             yield f"learn.{path}", problem
         remembers = self.model is not None and self.model.get("rnn") is not None
         for path in ("compile", "autocast"):
-            if self.learn[path] and (remembers or not self.reduces):
+            if self.learn.get(path) and (remembers or not self.reduces):
                 what = "recurrent networks are" if remembers else f"{name} is"
                 yield f"learn.{path}", f"{what} not trained so; leave it out"
         if not self.recurrent and self.model is not None and self.model.get("rnn") is not None:

@@ -22,20 +22,22 @@ def training_network(model: nn.Module, learn: Any, device: str) -> Callable[...,
 
     Args:
         model: The network.
-        learn: Options: `compile` (by `torch.compile`, from the first update on) and `autocast`
-            (dtype of the matrix products, or None); outputs are float32 in any case.
+        learn: Options, which the policy need not have: `compile` (by `torch.compile`, from the
+            first update on) and `autocast` (dtype of the matrix products, or None); outputs are
+            float32 in any case.
         device: Device of the network.
 
     Raises:
         UsageError: there is no C++ compiler, which `compile` needs on CPU.
     """
     forward: Callable[..., Any] = model
-    if learn.compile:
+    if learn.get("compile"):
         _need_compiler(device)
         forward = torch.compile(model.forward)
-    if learn.autocast is None:
+    autocast = learn.get("autocast")
+    if autocast is None:
         return forward
-    kind, dtype = torch.device(device).type, getattr(torch, learn.autocast)
+    kind, dtype = torch.device(device).type, getattr(torch, autocast)
 
     def in_reduced_precision(*inputs: Any) -> Any:
         with torch.autocast(kind, dtype):
