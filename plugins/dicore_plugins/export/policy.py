@@ -89,14 +89,14 @@ def export_policy(
         made = Path(folder) / out.name  # takes its place only if it does what the policy does
         try:
             form.write(module, inputs, made)
+            difference = _compared(form, made, module, inputs, acted)
         except DicoreError:
             raise
         except Exception as error:
             raise UsageError(
-                f"{out}: this network cannot be written as {form.name}: {_first_line(error)}",
+                f"{out}: this network cannot be written as {form.name}: {_summary(error)}",
                 hint=f"try another format ({', '.join(FORMATS)})",
             ) from error
-        difference = _compared(form, made, module, inputs, acted)
         made.replace(out)
     name = state.name or trained.name
     readme = write_page(out, form, compiled, name, inputs, acted.actions, difference)
@@ -246,6 +246,7 @@ def _rows(inputs: Inputs, row: int) -> Inputs:
     return (one, *(each[rows] for each in state))
 
 
-def _first_line(error: Exception) -> str:
+def _summary(error: Exception) -> str:
+    """Returns the line of an error that says what is wrong; that of TorchScript is the last."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[0] if lines else type(error).__name__
+    return lines[-1 if "TorchScript" in lines[0] else 0] if lines else type(error).__name__

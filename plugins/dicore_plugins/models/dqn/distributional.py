@@ -203,7 +203,7 @@ class ImplicitHead(QHead):
         """
         embedding = self.embed.forward(torch.cos(fraction.unsqueeze(-1) * self._steps))
         values = super().forward((x.unsqueeze(1) * embedding).flatten(0, 1))
-        return values.unflatten(0, (len(x), -1)).transpose(1, 2)
+        return values.unflatten(0, (x.shape[0], -1)).transpose(1, 2)
 
     def forward(self, x: Tensor) -> Tensor:
         """Maps features [B, F] to values [B, A], the means of the quantiles."""
