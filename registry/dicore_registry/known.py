@@ -13,7 +13,7 @@ _NAMES: Final[dict[str, dict[str, str]]] = {
             "use_time_check"
         ),
         "collector": "episode sample",
-        "dataset": "collected hdf5 minari npz",
+        "dataset": "auto collected hdf5 minari npz",
         "env": "gym pettingzoo recorded",
         "env_manager": (
             "async_subprocess base env_supervisor envpool subprocess sync_subprocess thread vector"
@@ -32,14 +32,15 @@ _NAMES: Final[dict[str, dict[str, str]]] = {
         "learner_hook": "load_ckpt log_reduce log_show save_ckpt",
         "logger": "console tensorboard",
         "middleware": (
-            "ckpt_saver data_pusher eps_greedy_handler her_data_enhancer her_learner inferencer "
-            "interaction_evaluator multistep_trainer offline_data_fetcher offpolicy_data_fetcher "
-            "offpolicy_learner reward_model_trainer rolloutor settings_handler step_collector "
-            "termination_checker trainer world_model_learner"
+            "ckpt_saver data_pusher demo_loader eps_greedy_handler her_data_enhancer her_learner "
+            "inferencer interaction_evaluator multistep_trainer offline_data_fetcher "
+            "offpolicy_data_fetcher offpolicy_learner pretrainer reward_model_trainer rolloutor "
+            "settings_handler sqil_data_pusher step_collector termination_checker trainer "
+            "world_model_learner"
         ),
         "model": (
-            "acer bcq bdq c51 crossq d4pg discrete_bcq discrete_sac dqn drqn fqf iql iqn pdqn ppg "
-            "qac qrdqn rainbow sqn tqc vac"
+            "acer bco bcq bdq c51 crossq d4pg discrete_bcq discrete_sac dqn drqn ebm fqf iql iqn "
+            "pdqn ppg qac qrdqn rainbow sqn tqc vac"
         ),
         "model_wrapper": (
             "action_noise argmax_sample base combination_argmax_sample "
@@ -52,13 +53,14 @@ _NAMES: Final[dict[str, dict[str, str]]] = {
         ),
         "optimizer": "adam adamw rmsprop sgd",
         "pipeline": (
-            "serial serial_dyna serial_gail serial_offline serial_onpolicy serial_reward_model "
-            "serial_trex serial_trex_onpolicy"
+            "serial serial_demos serial_dqfd serial_dyna serial_gail serial_offline "
+            "serial_onpolicy serial_reward_model serial_sqil serial_trex serial_trex_onpolicy"
         ),
         "policy": (
-            "a2c acer awac bcq bdq c51 cql crossq d4pg ddpg ddqn discrete_bcq discrete_cql "
-            "discrete_sac dqn dueling edac expert fqf impala iql iqn mbpo mdqn pdqn pg ppg ppo "
-            "ppo_offpolicy pqn qrdqn r2d2 rainbow random sac sqn td3 td3_bc tqc"
+            "a2c acer awac bc bco bcq bdq c51 cql crossq d4pg ddpg ddqn discrete_bcq discrete_cql "
+            "discrete_sac dqfd dqn dueling edac expert fqf ibc impala iql iqn mbpo mdqn pdqn pg "
+            "ppg ppo ppo_offpolicy pqn qrdqn r2d2 r2d3 rainbow random rbc sac sqil sqil_sac sqn "
+            "td3 td3_bc tqc"
         ),
         "reward_model": "drex gail her icm pwil red reward_norm rnd trex",
         "sampler": (
@@ -70,9 +72,9 @@ _NAMES: Final[dict[str, dict[str, str]]] = {
     },
     "dicore-tools": {
         "api": (
-            "Agent build check_request code_state collect_demo_data eval evaluate find_policy get "
-            "load_demo_data probe_imports record_env requeue requeued run_series train_seeds "
-            "without_missing"
+            "Agent build check_request code_state collect_demo_data collect_episodic_demo_data "
+            "eval evaluate find_policy get load_demo_data probe_imports record_env requeue "
+            "requeued run_series train_seeds without_missing"
         ),
         "command": (
             "benchmark catalogue check collect completion config doctor eval export migrate new "
@@ -89,19 +91,21 @@ _NAMES: Final[dict[str, dict[str, str]]] = {
         ),
         "preset": (
             "acrobot_dqn acrobot_ppo ant_sac bipedalwalker_sac bit_flip_dqn blackjack_dqn "
-            "breakout_dqn car_racing_dqn cartpole_a2c cartpole_acer cartpole_bdq cartpole_c51 "
-            "cartpole_ddqn cartpole_discrete_bcq cartpole_discrete_cql cartpole_discrete_sac "
-            "cartpole_dqn cartpole_dueling cartpole_fqf cartpole_impala cartpole_iqn "
-            "cartpole_mdqn cartpole_pomdp_dqn cartpole_pomdp_ppo cartpole_pomdp_r2d2 cartpole_ppg "
-            "cartpole_ppo cartpole_ppo_offpolicy cartpole_pqn cartpole_qrdqn cartpole_r2d2 "
-            "cartpole_rainbow cartpole_sqn cliffwalking_dqn dm_control_sac frozenlake_dqn "
-            "halfcheetah_ppo halfcheetah_sac hopper_ppo hopper_sac humanoid_sac "
+            "breakout_dqn car_racing_dqn cartpole_a2c cartpole_acer cartpole_bc cartpole_bco "
+            "cartpole_bdq cartpole_c51 cartpole_ddqn cartpole_discrete_bcq cartpole_discrete_cql "
+            "cartpole_discrete_sac cartpole_dqfd cartpole_dqn cartpole_dueling cartpole_fqf "
+            "cartpole_ibc cartpole_impala cartpole_iqn cartpole_mdqn cartpole_pomdp_dqn "
+            "cartpole_pomdp_ppo cartpole_pomdp_r2d2 cartpole_ppg cartpole_ppo "
+            "cartpole_ppo_offpolicy cartpole_pqn cartpole_qrdqn cartpole_r2d2 cartpole_rainbow "
+            "cartpole_rbc cartpole_sqil cartpole_sqn cliffwalking_dqn dm_control_sac "
+            "frozenlake_dqn halfcheetah_ppo halfcheetah_sac hopper_ppo hopper_sac humanoid_sac "
             "lunarlander_continuous_ppo lunarlander_continuous_sac lunarlander_dqn "
             "lunarlander_ppo mini_breakout_dqn minigrid_dqn mountain_car_continuous_sac "
-            "mountain_car_dqn moving_pdqn moving_ppo pendulum_awac pendulum_bcq pendulum_cql "
-            "pendulum_crossq pendulum_d4pg pendulum_ddpg pendulum_edac pendulum_iql pendulum_mbpo "
-            "pendulum_ppo pendulum_sac pendulum_td3 pendulum_td3_bc pendulum_tqc pong_dqn "
-            "swimmer_sac t_maze_dqn t_maze_r2d2 taxi_dqn two_step_bdq two_step_dqn walker2d_sac"
+            "mountain_car_dqn moving_pdqn moving_ppo pendulum_awac pendulum_bc pendulum_bcq "
+            "pendulum_cql pendulum_crossq pendulum_d4pg pendulum_ddpg pendulum_edac pendulum_ibc "
+            "pendulum_iql pendulum_mbpo pendulum_ppo pendulum_sac pendulum_td3 pendulum_td3_bc "
+            "pendulum_tqc pong_dqn swimmer_sac t_maze_dqn t_maze_r2d2 taxi_dqn two_step_bdq "
+            "two_step_dqn walker2d_sac"
         ),
     },
 }

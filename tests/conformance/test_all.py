@@ -54,12 +54,18 @@ MODEL_BASED = {
                "model": {"actor_hidden_size_list": [8], "critic_hidden_size_list": [8]},
                "other": {"rollout_batch_size": 20}},
 }  # fmt: skip
+SHOWN = {
+    **SMALL,
+    "policy": {**SMALL["policy"], "type": "sqil"},
+    "pipeline": {"expert": {"type": "random"}, "expert_episodes": 4},
+}
+"""The same from demonstrations of random actions."""
 
 
 class Pipelines(PipelineContract):
     def configs(self) -> Iterator[dict[str, Any]]:
-        """Yields one without a reward model, and some with one."""
-        yield SMALL
+        """Yields one without a reward model, one from demonstrations, and some with one."""
+        yield from (SMALL, SHOWN)
         path = Path.cwd() / "expert.npz"
         rng, end = np.random.default_rng(0), np.arange(40) % 10 < np.arange(40) // 10
         columns = {"obs": rng.normal(size=(40, 4)), "action": rng.integers(0, 2, 40)}
@@ -77,6 +83,7 @@ MODES = {
     "interaction_evaluator": "eval_mode",
     "multistep_trainer": "learn_mode",
     "offpolicy_learner": "learn_mode",
+    "pretrainer": "learn_mode",
     "trainer": "learn_mode",
 }
 """What a middleware's `policy` is, where it is not the collect mode."""
@@ -138,6 +145,7 @@ class Middleware(MiddlewareContract):
             "dataset": Dataset(self.data),
             "world_model": Simulated(),
             "model_buffer": NaiveReplayBuffer({}),
+            "samples": lambda: self.data,
         }
         target = self.registered.target
         wanted = inspect.signature(target).parameters
@@ -367,6 +375,7 @@ EXPECTED = {
     "env_wrapper/reward_norm:episodes_are_independent": "its statistics span episodes",
     "model/bcq:gradients_reach_every_parameter": "the encoder learns, but does not act",
     "model/discrete_bcq:gradients_reach_every_parameter": "the imitation only forbids actions",
+    "model/bco:gradients_reach_every_parameter": "`inverse` has outputs that `forward` lacks",
     "model/ppg:gradients_reach_every_parameter": "`auxiliary` has an output that `forward` lacks",
     "reward_model/drex:training_changes_the_estimates": _BY_EXPERT,
     "reward_model/her:training_changes_the_estimates": "it has no parameters",

@@ -9,6 +9,7 @@ from dicore_plugins.lazy import lazy
 if TYPE_CHECKING:
     from dicore_plugins.datasets.collected import CollectedDataset
     from dicore_plugins.datasets.config import (
+        AutoConfig,
         CollectedConfig,
         DatasetConfig,
         HDF5Config,
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from dicore_plugins.datasets.npz import NpzDataset, write_npz
 
 __all__ = [
+    "AutoConfig",
     "CollectedConfig",
     "CollectedDataset",
     "DatasetConfig",
@@ -39,7 +41,14 @@ __all__ = [
 
 _HOMES = {
     ".collected": ("CollectedDataset",),
-    ".config": ("CollectedConfig", "DatasetConfig", "HDF5Config", "MinariConfig", "NpzConfig"),
+    ".config": (
+        "AutoConfig",
+        "CollectedConfig",
+        "DatasetConfig",
+        "HDF5Config",
+        "MinariConfig",
+        "NpzConfig",
+    ),
     ".dataset": ("TransitionDataset",),
     ".filling": ("fill_buffer",),
     ".hdf5": ("HDF5Dataset", "write_hdf5"),

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, ClassVar
 
-from dicore.config.schema import REQUIRED, ComponentConfig, frozen, option
+from dicore.config.schema import REQUIRED, ComponentConfig, fields_of, frozen, option
+from dicore.errors import UsageError
 
 __all__ = [
-    "CollectedConfig", "DatasetConfig", "HDF5Config", "MinariConfig", "NpzConfig", "TableConfig",
+    "AutoConfig", "CollectedConfig", "DatasetConfig", "HDF5Config", "MinariConfig", "NpzConfig",
+    "TableConfig",
 ]  # fmt: skip
 
 _DERIVED = ("return_to_go", "timestep")
@@ -142,6 +146,66 @@ class CollectedConfig(DatasetConfig):
         from dicore_plugins.datasets.collected import CollectedDataset
 
         return CollectedDataset(self, **_spaces(ctx), **parts)
+
+
+@frozen(kw_only=True)
+class AutoConfig(TableConfig):
+    """Reads a data set in the format that its path tells; the default.
+
+    A file by its ending (.npz, .hdf5, .h5, or that of another `dataset` component), a folder of
+    Minari or of `dicore collect`, or the id of a local data set of Minari (`cartpole/expert-v0`).
+    """
+
+    path: str = option(REQUIRED, "file, folder, or id of a local data set of Minari")
+
+    def build(self, ctx: Any, **parts: Any) -> Any:
+        """Opens the data set.
+
+        Raises:
+            UsageError: no component reads files of this ending, or an option is not for the format.
+        """
+        cls = self._format()
+        names = fields_of(cls)
+        for name in ("columns", "extra"):
+            if self[name] and name not in names:
+                raise UsageError(
+                    f"{self.path}: {name} is for files with columns by name (.npz, .hdf5)",
+                    hint=f"remove pipeline.dataset.{name}",
+                )
+        options = {name: self[name] for name in names if name in self and name != "type"}
+        return cls(**options).build(ctx, **parts)
+
+    def _format(self) -> type[DatasetConfig]:
+        path = Path(self.path).expanduser()
+        if path.is_dir():
+            minari = any(
+                (path / each).is_file() for each in ("metadata.json", "data/metadata.json")
+            )
+            return MinariConfig if minari else CollectedConfig
+        if not path.exists() and re.search(r"-v\d+$", self.path):
+            return MinariConfig
+        suffix = path.suffix.lower()
+        return _reader_of(suffix, self.path) if suffix else CollectedConfig
+
+
+def _reader_of(suffix: str, path: str) -> Any:
+    """Returns the config class of the component that reads files with an ending."""
+    from dicore_registry import default
+    from dicore_registry.importing import import_target
+
+    endings: set[str] = set()
+    for entry in default().entries("dataset"):
+        try:
+            found = import_target(entry.module, entry.attr)
+        except Exception:  # noqa: S112 - of another package; `dicore list` tells what is wrong
+            continue
+        if suffix in (suffixes := getattr(found, "suffixes", ())):
+            return default().load(entry)
+        endings.update(suffixes)
+    raise UsageError(
+        f"{path}: no component reads {suffix} files; expected {', '.join(sorted(endings))}",
+        hint="set pipeline.dataset.type (dicore list dataset)",
+    )
 
 
 def _spaces(ctx: Any) -> dict[str, Any]:

@@ -72,8 +72,10 @@ if TYPE_CHECKING:
     from dicore_plugins.functional.imitation import (
         GAILLoss,
         bc_error,
+        distillation_error,
         gail_error,
         gail_reward,
+        info_nce_error,
         large_margin_error,
     )
     from dicore_plugins.functional.noise import (
@@ -180,6 +182,7 @@ __all__ = [
     "diff_shape_collate",
     "discounted_sum",
     "discrete_cql_error",
+    "distillation_error",
     "diversity_error",
     "dqn_td_target",
     "eps_greedy",
@@ -201,6 +204,7 @@ __all__ = [
     "get_train_sample",
     "greedy",
     "happo_factor",
+    "info_nce_error",
     "inv_symlog",
     "kl_divergence",
     "lambda_return",
@@ -338,8 +342,10 @@ _HOMES = {
     ".imitation": (
         "GAILLoss",
         "bc_error",
+        "distillation_error",
         "gail_error",
         "gail_reward",
+        "info_nce_error",
         "large_margin_error",
     ),
     ".noise": (

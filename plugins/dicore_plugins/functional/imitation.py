@@ -1,4 +1,4 @@
-"""Losses of learning from demonstrations: behavioural cloning, DQfD and GAIL.
+"""Losses of learning from demonstrations: behavioural cloning, distillation, DQfD and GAIL.
 
 Losses are means over the samples, each multiplied by its weight first. Losses of half precision
 inputs are computed in float32.
@@ -16,34 +16,98 @@ from torch import Tensor
 from torch.nn import functional
 
 from dicore.errors import UsageError
-from dicore_plugins.functional.distributions import log_prob_entropy
+from dicore_plugins.functional.distributions import kl_divergence, log_prob_entropy
 from dicore_plugins.functional.losses import in_float32, weighted_mean
 
-__all__ = ["GAILLoss", "bc_error", "gail_error", "gail_reward", "large_margin_error"]
+__all__ = [
+    "GAILLoss", "bc_error", "distillation_error", "gail_error", "gail_reward", "info_nce_error",
+    "large_margin_error",
+]  # fmt: skip
 
 RewardForm = Literal["gail", "log_d", "airl"]
+Criterion = Literal["log_prob", "mse", "l1"]
 
 
 @in_float32
 def bc_error(
-    output: Mapping[str, Any], action: Tensor, weight: Tensor | None = None, mask: Any = None
+    output: Mapping[str, Any],
+    action: Any,
+    weight: Tensor | None = None,
+    mask: Any = None,
+    criterion: Criterion = "log_prob",
 ) -> tuple[Tensor, Tensor]:
-    """Computes the loss -log pi(a|s) of behavioural cloning (Pomerleau 1991).
-
-    For discrete actions this is the cross-entropy. A deterministic policy learns by `td_loss` of
-    its actions against those shown, or any other regression.
+    """Computes the loss of behavioural cloning (Pomerleau 1991).
 
     Args:
         output: Output of a network; see `log_prob_entropy`.
         action: The actions shown; see `log_prob_entropy`.
         weight: float32 [B]; factors of the losses of the samples.
         mask: See `log_prob_entropy`.
+        criterion: `log_prob`: -log pi(a|s), for discrete actions the cross-entropy. `mse` and `l1`:
+            the mean squared and absolute distance of `mean` to the action, for continuous actions.
 
     Returns:
-        A scalar with its graph, and -log pi(a|s) of each sample, float32 [B], detached.
+        A scalar with its graph, and the loss of each sample, float32 [B], detached.
+
+    Raises:
+        UsageError: the criterion is unknown, or needs continuous actions.
     """
-    log_prob, _ = log_prob_entropy(output, action, mask)
-    return -weighted_mean(log_prob, weight), -log_prob.detach()
+    if criterion == "log_prob":
+        log_prob, _ = log_prob_entropy(output, action, mask)
+        error = -log_prob
+    elif criterion in ("mse", "l1") and "mean" in output and "logit" not in output:
+        distance = output["mean"] - action
+        error = (distance.square() if criterion == "mse" else distance.abs()).mean(-1)
+    else:
+        raise UsageError(
+            f"criterion '{criterion}' of outputs {', '.join(sorted(output))}; expected log_prob,"
+            " or for continuous actions mse, l1"
+        )
+    return weighted_mean(error, weight), error.detach()
+
+
+@in_float32
+def distillation_error(
+    expert: Mapping[str, Any],
+    output: Mapping[str, Any],
+    weight: Tensor | None = None,
+    mask: Any = None,
+    temperature: float = 1.0,
+) -> Tensor:
+    """Computes the mean of KL(pi_E(.|s), pi(.|s)), policy distillation (Rusu et al. 2016).
+
+    Args:
+        expert: Output of the expert's network, of the same form as `output`; without gradient.
+        output: Output of a network; see `log_prob_entropy`.
+        weight: float32 [B]; factors of the losses of the samples.
+        mask: See `log_prob_entropy`.
+        temperature: What the expert's logits are divided by; a low one, such as 0.01, makes
+            probabilities of Q values.
+
+    Returns:
+        A scalar with its graph.
+    """
+    logit = expert.get("logit")
+    if logit is not None and temperature != 1:
+        heads = [each / temperature for each in ([logit] if isinstance(logit, Tensor) else logit)]
+        expert = {**expert, "logit": heads[0] if isinstance(logit, Tensor) else heads}
+    return weighted_mean(kl_divergence(expert, output, mask), weight)
+
+
+@in_float32
+def info_nce_error(score: Tensor, weight: Tensor | None = None) -> Tensor:
+    """Computes the loss -log softmax(score)_0 of implicit cloning (Florence et al. 2021).
+
+    Equation 2 of arXiv:2109.00137; the score is minus the energy.
+
+    Args:
+        score: float32 [B, N]; f(s, a) of the action shown, first, and of N - 1 other actions.
+        weight: float32 [B]; factors of the losses of the samples.
+
+    Returns:
+        A scalar with its graph.
+    """
+    return -weighted_mean(torch.log_softmax(score, 1)[:, 0], weight)
 
 
 @in_float32

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         rolloutor,
         settings_handler,
     )
+    from dicore_plugins.middleware.demonstrations import demo_loader, pretrainer, sqil_data_pusher
     from dicore_plugins.middleware.hindsight import HERLearner, her_data_enhancer
     from dicore_plugins.middleware.learn import (
         OffPolicyLearner,
@@ -42,6 +43,7 @@ __all__ = [
     "TransitionList",
     "WorldModelLearner",
     "data_pusher",
+    "demo_loader",
     "eps_greedy_handler",
     "her_data_enhancer",
     "inferencer",
@@ -49,9 +51,11 @@ __all__ = [
     "multistep_trainer",
     "offline_data_fetcher",
     "offpolicy_data_fetcher",
+    "pretrainer",
     "reward_model_trainer",
     "rolloutor",
     "settings_handler",
+    "sqil_data_pusher",
     "termination_checker",
     "trainer",
 ]
@@ -83,6 +87,7 @@ __getattr__ = lazy(
             "settings_handler",
         ),
         ".hindsight": ("HERLearner", "her_data_enhancer"),
+        ".demonstrations": ("demo_loader", "pretrainer", "sqil_data_pusher"),
         ".profiler": ("StepTimer",),
     },
 )

@@ -10,6 +10,8 @@ if TYPE_CHECKING:
     from dicore_plugins.model_wrappers.base import model_wrap, register_wrapper
     from dicore_plugins.models.acer.config import ACERModelConfig
     from dicore_plugins.models.acer.model import ACERNet
+    from dicore_plugins.models.bco.config import BCOModelConfig
+    from dicore_plugins.models.bco.model import BCONet
     from dicore_plugins.models.create import create_model
     from dicore_plugins.models.dqn.branching import BDQ
     from dicore_plugins.models.dqn.config import (
@@ -35,6 +37,8 @@ if TYPE_CHECKING:
     from dicore_plugins.models.dqn.model import DQN, QHead
     from dicore_plugins.models.dqn.recurrent import DRQN
     from dicore_plugins.models.dqn.twin import SQN
+    from dicore_plugins.models.ebm.config import EBMConfig
+    from dicore_plugins.models.ebm.model import EBM
     from dicore_plugins.models.encoders.conv import ImpalaConv, NatureConv, SmallConv, image_encoder
     from dicore_plugins.models.encoders.ensemble import EnsembleMLP
     from dicore_plugins.models.encoders.mlp import MLP, initialise
@@ -83,6 +87,7 @@ __all__ = [
     "C51",
     "DQN",
     "DRQN",
+    "EBM",
     "FQF",
     "IQN",
     "MLP",
@@ -95,6 +100,8 @@ __all__ = [
     "ACERNet",
     "ActorQModelConfig",
     "AtomHead",
+    "BCOModelConfig",
+    "BCONet",
     "BCQModelConfig",
     "BCQNet",
     "BDQModelConfig",
@@ -109,6 +116,7 @@ __all__ = [
     "DiscreteBCQNet",
     "DiscreteQAC",
     "DiscreteSACModelConfig",
+    "EBMConfig",
     "EnsembleMLP",
     "FQFModelConfig",
     "FixedStdActor",
@@ -161,6 +169,10 @@ _HOMES = {
         "FixedStdActor",
         "IQLNet",
     ),
+    ".ebm.model": ("EBM",),
+    ".ebm.config": ("EBMConfig",),
+    ".bco.model": ("BCONet",),
+    ".bco.config": ("BCOModelConfig",),
     ".acer.config": ("ACERModelConfig",),
     ".acer.model": ("ACERNet",),
     ".ppg.config": ("PPGModelConfig",),

@@ -7,12 +7,17 @@ from typing import TYPE_CHECKING
 from dicore_plugins.lazy import lazy
 
 if TYPE_CHECKING:
+    from dicore_plugins.pipelines.demonstrations.experts import ExpertSteps, expert_steps, steps_of
+    from dicore_plugins.pipelines.demonstrations.pipeline import DemosPipeline
     from dicore_plugins.pipelines.entry import serial_pipeline
     from dicore_plugins.pipelines.serial.config import (
         SerialConfig,
+        SerialDemosConfig,
+        SerialDQfDConfig,
         SerialDynaConfig,
         SerialOfflineConfig,
         SerialOnPolicyConfig,
+        SerialSQILConfig,
     )
     from dicore_plugins.pipelines.serial.dyna import DynaPipeline
     from dicore_plugins.pipelines.serial.offline import OfflinePipeline
@@ -21,30 +26,46 @@ if TYPE_CHECKING:
     from dicore_plugins.pipelines.training import Parts, TrainingPipeline, build_parts
 
 __all__ = [
+    "DemosPipeline",
     "DynaPipeline",
+    "ExpertSteps",
     "OfflinePipeline",
     "OnPolicyPipeline",
     "Parts",
     "SerialConfig",
+    "SerialDQfDConfig",
+    "SerialDemosConfig",
     "SerialDynaConfig",
     "SerialOfflineConfig",
     "SerialOnPolicyConfig",
     "SerialPipeline",
+    "SerialSQILConfig",
     "TrainingPipeline",
     "build_parts",
+    "expert_steps",
     "serial_pipeline",
+    "steps_of",
 ]
 
 _HOMES = {
     ".serial.dyna": ("DynaPipeline",),
+    ".demonstrations.experts": (
+        "ExpertSteps",
+        "expert_steps",
+        "steps_of",
+    ),
+    ".demonstrations.pipeline": ("DemosPipeline",),
     ".entry": ("serial_pipeline",),
     ".serial.offline": ("OfflinePipeline",),
     ".serial.on_policy": ("OnPolicyPipeline",),
     ".serial.config": (
         "SerialDynaConfig",
         "SerialConfig",
+        "SerialDQfDConfig",
+        "SerialDemosConfig",
         "SerialOfflineConfig",
         "SerialOnPolicyConfig",
+        "SerialSQILConfig",
     ),
     ".serial.pipeline": ("SerialPipeline",),
     ".training": ("Parts", "TrainingPipeline", "build_parts"),

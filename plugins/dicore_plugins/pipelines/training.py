@@ -179,8 +179,10 @@ class Parts:
 
     @cached_property
     def dataset(self) -> Any:
-        """Recorded samples, for offline training; the run records the hash of their content."""
-        dataset = self._checked("dataset", self.cfg.pipeline.dataset.build(self.ctx))
+        """Recorded samples, or steps of `pipeline.expert`; the run records the content's hash."""
+        from dicore_plugins.pipelines.demonstrations.experts import recorded
+
+        dataset = self._checked("dataset", recorded(self.cfg, self.ctx))
         if self.run is not None and hasattr(dataset, "fingerprint"):
             if hasattr(dataset, "state_dict"):
                 self.run.register("dataset", dataset)
@@ -237,12 +239,15 @@ SCHOOLS = {
     "off_policy": "learns from a replay buffer",
     "on_policy": "learns on-policy",
     "offline": "learns from a dataset",
+    "demonstrations": "learns from demonstrations and its own steps",
 }
 """What a policy can declare, see `school_of`."""
 
 
 def school_of(policy: Any) -> str:
     """Returns how a policy's section declares to learn, as a key of `SCHOOLS`."""
+    if getattr(policy, "demonstrations", False):
+        return "demonstrations"
     return "offline" if policy.offline else "on_policy" if policy.on_policy else "off_policy"
 
 
@@ -461,7 +466,9 @@ def _incompatibilities(cfg: Any) -> Iterator[tuple[str, str]]:
     if _needs_dataset(evaluator) and cfg.pipeline.get("dataset") is None:
         reason = f"'{evaluator.type}' evaluates on a dataset"
         yield "policy.eval.evaluator", f"{reason}; set pipeline.dataset"
-    if school != "off_policy" and cfg.policy.learn.update_per_step is not None:
+    if school in ("on_policy", "off_policy") and cfg.pipeline.get("expert") is not None:
+        yield "pipeline.expert", f"has no effect: '{cfg.policy.type}' {SCHOOLS[school]}"
+    if school in ("on_policy", "offline") and cfg.policy.learn.update_per_step is not None:
         reason = f"has no effect: '{cfg.policy.type}' {SCHOOLS[school]}"
         yield "policy.learn.update_per_step", f"{reason}; set policy.learn.update_per_collect=1"
     episodes, envs = cfg.policy.eval.evaluator.get("n_episode"), cfg.env.evaluator_env_num

@@ -26,6 +26,10 @@ if TYPE_CHECKING:
         mode_attribute,
         single_env_forward,
     )
+    from dicore_plugins.policies.bc.config import BCConfig, BCLearnConfig, CloningConfig
+    from dicore_plugins.policies.bc.policy import BCPolicy, CloningPolicy
+    from dicore_plugins.policies.bco.config import BCOConfig
+    from dicore_plugins.policies.bco.policy import BCOPolicy
     from dicore_plugins.policies.bcq.config import (
         BCQConfig,
         BCQLearnConfig,
@@ -58,11 +62,15 @@ if TYPE_CHECKING:
     from dicore_plugins.policies.crossq.policy import CrossQPolicy
     from dicore_plugins.policies.d4pg.config import D4PGConfig, D4PGOtherConfig
     from dicore_plugins.policies.d4pg.policy import D4PGPolicy
+    from dicore_plugins.policies.demonstrations.config import DemonstrationsConfig, two_buffers
+    from dicore_plugins.policies.demonstrations.policy import FromDemonstrations, as_demonstrations
     from dicore_plugins.policies.discrete_sac.config import (
         DiscreteSACConfig,
         DiscreteSACLearnConfig,
     )
     from dicore_plugins.policies.discrete_sac.policy import DiscreteSACPolicy
+    from dicore_plugins.policies.dqfd.config import DQfDConfig, DQfDLearnConfig
+    from dicore_plugins.policies.dqfd.policy import DQfDPolicy
     from dicore_plugins.policies.dqn.config import (
         DQNCollectConfig,
         DQNConfig,
@@ -80,6 +88,8 @@ if TYPE_CHECKING:
     from dicore_plugins.policies.expert.policy import ExpertPolicy
     from dicore_plugins.policies.fqf.config import FQFConfig, FQFLearnConfig
     from dicore_plugins.policies.fqf.policy import FQFPolicy
+    from dicore_plugins.policies.ibc.config import IBCConfig, IBCLearnConfig
+    from dicore_plugins.policies.ibc.policy import IBCPolicy
     from dicore_plugins.policies.impala.config import IMPALAConfig
     from dicore_plugins.policies.impala.policy import IMPALAPolicy
     from dicore_plugins.policies.iql.config import IQLConfig, IQLLearnConfig
@@ -105,11 +115,17 @@ if TYPE_CHECKING:
     from dicore_plugins.policies.qrdqn.policy import QRDQNPolicy
     from dicore_plugins.policies.r2d2.config import R2D2Config, R2D2LearnConfig
     from dicore_plugins.policies.r2d2.policy import R2D2Policy
+    from dicore_plugins.policies.r2d3.config import R2D3Config, R2D3LearnConfig
+    from dicore_plugins.policies.r2d3.policy import R2D3Policy
     from dicore_plugins.policies.rainbow.config import RainbowConfig, RainbowOtherConfig
-    from dicore_plugins.policies.random import FixedPolicy, RandomConfig, RandomPolicy
+    from dicore_plugins.policies.random import FixedConfig, FixedPolicy, RandomConfig, RandomPolicy
+    from dicore_plugins.policies.rbc.config import RBCConfig, RBCLearnConfig
+    from dicore_plugins.policies.rbc.policy import RBCPolicy
     from dicore_plugins.policies.rewards import with_reward_model
     from dicore_plugins.policies.sac.config import SACCollectConfig, SACConfig, SACLearnConfig
     from dicore_plugins.policies.sac.policy import SACPolicy
+    from dicore_plugins.policies.sqil.config import SQILConfig, SQILLearnConfig, SQILSACConfig
+    from dicore_plugins.policies.sqil.policy import SQILPolicy, SQILSACPolicy
     from dicore_plugins.policies.sqn.config import SQNConfig, SQNLearnConfig
     from dicore_plugins.policies.sqn.policy import SQNPolicy
     from dicore_plugins.policies.td3.config import DDPGConfig, TD3Config
@@ -133,6 +149,11 @@ __all__ = [
     "ActorCriticPolicyConfig",
     "ActorQPolicyConfig",
     "AdvantageLearnConfig",
+    "BCConfig",
+    "BCLearnConfig",
+    "BCOConfig",
+    "BCOPolicy",
+    "BCPolicy",
     "BCQConfig",
     "BCQLearnConfig",
     "BCQPolicy",
@@ -145,6 +166,8 @@ __all__ = [
     "CQLPolicy",
     "ClippedLearnConfig",
     "ClippedPolicy",
+    "CloningConfig",
+    "CloningPolicy",
     "ContinuousQCollectConfig",
     "ContinuousQLearnConfig",
     "ContinuousQPolicy",
@@ -162,6 +185,10 @@ __all__ = [
     "DQNLearnConfig",
     "DQNOtherConfig",
     "DQNPolicy",
+    "DQfDConfig",
+    "DQfDLearnConfig",
+    "DQfDPolicy",
+    "DemonstrationsConfig",
     "DiscreteBCQConfig",
     "DiscreteBCQLearnConfig",
     "DiscreteBCQPolicy",
@@ -182,8 +209,13 @@ __all__ = [
     "FQFConfig",
     "FQFLearnConfig",
     "FQFPolicy",
+    "FixedConfig",
     "FixedPolicy",
+    "FromDemonstrations",
     "HeldNoise",
+    "IBCConfig",
+    "IBCLearnConfig",
+    "IBCPolicy",
     "IMPALAConfig",
     "IMPALAPolicy",
     "IQLConfig",
@@ -222,6 +254,12 @@ __all__ = [
     "R2D2Config",
     "R2D2LearnConfig",
     "R2D2Policy",
+    "R2D3Config",
+    "R2D3LearnConfig",
+    "R2D3Policy",
+    "RBCConfig",
+    "RBCLearnConfig",
+    "RBCPolicy",
     "RainbowConfig",
     "RainbowOtherConfig",
     "RandomConfig",
@@ -230,6 +268,11 @@ __all__ = [
     "SACConfig",
     "SACLearnConfig",
     "SACPolicy",
+    "SQILConfig",
+    "SQILLearnConfig",
+    "SQILPolicy",
+    "SQILSACConfig",
+    "SQILSACPolicy",
     "SQNConfig",
     "SQNLearnConfig",
     "SQNPolicy",
@@ -242,9 +285,11 @@ __all__ = [
     "TQCLearnConfig",
     "TQCPolicy",
     "ValueLearnConfig",
+    "as_demonstrations",
     "as_outputs",
     "mode_attribute",
     "single_env_forward",
+    "two_buffers",
     "with_reward_model",
 ]
 
@@ -290,6 +335,54 @@ _HOMES = {
         "TD3BCLearnConfig",
     ),
     ".td3_bc.policy": ("TD3BCPolicy",),
+    ".demonstrations.policy": (
+        "FromDemonstrations",
+        "as_demonstrations",
+    ),
+    ".demonstrations.config": (
+        "DemonstrationsConfig",
+        "two_buffers",
+    ),
+    ".sqil.policy": (
+        "SQILPolicy",
+        "SQILSACPolicy",
+    ),
+    ".sqil.config": (
+        "SQILConfig",
+        "SQILLearnConfig",
+        "SQILSACConfig",
+    ),
+    ".rbc.policy": ("RBCPolicy",),
+    ".rbc.config": (
+        "RBCConfig",
+        "RBCLearnConfig",
+    ),
+    ".r2d3.policy": ("R2D3Policy",),
+    ".r2d3.config": (
+        "R2D3Config",
+        "R2D3LearnConfig",
+    ),
+    ".ibc.policy": ("IBCPolicy",),
+    ".ibc.config": (
+        "IBCConfig",
+        "IBCLearnConfig",
+    ),
+    ".dqfd.policy": ("DQfDPolicy",),
+    ".dqfd.config": (
+        "DQfDConfig",
+        "DQfDLearnConfig",
+    ),
+    ".bco.policy": ("BCOPolicy",),
+    ".bco.config": ("BCOConfig",),
+    ".bc.policy": (
+        "BCPolicy",
+        "CloningPolicy",
+    ),
+    ".bc.config": (
+        "BCConfig",
+        "BCLearnConfig",
+        "CloningConfig",
+    ),
     ".acer.config": ("ACERConfig",),
     ".acer.policy": ("ACERPolicy",),
     ".expert.config": ("ExpertConfig",),
@@ -406,6 +499,7 @@ _HOMES = {
     ".ppo.config": ("ClippedLearnConfig", "PPOConfig", "PPOLearnConfig"),
     ".ppo.policy": ("ClippedPolicy", "PPOPolicy"),
     ".random": (
+        "FixedConfig",
         "FixedPolicy",
         "RandomConfig",
         "RandomPolicy",

@@ -30,13 +30,18 @@ class RandomCollectConfig(CollectConfig):
 
 
 @frozen(kw_only=True)
-class RandomConfig(PolicyConfig):
-    """Samples actions uniformly: for warm-up and as a baseline."""
+class FixedConfig(PolicyConfig):
+    """Options of policies that act and never learn."""
 
     learns: ClassVar[bool] = False
 
     on_policy: bool = option(False, "train only on samples of the current policy")
     collect: RandomCollectConfig = section(RandomCollectConfig)
+
+
+@frozen(kw_only=True)
+class RandomConfig(FixedConfig):
+    """Samples actions uniformly: for warm-up and as a baseline."""
 
     def build(self, ctx: Any, **parts: Any) -> Any:
         """Builds the policy for the action space of `ctx`."""
@@ -44,7 +49,9 @@ class RandomConfig(PolicyConfig):
 
 
 class FixedPolicy(Policy):
-    """Base class of policies that act and never learn.
+    """Base class of policies that act and never learn, such as one that is written by hand.
+
+    A subclass implements `_forward_collect` and `_forward_eval`.
 
     Args:
         cfg: Options; None: all defaults.
@@ -53,6 +60,7 @@ class FixedPolicy(Policy):
         enable_field: Modes to build; None: all.
     """
 
+    config_class: ClassVar[type[PolicyConfig]] = FixedConfig
     fields = ("collect", "eval")
 
     def __init__(

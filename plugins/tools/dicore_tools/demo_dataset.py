@@ -13,12 +13,21 @@ from dicore.errors import CheckpointCorruptError, UsageError
 from dicore.run.checkpoint_io import read_state
 from dicore.run.env_factory import BuildContext
 from dicore_tools.data_files import single_steps, writer_of
-from dicore_tools.evaluation.policy_loader import TrainedPolicy, find_policy, load_policy
+from dicore_tools.demo_collection import Wanted, collected
+from dicore_tools.evaluation.policy_loader import (
+    TrainedPolicy,
+    find_policy,
+    fixed_policy,
+    load_policy,
+)
 
-__all__ = ["collect", "collect_demo_data", "load_demo_data", "save_demo_data"]
+__all__ = [
+    "collect", "collect_demo_data", "collect_episodic_demo_data", "load_demo_data",
+    "save_demo_data",
+]  # fmt: skip
 
 
-def collect_demo_data(
+def collect_demo_data(  # noqa: PLR0913 - the documents' options, and those of the command
     input_cfg: Any,
     seed: int | None = None,
     collect_count: int = 1000,
@@ -26,47 +35,84 @@ def collect_demo_data(
     state_dict_path: str | Path | None = None,
     overrides: Sequence[str] = (),
     *,
+    n_episode: int | None = None,
+    min_return: float | None = None,
     eps: float = 0.0,
+    greedy: bool = False,
+    outputs: bool = False,
     trust: bool = False,
 ) -> Batch:
-    """Collects samples with a trained policy and writes them to a folder or a file.
+    """Collects samples with a policy and writes them to a folder or a file.
 
     `load_demo_data` reads the folder, and so does `load_data` of the config's buffer. Loading it
     never runs code. A file (`.npz`, `.hdf5`) gets single steps in time order.
 
     Args:
         input_cfg: Folder of a run or of one of its checkpoints; or, with `state_dict_path`,
-            `[main_config, create_config]`, one dict of both, or the path of a file.
+            `[main_config, create_config]`, one dict of both, or the path of a file. A policy that
+            does not learn, such as one written by hand, needs no `state_dict_path`.
         seed: Seed of the episodes; None takes the config's. The episodes differ from those of
             training.
         collect_count: Number of samples.
         expert_data_path: The folder or file; existing data in it is replaced.
         state_dict_path: Name or path of a checkpoint; None takes the run's best.
         overrides: `a.b=c`, on top of the config.
+        n_episode: Number of whole episodes to collect, instead of `collect_count` samples.
+        min_return: Keep only episodes with at least this return; for whole episodes in a file.
         eps: Probability of a random action, of policies with epsilon-greedy exploration.
+        greedy: Act as in evaluation; False: as when collecting, where some policies sample actions.
+        outputs: Also write the outputs of the network (`logit`, or `mean` and `log_std`), for
+            distillation; to a file.
         trust: Run code that `config.json` names by path instead of a registered name.
 
     Returns:
-        The samples, as returned by the policy's `get_train_sample`; for a file, with nstep = 1.
+        The samples, as returned by the policy's `get_train_sample`; for a file, single steps.
 
     Raises:
-        UsageError: the folder exists and contains something else.
+        UsageError: the folder exists and contains something else, or too few episodes reach
+            `min_return`.
         ConfigError: the config is invalid.
         CheckpointError: there is no valid checkpoint.
     """
     target = _target(expert_data_path)
-    if writer_of(target):
-        overrides = [*overrides, "policy.nstep=1"]
+    to_file = writer_of(target) is not None
     if isinstance(input_cfg, str | Path) and Path(input_cfg).is_dir():
         trained = find_policy(
             input_cfg, state_dict_path, seed=seed, overrides=overrides, trust=trust
         )
+    elif state_dict_path is None:
+        trained = fixed_policy(_existing(input_cfg), seed=seed, overrides=overrides)
     else:
-        checkpoint = _required(input_cfg, state_dict_path)
-        trained = load_policy(input_cfg, checkpoint, seed=seed, overrides=overrides)
-    data, spaces = _collected(trained, collect_count, eps)
+        trained = load_policy(input_cfg, state_dict_path, seed=seed, overrides=overrides)
+    wanted = Wanted(collect_count, n_episode, min_return, eps, greedy, to_file, outputs)
+    data, spaces = collected(trained, wanted)
     save_demo_data(trained, data, target, spaces)
     return data
+
+
+def collect_episodic_demo_data(
+    input_cfg: Any,
+    seed: int | None = None,
+    collect_count: int = 10,
+    expert_data_path: str | Path = "demo_data.npz",
+    state_dict_path: str | Path | None = None,
+    overrides: Sequence[str] = (),
+    **options: Any,
+) -> Batch:
+    """Collects whole episodes with a policy; `collect_count` is their number.
+
+    The arguments are those of `collect_demo_data`.
+    """
+    found: Batch = collect_demo_data(
+        input_cfg,
+        seed,
+        expert_data_path=expert_data_path,
+        state_dict_path=state_dict_path,
+        overrides=overrides,
+        n_episode=collect_count,
+        **options,
+    )
+    return found
 
 
 def collect(trained: TrainedPolicy, count: int, eps: float = 0.0) -> Batch:
@@ -80,34 +126,7 @@ def collect(trained: TrainedPolicy, count: int, eps: float = 0.0) -> Batch:
     Raises:
         UsageError: `eps` is given, and the policy has none.
     """
-    return _collected(trained, count, eps)[0]
-
-
-def _collected(trained: TrainedPolicy, count: int, eps: float) -> tuple[Batch, tuple[Any, Any]]:
-    """Collects samples; returns them, and the spaces of the environment."""
-    from dicore.run.env_factory import make_env_manager
-    from dicore.run.random import seeded
-
-    compiled = trained.compiled
-    kwargs = {"eps": eps} if "eps" in compiled.policy.other else {}
-    if eps and not kwargs:
-        raise UsageError(f"policy '{compiled.policy.type}' has no epsilon", hint="omit eps")
-    with seeded(compiled.seed):
-        manager = make_env_manager(compiled.env, "demo", compiled.seed, at_most=count)
-        try:
-            context = BuildContext(seed=compiled.seed).with_spaces(
-                manager.observation_space, manager.action_space
-            )
-            policy, state = trained.build(context)
-            if state.policy is not None:
-                policy.collect_mode.load_state_dict(state.policy)
-            section = compiled.policy.collect.collector
-            collector = section.build(context, env_manager=manager, policy=policy.collect_mode)
-            data: Batch = collector.collect_batch(n_sample=count, policy_kwargs=kwargs)
-            collector.close()
-            return data, (manager.observation_space, manager.action_space)
-        finally:
-            manager.close()
+    return collected(trained, Wanted(count, eps=eps))[0]
 
 
 def save_demo_data(
@@ -156,12 +175,10 @@ def load_demo_data(path: str | Path) -> Batch:
     return Batch(columns)
 
 
-def _required(config: Any, checkpoint: str | Path | None) -> str | Path:
-    if checkpoint is not None:
-        return checkpoint
+def _existing(config: Any) -> Any:
     if isinstance(config, str | Path) and not Path(config).exists():
         raise UsageError(f"{config}: no such folder", hint="name a run folder")
-    raise UsageError("no checkpoint given", hint="pass state_dict_path=CKPT")
+    return config
 
 
 def _target(path: str | Path) -> Path:

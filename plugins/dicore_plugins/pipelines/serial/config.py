@@ -18,8 +18,16 @@ class SerialConfig(PipelineConfig):
         help="loggers for metrics, besides metrics.jsonl",
     )
     dataset: Any = component(
-        "dataset", help="recorded samples, for policies that learn offline", optional=True
+        "dataset",
+        help="recorded samples, for policies that learn offline or from demonstrations",
+        optional=True,
     )
+    expert: Any = component(
+        "policy",
+        help="policy that shows its actions, instead of a dataset: {type: expert, run: RUN}",
+        optional=True,
+    )
+    expert_episodes: int = option(10, "episodes that the expert shows", ge=1)
     final_eval: bool = option(True, "evaluate once more when a budget ends the training")
     async_mode: bool = option(
         False, "collect, learn and evaluate at the same time, see the page about middleware"
@@ -67,3 +75,24 @@ class SerialOfflineConfig(SerialConfig):
         from dicore_plugins.pipelines.serial.offline import OfflinePipeline
 
         return OfflinePipeline(self)
+
+
+@frozen(kw_only=True)
+class SerialDemosConfig(SerialConfig):
+    """Trains from demonstrations and own steps in one process (sqil, rbc, dqfd, r2d3, bco)."""
+
+    def build(self, ctx: Any, **parts: Any) -> Any:
+        """Creates the pipeline."""
+        from dicore_plugins.pipelines.demonstrations.pipeline import DemosPipeline
+
+        return DemosPipeline(self)
+
+
+@frozen(kw_only=True)
+class SerialSQILConfig(SerialDemosConfig):
+    """Trains sqil: `serial_demos` by the name that it has in DI-engine."""
+
+
+@frozen(kw_only=True)
+class SerialDQfDConfig(SerialDemosConfig):
+    """Trains dqfd: `serial_demos` by the name that it has in DI-engine."""

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 from dicore.task import Context, OfflineRLContext
 from dicore_plugins.middleware.learn import offline_data_fetcher, trainer
+from dicore_plugins.pipelines.demonstrations.experts import source_problems
 from dicore_plugins.pipelines.serial.config import SerialOfflineConfig
 from dicore_plugins.pipelines.training import Parts, TrainingPipeline, school_of
 
@@ -27,8 +28,7 @@ class OfflinePipeline(TrainingPipeline):
 
     def problems(self, cfg: Any) -> Iterator[tuple[str, str]]:
         """Yields the problems of the budget and the dataset."""
-        if cfg.pipeline.dataset is None:
-            yield "pipeline.dataset", "required to train from a dataset (dicore list dataset)"
+        yield from source_problems(cfg)
         if cfg.pipeline.max_env_step is not None:
             yield "pipeline.max_env_step", "no env steps are collected; set max_train_iter"
         length, dataset = cfg.policy.collect.unroll_len, cfg.pipeline.dataset

@@ -16,7 +16,8 @@ class SerialPipeline(TrainingPipeline):
     """Evaluates, collects, stores and learns in turn; policies of other schools by their pipelines.
 
     A policy that learns on-policy is trained as by `serial_onpolicy`; one that learns from a
-    dataset, and any off-policy one if there is a dataset, as by `serial_offline`.
+    dataset, and any off-policy one if there is a dataset, as by `serial_offline`; one that learns
+    from demonstrations as by `serial_demos`.
     """
 
     config_class = SerialConfig
@@ -28,6 +29,10 @@ class SerialPipeline(TrainingPipeline):
             from dicore_plugins.pipelines.serial.on_policy import OnPolicyPipeline
 
             return OnPolicyPipeline(self._cfg)
+        if school == "demonstrations":
+            from dicore_plugins.pipelines.demonstrations.pipeline import DemosPipeline
+
+            return DemosPipeline(self._cfg)
         if school == "offline" or (school == "off_policy" and cfg.pipeline.dataset is not None):
             from dicore_plugins.pipelines.serial.offline import OfflinePipeline
 

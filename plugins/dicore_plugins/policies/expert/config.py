@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 from dicore.config.schema import REQUIRED, frozen, option, section
-from dicore.config.sections import PolicyConfig
-from dicore_plugins.policies.random import RandomCollectConfig
+from dicore_plugins.policies.random import FixedConfig, RandomCollectConfig
 
 
 @frozen(kw_only=True)
@@ -19,12 +18,9 @@ class ExpertCollectConfig(RandomCollectConfig):
 
 
 @frozen(kw_only=True)
-class ExpertConfig(PolicyConfig):
+class ExpertConfig(FixedConfig):
     """Acts as a trained policy, for demonstrations and comparisons; does not learn."""
 
-    learns: ClassVar[bool] = False
-
-    on_policy: bool = option(False, "train only on samples of the current policy")
     run: str = option(REQUIRED, "run folder, or folder of a checkpoint, with the trained policy")
     checkpoint: str | None = option(
         None, "name of the checkpoint; None: best, else the latest complete one"

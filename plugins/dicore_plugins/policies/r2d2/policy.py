@@ -164,7 +164,28 @@ class R2D2Policy(DQNPolicy):
             targets.append(target)
         error = torch.stack(errors).mean(0).T
         priority = sequence_priority(error, None if mask is None else mask.T, learn.priority_eta)
-        return torch.stack(losses).mean(), priority, targets[0].mean(0)
+        loss = torch.stack(losses).mean()
+        shown = self._shown_loss(values, action, factor, batch, slice(first, first + steps))
+        return loss if shown is None else loss + shown, priority, targets[0].mean(0)
+
+    def _shown_loss(
+        self,
+        values: list[Tensor],
+        action: Tensor,
+        factor: Tensor | None,
+        batch: Batch,
+        steps: slice,
+    ) -> Tensor | None:
+        """Computes a further loss of demonstrations, of policies that learn from them.
+
+        Args:
+            values: Q of the U steps that are learned from and of those after them, per head.
+            action: int64 [U, B, H]; indices from 0.
+            factor: float32 [U, B]; factors of the losses of the steps; None: 1.
+            batch: The sequences.
+            steps: Of a sequence, the U steps that are learned from.
+        """
+        return None
 
     def _rescaled_target(self, value: Tensor, bridged: Mapping[str, Tensor]) -> Tensor:
         """Computes y [U, B] from the values after each step, [U + nstep, B]."""

@@ -17,17 +17,37 @@ Examples:
   dicore collect runs/cartpole_dqn_s0 -n 10000 -o demo/cartpole
   dicore collect runs/cartpole_dqn_s0/ckpt/best -s 7
   dicore collect runs/cartpole_dqn_s0 -n 10000 --eps 0.3 -o demo.npz
+  dicore collect runs/cartpole_dqn_s0 --episodes 10 --min-return 475 -o demo.npz
+  dicore collect -e cartpole -p ./balance.py:Balance --episodes 10 -o demo.npz
 
 The samples are saved for imitation or offline RL: in a folder as safetensors with a checksum, or,
-if the name ends in .npz or .hdf5, in a file of single steps. pipeline.dataset.type (collected,
-npz, hdf5) and pipeline.dataset.path train from them. In Python, load_demo_data(DIR) (from dicore
-import load_demo_data) returns the samples of a folder as a Batch.
+if the name ends in .npz or .hdf5, in a file of single steps. pipeline.dataset.path trains from
+them. In Python, load_demo_data(DIR) (from dicore import load_demo_data) returns the samples of a
+folder as a Batch.
 """
 
 
 @click.command(name="collect", epilog=_EPILOG)
-@click.argument("run", metavar="RUN|CKPT")
-@click.argument("overrides", nargs=-1, metavar="[a.b=c]...")
+@click.argument("words", nargs=-1, metavar="[RUN|CKPT] [a.b=c]...")
+@click.option("-e", "--env", metavar="NAME", help="With -p, instead of RUN: environment.")
+@click.option(
+    "-p",
+    "--policy",
+    metavar="NAME",
+    help="A policy that does not learn: random, or one of your own (./file.py:Class).",
+)
+@click.option(
+    "--episodes",
+    "n_episode",
+    metavar="N",
+    type=click.IntRange(1),
+    help="Number of whole episodes, instead of samples.",
+)
+@click.option(
+    "--min-return",
+    type=float,
+    help="With --episodes, to a file: keep only episodes with at least this return.",
+)
 @click.option(
     "-n",
     "--count",
@@ -51,6 +71,16 @@ import load_demo_data) returns the samples of a folder as a Batch.
     help="Probability of a random action, of policies with epsilon-greedy exploration.",
 )
 @click.option(
+    "--greedy",
+    is_flag=True,
+    help="Act as in evaluation; otherwise policies such as sac and ppo sample actions.",
+)
+@click.option(
+    "--outputs",
+    is_flag=True,
+    help="To a file: also write the network's logit, or mean and log_std, for distillation.",
+)
+@click.option(
     "-s",
     "--seed",
     type=click.IntRange(0),
@@ -68,17 +98,43 @@ import load_demo_data) returns the samples of a folder as a Batch.
     help="Run code that config.json names by path (./file.py:Class, pkg.mod:Class).",
 )
 @verbosity
-def command(run: str, *, load_path: str | None, out: str, count: int, **given: Any) -> None:
-    """Collects samples with a trained policy and saves them to a folder or a file."""
+def command(
+    words: tuple[str, ...],
+    *,
+    env: str | None,
+    policy: str | None,
+    load_path: str | None,
+    out: str,
+    count: int,
+    **given: Any,
+) -> None:
+    """Collects samples with a policy and saves them to a folder or a file."""
     from dicore.console import say
     from dicore_tools.demo_dataset import collect_demo_data
 
+    source = _source([word for word in words if "=" not in word], env, policy)
     with contextlib.redirect_stdout(sys.stderr):  # environments may print
         data = collect_demo_data(
-            run,
+            source,
             collect_count=count,
             expert_data_path=out,
             state_dict_path=load_path,
+            overrides=[word for word in words if "=" in word],
             **given,
         )
     say(f"{out}: {len(data)} samples of {', '.join(data.keys())}", result=True)
+
+
+def _source(named: list[str], env: str | None, policy: str | None) -> Any:
+    """Returns the run that is named, or what `-e` and `-p` describe."""
+    from dicore.errors import UsageError
+    from dicore.run.request import TrainRequest
+
+    if len(named) == 1 and env is None and policy is None:
+        return named[0]
+    if not named and env is not None and policy is not None:
+        return TrainRequest(env=env, policy=policy)
+    raise UsageError(
+        "expected one run or checkpoint, or -e ENV and -p POLICY",
+        hint="dicore collect runs/cartpole_dqn_s0 --episodes 10 -o demo.npz",
+    )

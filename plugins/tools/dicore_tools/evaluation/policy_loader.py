@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from dicore.config import Compiled, bind, compile_config
-from dicore.errors import CheckpointCorruptError, CheckpointError, ConfigError
+from dicore.errors import CheckpointCorruptError, CheckpointError, ConfigError, UsageError
 from dicore.run.checkpoint_io import read_manifest, read_state
 from dicore.run.checkpoint_store import CheckpointStore
 from dicore.run.folder import RunFolder
 from dicore.run.request import TrainRequest, compile_request
 
-__all__ = ["PolicyState", "TrainedPolicy", "find_policy", "load_policy"]
+__all__ = ["PolicyState", "TrainedPolicy", "find_policy", "fixed_policy", "load_policy"]
 
 _MANIFEST = "manifest.json"
 
@@ -147,6 +147,41 @@ def load_policy(
         ConfigError: the config is invalid.
         CheckpointError: there is no checkpoint, or it is invalid.
     """
+    compiled = _bound(config, seed, overrides)
+    path = Path(checkpoint)
+    if not path.exists():
+        path = path.with_name(path.name.removesuffix(".pth.tar"))
+    facts = read_manifest(path).metadata
+    return TrainedPolicy(
+        compiled, str(checkpoint), lambda: _policy_state(read_state(path), facts, str(path))
+    )
+
+
+def fixed_policy(
+    config: Any, *, seed: int | None = None, overrides: Sequence[str] = ()
+) -> TrainedPolicy:
+    """Returns the policy of a config that needs no parameters: one that does not learn.
+
+    Args:
+        config: A config in any form, or a `TrainRequest`.
+        seed: Random seed; None takes the config's.
+        overrides: `a.b=c`, on top of the config.
+
+    Raises:
+        ConfigError: the config is invalid.
+        UsageError: the policy learns, so that it needs a checkpoint.
+    """
+    compiled = _bound(config, seed, overrides)
+    if compiled.policy.learns:
+        raise UsageError(
+            f"no checkpoint given, and policy '{compiled.policy.type}' has to learn first",
+            hint="pass state_dict_path=CKPT, or name the folder of a run",
+        )
+    return TrainedPolicy(compiled)
+
+
+def _bound(config: Any, seed: int | None, overrides: Sequence[str]) -> Compiled:
+    """Returns a config, compiled and bound to the spaces of its environment."""
     from dicore.run.env_factory import spaces_of
 
     request = config if isinstance(config, TrainRequest) else TrainRequest(config=config)
@@ -156,14 +191,7 @@ def load_policy(
         seed=request.seed if seed is None else seed,
     )
     compiled = compile_request(request)
-    compiled = bind(compiled, *spaces_of(compiled.env, compiled.seed))
-    path = Path(checkpoint)
-    if not path.exists():
-        path = path.with_name(path.name.removesuffix(".pth.tar"))
-    facts = read_manifest(path).metadata
-    return TrainedPolicy(
-        compiled, str(checkpoint), lambda: _policy_state(read_state(path), facts, str(path))
-    )
+    return bind(compiled, *spaces_of(compiled.env, compiled.seed))
 
 
 def _read_chosen(store: CheckpointStore, name: str) -> PolicyState:

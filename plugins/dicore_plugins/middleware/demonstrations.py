@@ -1,0 +1,121 @@
+"""Middleware that learns from demonstrations: filling their buffer, learning from it first."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from dicore.data import Batch
+from dicore.errors import UsageError
+from dicore.task import OnlineRLContext, middleware
+from dicore_plugins.middleware.learn import as_learner, data_pusher
+
+__all__ = ["demo_loader", "pretrainer", "sqil_data_pusher"]
+
+_LOG = logging.getLogger("dicore.data")
+
+
+def demo_loader(cfg: Any, buffer_: Any, samples: Callable[[], Batch]) -> Callable[[Any], None]:
+    """Pushes demonstrations to their buffer in the first step.
+
+    A buffer that has samples, such as that of a run that is resumed, is left as it is.
+
+    Args:
+        cfg: The whole compiled config.
+        buffer_: Buffer of demonstrations.
+        samples: Returns them; called if they are needed.
+
+    Returns:
+        A middleware that is run before learning.
+
+    Raises:
+        UsageError: when it is run: the buffer has too little capacity.
+    """
+    push = data_pusher(cfg, buffer_)
+
+    @middleware(optional=["env_step"])
+    def load(ctx: OnlineRLContext) -> None:
+        if buffer_.count():
+            return
+        data = samples()
+        room = int(buffer_.replay_buffer_size)
+        if len(data) > room:
+            raise UsageError(
+                f"{len(data)} demonstrations do not fit in their buffer of {room} samples",
+                hint="set policy.other.replay_buffer.demo.replay_buffer_size, or use fewer:"
+                " pipeline.dataset.episodes",
+            )
+        _LOG.info("learning from %d demonstrations", len(data))
+        push(OnlineRLContext(trajectories=data))
+
+    return load
+
+
+def pretrainer(
+    cfg: Any, policy: Any, buffer_: Any, *, run: Any | None = None
+) -> Callable[[OnlineRLContext], None]:
+    """Learns from demonstrations alone until `policy.learn.pretrain` updates are made.
+
+    A signal ends it between two updates; a run that is resumed makes the rest of them.
+
+    Args:
+        cfg: The whole compiled config; `policy.learn` is used.
+        policy: Learn mode of the policy, or a learner.
+        buffer_: Buffer of demonstrations.
+        run: Run for the hooks' logs and checkpoints, whose stop flag is obeyed; None: no run.
+
+    Returns:
+        A middleware: train_iter -> train_iter.
+    """
+    learner, size = as_learner(cfg, policy, run), cfg.policy.learn.batch_size
+    updates = min(cfg.policy.learn.get("pretrain", 0), cfg.pipeline.max_train_iter or np.inf)
+
+    @middleware(reads=["train_iter"], writes=["train_iter"], optional=["env_step"])
+    def pretrain(ctx: OnlineRLContext) -> None:
+        while learner.train_iter < updates and not (run is not None and run.stop_requested):
+            few = buffer_.count() < size
+            data = buffer_.sample_batch(size, learner.train_iter, replace=few, reuse=True)
+            learner.train(data, ctx.env_step)
+            if cfg.policy.priority:
+                buffer_.update(learner.priority_info)
+        ctx.train_iter = learner.train_iter
+
+    return pretrain
+
+
+def sqil_data_pusher(
+    cfg: Any, buffer_: Any, expert: bool = False
+) -> Callable[[OnlineRLContext], None]:
+    """Pushes collected single steps with the rewards of SQIL: 1 of an expert, else 0.
+
+    For tasks with a collector of its own for the expert (DI-engine); of any rewards of the
+    environment. Policies such as `sqil` do this themselves.
+
+    Args:
+        cfg: The whole compiled config.
+        buffer_: Replay buffer (`IBuffer`).
+        expert: The steps are those of an expert.
+
+    Returns:
+        A middleware that pushes `ctx.trajectories` and sets it to None.
+    """
+    push, reward = data_pusher(cfg, buffer_), float(expert)
+
+    @middleware(reads=["trajectories"], optional=["env_step"])
+    def push_with_reward(ctx: OnlineRLContext) -> None:
+        data = ctx.trajectories
+        if data is None:
+            return
+        if isinstance(data, Batch):
+            columns = dict(data.columns)
+            columns["reward"] = np.full_like(columns["reward"], reward)
+            changed: Any = Batch(columns, len(data), data.schema)
+        else:
+            changed = [{**row, "reward": row["reward"] * 0 + reward} for row in data]
+        push(OnlineRLContext(trajectories=changed, env_step=ctx.env_step))
+        ctx.trajectories = None
+
+    return push_with_reward

@@ -1,0 +1,1 @@
+"""Network of behavioural cloning from observation."""

@@ -1,0 +1,1 @@
+"""Energy-based model of actions."""

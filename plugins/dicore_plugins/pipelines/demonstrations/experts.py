@@ -1,0 +1,134 @@
+"""Steps of an expert: of a data set, or of a policy that acts.
+
+Shapes: T steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from dicore.config.paths import replace
+from dicore.data import Batch, tree_paths
+from dicore.run.env_factory import make_env_manager
+from dicore_plugins.functional.samples import transitions
+from dicore_plugins.policies.base import mode_attribute
+
+__all__ = ["ExpertSteps", "expert_steps", "recorded", "source_problems", "steps_of"]
+
+_MISSING = (
+    "required: recorded steps (dicore collect RUN --episodes 10 -o demo.npz, then"
+    " pipeline.dataset.path=demo.npz), or a policy that shows them (pipeline.expert.type=expert"
+    " pipeline.expert.run=RUN)"
+)
+
+
+def source_problems(cfg: Any) -> Iterator[tuple[str, str]]:
+    """Yields what is wrong with the source of steps: there is none, or there are two."""
+    dataset, expert = cfg.pipeline.dataset, cfg.pipeline.get("expert")
+    if dataset is None and expert is None:
+        yield "pipeline.dataset", _MISSING
+    elif dataset is not None and expert is not None:
+        yield "pipeline.expert", "has no effect beside pipeline.dataset; remove one of them"
+
+
+def recorded(cfg: Any, ctx: Any) -> Any:
+    """Returns the data set of a config; the steps of `pipeline.expert` if it has none.
+
+    Policies that learn from demonstrations make samples of single steps themselves.
+    """
+    section = cfg.pipeline.dataset
+    if section is None:
+        return ExpertSteps(expert_steps(cfg, ctx))
+    if getattr(cfg.policy, "demonstrations", False):
+        section = replace(section, ("nstep",), 1)
+    return section.build(ctx)
+
+
+def steps_of(dataset: Any) -> Batch:
+    """Returns all steps of a data set, with `end`: the last step of an episode.
+
+    Args:
+        dataset: Single steps, see `IDataset`, sorted by episode and time. Without an attribute
+            `episode` (int64 [T]), an episode ends where the next step has another observation.
+    """
+    steps = dataset.take(np.arange(len(dataset)))
+    number = getattr(dataset, "episode", None)
+    if number is None:
+        ended = np.asarray(steps["done"]) > 0
+        after = tree_paths({"obs": steps["next_obs"]})
+        for path, leaf in tree_paths({"obs": steps["obs"]}).items():
+            differs = (leaf[1:] != after[path][:-1]).reshape(len(steps) - 1, -1).any(1)
+            ended[:-1] |= differs
+    else:
+        ended = np.append(number[1:] != number[:-1], True)
+    ended[-1:] = True
+    return Batch({**steps.columns, "end": ended}, len(steps))
+
+
+def expert_steps(cfg: Any, ctx: Any) -> Batch:
+    """Returns the steps of whole episodes in which an expert acts, as it does in evaluation.
+
+    Args:
+        cfg: The whole compiled config: `pipeline.expert`, `pipeline.expert_episodes`, `env` and the
+            collector of `policy.collect`.
+        ctx: What parts are built with.
+    """
+    expert = cfg.pipeline.expert.build(ctx)
+    envs = make_env_manager(cfg.env, "expert", cfg.seed, at_most=cfg.pipeline.expert_episodes)
+    collector = cfg.policy.collect.collector.build(ctx, env_manager=envs, policy=_acting(expert))
+    try:
+        steps: Batch = collector.collect_batch(n_episode=cfg.pipeline.expert_episodes)
+    finally:
+        collector.close()
+        envs.close()
+    return steps[np.argsort(steps["env_id"], kind="stable")]
+
+
+class ExpertSteps:
+    """Data set in memory of the steps of `expert_steps`, for policies that learn offline."""
+
+    episode: Any = None
+    """Number of the episode of each step, if the steps have `end`: int64 [T]."""
+
+    def __init__(self, steps: Batch) -> None:
+        self._steps = steps
+        if "end" in steps:
+            self.episode = np.cumsum(steps["end"]) - steps["end"]
+
+    def __len__(self) -> int:
+        return len(self._steps)
+
+    def take(self, index: Any) -> Batch:
+        """Returns B samples by index."""
+        return self._steps[index]
+
+
+def _acting(expert: Any) -> Any:
+    """Returns a collect mode that acts by an expert and makes single steps."""
+    mode = expert.eval_mode
+
+    def get_attribute(name: str) -> Any:
+        return _FACTS[name] if name in _FACTS else mode_attribute(mode, name, None)
+
+    return SimpleNamespace(
+        forward=lambda obs, **_: mode.forward(obs),
+        reset=mode.reset,
+        process_transition=_step,
+        get_train_sample=transitions,
+        get_attribute=get_attribute,
+        set_attribute=mode.set_attribute,
+    )
+
+
+def _step(obs: Any, output: Any, timestep: Any) -> dict[str, Any]:
+    """Selects the columns of one step; see `Policy`."""
+    done = getattr(timestep, "terminated", timestep.done)
+    return {"obs": obs, "action": output["action"], "reward": timestep.reward, "done": done}
+
+
+_FACTS = {"sample_len": 1, "sample_stride": 1, "on_policy": False, "unroll_len": 1}
+"""What collectors ask about the samples: they are single steps."""

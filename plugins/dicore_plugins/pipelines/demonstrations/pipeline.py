@@ -1,0 +1,54 @@
+"""The pipeline of demonstrations: learns from them and from own steps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, ClassVar
+
+from dicore.config import NamedConfig
+from dicore.data import Batch
+from dicore_plugins.middleware.demonstrations import demo_loader, pretrainer
+from dicore_plugins.pipelines.demonstrations.experts import source_problems, steps_of
+from dicore_plugins.pipelines.serial.config import SerialDemosConfig
+from dicore_plugins.pipelines.serial.pipeline import SerialPipeline
+from dicore_plugins.pipelines.training import Parts, TrainingPipeline
+from dicore_plugins.policies.demonstrations.policy import as_demonstrations
+
+__all__ = ["DemosPipeline"]
+
+
+class DemosPipeline(SerialPipeline):
+    """Evaluates, collects, and learns from batches of own steps and of demonstrations.
+
+    Demonstrations are those of `pipeline.dataset`, or episodes in which `pipeline.expert` acts.
+    """
+
+    config_class = SerialDemosConfig
+    school: ClassVar[str] = "demonstrations"
+
+    def chosen(self, cfg: Any) -> TrainingPipeline:
+        """Returns itself."""
+        return self
+
+    def problems(self, cfg: Any) -> Iterator[tuple[str, str]]:
+        """Yields the problems of the buffers and of the source of demonstrations."""
+        yield from super().problems(cfg)
+        buffer = cfg.policy.other.replay_buffer
+        demo = buffer.get("demo") if isinstance(buffer, NamedConfig) else None
+        loaded = demo is not None and demo.get("load_data") is not None
+        if not loaded:
+            yield from source_problems(cfg)
+
+    def stages(self, parts: Parts) -> list[Any]:
+        """Loads demonstrations, learns from them first if asked to, and goes on by replay."""
+        cfg, demo = parts.cfg, parts.buffer.buffers["demo"]
+        if cfg.pipeline.dataset is not None:
+            _ = parts.dataset  # checks it before anything is collected
+
+        def samples() -> Batch:
+            return as_demonstrations(steps_of(parts.dataset), parts.collect_mode)
+
+        stages = [demo_loader(cfg, demo, samples)]
+        if cfg.policy.learn.get("pretrain", 0):
+            stages.append(pretrainer(cfg, parts.learner, demo, run=parts.run))
+        return [*stages, *super().stages(parts)]

@@ -1,0 +1,59 @@
+"""Options of behavioural cloning from observation."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dicore.config.schema import component, frozen, option, section
+from dicore.config.sections import OtherConfig
+from dicore_plugins.policies.actor_critic.config import ActorCriticCollectConfig
+from dicore_plugins.policies.bc.config import CloningConfig, CloningLearnConfig
+from dicore_plugins.policies.demonstrations.config import DemonstrationsConfig, two_buffers
+
+_BUFFERS = two_buffers(0.5, replay_buffer_size=20_000)
+
+
+@frozen(kw_only=True)
+class BCOLearnConfig(CloningLearnConfig):
+    """Options of learning."""
+
+    batch_size: int = option(128, "samples per gradient update, shown and own ones", ge=1)
+    update_per_collect: int | None = option(16, "gradient updates after each collect", ge=1)
+
+
+@frozen(kw_only=True)
+class BCOCollectConfig(ActorCriticCollectConfig):
+    """Options of collecting."""
+
+    n_sample: int | None = option(
+        128, "samples per collect; use a multiple of env.collector_env_num", ge=1
+    )
+    random_collect_size: int = option(
+        1_024, "samples collected with random actions at first, for the inverse model", ge=0
+    )
+
+
+@frozen(kw_only=True)
+class BCOOtherConfig(OtherConfig):
+    """Options of replay."""
+
+    replay_buffer: Any = component(
+        "buffer", default=_BUFFERS, help="buffers of own steps and of demonstrations", named=True
+    )
+
+
+@frozen(kw_only=True)
+class BCOConfig(DemonstrationsConfig, CloningConfig):
+    """Behavioural cloning from observations alone, by an inverse model (Torabi et al. 2018)."""
+
+    model: Any = component("model", default="bco", help="network of actions, and inverse model")
+    learn: BCOLearnConfig = section(BCOLearnConfig)
+    collect: BCOCollectConfig = section(BCOCollectConfig)
+    other: BCOOtherConfig = section(BCOOtherConfig)
+
+    def build(self, ctx: Any, *, model: Any | None = None, **parts: Any) -> Any:
+        """Makes the policy; `model` replaces the configured network."""
+        from dicore_plugins.policies.bco.policy import BCOPolicy
+
+        device = None if ctx is None else ctx.device
+        return BCOPolicy(self, model=model, **{"device": device, **parts})

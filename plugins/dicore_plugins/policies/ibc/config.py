@@ -1,0 +1,77 @@
+"""Options of implicit behavioural cloning."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from dicore.config.schema import component, frozen, option, section
+from dicore.config.sections import LearnConfig
+from dicore.errors import ConfigError
+from dicore_plugins.policies.bc.config import CloningConfig
+
+
+@frozen(kw_only=True)
+class IBCLearnConfig(LearnConfig):
+    """Options of learning."""
+
+    batch_size: int = option(128, "samples per gradient update", ge=1)
+    negatives: int = option(
+        64, "random actions that each action shown is compared with, if actions are continuous",
+        ge=1,
+    )  # fmt: skip
+    max_grad_norm: float | None = option(
+        None, "maximum gradient norm; larger gradients are scaled down; None: off", gt=0
+    )
+    optimizer: Any = component(
+        "optimizer", default="adam", help="updates the parameters from their gradients"
+    )
+
+
+@frozen(kw_only=True)
+class IBCConfig(CloningConfig):
+    """Implicit behavioural cloning: acts by the lowest energy (Florence et al. 2021)."""
+
+    offline: ClassVar[bool] = True
+
+    model: Any = component("model", default="ebm", help="scores observations with actions")
+    candidates: int = option(
+        256, "candidates among which a continuous action is searched; raise for more dimensions",
+        ge=1,
+    )  # fmt: skip
+    iterations: int = option(3, "times that candidates are drawn again near good ones", ge=0)
+    search_std: float = option(
+        0.33,
+        "standard deviation of the first new candidates around old ones, as a part of half the"
+        " width of the action space; it halves in each iteration",
+        gt=0,
+    )
+    learn: IBCLearnConfig = section(IBCLearnConfig)
+
+    def build(self, ctx: Any, *, model: Any | None = None, **parts: Any) -> Any:
+        """Makes the policy; `model` replaces the configured network."""
+        from dicore_plugins.policies.ibc.policy import IBCPolicy
+
+        device = None if ctx is None else ctx.device
+        return IBCPolicy(self, model=model, **{"device": device, **parts})
+
+    def bind(self, observation_space: Any, action_space: Any) -> dict[str, Any]:
+        """Derives the shapes of the model from the spaces.
+
+        Raises:
+            ConfigError: the actions are neither one discrete choice nor bounded real numbers, or
+                the model does not take the observations.
+        """
+        found = super().bind(observation_space, action_space)
+        if found["model.continuous"]:
+            from dicore_plugins.models.shapes import box_options
+
+            box_options(action_space, algorithm=self.type or "ibc")
+        elif found.get("hybrid") or not isinstance(found["model.action_shape"], int):
+            from dicore_plugins.policies.fitting import hint_for
+
+            raise ConfigError(
+                f"policy.type: '{self.type or 'ibc'}' needs one discrete action or bounded real"
+                f" numbers; this env has {action_space}",
+                hint=hint_for(action_space),
+            )
+        return found

@@ -1,0 +1,51 @@
+"""Options of R2D3."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dicore.config.schema import component, frozen, option, section
+from dicore_plugins.policies.demonstrations.config import DemonstrationsConfig, two_buffers
+from dicore_plugins.policies.dqn.config import DQNOtherConfig
+from dicore_plugins.policies.r2d2.config import R2D2Config, R2D2LearnConfig
+
+_BUFFERS = two_buffers(0.25, type="advanced", alpha=0.9, beta=0.6, anneal_step=0)
+
+
+@frozen(kw_only=True)
+class R2D3LearnConfig(R2D2LearnConfig):
+    """Options of learning."""
+
+    pretrain: int = option(
+        0, "updates from demonstrations alone before collecting", ge=0, unit="updates"
+    )
+    margin: float = option(
+        0.8, "by how much the values of actions shown are to exceed those of others", ge=0
+    )
+    margin_weight: float = option(
+        0.0, "weight of the large-margin loss of demonstrations (DQfD); 0: as in the paper", ge=0
+    )
+
+
+@frozen(kw_only=True)
+class R2D3OtherConfig(DQNOtherConfig):
+    """Options of exploration and replay."""
+
+    replay_buffer: Any = component(
+        "buffer", default=_BUFFERS, help="buffers of own steps and of demonstrations", named=True
+    )
+
+
+@frozen(kw_only=True)
+class R2D3Config(DemonstrationsConfig, R2D2Config):
+    """R2D2 with a share of demonstrations in each batch (Paine et al. 2019)."""
+
+    learn: R2D3LearnConfig = section(R2D3LearnConfig)
+    other: R2D3OtherConfig = section(R2D3OtherConfig)
+
+    def build(self, ctx: Any, *, model: Any | None = None, **parts: Any) -> Any:
+        """Makes the policy; `model` replaces the configured network."""
+        from dicore_plugins.policies.r2d3.policy import R2D3Policy
+
+        device = None if ctx is None else ctx.device
+        return R2D3Policy(self, model=model, **{"device": device, **parts})

@@ -1,0 +1,34 @@
+"""Options of regularized behavioural cloning."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dicore.config.schema import frozen, option, section
+from dicore_plugins.policies.sqil.config import SQILConfig, SQILLearnConfig
+
+
+@frozen(kw_only=True)
+class RBCLearnConfig(SQILLearnConfig):
+    """Options of learning."""
+
+    bellman_weight: float = option(
+        1.0,
+        "lambda, the weight of the squared soft Bellman error beside the loss of cloning; 0: plain"
+        " behavioural cloning",
+        ge=0,
+    )
+
+
+@frozen(kw_only=True)
+class RBCConfig(SQILConfig):
+    """Cloning by softmax(Q), regularized by the soft Bellman error (Reddy et al. 2019)."""
+
+    learn: RBCLearnConfig = section(RBCLearnConfig)
+
+    def build(self, ctx: Any, *, model: Any | None = None, **parts: Any) -> Any:
+        """Makes the policy; `model` replaces the configured network."""
+        from dicore_plugins.policies.rbc.policy import RBCPolicy
+
+        device = None if ctx is None else ctx.device
+        return RBCPolicy(self, model=model, **{"device": device, **parts})

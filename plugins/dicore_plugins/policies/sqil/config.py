@@ -1,0 +1,73 @@
+"""Options of SQIL."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dicore.config.schema import component, frozen, option, section
+from dicore.config.sections import OtherConfig
+from dicore_plugins.policies.demonstrations.config import DemonstrationsConfig, two_buffers
+from dicore_plugins.policies.sac.config import SACConfig
+from dicore_plugins.policies.sqn.config import SQNConfig, SQNLearnConfig, SQNOtherConfig
+
+HALF = two_buffers(0.5, replay_buffer_size=50_000)
+"""Half of each batch is demonstrations."""
+
+
+@frozen(kw_only=True)
+class SQILLearnConfig(SQNLearnConfig):
+    """Options of learning."""
+
+    auto_temperature: bool = option(
+        False, "learn the temperature, so that the entropy stays near target_entropy"
+    )
+
+
+@frozen(kw_only=True)
+class SQILOtherConfig(SQNOtherConfig):
+    """Options of exploration and replay."""
+
+    replay_buffer: Any = component(
+        "buffer", default=HALF, help="buffers of own steps and of demonstrations", named=True
+    )
+
+
+@frozen(kw_only=True)
+class SQILConfig(DemonstrationsConfig, SQNConfig):
+    """Imitation by soft Q-learning with reward 1 for demonstrations, 0 else (Reddy et al. 2020)."""
+
+    model: Any = component(
+        "model", default={"type": "sqn", "temperature": 1.0}, help="two Q networks, a temperature"
+    )
+    learn: SQILLearnConfig = section(SQILLearnConfig)
+    other: SQILOtherConfig = section(SQILOtherConfig)
+
+    def build(self, ctx: Any, *, model: Any | None = None, **parts: Any) -> Any:
+        """Makes the policy; `model` replaces the configured network."""
+        from dicore_plugins.policies.sqil.policy import SQILPolicy
+
+        device = None if ctx is None else ctx.device
+        return SQILPolicy(self, model=model, **{"device": device, **parts})
+
+
+@frozen(kw_only=True)
+class SQILSACOtherConfig(OtherConfig):
+    """Options of replay."""
+
+    replay_buffer: Any = component(
+        "buffer", default=HALF, help="buffers of own steps and of demonstrations", named=True
+    )
+
+
+@frozen(kw_only=True)
+class SQILSACConfig(DemonstrationsConfig, SACConfig):
+    """SQIL for continuous actions: SAC with the rewards of SQIL (Reddy et al. 2020)."""
+
+    other: SQILSACOtherConfig = section(SQILSACOtherConfig)
+
+    def build(self, ctx: Any, *, model: Any | None = None, **parts: Any) -> Any:
+        """Makes the policy; `model` replaces the configured network."""
+        from dicore_plugins.policies.sqil.policy import SQILSACPolicy
+
+        device = None if ctx is None else ctx.device
+        return SQILSACPolicy(self, model=model, **{"device": device, **parts})
