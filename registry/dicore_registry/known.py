@@ -39,8 +39,8 @@ _NAMES: Final[dict[str, dict[str, str]]] = {
             "world_model_learner"
         ),
         "model": (
-            "acer bco bcq bdq c51 crossq d4pg discrete_bcq discrete_sac dqn drqn ebm fqf iql iqn "
-            "pdqn ppg qac qrdqn rainbow sqn tqc vac"
+            "acer bco bcq bdq c51 crossq d4pg discrete_bcq discrete_sac dqn drqn dt ebm fqf iql "
+            "iqn pdqn ppg qac qrdqn rainbow sqn tqc vac"
         ),
         "model_wrapper": (
             "action_noise argmax_sample base combination_argmax_sample "
@@ -58,9 +58,9 @@ _NAMES: Final[dict[str, dict[str, str]]] = {
         ),
         "policy": (
             "a2c acer awac bc bco bcq bdq c51 cql crossq d4pg ddpg ddqn discrete_bcq discrete_cql "
-            "discrete_sac dqfd dqn dueling edac expert fqf ibc impala iql iqn mbpo mdqn pdqn pg "
-            "ppg ppo ppo_offpolicy pqn qrdqn r2d2 r2d3 rainbow random rbc sac sqil sqil_sac sqn "
-            "td3 td3_bc tqc"
+            "discrete_sac dqfd dqn dt dueling edac expert fqf ibc impala iql iqn mbpo mdqn pdqn "
+            "pg ppg ppo ppo_offpolicy pqn qrdqn r2d2 r2d3 rainbow random rbc sac sqil sqil_sac "
+            "sqn td3 td3_bc tqc"
         ),
         "reward_model": "drex gail her icm pwil red reward_norm rnd trex",
         "sampler": (

@@ -376,6 +376,7 @@ EXPECTED = {
     "model/bcq:gradients_reach_every_parameter": "the encoder learns, but does not act",
     "model/discrete_bcq:gradients_reach_every_parameter": "the imitation only forbids actions",
     "model/bco:gradients_reach_every_parameter": "`inverse` has outputs that `forward` lacks",
+    "model/dt:gradients_reach_every_parameter": "a first step has no action before it",
     "model/ppg:gradients_reach_every_parameter": "`auxiliary` has an output that `forward` lacks",
     "reward_model/drex:training_changes_the_estimates": _BY_EXPERT,
     "reward_model/her:training_changes_the_estimates": "it has no parameters",

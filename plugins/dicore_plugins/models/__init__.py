@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from dicore_plugins.models.dqn.model import DQN, QHead
     from dicore_plugins.models.dqn.recurrent import DRQN
     from dicore_plugins.models.dqn.twin import SQN
+    from dicore_plugins.models.dt.config import DTModelConfig
+    from dicore_plugins.models.dt.model import CausalBlock, DecisionTransformer
     from dicore_plugins.models.ebm.config import EBMConfig
     from dicore_plugins.models.ebm.model import EBM
     from dicore_plugins.models.encoders.conv import ImpalaConv, NatureConv, SmallConv, image_encoder
@@ -108,10 +110,13 @@ __all__ = [
     "BatchRenorm",
     "C51ModelConfig",
     "CategoricalQAC",
+    "CausalBlock",
     "CrossQModelConfig",
     "D4PGModelConfig",
     "DQNModelConfig",
     "DRQNModelConfig",
+    "DTModelConfig",
+    "DecisionTransformer",
     "DiscreteBCQModelConfig",
     "DiscreteBCQNet",
     "DiscreteQAC",
@@ -163,6 +168,11 @@ __all__ = [
 ]
 
 _HOMES = {
+    ".dt.model": (
+        "CausalBlock",
+        "DecisionTransformer",
+    ),
+    ".dt.config": ("DTModelConfig",),
     ".dqn.constrained": ("DiscreteBCQNet",),
     ".qac.offline": (
         "BCQNet",

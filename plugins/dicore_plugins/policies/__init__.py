@@ -82,6 +82,9 @@ if TYPE_CHECKING:
     from dicore_plugins.policies.dqn.distributional import DistributionalPolicy
     from dicore_plugins.policies.dqn.policy import DQNPolicy
     from dicore_plugins.policies.dqn.variants import DDQNConfig, DuelingConfig
+    from dicore_plugins.policies.dt.config import DTConfig, DTLearnConfig
+    from dicore_plugins.policies.dt.history import History
+    from dicore_plugins.policies.dt.policy import DTPolicy
     from dicore_plugins.policies.edac.config import EDACConfig, EDACLearnConfig
     from dicore_plugins.policies.edac.policy import EDACPolicy
     from dicore_plugins.policies.expert.config import ExpertConfig
@@ -188,6 +191,9 @@ __all__ = [
     "DQfDConfig",
     "DQfDLearnConfig",
     "DQfDPolicy",
+    "DTConfig",
+    "DTLearnConfig",
+    "DTPolicy",
     "DemonstrationsConfig",
     "DiscreteBCQConfig",
     "DiscreteBCQLearnConfig",
@@ -213,6 +219,7 @@ __all__ = [
     "FixedPolicy",
     "FromDemonstrations",
     "HeldNoise",
+    "History",
     "IBCConfig",
     "IBCLearnConfig",
     "IBCPolicy",
@@ -294,6 +301,12 @@ __all__ = [
 ]
 
 _HOMES = {
+    ".dt.history": ("History",),
+    ".dt.policy": ("DTPolicy",),
+    ".dt.config": (
+        "DTConfig",
+        "DTLearnConfig",
+    ),
     ".mbpo.config": (
         "MBPOConfig",
         "MBPOLearnConfig",

@@ -227,6 +227,7 @@ class InteractionEvaluator:
         self._fresh = False
         self._policy.reset()
         env, forward = self._env, self._policy.forward
+        observe = getattr(self._policy, "observe", _ignored)
         running = np.ones(env.env_num, np.bool_)
         lengths = np.zeros(env.env_num, np.int64)
         total: Any = 0.0
@@ -248,6 +249,7 @@ class InteractionEvaluator:
                 lengths[answer.env_id] += 1
                 total[answer.env_id] += reward
                 cut_in -= 1
+                observe(answer.env_id, reward)
                 if answer.value.done.any():
                     self._count_ended(monitor, answer, running, lengths, total)
                     changed = True
@@ -351,6 +353,10 @@ def _won(info: Mapping[str, Any]) -> bool:
 
 def _never() -> bool:
     return False
+
+
+def _ignored(env_id: Any, reward: Any) -> None:
+    """What an eval mode without `observe` does with rewards."""
 
 
 def _statistics(monitor: VectorEvalMonitor, steps: int, seconds: float) -> dict[str, float]:

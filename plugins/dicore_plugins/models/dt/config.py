@@ -1,0 +1,62 @@
+"""Options of the decision transformer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from dicore.config.schema import ComponentConfig, frozen, option
+from dicore_plugins.models.shapes import Part, obs_shape_problem
+
+__all__ = ["DTModelConfig"]
+
+
+@frozen(kw_only=True)
+class DTModelConfig(ComponentConfig):
+    """Causal transformer over returns to go, observations and actions (Chen et al. 2021)."""
+
+    obs_shape: int | tuple[int, ...] | None = option(
+        None, "shape of one observation; None: read from the env", ge=1
+    )
+    action_shape: int | None = option(
+        None, "number of actions, or of continuous action values; None: read from the env", ge=1
+    )
+    continuous: bool | None = option(None, "continuous actions in [-1, 1]; None: read from the env")
+    hidden_size: int = option(128, "width of the transformer", ge=1)
+    num_layers: int = option(3, "number of transformer layers", ge=1)
+    num_heads: int = option(1, "attention heads; they divide hidden_size", ge=1)
+    max_timestep: int = option(
+        4096, "steps of an episode that have embeddings of their own; later ones share the last",
+        ge=1, unit="env steps",
+    )  # fmt: skip
+    obs_parts: tuple[Part, ...] | None = option(
+        None,
+        "leaves of Discrete, MultiDiscrete, Dict and Tuple observations: (keys, width, category"
+        " counts, category starts); None: read from the env",
+    )
+
+    def check(self) -> Iterator[tuple[str, str]]:
+        """Yields what the network does not support."""
+        if self.hidden_size % self.num_heads:
+            yield "num_heads", f"must divide hidden_size = {self.hidden_size}"
+        if self.obs_shape is not None and (problem := obs_shape_problem(self.obs_shape)):
+            yield "obs_shape", problem
+
+    def build(self, ctx: Any, **parts: Any) -> Any:
+        """Builds the network.
+
+        Raises:
+            ConfigError: a shape is missing or unsupported.
+        """
+        from dicore_plugins.models.dt.model import DecisionTransformer
+
+        return DecisionTransformer(
+            self.obs_shape,
+            self.action_shape,
+            continuous=bool(self.continuous),
+            hidden_size=self.hidden_size,
+            num_layers=self.num_layers,
+            num_heads=self.num_heads,
+            max_timestep=self.max_timestep,
+            obs_parts=self.obs_parts,
+        )

@@ -1,0 +1,120 @@
+"""Options of the decision transformer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, ClassVar
+
+from dicore.config.schema import component, frozen, option, section
+from dicore.config.sections import CollectConfig, EvalConfig, LearnConfig, PolicyConfig
+from dicore.errors import ConfigError
+from dicore_plugins.optimizers.config import optimizer_problems
+
+
+@frozen(kw_only=True)
+class DTLearnConfig(LearnConfig):
+    """Options of learning."""
+
+    batch_size: int = option(64, "sequences per gradient update", ge=1)
+    learning_rate: float = option(1e-3, "learning rate", gt=0, lt=float("inf"))
+    max_grad_norm: float | None = option(
+        0.25, "maximum gradient norm; larger gradients are scaled down; None: off", gt=0
+    )
+    optimizer: Any = component(
+        "optimizer",
+        default={"type": "adamw", "weight_decay": 1e-4},
+        help="updates the parameters from their gradients",
+    )
+
+
+@frozen(kw_only=True)
+class DTCollectConfig(CollectConfig):
+    """Options of acting and of sequences."""
+
+    n_sample: int | None = option(None, "training samples per collect", ge=1)
+    n_episode: int | None = option(1, "complete episodes per collect", ge=1)
+    unroll_len: int = option(
+        20,
+        "steps of a sequence: what attention sees; set pipeline.dataset.unroll_len to the same",
+        ge=2,
+        unit="env steps",
+    )
+
+
+@frozen(kw_only=True)
+class DTEvalConfig(EvalConfig):
+    """Options of evaluating."""
+
+    target_return: float | None = option(
+        None, "return that the policy is to reach; None: the largest of the data"
+    )
+
+
+@frozen(kw_only=True)
+class DTConfig(PolicyConfig):
+    """Decision transformer: actions of a wanted return, from a dataset (Chen et al. 2021)."""
+
+    offline: ClassVar[bool] = True
+    fixed_by_spaces: ClassVar[tuple[str, ...]] = (
+        *PolicyConfig.fixed_by_spaces,
+        *("model.continuous", "action_start", "action_low", "action_high", "action_dims"),
+    )
+
+    on_policy: bool = option(False, "False: it trains from a dataset")
+    model: Any = component("model", default="dt", help="the transformer")
+    action_start: int = option(0, "lowest action index (`Discrete.start`); read from the env")
+    action_low: tuple[float, ...] | None = option(
+        None, "actions that -1 of the network means; read from the env"
+    )
+    action_high: tuple[float, ...] | None = option(
+        None, "actions that 1 of the network means; read from the env"
+    )
+    action_dims: tuple[int, ...] | None = option(
+        None, "shape of a continuous action; None: a vector; read from the env"
+    )
+    learn: DTLearnConfig = section(DTLearnConfig)
+    collect: DTCollectConfig = section(DTCollectConfig)
+    eval: DTEvalConfig = section(DTEvalConfig)
+
+    def build(self, ctx: Any, *, model: Any | None = None, **parts: Any) -> Any:
+        """Makes the policy; `model` replaces the configured network."""
+        from dicore_plugins.policies.dt.policy import DTPolicy
+
+        device = None if ctx is None else ctx.device
+        return DTPolicy(self, model=model, **{"device": device, **parts})
+
+    def bind(self, observation_space: Any, action_space: Any) -> dict[str, Any]:
+        """Derives the shapes of the model from the spaces.
+
+        Raises:
+            ConfigError: the actions are neither one discrete choice nor bounded real numbers.
+        """
+        from dicore_plugins.models.shapes import (
+            action_start,
+            box_options,
+            discrete_shape,
+            options_for,
+        )
+
+        name, seen = self.type or "dt", options_for(self.model, observation_space)
+        if type(action_space).__name__ == "Box":
+            found = box_options(action_space, algorithm=name)
+            return {**seen, "model.continuous": True, **found}
+        shape = discrete_shape(action_space, algorithm=name)
+        if not isinstance(shape, int):
+            raise ConfigError(
+                f"policy.type: '{name}' needs one discrete action or bounded real numbers; this env"
+                f" has {action_space}",
+                hint="choose a policy with a head per action: discrete_cql",
+            )
+        start = action_start(action_space)
+        return {
+            **seen, "model.continuous": False, "model.action_shape": shape, "action_start": start,
+        }  # fmt: skip
+
+    def check(self) -> Iterator[tuple[str, str]]:
+        """Yields the options that contradict each other."""
+        for path, problem in optimizer_problems(self.learn):
+            yield f"learn.{path}", problem
+        if self.nstep != 1:
+            yield "nstep", "its targets are recorded actions, not returns; expected 1"

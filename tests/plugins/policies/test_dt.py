@@ -1,0 +1,164 @@
+"""Decision transformer: causality, returns to go, history per environment, training by name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from gymnasium import spaces
+
+from dicore.config import bind, compile_config
+from dicore.data import Batch, EnvBatch
+from dicore.errors import ConfigError, SchemaError, UsageError
+from dicore.run.launch import launch
+from dicore.run.random import seed_everything
+from dicore_plugins.models import DQN, DecisionTransformer
+from dicore_plugins.policies import DTPolicy, History
+from tests.plugins.datasets.test_offline import cartpole, pendulum
+
+OBS = spaces.Box(-1, 1, (3,), np.float32)
+SMALL = ["policy.model.hidden_size=16", "policy.model.num_layers=1", "policy.collect.unroll_len=4"]
+
+
+def policy_of(actions: Any, *options: str) -> Any:
+    compiled = compile_config(
+        {"env": {"type": "cartpole"}, "policy": {"type": "dt"}}, overrides=[*SMALL, *options]
+    )
+    seed_everything(0)
+    return bind(compiled, OBS, actions).policy.build(None)
+
+
+def test_an_action_depends_on_its_past_alone() -> None:
+    torch.manual_seed(0)
+    model = DecisionTransformer(3, 2, hidden_size=16, num_layers=2, num_heads=2)
+    obs, action = torch.randn(1, 5, 3), torch.tensor([[0, 1, 0, 1, 1]])
+    left, at = torch.randn(1, 5), torch.arange(5)[None]
+    whole = model.steps(obs, action, left, at)["logit"]
+    for step in range(5):
+        cut = slice(0, step + 1)
+        other = action[:, cut].clone()
+        other[:, step] = 1 - other[:, step]  # its own action is not seen
+        found = model.steps(obs[:, cut], other, left[:, cut], at[:, cut])["logit"]
+        torch.testing.assert_close(found[:, step], whole[:, step])
+    for change in ({"left": 1.0}, {"obs": 1.0}):  # all of the past counts
+        moved = model.steps(obs + change.get("obs", 0), action, left + change.get("left", 0), at)
+        assert not torch.allclose(moved["logit"], whole)
+
+
+def test_the_history_of_each_environment() -> None:
+    history = History(3, 0)
+    for step in range(4):
+        seen = history.seen([7, 9] if step else [7], np.full((1 + bool(step), 1), step), 10.0)
+        history.acted([7, 9] if step else [7], [step, step][: 1 + bool(step)])
+        history.paid([7], [2.0])
+    assert seen["last"].tolist() == [2, 2]
+    assert seen["timestep"].tolist() == [[1, 2, 3], [0, 1, 2]]
+    assert seen["return_to_go"].tolist() == [[8, 6, 4], [10, 10, 10]]
+    assert seen["action"].tolist() == [[1, 2, 0], [1, 2, 0]]  # the present one is not decided
+    history.reset([7])
+    seen = history.seen([7, 9], np.zeros((2, 1)), 5.0)
+    assert seen["last"].tolist() == [0, 2]
+    assert seen["return_to_go"][:, 0].tolist() == [5, 10]
+
+
+def test_sequences_of_episodes() -> None:
+    """Episodes of 6 and 3 steps with L = 4: 4 and 2, and 3 steps."""
+    policy = policy_of(spaces.Discrete(2))
+    end = np.zeros((9, 1), np.bool_)
+    end[[5, 8]] = True
+    obs = np.arange(27, dtype=np.float32).reshape(9, 1, 3)
+    columns = {"obs": obs, "action": np.zeros((9, 1), np.int64), "done": end,
+               "reward": np.ones((9, 1), np.float32), "end": end}  # fmt: skip
+    found = policy.collect_mode.get_train_sample(Batch(columns, 9))
+    assert found["valid"].sum(1).tolist() == [4, 2, 3]
+    assert found["return_to_go"].tolist() == [[6, 5, 4, 3], [2, 1, 0, 0], [3, 2, 1, 0]]
+    assert found["timestep"].tolist() == [[0, 1, 2, 3], [4, 5, 0, 0], [0, 1, 2, 0]]
+    assert found["obs"][2, 0].tolist() == [18, 19, 20]
+
+
+def rows(action: Any) -> Batch:
+    """16 sequences of 4 steps; the returns to go tell which action is taken."""
+    rng = np.random.default_rng(0)
+    valid = np.ones((16, 4), np.bool_)
+    valid[3, 2:] = False
+    left = np.broadcast_to(np.where(np.arange(16) % 2, 8.0, 1.0)[:, None], (16, 4))
+    return Batch(
+        {"obs": rng.normal(size=(16, 4, 3)).astype(np.float32), "action": action, "valid": valid,
+         "return_to_go": left.astype(np.float32), "timestep": np.tile(np.arange(4), (16, 1))},
+        16,
+    )  # fmt: skip
+
+
+def test_the_wanted_return_decides_what_is_done() -> None:
+    action = np.broadcast_to(3 + np.arange(16)[:, None] % 2, (16, 4)).copy()
+    policies = [
+        policy_of(spaces.Discrete(2, start=3), "policy.learn.learning_rate=0.01", *more)
+        for more in ([], ["policy.eval.target_return=1"])
+    ]
+    for policy, wanted in zip(policies, (4, 3), strict=True):
+        for _ in range(60):
+            policy.learn_mode.forward(rows(action))
+        obs = EnvBatch(np.arange(5), rows(action)["obs"][:5, 0])
+        assert set(policy.eval_mode.forward(obs).value["action"]) == {wanted}
+    assert policies[0].get_attribute("model").best_return.item() == 8
+
+
+@pytest.mark.parametrize("continuous", [False, True])
+def test_padding_has_no_influence(continuous: bool) -> None:
+    box = spaces.Box(np.array([-2, 0], np.float32), np.array([2, 1], np.float32))
+    action: Any = np.zeros((16, 4), np.int64)
+    if continuous:
+        action = np.full((16, 4, 2), [1.0, 0.75], np.float32)
+    losses = []
+    for spoilt in (False, True):
+        policy, batch = policy_of(box if continuous else spaces.Discrete(2)), rows(action)
+        if spoilt:
+            batch["obs"][3, 2:] = 50
+        losses.append(policy.learn_mode.forward(batch)["total_loss"].item())
+    assert losses[0] == losses[1]
+    acted = policy.eval_mode.forward({0: np.ones(3, np.float32)}).value["action"]
+    assert not continuous or box.contains(acted[0])
+
+
+@pytest.mark.parametrize(("env", "make"), [("CartPole-v1", cartpole), ("Pendulum-v1", pendulum)])
+def test_a_resumed_run_equals_an_uninterrupted_one(env: str, make: Any, tmp_path: Path) -> None:
+    path = make(tmp_path / "data.npz")
+
+    def train(folder: str, count: int, *, resume: bool = False) -> Any:
+        given: dict[str, Any] = {
+            "env": env, "policy": "dt", "seed": 0, "exp_name": str(tmp_path / folder),
+            "mode": "serial_offline",
+            "overrides": ["pipeline.logger=[]", "env.n_evaluator_episode=2", "env.stop_value=inf",
+                          "env.evaluator_env_num=2", "policy.learn.batch_size=8",
+                          "policy.eval.evaluator.max_episode_steps=8",
+                          "pipeline.dataset.type=npz", f"pipeline.dataset.path={path}",
+                          "pipeline.dataset.unroll_len=4",
+                          'pipeline.dataset.derived=["return_to_go","timestep"]', *SMALL],
+        }  # fmt: skip
+        given = {"resume": str(tmp_path / folder)} if resume else given
+        return launch(**given, max_train_iter=count)
+
+    whole, _ = train("whole", 20), train("half", 11)
+    rest = train("half", 20, resume=True)
+    one, two = (each.policy.learn_mode.state_dict()["model"] for each in (whole, rest))
+    assert all(torch.equal(each, two[key]) for key, each in one.items())
+    assert rest.run.result.env_step == 0
+
+
+def test_what_does_not_fit() -> None:
+    policy = policy_of(spaces.Discrete(2))
+    with pytest.raises(SchemaError, match="no return_to_go, timestep"):
+        policy.learn_mode.forward(
+            Batch(
+                {key: rows(None)[key] for key in ("obs", "valid")} | {"action": np.zeros((16, 4))}
+            )
+        )
+    with pytest.raises(UsageError, match="steps and learn_returns"):
+        DTPolicy(model=DQN(3, 2))
+    with pytest.raises(ConfigError, match="needs one discrete action or bounded"):
+        policy_of(spaces.MultiDiscrete([2, 2]))
+    with pytest.raises(ConfigError, match="num_heads: must divide"):
+        policy_of(spaces.Discrete(2), "policy.model.num_heads=3")
