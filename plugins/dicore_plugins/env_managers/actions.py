@@ -31,7 +31,13 @@ _TRIM_FROM = 256
 
 
 class ActionCheck(Protocol):
-    """Checks the actions of K environments."""
+    """Checks the actions of K environments.
+
+    Attributes:
+        ragged: Actions, or parts of them, are not arrays and do not stack.
+    """
+
+    ragged: bool
 
     def __call__(self, actions: Any, env_ids: Sequence[int]) -> Iterable[Any]:
         """Returns the actions one by one; none shares memory with `actions`.
@@ -53,6 +59,8 @@ class DiscreteActions:
     Attributes:
         legal: The legal actions, at most the first 65 536.
     """
+
+    ragged = False
 
     def __init__(self, space: Any, *, clip: bool) -> None:
         self._low = int(getattr(space, "start", 0))
@@ -106,6 +114,8 @@ class ArrayActions:
     Attributes:
         clipped: Number of clipped actions so far.
     """
+
+    ragged = False
 
     def __init__(self, space: Any, *, clip: bool) -> None:
         self._clip = clip
@@ -186,6 +196,7 @@ class NestedActions:
         self._dict = type(space).__name__ == "Dict"
         items = space.spaces.items() if self._dict else enumerate(space.spaces)
         self._parts = {key: action_check_of(part, clip=clip) for key, part in items}
+        self.ragged = any(part.ragged for part in self._parts.values())
 
     def __call__(self, actions: Any, env_ids: Sequence[int]) -> Iterable[Any]:
         columns = self._columns(actions, lambda part, each: part(each, env_ids), env_ids)
@@ -209,6 +220,12 @@ class NestedActions:
                 context={"env_ids": list(env_ids)},
             ) from error
 
+    def columns_of(self, rows: Sequence[Any]) -> Any:
+        """Stacks each part of actions, as far as it does stack."""
+        parts = self._parts.items()
+        found = {key: _columns_of(part, [row[key] for row in rows]) for key, part in parts}
+        return found if self._dict else tuple(found.values())
+
     @property
     def clipped(self) -> int:
         return sum(getattr(part, "clipped", 0) for part in self._parts.values())
@@ -220,6 +237,8 @@ class NestedActions:
 
 class OtherActions:
     """Checks actions by the space itself; for spaces that are neither arrays nor nested arrays."""
+
+    ragged = True
 
     def __init__(self, space: Any, *, clip: bool) -> None:
         self._space = space
@@ -262,8 +281,18 @@ _CHECKS: dict[str, Callable[..., ActionCheck]] = {
 }
 
 
-def batch_of(action: Mapping[int, Any]) -> EnvBatch[Any]:
+def _columns_of(check: ActionCheck, rows: Sequence[Any]) -> Any:
+    if isinstance(check, NestedActions):
+        return check.columns_of(rows)
+    return rows if check.ragged else EnvBatch.of(dict(enumerate(rows))).value
+
+
+def batch_of(action: Mapping[int, Any], check: ActionCheck) -> EnvBatch[Any]:
     """Stacks the actions of a plain dict.
+
+    Args:
+        action: By env id: an action, or a dict of outputs with `action`.
+        check: Of the action space.
 
     Raises:
         ActionError: the actions differ in form, or `action` is not a dict.
@@ -274,10 +303,13 @@ def batch_of(action: Mapping[int, Any]) -> EnvBatch[Any]:
             f"expected a dict of actions by env id, got {type(action).__name__}",
             hint="call step({env_id: action})",
         )
-    ids_of(action)
+    ids = ids_of(action)
     try:
-        return EnvBatch.of(action)
-    except (SchemaError, TypeError) as error:
+        if not check.ragged:
+            return EnvBatch.of(action)
+        rows = [actions_of(row, nested=True) for row in action.values()]
+        return EnvBatch(np.array(ids, np.int64), {"action": _columns_of(check, rows)})
+    except (SchemaError, TypeError, LookupError) as error:
         raise ActionError(
             f"the actions of environments {list(action)} differ in form: {error}",
             context={"env_ids": list(action)},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from contextlib import closing
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 from dicore.data import EnvBatch
 from dicore.errors import ActionError, DicoreError
 from dicore.run.random import seed_everything
-from dicore_plugins.env_managers import BaseEnvManager, VectorEnvManager
+from dicore_plugins.env_managers import BaseEnvManager, ThreadEnvManager, VectorEnvManager
 from dicore_plugins.env_managers.actions import ActionLog, action_check_of, draw_actions
 
 from .toy_envs import ActEnv, CountEnv, manager_of
@@ -117,6 +118,28 @@ def test_tensors_are_actions() -> None:
     manager.step({0: torch.tensor(2), 1: torch.tensor(1)})
     manager.step(EnvBatch(np.array([0, 1]), {"action": torch.tensor([0, 2])}))
     assert [[int(action) for action in env.actions] for env in envs] == [[2, 0], [1, 2]]
+
+
+PATH = spaces.Sequence(spaces.Discrete(4))
+PATHS: list[Any] = [(0, 3, 1), (), (2,)]
+NESTED = spaces.Dict({"kind": spaces.Discrete(3), "path": PATH})
+
+
+@pytest.mark.parametrize("kind", [BaseEnvManager, ThreadEnvManager, VectorEnvManager])
+@pytest.mark.parametrize("space", [PATH, NESTED], ids=["sequence", "nested"])
+def test_actions_that_do_not_stack(kind: Any, space: Any) -> None:
+    envs = [ActEnv(space) for _ in range(3)]
+    given = PATHS if space is PATH else [{"kind": i, "path": each} for i, each in enumerate(PATHS)]
+    with closing(kind([lambda env=env: env for env in envs])) as manager:
+        manager.launch()
+        manager.step(dict(enumerate(given)))
+        manager.step({i: {"action": each} for i, each in enumerate(given)})
+        manager.step(manager.random_action())
+        for env, each in zip(envs, given, strict=True):
+            assert env.actions[0] == env.actions[1] == each
+            assert space.contains(env.actions[2])
+        with pytest.raises(ActionError):
+            manager.step(dict.fromkeys(range(3), 7))
 
 
 DISCRETE, BOX = spaces.Discrete(3, start=1), spaces.Box(-1, 1, (2,), np.float32)

@@ -175,7 +175,7 @@ class BaseEnvManager(ManagedEnvs):
 
     def _checked_actions(self, action: Mapping[int, Any]) -> tuple[Any, list[int], Any]:
         """Returns the env ids, as an array and as a list, and the actions one by one."""
-        batch = action if action.__class__ is EnvBatch else batch_of(action)
+        batch = action if action.__class__ is EnvBatch else batch_of(action, self._check)
         ids, value, id_list = batch.env_id, batch.value, self._id_list
         if ids is not self._ids or not self._episodes.all_run:
             id_list = ids.tolist()

@@ -256,7 +256,7 @@ class VectorEnvManager(BaseEnvManager):
     def _step(self, action: Mapping[int, Any], buffers: Any) -> EnvBatch[Any]:
         if self._closed:
             self._check_open("step")
-        batch = action if action.__class__ is EnvBatch else batch_of(action)
+        batch = action if action.__class__ is EnvBatch else batch_of(action, self._check)
         ids = batch.env_id
         if ids is not self._ready_ids:
             ids = self._checked_ids(ids)
