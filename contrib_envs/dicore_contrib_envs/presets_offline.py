@@ -26,8 +26,11 @@ _SMALL = {"actor_hidden_size_list": [64, 64], "critic_hidden_size_list": [64, 64
 _DISCRETE = {"encoder_hidden_size_list": [128, 128]}
 _TARGET = {"target_theta": 0.01}
 
-PENDULUM_TD3_BC = _preset("pendulum", "td3_bc", model=_SMALL, learn=_TARGET)
-"""TD3+BC on Pendulum."""
+PENDULUM_TD3_BC = _preset("pendulum", "td3_bc", model=_SMALL, learn={**_TARGET, "alpha": 40.0})
+"""TD3+BC on Pendulum.
+
+An action changes the return by a hundredth, so the weight of the Q values is large.
+"""
 
 PENDULUM_CQL = _preset("pendulum", "cql", model=_SMALL, learn={**_TARGET, "n_action": 4})
 """CQL on Pendulum."""
@@ -48,12 +51,15 @@ PENDULUM_BCQ = _preset(
 )
 """BCQ on Pendulum."""
 
-CARTPOLE_DISCRETE_CQL = _preset(
-    "cartpole", "discrete_cql", model=_DISCRETE, learn={"target_theta": 0.01, "max_grad_norm": 10.0}
-)
+_DECAYED = {
+    "target_theta": 0.01,
+    "max_grad_norm": 10.0,
+    "learning_rate_end": 0.05,
+    "learning_rate_decay": 6_000,
+}
+
+CARTPOLE_DISCRETE_CQL = _preset("cartpole", "discrete_cql", model=_DISCRETE, learn=_DECAYED)
 """CQL on CartPole."""
 
-CARTPOLE_DISCRETE_BCQ = _preset(
-    "cartpole", "discrete_bcq", model=_DISCRETE, learn={"target_theta": 0.01, "max_grad_norm": 10.0}
-)
+CARTPOLE_DISCRETE_BCQ = _preset("cartpole", "discrete_bcq", model=_DISCRETE, learn=_DECAYED)
 """BCQ on CartPole."""
