@@ -115,6 +115,9 @@ def test_samples_of_several_steps_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="needs single steps"):
         FQEvaluator(dataset=NpzDataset({"path": path, "nstep": 3}), observation_space=OBS,
                     action_space=ACTIONS)  # fmt: skip
+    with pytest.raises(UsageError, match="samples are sequences"):
+        FQEvaluator(dataset=NpzDataset({"path": path, "unroll_len": 3}), observation_space=OBS,
+                    action_space=ACTIONS)  # fmt: skip
     with pytest.raises(UsageError, match="needs a dataset"):
         FQEvaluator()
 

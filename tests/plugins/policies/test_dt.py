@@ -156,6 +156,14 @@ def test_what_does_not_fit() -> None:
                 {key: rows(None)[key] for key in ("obs", "valid")} | {"action": np.zeros((16, 4))}
             )
         )
+    with pytest.raises(
+        ConfigError, match=r"dataset.derived: expected \['return_to_go', 'timestep'"
+    ):
+        launch(
+            env="cartpole", policy="dt", mode="serial_offline",
+            overrides=["pipeline.dataset.type=npz", "pipeline.dataset.path=x",
+                       "pipeline.dataset.unroll_len=20"],
+        )  # fmt: skip
     with pytest.raises(UsageError, match="steps and learn_returns"):
         DTPolicy(model=DQN(3, 2))
     with pytest.raises(ConfigError, match="needs one discrete action or bounded"):

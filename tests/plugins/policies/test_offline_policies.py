@@ -227,6 +227,8 @@ def test_networks_that_do_not_fit_are_refused() -> None:
     compiled = compile_config({"env": {"type": "cartpole"}, "policy": {"type": "discrete_bcq"}})
     with pytest.raises(ConfigError, match="'discrete_bcq' needs one discrete action"):
         bind(compiled, OBS, spaces.MultiDiscrete([2, 3]))
+    with pytest.raises(ConfigError, match=r"num_critics: one network has no diversity"):
+        policy_of("edac", "policy.model.num_critics=1")
     with pytest.raises(ConfigError, match=r"fixed_std.*stochastic actor"):
         policy_of("td3", "policy.model.fixed_std=true")
 

@@ -61,6 +61,13 @@ def test_noise_is_learned_as_uncertainty() -> None:
     assert after.mean(0) == pytest.approx([52, 52], abs=0.5)
 
 
+def test_what_never_terminated_does_not_terminate() -> None:
+    world, data = made(max_epoch=1), samples(100)
+    data["done"][...] = 0
+    world.train(data)
+    assert not world.step(np.zeros((2_000, 2), np.float32), np.full(2_000, 2))[2].any()
+
+
 def test_training_is_due_every_so_many_env_steps() -> None:
     world = made(train_freq=250)
     assert [at for at in (1, 249, 250, 251, 499, 500, 900) if world.should_train(at)] == [

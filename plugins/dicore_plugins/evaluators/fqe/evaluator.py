@@ -131,11 +131,15 @@ class FQEvaluator:
         """Makes the network and its target; scales them by some of the samples."""
         cfg, count = self._cfg, len(self._data)
         some = self._data.take(np.linspace(0, count - 1, min(count, _SEEN)).astype(np.int64))
-        if "value_gamma" in some:
-            raise UsageError(
-                "fitted Q evaluation needs single steps; the samples bridge several",
-                hint="set policy.nstep=1",
-            )
+        for name, what, option in (
+            ("value_gamma", "bridge several", "policy.nstep"),
+            ("valid", "are sequences", "pipeline.dataset.unroll_len"),
+        ):
+            if name in some:
+                raise UsageError(
+                    f"fitted Q evaluation needs single steps; the samples {what}",
+                    hint=f"set {option}=1, or choose another evaluator",
+                )
         end = getattr(self._data, "end", None)
         starts = np.linspace(0, count - 1, len(some)).astype(np.int64)
         self._starts = starts if end is None else np.flatnonzero(np.append(True, end[:-1]))

@@ -38,6 +38,9 @@ class OfflinePipeline(TrainingPipeline):
             and dataset.get("unroll_len", length) != length
         ):
             yield "pipeline.dataset.unroll_len", f"expected policy.collect.unroll_len, {length}"
+        derived = getattr(type(cfg.policy), "derived", ())
+        if dataset is not None and not {*derived} <= {*dataset.get("derived", derived)}:
+            yield "pipeline.dataset.derived", f"expected {list(derived)} for '{cfg.policy.type}'"
         if not cfg.policy.offline and length > 1:
             yield (
                 "policy.collect.unroll_len",

@@ -55,6 +55,8 @@ class DTConfig(PolicyConfig):
     """Decision transformer: actions of a wanted return, from a dataset (Chen et al. 2021)."""
 
     offline: ClassVar[bool] = True
+    derived: ClassVar[tuple[str, ...]] = ("return_to_go", "timestep")
+    """Columns that a dataset must derive."""
     fixed_by_spaces: ClassVar[tuple[str, ...]] = (
         *PolicyConfig.fixed_by_spaces,
         *("model.continuous", "action_start", "action_low", "action_high", "action_dims"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, ClassVar
 
 from dicore.config.schema import component, frozen, option, section
@@ -32,6 +33,12 @@ class EDACConfig(SACConfig):
         "model", default={"type": "qac", "num_critics": 10}, help="actor and Q networks"
     )
     learn: EDACLearnConfig = section(EDACLearnConfig)
+
+    def check(self) -> Iterator[tuple[str, str]]:
+        """Yields the options that contradict each other."""
+        yield from super().check()
+        if self.learn.diversity and getattr(self.model, "num_critics", 2) < 2:
+            yield "model.num_critics", "one network has no diversity; expected 2 or more"
 
     def build(self, ctx: Any, *, model: Any | None = None, **parts: Any) -> Any:
         """Makes the policy; `model` replaces the configured network."""

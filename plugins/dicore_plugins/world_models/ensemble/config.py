@@ -28,13 +28,13 @@ class EnsembleConfig(ComponentConfig):
         250, "env steps between two trainings; lower it for sample efficiency", ge=1,
         unit="env steps",
     )  # fmt: skip
-    batch_size: int = option(256, "samples per gradient update of each network", ge=1)
+    batch_size: int = option(64, "samples per gradient update of each network", ge=1)
     learning_rate: float = option(1e-3, "learning rate", gt=0, lt=float("inf"))
     weight_decay: float = option(1e-5, "factor of the squared weights (decoupled)", ge=0)
     holdout: float = option(0.2, "share of the samples that only measure the error", gt=0, lt=1)
     max_holdout: int = option(5_000, "largest number of such samples", ge=1)
     patience: int = option(
-        5, "epochs without an improvement by 1 % after which a training ends", ge=1
+        10, "epochs without an improvement by 1 % after which a training ends", ge=1
     )
     max_epoch: int = option(100, "largest number of epochs of a training", ge=1)
 

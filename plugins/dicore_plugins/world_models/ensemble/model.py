@@ -82,7 +82,8 @@ class EnsembleWorldModel:
             None, self._flat, learning_rate=cfg.learning_rate, max_grad_norm=None
         )
         self._elites = np.arange(cfg.elite_size)
-        self._rng, self._last, self._trained = stream("world_model"), 0, False
+        self._rng, self._last = stream("world_model"), 0
+        self._trained = self._terminates = False
 
     def should_train(self, env_step: int) -> bool:
         """Returns True once every `train_freq` env steps."""
@@ -110,6 +111,7 @@ class EnsembleWorldModel:
             raise UsageError(f"a world model needs at least 2 samples, got {len(data)}")
         cfg, columns = self._cfg, self._columns(data)
         order = self._rng.permutation(len(data))
+        self._terminates = bool((columns[2] > 0).any())
         held = min(max(int(cfg.holdout * len(data)), 1), cfg.max_holdout)
         rest, test = order[held:], [each[order[:held]] for each in columns]
         self._net.normalise_by(columns[0][rest], columns[1][rest])
@@ -184,6 +186,8 @@ class EnsembleWorldModel:
     def step(self, obs: Any, action: Any) -> tuple[Any, Any, Any]:
         """Simulates one step, each row by a random elite network.
 
+        Without a termination in the samples of the last training, there are none.
+
         Args:
             obs: float32 [B, ...].
             action: [B, ...]; in the units of the environment.
@@ -201,7 +205,8 @@ class EnsembleWorldModel:
         drawn = mean + (0.5 * log_var).exp() * torch.from_numpy(noise).to(self._device)
         changed = drawn * net.target_std + net.target_mean
         after = (start + changed[:, :-1]).cpu().numpy().reshape(shape)
-        ended = self._rng.random(len(obs)) < torch.sigmoid(done).double().cpu().numpy()
+        chance = torch.sigmoid(done).double().cpu().numpy() * self._terminates
+        ended = self._rng.random(len(obs)) < chance
         return after, changed[:, -1].cpu().numpy(), ended
 
     # ---- state
@@ -214,6 +219,7 @@ class EnsembleWorldModel:
             "elites": self._elites.copy(),
             "last": self._last,
             "trained": self._trained,
+            "terminates": self._terminates,
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -223,3 +229,4 @@ class EnsembleWorldModel:
         self._optimizer.load_state_dict(state["optimizer"])
         self._elites = np.array(state["elites"])
         self._last, self._trained = int(state["last"]), bool(state["trained"])
+        self._terminates = bool(state["terminates"])
