@@ -191,6 +191,56 @@ def test_environments_and_policies_have_their_names_here(
         assert found == value
 
 
+@pytest.mark.parametrize(
+    ("policy", "main", "expected"),
+    [
+        ("td3_bc", {"learn": {"alpha": 2.5, "train_epoch": 3}, "collect": {"data_path": "d.hdf5"}},
+         {"pipeline.dataset.path": "d.hdf5", "policy.learn.alpha": 2.5}),
+        ("cql", {"learn": {"min_q_weight": 5.0, "data_path": None}},
+         {"pipeline.dataset.path": "data.npz", "policy.learn.conservative_weight": 5.0}),
+        ("dt", {"context_len": 9, "rtg_target": 200, "clip_grad_norm_p": 0.5,
+                "model": {"h_dim": 32, "n_blocks": 1, "state_dim": 3}},
+         {"policy.collect.unroll_len": 9, "policy.eval.target_return": 200.0,
+          "policy.learn.max_grad_norm": 0.5, "policy.model.hidden_size": 32}),
+        ("edac", {"learn": {"eta": 5.0}, "model": {"ensemble_num": 7}},
+         {"policy.learn.diversity": 5.0, "policy.model.num_critics": 7}),
+    ],
+)  # fmt: skip
+def test_offline_algorithms(policy: str, main: dict[str, Any], expected: dict[str, Any]) -> None:
+    env = {"evaluator_env_num": 2, "stop_value": -200, "env_id": "hopper-expert-v2"}
+    tree, changes = convert({"env": env, "policy": main}, {
+        "env": {"type": "d4rl"}, "policy": {"type": policy},
+    })  # fmt: skip
+    cfg: Any = compile_config(tree)
+    assert cfg.env.type == "hopper"
+    for path, value in expected.items():
+        found = cfg
+        for key in path.split("."):
+            found = getattr(found, key)
+        assert found == value, path
+    lost = {each.path for each in changes if each.verdict == "lost"}
+    assert lost == ({"policy.learn.train_epoch"} if policy == "td3_bc" else set())
+
+
+@pytest.mark.parametrize(
+    ("policy", "learn", "option", "value"),
+    [("dqfd", {"lambda2": 3.0, "lambda1": 0.5}, "margin_weight", 3.0),
+     ("r2d3", {"margin_function": 0.6}, "margin", 0.6)],
+)  # fmt: skip
+def test_demonstrations_have_a_buffer_of_their_own(
+    policy: str, learn: dict[str, Any], option: str, value: float
+) -> None:
+    main = {
+        "env": {"evaluator_env_num": 2, "stop_value": 195},
+        "policy": {"learn": learn, "other": {"replay_buffer": {"replay_buffer_size": 77}}},
+    }
+    tree, _ = convert(main, {"env": {"type": "cartpole"}, "policy": {"type": policy}})
+    cfg: Any = compile_config(tree)
+    assert getattr(cfg.policy.learn, option) == value
+    assert cfg.policy.other.replay_buffer.agent.replay_buffer_size == 77
+    assert cfg.policy.other.replay_buffer.demo is not None
+
+
 class TestCommand:
     def test_a_file_is_written_once(self, tmp_path: Path) -> None:
         file, out = written(tmp_path, PENDULUM, PENDULUM_CREATE), tmp_path / "config.yaml"

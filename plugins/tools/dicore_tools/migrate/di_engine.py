@@ -7,6 +7,7 @@ from typing import Any
 
 from dicore.config.layers import CREATE_PATHS
 from dicore_tools.migrate.changes import Change, Tree, leaves
+from dicore_tools.migrate.di_engine_data import offline
 from dicore_tools.migrate.di_engine_names import (
     DROPPED,
     ENV_IDS,
@@ -141,8 +142,8 @@ def _policy(tree: Tree) -> None:
     new = POLICIES.get(new, new)
     if new == "ppo" and (tree.get("policy.on_policy") is False):
         new = "ppo_offpolicy"
-    if new == "cql" and tree.get("policy.model.num_quantiles"):
-        tree.drop("policy.model.num_quantiles", "cql learns mean values, not quantiles", "lost")
+    if new == "discrete_cql":
+        tree.drop("policy.model.num_quantiles", "it learns mean values, not quantiles", "lost")
     if new and new != old:
         tree.put("policy.type", new)
         tree.note("policy.type", "changed", f"{new} (was {old})")
@@ -318,6 +319,8 @@ def _values(tree: Tree) -> None:
     if "env.stop_value" not in tree and "env.type" in tree:
         tree.put("env.stop_value", float("inf"))
         tree.note("env.stop_value", "changed", "inf: training ends by its budget only")
+    if tree.get("policy.eval.evaluator.eval_freq", 1) < 1:
+        tree.drop("policy.eval.evaluator.eval_freq", "off; set it to evaluate while training")
     _units(tree)
     if isinstance(tree.get("policy.reward_model"), Mapping) and not tree.get(
         "policy.reward_model.type"
@@ -351,6 +354,7 @@ _STEPS: tuple[Callable[[Tree], None], ...] = (
     _heads,
     _activation,
     _buffer,
+    offline,
     _windows,
     _tables,
     _shapes,

@@ -6,10 +6,7 @@ __all__ = ["DROPPED", "ENVS", "ENV_IDS", "LOST", "MODES", "MUJOCO", "POLICIES", 
 
 POLICIES = {
     "sac_discrete": "discrete_sac",
-    "discrete_cql": "cql",
-    "cql_discrete": "cql",
-    "ppo_offpolicy": "ppo_offpolicy",
-    "sqil_sac": "sac",
+    "cql_discrete": "discrete_cql",
     "ppg_offpolicy": "ppg",
 }
 """Policy types with another name; a suffix `_command` (parallel training) is cut before."""
