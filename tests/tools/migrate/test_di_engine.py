@@ -222,6 +222,15 @@ def test_offline_algorithms(policy: str, main: dict[str, Any], expected: dict[st
     assert lost == ({"policy.learn.train_epoch"} if policy == "td3_bc" else set())
 
 
+def test_the_entry_function_says_which_algorithm(tmp_path: Path) -> None:
+    main = PENDULUM.replace("act_scale=True", "act_scale=True").replace("noise=True, ", "")
+    create = PENDULUM_CREATE.replace('"td3"', '"sac"')
+    file = written(tmp_path, main, create)
+    file.write_text(file.read_text().replace("serial_pipeline", "serial_pipeline_sqil"))
+    made = migrate(file)
+    assert (made.tree["policy"]["type"], made.problems) == ("sqil_sac", ())
+
+
 @pytest.mark.parametrize(
     ("policy", "learn", "option", "value"),
     [("dqfd", {"lambda2": 3.0, "lambda1": 0.5}, "margin_weight", 3.0),

@@ -98,9 +98,9 @@ def _of_di_engine(file: Path, label: str, absent: list[str]) -> ConfigFile:
         ConfigError: some of it would be lost.
     """
     from dicore_tools.migrate.di_engine import convert
-    from dicore_tools.migrate.process import config_dicts, pair
+    from dicore_tools.migrate.process import config_dicts, entry, pair
 
-    tree, changes = convert(*pair(file, config_dicts(file)))
+    tree, changes = convert(*pair(file, config_dicts(file)), entry(file))
     lost = [f"{each.path}: {each.text}" for each in changes if each.verdict == "lost"]
     if lost:
         raise ConfigError(

@@ -40,6 +40,7 @@ class Tree:
     def __init__(self, values: Mapping[str, Any]) -> None:
         self.values: dict[str, Any] = _copy(values)
         self.changes: list[Change] = []
+        self.entry = ""
 
     def get(self, path: str, default: Any = None) -> Any:
         """Returns a value or a subtree."""

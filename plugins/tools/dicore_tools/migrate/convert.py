@@ -12,7 +12,7 @@ from dicore.errors import ConfigError, DicoreError
 from dicore_tools.config_formats.yaml_form import yaml_source
 from dicore_tools.migrate.changes import Change, Tree
 from dicore_tools.migrate.di_engine import convert
-from dicore_tools.migrate.process import config_dicts, pair
+from dicore_tools.migrate.process import config_dicts, entry, pair
 from dicore_tools.migrate.zoo import convert_entry
 
 __all__ = ["Migrated", "migrate", "migrated_text"]
@@ -70,7 +70,7 @@ def migrate(file: str | Path, env_id: str | None = None, algorithm: str | None =
         return _fitted(f"{path} ({env_id})", tree, changes)
     if path.suffix != ".py":
         raise ConfigError(f"{file}: .py (DI-engine) or .yml (rl-zoo3) expected")
-    tree, changes = convert(*pair(path, config_dicts(path)))
+    tree, changes = convert(*pair(path, config_dicts(path)), entry(path))
     return _fitted(str(path), tree, changes)
 
 

@@ -10,6 +10,7 @@ from dicore_tools.migrate.changes import Change, Tree, leaves
 from dicore_tools.migrate.di_engine_data import offline
 from dicore_tools.migrate.di_engine_names import (
     DROPPED,
+    ENTRIES,
     ENV_IDS,
     ENVS,
     LOST,
@@ -35,18 +36,20 @@ _RATES = {
 
 
 def convert(
-    main: Mapping[str, Any], create: Mapping[str, Any]
+    main: Mapping[str, Any], create: Mapping[str, Any], entry: str = ""
 ) -> tuple[dict[str, Any], list[Change]]:
     """Converts a config; what dicore does not know remains where it is.
 
     Args:
         main: DI-engine's main config.
         create: Its create config.
+        entry: Entry function that the file calls: `serial_pipeline_sqil`.
 
     Returns:
         One tree with the types in it, and all differences.
     """
     tree = Tree(main)
+    tree.entry = entry.removeprefix("serial_pipeline").strip("_")
     for name, section in create.items():
         if name in CREATE_PATHS and isinstance(section, Mapping):
             for path, value in leaves(section):
@@ -142,12 +145,20 @@ def _policy(tree: Tree) -> None:
     new = POLICIES.get(new, new)
     if new == "ppo" and (tree.get("policy.on_policy") is False):
         new = "ppo_offpolicy"
+    new = ENTRIES.get(tree.entry, {}).get(new, new)
+    if new in ("sqn", "sqil"):
+        tree.move("policy.learn.alpha", "policy.model.temperature")
+        if new == "sqn" and old == "sql":
+            tree.put("policy.learn.auto_temperature", False)
+            tree.drop("policy.other.eps", "actions are drawn from the soft policy")
     if new == "discrete_cql":
         tree.drop("policy.model.num_quantiles", "it learns mean values, not quantiles", "lost")
     if new and new != old:
         tree.put("policy.type", new)
         tree.note("policy.type", "changed", f"{new} (was {old})")
     kind = tree.get("policy.collect.collector.type")
+    if kind == "zergling":
+        tree.drop("policy.collect.collector.type", "one process trains: parallel training", "lost")
     if kind == "episode" and new != "pg":
         tree.drop("policy.collect.collector.type", "the policy's own unit of collection is used")
     if tree.get("policy.model.multi_pass"):

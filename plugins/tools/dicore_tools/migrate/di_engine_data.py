@@ -117,9 +117,9 @@ def _buffers(tree: Tree, policy: str) -> None:
         tree.move(size, "policy.other.replay_buffer.agent.replay_buffer_size")
     for name in ("type", "alpha", "beta", "max_use", "enable_track_used_data"):
         tree.drop(f"policy.other.replay_buffer.{name}", "set it for agent or demo", "lost")
-    if policy == "r2d3":
-        for role in ("agent", "demo"):
-            tree.put(f"policy.other.replay_buffer.{role}.type", "advanced")
+    kind = {"r2d3": "advanced", "sqil": "naive", "sqil_sac": "naive"}.get(policy)
+    for role in ("agent", "demo") if kind and "policy.other.replay_buffer" in tree else ():
+        tree.put(f"policy.other.replay_buffer.{role}.type", kind)
 
 
 def _source(tree: Tree) -> None:

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
-__all__ = ["DROPPED", "ENVS", "ENV_IDS", "LOST", "MODES", "MUJOCO", "POLICIES", "RENAMED"]
+__all__ = [
+    "DROPPED",
+    "ENTRIES",
+    "ENVS",
+    "ENV_IDS",
+    "LOST",
+    "MUJOCO",
+    "POLICIES",
+    "RENAMED",
+]
 
 POLICIES = {
     "sac_discrete": "discrete_sac",
     "cql_discrete": "discrete_cql",
     "ppg_offpolicy": "ppg",
+    "sql": "sqn",
 }
 """Policy types with another name; a suffix `_command` (parallel training) is cut before."""
 
@@ -39,19 +49,11 @@ ENV_IDS = {
 }
 """Ids that Gymnasium replaced; None: the id of the type is right."""
 
-MODES = {
-    "serial_pipeline": "serial",
-    "serial_pipeline_onpolicy": "serial",
-    "serial_pipeline_offline": "serial_offline",
-    "serial_pipeline_gail": "serial_gail",
-    "serial_pipeline_reward_model_offpolicy": "serial_reward_model",
-    "serial_pipeline_reward_model_onpolicy": "serial_reward_model",
-    "serial_pipeline_trex": "serial_trex",
-    "serial_pipeline_trex_onpolicy": "serial_trex_onpolicy",
-    "serial_pipeline_dt": "serial_offline",
-    "serial_pipeline_bc": "serial_offline",
+ENTRIES = {
+    "bco": {"bc": "bco"},
+    "sqil": {"sql": "sqil", "sac": "sqil_sac", "sqn": "sqil"},
 }
-"""Entry functions that a file calls when it is run, and the pipeline that does the same."""
+"""Policy types that an entry function makes another algorithm of: `serial_pipeline_sqil`."""
 
 RENAMED = {
     "policy.random_collect_size": "policy.collect.random_collect_size",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 import tempfile
@@ -13,7 +14,7 @@ from typing import Any
 from dicore.errors import ConfigError
 from dicore_tools.migrate import read_config
 
-__all__ = ["TIME_LIMIT", "config_dicts", "pair"]
+__all__ = ["TIME_LIMIT", "config_dicts", "entry", "pair"]
 
 TIME_LIMIT = 20.0
 """Seconds that a config file may run."""
@@ -79,6 +80,13 @@ def pair(file: Path, dicts: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str
             )
         found.append(dict(dicts[names[0]]))
     return found[0], found[1]
+
+
+def entry(file: Path) -> str:
+    """Returns the entry function that a file calls when it is run; "" for none."""
+    text = file.read_text(encoding="utf-8", errors="replace")
+    called = re.findall(r"^ +(serial_pipeline\w*)\(", text, re.MULTILINE)
+    return called[-1] if called else ""
 
 
 def _failure(file: Path, stderr: str) -> str:
