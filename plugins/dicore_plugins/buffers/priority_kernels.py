@@ -117,10 +117,40 @@ def facts(  # type: ignore[no-untyped-def] # noqa: PLR0913, PLR0917 - benchmarks
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def find(sums, starts, points, nodes):  # type: ignore[no-untyped-def]
-    """Walks from the root to the slots, level by level; see `PriorityTree.find`."""
-    left = points.copy()
-    for level in range(len(starts) - 2, -1, -1):
+def _at_the_top(sums, points, shares, nodes, left):  # type: ignore[no-untyped-def]
+    """Finds the node of the highest level for each point, and how far into it the point is."""
+    running, last = np.zeros(len(sums) + 1), 0
+    for i in range(len(sums)):
+        running[i + 1] = running[i] + sums[i]
+        if running[i + 1] > running[i]:
+            last = i
+    total = running[len(sums)]
+    node, before = 0, 0.0
+    for i in range(len(points)):
+        point = points[i] * total if shares else points[i]
+        if point < before:
+            node, above = 0, last
+            while node < above:
+                middle = (node + above) >> 1
+                if running[middle + 1] <= point:
+                    node = middle + 1
+                else:
+                    above = middle
+        else:  # rising points, as those of a stratified draw
+            while node < last and running[node + 1] <= point:
+                node += 1
+        nodes[i] = node
+        left[i] = point - running[node]
+        before = point
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def find(sums, starts, points, shares, nodes):  # type: ignore[no-untyped-def]
+    """Walks from the highest level to the slots; see `PriorityTree.find`."""
+    left = np.empty(len(points))
+    top = len(starts) - 2
+    _at_the_top(sums[starts[top] : starts[top + 1]], points, shares, nodes, left)
+    for level in range(top - 1, -1, -1):
         here = starts[level]
         for i in range(len(points)):
             child = here + 4 * nodes[i]

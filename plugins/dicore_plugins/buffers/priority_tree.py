@@ -25,6 +25,8 @@ FloatArray = npt.NDArray[np.float64]
 Kernels = Literal["auto", "numba", "numpy"]
 _LOG = logging.getLogger("dicore.buffer")
 _COMPILED = "dicore_plugins.buffers.priority_kernels"
+_TOP = 1024
+"""Nodes of the highest level, at most."""
 _BELOW = 1 - 2.0**-52
 """Times a node's sum: a float below the sum, so that rounding never chooses an empty slot."""
 
@@ -33,7 +35,8 @@ class PriorityTree:
     """Masses of C slots with their sums by four; finds the slot at a point of the total mass.
 
     Nodes are sums of their four children, computed anew at each change, so that no error
-    accumulates. Both kernels give the same slots for the same points.
+    accumulates. At most 1024 nodes have no parent: their running sum is computed at each draw,
+    which costs less than more levels. Both kernels give the same slots for the same points.
 
     Args:
         capacity: C.
@@ -49,7 +52,7 @@ class PriorityTree:
 
     def __init__(self, capacity: int, kernels: Kernels = "auto") -> None:
         sizes = [max(4, -(-capacity // 4) * 4)]
-        while sizes[-1] > 4:
+        while sizes[-1] > _TOP:
             sizes.append(-(-(sizes[-1] // 4) // 4) * 4)
         self._starts = np.cumsum([0, *sizes])
         self._sums = np.zeros(self._starts[-1])
@@ -72,13 +75,12 @@ class PriorityTree:
     @property
     def total(self) -> float:
         """Sum of all masses."""
-        one, two, three, four = self._groups[-1][0][0].tolist()
-        return float(one + two + three + four)
+        return float(np.cumsum(self._levels[-1][0])[-1])
 
     @property
     def minimum(self) -> float:
         """Smallest mass above 0; inf if there is none."""
-        return float(self._groups[-1][1][0].min())
+        return float(self._levels[-1][1].min())
 
     def set(self, slots: IntArray, masses: FloatArray) -> None:
         """Sets the masses of slots; of a slot that occurs twice, to the last one.
@@ -147,21 +149,28 @@ class PriorityTree:
         lowest = np.minimum(np.minimum(low[:, 0], low[:, 1]), np.minimum(low[:, 2], low[:, 3]))
         self._levels[level][1][nodes] = lowest
 
-    def find(self, points: FloatArray) -> IntArray:
+    def find(self, points: FloatArray, *, shares: bool = False) -> IntArray:
         """Returns the slots at points of the total mass.
 
         Args:
-            points: float64 [B], from 0 to `total`.
+            points: float64 [B], from 0 to `total`; best in rising order.
+            shares: They are shares of `total`, from 0 to 1.
 
         Returns:
             int64 [B], slots whose mass is not 0 if there is any.
         """
-        nodes = np.zeros(len(points), np.int64)
         if self.kernels is not None:
-            self.kernels.find(self._sums, self._starts, points, nodes)
+            nodes = np.empty(len(points), np.int64)
+            self.kernels.find(self._sums, self._starts, points, shares, nodes)
             return nodes
-        left = points
-        for sums, _ in reversed(self._groups):
+        sums = self._levels[-1][0]
+        running = np.zeros(len(sums) + 1)
+        ends = np.cumsum(sums, out=running[1:])
+        points = points * ends[-1] if shares else points
+        nodes = np.searchsorted(ends, points, side="right")
+        nodes = np.minimum(nodes, np.searchsorted(ends, ends[-1]))
+        left = points - running[nodes]
+        for sums, _ in reversed(self._groups[:-1]):
             group = sums[nodes]
             first = group[:, 0]
             second = first + group[:, 1]
@@ -183,7 +192,7 @@ class PriorityTree:
             chosen: int64 [n], one of which at least has a mass; None: all.
         """
         if chosen is None:
-            return self.find(shares * self.total)
+            return self.find(shares, shares=True)
         masses = self.masses[chosen]
         sums = np.cumsum(masses)
         rows = np.searchsorted(sums, shares * sums[-1], side="right")

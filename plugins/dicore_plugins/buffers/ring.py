@@ -92,12 +92,16 @@ class Ring:
         capacity: C.
         debug: Overwrite recycled batches with extreme values when they expire.
         storage: Allocates the columns, see `storage.Storage`; None: arrays in memory.
+        by_row: Keep small samples row after row in one array, of which columns are views.
     """
 
-    def __init__(self, capacity: int, *, debug: bool = False, storage: Any = None) -> None:
+    def __init__(
+        self, capacity: int, *, debug: bool = False, storage: Any = None, by_row: bool = False
+    ) -> None:
         self.capacity = capacity
         self.debug = debug
         self._storage = storage
+        self._by_row = by_row and storage is None
         self._takes_tensors = storage is not None and storage.takes_tensors
         self.clear()
         self.push_count = 0
@@ -117,6 +121,7 @@ class Ring:
         """
         ring = cls(count)
         ring._stores, ring._spec = optree.tree_flatten(dict(columns))
+        ring._sources = ring._stores
         ring._sample_bytes = _bytes_of(ring._stores)
         ring.count = count
         return ring
@@ -126,6 +131,8 @@ class Ring:
         self.count = 0
         self.cursor = 0
         self._stores: list[Any] = []
+        self._sources = self._stores
+        self._layout: Any = None
         self._frame_stores: list[Any] = []
         if self._storage is not None:
             self._storage.clear()
@@ -247,10 +254,23 @@ class Ring:
 
             stacked, self._frame_stores = stack_columns(arrays, self.capacity, self._storage)
         dtypes = [np.float32 if a.dtype == np.float64 else a.dtype for a in arrays]
-        return [
+        if self._by_row and not stacked:
+            from dicore_plugins.buffers.row_layout import RowLayout
+
+            layout = RowLayout([array.shape[1:] for array in arrays], dtypes)
+            if layout.fits:
+                self._layout = layout
+                self._sources = [np.empty((self.capacity, layout.size), np.uint8)]
+                return self._columns(self._sources)
+        self._sources = [
             stacked[at] if at in stacked else empty((self.capacity, *array.shape[1:]), dtype)
             for at, (array, dtype) in enumerate(zip(arrays, dtypes, strict=True))
         ]
+        return self._sources
+
+    def _columns(self, arrays: list[Any]) -> list[Any]:
+        """Returns the columns of what was made or taken like the sources."""
+        return arrays if self._layout is None else self._layout.columns(arrays[0])  # type: ignore[no-any-return]
 
     # ---- reading
 
@@ -270,8 +290,8 @@ class Ring:
 
     def batch(self, slots: IntArray) -> Batch:
         """Returns a copy of the samples in `slots`."""
-        leaves = [store.take(slots, 0, None, "clip") for store in self._stores]
-        return Batch(self._tree(leaves), len(slots))
+        taken = [store.take(slots, 0, None, "clip") for store in self._sources]
+        return Batch(self._tree(self._columns(taken)), len(slots))
 
     def recycled(self, slots: IntArray, size: int) -> list[RecycledBatch]:
         """Returns the samples in `slots` as batches of `size`, in recycled memory.
@@ -293,14 +313,14 @@ class Ring:
         if self._frame_stores:
             self._take_stacks(slots, leaves)
             return batches
-        for store, leaf in zip(self._stores, leaves, strict=True):
+        for store, leaf in zip(self._sources, leaves, strict=True):
             store.take(slots, 0, leaf, "clip")
         return batches
 
     def _expire(self, pool: list[Recycled], key: tuple[int, int]) -> None:
         from dicore_plugins.buffers.memory import poison
 
-        for leaf, store in zip(pool[-1][1], self._stores, strict=True):
+        for leaf, store in zip(pool[-1][1], self._sources, strict=True):
             leaf[...] = poison(store.dtype)
         pool[-1] = self._blank(*key)
 
@@ -317,9 +337,10 @@ class Ring:
 
     def _blank(self, count: int, size: int) -> Recycled:
         empty = np.empty if self._storage is None else self._storage.output
-        leaves = [empty((count, *store.shape[1:]), store.dtype) for store in self._stores]
+        made = [empty((count, *store.shape[1:]), store.dtype) for store in self._sources]
+        leaves = self._columns(made)
         parts = [[leaf[start : start + size] for leaf in leaves] for start in range(0, count, size)]
-        return [RecycledBatch(self._tree(part), size) for part in parts], leaves
+        return [RecycledBatch(self._tree(part), size) for part in parts], made
 
     def _tree(self, leaves: list[npt.NDArray[Any]]) -> dict[str, Tree]:
         tree: dict[str, Tree] = optree.tree_unflatten(self._spec, leaves)

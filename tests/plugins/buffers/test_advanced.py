@@ -53,7 +53,7 @@ class Clock:
 
 
 @pytest.mark.parametrize("kernels", KERNELS)
-@pytest.mark.parametrize("capacity", [1, 3, 4, 5, 16, 17, 1000])
+@pytest.mark.parametrize("capacity", [1, 3, 4, 5, 16, 17, 1000, 1025, 5000])
 def test_the_tree_finds_what_a_cumulated_sum_finds(capacity: int, kernels: Any) -> None:
     rng = np.random.default_rng(capacity)
     tree, masses = PriorityTree(capacity, kernels), np.zeros(capacity)
@@ -79,17 +79,21 @@ def test_the_tree_finds_what_a_cumulated_sum_finds(capacity: int, kernels: Any) 
 
 
 @pytest.mark.skipif(len(KERNELS) < 2, reason="numba is not installed")
-def test_both_kernels_draw_the_same() -> None:
-    twins = [buffer_of(1000, kernels=kernels) for kernels in KERNELS]
+@pytest.mark.parametrize("capacity", [7, 1000, 5000])
+def test_both_kernels_draw_the_same(capacity: int) -> None:
+    twins = [buffer_of(capacity, kernels=kernels) for kernels in KERNELS]
     rng = np.random.default_rng(1)
-    for start in range(0, 3000, 60):
+    for start in range(0, 3 * capacity, 60):
         priority = rng.random(32)
         drawn = []
         for each in twins:
             each.push(numbered_rows(60, start))
-            batch = each.sample_batch(32)
+            batch = each.sample_batch(32, replace=True)
             each.update({"replay_unique_id": batch["replay_unique_id"], "priority": priority})
             drawn.append(batch)
+        shares = np.append(rng.random(20), [0.0, 1.0])  # in no order
+        found = [each._tree.find(shares, shares=True).tolist() for each in twins]
+        assert found[0] == found[1]
         for key in drawn[0].columns:
             assert np.array_equal(drawn[0][key], drawn[1][key]), key
 
@@ -137,7 +141,7 @@ def test_draws_are_in_proportion_to_priority(kernels: Any) -> None:
 @pytest.mark.parametrize("kernels", KERNELS)
 def test_sums_do_not_drift_and_an_empty_slot_is_never_drawn(kernels: Any) -> None:
     """H06: after a million random updates each node is the sum of its children, to the bit."""
-    rng, capacity = np.random.default_rng(0), 300
+    rng, capacity = np.random.default_rng(0), 3000
     tree = PriorityTree(capacity, kernels)
     for _ in range(1000):
         slots = rng.integers(0, capacity, 1000)

@@ -42,8 +42,7 @@ from dicore_plugins.buffers.ring import IntArray, fitted
 
 __all__ = ["AdvancedBuffer", "AdvancedReplayBuffer"]
 
-_IDS = "replay_unique_id"
-_SLOTS = "replay_buffer_idx"
+_IDS, _SLOTS = "replay_unique_id", "replay_buffer_idx"
 _FACTS = {_IDS: np.int64, _SLOTS: np.int64, "use": np.int64, "staleness": np.int64,
           "priority": np.float32, "IS": np.float32}  # fmt: skip
 
@@ -71,6 +70,7 @@ class AdvancedReplayBuffer(NaiveReplayBuffer):
     """
 
     config_class = AdvancedConfig
+    by_row = True
 
     def __init__(
         self,
