@@ -63,9 +63,9 @@ class Continuity:
     """Compares the first observation of a push with the `next_obs` that was pushed before it.
 
     A collector leaves out steps that exceed `n_sample`, and those of episodes that failed. Without
-    a column `next_obs`, steps are taken to follow each other. That of n-step samples is the
-    observation n steps later, which tells nothing; these are refused, unless a column `bridge` says
-    that `next_obs` is one step later all the same.
+    a column `next_obs`, steps are taken to follow each other. So are n-step samples, whose
+    `next_obs` is n steps later, unless a column `bridge` says that it is one step later all the
+    same.
     """
 
     def __init__(self) -> None:
@@ -82,10 +82,10 @@ class Continuity:
     @staticmethod
     def check(steps: Batch) -> None:
         """Raises SchemaError for n-step samples, between which missing steps cannot be noticed."""
-        if "value_gamma" in steps and "bridge" not in steps:
+        if _hides_gaps(steps):
             raise SchemaError(
-                "these are n-step samples: their next_obs is n steps later, so a sequence or"
-                " episode could span steps that are missing between two pushes",
+                "these are n-step samples: their next_obs is n steps later, so a sequence could"
+                " span steps that are missing between two pushes",
                 hint="set policy.nstep=1, or compute n-step returns when learning, as r2d2 does",
             )
 
@@ -97,6 +97,12 @@ class Continuity:
             env_id: int64 [N].
             end: bool [N].
         """
+        if _hides_gaps(steps):
+            self._warn(
+                "n-step samples do not tell whether steps are missing between two pushes: an"
+                " episode with an abnormal part may be stored; set policy.nstep=1 to notice it"
+            )
+            return None
         if "next_obs" not in steps or "obs" not in steps:
             return None
         if not _alike(steps["obs"], steps["next_obs"]):
@@ -150,6 +156,10 @@ class Continuity:
         self._ids = np.array(state["env_id"], np.int64)
         self._open = np.array(state["open"], np.bool_)
         self._last = state.get("last")
+
+
+def _hides_gaps(steps: Batch) -> bool:
+    return "value_gamma" in steps and "bridge" not in steps
 
 
 def origin(steps: Batch) -> tuple[IntArray, BoolArray | None]:

@@ -271,14 +271,18 @@ def test_no_sequence_spans_missing_steps(caplog: pytest.LogCaptureFixture) -> No
     assert "steps are missing before a pushed step of env 0" in caplog.text
 
 
-@pytest.mark.parametrize("kind", ["sequence", "episode"])
-def test_nstep_samples_could_hide_a_gap(kind: str) -> None:
-    """Their next_obs is not the one of the next step; nothing is stored of them."""
-    buffer = buffer_of(unroll_len=2) if kind == "sequence" else EpisodeReplayBuffer({})
-    columns = {**steps_of(8).columns, "value_gamma": np.full(8, 0.9, np.float32)}
+def test_nstep_samples_could_hide_a_gap(caplog: pytest.LogCaptureFixture) -> None:
+    """Their next_obs is not the one of the next step: no sequences; of episodes, a warning."""
+    steps = Batch({**steps_of(8).columns, "value_gamma": np.full(8, 0.9, np.float32)})
+    buffer = buffer_of(unroll_len=2)
     with pytest.raises(SchemaError, match="n-step samples: their next_obs is n steps later"):
-        buffer.push(Batch(columns))
+        buffer.push(steps)
     assert buffer.push_count == buffer.count() == 0
+    for each in (buffer_of(unroll_len=1), EpisodeReplayBuffer({})):
+        each.push(steps)
+        assert each.count() > 0
+    assert len(caplog.messages) == 1
+    assert "n-step samples do not tell whether steps are missing" in caplog.messages[0]
 
 
 def test_gaps_between_steps_with_nstep_columns(caplog: pytest.LogCaptureFixture) -> None:

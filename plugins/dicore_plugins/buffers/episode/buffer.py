@@ -113,7 +113,6 @@ class EpisodeReplayBuffer(SampleBuffer):
         if env_id.shape != (len(steps),) or end is None:
             raise SchemaError(f"expected env_id [{len(steps)}], got {list(env_id.shape)}")
         self._check_lengths(env_id, end)
-        self._continuity.check(steps)
         breaks = self._continuity.breaks(steps, env_id, end)
         broken = set() if breaks is None else set(env_id[breaks].tolist())
         found: list[tuple[int, Batch]] = []
