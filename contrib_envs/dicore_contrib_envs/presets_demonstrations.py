@@ -1,10 +1,11 @@
-"""Presets of learning from demonstrations; all but R2D3 were tuned with 10 episodes shown."""
+"""Presets of learning from demonstrations; tuned with 10 episodes shown, R2D3 with 20."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from dicore_contrib_envs.presets import CARTPOLE_DQN
+from dicore_contrib_envs.presets_value import T_MAZE_R2D2
 
 _CARTPOLE: dict[str, Any] = {"type": "cartpole", "collector_env_num": 8, "evaluator_env_num": 10}
 _PENDULUM: dict[str, Any] = {"type": "pendulum", "collector_env_num": 8, "evaluator_env_num": 10}
@@ -84,3 +85,18 @@ CARTPOLE_BCO: dict[str, Any] = {
     },
 }
 """Behavioural cloning from observation on CartPole."""
+
+_SEQUENCES: dict[str, Any] = {"type": "naive", "replay_buffer_size": 5_000}
+
+T_MAZE_R2D3: dict[str, Any] = {
+    **T_MAZE_R2D2,
+    "policy": {
+        **T_MAZE_R2D2["policy"],
+        "type": "r2d3",
+        "other": {
+            "replay_buffer": {"agent": _SEQUENCES, "demo": {**_SEQUENCES, "share": 0.25}},
+            "eps": {"type": "linear", "start": 0.2, "end": 0.05, "decay": 2_000},
+        },
+    },
+}
+"""R2D3 on the T-maze: `t_maze_r2d2` with demonstrations and less exploration."""

@@ -104,8 +104,8 @@ _NAMES: Final[dict[str, dict[str, str]]] = {
             "mountain_car_dqn moving_pdqn moving_ppo pendulum_awac pendulum_bc pendulum_bcq "
             "pendulum_cql pendulum_crossq pendulum_d4pg pendulum_ddpg pendulum_edac pendulum_ibc "
             "pendulum_iql pendulum_mbpo pendulum_ppo pendulum_sac pendulum_td3 pendulum_td3_bc "
-            "pendulum_tqc pong_dqn swimmer_sac t_maze_dqn t_maze_r2d2 taxi_dqn two_step_bdq "
-            "two_step_dqn walker2d_sac"
+            "pendulum_tqc pong_dqn swimmer_sac t_maze_dqn t_maze_r2d2 t_maze_r2d3 taxi_dqn "
+            "two_step_bdq two_step_dqn walker2d_sac"
         ),
     },
 }

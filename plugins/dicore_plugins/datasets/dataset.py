@@ -185,11 +185,6 @@ class TransitionDataset:
             )
 
     @property
-    def episode(self) -> npt.NDArray[np.int64]:
-        """Number in the file of the episode of each sample: int64 [N], not falling."""
-        return self._episode
-
-    @property
     def episodes(self) -> int:
         """Number of episodes that are used."""
         return int(self.end.sum())

@@ -21,7 +21,8 @@ _LOG = logging.getLogger("dicore.data")
 def demo_loader(cfg: Any, buffer_: Any, samples: Callable[[], Batch]) -> Callable[[Any], None]:
     """Pushes demonstrations to their buffer in the first step.
 
-    A buffer that has samples, such as that of a run that is resumed, is left as it is.
+    A buffer that has samples, such as that of a run that is resumed, is left as it is. Fewer
+    demonstrations than a batch are pushed several times.
 
     Args:
         cfg: The whole compiled config.
@@ -32,15 +33,20 @@ def demo_loader(cfg: Any, buffer_: Any, samples: Callable[[], Batch]) -> Callabl
         A middleware that is run before learning.
 
     Raises:
-        UsageError: when it is run: the buffer has too little capacity.
+        UsageError: when it is run: there are no samples, or more than the buffer's capacity.
     """
-    push = data_pusher(cfg, buffer_)
+    push, least = data_pusher(cfg, buffer_), cfg.policy.learn.batch_size
 
     @middleware(optional=["env_step"])
     def load(ctx: OnlineRLContext) -> None:
         if buffer_.count():
             return
         data = samples()
+        if not len(data):
+            raise UsageError(
+                "the demonstrations are shorter than a sample",
+                hint="show more episodes, or lower policy.collect.unroll_len and burn_in",
+            )
         room = int(buffer_.replay_buffer_size)
         if len(data) > room:
             raise UsageError(
@@ -49,7 +55,9 @@ def demo_loader(cfg: Any, buffer_: Any, samples: Callable[[], Batch]) -> Callabl
                 " pipeline.dataset.episodes",
             )
         _LOG.info("learning from %d demonstrations", len(data))
-        push(OnlineRLContext(trajectories=data))
+        times = max(1, min(-(-least // len(data)), room // len(data)))
+        for _ in range(times):
+            push(OnlineRLContext(trajectories=data))
 
     return load
 

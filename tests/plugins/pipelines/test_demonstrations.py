@@ -230,6 +230,17 @@ def test_demonstrations_are_loaded_once_and_learned_from_first() -> None:
         load(ctx)
         pretrain(ctx)
         assert learner.train_iter == ctx.train_iter == wanted
-    assert learner.sizes == {4}, "of three demonstrations, drawn with replacement"
+    assert learner.sizes == {4}
     assert calls == [1]
-    assert buffer.count() == 3
+    assert buffer.count() == 6, "the demonstrations twice, for a batch of 4"
+
+
+def test_fewer_demonstrations_than_a_batch_are_learned_from(tmp_path: Path) -> None:
+    """No training waits for samples that never come."""
+    path = cartpole(tmp_path / "demo.npz", 1)
+    outcome = train(
+        "sqil", f"pipeline.dataset.path={path}", "policy.learn.batch_size=128",
+        "policy.other.replay_buffer.demo.share=0.9", exp_name=str(tmp_path / "run"),
+        max_env_step=160,
+    )  # fmt: skip
+    assert outcome.run.result.train_iter > 0

@@ -220,7 +220,7 @@ RECURRENT = (
     ("name", "steps", "options"),
     [
         ("sqil", (192, 384), ("policy.learn.update_per_collect=4",)),
-        ("dqfd", (184, 376), ("policy.priority=true", "policy.learn.pretrain=9",
+        ("dqfd", (184, 376), ("policy.nstep=5", "policy.priority=true", "policy.learn.pretrain=9",
                               "policy.learn.update_per_collect=2")),
         ("bco", (192, 384), ("policy.collect.random_collect_size=64",
                              "policy.learn.update_per_collect=4")),

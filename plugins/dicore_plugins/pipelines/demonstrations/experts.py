@@ -53,19 +53,17 @@ def steps_of(dataset: Any) -> Batch:
 
     Args:
         dataset: Single steps, see `IDataset`, sorted by episode and time. Without an attribute
-            `episode` (int64 [T]), an episode ends where the next step has another observation.
+            `end` (bool [T]), an episode ends where the next step has another observation.
     """
     steps = dataset.take(np.arange(len(dataset)))
-    number = getattr(dataset, "episode", None)
-    if number is None:
+    ended = getattr(dataset, "end", None)
+    if ended is None:
         ended = np.asarray(steps["done"]) > 0
         after = tree_paths({"obs": steps["next_obs"]})
         for path, leaf in tree_paths({"obs": steps["obs"]}).items():
             differs = (leaf[1:] != after[path][:-1]).reshape(len(steps) - 1, -1).any(1)
             ended[:-1] |= differs
-    else:
-        ended = np.append(number[1:] != number[:-1], True)
-    ended[-1:] = True
+        ended[-1:] = True
     return Batch({**steps.columns, "end": ended}, len(steps))
 
 
@@ -91,13 +89,13 @@ def expert_steps(cfg: Any, ctx: Any) -> Batch:
 class ExpertSteps:
     """Data set in memory of the steps of `expert_steps`, for policies that learn offline."""
 
-    episode: Any = None
-    """Number of the episode of each step, if the steps have `end`: int64 [T]."""
+    end: Any = None
+    """The last steps of episodes, if the steps tell: bool [T]."""
 
     def __init__(self, steps: Batch) -> None:
         self._steps = steps
         if "end" in steps:
-            self.episode = np.cumsum(steps["end"]) - steps["end"]
+            self.end = np.asarray(steps["end"], np.bool_)
 
     def __len__(self) -> int:
         return len(self._steps)
