@@ -31,6 +31,7 @@ SCRIPTS = (
     "train_start",
     "whole_run",
     "checkpoint",
+    "export",
     "cartpole",
 )
 

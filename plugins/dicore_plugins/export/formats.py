@@ -115,7 +115,8 @@ def _write_ts(module: Any, inputs: Inputs, file: Path) -> None:
 
     with _quiet(), torch.no_grad():
         trace: Any = torch.jit.trace
-        trace(module, tensors(inputs), strict=False).save(str(file))
+        freeze: Any = torch.jit.freeze
+        freeze(trace(module, tensors(inputs), strict=False).eval()).save(str(file))
 
 
 def _load_ts(file: Path) -> Runner:

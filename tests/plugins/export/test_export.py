@@ -61,6 +61,7 @@ for _name in OBSERVED:
 POLICIES = {
     "discrete": ("cartpole", "dqn", ()),
     "distribution": ("cartpole", "c51", ("policy.model.noisy=true",)),
+    "implicit": ("cartpole", "iqn", ()),
     "actor": ("cartpole", "ppo", ("policy.model.obs_norm=true",)),
     "gaussian": ("pendulum", "ppo", ()),
     "squashed": ("pendulum", "sac", ("policy.collect.random_collect_size=32",)),
