@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from filelock import FileLock, Timeout
 
 pytest.importorskip("torch")
 pytest.importorskip("dicore_plugins")
@@ -232,6 +233,23 @@ def record(plan: Plan, name: str, seed: int, **values: Any) -> Record:
         "seed": seed, "stop": True, "env_step": 1000, "train_iter": 1, "wall_s": 1.0,
         "returns": (10.0,), **values,
     })  # fmt: skip
+
+
+def test_the_file_of_a_lock_is_removed_while_it_is_held(
+    table: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else two processes could hold locks of two files, and one overwrite the other's record."""
+    removed = []
+
+    def unlink(file: Path, *, missing_ok: bool = False) -> None:
+        with pytest.raises(Timeout):
+            FileLock(file, is_singleton=False).acquire(timeout=0)
+        removed.append(file)
+
+    plan = read_plan(table)
+    monkeypatch.setattr(Path, "unlink", unlink)
+    RecordFile(table.with_suffix(".jsonl")).add(record(plan, plan.rows[0].name, 0))
+    assert len(removed) == 1
 
 
 def test_an_unsolved_seed_counts_as_more_than_its_budget(here: Path) -> None:

@@ -122,7 +122,7 @@ class RecordFile:
                 place = (record.row, record.seed)
                 kept = [each for each in self.read().values() if (each.row, each.seed) != place]
                 self._write([*kept, record])
-            lock.unlink(missing_ok=True)
+                lock.unlink(missing_ok=True)  # within the lock: afterwards it may be another's
         except OSError as error:
             raise UsageError(f"cannot write {self.path}: {error.strerror or error}") from error
 
