@@ -12,7 +12,7 @@ _NAMES: Final[dict[str, dict[str, str]]] = {
             "clone_object group_sample padding priority sample_range_view staleness_check "
             "use_time_check"
         ),
-        "collector": "episode sample",
+        "collector": "episode episode_1v1 sample sample_1v1",
         "dataset": "auto collected hdf5 minari npz",
         "env": "gym pettingzoo recorded",
         "env_manager": (
@@ -26,15 +26,19 @@ _NAMES: Final[dict[str, dict[str, str]]] = {
             "rescale_action reward_in_obs reward_norm scaled_float_frame static_obs_norm "
             "sticky_action time_limit warp_frame"
         ),
-        "evaluator": "fqe interaction",
+        "evaluator": "battle fqe interaction metric",
         "executor": "threads",
         "learner": "base",
         "learner_hook": "load_ckpt log_reduce log_show save_ckpt",
         "logger": "console tensorboard",
         "middleware": (
-            "ckpt_saver data_pusher demo_loader eps_greedy_handler her_data_enhancer her_learner "
-            "inferencer interaction_evaluator multistep_trainer offline_data_fetcher "
-            "offpolicy_data_fetcher offpolicy_learner pretrainer reward_model_trainer rolloutor "
+            "buffer_saver ckpt_saver data_pusher demo_loader episode_collector epoch_timer "
+            "eps_greedy_handler eps_greedy_masker final_ctx_saver gae_estimator "
+            "her_data_enhancer her_learner inferencer interaction_evaluator metric_evaluator "
+            "montecarlo_return_estimator multistep_trainer nstep_reward_enhancer "
+            "offline_data_fetcher offline_data_saver offline_logger offpolicy_data_fetcher "
+            "offpolicy_learner online_logger ppof_adv_estimator ppof_step_collector "
+            "pretrainer priority_calculator reward_estimator reward_model_trainer rolloutor "
             "settings_handler sqil_data_pusher step_collector termination_checker trainer "
             "world_model_learner"
         ),

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from types import SimpleNamespace
 from typing import Any
 from unittest import SkipTest
 
@@ -34,6 +35,7 @@ from dicore.testing.reward_model import RewardModelContract
 from dicore.testing.role import RoleContract
 from dicore_plugins.buffers import NaiveReplayBuffer
 from dicore_plugins.datasets import NpzDataset, write_npz
+from dicore_plugins.evaluators import Accuracy
 from dicore_registry import Renamed
 from tests.core.testing.test_reward_model_suite import Novelty
 from tests.plugins.datasets.recordings import EPISODES, SPACES, write
@@ -81,6 +83,7 @@ class Pipelines(PipelineContract):
 MODES = {
     "her_learner": "learn_mode",
     "interaction_evaluator": "eval_mode",
+    "metric_evaluator": "eval_mode",
     "multistep_trainer": "learn_mode",
     "offpolicy_learner": "learn_mode",
     "pretrainer": "learn_mode",
@@ -143,6 +146,11 @@ class Middleware(MiddlewareContract):
             "her_reward_model": Drawn(),
             "mode": parts.policy.command_mode,
             "dataset": Dataset(self.data),
+            "metric": Accuracy(),
+            "log": SimpleNamespace(log_scalars=lambda scalars, **counts: None),
+            "data_path": "collected.npz",
+            "name": "ended",
+            "n_sample": 8,
             "world_model": Simulated(),
             "model_buffer": NaiveReplayBuffer({}),
             "samples": lambda: self.data,
@@ -332,6 +340,13 @@ class FittedQ(EvaluatorContract):
         return ("has_the_methods", "is_due_at_intervals", "close_is_final")
 
 
+class Metrics(FittedQ):
+    def make(self, env_manager: Any, eval_mode: Any, options: Any) -> Any:
+        data = NpzDataset({"path": write("npz", Path.cwd(), EPISODES)})
+        given = {"eval_freq": options["eval_freq"]}
+        return self.registered.build(given, dataset=data, env_manager=env_manager, policy=eval_mode)
+
+
 class WorldModels(RoleContract):
     """Made for the spaces of a small environment."""
 
@@ -353,6 +368,7 @@ class WorldModels(RoleContract):
 
 SUITES: dict[str, type[Suite]] = {
     "evaluator/fqe": FittedQ,
+    "evaluator/metric": Metrics,
     "world_model": WorldModels,
     "policy/expert": Experts,
     "dataset": Datasets,

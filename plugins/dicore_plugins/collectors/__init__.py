@@ -8,6 +8,15 @@ from dicore_plugins.lazy import lazy
 
 if TYPE_CHECKING:
     from dicore_plugins.collectors.base import EpisodeStatistics, SerialCollector
+    from dicore_plugins.collectors.battle.collector import (
+        BattleEpisodeCollector,
+        BattleSampleCollector,
+    )
+    from dicore_plugins.collectors.battle.config import (
+        BattleEpisodeCollectorConfig,
+        BattleSampleCollectorConfig,
+    )
+    from dicore_plugins.collectors.battle.sides import sides_of
     from dicore_plugins.collectors.block import Block
     from dicore_plugins.collectors.episode.collector import EpisodeCollector
     from dicore_plugins.collectors.episode.config import EpisodeCollectorConfig
@@ -15,6 +24,10 @@ if TYPE_CHECKING:
     from dicore_plugins.collectors.sample.config import SampleCollectorConfig
 
 __all__ = [
+    "BattleEpisodeCollector",
+    "BattleEpisodeCollectorConfig",
+    "BattleSampleCollector",
+    "BattleSampleCollectorConfig",
     "Block",
     "EpisodeCollector",
     "EpisodeCollectorConfig",
@@ -22,6 +35,7 @@ __all__ = [
     "SampleCollector",
     "SampleCollectorConfig",
     "SerialCollector",
+    "sides_of",
 ]
 
 _HOMES = {
@@ -29,6 +43,9 @@ _HOMES = {
         "EpisodeStatistics",
         "SerialCollector",
     ),
+    ".battle.collector": ("BattleEpisodeCollector", "BattleSampleCollector"),
+    ".battle.config": ("BattleEpisodeCollectorConfig", "BattleSampleCollectorConfig"),
+    ".battle.sides": ("sides_of",),
     ".block": ("Block",),
     ".episode.collector": ("EpisodeCollector",),
     ".episode.config": ("EpisodeCollectorConfig",),

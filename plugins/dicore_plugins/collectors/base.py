@@ -142,6 +142,8 @@ class SerialCollector:
     """
 
     config_class: ClassVar[type[ComponentConfig]]
+    shown_as = ""
+    """Its name in messages, if that is not its class."""
 
     def __init__(
         self,
@@ -322,8 +324,8 @@ class SerialCollector:
         """Returns the error of a policy that makes no samples."""
         return UsageError(
             f"{mode_name(self._policy)}: get_train_sample returned no samples of {what}, which"
-            f" {type(self).__name__} collected for it (sample_len {self._sample_len!r},"
-            f" sample_stride {self._stride})",
+            f" {self.shown_as or type(self).__name__} collected for it"
+            f" (sample_len {self._sample_len!r}, sample_stride {self._stride})",
             hint="return samples, or declare another sample_len and sample_stride; steps with"
             " info['abnormal'] give none",
         )

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 from dicore_plugins.lazy import lazy
 
 if TYPE_CHECKING:
+    from dicore_plugins.evaluators.battle.config import BattleEvaluatorConfig
+    from dicore_plugins.evaluators.battle.evaluator import BattleEvaluator
     from dicore_plugins.evaluators.fqe.config import FQEConfig
     from dicore_plugins.evaluators.fqe.evaluator import FQEvaluator, StateActionValue
     from dicore_plugins.evaluators.interaction.config import InteractionEvaluatorConfig
@@ -15,18 +17,28 @@ if TYPE_CHECKING:
         InteractionEvaluator,
         VectorEvalMonitor,
     )
+    from dicore_plugins.evaluators.metric.config import MetricEvaluatorConfig
+    from dicore_plugins.evaluators.metric.evaluator import Accuracy, IMetric, MetricEvaluator
 
 __all__ = [
+    "Accuracy",
     "BaseSerialEvaluator",
+    "BattleEvaluator",
+    "BattleEvaluatorConfig",
     "FQEConfig",
     "FQEvaluator",
+    "IMetric",
     "InteractionEvaluator",
     "InteractionEvaluatorConfig",
+    "MetricEvaluator",
+    "MetricEvaluatorConfig",
     "StateActionValue",
     "VectorEvalMonitor",
 ]
 
 _HOMES = {
+    ".battle.config": ("BattleEvaluatorConfig",),
+    ".battle.evaluator": ("BattleEvaluator",),
     ".fqe.config": ("FQEConfig",),
     ".fqe.evaluator": ("FQEvaluator", "StateActionValue"),
     ".interaction.config": ("InteractionEvaluatorConfig",),
@@ -35,6 +47,8 @@ _HOMES = {
         "InteractionEvaluator",
         "VectorEvalMonitor",
     ),
+    ".metric.config": ("MetricEvaluatorConfig",),
+    ".metric.evaluator": ("Accuracy", "IMetric", "MetricEvaluator"),
 }
 """Public names by module."""
 

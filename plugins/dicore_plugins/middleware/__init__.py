@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from dicore_plugins.middleware.callbacks import (
         CkptSaver,
         interaction_evaluator,
+        metric_evaluator,
         termination_checker,
     )
     from dicore_plugins.middleware.collect import (
@@ -20,38 +21,88 @@ if TYPE_CHECKING:
         rolloutor,
         settings_handler,
     )
-    from dicore_plugins.middleware.demonstrations import demo_loader, pretrainer, sqil_data_pusher
-    from dicore_plugins.middleware.hindsight import HERLearner, her_data_enhancer
+    from dicore_plugins.middleware.collectors import (
+        EpisodeCollector,
+        PPOFStepCollector,
+        eps_greedy_masker,
+    )
+    from dicore_plugins.middleware.demonstrations import (
+        demo_loader,
+        pretrainer,
+        sqil_data_pusher,
+    )
+    from dicore_plugins.middleware.estimators import (
+        gae_estimator,
+        montecarlo_return_estimator,
+        nstep_reward_enhancer,
+        ppof_adv_estimator,
+        priority_calculator,
+        reward_estimator,
+    )
+    from dicore_plugins.middleware.hindsight import (
+        HERLearner,
+        her_data_enhancer,
+    )
     from dicore_plugins.middleware.learn import (
         OffPolicyLearner,
         data_pusher,
         multistep_trainer,
-        offline_data_fetcher,
         offpolicy_data_fetcher,
         reward_model_trainer,
         trainer,
     )
-    from dicore_plugins.middleware.profiler import StepTimer
-    from dicore_plugins.middleware.world_models import WorldModelLearner
+    from dicore_plugins.middleware.offline import (
+        offline_data_fetcher,
+    )
+    from dicore_plugins.middleware.profiler import (
+        StepTimer,
+    )
+    from dicore_plugins.middleware.recorders import (
+        buffer_saver,
+        epoch_timer,
+        final_ctx_saver,
+        offline_data_saver,
+        offline_logger,
+        online_logger,
+    )
+    from dicore_plugins.middleware.world_models import (
+        WorldModelLearner,
+    )
 
 __all__ = [
     "CkptSaver",
+    "EpisodeCollector",
     "HERLearner",
     "OffPolicyLearner",
+    "PPOFStepCollector",
     "StepCollector",
     "StepTimer",
     "TransitionList",
     "WorldModelLearner",
+    "buffer_saver",
     "data_pusher",
     "demo_loader",
+    "epoch_timer",
     "eps_greedy_handler",
+    "eps_greedy_masker",
+    "final_ctx_saver",
+    "gae_estimator",
     "her_data_enhancer",
     "inferencer",
     "interaction_evaluator",
+    "metric_evaluator",
+    "montecarlo_return_estimator",
     "multistep_trainer",
+    "nstep_reward_enhancer",
     "offline_data_fetcher",
+    "offline_data_saver",
+    "offline_logger",
     "offpolicy_data_fetcher",
+    "online_logger",
+    "ppof_adv_estimator",
     "pretrainer",
+    "priority_calculator",
+    "reward_estimator",
     "reward_model_trainer",
     "rolloutor",
     "settings_handler",
@@ -63,20 +114,11 @@ __all__ = [
 __getattr__ = lazy(
     __name__,
     {
-        ".world_models": ("WorldModelLearner",),
         ".callbacks": (
             "CkptSaver",
             "interaction_evaluator",
+            "metric_evaluator",
             "termination_checker",
-        ),
-        ".learn": (
-            "OffPolicyLearner",
-            "data_pusher",
-            "multistep_trainer",
-            "offline_data_fetcher",
-            "offpolicy_data_fetcher",
-            "reward_model_trainer",
-            "trainer",
         ),
         ".collect": (
             "StepCollector",
@@ -86,8 +128,46 @@ __getattr__ = lazy(
             "rolloutor",
             "settings_handler",
         ),
-        ".hindsight": ("HERLearner", "her_data_enhancer"),
-        ".demonstrations": ("demo_loader", "pretrainer", "sqil_data_pusher"),
+        ".collectors": (
+            "EpisodeCollector",
+            "PPOFStepCollector",
+            "eps_greedy_masker",
+        ),
+        ".demonstrations": (
+            "demo_loader",
+            "pretrainer",
+            "sqil_data_pusher",
+        ),
+        ".estimators": (
+            "gae_estimator",
+            "montecarlo_return_estimator",
+            "nstep_reward_enhancer",
+            "ppof_adv_estimator",
+            "priority_calculator",
+            "reward_estimator",
+        ),
+        ".hindsight": (
+            "HERLearner",
+            "her_data_enhancer",
+        ),
+        ".learn": (
+            "OffPolicyLearner",
+            "data_pusher",
+            "multistep_trainer",
+            "offpolicy_data_fetcher",
+            "reward_model_trainer",
+            "trainer",
+        ),
+        ".offline": ("offline_data_fetcher",),
         ".profiler": ("StepTimer",),
+        ".recorders": (
+            "buffer_saver",
+            "epoch_timer",
+            "final_ctx_saver",
+            "offline_data_saver",
+            "offline_logger",
+            "online_logger",
+        ),
+        ".world_models": ("WorldModelLearner",),
     },
 )

@@ -52,6 +52,34 @@ def interaction_evaluator(
     return Evaluation("interaction_evaluator", evaluator, policy, run=run, settings=settings)
 
 
+def metric_evaluator(
+    cfg: Any,
+    policy: Any,
+    dataset: Any,
+    metric: Any,
+    *,
+    run: Any | None = None,
+) -> Callable[[OnlineRLContext], None]:
+    """Evaluates on a data set by a metric; finishes the task when `stop_value` is reached.
+
+    Args:
+        cfg: The whole compiled config; `eval_freq` and `stop_value` of `policy.eval.evaluator`.
+        policy: Eval mode of the policy.
+        dataset: See `IDataset`; `obs` and what the metric compares.
+        metric: See `IMetric`.
+        run: Run that logs statistics and saves the best checkpoint; None: neither.
+
+    Returns:
+        A middleware as `interaction_evaluator`; values are those of the metric.
+    """
+    from dicore_plugins.evaluators import MetricEvaluator
+
+    log, options = None if run is None else run.log, cfg.policy.eval.evaluator
+    chosen = {name: options[name] for name in ("eval_freq", "stop_value") if name in options}
+    evaluator = MetricEvaluator(chosen, policy=policy, dataset=dataset, metric=metric, log=log)
+    return Evaluation("metric_evaluator", evaluator, policy, run=run)
+
+
 @middleware(
     reads=["train_iter"],
     writes=["eval_value", "eval_output", "last_eval_iter", "last_eval_value"],

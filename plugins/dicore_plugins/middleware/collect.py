@@ -32,7 +32,7 @@ class StepCollector:
     those after the step that `ctx.train_iter` is of.
 
     Args:
-        cfg: The whole compiled config; `policy.collect` is used.
+        cfg: The whole compiled config; `policy.collect` is used. None: `collector` knows how much.
         policy: Collect mode of the policy.
         env: Env manager of the collector.
         random_collect_size: Samples collected by a random policy in the first step (like
@@ -58,14 +58,14 @@ class StepCollector:
             None, env_manager=env, policy=policy, log=log
         )
         self._policy, self._env, self._run, self._reuse = policy, env, run, reuse
-        self._max_env_step = cfg.pipeline.max_env_step
-        collect = cfg.policy.collect
+        self._max_env_step = None if cfg is None else cfg.pipeline.max_env_step
+        collect = {} if cfg is None else cfg.policy.collect
         if random_collect_size is None:
             random_collect_size = collect.get("random_collect_size", 0)
         self._warm_up = random_collect_size
         self._executor: Any = None
         self._acting: Any = None
-        self._n_sample, self._n_episode = collect.n_sample, collect.n_episode
+        self._n_sample, self._n_episode = collect.get("n_sample"), collect.get("n_episode")
 
     @property
     def uses(self) -> tuple[Any, ...]:

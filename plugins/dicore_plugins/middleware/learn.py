@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 
 from dicore.data import Batch
-from dicore.errors import UsageError
-from dicore.task import OfflineRLContext, OnlineRLContext, StepInterrupted, middleware
+from dicore.task import OnlineRLContext, StepInterrupted, middleware
 from dicore.task.middleware import Role
 
 _DATA_LOG = logging.getLogger("dicore.data")
@@ -48,7 +47,7 @@ def data_pusher(
     def push(ctx: OnlineRLContext) -> None:
         if ctx.trajectories is not None:
             if group_by_env:
-                for piece in _pieces(ctx.trajectories, ctx.trajectory_end_idx):
+                for piece in pieces_of(ctx.trajectories, ctx.trajectory_end_idx):
                     put(prepared(piece), ctx.env_step)
             else:
                 put(prepared(ctx.trajectories), ctx.env_step)
@@ -96,18 +95,19 @@ def _schema_of(schema: tuple[Any, ...]) -> object:
     return ("samples", schema)
 
 
-def _pieces(trajectories: Any, ends: Sequence[int]) -> Iterator[Any]:
+def pieces_of(trajectories: Any, ends: Sequence[int]) -> Iterator[Any]:
     """Yields the pieces between ends: of a Batch, of each environment in turn."""
     if not isinstance(trajectories, Batch) or "env_id" not in trajectories:
-        yield from _cut(trajectories, [*ends])  # of one environment after the other
+        yield from cut_at(trajectories, [*ends])  # of one environment after the other
         return
     env_id = np.asarray(trajectories["env_id"])
     for env in np.unique(env_id):
         rows = np.flatnonzero(env_id == env)
-        yield from _cut(trajectories[rows], np.flatnonzero(np.isin(rows, ends)).tolist())
+        yield from cut_at(trajectories[rows], np.flatnonzero(np.isin(rows, ends)).tolist())
 
 
-def _cut(data: Any, ends: list[int]) -> Iterator[Any]:
+def cut_at(data: Any, ends: Sequence[int]) -> Iterator[Any]:
+    """Yields the pieces of rows that end at these indices, and the rest."""
     cuts = [0, *(end + 1 for end in ends)]
     if cuts[-1] < len(data):
         cuts.append(len(data))
@@ -301,54 +301,6 @@ def multistep_trainer(
         ctx.trajectories = None
 
     return train
-
-
-def offline_data_fetcher(cfg: Any, dataset: Any) -> Callable[[OfflineRLContext], None]:
-    """Fetches the next batch of a dataset; every sample once per epoch, in random order.
-
-    Args:
-        cfg: The whole compiled config; the batch size is `policy.learn.batch_size`.
-        dataset: See `IDataset`.
-
-    Returns:
-        A middleware: -> train_data, train_epoch. The last batch of an epoch may be smaller.
-
-    Raises:
-        UsageError: the dataset is empty.
-    """
-    if not len(dataset):
-        raise UsageError("the dataset is empty", hint="set pipeline.dataset to one with samples")
-    from dicore_plugins.datasets.order import shuffled  # other trainings need it not
-
-    size, count = cfg.policy.learn.batch_size, len(dataset)
-    per_epoch, upcoming = math.ceil(count / size), -1
-    batches: Iterator[Any] = iter(())
-
-    @middleware(
-        reads=["total_step"],
-        writes=["train_data", "train_epoch"],
-        uses=[dataset],
-        role=Role.FETCHER,
-    )
-    def fetch(ctx: OfflineRLContext) -> None:
-        nonlocal batches, upcoming
-        epoch, batch = divmod(ctx.total_step, per_epoch)
-        if batch == 0 or ctx.total_step != upcoming:  # an epoch begins, or a run is resumed in one
-            order = shuffled(count, np.random.default_rng((cfg.seed, epoch)))
-            batches = _taken(dataset, order[batch * size :], size)
-        ctx.train_data, ctx.train_epoch = next(batches), epoch
-        upcoming = ctx.total_step + 1
-
-    return fetch
-
-
-def _taken(dataset: Any, index: Any, size: int) -> Iterator[Any]:
-    """Yields samples of a dataset by index, as batches, gathering several at once if it can."""
-    if hasattr(dataset, "take_batches"):
-        yield from dataset.take_batches(index, size)
-        return
-    for start in range(0, len(index), size):
-        yield dataset.take(index[start : start + size])
 
 
 def reward_model_trainer(reward_model: Any) -> Callable[[OnlineRLContext], None]:

@@ -47,7 +47,7 @@ class InteractionEvaluator:
         *,
         log: Any | None = None,
     ) -> None:
-        self._cfg = as_config(cfg, InteractionEvaluatorConfig)
+        self._cfg: Any = as_config(cfg, self.config_class)
         self._log = log
         self._closed = False
         self._warned = False

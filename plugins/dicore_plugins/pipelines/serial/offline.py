@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from typing import Any, ClassVar
 
 from dicore.task import Context, OfflineRLContext
-from dicore_plugins.middleware.learn import offline_data_fetcher, trainer
+from dicore_plugins.middleware.learn import trainer
+from dicore_plugins.middleware.offline import offline_data_fetcher
 from dicore_plugins.pipelines.demonstrations.experts import source_problems
 from dicore_plugins.pipelines.serial.config import SerialOfflineConfig
 from dicore_plugins.pipelines.training import Parts, TrainingPipeline, school_of

@@ -1,0 +1,225 @@
+"""Evaluates a policy on a data set by a metric, for supervised learning.
+
+Shapes: B samples.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+
+from dicore.config.compiler import as_config
+from dicore.data import EnvBatch
+from dicore.errors import ClosedError, SchemaError, UsageError
+from dicore.interfaces.evaluator import EvalResult
+from dicore.interfaces.policy import check_mode
+from dicore_plugins.evaluators.metric.config import MetricEvaluatorConfig
+
+__all__ = ["Accuracy", "IMetric", "MetricEvaluator"]
+
+
+@runtime_checkable
+class IMetric(Protocol):
+    """Compares outputs of a policy with the labels of a data set."""
+
+    def eval(self, inputs: Any, label: Any) -> Any:
+        """Returns the results of B samples: numbers by name, or one number [B]."""
+
+    def reduce_mean(self, inputs: Sequence[Any]) -> Any:
+        """Returns the mean of the results of several calls of `eval`, in the same form."""
+
+    def gt(self, metric1: Any, metric2: Any) -> bool:
+        """Returns whether the first result is better than the second."""
+
+
+class Accuracy:
+    """Share of samples whose action is the label."""
+
+    def eval(self, inputs: Any, label: Any) -> Any:
+        """Returns 1 for each equal pair and 0 for others: float64 [B]."""
+        same = np.asarray(inputs["action"]) == np.asarray(label)
+        return same.reshape(len(same), -1).all(1).astype(np.float64)
+
+    def reduce_mean(self, inputs: Sequence[Any]) -> float:
+        """Returns the mean over all samples."""
+        return float(np.concatenate([np.atleast_1d(each) for each in inputs]).mean())
+
+    def gt(self, metric1: Any, metric2: Any) -> bool:
+        """Returns whether the first accuracy is higher."""
+        return bool(metric1 > metric2)
+
+
+class MetricEvaluator:
+    """Evaluates a policy on a data set; the contract is `ISerialEvaluator`.
+
+    Args:
+        cfg: Options, as a section, a dict, or None for the defaults.
+        env_manager: Not stepped; closed with the evaluator.
+        policy: Eval mode of the policy.
+        dataset: See `IDataset`; its samples have `obs` and the column `label` of the options.
+        metric: See `IMetric`; None: `Accuracy`.
+        log: Receives statistics by `log_scalars(scalars, env_step=…, train_iter=…)`; None: no log.
+
+    Attributes:
+        best_return: Best value so far; -inf before the first evaluation.
+        last_result: Result of the latest evaluation, or None.
+
+    Raises:
+        UsageError: there is no data set, or it is empty.
+    """
+
+    config_class = MetricEvaluatorConfig
+
+    def __init__(
+        self,
+        cfg: MetricEvaluatorConfig | Mapping[str, Any] | None = None,
+        env_manager: Any = None,
+        policy: Any = None,
+        *,
+        dataset: Any = None,
+        metric: IMetric | None = None,
+        log: Any | None = None,
+    ) -> None:
+        self._cfg = as_config(cfg, MetricEvaluatorConfig)
+        if dataset is None or not len(dataset):
+            raise UsageError(
+                "the metric evaluator has no samples", hint="pass a data set (dicore list dataset)"
+            )
+        if policy is not None:
+            check_mode(policy, "eval", "forward")
+        self._env, self._policy, self._dataset, self._log = env_manager, policy, dataset, log
+        self._metric: IMetric = Accuracy() if metric is None else metric
+        self._closed = False
+        self._clear()
+
+    @classmethod
+    def default_config(cls) -> dict[str, Any]:
+        """Returns all options with their defaults, as a plain dict."""
+        from dicore.config import default_config
+
+        return dict(default_config(cls.config_class))
+
+    def _clear(self) -> None:
+        self._last_eval_iter = self._before = -1
+        self._best: Any = None
+        self.best_return = float("-inf")
+        self.last_result: EvalResult | None = None
+
+    def reset_env(self, env: Any | None = None) -> None:
+        """Uses the manager `env` from now on, which is only closed."""
+        self._env = self._env if env is None else env
+
+    def reset_policy(self, policy: Any | None = None) -> None:
+        """Uses `policy` (an eval mode) from now on, and clears its memory."""
+        if policy is not None:
+            check_mode(policy, "eval", "forward", "reset")
+            self._policy = policy
+        self._policy.reset()
+
+    def reset(self, policy: Any | None = None, env: Any | None = None) -> None:
+        """Resets the policy, and clears the results so far."""
+        self.reset_env(env)
+        self.reset_policy(policy)
+        self._clear()
+
+    def should_eval(self, train_iter: int) -> bool:
+        """Returns whether an evaluation is due: at 0, then every `eval_freq` updates."""
+        last = self._last_eval_iter
+        due = train_iter != last and (last < 0 or train_iter - last >= self._cfg.eval_freq)
+        if due:
+            self._before, self._last_eval_iter = last, train_iter
+        return due
+
+    def eval(
+        self,
+        save_ckpt_fn: Callable[[str], Any] | None = None,
+        train_iter: int = -1,
+        envstep: int = -1,
+        n_episode: int | None = None,
+        *,
+        should_stop: Callable[[], bool] | None = None,
+        policy_kwargs: Mapping[str, Any] | None = None,
+    ) -> EvalResult:
+        """Compares all samples and returns whether training may stop.
+
+        Args:
+            save_ckpt_fn: Called with 'ckpt_best.pth.tar' when the value is a new best.
+            train_iter: Gradient updates so far; at 0 training does not stop. -1: unknown.
+            envstep: Env steps collected so far. -1: unknown.
+            n_episode: Ignored: there are no episodes.
+            should_stop: Called between batches; True interrupts the evaluation, which is due again.
+            policy_kwargs: Keyword arguments of the policy's forward.
+
+        Returns:
+            The result: `returns` has the value of the metric, `statistics` its parts by name.
+
+        Raises:
+            ClosedError: the evaluator is closed.
+            SchemaError: the data set lacks the label.
+        """
+        if self._closed:
+            raise ClosedError("the evaluator is closed", hint="create a new evaluator")
+        start, found = time.perf_counter(), []
+        for first in range(0, len(self._dataset), self._cfg.batch_size):
+            if should_stop is not None and should_stop():
+                self._last_eval_iter = self._before
+                return EvalResult(False, [], interrupted=True)
+            last = min(first + self._cfg.batch_size, len(self._dataset))
+            found.append(self._compared(np.arange(first, last), policy_kwargs or {}))
+        metric = self._metric.reduce_mean(found)
+        value, parts = _value_of(metric)
+        if self._best is None or self._metric.gt(metric, self._best):
+            self._best, self.best_return = metric, value
+            if save_ckpt_fn is not None:
+                save_ckpt_fn("ckpt_best.pth.tar")
+        statistics = {
+            "return_mean": value, **parts, "sample_count": float(len(self._dataset)),
+            "evaluate_time": time.perf_counter() - start,
+        }  # fmt: skip
+        if self._log is not None:
+            scalars = {f"evaluator/{name}": each for name, each in statistics.items()}
+            self._log.log_scalars(scalars, env_step=max(envstep, 0), train_iter=max(train_iter, 0))
+        stop = value >= self._cfg.stop_value and train_iter != 0
+        self.last_result = EvalResult(stop, [value], statistics)
+        return self.last_result
+
+    def _compared(self, index: Any, kwargs: Mapping[str, Any]) -> Any:
+        """Returns the results of the metric for samples by index."""
+        samples, label = self._dataset.take(index), self._cfg.label
+        if label not in samples:
+            raise SchemaError(
+                f"the data set has no column '{label}', only {', '.join(sorted(samples.keys()))}",
+                hint="set policy.eval.evaluator.label",
+            )
+        self._policy.reset()
+        obs = EnvBatch(np.arange(len(index)), samples["obs"])
+        output = EnvBatch.of(self._policy.forward(obs, **kwargs)).value
+        return self._metric.eval(output, samples[label])
+
+    def state_dict(self) -> dict[str, Any]:
+        """Returns the schedule and the best value."""
+        return {"last_eval_iter": self._last_eval_iter, "best_return": self.best_return}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restores what `state_dict` returned; a best value of several numbers begins anew."""
+        self._last_eval_iter = self._before = int(state["last_eval_iter"])
+        self.best_return = float(state["best_return"])
+        self._best = None if self.best_return == float("-inf") else self.best_return
+
+    def close(self) -> None:
+        """Closes the environments, if there are any; harmless when repeated."""
+        if not self._closed:
+            self._closed = True
+            if self._env is not None:
+                self._env.close()
+
+
+def _value_of(metric: Any) -> tuple[float, dict[str, float]]:
+    """Returns the value that counts, the first of several, and all of several by name."""
+    if isinstance(metric, Mapping):
+        parts = {str(name): float(each) for name, each in metric.items()}
+        return next(iter(parts.values())), parts
+    return float(metric), {}

@@ -1,0 +1,60 @@
+"""Middleware that learns from a recorded data set."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from dicore.errors import UsageError
+from dicore.task import OfflineRLContext, middleware
+from dicore.task.middleware import Role
+from dicore_plugins.datasets.order import shuffled
+
+
+def offline_data_fetcher(cfg: Any, dataset: Any) -> Callable[[OfflineRLContext], None]:
+    """Fetches the next batch of a dataset; every sample once per epoch, in random order.
+
+    Args:
+        cfg: The whole compiled config; the batch size is `policy.learn.batch_size`.
+        dataset: See `IDataset`.
+
+    Returns:
+        A middleware: -> train_data, train_epoch. The last batch of an epoch may be smaller.
+
+    Raises:
+        UsageError: the dataset is empty.
+    """
+    if not len(dataset):
+        raise UsageError("the dataset is empty", hint="set pipeline.dataset to one with samples")
+    size, count = cfg.policy.learn.batch_size, len(dataset)
+    per_epoch, upcoming = math.ceil(count / size), -1
+    batches: Iterator[Any] = iter(())
+
+    @middleware(
+        reads=["total_step"],
+        writes=["train_data", "train_epoch"],
+        uses=[dataset],
+        role=Role.FETCHER,
+    )
+    def fetch(ctx: OfflineRLContext) -> None:
+        nonlocal batches, upcoming
+        epoch, batch = divmod(ctx.total_step, per_epoch)
+        if batch == 0 or ctx.total_step != upcoming:  # an epoch begins, or a run is resumed in one
+            order = shuffled(count, np.random.default_rng((cfg.seed, epoch)))
+            batches = _taken(dataset, order[batch * size :], size)
+        ctx.train_data, ctx.train_epoch = next(batches), epoch
+        upcoming = ctx.total_step + 1
+
+    return fetch
+
+
+def _taken(dataset: Any, index: Any, size: int) -> Iterator[Any]:
+    """Yields samples of a dataset by index, as batches, gathering several at once if it can."""
+    if hasattr(dataset, "take_batches"):
+        yield from dataset.take_batches(index, size)
+        return
+    for start in range(0, len(index), size):
+        yield dataset.take(index[start : start + size])

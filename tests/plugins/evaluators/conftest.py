@@ -1,0 +1,5 @@
+"""A small compiled config, as for middleware."""
+
+from tests.plugins.middleware.conftest import make
+
+__all__ = ["make"]
