@@ -1,0 +1,1 @@
+"""Algorithms as another package would write them, from public names alone."""
