@@ -49,6 +49,7 @@ if TYPE_CHECKING:
         truncated_quantiles,
     )
     from dicore_plugins.functional.distributions import (
+        categorical_and_pull,
         kl_divergence,
         log_prob_entropy,
         log_probabilities,
@@ -101,6 +102,7 @@ if TYPE_CHECKING:
     from dicore_plugins.functional.policy_gradient import (
         PolicyGradientLoss,
         PPOInfo,
+        PPOSlopes,
         a2c_error,
         coma_advantage,
         happo_factor,
@@ -108,6 +110,7 @@ if TYPE_CHECKING:
         ppg_joint_error,
         ppo_error,
         ppo_policy_error,
+        ppo_slopes,
         upgo_error,
         value_error,
     )
@@ -160,6 +163,7 @@ __all__ = [
     "GaussianNoise",
     "OUNoise",
     "PPOInfo",
+    "PPOSlopes",
     "PolicyGradientLoss",
     "VTrace",
     "a2c_error",
@@ -173,6 +177,7 @@ __all__ = [
     "bridged",
     "c51_loss",
     "c51_target",
+    "categorical_and_pull",
     "coma_advantage",
     "cql_error",
     "create_noise_generator",
@@ -223,6 +228,7 @@ __all__ = [
     "ppg_joint_error",
     "ppo_error",
     "ppo_policy_error",
+    "ppo_slopes",
     "proportional",
     "q_nstep_target",
     "q_nstep_td_loss",
@@ -319,6 +325,7 @@ _HOMES = {
         "truncated_quantiles",
     ),
     ".distributions": (
+        "categorical_and_pull",
         "kl_divergence",
         "log_prob_entropy",
         "log_probabilities",
@@ -360,6 +367,7 @@ _HOMES = {
     ),
     ".policy_gradient": (
         "PPOInfo",
+        "PPOSlopes",
         "PolicyGradientLoss",
         "a2c_error",
         "coma_advantage",
@@ -368,6 +376,7 @@ _HOMES = {
         "ppg_joint_error",
         "ppo_error",
         "ppo_policy_error",
+        "ppo_slopes",
         "upgo_error",
         "value_error",
     ),

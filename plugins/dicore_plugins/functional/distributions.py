@@ -11,7 +11,7 @@ Shapes: B samples, A actions of a head or dimensions, H heads.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -65,6 +65,38 @@ def _categorical(logit: Tensor, action: Tensor, mask: Any) -> tuple[Tensor, Tens
     log_p = log_probabilities(logit, mask)
     entropy = -(log_p.exp() * log_p).sum(-1)
     return log_p.gather(1, action.unsqueeze(1)).squeeze(1), entropy
+
+
+@torch.no_grad()
+def categorical_and_pull(
+    logit: Tensor, action: Tensor
+) -> tuple[Tensor, Tensor, Callable[[Tensor, float], Tensor]]:
+    """Computes `log_prob_entropy` of one discrete action, and how gradients flow back.
+
+    d log p_a / d logit = onehot(a) - p, d H / d logit = -p (log p + H).
+
+    Args:
+        logit: float32 [B, A].
+        action: int64 [B] or [B, 1].
+
+    Returns:
+        Log-probability and entropy H, float32 [B] each, without graph; and a function that takes
+        the derivatives of a loss by the log-probabilities [B], and by every entropy (a number), and
+        returns the derivative by the logits [B, A].
+    """
+    log_p, index = torch.log_softmax(logit, -1), action.reshape(-1, 1)
+    p = log_p.exp()
+    entropy = (p * log_p).sum(-1).neg_()
+
+    def pull(of_log_prob: Tensor, of_entropy: float) -> Tensor:
+        with torch.no_grad():
+            column = of_log_prob.unsqueeze(1)
+            found = (p * column).neg_().scatter_add_(1, index, column)
+            if of_entropy:
+                found.addcmul_(p, log_p + entropy.unsqueeze(1), value=-of_entropy)
+            return found
+
+    return log_p.gather(1, index).squeeze(1), entropy, pull
 
 
 def log_probabilities(logit: Tensor, mask: Any = None) -> Tensor:

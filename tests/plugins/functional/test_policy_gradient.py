@@ -12,6 +12,7 @@ import torch
 from dicore.errors import ActionError, SchemaError, UsageError
 from dicore_plugins.functional import (
     a2c_error,
+    categorical_and_pull,
     coma_advantage,
     happo_factor,
     kl_divergence,
@@ -20,6 +21,7 @@ from dicore_plugins.functional import (
     ppg_joint_error,
     ppo_error,
     ppo_policy_error,
+    ppo_slopes,
     squashed_gaussian,
     upgo_error,
     value_error,
@@ -381,3 +383,28 @@ def test_a_hybrid_policy_is_the_sum_of_its_parts() -> None:
 def test_an_action_that_neither_policy_takes_has_no_divergence() -> None:
     logit = torch.tensor([[0.0, 1.0, -torch.inf]])
     assert kl_divergence({"logit": logit}, {"logit": logit}).item() == 0
+
+
+@pytest.mark.parametrize("weight", [0.0, 0.3])
+def test_derivatives_of_ppo_by_formula_are_those_of_autograd(weight: float) -> None:
+    given, rng = columns(), np.random.default_rng(1)
+    logit = torch.from_numpy(rng.normal(size=(B, A)).astype(np.float32)).requires_grad_()
+    action = torch.from_numpy(rng.integers(0, A, B))
+    log_prob, entropy = log_prob_entropy({"logit": logit}, action)
+    old, value = log_prob.detach() + 0.4 * given["old_value"], given["value"]
+    wanted, told = ppo_error(
+        log_prob, old, entropy, value, given["old_value"], given["advantage"], given["target"]
+    )
+    (wanted.policy + wanted.value - weight * wanted.entropy).backward()
+    found_log_prob, found_entropy, pull = categorical_and_pull(logit, action)
+    found, info, slopes = ppo_slopes(
+        found_log_prob, found_entropy, value, old, given["advantage"], given["target"]
+    )
+    assert 0 < told.clipfrac < 1
+    for one, other in zip((*found, *info), (*wanted, *told), strict=True):
+        torch.testing.assert_close(one, other.detach())
+        assert not one.requires_grad
+    torch.testing.assert_close(pull(slopes.log_prob, -weight / B), logit.grad)
+    torch.testing.assert_close(slopes.value, value.grad)
+    with pytest.raises(SchemaError, match="same shape"):
+        ppo_slopes(found_log_prob, found_entropy, value[1:], old, old, old)

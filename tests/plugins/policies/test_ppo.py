@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 import torch
 from gymnasium import spaces
 
+from dicore.errors import ConfigError, UsageError
 from tests.plugins.policies.test_actor_critic import BOX, policy_of, samples_of
 
 DEFAULTS = {
@@ -133,3 +135,72 @@ def test_the_entropy_weight_of_other_algorithms_is_annealed(name: str) -> None:
     get = policy.command_mode.get_setting_learn
     weights = [get({"envstep": step})["entropy_weight"] for step in (0, 25, 100, 500)]
     assert weights == pytest.approx([0.5, 0.375, 0, 0])
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        [],
+        ["policy.model.value_norm=true", "policy.learn.entropy_weight=0.05"],
+        ["policy.learn.dual_clip=3", "policy.learn.value_clip=0.2"],
+        ["policy.model.share_encoder=true", "policy.model.activation=relu"],
+    ],
+    ids=["default", "value_norm", "clips", "shared"],
+)
+def test_updates_without_autograd_are_those_with_it(options: list[str]) -> None:
+    def updated(changed: Callable[[Any], None]) -> tuple[list[Any], list[Any]]:
+        policy = policy_of("ppo", spaces.Discrete(3), "policy.learn.batch_size=4", *options)
+        model = policy.get_attribute("model")
+        changed(policy)
+        samples = samples_of(policy)
+        results = policy.learn_mode.forward(samples)
+        return results, [each.detach().clone() for each in model.parameters()]
+
+    def by_autograd(policy: Any) -> None:
+        policy.get_attribute("model").differentiable = lambda: False
+
+    def without_formula(policy: Any) -> None:
+        policy._losses_and_slopes = lambda *_: None
+
+    results, parameters = updated(lambda policy: None)
+    for other in (by_autograd, without_formula):
+        wanted, others = updated(other)
+        for key in ("total_loss", "value_loss", "entropy", "approx_kl"):
+            torch.testing.assert_close(results[-1][key], wanted[-1][key], rtol=1e-4, atol=1e-5)
+        torch.testing.assert_close(parameters, others, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["ppo", "a2c", "acer"])
+def test_updates_in_bfloat16_are_near_those_in_float32(name: str) -> None:
+    option = "policy.learn.autocast=bfloat16"
+    if name == "acer":
+        with pytest.raises(ConfigError, match=r"learn\.autocast: acer is not trained so"):
+            policy_of(name, spaces.Discrete(3), option)
+        return
+    losses = []
+    for options in ([], [option]):
+        policy = policy_of(name, spaces.Discrete(3), *options)
+        losses.append(float(policy.learn_mode.forward(samples_of(policy))[0]["total_loss"]))
+        assert all(
+            each.dtype == torch.float32 for each in policy.get_attribute("model").parameters()
+        )
+    assert losses[0] != losses[1]
+    assert losses[0] == pytest.approx(losses[1], rel=0.02, abs=0.01)
+
+
+@pytest.mark.slow
+def test_compiled_updates_are_those_of_the_network() -> None:
+    """About 30 s of compilation."""
+    found = []
+    for options in ([], ["policy.learn.compile=true"]):
+        policy = policy_of("ppo", spaces.Discrete(3), "policy.learn.epoch_per_collect=2", *options)
+        policy.learn_mode.forward(samples_of(policy))
+        found.append(dict(policy.get_attribute("model").state_dict()))
+    assert found[0].keys() == found[1].keys(), "checkpoints have the same names"
+    torch.testing.assert_close(*found, rtol=1e-4, atol=1e-5)
+
+
+def test_compiling_needs_a_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("shutil.which", lambda name: None)
+    with pytest.raises(UsageError, match=r"policy\.learn\.compile: no C\+\+ compiler"):
+        policy_of("ppo", spaces.Discrete(3), "policy.learn.compile=true")

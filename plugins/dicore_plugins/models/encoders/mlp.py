@@ -208,21 +208,22 @@ class MLP(nn.Module):
             kept.append(x)
 
         def pull(grad: Tensor, wanted: bool = False) -> Tensor | None:
-            for index in range(len(kept) - 2, -1, -1):
-                table, active, _ = self._tables[index]
-                below, weight, bias = kept[index], table["weight"], table["bias"]
-                if active:
-                    grad = slope(grad, kept[index + 1])
-                torch.sum(grad, 0, out=bias.grad)
-                if weight.shape[1] < weight.shape[0]:  # a third of the time of the other order
-                    weight.grad.copy_(below.t().mm(grad).t())
-                else:
-                    torch.mm(grad.t(), below, out=weight.grad)
-                if index or wanted:
-                    grad = grad.mm(weight)
+            with torch.no_grad():
+                for index in range(len(kept) - 2, -1, -1):
+                    table, active, _ = self._tables[index]
+                    below, weight, bias = kept[index], table["weight"], table["bias"]
+                    if active:
+                        grad = slope(grad, kept[index + 1])
+                    torch.sum(grad, 0, out=bias.grad)
+                    if weight.shape[1] < weight.shape[0]:  # a third of the time of the other order
+                        weight.grad.copy_(below.t().mm(grad).t())
+                    else:
+                        torch.mm(grad.t(), below, out=weight.grad)
+                    if index or wanted:
+                        grad = grad.mm(weight)
             return grad if wanted else None
 
-        return x, torch.no_grad()(pull)
+        return x, pull
 
     @property
     def widest(self) -> int:

@@ -11,7 +11,7 @@ elements of a recurrent state, E ends of episodes.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -169,19 +169,21 @@ class VAC(nn.Module):
         plain = self.rnn is None and not self.encode.learned and not hooked
         return plain and all(each.differentiable() for each in parts)
 
-    def forward_and_pull(self, obs: Any) -> tuple[dict[str, Any], Callable[[], None]]:
+    def forward_and_pull(self, obs: Any) -> tuple[dict[str, Any], Callable[..., None]]:
         """Computes `forward` and returns how gradients flow back, without a graph of the layers.
 
         Args:
             obs: As for `forward`.
 
         Returns:
-            The outputs, which are functions of leaves of the graph; and a function to call after
-            `backward` of a loss of them: it overwrites `grad` of all parameters of the layers.
+            The outputs, which are functions of leaves of the graph; and a function that overwrites
+            `grad` of all parameters of the layers. It is called after `backward` of a loss of the
+            outputs; or, for one discrete action, with the derivatives of the loss: `logit` float32
+            [B, A] and `value` [B].
         """
         with torch.no_grad():
             x = self.encode.forward(obs)
-        pull_trunk = None
+        pull_trunk: Any = None
         if self.encoder is not None:
             x, pull_trunk = self.encoder.forward_and_pull(x)
         actor, pull_actor = self.actor.forward_and_pull(x)
@@ -190,13 +192,17 @@ class VAC(nn.Module):
         critic.requires_grad_()
         output = {**self._distribution(actor), "value": self._scaled(critic)}
 
-        def pull() -> None:
+        def pull(slopes: Mapping[str, Tensor] | None = None) -> None:
+            if slopes is not None:
+                norm, value = self.value_norm, slopes["value"]
+                actor.grad = slopes["logit"]
+                critic.grad = (value if norm is None else value * norm.std).unsqueeze(1)
             wanted = pull_trunk is not None
-            found = [
-                each(leaf.new_zeros(leaf.shape) if leaf.grad is None else leaf.grad, wanted)
+            found: Any = [
+                each(torch.zeros_like(leaf) if leaf.grad is None else leaf.grad, wanted)
                 for each, leaf in ((pull_actor, actor), (pull_critic, critic))
             ]
-            if pull_trunk is not None:
+            if wanted:
                 pull_trunk(found[0] + found[1])
 
         return output, pull

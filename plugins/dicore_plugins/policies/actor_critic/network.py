@@ -50,7 +50,11 @@ def training_network(model: nn.Module, learn: Any, device: str) -> Callable[...,
 def differentiates(model: Any, learn: Any) -> bool:
     """Returns whether a network computes its gradients without autograd, which is faster."""
     plain = getattr(type(model), "forward", None) is VAC.forward
-    return plain and not (learn.compile or learn.autocast) and bool(model.differentiable())
+    return (
+        plain
+        and not (learn.get("compile") or learn.get("autocast"))
+        and bool(model.differentiable())
+    )
 
 
 def _need_compiler(device: str) -> None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
-from itertools import pairwise
 from typing import Any, ClassVar
 
 import numpy as np
@@ -35,6 +34,12 @@ from dicore_plugins.models.vac.model import VAC
 from dicore_plugins.optimizers.config import build_optimizer
 from dicore_plugins.policies.actor_critic.checks import output_problem
 from dicore_plugins.policies.actor_critic.config import ActorCriticPolicyConfig
+from dicore_plugins.policies.actor_critic.minibatches import (
+    Weights,
+    in_chunks,
+    minibatches,
+    with_scaled_advantages,
+)
 from dicore_plugins.policies.actor_critic.network import differentiates, training_network
 from dicore_plugins.policies.base import Actor, Policy, action_bounds
 
@@ -143,42 +148,32 @@ class ActorCriticPolicy(Policy):
             return
         order = torch.from_numpy(self._order.permutation(count)).to(self._device)
         wanted = (*_USED, "prev_state", "end") if self._recurrent else _USED
-        used = {key: batch[key] for key in wanted if key in batch}
-        mixed = tree_map(lambda leaf: leaf[order], used)
-        parts = -(-count // size)
-        for start, stop in pairwise(count * part // parts for part in range(parts + 1)):
-            yield Batch(tree_map(lambda leaf, s=start, e=stop: leaf[s:e], mixed), stop - start)
+        yield from minibatches({key: batch[key] for key in wanted if key in batch}, order, size)
 
     def _update(self, batch: Batch, **settings: Any) -> dict[str, Any] | None:
         """Runs one gradient update; returns None instead if the policy has moved too far."""
-        learn, pull = self._cfg.learn, None
-        if self._recurrent:
-            batch, output = self._memory.unrolled(self._model, batch, _USED)
-        elif self._by_hand:
-            output, pull = self._model.forward_and_pull(batch["obs"])
-        else:
-            output = self._network(batch["obs"])
+        learn, (batch, output, pull) = self._cfg.learn, self._run_network(batch)
         if learn.adv_norm and len(batch) > 1 and "advantage" in batch:
-            advantage = batch["advantage"]
-            scaled = (advantage - advantage.mean()) / (advantage.std() + 1e-8)
-            batch = Batch({**batch.columns, "advantage": scaled}, len(batch))
-        log_prob, entropy = log_prob_entropy(
-            output, self._action_index(batch), mask_of(batch["obs"])
-        )
-        parts, info = self._loss(batch, output["value"], log_prob, entropy, **settings)
-        value_loss, norm = parts.value, getattr(self._model, "value_norm", None)
-        if norm is not None:  # in units of the normalised returns
-            value_loss = value_loss / norm.std[0].square()
+            batch = with_scaled_advantages(batch)
+        weights = Weights.of(self._model, learn, settings)
+        found = None if pull is None else self._losses_and_slopes(batch, output, weights, settings)
+        if found is None:
+            log_prob, entropy = log_prob_entropy(
+                output, self._action_index(batch), mask_of(batch["obs"])
+            )
+            found = *self._loss(batch, output["value"], log_prob, entropy, **settings), None
+        parts, info, slopes = found
+        value_loss = parts.value * weights.unit
         loss = torch.add(parts.policy, value_loss, alpha=learn.value_weight)
-        entropy_weight = settings.get("entropy_weight", learn.entropy_weight)
-        if entropy_weight:
-            loss = torch.sub(loss, parts.entropy, alpha=entropy_weight)
+        if weights.entropy:
+            loss = torch.sub(loss, parts.entropy, alpha=weights.entropy)
         if self._is_far(info):
             return None
         self._optimizer.zero_grad()
-        loss.backward()
+        if slopes is None:
+            loss.backward()
         if pull is not None:
-            pull()
+            pull(slopes)
         self._optimizer.step(loss)
         return {
             "cur_lr": self._optimizer.learning_rate,
@@ -188,6 +183,25 @@ class ActorCriticPolicy(Policy):
             "entropy": parts.entropy.detach(),
             **info,
         }
+
+    def _run_network(self, batch: Batch) -> tuple[Batch, Any, Any]:
+        """Runs the network; returns the batch, outputs, and how gradients flow back, or None."""
+        if self._recurrent:
+            return *self._memory.unrolled(self._model, batch, _USED), None
+        if self._by_hand:
+            return batch, *self._model.forward_and_pull(batch["obs"])
+        return batch, self._network(batch["obs"]), None
+
+    def _losses_and_slopes(
+        self, batch: Batch, output: Any, weights: Weights, settings: Mapping[str, Any]
+    ) -> tuple[PolicyGradientLoss, dict[str, Tensor], dict[str, Tensor]] | None:
+        """Computes what `_loss` does and the derivatives of the whole loss, without autograd.
+
+        Returns:
+            The results of `_loss`, and the derivatives by the outputs of the network, by their
+            names; None: there is no formula for them, so that autograd computes them.
+        """
+        return None
 
     def _loss(
         self, batch: Batch, value: Tensor, log_prob: Tensor, entropy: Tensor, **settings: Any
@@ -389,15 +403,9 @@ class ActorCriticPolicy(Policy):
 
     def _advantage(self, reward: Any, value: Any, next_value: Any, done: Any, end: Any) -> Any:
         """Computes the advantages of steps [T, N]."""
-        return gae(
-            reward,
-            value,
-            next_value,
-            np.zeros_like(done) if self._cfg.learn.ignore_done else done,
-            end,
-            gamma=self._cfg.discount_factor,
-            gae_lambda=self._lambda,
-        )
+        over = np.zeros_like(done) if self._cfg.learn.ignore_done else done
+        gamma, gae_lambda = self._cfg.discount_factor, self._lambda
+        return gae(reward, value, next_value, over, end, gamma=gamma, gae_lambda=gae_lambda)
 
     @property
     def _lambda(self) -> float:
@@ -416,14 +424,7 @@ class ActorCriticPolicy(Policy):
 
     def _values(self, obs: Tree) -> npt.NDArray[np.float32]:
         """Computes the values of observations [B, ...]: float32 [B]."""
-        tensors = Batch({"obs": obs}).to_torch()
-        with torch.inference_mode():
-            pieces = [
-                self._critic(tensors[start : start + CHUNK]["obs"])
-                for start in range(0, len(tensors), CHUNK)
-            ]
-        found: npt.NDArray[np.float32] = torch.cat(pieces).float().cpu().numpy()
-        return found
+        return in_chunks(self._critic, obs, CHUNK)
 
     def _critic(self, obs: Any) -> Tensor:
         """Computes values by the method `v` of the model, or by `forward` if it has none."""
