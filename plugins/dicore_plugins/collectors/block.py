@@ -280,7 +280,8 @@ class Block:
             obs: Observations [K, ...] after the last row.
         """
         rows, count = int(self.rows[envs[0]]), len(envs)
-        block = self._columns(slice(0, rows), envs, np.tile(envs, (rows, 1)))
+        # copied twice: so its memory is contiguous, and views by `reshape` can be written to
+        block = self._columns(slice(0, rows), envs, np.tile(envs, (rows, 1))).copy()
         place = {env: at for at, env in enumerate(envs.tolist())}
         finals = [(t * count + place[env], obs) for t, env, obs in self._finals if env in place]
         return block, self._tail(obs, finals, starts, int(self._carried[envs[0]]))

@@ -41,6 +41,7 @@ def test_samples_equal_those_of_each_environment_alone() -> None:
     widths: list[int] = []
 
     def recording(block: Batch, tail: Tail) -> Batch:
+        assert all(each.flags.c_contiguous for each in block.columns.values())
         samples = make(block, tail)
         width = block["end"].shape[1]
         widths.append(width)
