@@ -168,6 +168,57 @@ def _dqn(*, env: dict[str, Any], hidden: list[int], decay: int, **learn: Any) ->
 BIT_FLIP_DQN = _dqn(env={"type": "bit_flip", "n_bits": 5}, hidden=[128, 128], decay=10_000)
 """Double DQN on 5 bits; solved in 5k env steps (3 seeds)."""
 
+BIT_FLIP_DQN_HER: dict[str, Any] = {
+    "env": {
+        "type": "bit_flip",
+        "n_bits": 10,
+        "collector_env_num": 8,
+        "evaluator_env_num": 5,
+    },
+    "policy": {
+        "type": "dqn",
+        "discount_factor": 0.98,
+        "model": {"encoder_hidden_size_list": [256]},
+        "reward_model": {"type": "her"},
+        "learn": {"batch_size": 128, "update_per_collect": 32},
+        "collect": {"n_sample": 80, "random_collect_size": 800},
+        "eval": {"evaluator": {"eval_freq": 1_024}},
+        "other": {
+            "replay_buffer": {"type": "episode", "replay_buffer_size": 10_000},
+            "eps": {"type": "linear", "start": 1.0, "end": 0.05, "decay": 10_000},
+        },
+    },
+}
+"""Double DQN with hindsight goals on 10 bits; without them it does not learn."""
+
+CHAIN_DQN_RND: dict[str, Any] = {
+    "env": {"type": "chain", "collector_env_num": 8, "evaluator_env_num": 5},
+    "policy": {
+        "type": "dqn",
+        "discount_factor": 0.99,
+        "model": {"encoder_hidden_size_list": [64, 64]},
+        "reward_model": {
+            "type": "rnd",
+            "relabel": True,
+            "weight": 10.0,
+            "learning_rate": 1e-3,
+        },
+        "learn": {
+            "batch_size": 64,
+            "update_per_collect": 64,
+            "target_theta": 0.02,
+            "max_grad_norm": 10.0,
+        },
+        "collect": {"n_sample": 64, "random_collect_size": 1_024},
+        "eval": {"evaluator": {"eval_freq": 2_048}},
+        "other": {
+            "replay_buffer": {"replay_buffer_size": 100_000},
+            "eps": {"type": "linear", "start": 0.1, "end": 0.1, "decay": 10_000},
+        },
+    },
+}
+"""Double DQN with a bonus for new states on a chain of 30; without it, it stays at the start."""
+
 TWO_STEP_DQN = _dqn(env={"type": "two_step", "team_reward": True}, hidden=[64], decay=2_000)
 """Double DQN with one head per agent; return 8 in 5k env steps (3 seeds)."""
 

@@ -149,7 +149,8 @@ def test_stop_values_are_those_of_gymnasium(name: str) -> None:
 def test_presets_compile_bind_and_fit_their_env(name: str) -> None:
     preset = default().load(next(each for each in MINE if each.name == name))
     env, policy = preset["env"]["type"], preset["policy"]["type"]
-    assert name == f"{env}_{policy}"
+    reward_model = preset["policy"].get("reward_model", {}).get("type")
+    assert name == "_".join(filter(None, (env, policy, reward_model)))
     needs(env)
     cfg = compile_config(preset)
     assert (cfg.env.type, cfg.policy.type) == (env, policy)
@@ -173,6 +174,7 @@ HEAVY = {*SHOWN, "dueling", "fqf", "ppo", "pqn", "r2d2", "rainbow", "sac", "sqn"
 SLOW = {
     *(name for name in PRESETS if name.rpartition("_")[2] in HEAVY),
     "acrobot_dqn", "breakout_dqn", "car_racing_dqn", "mountain_car_dqn", "pong_dqn",
+    "chain_dqn_rnd", "mountain_car_dqn_rnd",
 } - CHEAP - {"cartpole_bc"}  # fmt: skip
 MANAGERS = sorted(
     each.name
@@ -234,7 +236,8 @@ def train(name: str, folder: Path, *options: str) -> None:
     if policy in SHOWN:
         quick += ["pipeline.expert.type=random", "pipeline.expert_episodes=8"]
     budget = ["--max-train-iter", "9"] if policy in OFFLINE else ["--max-env-step", str(steps)]
-    words = ["train", "-e", env, "-p", policy, *budget, *quick]
+    named = ["-e", env, "-p", policy] if name == f"{env}_{policy}" else [name]
+    words = ["train", *named, *budget, *quick]
     assert main([*words, *options, "--exp-name", str(folder / "run")]) == 0
     result = json.loads((folder / "run/run.json").read_text())["result"]
     assert result["env_step"] >= (0 if policy in OFFLINE else 300)

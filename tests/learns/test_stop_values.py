@@ -112,6 +112,7 @@ UNTRAINED = {
     "cartpole_discrete_bcq", "cartpole_discrete_cql", "pendulum_awac", "pendulum_bcq",
     "pendulum_cql", "pendulum_edac", "pendulum_iql", "pendulum_td3_bc",
     "pendulum_mbpo",  # test_mbpo.py
+    "bit_flip_dqn_her", "chain_dqn_rnd", "mountain_car_dqn_rnd",  # test_reward_models.py
 }  # fmt: skip
 """Presets that no test trains to the stop value: it takes hours, or they were not measured yet."""
 

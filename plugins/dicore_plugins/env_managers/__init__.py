@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from dicore_plugins.env_managers.env_pool import EnvPool
     from dicore_plugins.env_managers.episodes import reset_ended
     from dicore_plugins.env_managers.faults import RemoteError
+    from dicore_plugins.env_managers.goals import GoalFunctions
     from dicore_plugins.env_managers.subprocess.config import SyncSubprocessConfig
     from dicore_plugins.env_managers.subprocess.manager import SyncSubprocessManager
     from dicore_plugins.env_managers.subprocess.pool import ProcessPool
@@ -55,6 +56,7 @@ __all__ = [
     "EnvPoolManager",
     "EnvPoolPool",
     "EnvSupervisorConfig",
+    "GoalFunctions",
     "IEnvTransport",
     "ProcessPool",
     "RemoteError",
@@ -86,6 +88,7 @@ _HOMES = {
     ".env_pool": ("EnvPool",),
     ".episodes": ("reset_ended",),
     ".faults": ("RemoteError",),
+    ".goals": ("GoalFunctions",),
     ".threads.config": ("ThreadManagerConfig",),
     ".threads.manager": ("ThreadEnvManager",),
     ".threads.pool": ("ThreadPool",),

@@ -89,6 +89,9 @@ class IntrinsicConfig(RewardModelConfig):
 class RNDConfig(IntrinsicConfig):
     """Adds the error in predicting a fixed random network, large in new states (Burda 2018)."""
 
+    learning_rate: float = option(
+        1e-4, "learning rate; a high one makes the bonus vanish soon", gt=0, lt=float("inf")
+    )
     feature_size: int = option(64, "outputs of the two networks", ge=1)
 
     def build(self, ctx: Any, **parts: Any) -> Any:
@@ -268,7 +271,9 @@ class HERConfig(ComponentConfig):
 
 def opened(expert: Any, ctx: Any) -> Any | None:
     """Opens the data set of an expert, of single steps; None if there is none."""
-    return None if expert is None else attrs.evolve(expert, nstep=1).build(ctx)
+    if expert is None:
+        return None
+    return (attrs.evolve(expert, nstep=1) if "nstep" in expert else expert).build(ctx)
 
 
 def spaces_of(ctx: Any) -> dict[str, Any]:

@@ -8,6 +8,7 @@ Shapes: B rows.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -18,6 +19,7 @@ import torch
 from dicore.config.compiler import as_config
 from dicore.data import Batch
 from dicore.data.tree import is_tensor
+from dicore.errors import UsageError
 from dicore_plugins.models.running_norm import RunningNorm
 from dicore_plugins.reward_models.config import RewardNormConfig
 
@@ -32,22 +34,21 @@ class ReturnScale:
     Args:
         discount: gamma.
         epsilon: Added to the variance.
+
+    Attributes:
+        known: Whether there were rewards.
+        value: The standard deviation; 1 before the first rewards.
     """
 
     def __init__(self, discount: float, epsilon: float = 1e-8) -> None:
         self._discount, self._epsilon = discount, epsilon
         self._norm = RunningNorm(1)
         self._running: dict[int, float] = {}
+        self._read()
 
-    @property
-    def known(self) -> bool:
-        """Whether there were rewards."""
-        return bool(self._norm.count > 0)
-
-    @property
-    def value(self) -> float:
-        """The standard deviation; 1 before the first rewards."""
-        return float(np.sqrt(float(self._norm.var) + self._epsilon)) if self.known else 1.0
+    def _read(self) -> None:
+        self.known = bool(self._norm.count > 0)
+        self.value = math.sqrt(float(self._norm.var) + self._epsilon) if self.known else 1.0
 
     def update(self, reward: Array, env_id: Array | None = None, end: Array | None = None) -> None:
         """Adds rewards.
@@ -70,6 +71,7 @@ class ReturnScale:
             running[at[ends[rows]]] = 0.0
         self._running.update(zip(ids.tolist(), running.tolist(), strict=True))
         self._norm.update(torch.from_numpy(returns[:, None]))
+        self._read()
 
     def state_dict(self) -> dict[str, Any]:
         """Returns the statistics and the returns of the running episodes."""
@@ -82,6 +84,7 @@ class ReturnScale:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restores what `state_dict` returned."""
         self._norm.load_state_dict({k: torch.as_tensor(v) for k, v in state["norm"].items()})
+        self._read()
         ids = np.asarray(state["env_id"]).tolist()
         self._running = dict(zip(ids, np.asarray(state["running"]).tolist(), strict=True))
 
@@ -117,7 +120,14 @@ class RewardNorm:
 
     def collect_data(self, data: Batch) -> None:
         """Stores the rewards of samples in time order, with `env_id` and `end` (or `done`)."""
-        self._new.append((np.array(data["reward"], np.float64), *origin_of(data)))
+        reward = np.array(data["reward"], np.float64)
+        if reward.ndim > 1:
+            raise UsageError(
+                f"reward model 'reward_norm' normalises one reward per step, but the environment"
+                f" returns rewards {list(reward.shape[1:])}",
+                hint="add them up in the environment or in a wrapper",
+            )
+        self._new.append((reward, *origin_of(data)))
 
     def clear_data(self) -> None:
         """Removes the rewards that were not added to the statistics yet."""

@@ -15,7 +15,7 @@ from dicore.errors import ActionError, DicoreError, NonFiniteError, SchemaError,
 from dicore.run.env_factory import BuildContext
 from dicore.run.random import seed_everything
 from dicore_plugins.datasets import write_npz
-from dicore_plugins.reward_models import GAIL, PWIL, RED, TREX, GAILConfig
+from dicore_plugins.reward_models import GAIL, PWIL, RED, TREX, GAILConfig, RewardNorm
 
 BOX, ACTIONS = spaces.Box(-10.0, 10.0, (3,), np.float32), spaces.Discrete(2)
 
@@ -217,5 +217,6 @@ def test_without_an_expert_it_says_so(cls: type[Any]) -> None:
 def test_rewards_per_agent_are_refused() -> None:
     data = samples()
     data.columns["reward"] = np.zeros((200, 2), np.float32)
-    with pytest.raises(UsageError, match=r"one reward per step.*\[2\]"):
-        made(GAIL).estimate(data)
+    for use in (made(GAIL).estimate, RewardNorm().collect_data):
+        with pytest.raises(UsageError, match=r"one reward per step.*\[2\]"):
+            use(data)
