@@ -139,6 +139,7 @@ def test_a_run_without_an_environment(policy: str, make: Any, tmp_path: Path) ->
         return json.loads((tmp_path / folder / "run.json").read_text())["result"]
 
     assert train("whole", 30)["env_step"] == 0
+    assert main(["eval", str(tmp_path / "whole"), "-n", "3"]) == 0
     train("half", 15)
     launch(resume=str(tmp_path / "half"), max_train_iter=30)
     one, two = (read_state(tmp_path / folder / "ckpt/final") for folder in ("whole", "half"))

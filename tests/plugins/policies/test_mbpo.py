@@ -124,6 +124,12 @@ def test_what_does_not_fit(options: list[str], problem: str) -> None:
         compile_config({"env": "pendulum", "policy": "mbpo"}, overrides=options)
 
 
+def test_sequences_are_refused(tmp_path: Path) -> None:
+    options = ["policy.other.replay_buffer.type=sequence"]
+    with pytest.raises(ConfigError, match="'sequence' returns sequences, a world model simulates"):
+        launch(env="pendulum", policy="mbpo", exp_name=str(tmp_path / "x"), overrides=options)
+
+
 def test_other_policies_need_another_pipeline(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="serial_dyna"):
         launch(env="pendulum", policy="sac", mode="serial_dyna", exp_name=str(tmp_path / "x"))

@@ -33,6 +33,12 @@ class DynaPipeline(SerialPipeline):
     def problems(self, cfg: Any) -> Iterator[tuple[str, str]]:
         """Yields the problems of the replay buffer and of the reward model."""
         yield from super().problems(cfg)
+        buffer = cfg.policy.other.replay_buffer
+        if getattr(buffer, "keeps_origin", False):
+            yield (
+                "policy.other.replay_buffer",
+                f"'{buffer.type}' returns sequences, a world model simulates steps; expected naive",
+            )
         if cfg.policy.reward_model is not None:
             yield "policy.reward_model", "a world model simulates the rewards; expected None"
 

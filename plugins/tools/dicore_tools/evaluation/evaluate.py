@@ -162,7 +162,10 @@ def run_episodes(
             if starts is not None:
                 manager.load_state_dict(starts)
             section = compiled.policy.eval.evaluator
-            evaluator = section.build(context, env_manager=manager, policy=policy.eval_mode)
+            parts = {"env_manager": manager, "policy": policy.eval_mode}
+            if getattr(type(section), "needs_dataset", False):
+                parts["dataset"] = compiled.pipeline["dataset"].build(context)
+            evaluator = section.build(context, **parts)
             try:
                 returns = [float(each) for each in evaluator.eval(n_episode=n_episode).returns]
             finally:
