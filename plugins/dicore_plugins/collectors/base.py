@@ -19,6 +19,7 @@ from dicore_plugins.policies.base import mode_attribute
 
 _PATIENCE = 128
 """Rows without a sample after which a policy is taken not to make any."""
+_MOST = 100_000
 
 if TYPE_CHECKING:
     from dicore.interfaces.policy import Tail
@@ -60,6 +61,7 @@ class EpisodeStatistics:
         total = info.get("eval_episode_return", recorded.get("r", np.nan))
         self._returns.append(total if total.__class__ is float else float(np.sum(total)))
         self._lengths.append(int(info.get("episode_length", recorded.get("l", 0))))
+        del self._returns[:-_MOST], self._lengths[:-_MOST]  # where nobody asks for a report
 
     def state_dict(self) -> dict[str, Any]:
         """Returns the episodes and the number of samples in this window."""
@@ -222,9 +224,7 @@ class SerialCollector:
         self._reset_counters()
 
     def _reset_counters(self) -> None:
-        self.envstep = 0
-        self.total_episode_count = 0
-        self.total_train_sample_count = 0
+        self.envstep = self.total_episode_count = self.total_train_sample_count = 0
         self._last_log_iter = -1
         self.statistics.clear()
 
@@ -381,10 +381,9 @@ class SerialCollector:
 
     def close(self) -> None:
         """Closes the environments; later calls do nothing."""
-        if not self._closed:
-            self._closed = True
-            if self._env is not None:
-                self._env.close()
+        if not self._closed and self._env is not None:
+            self._env.close()
+        self._closed = True
 
 
 def _window(policy: Any) -> tuple[int | str, int]:

@@ -20,6 +20,7 @@ from dicore.errors import SchemaError, UsageError
 from dicore.run.checkpoint_store import read_state, write_state
 from dicore.run.random import seed_everything
 from dicore_plugins.collectors import SampleCollector
+from dicore_plugins.collectors.base import EpisodeStatistics
 from dicore_plugins.env_managers import BaseEnvManager
 from dicore_plugins.functional.samples import nstep_samples
 from dicore_plugins.models.dqn.model import DQN
@@ -374,6 +375,15 @@ class Log:
         self.lines.append((dict(scalars), env_step, train_iter))
 
 
+def test_statistics_that_nobody_asks_for_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dicore_plugins.collectors.base._MOST", 3)
+    statistics = EpisodeStatistics()
+    for number in range(5):
+        statistics.add({"eval_episode_return": float(number), "episode_length": 2})
+    assert statistics.episode_count == 3
+    assert statistics.summary()["reward_min"] == 2.0
+
+
 def test_what_is_logged() -> None:
     log = Log()
     world = World(log=log, collect_print_freq=10)
@@ -388,6 +398,7 @@ def test_what_is_logged() -> None:
         *("total_envstep_count", "total_episode_count", "total_train_sample_count"),
     }
     assert {f"collector/{name}" for name in wanted} <= set(log.lines[0][0])
+    assert log.lines[0][0]["env/restarts"] == 0
     returns = []
     for journal in world.journals:
         total = 0.0

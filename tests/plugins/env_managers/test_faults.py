@@ -196,6 +196,7 @@ def test_restart_budget_spoils_the_episode_and_no_more(
         assert info["abnormal"] is True
         assert "env 1" in info["error"]
         assert "eval_episode_return" not in info
+    assert manager.restarts == 2
     assert found[3][1][0][3] == 1, "it has begun anew"
     assert found[3][0][2], "the other one ends as ever"
     rollout(manager, 2)
