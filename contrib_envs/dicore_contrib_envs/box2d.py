@@ -67,6 +67,12 @@ class CarRacingConfig(GymnasiumConfig):
             "domain_randomize": self.domain_randomize,
         }
 
+    def adapt(self, env: Any) -> Any:
+        """Lets environments in threads draw one after the other."""
+        from dicore_contrib_envs.one_at_a_time import OneAtATime
+
+        return OneAtATime(env)
+
 
 CAR_RACING_DQN: dict[str, Any] = {
     "env": {

@@ -14,8 +14,8 @@ class ThreadManagerConfig(BaseManagerConfig):
     """Steps each environment in its own thread: for environments that wait for a server.
 
     Environments are not pickled, and are stepped at the same time: those that share state of the
-    process, such as CarRacing by its drawing library, need processes. Only one thread at a time
-    runs Python code; environments that compute in Python are faster in processes.
+    process (a library that no two threads may use) need processes. Only one thread at a time runs
+    Python code; environments that compute in Python are faster in processes.
     """
 
     reset_timeout: float | None = option(
