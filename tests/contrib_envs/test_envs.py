@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import sys
+import time
+from contextlib import closing
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import gymnasium
 import numpy as np
@@ -15,6 +17,8 @@ from dicore.cli import main
 from dicore.config import bind, compile_config
 from dicore.errors import ConfigError
 from dicore.run.env_factory import make_env_manager, spaces_of
+from dicore_contrib_envs.one_at_a_time import OneAtATime
+from dicore_plugins.env_managers import ThreadEnvManager
 from dicore_registry import default
 from tests.conftest import printed
 from tests.plugins.datasets.test_offline import cartpole, pendulum
@@ -445,3 +449,39 @@ def test_configs_are_light() -> None:
     heavy = {"gymnasium", "numpy", "torch", "pygame", *(each.needs for each in ENVS.values())}
     code = f"import sys, {', '.join(sorted(modules))}\nprint(*({heavy} & sys.modules.keys()))"
     assert printed(code).split() == []
+
+
+class Alone(gymnasium.Env[Any, Any]):
+    """Notices other environments of the process within its calls."""
+
+    observation_space = gymnasium.spaces.Discrete(2)
+    action_space = gymnasium.spaces.Discrete(2)
+    inside: ClassVar[list[int]] = []
+    most: ClassVar[list[int]] = []
+
+    def _enter(self) -> Any:
+        self.inside.append(1)
+        self.most.append(len(self.inside))
+        time.sleep(0.005)
+        self.inside.pop()
+        return np.int64(0)
+
+    def reset(self, **kwargs: Any) -> Any:
+        return self._enter(), {}
+
+    def step(self, action: Any) -> Any:
+        return self._enter(), 0.0, False, False, {}
+
+
+@pytest.mark.parametrize("alone", [True, False])
+def test_car_racing_draws_in_one_thread_at_a_time(alone: bool) -> None:
+    needs("car_racing")
+    with closing(section("car_racing").build(None)) as made:
+        assert isinstance(made, OneAtATime)
+    Alone.most.clear()
+    make = (lambda: OneAtATime(Alone())) if alone else Alone
+    with closing(ThreadEnvManager([make] * 4)) as manager:
+        manager.launch()
+        for _ in range(5):
+            manager.step(manager.random_action())
+    assert (max(Alone.most) == 1) is alone

@@ -10,7 +10,7 @@ from dicore_plugins.env_managers.asynchronous.pools import step_async
 from dicore_plugins.env_managers.env_pool import Results
 from dicore_plugins.env_managers.faults import RemoteError
 from dicore_plugins.env_managers.subprocess.channel import loads
-from dicore_plugins.env_managers.subprocess.pool import ProcessPool
+from dicore_plugins.env_managers.subprocess.pool import WATCH_S, ProcessPool
 from dicore_plugins.env_managers.subprocess.process import Request, Worker
 
 __all__ = ["AsyncProcessPool"]
@@ -37,6 +37,7 @@ class AsyncProcessPool(ProcessPool):
         self._resetting: dict[int, tuple[Worker, int]] = {}
         self._queued: dict[Worker, list[tuple[int, int, Mapping[str, Any]]]] = {}
         self._done: dict[int, Any] = {}
+        self._check_at = 0.0
 
     # ---- steps
 
@@ -47,6 +48,7 @@ class AsyncProcessPool(ProcessPool):
     def wait(self, at_least: int = 1, more_s: float | None = None) -> Results:
         """Returns timesteps; see `AsyncSteps.wait`."""
         until = time.monotonic() + (more_s or 0.0)
+        self._check_limits()
         while True:
             self._found += self._arrived()
             count = sum(len(kept) for _, kept, _ in self._found)
@@ -101,6 +103,7 @@ class AsyncProcessPool(ProcessPool):
 
     def resets_done(self, until: float) -> dict[int, Any]:
         """Returns what resets returned or raised; see `AsyncSteps.resets_done`."""
+        self._check_limits()
         while True:
             self._found += self._arrived()
             left = until - time.monotonic()
@@ -109,6 +112,14 @@ class AsyncProcessPool(ProcessPool):
             self._watch(left)
         done, self._done = self._done, {}
         return done
+
+    def _check_limits(self) -> None:
+        """Ends workers that take too long: nobody waits for them while others are quick."""
+        now = time.monotonic()
+        if now >= self._check_at:
+            self._check_at = now + WATCH_S
+            for worker in self._awaited():
+                worker.watch()
 
     def _came(self, worker: Worker, request: Request, answer: bytes | RemoteError) -> None:
         value = answer if isinstance(answer, RemoteError) else loads(answer)[1]

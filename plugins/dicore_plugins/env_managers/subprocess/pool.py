@@ -33,7 +33,7 @@ _LOG = logging.getLogger("dicore.env")
 _APART = 2
 """Buffer of steps of some environments; those of all write to 0 and 1 in turn."""
 _WHOLE = (b"\0", b"\1")
-_WATCH_S = 0.1
+WATCH_S = 0.1
 _DISCARD_S = 1.0
 
 
@@ -349,7 +349,7 @@ class ProcessPool(EnvPool):
         poll, waiting = select.poll(), self._awaited()
         for worker in waiting:
             poll.register(worker.channel, select.POLLIN)
-        if not poll.poll(min(left, _WATCH_S) * 1000):
+        if not poll.poll(min(left, WATCH_S) * 1000):
             for worker in waiting:
                 worker.watch()
 

@@ -96,6 +96,17 @@ def test_a_reset_that_is_done_before_a_step_counts_as_an_answer(tmp_path: Path) 
     pytest.fail("the third environment was never ready in time")
 
 
+@pytest.mark.parametrize("where", ["step", "reset"])
+def test_limits_hold_while_others_are_quick(where: str, tmp_path: Path) -> None:
+    makes = [partial(Waits, 0, where, tmp_path / "never", 2), partial(CountEnv, 1)]
+    limits = {f"{where}_timeout": 0.8, "restart_budget": 9, "max_retry": 9}
+    with manager_of(makes, wait_num=1, retry_waiting_time=0.0, **limits) as manager:
+        hanging, first = manager.worker_pids()[0], time.monotonic()
+        while manager.worker_pids().get(0) == hanging:
+            assert time.monotonic() < first + 20
+            act(manager)
+
+
 def test_a_worker_killed_while_it_resets_begins_again(tmp_path: Path) -> None:
     makes = [partial(Waits, 0, "reset", tmp_path / "never", 2), partial(CountEnv, 1)]
     with manager_of(makes, wait_num=1, retry_waiting_time=0.0) as manager:
