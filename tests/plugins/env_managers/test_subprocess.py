@@ -101,6 +101,20 @@ def test_all_faults_of_a_step_are_told(four: Any) -> None:
     assert not answer[1].info
 
 
+def test_a_stopped_worker_is_lost_at_the_limit_of_a_step(four: Any) -> None:
+    four.reset()  # was its last call, whose limit is longer
+    os.kill(four.worker_pids()[1], signal.SIGSTOP)
+    begun = time.monotonic()
+    answer = four.step(dict.fromkeys(range(4), 0))
+    assert time.monotonic() - begun < LIMIT_S + 2
+    assert [bool(answer[each].info.get("abnormal")) for each in range(4)] == [
+        True,
+        True,
+        False,
+        False,
+    ]
+
+
 def test_a_slow_step_is_told_and_kept(four: Any, caplog: pytest.LogCaptureFixture) -> None:
     four.reset()
     answer = four.step({0: action(faulty.slow), 1: 0, 2: 0, 3: 0})

@@ -132,6 +132,7 @@ def work(end: socket.socket, output: str = "") -> None:
 
 def _serve(channel: Channel, board: memoryview, printed: Printed | None) -> None:
     pool: Any = None
+    busy = board[8:16].cast("q")
     while True:
         message = channel.receive()
         if message is None:
@@ -155,6 +156,7 @@ def _serve(channel: Channel, board: memoryview, printed: Printed | None) -> None
             reply = answer if isinstance(answer, bytes) else dumps((True, answer))
         except (Exception, SystemExit) as error:
             reply = dumps((False, RemoteError.of(error)))
+        busy[0] = -1
         channel.send(number, reply)
     if pool is not None:
         pool.close()
