@@ -27,7 +27,11 @@ from benchmarks import measure
 from benchmarks.buffer import rows
 from benchmarks.measure import at_most, commit, contest, emit, machine, missing
 from dicore.data import Batch
-from dicore_plugins.buffers import AdvancedReplayBuffer, NaiveReplayBuffer
+from dicore_plugins.buffers import (
+    AdvancedReplayBuffer,
+    NaiveReplayBuffer,
+    SequenceReplayBuffer,
+)
 
 RESULTS = Path(__file__).parent / "results"
 PICTURE = Path(__file__).parents[1] / "docs" / "images" / "buffers.svg"
@@ -162,6 +166,43 @@ def prioritized(*, quick: bool) -> None:
             "Python tree": python_cycle(capacity),
         }
         contest(f"{label} NumPy", plain, 1, "cycles/s", against={"Python tree": 10.0}, clock=CLOCK)
+
+
+def sequences(*, quick: bool) -> None:
+    """Draws 64 windows of 20 steps, each within an episode of 200: observations and rewards.
+
+    tianshou stacks the last 20 observations at each drawn index; before the start of an episode it
+    repeats the first one.
+    """
+    capacity, length = (20_000 if quick else 100_000), 20
+    columns = rows(capacity)
+    end = np.arange(capacity) % 200 == 199
+    cfg = {"replay_buffer_size": capacity, "unroll_len": length, "stride": 1}
+    buffer = SequenceReplayBuffer(cfg, rng=np.random.default_rng(0))
+    steps = {key: columns[key] for key in ("obs", "reward")}
+    buffer.push(Batch({**steps, "end": end, "env_id": np.zeros(capacity, np.int64)}))
+    contenders: dict[str, Any] = {"dicore": lambda: buffer.sample_batch(64, reuse=True)}
+    try:
+        from tianshou.data import Batch as Theirs
+        from tianshou.data import ReplayBuffer
+    except ImportError:
+        missing("sequences", "tianshou")
+    else:
+        theirs = ReplayBuffer(capacity, stack_num=length, ignore_obs_next=True)
+        zero = np.zeros(capacity, np.bool_)
+        theirs.set_batch(
+            Theirs(obs=columns["obs"], act=columns["action"], rew=columns["reward"],
+                   terminated=end, truncated=zero, done=end)
+        )  # fmt: skip
+        theirs._size = capacity  # noqa: SLF001 - as `ReplayBuffer.from_data` does
+
+        def stacked() -> None:
+            index = theirs.sample_indices(64)
+            theirs.get(index, "obs")
+            theirs.get(index, "rew")
+
+        contenders["tianshou"] = stacked
+    contest("sequences", contenders, 1, "batches/s", against={"tianshou": 1.0}, clock=CLOCK)
 
 
 def growth(*, quick: bool) -> None:
@@ -313,6 +354,7 @@ def main() -> None:
     figures: list[dict[str, Any]] = []
     measure.collect(figures)
     prioritized(quick=quick)
+    sequences(quick=quick)
     growth(quick=quick)
     memory(quick=quick)
     if not quick:
