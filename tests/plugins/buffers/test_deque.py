@@ -212,6 +212,23 @@ def test_middleware_is_chosen_by_name() -> None:
     assert (newest, left, buffer.count()) == ([4, 5, 6, 7], [0, 1, 2, 3], 0)
 
 
+def test_middleware_by_name_that_leaves_too_few_refuses_the_draw() -> None:
+    """As the options do; an error comes before enough was collected, and of a small range."""
+    options = {"middleware": [{"type": "use_time_check", "max_use": 1}]}
+    buffer = DequeReplayBuffer(options)
+    buffer.push(numbered_rows(4))
+    with pytest.raises(ReplayUnderflowError):
+        buffer.sample_batch(8)
+    buffer.sample_batch(4)
+    refused = buffer.sample_batch(2)
+    assert not refused
+    assert "the middleware leaves 0" in refused.reason
+    narrow = DequeReplayBuffer({"middleware": [{"type": "sample_range_view", "start": -2}]})
+    narrow.push(numbered_rows(4))
+    with pytest.raises(ReplayUnderflowError):
+        narrow.sample_batch(3)
+
+
 def test_priorities_by_name_replace_those_of_the_options() -> None:
     middleware = [{"type": "priority", "priority_power_factor": 0.0}]
     buffer = DequeReplayBuffer({"replay_buffer_size": 8, "middleware": middleware})

@@ -13,6 +13,7 @@ import numpy as np
 
 from dicore.data import Batch
 from dicore.errors import ReplayUnderflowError, UsageError
+from dicore.interfaces.buffer import Refused
 from dicore_plugins.buffers.advanced.priorities import checked_stamps
 from dicore_plugins.buffers.base import SampleBuffer, check_draw, stored, too_few_left
 from dicore_plugins.buffers.deque.buffer import BufferedData, DequeBuffer
@@ -114,6 +115,8 @@ class DequeReplayBuffer(SampleBuffer):
         except ReplayUnderflowError as error:
             have = error.context.get("have", 0)
             refused = too_few_left(size, have, self._cfg, replace=replace)
+            if refused is None and self._middleware_removed():
+                refused = Refused(f"drawing {size} samples: the middleware leaves {have}")
             if refused is None:
                 raise
             return refused
@@ -124,6 +127,11 @@ class DequeReplayBuffer(SampleBuffer):
         ids = [int(item.index, 16) for item in items]
         batch.columns["replay_unique_id"] = np.array(ids, np.int64)
         return batch
+
+    def _middleware_removed(self) -> bool:
+        """Returns whether middleware by name has removed samples."""
+        stored = min(self.push_count, self.replay_buffer_size)
+        return bool(self._cfg.middleware) and self.count() < stored
 
     def _draw(
         self, size: int, train_iter: int, sample_range: slice | None, *, replace: bool
