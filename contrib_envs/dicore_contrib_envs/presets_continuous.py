@@ -77,7 +77,7 @@ PENDULUM_CROSSQ = _preset(
 PENDULUM_MBPO = _preset(
     "pendulum",
     "mbpo",
-    every=1_200,
+    every=800,
     model={"actor_hidden_size_list": [64, 64], "critic_hidden_size_list": [64, 64]},
     world_model={
         "type": "ensemble",
@@ -88,17 +88,17 @@ PENDULUM_MBPO = _preset(
         "learning_rate": 2e-3,
         "max_epoch": 60,
     },
-    learn={"learning_rate": 1e-3, "batch_size": 128, "update_per_step": 6.0},
+    learn={"learning_rate": 1e-3, "batch_size": 128, "update_per_step": 4.0},
     collect={"n_sample": 1, "random_collect_size": 200},
     other={
         "replay_buffer": {"replay_buffer_size": 100_000},
-        "rollout_batch_size": 4_000,
-        "rollout_length": 2,
+        "rollout_batch_size": 600,
+        "rollout_length": 15,
         "model_buffer_size": 20_000,
         "real_share": 0.1,
     },
 )
-"""MBPO on Pendulum."""
+"""MBPO on Pendulum; -174 in 1.2k env steps (1 seed). Long rollouts imagine the swing-up."""
 
 MOUNTAIN_CAR_CONTINUOUS_SAC = _preset(
     "mountain_car_continuous",
