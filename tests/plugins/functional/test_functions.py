@@ -149,6 +149,8 @@ TARGETS: dict[str, Callable[[], Call]] = {
     "log_probabilities": lambda: ((floats(B, A), torch.ones(B, A) > 0), {}),
     "kl_divergence": lambda: (({"logit": floats(B, A)}, {"logit": floats(B, A, seed=1)}), {}),
     "lambda_return": lambda: ((), steps("reward", "next_value", "done", "end")),
+    "categorical_and_pull": lambda: ((floats(B, A), actions()), {}),
+    "ppo_slopes": lambda: (tuple(floats(B) for _ in range(6)), {}),
     "log_prob_entropy": lambda: (({"logit": floats(B, A)}, actions()), {}),
     "munchausen_bonus": lambda: ((floats(B, A) / 8, actions(), 0.5), {}),
     "nstep_return": lambda: ((), {**arrays("reward", "next_value", "done", "end"), "nstep": 3}),
@@ -273,7 +275,7 @@ def result(name: str, args: Any, kwargs: Any) -> list[Any]:
 
 def test_every_name_is_on_the_page_of_functions() -> None:
     text = (Path(__file__).parents[3] / "docs/functions.md").read_text(encoding="utf-8")
-    results = {"ACERLoss", "GAILLoss", "PPOInfo", "PolicyGradientLoss", "VTrace"}
+    results = {"ACERLoss", "GAILLoss", "PPOInfo", "PPOSlopes", "PolicyGradientLoss", "VTrace"}
     assert [name for name in functional.__all__ if f"`{name}`" not in text] == sorted(results)
 
 
