@@ -116,6 +116,18 @@ def test_a_curve_is_drawn_where_its_values_are(runs: Path) -> None:
     assert (round(x[0]), round(x[-1])) == (0, 200)
 
 
+@pytest.mark.parametrize(
+    "line", ["[1]", '{"a": [1]}', '{"step": "x", "train_iter": 0, "time": 0}', "{}"]
+)
+def test_a_line_that_is_not_of_metrics_is_named(
+    line: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = make_run(tmp_path / "a", POINTS)
+    (folder / "log/metrics.jsonl").write_text(f"{line}\n")
+    assert main(["report", str(folder), "-o", str(tmp_path / "x.html")]) == 2
+    assert "metrics.jsonl: a line is not one of metrics" in capsys.readouterr().err
+
+
 def test_the_mean_of_noisy_runs_is_their_mean(tmp_path: Path) -> None:
     """Points that are left out of a picture count in its mean."""
     rng = np.random.default_rng(0)

@@ -96,13 +96,16 @@ def read_run(folder: RunFolder) -> RunData:
     Raises:
         UsageError: its files cannot be read.
     """
-    lines: dict[str, list[tuple[float, float, float, float]]] = {}
-    if folder.metrics.is_file():
-        for line in read_metrics(folder.metrics):
-            at = tuple(float(line.get(key, math.nan)) for key in _COLUMNS)
+    lines: dict[str, list[tuple[float, ...]]] = {}
+    try:
+        for line in read_metrics(folder.metrics) if folder.metrics.is_file() else ():
+            at = tuple(float(line[key]) for key in _COLUMNS)
             for tag, value in line.items():
                 if tag not in RESERVED and isinstance(value, float | int) and math.isfinite(value):
-                    lines.setdefault(tag, []).append((*at, value))  # type: ignore[arg-type]
+                    lines.setdefault(tag, []).append((*at, value))
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        text = f"cannot read {folder.metrics}: a line is not one of metrics: {error}"
+        raise UsageError(text) from None
     columns = {}
     for tag, rows in lines.items():
         points = np.array(rows, np.float64)
