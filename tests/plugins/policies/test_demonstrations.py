@@ -209,6 +209,20 @@ def test_a_single_buffer_is_refused() -> None:
         policy_of("sqil", spaces.Discrete(3), "policy.other.replay_buffer.type=naive")
 
 
+@pytest.mark.parametrize("name", ["sqil", "rbc", "bco"])
+def test_a_reward_model_of_a_policy_without_rewards_is_refused(name: str) -> None:
+    with pytest.raises(ConfigError, match=f"reward_model: {name} learns without rewards"):
+        policy_of(name, spaces.Discrete(3), "policy.reward_model.type=rnd")
+
+
+@pytest.mark.parametrize("name", ["sqil", "rbc", "dqfd", "r2d3"])
+def test_prioritized_replay_has_two_buffers_too(name: str) -> None:
+    cfg = policy_of(name, spaces.Discrete(3), "policy.priority=true").get_attribute("cfg")
+    buffer = cfg.other.replay_buffer
+    assert [buffer.agent.type, buffer.demo.type] == ["advanced", "advanced"]
+    assert buffer.demo.share in (0.25, 0.5)
+
+
 RECURRENT = (
     "policy.collect.burn_in=2", "policy.collect.unroll_len=3", "policy.nstep=2",
     "policy.learn.pretrain=3", "policy.learn.batch_size=8", "policy.learn.update_per_collect=2",

@@ -46,7 +46,8 @@ class DemosPipeline(SerialPipeline):
             _ = parts.dataset  # checks it before anything is collected
 
         def samples() -> Batch:
-            return as_demonstrations(steps_of(parts.dataset), parts.collect_mode)
+            # not `parts.collect_mode`: a reward model does not take them for the policy's own steps
+            return as_demonstrations(steps_of(parts.dataset), parts.policy.collect_mode)
 
         stages = [demo_loader(cfg, demo, samples)]
         if cfg.policy.learn.get("pretrain", 0):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from dicore.config.schema import component, frozen, option, section
 from dicore.config.sections import OtherConfig
@@ -45,6 +45,8 @@ class BCOOtherConfig(OtherConfig):
 @frozen(kw_only=True)
 class BCOConfig(DemonstrationsConfig, CloningConfig):
     """Behavioural cloning from observations alone, by an inverse model (Torabi et al. 2018)."""
+
+    rewarded: ClassVar[bool] = False
 
     model: Any = component("model", default="bco", help="network of actions, and inverse model")
     learn: BCOLearnConfig = section(BCOLearnConfig)

@@ -28,11 +28,15 @@ class DemonstrationsConfig(PolicyConfig):
 
     demonstrations: ClassVar[bool] = True
     """Read by pipelines: batches are drawn from the buffers `agent` and `demo`."""
+    rewarded: ClassVar[bool] = True
+    """Whether it learns from rewards, of the environment or of a reward model."""
 
     def check(self) -> Iterator[tuple[str, str]]:
         """Yields the options that contradict each other."""
         yield from super().check()  # type: ignore[misc] # of the config that it is combined with
         buffer, name = self.other.replay_buffer, self.type or "this policy"
+        if self.reward_model is not None and not self.rewarded:
+            yield "reward_model", f"{name} learns without rewards; remove it"
         if buffer is not None and "demo" not in buffer:
             yield (
                 "other.replay_buffer",

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 from dicore.config.schema import component, frozen, option, section
 from dicore_plugins.policies.demonstrations.config import DemonstrationsConfig, two_buffers
@@ -39,6 +40,8 @@ class R2D3OtherConfig(DQNOtherConfig):
 @frozen(kw_only=True)
 class R2D3Config(DemonstrationsConfig, R2D2Config):
     """R2D2 with a share of demonstrations in each batch (Paine et al. 2019)."""
+
+    implies: ClassVar[Mapping[str, Any]] = {"priority": {"other": {"replay_buffer": _BUFFERS}}}
 
     learn: R2D3LearnConfig = section(R2D3LearnConfig)
     other: R2D3OtherConfig = section(R2D3OtherConfig)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 from dicore.config.schema import component, frozen, option, section
 from dicore.config.sections import OtherConfig
@@ -12,6 +13,12 @@ from dicore_plugins.policies.sqn.config import SQNConfig, SQNLearnConfig, SQNOth
 
 HALF = two_buffers(0.5, replay_buffer_size=50_000)
 """Half of each batch is demonstrations."""
+PRIORITIZED = {
+    "priority": {
+        "other": {"replay_buffer": two_buffers(0.5, type="advanced", replay_buffer_size=50_000)}
+    }
+}
+"""What prioritized replay implies."""
 
 
 @frozen(kw_only=True)
@@ -35,6 +42,9 @@ class SQILOtherConfig(SQNOtherConfig):
 @frozen(kw_only=True)
 class SQILConfig(DemonstrationsConfig, SQNConfig):
     """Imitation by soft Q-learning with reward 1 for demonstrations, 0 else (Reddy et al. 2020)."""
+
+    rewarded: ClassVar[bool] = False
+    implies: ClassVar[Mapping[str, Any]] = PRIORITIZED
 
     model: Any = component(
         "model", default={"type": "sqn", "temperature": 1.0}, help="two Q networks, a temperature"
@@ -62,6 +72,9 @@ class SQILSACOtherConfig(OtherConfig):
 @frozen(kw_only=True)
 class SQILSACConfig(DemonstrationsConfig, SACConfig):
     """SQIL for continuous actions: SAC with the rewards of SQIL (Reddy et al. 2020)."""
+
+    rewarded: ClassVar[bool] = False
+    implies: ClassVar[Mapping[str, Any]] = PRIORITIZED
 
     other: SQILSACOtherConfig = section(SQILSACOtherConfig)
 
