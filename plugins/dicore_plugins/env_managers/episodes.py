@@ -388,3 +388,22 @@ def resized(state: Mapping[str, Any], env_num: int) -> Mapping[str, Any]:
         "layers": (state.get("layers") or [])[:env_num],
         "running": None,
     }
+
+
+def running_episode(
+    env_id: int, obs: Any, episodes: Episodes, pool: Any, action_log: Any
+) -> dict[str, Any]:
+    """Returns what brings a running episode back: see `ManagedEnvs.state_dict`."""
+    now = episodes.state[env_id]
+    state = pool.state_of(env_id) if now is RUN else None
+    runs = state is None and now in (RUN, STEP)  # a pending action is not logged yet
+    total = episodes.total[env_id]
+    return {
+        "seed": episodes.seed[env_id],
+        "length": episodes.length(env_id),
+        "actions": action_log.actions(env_id) if runs else None,
+        **({} if state is None else {"state": state}),
+        "return": total.copy() if np.ndim(total) else float(total),
+        "obs": obs,
+        **({"layers": pool.layer_states(env_id, begun=True)} if pool.has_layers() else {}),
+    }

@@ -17,7 +17,8 @@ from dicore.errors import DicoreError, EnvResetError, EnvStepError, NonFiniteErr
 
 __all__ = [
     "LARGEST", "RemoteError", "after_failures", "all_of", "data_error", "described", "flag_fault",
-    "info_fault", "reset_error", "retry_wait", "reward_fault", "step_error", "warn_no_effect",
+    "info_fault", "no_reset", "reset_error", "retry_wait", "reward_fault", "step_error",
+    "warn_no_effect",
 ]  # fmt: skip
 
 _LOG = logging.getLogger("dicore.env")
@@ -260,3 +261,12 @@ def _origin(error: BaseException) -> str:
     if not frames:
         return ""
     return f"{frames[-1].filename}:{frames[-1].lineno}, in {frames[-1].name}"
+
+
+def no_reset(env_id: int, seed: int, result: Any) -> EnvResetError:
+    """Returns the error of a reset that returned something else than observation and info."""
+    return EnvResetError(
+        f"env {env_id}: reset returned {type(result).__name__}",
+        hint="reset(seed=…) returns observation and info (gymnasium's API)",
+        context={"env_id": env_id, "seed": seed},
+    )

@@ -16,26 +16,25 @@ import numpy as np
 from dicore.config.compiler import as_config
 from dicore.config.sections import ManagerConfig
 from dicore.data import tree_row
-from dicore.errors import ClosedError, DicoreError, EnvResetError, EnvSpaceError, EnvStateError
+from dicore.errors import (
+    ClosedError,
+    DicoreError,
+    EnvResetError,
+    EnvSpaceError,
+    EnvStateError,
+    UsageError,
+)
 from dicore.interfaces.env_manager import EnvState
 from dicore_plugins.env_managers.actions import ActionLog, NestedActions, action_check_of, ids_of
 from dicore_plugins.env_managers.env_pool import EnvPool
 from dicore_plugins.env_managers.episodes import (
-    RESET,
-    RUN,
-    STEP,
     Episodes,
     EpisodeSeeds,
     resized,
+    running_episode,
     shape_of,
 )
-from dicore_plugins.env_managers.faults import (
-    all_of,
-    data_error,
-    reset_error,
-    retry_wait,
-    warn_no_effect,
-)
+from dicore_plugins.env_managers.faults import all_of, reset_error, retry_wait, warn_no_effect
 from dicore_plugins.env_managers.observations import (
     BoundsWarning,
     ObsBuffers,
@@ -65,6 +64,11 @@ class ManagedEnvs:
     pool_class: ClassVar[type[EnvPool]] = EnvPool
     """Creates, resets and steps the environments; see `EnvPool`."""
     capabilities = frozenset({"lockstep", "step_one", "reset_one", "episode_seed", "manual_reset"})
+    method_name_list: tuple[str, ...] = (
+        "render", "random_action", "reward_shaping", "enable_save_replay", "enable_save_figure",
+        "get_state", "set_state", "compute_reward", "compute_terminated",
+    )  # fmt: skip
+    """Methods that `env_call` may call: those that do not change the manager's episode state."""
     brought_back: bool | None = None
     """Whether the last loaded state restored every running episode; None: none was loaded."""
 
@@ -141,22 +145,11 @@ class ManagedEnvs:
         return self._episodes.done
 
     @property
-    def restarts(self) -> int:
-        """Failed episodes that were discarded since the launch, of all environments."""
-        return sum(self._episodes.restarts)
-
-    @property
     def active_env(self) -> list[int]:
         """Ids of the environments that are launched and have not finished all their episodes."""
         if self._closed:
             return []
         return [i for i in self._id_list if self._episodes.state[i] is not EnvState.DONE]
-
-    def env_state(self, env_id: int) -> EnvState:
-        """Returns the state of one environment."""
-        if self._closed:
-            return EnvState.INIT if self._pool.exists(env_id) else EnvState.VOID
-        return self._episodes.state[env_id]
 
     # ---- launch, reset, close
 
@@ -258,6 +251,12 @@ class ManagedEnvs:
             if each is not None:
                 self._params[int(env_id)] = dict(each)
 
+    def _begin_many(
+        self, env_ids: Sequence[int], ready: Any, seeds: Sequence[int] | None = None
+    ) -> list[DicoreError]:
+        """Begins episodes, see `BaseEnvManager`."""
+        raise NotImplementedError
+
     def _raise_any(self, errors: Sequence[DicoreError]) -> None:
         """Raises errors of environments; closes the manager if one could not be reset."""
         if not errors:
@@ -266,60 +265,71 @@ class ManagedEnvs:
             self.close()
         raise all_of(errors)
 
-    def _begin_many(
-        self, env_ids: Sequence[int], ready: Any, seeds: Sequence[int] | None = None
-    ) -> list[DicoreError]:
-        """Begins episodes, with the next seeds or the given ones; returns the errors.
+    # ---- attributes and methods of the environments
 
-        The first observations are written to `ready` [N, ...].
+    @property
+    def env_info(self) -> dict[str, Any]:
+        """Number of environments and the three spaces."""
+        return {
+            "env_num": self.env_num,
+            "observation_space": self.observation_space,
+            "action_space": self.action_space,
+            "reward_space": self.reward_space,
+        }
+
+    def env_attr(self, name: str) -> list[Any]:
+        """Returns an attribute of every environment.
+
+        Raises:
+            AttributeError: an environment has no such attribute.
         """
-        if seeds is None:
-            seeds = [self._seeds.next(env_id) for env_id in env_ids]
-        for env_id in env_ids:
-            self._episodes.state[env_id] = RESET
-            self._pending.pop(env_id, None)
-        results = self._pool.reset(env_ids, seeds, [self._params[env_id] for env_id in env_ids])
-        found = [self._begun(*row, ready) for row in zip(env_ids, seeds, results, strict=True)]
-        return [error for error in found if error is not None]
+        return [self._pool.attribute(env_id, name) for env_id in self._id_list]
 
-    _begin_next = _begin_many
-    """Begins the next episodes after those that ended."""
+    def env_call(self, name: str, *args: Any, ids: Any = None, **kwargs: Any) -> list[Any]:
+        """Calls a method of every environment, or of those in `ids`.
 
-    def _begun(self, env_id: int, seed: int, result: Any, ready: Any) -> DicoreError | None:
-        """Begins an episode with what `reset` returned or raised; returns the error, if any."""
-        if (
-            result.__class__ is not tuple
-            or len(result) != 2
-            or not self._storage.try_write(ready, env_id, result[0])
-        ):
-            error = self._begin_slowly(env_id, seed, result, ready)
-            if error is not None:
-                self._episodes.stop(env_id, EnvState.ERROR)
-                return error
-        self._episodes.begin(env_id, seed)
-        if self._action_log is not None:
-            self._action_log.begin(env_id)
-        return None
-
-    def _begin_slowly(self, env_id: int, seed: int, result: Any, ready: Any) -> DicoreError | None:
-        """Resets again after an exception, and casts the observation; returns the error, if any."""
-        if isinstance(result, BaseException):
-            result = self._retry(env_id, seed, result)
-            if isinstance(result, DicoreError):
-                return result
-        if result.__class__ is not tuple or len(result) != 2:
-            return EnvResetError(
-                f"env {env_id}: reset returned {type(result).__name__}",
-                hint="reset(seed=…) returns observation and info (gymnasium's API)",
-                context={"env_id": env_id, "seed": seed},
+        Raises:
+            UsageError: the method is not in the list.
+            AttributeError: an environment has no such method.
+        """
+        if name not in self.method_name_list:
+            raise UsageError(
+                f"'{name}' may not be called on environments",
+                hint=f"one of {', '.join(self.method_name_list)}; attributes: env_attr",
             )
-        obs, storage = result[0], self._storage
-        if not storage.try_write(ready, env_id, obs):
-            fault = storage.fault(obs)
-            if fault is not None:
-                return data_error(env_id, f"the reset with seed {seed}", seed, fault)
-            storage.write(ready, env_id, obs)
-        return None
+        chosen = self._id_list if ids is None else ids
+        return [self._pool.call(env_id, name, *args, **kwargs) for env_id in chosen]
+
+    def enable_save_replay(self, replay_path: str | Sequence[str]) -> None:
+        """Records episodes from now on, in environments that can; one folder, or one per env.
+
+        Raises:
+            UsageError: an environment cannot record, or the number of folders differs.
+        """
+        paths = [replay_path] * self.env_num if isinstance(replay_path, str) else [*replay_path]
+        if len(paths) != self.env_num:
+            raise UsageError(f"{len(paths)} folders for {self.env_num} environments")
+        for env_id, path in enumerate(paths):
+            self._record(env_id, "enable_save_replay", path)
+
+    def enable_save_figure(self, env_id: int, figure_path: str) -> None:
+        """Makes one environment save figures from now on.
+
+        Raises:
+            UsageError: the environment cannot save figures.
+        """
+        self._record(env_id, "enable_save_figure", figure_path)
+
+    def _record(self, env_id: int, name: str, path: Any) -> None:
+        if not self._pool.has(env_id, name):
+            raise UsageError(f"env {env_id} has no {name}", hint="render_mode='rgb_array' adds it")
+        self._pool.call(env_id, name, path)
+
+    def reward_shaping(self, env_id: int, transitions: Any) -> Any:
+        """Calls the environment's `reward_shaping`; without one, returns `transitions` as is."""
+        if not self._pool.has(env_id, "reward_shaping"):
+            return transitions
+        return self._pool.call(env_id, "reward_shaping", transitions)
 
     def _retry(self, env_id: int, seed: int, error: BaseException) -> Any:
         """Resets an environment again after a failed reset; returns the result, or an error."""
@@ -354,7 +364,11 @@ class ManagedEnvs:
             if self._pool.has_layers():
                 layers = [self._pool.layer_states(i) for i in self._id_list]
             if (log := self._action_log) is not None:
-                running = [self._running_episode(i, log) for i in self._id_list]
+                seen = [tree_row(self._ready, i) for i in self._id_list]
+                running = [
+                    running_episode(i, obs, self._episodes, self._pool, log)
+                    for i, obs in enumerate(seen)
+                ]
         episodes = self._episodes
         finished, restarts = self._loaded_counts or (episodes.finished, episodes.restarts)
         return {
@@ -364,22 +378,6 @@ class ManagedEnvs:
             "params": [dict(params) for params in self._params],
             "running": running,
             **({} if layers is None else {"layers": layers}),
-        }
-
-    def _running_episode(self, env_id: int, action_log: ActionLog) -> dict[str, Any]:
-        episodes, pool = self._episodes, self._pool
-        now = episodes.state[env_id]
-        state = pool.state_of(env_id) if now is RUN else None
-        runs = state is None and now in (RUN, STEP)  # a pending action is not logged yet
-        total = episodes.total[env_id]
-        return {
-            "seed": episodes.seed[env_id],
-            "length": episodes.length(env_id),
-            "actions": action_log.actions(env_id) if runs else None,
-            **({} if state is None else {"state": state}),
-            "return": total.copy() if self._reward_shape else float(total),
-            "obs": tree_row(self._ready, env_id),
-            **({"layers": pool.layer_states(env_id, begun=True)} if pool.has_layers() else {}),
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:

@@ -16,12 +16,12 @@ import numpy.typing as npt
 from numpy import array, float32, ndarray
 
 from dicore.data import EnvBatch, TimestepBatch, tree_row
-from dicore.errors import DicoreError, EnvStateError, UsageError
+from dicore.errors import DicoreError, EnvStateError
 from dicore.interfaces.env_manager import EnvState
 from dicore_plugins.env_managers.actions import actions_of, batch_of, draw_actions
 from dicore_plugins.env_managers.base.config import BaseManagerConfig
 from dicore_plugins.env_managers.env_pool import Results
-from dicore_plugins.env_managers.episodes import RUN
+from dicore_plugins.env_managers.episodes import RESET, RUN
 from dicore_plugins.env_managers.faults import (
     LARGEST,
     Fault,
@@ -29,6 +29,7 @@ from dicore_plugins.env_managers.faults import (
     data_error,
     flag_fault,
     info_fault,
+    no_reset,
     reward_fault,
     step_error,
 )
@@ -68,11 +69,6 @@ class BaseEnvManager(ManagedEnvs):
     """
 
     config_class = BaseManagerConfig
-    method_name_list: tuple[str, ...] = (
-        "render", "random_action", "reward_shaping", "enable_save_replay", "enable_save_figure",
-        "get_state", "set_state", "compute_reward", "compute_terminated",
-    )  # fmt: skip
-    """Methods that `env_call` may call: those that do not change the manager's episode state."""
 
     def __init__(
         self,
@@ -84,6 +80,17 @@ class BaseEnvManager(ManagedEnvs):
         self._position = {env_id: env_id for env_id in self._id_list}
         self._none_ended = np.zeros(self.env_num, np.bool_)
         self._none_ended.setflags(write=False)
+
+    @property
+    def restarts(self) -> int:
+        """Failed episodes that were discarded since the launch, of all environments."""
+        return sum(self._episodes.restarts)
+
+    def env_state(self, env_id: int) -> EnvState:
+        """Returns the state of one environment."""
+        if self._closed:
+            return EnvState.INIT if self._pool.exists(env_id) else EnvState.VOID
+        return self._episodes.state[env_id]
 
     # ---- stepping
 
@@ -169,7 +176,8 @@ class BaseEnvManager(ManagedEnvs):
             timestep = TimestepBatch(block, reward, none, none, infos, abnormal)
             return EnvBatch(ids, timestep, self._position)
         terminated, truncated = self._end_episodes(results, block, id_list, buffers, errors)
-        self._raise_any(errors)
+        if errors:
+            self._raise_any(errors)
         timestep = TimestepBatch(block, reward, terminated, truncated, infos, abnormal)
         return EnvBatch(ids, timestep, self._position if whole else None)
 
@@ -349,18 +357,6 @@ class BaseEnvManager(ManagedEnvs):
         self._ready = ready
         return terms, truncs
 
-    # ---- attributes and methods of the environments
-
-    @property
-    def env_info(self) -> dict[str, Any]:
-        """Number of environments and the three spaces."""
-        return {
-            "env_num": self.env_num,
-            "observation_space": self.observation_space,
-            "action_space": self.action_space,
-            "reward_space": self.reward_space,
-        }
-
     def info(self) -> EnvInfo:
         """Returns the number of agents and the three spaces, in the older form."""
         agents = 1
@@ -373,59 +369,56 @@ class BaseEnvManager(ManagedEnvs):
         """Rendered images of the environments that wait for an action, by env id."""
         return {env_id: self._pool.call(env_id, "render") for env_id in self.ready_obs}
 
-    def env_attr(self, name: str) -> list[Any]:
-        """Returns an attribute of every environment.
+    def _begin_many(
+        self, env_ids: Sequence[int], ready: Any, seeds: Sequence[int] | None = None
+    ) -> list[DicoreError]:
+        """Begins episodes, with the next seeds or the given ones; returns the errors.
 
-        Raises:
-            AttributeError: an environment has no such attribute.
+        The first observations are written to `ready` [N, ...].
         """
-        return [self._pool.attribute(env_id, name) for env_id in self._id_list]
+        if seeds is None:
+            seeds = [self._seeds.next(env_id) for env_id in env_ids]
+        for env_id in env_ids:
+            self._episodes.state[env_id] = RESET
+            self._pending.pop(env_id, None)
+        results = self._pool.reset(env_ids, seeds, [self._params[env_id] for env_id in env_ids])
+        found = [self._begun(*row, ready) for row in zip(env_ids, seeds, results, strict=True)]
+        return [error for error in found if error is not None]
 
-    def env_call(self, name: str, *args: Any, ids: Any = None, **kwargs: Any) -> list[Any]:
-        """Calls a method of every environment, or of those in `ids`.
+    _begin_next = _begin_many
+    """Begins the next episodes after those that ended."""
 
-        Raises:
-            UsageError: the method is not in the list.
-            AttributeError: an environment has no such method.
-        """
-        if name not in self.method_name_list:
-            raise UsageError(
-                f"'{name}' may not be called on environments",
-                hint=f"one of {', '.join(self.method_name_list)}; attributes: env_attr",
-            )
-        chosen = self._id_list if ids is None else ids
-        return [self._pool.call(env_id, name, *args, **kwargs) for env_id in chosen]
+    def _begun(self, env_id: int, seed: int, result: Any, ready: Any) -> DicoreError | None:
+        """Begins an episode with what `reset` returned or raised; returns the error, if any."""
+        if (
+            result.__class__ is not tuple
+            or len(result) != 2
+            or not self._storage.try_write(ready, env_id, result[0])
+        ):
+            error = self._begin_slowly(env_id, seed, result, ready)
+            if error is not None:
+                self._episodes.stop(env_id, EnvState.ERROR)
+                return error
+        self._episodes.begin(env_id, seed)
+        if self._action_log is not None:
+            self._action_log.begin(env_id)
+        return None
 
-    def enable_save_replay(self, replay_path: str | Sequence[str]) -> None:
-        """Records episodes from now on, in environments that can; one folder, or one per env.
-
-        Raises:
-            UsageError: an environment cannot record, or the number of folders differs.
-        """
-        paths = [replay_path] * self.env_num if isinstance(replay_path, str) else [*replay_path]
-        if len(paths) != self.env_num:
-            raise UsageError(f"{len(paths)} folders for {self.env_num} environments")
-        for env_id, path in enumerate(paths):
-            self._record(env_id, "enable_save_replay", path)
-
-    def enable_save_figure(self, env_id: int, figure_path: str) -> None:
-        """Makes one environment save figures from now on.
-
-        Raises:
-            UsageError: the environment cannot save figures.
-        """
-        self._record(env_id, "enable_save_figure", figure_path)
-
-    def _record(self, env_id: int, name: str, path: Any) -> None:
-        if not self._pool.has(env_id, name):
-            raise UsageError(f"env {env_id} has no {name}", hint="render_mode='rgb_array' adds it")
-        self._pool.call(env_id, name, path)
-
-    def reward_shaping(self, env_id: int, transitions: Any) -> Any:
-        """Calls the environment's `reward_shaping`; without one, returns `transitions` as is."""
-        if not self._pool.has(env_id, "reward_shaping"):
-            return transitions
-        return self._pool.call(env_id, "reward_shaping", transitions)
+    def _begin_slowly(self, env_id: int, seed: int, result: Any, ready: Any) -> DicoreError | None:
+        """Resets again after an exception, and casts the observation; returns the error, if any."""
+        if isinstance(result, BaseException):
+            result = self._retry(env_id, seed, result)
+            if isinstance(result, DicoreError):
+                return result
+        if result.__class__ is not tuple or len(result) != 2:
+            return no_reset(env_id, seed, result)
+        obs, storage = result[0], self._storage
+        if not storage.try_write(ready, env_id, obs):
+            fault = storage.fault(obs)
+            if fault is not None:
+                return data_error(env_id, f"the reset with seed {seed}", seed, fault)
+            storage.write(ready, env_id, obs)
+        return None
 
 
 def _is_dict(info: Any) -> bool:
