@@ -39,6 +39,19 @@ def test_cartpole_from_ten_episodes(name: str, seed: int, shown: str, tmp_path: 
 
 
 @pytest.mark.slow
+def test_a_memory_learns_from_few_demonstrations(tmp_path: Path) -> None:
+    launch(env="t_maze", policy="r2d2", seed=5, exp_name=str(tmp_path / "x"), max_env_step=8_000)
+    path = tmp_path / "demo.npz"
+    collect_demo_data(tmp_path / "x", 0, expert_data_path=path, n_episode=20, min_return=3.5)
+    outcome = launch(
+        "t_maze_r2d3", seed=0, exp_name=str(tmp_path / "run"), max_env_step=3_000,
+        overrides=[f"pipeline.dataset.path={path}", "pipeline.logger=[]"],
+    )  # fmt: skip
+    assert outcome.run.result.best_return is not None
+    assert outcome.run.result.best_return > 2.5
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["bc", "ibc"])  # "pendulum_bc" and "pendulum_ibc"
 def test_pendulum_as_the_expert(name: str, tmp_path: Path) -> None:
     launch(env="pendulum", policy="sac", seed=0, exp_name=str(tmp_path / "x"), max_env_step=8_000)

@@ -26,8 +26,8 @@ def td3_bc_error(
 ) -> Tensor:
     """Computes the loss of the actor, -lambda Q(s, pi(s)) + (pi(s) - a)^2, of TD3+BC.
 
-    Fujimoto and Gu 2021, arXiv:2106.06860, equation 5; lambda = alpha / mean |Q|, which makes the
-    loss independent of the scale of the rewards.
+    Fujimoto and Gu 2021, arXiv:2106.06860, equation 5; lambda = alpha / mean(abs(Q)), which makes
+    the loss independent of the scale of the rewards.
 
     Args:
         q: float32 [B]; Q(s, pi(s)), with its graph.
@@ -92,7 +92,7 @@ def discrete_cql_error(q: Tensor, action: Tensor, weight: Tensor | None = None) 
 def expectile_error(
     value: Tensor, target: Tensor, expectile: float = 0.7, weight: Tensor | None = None
 ) -> Tensor:
-    """Computes |tau - 1(u < 0)| u^2 with u = target - value, which an expectile minimizes.
+    """Computes abs(tau - 1(u < 0)) u^2 with u = target - value, which an expectile minimizes.
 
     Kostrikov et al. 2021, arXiv:2110.06169, equation 5: above 0.5, V(s) learns to be nearer to the
     best Q(s, a) of the data than to their mean.

@@ -23,6 +23,7 @@ width) instead of the starts."""
 
 _NESTED = frozenset({"Dict", "Tuple"})
 _HYBRID = "Dict(action_type: Discrete, action_args: Box)"
+_NEEDED = f"hybrid actions, {_HYBRID}"
 _MOST_FLATTENED = 4096
 """Larger images are not flattened: their channels are probably not on the first axis."""
 _MOST_CHANNELS = 4
@@ -254,9 +255,7 @@ def box_options(space: Any, *, algorithm: str) -> dict[str, Any]:
     )
 
 
-def hybrid_options(
-    space: Any, *, algorithm: str, needed: str = f"hybrid actions, {_HYBRID}"
-) -> dict[str, Any]:
+def hybrid_options(space: Any, *, algorithm: str, needed: str = _NEEDED) -> dict[str, Any]:
     """Returns the options of a policy for a discrete action with bounded continuous arguments.
 
     Args:

@@ -102,6 +102,13 @@ LOSSES: dict[str, Callable[[], Call]] = {
     "c51_loss": lambda: ((floats(B, N), probability(B, N), WEIGHT), {}),
     "fqf_fraction_loss": lambda: ((BOUNDARY, floats(B, N - 1), floats(B, N), WEIGHT), {}),
     "gail_error": lambda: ((floats(B), floats(B, seed=1), WEIGHT, WEIGHT), {}),
+    "distillation_error": lambda: (
+        ({"logit": floats(B, A)}, {"logit": floats(B, A, seed=1)}, WEIGHT), {}
+    ),
+    "info_nce_error": lambda: ((floats(B, A), WEIGHT), {}),
+    "gaussian_nll_error": lambda: (
+        (floats(2, B, A), floats(2, B, A, seed=1), floats(2, B, A, seed=2), WEIGHT), {}
+    ),
     "large_margin_error": lambda: ((floats(B, A), actions(), WEIGHT), {}),
     "nstep_td_error": lambda: ((floats(B, A), actions(), floats(B), WEIGHT), {}),
     "pg_error": lambda: ((floats(B), floats(B, seed=1), WEIGHT), {}),
@@ -181,6 +188,7 @@ TARGETS: dict[str, Callable[[], Call]] = {
 NOISE = np.random.default_rng(0).random(B)
 LOGIT = floats(B, A).numpy()
 OTHERS: dict[str, Callable[[], Call]] = {
+    "soft_clamp": lambda: ((floats(B, A), floats(A) - 4, floats(A, seed=1) + 4), {}),
     "allowed": lambda: ((np.ones((B, A)), LOGIT), {}),
     "any_of": lambda: ((LOGIT, NOISE), {}),
     "bridged": lambda: (

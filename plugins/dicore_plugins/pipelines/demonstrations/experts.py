@@ -90,7 +90,7 @@ class ExpertSteps:
     """Data set in memory of the steps of `expert_steps`, for policies that learn offline."""
 
     end: Any = None
-    """The last steps of episodes, if the steps tell: bool [T]."""
+    """Which steps are the last of an episode, bool [T]; None if the steps do not tell."""
 
     def __init__(self, steps: Batch) -> None:
         self._steps = steps
