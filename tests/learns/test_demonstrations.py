@@ -9,7 +9,7 @@ import pytest
 from dicore import collect_demo_data
 from dicore.run.launch import launch
 
-pytestmark = [pytest.mark.learns, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.learns, pytest.mark.slow, pytest.mark.timeout(900)]
 
 
 @pytest.fixture(scope="session")
@@ -38,7 +38,6 @@ def test_cartpole_from_ten_episodes(name: str, seed: int, shown: str, tmp_path: 
     assert outcome.run.result.stop, outcome.run.result.best_return
 
 
-@pytest.mark.slow
 def test_a_memory_learns_from_few_demonstrations(tmp_path: Path) -> None:
     launch(env="t_maze", policy="r2d2", seed=5, exp_name=str(tmp_path / "x"), max_env_step=8_000)
     path = tmp_path / "demo.npz"
@@ -51,7 +50,6 @@ def test_a_memory_learns_from_few_demonstrations(tmp_path: Path) -> None:
     assert outcome.run.result.best_return > 2.5
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", ["bc", "ibc"])  # "pendulum_bc" and "pendulum_ibc"
 def test_pendulum_as_the_expert(name: str, tmp_path: Path) -> None:
     launch(env="pendulum", policy="sac", seed=0, exp_name=str(tmp_path / "x"), max_env_step=8_000)
