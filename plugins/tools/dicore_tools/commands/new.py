@@ -52,6 +52,13 @@ _BACKENDS: Final = {
     ),
 }
 _BY_HAND: Final = {
+    "executor": (
+        "`task.start(async_mode=True)` uses the default executor. Make it one in this package's\n"
+        '`pyproject.toml`:\n\n```toml\n[project.entry-points."dicore.default"]\n'
+        'executor = "$name"\n```\n\n'
+        "Then choose it in the `pyproject.toml` of your project:\n\n```toml\n"
+        '[tool.dicore.prefer]\n"default/executor" = "$dist"\n```'
+    ),
     "middleware": "Add it to a task: `task.use($name())` (see `examples/task_form.py`).",
     "model_wrapper": 'Wrap a model in it: `model_wrap(model, wrapper_name="$name")`.',
 }
