@@ -113,10 +113,12 @@ UNTRAINED = {
     "cartpole_ddqn", "cartpole_dueling", "cartpole_fqf", "cartpole_pomdp_dqn",
     "cartpole_pomdp_r2d2", "cartpole_r2d2", "cartpole_sqn",
     "walker2d_sac",
-    # from data sets: test_offline.py
+    # from data sets and demonstrations: test_demonstrations.py, docs/results.md
+    "cartpole_bc", "cartpole_bco", "cartpole_dqfd", "cartpole_ibc", "cartpole_rbc",
+    "cartpole_sqil", "pendulum_bc", "pendulum_ibc", "t_maze_r2d3",
     "cartpole_discrete_bcq", "cartpole_discrete_cql", "pendulum_awac", "pendulum_bcq",
     "pendulum_cql", "pendulum_edac", "pendulum_iql", "pendulum_td3_bc",
-    "pendulum_mbpo",  # test_mbpo.py
+    "pendulum_mbpo",
     "bit_flip_dqn_her", "chain_dqn_rnd", "mountain_car_dqn_rnd",  # test_reward_models.py
 }  # fmt: skip
 """Presets that no test trains to the stop value: it takes hours, or they were not measured yet."""

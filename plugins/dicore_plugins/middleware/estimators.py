@@ -57,7 +57,11 @@ def gae_estimator(cfg: Any, policy: Any, buffer_: Any | None = None) -> Step:
         if buffer_ is None:
             ctx.train_data = data
         else:
-            buffer_.push(without_origin(data), cur_collector_envstep=ctx.env_step)
+            samples = without_origin(data)
+            if isinstance(samples, Batch) and np.ndim(samples.get("end")) == 1:
+                columns = {key: each for key, each in samples.items() if key != "end"}
+                samples = Batch(columns, len(samples))
+            buffer_.push(samples, cur_collector_envstep=ctx.env_step)
         ctx.trajectories = None
 
     return estimate

@@ -65,10 +65,11 @@ if TYPE_CHECKING:
     )
     from dicore_plugins.models.qac.discrete import DiscreteQAC
     from dicore_plugins.models.qac.distributional import CategoricalQAC, QuantileQAC
+    from dicore_plugins.models.qac.fixed_std import FixedStdActor
     from dicore_plugins.models.qac.gsde import StateDependentActor
     from dicore_plugins.models.qac.hybrid import PDQN
     from dicore_plugins.models.qac.model import QAC
-    from dicore_plugins.models.qac.offline import BCQNet, FixedStdActor, IQLNet
+    from dicore_plugins.models.qac.offline import BCQNet, IQLNet
     from dicore_plugins.models.running_norm import RunningNorm
     from dicore_plugins.models.shapes import (
         action_options,
@@ -174,9 +175,9 @@ _HOMES = {
     ),
     ".dt.config": ("DTModelConfig",),
     ".dqn.constrained": ("DiscreteBCQNet",),
+    ".qac.fixed_std": ("FixedStdActor",),
     ".qac.offline": (
         "BCQNet",
-        "FixedStdActor",
         "IQLNet",
     ),
     ".ebm.model": ("EBM",),

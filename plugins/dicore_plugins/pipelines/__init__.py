@@ -7,17 +7,19 @@ from typing import TYPE_CHECKING
 from dicore_plugins.lazy import lazy
 
 if TYPE_CHECKING:
+    from dicore_plugins.pipelines.demonstrations.config import (
+        SerialDemosConfig,
+        SerialDQfDConfig,
+        SerialSQILConfig,
+    )
     from dicore_plugins.pipelines.demonstrations.experts import ExpertSteps, expert_steps, steps_of
     from dicore_plugins.pipelines.demonstrations.pipeline import DemosPipeline
     from dicore_plugins.pipelines.entry import serial_pipeline
     from dicore_plugins.pipelines.serial.config import (
         SerialConfig,
-        SerialDemosConfig,
-        SerialDQfDConfig,
         SerialDynaConfig,
         SerialOfflineConfig,
         SerialOnPolicyConfig,
-        SerialSQILConfig,
     )
     from dicore_plugins.pipelines.serial.dyna import DynaPipeline
     from dicore_plugins.pipelines.serial.offline import OfflinePipeline
@@ -58,14 +60,12 @@ _HOMES = {
     ".entry": ("serial_pipeline",),
     ".serial.offline": ("OfflinePipeline",),
     ".serial.on_policy": ("OnPolicyPipeline",),
+    ".demonstrations.config": ("SerialDQfDConfig", "SerialDemosConfig", "SerialSQILConfig"),
     ".serial.config": (
         "SerialDynaConfig",
         "SerialConfig",
-        "SerialDQfDConfig",
-        "SerialDemosConfig",
         "SerialOfflineConfig",
         "SerialOnPolicyConfig",
-        "SerialSQILConfig",
     ),
     ".serial.pipeline": ("SerialPipeline",),
     ".training": ("Parts", "TrainingPipeline", "build_parts"),

@@ -62,7 +62,7 @@ def test_a_killed_run_goes_on_to_the_same_end(
     save = Run.save_due
 
     def killed_after_it(run: Run, train_iter: int) -> None:
-        due = run._due
+        due = run.due
         save(run, train_iter)
         if due:
             raise Killed

@@ -27,7 +27,7 @@ NO_STATE = {
     "the block beyond its rows, which are compared as state": (
         r"_block\.(_leaves|_items|_forms|_order|_even|_env_id|_spent|changed|end|valid)|\._(ids|weight)$"
     ),
-    "the ring by slot; its rows are compared as state": r"_ring\._(items|stores)|_schema",
+    "the ring by slot; its rows are compared as state": r"_ring\._(items|stores|sources)|_schema",
     "the action log by step; its episodes are compared as state": r"_action_log\.(steps|count)",
     "checks that grow lazier": r"_bounds_checks",
     "waits to be shown, as other types": r"\._results",

@@ -80,7 +80,7 @@ class QAC(nn.Module):
 
             self.actor = StateDependentActor((*sizes[:-1], width), activation, log_std_init)
         elif fixed_std:
-            from dicore_plugins.models.qac.offline import FixedStdActor
+            from dicore_plugins.models.qac.fixed_std import FixedStdActor
 
             self.actor = FixedStdActor((*sizes[:-1], width), activation, log_std_init)
         elif renorm is not None:

@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 from dicore.config import NamedConfig
 from dicore.data import Batch
 from dicore_plugins.middleware.demonstrations import demo_loader, pretrainer
+from dicore_plugins.pipelines.demonstrations.config import SerialDemosConfig
 from dicore_plugins.pipelines.demonstrations.experts import source_problems, steps_of
-from dicore_plugins.pipelines.serial.config import SerialDemosConfig
 from dicore_plugins.pipelines.serial.pipeline import SerialPipeline
 from dicore_plugins.pipelines.training import Parts, TrainingPipeline
 from dicore_plugins.policies.demonstrations.policy import as_demonstrations

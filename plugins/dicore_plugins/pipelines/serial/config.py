@@ -75,24 +75,3 @@ class SerialOfflineConfig(SerialConfig):
         from dicore_plugins.pipelines.serial.offline import OfflinePipeline
 
         return OfflinePipeline(self)
-
-
-@frozen(kw_only=True)
-class SerialDemosConfig(SerialConfig):
-    """Trains from demonstrations and own steps in one process (sqil, rbc, dqfd, r2d3, bco)."""
-
-    def build(self, ctx: Any, **parts: Any) -> Any:
-        """Creates the pipeline."""
-        from dicore_plugins.pipelines.demonstrations.pipeline import DemosPipeline
-
-        return DemosPipeline(self)
-
-
-@frozen(kw_only=True)
-class SerialSQILConfig(SerialDemosConfig):
-    """Trains sqil: `serial_demos` by the name that it has in DI-engine."""
-
-
-@frozen(kw_only=True)
-class SerialDQfDConfig(SerialDemosConfig):
-    """Trains dqfd: `serial_demos` by the name that it has in DI-engine."""

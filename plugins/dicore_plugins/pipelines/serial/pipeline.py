@@ -30,18 +30,21 @@ class SerialPipeline(TrainingPipeline):
 
             return OnPolicyPipeline(self._cfg)
         if school == "demonstrations":
-            from dicore_plugins.pipelines.demonstrations.pipeline import DemosPipeline
-
-            return DemosPipeline(self._cfg)
+            return self._named("serial_demos")
         if school == "offline" or (school == "off_policy" and cfg.pipeline.dataset is not None):
             from dicore_plugins.pipelines.serial.offline import OfflinePipeline
 
             return OfflinePipeline(self._cfg)
         if cfg.policy.get("world_model") is not None:
-            from dicore_plugins.pipelines.serial.dyna import DynaPipeline
-
-            return DynaPipeline(self._cfg)
+            return self._named("serial_dyna")
         return self
+
+    def _named(self, name: str) -> TrainingPipeline:
+        """Returns a pipeline that derives from this one, with the same options."""
+        from dicore_registry import default
+
+        made: TrainingPipeline = default().resolve("pipeline", name).target.build(self._cfg, None)
+        return made
 
     def problems(self, cfg: Any) -> Iterator[tuple[str, str]]:
         """Yields the problems of the replay buffer."""

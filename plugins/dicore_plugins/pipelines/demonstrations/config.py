@@ -1,0 +1,29 @@
+"""Pipelines that learn from demonstrations; their options are those of `serial`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dicore.config.schema import frozen
+from dicore_plugins.pipelines.serial.config import SerialConfig
+
+
+@frozen(kw_only=True)
+class SerialDemosConfig(SerialConfig):
+    """Trains from demonstrations and own steps in one process (sqil, rbc, dqfd, r2d3, bco)."""
+
+    def build(self, ctx: Any, **parts: Any) -> Any:
+        """Creates the pipeline."""
+        from dicore_plugins.pipelines.demonstrations.pipeline import DemosPipeline
+
+        return DemosPipeline(self)
+
+
+@frozen(kw_only=True)
+class SerialSQILConfig(SerialDemosConfig):
+    """Trains sqil: `serial_demos` by the name that it has in DI-engine."""
+
+
+@frozen(kw_only=True)
+class SerialDQfDConfig(SerialDemosConfig):
+    """Trains dqfd: `serial_demos` by the name that it has in DI-engine."""
