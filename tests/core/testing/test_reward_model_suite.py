@@ -10,6 +10,7 @@ import numpy as np
 
 from dicore.config import ComponentConfig, frozen
 from dicore.data import Batch
+from dicore.errors import UsageError
 from dicore.run.random import stream
 from dicore.testing import checks_of, parametrize
 from dicore.testing.reward_model import RewardModelContract
@@ -63,6 +64,8 @@ class Imitation(Novelty):
     expert: Any = None
 
     def load_expert_data(self, data: Batch) -> None:
+        if not len(data):
+            raise UsageError("the expert has no samples")
         self.expert = np.array(data["next_obs"], np.float64).mean(0)
 
     def bonus(self, data: Batch) -> Any:
@@ -138,6 +141,14 @@ def half_a_state(self: Any, state: Any) -> None:
     self.prediction = state["prediction"]
 
 
+def any_expert(self: Any, data: Batch) -> None:
+    self.expert = np.array(data["next_obs"]).sum(0) / max(1, len(data))
+
+
+def first_of_the_expert(self: Any, data: Batch) -> None:
+    self.expert = data["next_obs"][0]
+
+
 FAULTS: list[Fault] = [
     ("has_the_methods", {"clear_data": None}),
     ("estimates_a_reward_for_each_row", estimating(lambda self, rows, data: rows.rows())),
@@ -162,6 +173,9 @@ FAULTS: list[Fault] = [
     ("training_without_samples_does_nothing", {"clear_data": forgets_nothing}),
     ("same_seed_same_model", {"__init__": unseeded}),
     ("state_round_trip", {"load_state_dict": half_a_state}),
+    ("estimates_reward_by_reward", with_reward(lambda self, reward: reward - reward.mean())),
+    ("an_expert_without_samples_is_refused", {"load_expert_data": any_expert}),
+    ("an_expert_without_samples_is_refused", {"load_expert_data": first_of_the_expert}),
 ]  # fmt: skip
 PLANTED = {RewardModelContract: [check for check, _ in FAULTS]}
 
