@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from pathlib import Path
 from typing import Any
@@ -12,10 +13,12 @@ from click.testing import CliRunner
 
 from dicore.cli import main
 from dicore.config import compile_config
-from dicore.errors import ConfigError, ConfigWarning
+from dicore.errors import ConfigError, ConfigWarning, UsageError
+from dicore_registry import default
 from dicore_tools.commands.migrate import command
 from dicore_tools.migrate.convert import Migrated, migrate
 from dicore_tools.migrate.di_engine import convert
+from dicore_tools.migrate.di_engine_names import DROPPED, LOST
 from dicore_tools.migrate.process import config_dicts
 
 _HEAD = """
@@ -248,6 +251,22 @@ def test_demonstrations_have_a_buffer_of_their_own(
     assert getattr(cfg.policy.learn, option) == value
     assert cfg.policy.other.replay_buffer.agent.replay_buffer_size == 77
     assert cfg.policy.other.replay_buffer.demo is not None
+
+
+def test_the_commands_that_the_tables_name_exist() -> None:
+    """What a reason tells the reader to type has the options of that command."""
+    told = "\n".join([*DROPPED.values(), *LOST.values()])
+    named = re.findall(r"dicore (\w+)[^;\n]*?(--[\w-]+)", told)
+    assert ("eval", "--replay-path") in named
+    for name, option in named:
+        known = default().resolve("command", name).target
+        assert option in {each for param in known.params for each in param.opts}, (name, option)
+
+
+def test_a_python_file_has_no_entries(tmp_path: Path) -> None:
+    file = written(tmp_path, PENDULUM, PENDULUM_CREATE)
+    with pytest.raises(UsageError, match="leave them out"):
+        migrate(file, "CartPole-v1")
 
 
 class TestCommand:

@@ -49,7 +49,7 @@ def command(
 ) -> None:
     """Converts configs of DI-engine (Python) and rl-zoo3 (YAML).
 
-    Exit code 1 if a file cannot become a config that can be trained.
+    Exit code 2 if the file cannot become a config that can be trained, 1 if one of a folder cannot.
     """
     from dicore_tools.migrate.convert import migrate
 

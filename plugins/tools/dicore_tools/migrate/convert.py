@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from dicore.config import compile_config
-from dicore.errors import ConfigError, DicoreError
+from dicore.errors import ConfigError, DicoreError, UsageError
 from dicore_tools.config_formats.yaml_form import yaml_source
 from dicore_tools.migrate.changes import Change, Tree
 from dicore_tools.migrate.di_engine import convert
@@ -56,7 +56,8 @@ def migrate(file: str | Path, env_id: str | None = None, algorithm: str | None =
 
     Raises:
         ConfigError: the file cannot be read.
-        UsageError: it has no such entry, or dicore no such algorithm.
+        UsageError: it has no such entry, dicore has no such algorithm, or a Python file is given
+            with the name of an entry.
     """
     path = Path(file)
     if not path.is_file():
@@ -70,6 +71,8 @@ def migrate(file: str | Path, env_id: str | None = None, algorithm: str | None =
         return _fitted(f"{path} ({env_id})", tree, changes)
     if path.suffix != ".py":
         raise ConfigError(f"{file}: .py (DI-engine) or .yml (rl-zoo3) expected")
+    if env_id is not None or algorithm is not None:
+        raise UsageError(f"{file}: --env and --policy name an entry of a YAML file; leave them out")
     tree, changes = convert(*pair(path, config_dicts(path)), entry(path))
     return _fitted(str(path), tree, changes)
 
