@@ -137,6 +137,7 @@ if TYPE_CHECKING:
     from dicore_plugins.policies.td3_bc.policy import TD3BCPolicy
     from dicore_plugins.policies.tqc.config import TQCConfig, TQCLearnConfig
     from dicore_plugins.policies.tqc.policy import TQCPolicy
+    from dicore_plugins.policies.unit_actions import UnitActions
 
 __all__ = [
     "A2CConfig",
@@ -291,6 +292,7 @@ __all__ = [
     "TQCConfig",
     "TQCLearnConfig",
     "TQCPolicy",
+    "UnitActions",
     "ValueLearnConfig",
     "as_demonstrations",
     "as_outputs",
@@ -409,6 +411,7 @@ _HOMES = {
     ".ppo_offpolicy.policy": ("PPOOffPolicy",),
     ".continuous_q.held_noise": ("HeldNoise",),
     ".tqc.policy": ("TQCPolicy",),
+    ".unit_actions": ("UnitActions",),
     ".tqc.config": (
         "TQCConfig",
         "TQCLearnConfig",

@@ -164,6 +164,25 @@ def test_spaces_that_are_refused(name: str, actions: Any, text: str) -> None:
         policy_of(name, actions)
 
 
+@pytest.mark.parametrize("name", ["ibc", "dt", "td3_bc"])
+def test_a_dimension_with_a_single_action_is_no_division_by_zero(name: str) -> None:
+    box = spaces.Box(np.array([-2, 1], np.float32), np.array([2, 1], np.float32))
+    options = ("policy.collect.unroll_len=4",) if name == "dt" else ()
+    policy, data = policy_of(name, box, *options), dict(shown("box", 32).columns)
+    data["action"] = data["action"] * np.array([1, 0], np.float32) + np.array([0, 1], np.float32)
+    data |= {"reward": np.ones(32, np.float32), "done": np.zeros(32, np.float32)}
+    if name == "dt":
+        data = {key: each.reshape(8, 4, *each.shape[1:]) for key, each in data.items()}
+        data |= {"valid": np.ones((8, 4), np.bool_), "timestep": np.tile(np.arange(4), (8, 1)),
+                 "return_to_go": data["reward"]}  # fmt: skip
+    found = policy.learn_mode.forward(Batch(data))
+    assert np.isfinite(float(found.get("total_loss", 0)))
+    obs = np.zeros((2, 2), np.float32)
+    acted = policy.eval_mode.forward(dict(enumerate(obs))).value["action"]
+    assert (acted[:, 1] == 1).all()
+    assert np.isfinite(acted).all()
+
+
 def test_a_distance_needs_continuous_actions() -> None:
     with pytest.raises(ConfigError, match="mse is for continuous actions; set log_prob"):
         policy_of("bc", ACTIONS["discrete"], "policy.learn.criterion=mse")

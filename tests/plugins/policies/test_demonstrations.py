@@ -204,6 +204,28 @@ def test_the_margin_of_r2d3_is_that_of_the_steps_shown_after_the_burn_in() -> No
     assert losses[1] - losses[0] == pytest.approx(3 * wanted, rel=1e-4)
 
 
+@pytest.mark.parametrize("name", ["dqfd", "r2d3"])
+def test_the_margin_ignores_actions_that_a_mask_forbids(name: str) -> None:
+    """The action shown is the only one that is allowed: nothing is to exceed it."""
+    sizes = ("policy.collect.burn_in=0", "policy.collect.unroll_len=3", "policy.nstep=2",
+             "policy.model.rnn_hidden_size=5") if name == "r2d3" else ()  # fmt: skip
+    steps = expert_steps(spaces.Discrete(3))
+    allowed = np.eye(3, dtype=np.int8)[np.asarray(steps["action"]).astype(int)]
+    columns = {
+        **steps.columns,
+        "obs": {"x": steps["obs"], "action_mask": allowed},
+        "next_obs": {"x": steps["next_obs"], "action_mask": np.ones_like(allowed)},
+    }
+    seen = spaces.Dict(x=spaces.Box(-9, 9, (2,), np.float32), action_mask=spaces.MultiBinary(3))
+    losses = []
+    for weight in (0, 5):
+        options = (f"policy.learn.margin_weight={weight}", *sizes)
+        policy = policy_of(name, spaces.Discrete(3), *options, observed=seen)
+        batch = as_demonstrations(Batch(columns, len(steps)), policy.collect_mode)
+        losses.append(policy._loss(batch.to_torch(), None)[0].item())
+    assert losses[0] == losses[1]
+
+
 def test_a_single_buffer_is_refused() -> None:
     with pytest.raises(ConfigError, match="needs a buffer for its own steps and one for demonstr"):
         policy_of("sqil", spaces.Discrete(3), "policy.other.replay_buffer.type=naive")

@@ -106,6 +106,42 @@ def test_the_wanted_return_decides_what_is_done() -> None:
     assert policies[0].get_attribute("model").best_return.item() == 8
 
 
+def test_the_best_return_is_that_of_a_whole_episode() -> None:
+    """With negative rewards, what is left to pay grows less within an episode."""
+    policy = policy_of(spaces.Discrete(2))
+    model = policy.get_attribute("model")
+    assert model.wanted.item() == 0
+    for start, best in ((2, 0.0), (0, -30.0)):
+        batch = rows(np.zeros((16, 4), np.int64))
+        left = np.tile(-30.0 + 10 * np.arange(4, dtype=np.float32), (16, 1))
+        columns = {**batch.columns, "return_to_go": left, "timestep": batch["timestep"] + start}
+        policy.learn_mode.forward(Batch(columns, 16))
+        assert (model.wanted.item(), model.scale.item()) == (best, 30)
+
+
+def test_actions_that_a_mask_forbids_are_not_chosen() -> None:
+    space = spaces.Dict(x=OBS, action_mask=spaces.MultiBinary(3))
+    compiled = compile_config(
+        {"env": {"type": "cartpole"}, "policy": {"type": "dt"}}, overrides=SMALL
+    )
+    seed_everything(0)
+    policy = bind(compiled, space, spaces.Discrete(3, start=2)).policy.build(None)
+    shown, mask = rows(np.full((16, 4), 2)), np.ones((16, 4, 3), np.int8)
+    obs = {"x": shown["obs"], "action_mask": mask}
+    loss = policy.learn_mode.forward(Batch({**shown.columns, "obs": obs}, 16))["total_loss"]
+    mask = np.tile(np.array([1, 0, 0], np.int8), (16, 4, 1))
+    obs = {"x": shown["obs"], "action_mask": mask}
+    certain = policy.learn_mode.forward(Batch({**shown.columns, "obs": obs}, 16))["total_loss"]
+    assert loss > 0.5
+    assert certain == 0
+    for only in range(3):
+        seen = {"x": shown["obs"][:5, 0], "action_mask": np.eye(3, dtype=np.int8)[[only] * 5]}
+        policy.eval_mode.reset()
+        assert set(policy.eval_mode.forward(EnvBatch(np.arange(5), seen)).value["action"]) == {
+            2 + only
+        }
+
+
 @pytest.mark.parametrize("continuous", [False, True])
 def test_padding_has_no_influence(continuous: bool) -> None:
     box = spaces.Box(np.array([-2, 0], np.float32), np.array([2, 1], np.float32))
@@ -161,7 +197,7 @@ def test_what_does_not_fit() -> None:
     ):
         launch(
             env="cartpole", policy="dt", mode="serial_offline",
-            overrides=["pipeline.dataset.type=npz", "pipeline.dataset.path=x",
+            overrides=["pipeline.dataset.type=npz", f"pipeline.dataset.path={__file__}",
                        "pipeline.dataset.unroll_len=20"],
         )  # fmt: skip
     with pytest.raises(UsageError, match="steps and learn_returns"):

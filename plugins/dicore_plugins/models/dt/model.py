@@ -67,7 +67,8 @@ class DecisionTransformer(nn.Module):
 
     Attributes:
         scale: float32 []; by which returns to go are divided; 0 before the first ones.
-        best_return: float32 []; the largest return to go that `learn_returns` received, 0 at first.
+        best_return: float32 []; the largest return of an episode that `learn_returns` received,
+            -inf at first.
 
     Raises:
         ConfigError: a shape is unsupported or missing.
@@ -105,7 +106,7 @@ class DecisionTransformer(nn.Module):
         self.blocks = nn.ModuleList(CausalBlock(hidden_size, num_heads) for _ in range(num_layers))
         self.head = nn.Linear(hidden_size, self.actions)
         self.register_buffer("scale", torch.zeros(()))
-        self.register_buffer("best_return", torch.zeros(()))
+        self.register_buffer("best_return", torch.full((), -torch.inf))
 
     def forward(self, obs: Any) -> dict[str, Tensor]:
         """Predicts the first action of an episode, for the best return known.
@@ -121,7 +122,7 @@ class DecisionTransformer(nn.Module):
         rows, device = len(features), features.device
         zeros = torch.zeros((rows, 1), dtype=torch.long, device=device)
         action = torch.zeros((rows, 1, self.actions), device=device) if self.continuous else zeros
-        wanted = self.best_return.expand(rows, 1)
+        wanted = self.wanted.expand(rows, 1)
         return {
             key: each[:, 0] for key, each in self.steps(sequence, action, wanted, zeros).items()
         }
@@ -156,13 +157,24 @@ class DecisionTransformer(nn.Module):
         found = self.head(self.last(x[:, 1::3]))
         return {"mean" if self.continuous else "logit": found}
 
+    @property
+    def wanted(self) -> Tensor:
+        """The best return known, 0 without one: float32 []."""
+        return torch.where(self.best_return.isfinite(), self.best_return, 0.0)
+
     @torch.no_grad()
-    def learn_returns(self, return_to_go: Tensor) -> None:
-        """Notes the largest return to go; the first ones also decide the scale."""
-        finite = return_to_go[return_to_go.isfinite()]
-        if not len(finite):
-            return
-        known, best = self.scale > 0, finite.amax()
-        best = torch.where(known, torch.maximum(self.best_return, best), best)
-        self.best_return.copy_(best)
-        self.scale.copy_(torch.where(known, self.scale, finite.abs().amax()))
+    def learn_returns(self, return_to_go: Tensor, timestep: Tensor) -> None:
+        """Notes the largest return of an episode; the first returns also decide the scale.
+
+        A return to go from later on may be larger, if rewards are negative: no episode had it.
+
+        Args:
+            return_to_go: float32 [N].
+            timestep: int64 [N]; 0 at the start of an episode.
+        """
+        finite = return_to_go.isfinite()
+        whole = torch.where(finite & (timestep == 0), return_to_go, -torch.inf)
+        if len(whole):
+            largest = torch.where(finite, return_to_go.abs(), 0.0).amax()
+            self.best_return.copy_(torch.maximum(self.best_return, whole.amax()))
+            self.scale.copy_(torch.where(self.scale > 0, self.scale, largest))

@@ -33,11 +33,11 @@ from dicore_plugins.optimizers.config import build_optimizer
 from dicore_plugins.policies.base import (
     Actor,
     Policy,
-    action_bounds,
     load_model_state,
     model_state,
 )
 from dicore_plugins.policies.continuous_q.config import ContinuousQPolicyConfig
+from dicore_plugins.policies.unit_actions import UnitActions
 
 
 class ContinuousQPolicy(Policy):
@@ -208,35 +208,17 @@ class ContinuousQPolicy(Policy):
     # ---- collect and eval
 
     @cached_property
-    def _range(self) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
-        """Half the width and the middle of the action space, float32 [A] each."""
-        low, high = (
-            np.asarray(each, np.float64) for each in (self._cfg.action_low, self._cfg.action_high)
-        )
-        return ((high - low) / 2).astype(np.float32), ((high + low) / 2).astype(np.float32)
-
-    @cached_property
-    def _bounds(self) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
-        return action_bounds(self._cfg)
-
-    @cached_property
-    def _range_tensors(self) -> tuple[Tensor, Tensor]:
-        scale, middle = self._range
-        divisor = np.where(scale > 0, scale, np.float32(1))  # of dimensions with a single action
-        return torch.from_numpy(divisor).to(self._device), torch.from_numpy(middle).to(self._device)
+    def _actions(self) -> UnitActions:
+        """Scales actions between [-1, 1] and the action space."""
+        return UnitActions(self._cfg, self._device)
 
     def _unit_action(self, action: Tensor) -> Tensor:
         """Scales actions of the environment to [-1, 1]: float32 [B, A]."""
-        scale, middle = self._range_tensors
-        return (action.float().reshape(len(action), -1) - middle) / scale
+        return self._actions.unit(action.reshape(len(action), -1))
 
     def _env_action(self, action: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Scales actions in [-1, 1] to those of the environment: float32 [K, ...]."""
-        scale, middle = self._range
-        low, high = self._bounds  # rounding may exceed them
-        scaled = np.minimum(np.maximum(action * scale + middle, low), high)
-        dims = self._cfg.get("action_dims")
-        return scaled if dims is None or len(dims) == 1 else scaled.reshape(-1, *dims)
+        return self._actions.env(action)
 
     def _init_collect(self) -> None:
         self._actor = self._make_actor()

@@ -24,7 +24,7 @@ from dicore_plugins.functional.samples import next_obs_of
 from dicore_plugins.functional.td import nstep_td_error
 from dicore_plugins.policies.demonstrations.policy import FromDemonstrations
 from dicore_plugins.policies.dqfd.config import DQfDConfig
-from dicore_plugins.policies.dqn.policy import DQNPolicy, q_values
+from dicore_plugins.policies.dqn.policy import DQNPolicy, legal, q_values
 
 __all__ = ["DQfDPolicy"]
 
@@ -47,12 +47,12 @@ class DQfDPolicy(FromDemonstrations, DQNPolicy):
                 * nstep_td_error(q, action, self._one_step_target(batch), *form)[0]
             )
         if learn.margin_weight:
-            loss = loss + learn.margin_weight * self._margin_loss(q, action, batch["demo"])
+            loss = loss + learn.margin_weight * self._margin_loss(q, action, batch)
         return loss, error, target if isinstance(target, Tensor) else target[0]
 
-    def _margin_loss(self, q: Any, action: Tensor, demo: Tensor) -> Tensor:
+    def _margin_loss(self, q: Any, action: Tensor, batch: Batch) -> Tensor:
         """Computes the mean over heads of the large-margin loss of the demonstrations."""
-        several = not isinstance(q, Tensor)
+        several, demo, q = not isinstance(q, Tensor), batch["demo"], legal(q, batch["obs"])
         heads, taken = (q, action.unbind(1)) if several else ([q], [action.reshape(len(demo))])
         losses = [
             large_margin_error(head, each, demo, margin=self._cfg.learn.margin)

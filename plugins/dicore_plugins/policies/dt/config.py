@@ -46,7 +46,7 @@ class DTEvalConfig(EvalConfig):
     """Options of evaluating."""
 
     target_return: float | None = option(
-        None, "return that the policy is to reach; None: the largest of the data"
+        None, "return that the policy is to reach; None: the largest of an episode of the data"
     )
 
 

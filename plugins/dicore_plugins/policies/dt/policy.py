@@ -24,12 +24,14 @@ from dicore.errors import SchemaError, UsageError
 from dicore.interfaces.policy import Tail
 from dicore.run.env_factory import BuildContext
 from dicore.run.random import torch_stream
+from dicore_plugins.functional.exploration import mask_of, opened
 from dicore_plugins.functional.samples import to_batch
 from dicore_plugins.models.flat import Flat
 from dicore_plugins.optimizers.config import build_optimizer
 from dicore_plugins.policies.base import Policy, load_model_state, model_state
 from dicore_plugins.policies.dt.config import DTConfig
 from dicore_plugins.policies.dt.history import History
+from dicore_plugins.policies.unit_actions import UnitActions
 
 _NEEDED = ("obs", "action", "return_to_go", "timestep", "valid")
 
@@ -101,39 +103,36 @@ class DTPolicy(Policy):
         if not self._flat.intact():
             self._flat.rebind()
         counts, returns = batch["valid"].bool(), batch["return_to_go"].float()
-        self._model.learn_returns(returns[counts])
+        timestep = batch["timestep"].long()
+        self._model.learn_returns(returns[counts], timestep[counts])
         action = self._unit(batch["action"])
-        output = self._model.steps(batch["obs"], action, returns, batch["timestep"].long())
-        loss = self._error(output, action)[counts].mean()
+        output = self._model.steps(batch["obs"], action, returns, timestep)
+        loss = self._error(output, action, mask_of(batch["obs"]))[counts].mean()
         self._optimizer.zero_grad()
         loss.backward()
         self._optimizer.step(loss)
         return {"cur_lr": self._optimizer.learning_rate, "total_loss": loss.detach()}
 
-    def _error(self, output: Mapping[str, Tensor], action: Tensor) -> Tensor:
+    def _error(self, output: Mapping[str, Tensor], action: Tensor, mask: Any) -> Tensor:
         """Computes the loss of each step: float32 [B, L]."""
         if "mean" in output:
             return (output["mean"].tanh() - action).square().mean(-1)
-        flat = functional.cross_entropy(
-            output["logit"].flatten(0, 1), action.flatten(), reduction="none"
-        )
+        logit = output["logit"]
+        if mask is not None:
+            logit = logit.masked_fill(~opened(mask), -1e8)
+        flat = functional.cross_entropy(logit.flatten(0, 1), action.flatten(), reduction="none")
         return flat.view(action.shape)
 
     @cached_property
-    def _range(self) -> tuple[Any, Any] | None:
-        """Half the width and the middle of the action space; None for discrete actions."""
-        low, high = self._cfg.action_low, self._cfg.action_high
-        if low is None:
-            return None
-        low, high = (np.asarray(each, np.float64) for each in (low, high))
-        return ((high - low) / 2).astype(np.float32), ((high + low) / 2).astype(np.float32)
+    def _actions(self) -> UnitActions | None:
+        """Scales continuous actions; None for discrete ones."""
+        return None if self._cfg.action_low is None else UnitActions(self._cfg, self._device)
 
     def _unit(self, action: Tensor) -> Tensor:
         """Returns indices from 0 [B, L], or actions in [-1, 1] [B, L, A]."""
-        if self._range is None:
+        if self._actions is None:
             return action.long().reshape(action.shape[:2]) - self._cfg.action_start
-        scale, middle = (torch.from_numpy(each).to(self._device) for each in self._range)
-        return (action.float().flatten(2) - middle) / scale
+        return self._actions.unit(action.flatten(2))
 
     def _get_skipped_updates(self) -> int:
         return int(self._optimizer.skipped)
@@ -157,8 +156,8 @@ class DTPolicy(Policy):
         if "learn" not in self._enabled:
             self._model.to(self._device)
         no_action: Any = 0
-        if self._range is not None:
-            no_action = np.zeros(len(self._range[0]), np.float32)
+        if self._actions is not None:
+            no_action = np.zeros(self._actions.size, np.float32)
         return History(self._cfg.collect.unroll_len, no_action)
 
     def _make_eval_mode(self) -> Any:
@@ -189,25 +188,19 @@ class DTPolicy(Policy):
             output = self._model.steps(**tree_map(tensor, seen))
         (found,) = (each.cpu().numpy() for each in output.values())
         chosen = found[np.arange(len(last)), last]
-        unit = chosen.argmax(1) if self._range is None else np.tanh(chosen)
+        if self._actions is None:
+            unit = _legal(chosen, mask_of(batch.value)).argmax(1)
+            action = unit + self._cfg.action_start
+        else:
+            unit = np.tanh(chosen)
+            action = self._actions.env(unit)
         history.acted(batch.env_id, unit)
-        return batch.with_value({"action": self._env_action(unit)})
+        return batch.with_value({"action": action})
 
     def _wanted(self) -> float:
         """Returns the return that an episode is to reach."""
         target = self._cfg.eval.target_return
-        return float(self._model.best_return if target is None else target)
-
-    def _env_action(self, unit: Any) -> Any:
-        if self._range is None:
-            return unit + self._cfg.action_start
-        scale, middle = self._range
-        low, high = (
-            np.array(each, np.float32) for each in (self._cfg.action_low, self._cfg.action_high)
-        )
-        scaled = np.clip(unit * scale + middle, low, high)
-        dims = self._cfg.action_dims
-        return scaled if dims is None or len(dims) == 1 else scaled.reshape(-1, *dims)
+        return float(self._model.wanted if target is None else target)
 
     def _reset_collect(self, data_id: Sequence[int] | None = None) -> None:
         self._collect_history.reset(data_id)
@@ -245,6 +238,11 @@ class DTPolicy(Policy):
             piece = tree_map(lambda leaf, at=first: leaf[at : at + length], columns)
             found.append(tree_map(lambda leaf: _padded(leaf, length), piece))
         return found
+
+
+def _legal(logit: Any, mask: Any) -> Any:
+    """Returns the logits [K, A], those of actions that a mask forbids least."""
+    return logit if mask is None else np.where(opened(np.asarray(mask)), logit, -1e8)
 
 
 def _padded(leaf: Any, length: int) -> Any:

@@ -30,6 +30,7 @@ from dicore_plugins.functional.imitation import bc_error, info_nce_error
 from dicore_plugins.model_wrappers import model_wrap
 from dicore_plugins.policies.bc.policy import CloningPolicy
 from dicore_plugins.policies.ibc.config import IBCConfig
+from dicore_plugins.policies.unit_actions import UnitActions
 
 __all__ = ["IBCPolicy"]
 
@@ -48,8 +49,7 @@ class IBCPolicy(CloningPolicy):
         if not self._continuous:
             loss, _ = bc_error(self._model(obs), action, weight, mask_of(obs))
             return {"total_loss": loss}
-        scale, middle = self._range
-        shown = ((action - middle) / scale).unsqueeze(1)
+        shown = self._actions.unit(action).unsqueeze(1)
         shape = len(shown), self._cfg.learn.negatives, shown.shape[2]
         drawn = self._negatives.uniform(-1, 1, shape).astype(np.float32)
         others = torch.from_numpy(drawn).to(self._device)
@@ -57,10 +57,9 @@ class IBCPolicy(CloningPolicy):
         return {"total_loss": info_nce_error(score, weight)}
 
     @cached_property
-    def _range(self) -> tuple[Tensor, Tensor]:
-        """Half the width and the middle of the action space, float32 [A] each."""
-        low, high = (torch.from_numpy(each.astype(np.float64)) for each in self._bounds)
-        return tuple(x.float().to(self._device) for x in ((high - low) / 2, (high + low) / 2))  # type: ignore[return-value] # two
+    def _actions(self) -> UnitActions:
+        """Scales continuous actions between [-1, 1] and the action space."""
+        return UnitActions(self._cfg, self._device)
 
     # ---- acting
 
@@ -129,9 +128,8 @@ class _Search:
             best = score.argmax(1, keepdim=True)
             if self._rng is not None:
                 best = _picked(score, drawn(rng.random(1)))
-            scale, middle = self._policy.get_attribute("range")
             unit = found.gather(1, best.unsqueeze(2).expand(-1, -1, width)).squeeze(1)
-            return {"action": (unit * scale + middle).cpu().numpy()}
+            return {"action": self._policy.get_attribute("actions").scaled(unit).cpu().numpy()}
 
 
 def _picked(score: Tensor, places: Tensor) -> Tensor:

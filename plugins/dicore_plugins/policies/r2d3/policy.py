@@ -15,9 +15,10 @@ import torch
 from torch import Tensor
 
 from dicore.config.sections import PolicyConfig
-from dicore.data import Batch
+from dicore.data import Batch, tree_map
 from dicore_plugins.functional.imitation import large_margin_error
 from dicore_plugins.policies.demonstrations.policy import FromDemonstrations
+from dicore_plugins.policies.dqn.policy import legal
 from dicore_plugins.policies.r2d2.policy import R2D2Policy
 from dicore_plugins.policies.r2d3.config import R2D3Config
 
@@ -43,14 +44,12 @@ class R2D3Policy(FromDemonstrations, R2D2Policy):
         if not learn.margin_weight:
             return None
         demo = batch["demo"].transpose(0, 1)[steps]
+        obs = tree_map(lambda leaf: leaf.transpose(0, 1)[steps], batch["obs"])
         weight = (demo if factor is None else demo * factor).reshape(-1)
         losses = [
             large_margin_error(
-                q[: len(demo)].flatten(0, 1),
-                action[..., head].reshape(-1),
-                weight,
-                margin=learn.margin,
+                q.flatten(0, 1), action[..., head].reshape(-1), weight, margin=learn.margin
             )
-            for head, q in enumerate(values)
+            for head, q in enumerate(legal([each[: len(demo)] for each in values], obs))
         ]
         return learn.margin_weight * torch.stack(losses).mean()

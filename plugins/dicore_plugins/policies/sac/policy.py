@@ -43,7 +43,7 @@ class SACPolicy(ContinuousQPolicy):
 
     def _default_entropy(self) -> float:
         """Returns the target of the entropy if the config has none."""
-        return -float(self._range[0].size)
+        return -float(self._actions.size)
 
     @property
     def _alpha(self) -> Tensor:
