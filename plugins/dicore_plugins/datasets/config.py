@@ -54,6 +54,11 @@ class DatasetConfig(ComponentConfig):
         " episode), `timestep` (steps since its start)",
     )
 
+    def absent(self) -> str | None:
+        """Returns why nothing is at the path; None if there is something, or opening it tells."""
+        found = Path(self.path).expanduser().exists()
+        return None if found else f"{self.path}: no such file or folder"
+
     def check(self) -> Iterator[tuple[str, str]]:
         """Yields the options that contradict each other."""
         if self.episodes is not None and self.fraction < 1:
@@ -128,6 +133,10 @@ class MinariConfig(DatasetConfig):
 
     path: str = option(REQUIRED, "id of a local data set (`minari list local`), or its folder")
 
+    def absent(self) -> str | None:
+        """Returns None: ids of data sets are looked up when one is opened."""
+        return None
+
     def build(self, ctx: Any, **parts: Any) -> Any:
         """Opens the data set."""
         from dicore_plugins.datasets.minari_data import MinariDataset
@@ -174,6 +183,10 @@ class AutoConfig(TableConfig):
                 )
         options = {name: self[name] for name in names if name in self and name != "type"}
         return cls(**options).build(ctx, **parts)
+
+    def absent(self) -> str | None:
+        """Returns why nothing is at the path; see `DatasetConfig`."""
+        return None if re.search(r"-v\d+$", self.path) else super().absent()
 
     def _format(self) -> type[DatasetConfig]:
         path = Path(self.path).expanduser()

@@ -195,10 +195,13 @@ def _keys(
             missing.append(f"{name} ({', '.join(aliases)})")
     if missing:
         has = ", ".join(sorted(stored)) or "no columns"
+        names = [each.partition(" ")[0] for each in missing]
+        given = ", ".join(f'"{name}": "NAME"' for name in names)
+        more = "; terminated excludes time limits" if "terminated" in names else ""
         raise SchemaError(
             f"{file}: no column {', '.join(missing)}; it has {has}",
-            hint="give the names: columns={'terminated': NAME}; terminated excludes time limits",
-            context={"file": file, "key": missing[0].partition(" ")[0], "episode": None},
+            hint=f"give the names: pipeline.dataset.columns='{{{given}}}'{more}",
+            context={"file": file, "key": names[0], "episode": None},
         )
     return keys
 

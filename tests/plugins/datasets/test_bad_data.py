@@ -139,6 +139,17 @@ def test_wrong_columns(
     assert caught.value.hint
 
 
+@pytest.mark.parametrize("name", ["action", "terminated"])
+def test_the_hint_names_the_column_that_is_missing(name: str, tmp_path: Path) -> None:
+    columns = table(EPISODES)
+    del columns[name]
+    write_npz(tmp_path / "a.npz", columns)
+    with pytest.raises(SchemaError, match=f"no column {name}") as caught:
+        NpzDataset({"path": str(tmp_path / "a.npz")})
+    assert f'columns=\'{{"{name}": "NAME"}}\'' in caught.value.hint
+    assert ("time limits" in caught.value.hint) == (name == "terminated")
+
+
 def test_integers_that_do_not_fit_are_refused(tmp_path: Path) -> None:
     """300 would be read as 44."""
     columns = table(EPISODES)

@@ -162,7 +162,9 @@ def test_a_resumed_run_ends_as_an_uninterrupted_one(tmp_path: Path) -> None:
     ],
 )
 def test_what_does_not_fit(policy: str, options: list[str], problem: str, tmp_path: Path) -> None:
-    overrides = ["pipeline.dataset.type=npz", "pipeline.dataset.path=x", *options]
+    (tmp_path / "d.npz").touch()
+    path = tmp_path / "d.npz"
+    overrides = ["pipeline.dataset.type=npz", f"pipeline.dataset.path={path}", *options]
     with pytest.raises(ConfigError, match=problem):
         launch(
             env="cartpole", policy=policy, mode="serial_offline", overrides=overrides,

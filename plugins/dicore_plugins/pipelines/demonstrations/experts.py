@@ -24,15 +24,18 @@ _MISSING = (
     " pipeline.dataset.path=demo.npz), or a policy that shows them (pipeline.expert.type=expert"
     " pipeline.expert.run=RUN)"
 )
+_MAKING = "dicore collect RUN --episodes 10 -o demo.npz makes one of a trained policy"
 
 
 def source_problems(cfg: Any) -> Iterator[tuple[str, str]]:
-    """Yields what is wrong with the source of steps: there is none, or there are two."""
+    """Yields what is wrong with the source of steps: there is none, two, or an absent file."""
     dataset, expert = cfg.pipeline.dataset, cfg.pipeline.get("expert")
     if dataset is None and expert is None:
         yield "pipeline.dataset", _MISSING
     elif dataset is not None and expert is not None:
         yield "pipeline.expert", "has no effect beside pipeline.dataset; remove one of them"
+    elif absent := getattr(dataset, "absent", lambda: None)():
+        yield "pipeline.dataset.path", f"{absent}; {_MAKING}"
 
 
 def recorded(cfg: Any, ctx: Any) -> Any:
