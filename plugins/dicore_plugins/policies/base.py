@@ -6,7 +6,8 @@ A policy implements `_init_<mode>`, `_forward_<mode>` and, if it learns from tra
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, ClassVar
 
 import numpy as np
@@ -390,14 +391,9 @@ class Actor:
         def tensor(leaf: Any) -> torch.Tensor:
             return torch.from_numpy(np.ascontiguousarray(leaf)).to(self._device)
 
-        training = [each for each in self._switched if each.training]
-        _set_training(training, on=False)
-        try:
-            with torch.inference_mode():
-                output = as_outputs(self._model(*(tree_map(tensor, each) for each in inputs)))
-                return {key: tree_map(_array, value) for key, value in output.items()}
-        finally:
-            _set_training(training, on=True)
+        with evaluating(self._switched), torch.inference_mode():
+            output = as_outputs(self._model(*(tree_map(tensor, each) for each in inputs)))
+            return {key: tree_map(_array, value) for key, value in output.items()}
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
@@ -430,9 +426,17 @@ def switched_modules(model: Any) -> list[Any]:
     return [each for each in found if not hasattr(each, "reset_noise")]
 
 
-def _set_training(modules: list[Any], *, on: bool) -> None:
-    for each in modules:
-        each.__dict__["training"] = on  # a tenth of the time of `each.training = on`
+@contextmanager
+def evaluating(modules: list[Any]) -> Iterator[None]:
+    """Puts modules into evaluation mode for a while, those of `switched_modules`."""
+    training = [each for each in modules if each.training]
+    for each in training:
+        each.__dict__["training"] = False  # a tenth of the time of `each.training = False`
+    try:
+        yield
+    finally:
+        for each in training:
+            each.__dict__["training"] = True
 
 
 def as_outputs(output: Any) -> Mapping[str, Any]:

@@ -22,6 +22,7 @@ from dicore.run.random import seed_everything
 from dicore_plugins.collectors import SampleCollector
 from dicore_plugins.env_managers import BaseEnvManager
 from dicore_plugins.evaluators import InteractionEvaluator
+from dicore_plugins.models import MLP
 from dicore_plugins.policies import A2CPolicy, PGPolicy, PPOPolicy
 from dicore_plugins.policies.fitting import fitting
 from tests.plugins.policies.resuming import same_after_resume
@@ -409,6 +410,41 @@ def test_reinforce_learns_from_returns(baseline: bool) -> None:
     np.testing.assert_allclose(samples["target"], returns, rtol=1e-4, atol=1e-5)
     wanted = returns - samples["value"] if baseline else returns
     np.testing.assert_allclose(samples["advantage"], wanted, rtol=1e-4, atol=1e-5)
+
+
+RNN = ["policy.model.rnn=gru", "policy.collect.unroll_len=4"]
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("a2c", []),
+        ("ppo", ["policy.learn.recompute_adv=true"]),
+        ("ppo", RNN),
+        ("ppg", ["policy.learn.collect_per_phase=1"]),
+        ("impala", ["policy.collect.unroll_len=4"]),
+        ("acer", ["policy.collect.unroll_len=4"]),
+        ("pqn", []),
+    ],
+)
+def test_values_and_targets_are_those_of_evaluation_mode(
+    name: str, options: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without dropout and by running statistics, as actions are chosen."""
+    policy = policy_of(name, spaces.Discrete(3), *options)
+    manager = BaseEnvManager([lambda: Guess(spaces.Discrete(3), 1)] * 4)
+    manager.seed(0)
+    forward, seen = MLP.forward, set()
+
+    def spy(self: MLP, x: Any) -> Any:
+        seen.add((self.training, torch.is_grad_enabled()))
+        return forward(self, x)
+
+    monkeypatch.setattr(MLP, "forward", spy)
+    collector = SampleCollector(None, manager, policy.collect_mode)
+    policy.learn_mode.forward(collector.collect_batch(n_sample=16))
+    collector.close()
+    assert seen - {(True, True)} == {(False, False)}
 
 
 # ---- whole runs, and what bad input gets

@@ -29,7 +29,7 @@ from dicore_plugins.functional.off_policy import retrace
 from dicore_plugins.functional.td import expected_value
 from dicore_plugins.models.flat import Flat
 from dicore_plugins.policies.acer.config import ACERConfig
-from dicore_plugins.policies.base import load_model_state, model_state
+from dicore_plugins.policies.base import evaluating, load_model_state, model_state
 from dicore_plugins.policies.impala.policy import IMPALAPolicy
 
 
@@ -41,7 +41,7 @@ class ACERPolicy(IMPALAPolicy):
 
     def _init_learn(self) -> None:
         super()._init_learn()
-        self._average_model = copy.deepcopy(self._model).requires_grad_(False)
+        self._average_model = copy.deepcopy(self._model).requires_grad_(False).eval()
         self._average_flat = Flat(self._average_model)
         if getattr(self._model, "obs_norm", None) is not None:
             self._average_model.encode.norm = self._model.obs_norm
@@ -76,7 +76,7 @@ class ACERPolicy(IMPALAPolicy):
         """Computes Q_ret: float32 [B * T]."""
         learn, shape = self._cfg.learn, (-1, self._length)
         done = batch["done"] * 0 if learn.ignore_done else batch["done"]
-        with torch.no_grad():
+        with torch.no_grad(), evaluating(self._switched):
             next_value = self._state_value(batch["next_obs"])
         columns = (change, batch["reward"], taken, next_value, done, batch["end"])
         target: Tensor = retrace(

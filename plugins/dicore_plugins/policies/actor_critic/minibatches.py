@@ -1,6 +1,6 @@
 """Minibatches of one pass over the samples of a collect, and the weights of their losses.
 
-Shapes: B samples.
+Shapes: B samples, T steps, N environments.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ import torch
 from torch import Tensor
 
 from dicore.data import Batch, Tree, tree_map
+from dicore_plugins.functional.distributions import log_prob_entropy
+from dicore_plugins.functional.exploration import mask_of
 
 
 def minibatches(columns: dict[str, Any], order: Tensor, size: int) -> Iterator[Batch]:
@@ -56,6 +58,20 @@ def in_chunks(function: Callable[[Any], Tensor], obs: Tree, size: int) -> Any:
         starts = range(0, len(tensors), size)
         pieces = [function(tensors[start : start + size]["obs"]) for start in starts]
     return torch.cat(pieces).float().cpu().numpy()
+
+
+def log_prob_of(block: Batch, index_of: Callable[[Batch], Any]) -> Any:
+    """Computes the log-probabilities of actions that were taken: float32 [T * N], an array.
+
+    Args:
+        block: Columns [T, N, ...]: the distribution, the action, and obs if it may have a mask.
+        index_of: Returns the actions of a batch as the distribution has them.
+    """
+    flat = tree_map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), dict(block.columns))
+    batch = Batch(flat).to_torch()
+    with torch.inference_mode():
+        log_prob, _ = log_prob_entropy(batch.columns, index_of(batch), mask_of(batch.get("obs")))
+    return log_prob.float().numpy()
 
 
 class Weights(NamedTuple):

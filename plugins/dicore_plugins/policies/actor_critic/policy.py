@@ -37,11 +37,18 @@ from dicore_plugins.policies.actor_critic.config import ActorCriticPolicyConfig
 from dicore_plugins.policies.actor_critic.minibatches import (
     Weights,
     in_chunks,
+    log_prob_of,
     minibatches,
     with_scaled_advantages,
 )
 from dicore_plugins.policies.actor_critic.network import differentiates, training_network
-from dicore_plugins.policies.base import Actor, Policy, action_bounds
+from dicore_plugins.policies.base import (
+    Actor,
+    Policy,
+    action_bounds,
+    evaluating,
+    switched_modules,
+)
 
 DISTRIBUTION = ("logit", "mean", "log_std")
 """Outputs of a network that describe how it acts."""
@@ -415,7 +422,8 @@ class ActorCriticPolicy(Policy):
     def _block_values(self, block: Batch, tail: Tail) -> tuple[Any, Any]:
         """Computes the values before and after each step: float32 [T, N] each."""
         if self._recurrent:
-            return self._memory.block_values(self._model, block, tail, self._device)
+            with evaluating(self._switched):
+                return self._memory.block_values(self._model, block, tail, self._device)
         shape = block["end"].shape
         rows = tree_map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), block["obs"])
         value = self._values(rows).reshape(shape)
@@ -424,7 +432,13 @@ class ActorCriticPolicy(Policy):
 
     def _values(self, obs: Tree) -> npt.NDArray[np.float32]:
         """Computes the values of observations [B, ...]: float32 [B]."""
-        return in_chunks(self._critic, obs, CHUNK)
+        with evaluating(self._switched):
+            return in_chunks(self._critic, obs, CHUNK)
+
+    @cached_property
+    def _switched(self) -> list[Any]:
+        """The modules that are in evaluation mode where the network acts or gives a target."""
+        return switched_modules(self._model)
 
     def _critic(self, obs: Any) -> Tensor:
         """Computes values by the method `v` of the model, or by `forward` if it has none."""
@@ -439,11 +453,4 @@ class ActorCriticPolicy(Policy):
         columns = {key: each for key, each in block.items() if key in kept}
         if not isinstance(columns["obs"], Mapping):
             del columns["obs"]
-        flat = tree_map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), columns)
-        batch = Batch(flat).to_torch()
-        with torch.inference_mode():
-            log_prob, _ = log_prob_entropy(
-                batch.columns, self._action_index(batch), mask_of(batch.get("obs"))
-            )
-        found: npt.NDArray[np.float32] = log_prob.float().numpy()
-        return found
+        return log_prob_of(Batch(columns, len(block)), self._action_index)

@@ -20,6 +20,7 @@ from dicore_plugins.functional.off_policy import vtrace
 from dicore_plugins.functional.policy_gradient import PolicyGradientLoss, a2c_error
 from dicore_plugins.functional.samples import next_obs_of, sequences
 from dicore_plugins.policies.actor_critic.policy import DISTRIBUTION, ActorCriticPolicy
+from dicore_plugins.policies.base import evaluating
 from dicore_plugins.policies.impala.config import IMPALAConfig
 
 
@@ -49,7 +50,7 @@ class IMPALAPolicy(ActorCriticPolicy):
         self, batch: Batch, value: Tensor, log_prob: Tensor, entropy: Tensor, **settings: Any
     ) -> tuple[PolicyGradientLoss, dict[str, Tensor]]:
         learn, shape = self._cfg.learn, (-1, self._length)
-        with torch.no_grad():
+        with torch.no_grad(), evaluating(self._switched):
             next_value = self._critic(batch["next_obs"])
         done = batch["done"] * 0 if learn.ignore_done else batch["done"]
         change = (log_prob.detach() - batch["log_prob"]).reshape(shape)

@@ -24,6 +24,7 @@ from dicore_plugins.functional.distributions import kl_divergence
 from dicore_plugins.functional.exploration import mask_of
 from dicore_plugins.functional.policy_gradient import ppg_joint_error
 from dicore_plugins.policies.actor_critic.policy import CHUNK
+from dicore_plugins.policies.base import evaluating
 from dicore_plugins.policies.ppg.config import PPGConfig
 from dicore_plugins.policies.ppo.policy import PPOPolicy
 
@@ -69,10 +70,11 @@ class PPGPolicy(PPOPolicy):
     def _outputs(self, obs: Tree) -> Tree:
         """Computes the distribution of actions of observations [B, ...]."""
         rows = Batch({"obs": obs})
-        parts = [
-            self._model(rows[start : start + CHUNK]["obs"], mode="compute_actor")
-            for start in range(0, len(rows), CHUNK)
-        ]
+        with evaluating(self._switched):
+            parts = [
+                self._model(rows[start : start + CHUNK]["obs"], mode="compute_actor")
+                for start in range(0, len(rows), CHUNK)
+            ]
         return tree_map(lambda *leaves: torch.cat(leaves), *parts)
 
     def _auxiliary_update(self, batch: Batch) -> dict[str, Any]:
