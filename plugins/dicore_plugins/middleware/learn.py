@@ -9,11 +9,15 @@ from functools import lru_cache
 from itertools import accumulate, pairwise
 from typing import Any
 
+import attrs
 import numpy as np
 
 from dicore.data import Batch
+from dicore.errors import UsageError
 from dicore.task import OnlineRLContext, StepInterrupted, middleware
 from dicore.task.middleware import Role
+from dicore_plugins.learners.base.config import BaseLearnerConfig
+from dicore_plugins.policies.base import mode_attribute
 
 _DATA_LOG = logging.getLogger("dicore.data")
 _LOG = logging.getLogger("dicore.learn")
@@ -225,11 +229,25 @@ def _warn_of_shortage(log: Callable[..., None], buffer: Any, count: int) -> None
     log("no update yet: the buffer has %d samples, a batch needs %d", buffer.count(), count)
 
 
-def as_learner(cfg: Any, policy: Any, run: Any | None = None) -> Any:
-    """Returns a learner unchanged; wraps a learn mode in the configured learner."""
+def as_learner(cfg: Any, policy: Any, run: Any | None = None, log_freq: int | None = None) -> Any:
+    """Returns a learner unchanged; wraps a learn mode in the learner of the config.
+
+    Without a config (None) it is that of the policy's options; see `multistep_trainer`.
+    """
     if hasattr(policy, "register_hook"):
-        return policy
-    return cfg.policy.learn.learner.build(None, policy=policy, run=run)
+        section, hooks = None, None
+    else:
+        found = mode_attribute(policy, "cfg", None) if cfg is None else cfg.policy
+        section = BaseLearnerConfig() if found is None else found.learn.learner
+        hooks = section.get("hook")
+    if log_freq is not None:
+        if not isinstance(hooks, Mapping):
+            raise UsageError(
+                "log_freq has no effect on a learner with hooks of its own",
+                hint="leave it out, and set the interval of the hook log_show",
+            )
+        section = attrs.evolve(section, hook={**hooks, "log_show_after_iter": log_freq})
+    return policy if section is None else section.build(None, policy=policy, run=run)
 
 
 def _settings_of(settings: Settings | None, ctx: Any) -> dict[str, Any] | None:
@@ -268,13 +286,22 @@ def trainer(cfg: Any, policy: Any, *, run: Any | None = None) -> Callable[[Onlin
 
 
 def multistep_trainer(
-    cfg: Any, policy: Any, *, run: Any | None = None, settings: Settings | None = None
+    cfg: Any = None,
+    policy: Any = None,
+    log_freq: int | None = None,
+    *,
+    run: Any | None = None,
+    settings: Settings | None = None,
 ) -> Callable[[OnlineRLContext], None]:
     """Passes all collected samples to the learn mode, which may make several updates of them.
 
+    Both DI-engine forms work, also by keyword: `multistep_trainer(cfg, policy.learn_mode)` and
+    `multistep_trainer(policy.learn_mode, log_freq)`.
+
     Args:
-        cfg: The whole compiled config.
-        policy: Learn mode of the policy, or a learner.
+        cfg: The whole compiled config; in the second form the policy, or its learn mode.
+        policy: Learn mode of the policy, or a learner; in the second form `log_freq`.
+        log_freq: Updates between log lines; None: by the hooks of the learner.
         run: Run for the hooks' logs and checkpoints; None: no run.
         settings: `get_setting_learn` of the policy's command mode; None: no annealed settings.
 
@@ -282,7 +309,9 @@ def multistep_trainer(
         A middleware: train_data, or else trajectories -> train_output, train_iter; `trajectories`
         is set to None.
     """
-    learner = as_learner(cfg, policy, run)
+    if policy is None or isinstance(policy, int):
+        cfg, policy, log_freq = None, cfg, log_freq if policy is None else policy
+    learner = as_learner(cfg, getattr(policy, "learn_mode", policy), run, log_freq)
 
     @middleware(
         reads=["train_iter"],

@@ -24,7 +24,7 @@ from dicore_plugins.middleware import (
     reward_model_trainer,
     settings_handler,
 )
-from dicore_plugins.policies import DQNPolicy
+from dicore_plugins.policies import DQNPolicy, PPOPolicy
 from dicore_plugins.policies.rewards import with_reward_model
 
 
@@ -100,6 +100,32 @@ def test_one_call_makes_several_updates(make: Any, running: Any) -> None:
     assert [len(data) for data, _ in made] == [10, 10, 10]
     assert made[2][1] == {"envstep": 36, "learner_step": 8}
     assert running.ctx.trajectories is None
+
+
+@pytest.mark.parametrize("form", ["positions", "keywords"])
+def test_several_updates_without_the_whole_config(make: Any, running: Any, form: str) -> None:
+    """`multistep_trainer(policy, log_freq)`: the learner is that of the policy's options."""
+    hooks = 'policy.learn.learner.hook={"log_show_after_iter": 100}'
+    sizes = ("policy.learn.epoch_per_collect=2", "policy.collect.n_sample=32")
+    cfg, env, _ = make("policy.type=ppo", *sizes, hooks)
+    policy = PPOPolicy(cfg.policy)
+    if form == "positions":
+        trainer = multistep_trainer(policy.learn_mode, 3)
+    else:
+        trainer = multistep_trainer(policy=policy, log_freq=3)
+    (learner,) = trainer.uses  # type: ignore[attr-defined]
+    (hook,) = [each for each in learner.hooks["after_iter"] if each.name == "log_show_after_iter"]
+    assert hook._interval.length == 3
+    running.use(StepCollector(cfg, policy.collect_mode, env)).use(trainer)
+    running.run(max_step=2)
+    assert running.ctx.train_iter == 4
+
+
+def test_a_learner_logs_by_its_own_hooks(make: Any) -> None:
+    cfg, *_ = make()
+    learner = cfg.policy.learn.learner.build(None, policy=DQNPolicy(cfg.policy).learn_mode)
+    with pytest.raises(UsageError, match="log_freq has no effect on a learner"):
+        multistep_trainer(learner, 3)
 
 
 class Numbers:
