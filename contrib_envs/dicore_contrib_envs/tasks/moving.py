@@ -19,13 +19,16 @@ STRIDE = 0.4
 RADIUS = 0.1
 """Radius of the target."""
 STEP_COST = 0.01
+_BOUNDS = np.array([[-1.0] * 6 + [0.0, 0.0], [1.0] * 6 + [3.0, 1.0]], np.float32)
+"""Lowest and highest observation; no two points are 3 apart."""
 
 
 class Moving(gymnasium.Env[Array, Any]):
     """Turn, move and stop on a target: hybrid actions in the style of Masson et al. 2016.
 
-    Observations are float32 [6]: position, cosine and sine of the heading, position of the target,
-    in a field from -1 to 1. Actions are a dict of `action_type` (0 turn, 1 move, 2 stop) and
+    Observations are float32 [8], as those of the package gym-hybrid: position, cosine and sine of
+    the heading, position of the target, in a field from -1 to 1; distance to the target, and 1
+    within its radius, else 0. Actions are a dict of `action_type` (0 turn, 1 move, 2 stop) and
     `action_args`, float32 [2] in -1 to 1: the angle in units of pi, and the distance, from 0 at -1
     to 0.4 at 1. The reward of a step is the distance gained minus 0.01; stopping terminates the
     episode with 1 more within 0.1 of the target and 1 less elsewhere. `optimal_return` of the info
@@ -41,7 +44,7 @@ class Moving(gymnasium.Env[Array, Any]):
 
     def __init__(self, bins: int | None = None, render_mode: str | None = None) -> None:
         self.render_mode = render_mode
-        self.observation_space = Box(-1.0, 1.0, (6,), np.float32)
+        self.observation_space = Box(*_BOUNDS, dtype=np.float32)
         self.action_space = (
             Dict({"action_type": Discrete(3), "action_args": Box(-1.0, 1.0, (2,), np.float32)})
             if bins is None
@@ -119,5 +122,6 @@ class Moving(gymnasium.Env[Array, Any]):
         return math.remainder(math.atan2(y, x) - self._heading, 2 * math.pi)
 
     def _observation(self) -> Array:
-        heading = math.cos(self._heading), math.sin(self._heading)
-        return np.array([*self._at, *heading, *self._target], np.float32)
+        heading, distance = (math.cos(self._heading), math.sin(self._heading)), self._distance()
+        seen = [*self._at, *heading, *self._target, distance, distance <= RADIUS]
+        return np.array(seen, np.float32)
