@@ -15,6 +15,7 @@ from pathlib import Path
 HERE = Path(__file__).parent
 SCRIPTS = (
     "env_manager",
+    "checks",
     "subprocess_envs",
     "env_manager_curves",
     "collector",

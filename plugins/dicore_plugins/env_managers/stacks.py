@@ -183,15 +183,15 @@ class StackLeaf:
 
 
 class _SharedFrames:
-    """The last k + 1 frames of each environment, in memory of the main process and a worker.
+    """The last 2 k frames of each environment, in memory of the main process and a worker.
 
-    A worker gives each frame a serial number s and writes it to place s % (k + 1). So the last
-    stack of an episode is whole even if its environment has been reset.
+    A worker gives each frame a serial number s and writes it to place s % (2 k). So the last stack
+    of an episode is whole even if its environment has been reset, also by a reset that takes steps.
 
     Args:
-        memory: Shared memory [N, k + 1, ...].
+        memory: Shared memory [N, 2 k, ...].
         env_num: N.
-        places: k + 1.
+        places: 2 k.
     """
 
     def __init__(self, memory: Array, env_num: int, places: int) -> None:
@@ -265,14 +265,14 @@ class SharedStacks:
         self._serials = column((count, depth), np.int64)
         self._env_id = np.arange(count)
         if beside is None:
-            memory = column((count, depth + 1, *frame), dtype)
-            self.frames = _SharedFrames(memory, count, depth + 1)
+            memory = column((count, 2 * depth, *frame), dtype)
+            self.frames = _SharedFrames(memory, count, 2 * depth)
         else:
             self.frames = beside.frames
 
     def write(self, env_id: int, stack: LazyFrames, leaf: Leaf) -> bool:
         """Stores a stack, of which only new frames are copied; returns whether it is valid."""
-        if len(stack.frames) + 1 != self.frames.places:
+        if 2 * len(stack.frames) != self.frames.places:
             return False
         serials = [self.frames.serial(env_id, frame, leaf) for frame in stack.frames]
         self._serials[env_id] = serials

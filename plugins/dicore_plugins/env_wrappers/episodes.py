@@ -99,15 +99,15 @@ class HybridDictActionConfig(ComponentConfig):
 
 @frozen(kw_only=True)
 class ActionRepeatConfig(ComponentConfig):
-    """Repeats each action and returns the summed reward (Gymnasium `RepeatAction`)."""
+    """Repeats each action and returns the summed reward."""
 
     action_repeat: int = option(REQUIRED, "env steps per action", ge=1, unit="env steps")
 
     def build(self, ctx: Any, **parts: Any) -> Any:
         """Wraps `env`."""
-        from gymnasium.wrappers import RepeatAction
+        from dicore_plugins.env_wrappers.wrappers import ActionRepeat
 
-        return RepeatAction(env_of(parts), self.action_repeat)
+        return ActionRepeat(env_of(parts), self.action_repeat)
 
 
 @frozen(kw_only=True)

@@ -13,6 +13,7 @@ from gymnasium.spaces import Box, Dict, Discrete, Tuple
 from dicore.errors import ConfigError
 
 __all__ = [
+    "ActionRepeat",
     "DelayReward",
     "EpisodeReturn",
     "HybridDictAction",
@@ -70,15 +71,38 @@ class MaxAndSkip(gymnasium.Wrapper[Any, Any, Any, Any]):
         self._skip = skip
 
     def step(self, action: Any) -> Step:
-        total, before = 0.0, None
+        total: Any = 0.0
+        before = None
         for number in range(self._skip):
             obs, reward, terminated, truncated, info = self.env.step(action)
-            total += float(reward)
+            total = total + _number(reward)
             if terminated or truncated or number == self._skip - 1:
                 break
             before = np.array(obs)  # the next step may write the same array
         frame = np.array(obs) if before is None else np.maximum(before, obs)
         return frame, total, terminated, truncated, info
+
+
+class ActionRepeat(gymnasium.Wrapper[Any, Any, Any, Any]):
+    """Repeats each action and returns the summed reward, also of several agents or objectives.
+
+    Args:
+        env: Any environment.
+        repeat: Env steps per action.
+    """
+
+    def __init__(self, env: Any, repeat: int) -> None:
+        super().__init__(env)
+        self._repeat = repeat
+
+    def step(self, action: Any) -> Step:
+        total: Any = 0.0
+        for _ in range(self._repeat):
+            obs, reward, terminated, truncated, info = self.env.step(action)
+            total = total + _number(reward)
+            if terminated or truncated:
+                break
+        return obs, total, terminated, truncated, info
 
 
 class DelayReward(gymnasium.Wrapper[Any, Any, Any, Any]):
@@ -139,7 +163,8 @@ class PrevActionReward(gymnasium.Wrapper[Any, Any, Any, Any]):
     """Adds the previous action and reward to the observation.
 
     Observations become `{obs, prev_action, prev_reward}`; after a reset, `prev_action` is zero (or
-    the value of the action space closest to it) and `prev_reward` is 0.
+    the value of the action space closest to it) and `prev_reward` is 0. `prev_reward` is float32,
+    [1] or of the shape of the env's `reward_space`.
 
     Args:
         env: Actions are numbers or arrays.
@@ -147,10 +172,11 @@ class PrevActionReward(gymnasium.Wrapper[Any, Any, Any, Any]):
 
     def __init__(self, env: Any) -> None:
         super().__init__(env)
+        self._reward = _reward_box(env)
         self.observation_space = Dict({
             "obs": env.observation_space,
             "prev_action": env.action_space,
-            "prev_reward": Box(-np.inf, np.inf, (1,), np.float32),
+            "prev_reward": self._reward,
         })  # fmt: skip
 
     def reset(self, **kwargs: Any) -> tuple[Any, dict[str, Any]]:
@@ -159,17 +185,14 @@ class PrevActionReward(gymnasium.Wrapper[Any, Any, Any, Any]):
 
     def step(self, action: Any) -> Step:
         obs, reward, terminated, truncated, info = self.env.step(action)
-        return (
-            self._with_previous(obs, action, float(reward)),
-            float(reward),
-            terminated,
-            truncated,
-            info,
-        )
+        shown = self._with_previous(obs, action, reward)
+        return shown, _number(reward), terminated, truncated, info
 
-    def _with_previous(self, obs: Any, action: Any, reward: float) -> dict[str, Any]:
+    def _with_previous(self, obs: Any, action: Any, reward: Any) -> dict[str, Any]:
         action = np.array(action, self.action_space.dtype)
-        return {"obs": obs, "prev_action": action, "prev_reward": np.array([reward], np.float32)}
+        last = np.empty(self._reward.shape, np.float32)
+        last[...] = reward
+        return {"obs": obs, "prev_action": action, "prev_reward": last}
 
 
 class RewardInObs(gymnasium.Wrapper[Any, Any, Any, Any]):
@@ -184,8 +207,8 @@ class RewardInObs(gymnasium.Wrapper[Any, Any, Any, Any]):
 
     def __init__(self, env: Any) -> None:
         super().__init__(env)
-        self._shape = getattr(getattr(env.unwrapped, "reward_space", None), "shape", ()) or (1,)
-        box = Box(-np.inf, np.inf, self._shape, np.float32)
+        box = _reward_box(env)
+        self._shape = box.shape
         self.observation_space = Dict({"obs": env.observation_space, "reward": box})
 
     def reset(self, **kwargs: Any) -> tuple[Any, dict[str, Any]]:
@@ -255,6 +278,12 @@ class NormalizeReward(wrappers.NormalizeReward[Any, Any]):
         """Restores what `state_dict` returned."""
         self.discounted_reward = state["discounted_reward"]
         vars(self.return_rms).update({name: state[name] for name in ("mean", "var", "count")})
+
+
+def _reward_box(env: Any) -> Box:
+    """Returns the space of rewards as a part of observations, float32 with at least one axis."""
+    shape = getattr(getattr(env.unwrapped, "reward_space", None), "shape", ()) or (1,)
+    return Box(-np.inf, np.inf, shape, np.float32)
 
 
 def _number(reward: Any) -> Any:

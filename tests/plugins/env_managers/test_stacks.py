@@ -16,6 +16,7 @@ from dicore.data import tree_paths
 from dicore.errors import ConfigError, DicoreError, EnvSpaceError
 from dicore_plugins.env_managers import BaseEnvManager
 from dicore_plugins.env_wrappers.frame_stack import LazyFrames, LazyFrameStack, StackedBox
+from dicore_plugins.env_wrappers.wrappers import NoopReset
 from dicore_plugins.frames import StackedFrames
 from dicore_registry import default
 from tests.plugins.stack_envs import DEPTH, SIDE, Frames, copied, lazy
@@ -59,6 +60,23 @@ def test_observations_are_those_of_copied_stacks(name: str, form: str, step: str
             found, wanted = (getattr(each, step)(actions) for each in (mine, theirs))
             assert_same(found.value.obs, wanted.value.obs)
             np.testing.assert_array_equal(found.value.done, wanted.value.done)
+    finally:
+        mine.close()
+        theirs.close()
+
+
+@pytest.mark.parametrize("name", ["sync_subprocess", "vector"])
+def test_a_reset_that_takes_steps_leaves_the_last_stack_as_it_is(name: str) -> None:
+    def after_steps(make: Any) -> Any:
+        return lambda form: NoopReset(Doubled(make(form)), noop_max=6)
+
+    mine = manager(name, after_steps(lazy), "image")
+    theirs = manager("base", after_steps(copied), "image")
+    try:
+        for _ in range(40):
+            assert_same(mine.ready_obs.value, theirs.ready_obs.value)
+            found, wanted = (each.step(dict.fromkeys(range(3), 0)) for each in (mine, theirs))
+            assert_same(found.value.obs, wanted.value.obs)
     finally:
         mine.close()
         theirs.close()

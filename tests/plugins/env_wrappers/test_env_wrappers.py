@@ -245,6 +245,11 @@ def test_rewards_of_several_numbers() -> None:
     env.reset(seed=0)
     obs, reward, *_ = env.step(1)
     assert obs["reward"].tolist() == reward.tolist()
+    _, (shown, paid, *_) = rollout(wrap("obs_plus_prev_action_reward", Pays()))[:2]
+    np.testing.assert_allclose(shown["prev_reward"], paid)
+    for name, options in (("action_repeat", {"action_repeat": 3}), ("max_and_skip", {"skip": 3})):
+        skipped = [step[1] for step in rollout(wrap(name, Pays(), **options))]
+        np.testing.assert_allclose(skipped[:2], [bare[:3].sum(0), bare[3:6].sum(0)], rtol=1e-6)
     with pytest.raises(ConfigError, match="'reward_norm' needs rewards of one number"):
         wrap("reward_norm", Pays())
 
