@@ -24,6 +24,8 @@ __all__ = [
 _LOG = logging.getLogger("dicore.env")
 LARGEST = float(np.finfo(np.float32).max)
 _LONGEST_WAIT_S = 30.0
+_LONGEST_TEXT = 10_000
+"""Characters of the text of an exception that are kept."""
 _JITTER = random.SystemRandom()
 
 
@@ -225,8 +227,8 @@ class RemoteError(Exception):
     @classmethod
     def of(cls, error: BaseException) -> RemoteError:
         """Returns what another process is to know of an exception."""
-        message = getattr(error, "message", None) or str(error)
-        trace = "".join(traceback.format_exception(error))
+        message = _message(error)
+        trace = _cut("".join(traceback.format_exception(error)))
         hint = getattr(error, "hint", None) or ""
         origin = "" if _of_unpacking(error) else _origin(error)
         return cls(type(error).__name__, message, origin, trace, hint)
@@ -249,9 +251,28 @@ class RemoteError(Exception):
 def described(error: BaseException) -> str:
     """Returns type, message and origin of an exception in one line."""
     kind = getattr(error, "kind", "") or type(error).__name__
-    message, origin = getattr(error, "message", None) or str(error), _origin(error)
+    message, origin = _message(error), _origin(error)
     text = f"sys.exit({message}) was called" if kind == "SystemExit" else f"{kind}: {message}"
     return f"{text} ({origin})" if origin else text
+
+
+def _message(error: BaseException) -> str:
+    """Returns the text of an exception, shortened if it is long, also if its `str` fails."""
+    message = getattr(error, "message", None)
+    if isinstance(message, str) and (message or isinstance(error, RemoteError)):
+        return _cut(message)
+    try:
+        return _cut(str(error))
+    except Exception as failed:
+        return f"(no text: its str() raises {type(failed).__name__})"
+
+
+def _cut(text: str) -> str:
+    if len(text) <= _LONGEST_TEXT:
+        return text
+    half = _LONGEST_TEXT // 2 - 50  # the result is not shortened again
+    left_out = len(text) - 2 * half
+    return f"{text[:half]} … ({left_out} characters) … {text[-half:]}"
 
 
 def _origin(error: BaseException) -> str:

@@ -22,7 +22,12 @@ from dicore.errors import EnvCreateError, EnvError, EnvResetError, EnvStepError,
 from dicore.interfaces.env_manager import EnvState
 from dicore_plugins.env_managers import ThreadEnvManager, env_pool, episodes
 from dicore_plugins.env_managers.base.manager import BaseEnvManager
-from dicore_plugins.env_managers.faults import retry_wait, warn_no_effect
+from dicore_plugins.env_managers.faults import (
+    RemoteError,
+    described,
+    retry_wait,
+    warn_no_effect,
+)
 
 from .toy_envs import BadReset, CountEnv, Faulty, Tired, column, manager_of, rollout
 
@@ -118,6 +123,28 @@ def test_a_step_that_raises_is_told_with_all_that_is_known() -> None:
         assert part in text
     assert "boom" in "".join(traceback.format_exception(error))
     assert "reset({env_id: None})" in error.hint
+
+
+class Mute(Exception):
+    def __str__(self) -> str:
+        raise AttributeError("no text")
+
+
+@pytest.mark.parametrize("pickled", [False, True])
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (Mute(), "Mute: (no text: its str() raises AttributeError)"),
+        (ValueError("a" * 10**7), "a … (9990100 characters) … a"),
+        (MemoryError(), "MemoryError: "),
+    ],
+    ids=["mute", "long", "empty"],
+)
+def test_odd_texts_of_exceptions(error: Exception, told: str, pickled: bool) -> None:
+    text = described(RemoteError.of(error) if pickled else error)
+    assert told in text
+    assert len(text) < 20_000
+    assert "Traceback" not in text
 
 
 @pytest.mark.parametrize("bad", [0, 2])
