@@ -12,11 +12,20 @@ _BELOW = 1 - 2.0**-52
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def _sum_up(sums, minima, below, here, node):  # type: ignore[no-untyped-def]
+def _sum_up(sums, minima, leaves, below, here, node):  # type: ignore[no-untyped-def]
     child = below + 4 * node
-    sums[here + node] = sums[child] + sums[child + 1] + sums[child + 2] + sums[child + 3]
-    low, high = min(minima[child], minima[child + 1]), minima[child + 2]
-    minima[here + node] = min(low, high, minima[child + 3])
+    first, second, third, fourth = sums[child], sums[child + 1], sums[child + 2], sums[child + 3]
+    sums[here + node] = first + second + third + fourth
+    if below > 0:
+        child -= leaves
+        first, second = minima[child], minima[child + 1]
+        third, fourth = minima[child + 2], minima[child + 3]
+    else:
+        first = first if first > 0 else np.inf
+        second = second if second > 0 else np.inf
+        third = third if third > 0 else np.inf
+        fourth = fourth if fourth > 0 else np.inf
+    minima[here - leaves + node] = min(first, second, third, fourth)
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
@@ -28,10 +37,10 @@ def _renew(sums, minima, starts, slots):  # type: ignore[no-untyped-def]
         size = (here - below) >> 2
         if size <= count:
             for node in range(size):
-                _sum_up(sums, minima, below, here, node)
+                _sum_up(sums, minima, starts[1], below, here, node)
         else:
             for i in range(count):
-                _sum_up(sums, minima, below, here, slots[i] >> (2 * level))
+                _sum_up(sums, minima, starts[1], below, here, slots[i] >> (2 * level))
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
@@ -40,7 +49,6 @@ def set_masses(sums, minima, starts, slots, masses):  # type: ignore[no-untyped-
     count = len(slots)
     for i in range(count):
         sums[slots[i]] = masses[i]
-        minima[slots[i]] = masses[i] if masses[i] > 0 else np.inf
     _renew(sums, minima, starts, slots)
 
 
@@ -53,7 +61,6 @@ def update(sums, minima, starts, slots, masses, values, by_slot):  # type: ignor
         slot = slots[i]
         if slot >= 0 and sums[slot] > 0:
             sums[slot] = masses[i]
-            minima[slot] = masses[i]
             by_slot[slot] = values[i]
             highest = max(highest, values[i])
             stored[kept] = slot
@@ -67,14 +74,13 @@ def fill(sums, minima, starts, start, masses):  # type: ignore[no-untyped-def]
     """Writes masses of consecutive slots from `start`; see `PriorityTree.fill`."""
     for i in range(len(masses)):
         sums[start + i] = masses[i]
-        minima[start + i] = masses[i] if masses[i] > 0 else np.inf
     first, last = start, start + len(masses) - 1
     if not len(masses):
         return
     for level in range(1, len(starts) - 1):
         first, last = first >> 2, last >> 2
         for node in range(first, last + 1):
-            _sum_up(sums, minima, starts[level - 1], starts[level], node)
+            _sum_up(sums, minima, starts[1], starts[level - 1], starts[level], node)
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]

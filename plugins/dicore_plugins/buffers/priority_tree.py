@@ -56,10 +56,9 @@ class PriorityTree:
             sizes.append(-(-(sizes[-1] // 4) // 4) * 4)
         self._starts = np.cumsum([0, *sizes])
         self._sums = np.zeros(self._starts[-1])
-        self._minima = np.full(self._starts[-1], np.inf)
-        spans = [slice(a, b) for a, b in zip(self._starts, self._starts[1:], strict=False)]
-        self._levels = [(self._sums[span], self._minima[span]) for span in spans]
-        self._groups = [(a.reshape(-1, 4), b.reshape(-1, 4)) for a, b in self._levels]
+        self._minima = np.full(self._starts[-1] - sizes[0], np.inf)
+        self._levels = np.split(self._sums, self._starts[1:-1])
+        self._lowest = np.split(self._minima, self._starts[2:-1] - sizes[0])
         self.masses: FloatArray = self._sums[:capacity]
         self.kernels: Any = None
         if kernels == "numba" and find_spec("numba") is None:
@@ -75,12 +74,13 @@ class PriorityTree:
     @property
     def total(self) -> float:
         """Sum of all masses."""
-        return float(np.cumsum(self._levels[-1][0])[-1])
+        return float(np.cumsum(self._levels[-1])[-1])
 
     @property
     def minimum(self) -> float:
         """Smallest mass above 0; inf if there is none."""
-        return float(self._levels[-1][1].min())
+        found = self._lowest[-1] if len(self._levels) > 1 else _positive(self._levels[0])
+        return float(found.min())
 
     def set(self, slots: IntArray, masses: FloatArray) -> None:
         """Sets the masses of slots; of a slot that occurs twice, to the last one.
@@ -92,9 +92,7 @@ class PriorityTree:
         if self.kernels is not None:
             self.kernels.set_masses(self._sums, self._minima, self._starts, slots, masses)
             return
-        sums, minima = self._levels[0]
-        sums[slots] = masses
-        minima[slots] = np.where(masses > 0, masses, np.inf)
+        self._levels[0][slots] = masses
         nodes = slots
         for level in range(1, len(self._levels)):
             nodes = nodes >> 2
@@ -134,20 +132,18 @@ class PriorityTree:
             given[:] = masses
             self.kernels.fill(self._sums, self._minima, self._starts, start, given)
             return
-        sums, minima = self._levels[0]
-        sums[start:stop] = masses
-        minima[start:stop] = np.where(sums[start:stop] > 0, sums[start:stop], np.inf)
+        self._levels[0][start:stop] = masses
         for level in range(1, len(self._levels)):
             start, stop = start >> 2, -(-stop // 4)
             self._sum_up(level, slice(start, stop))
 
     def _sum_up(self, level: int, nodes: Any) -> None:
         """Computes nodes from their children."""
-        sums, minima = self._groups[level - 1]
-        group, low = sums[nodes], minima[nodes]
-        self._levels[level][0][nodes] = group[:, 0] + group[:, 1] + group[:, 2] + group[:, 3]
+        group = self._levels[level - 1].reshape(-1, 4)[nodes]
+        self._levels[level][nodes] = group[:, 0] + group[:, 1] + group[:, 2] + group[:, 3]
+        low = _positive(group) if level == 1 else self._lowest[level - 2].reshape(-1, 4)[nodes]
         lowest = np.minimum(np.minimum(low[:, 0], low[:, 1]), np.minimum(low[:, 2], low[:, 3]))
-        self._levels[level][1][nodes] = lowest
+        self._lowest[level - 1][nodes] = lowest
 
     def find(self, points: FloatArray, *, shares: bool = False) -> IntArray:
         """Returns the slots at points of the total mass.
@@ -163,15 +159,15 @@ class PriorityTree:
             nodes = np.empty(len(points), np.int64)
             self.kernels.find(self._sums, self._starts, points, shares, nodes)
             return nodes
-        sums = self._levels[-1][0]
+        sums = self._levels[-1]
         running = np.zeros(len(sums) + 1)
         ends = np.cumsum(sums, out=running[1:])
         points = points * ends[-1] if shares else points
         nodes = np.searchsorted(ends, points, side="right")
         nodes = np.minimum(nodes, np.searchsorted(ends, ends[-1]))
         left = points - running[nodes]
-        for sums, _ in reversed(self._groups[:-1]):
-            group = sums[nodes]
+        for sums in reversed(self._levels[:-1]):
+            group = sums.reshape(-1, 4)[nodes]
             first = group[:, 0]
             second = first + group[:, 1]
             third = second + group[:, 2]
@@ -213,15 +209,20 @@ class PriorityTree:
         """Raises AssertionError if a node is not the sum or the minimum of its children."""
         assert (self.masses >= 0).all()
         assert np.isfinite(self.masses).all()
-        masses, minima = self._levels[0]
-        assert np.array_equal(minima, np.where(masses > 0, masses, np.inf))
+        low = _positive(self._levels[0])
         for level in range(1, len(self._levels)):
-            group, lowest = self._groups[level - 1]
+            group, above = self._levels[level - 1].reshape(-1, 4), self._levels[level]
             sums = group[:, 0] + group[:, 1] + group[:, 2] + group[:, 3]
-            above, minima = self._levels[level]
             assert np.array_equal(above[: len(sums)], sums), f"sums of level {level}"
             assert not above[len(sums) :].any(), f"padding of level {level}"
-            assert np.array_equal(minima[: len(sums)], lowest.min(1)), f"minima of level {level}"
+            lowest, low = low.reshape(-1, 4).min(1), self._lowest[level - 1]
+            assert np.array_equal(low[: len(sums)], lowest), f"minima of level {level}"
+
+
+def _positive(masses: FloatArray) -> FloatArray:
+    """Returns masses, inf for those that are 0."""
+    found: FloatArray = np.where(masses > 0, masses, np.inf)
+    return found
 
 
 @cache
@@ -278,7 +279,7 @@ def checked_priorities(given: Any, count: int, kernels: Any = None) -> FloatArra
         ReplayPriorityError: one is negative or not finite.
         UsageError: there are not `count`.
     """
-    array = given.detach().cpu().numpy() if is_tensor(given) else given
+    array = given.detach().cpu().double().numpy() if is_tensor(given) else given
     priority: FloatArray = np.asarray(array, np.float64).reshape(-1)
     if len(priority) != count:
         raise UsageError(f"update: {len(priority)} priorities for {count} samples")

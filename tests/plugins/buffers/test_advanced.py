@@ -215,7 +215,11 @@ def test_every_sample_has_its_facts() -> None:
     buffer.check_valid()
 
 
-@pytest.mark.parametrize("form", [list, np.array, torch.tensor])
+def half(values: Any) -> Any:
+    return torch.tensor(values, dtype=torch.bfloat16 if isinstance(values[0], float) else None)
+
+
+@pytest.mark.parametrize("form", [list, np.array, torch.tensor, half])
 def test_priorities_come_in_any_form(form: Any) -> None:
     buffer = buffer_of(4, priority_eps=1e-12)
     buffer.push(numbered_rows(4))
@@ -637,7 +641,11 @@ def test_a_buffer_loads_its_own_state() -> None:
     assert np.array_equal(buffer.use_count, uses)
 
 
-@pytest.mark.parametrize("stamps", [np.zeros((3, 2)), np.zeros(2, int), np.full(3, np.nan)])
+@pytest.mark.parametrize(
+    "stamps",
+    [np.zeros((3, 2)), np.zeros(2, int), np.full(3, np.nan), np.full(3, 2.5), np.full(3, 1 << 40),
+     np.array([1, 2, -(1 << 63)]), np.array([*"abc"])],
+)  # fmt: skip
 def test_a_wrong_collect_iter_is_refused_whole(stamps: Any) -> None:
     buffer = buffer_of()
     with pytest.raises(SchemaError, match=r"collect_iter: expected whole numbers \[3\]"):

@@ -21,6 +21,7 @@ from dicore_plugins.buffers.advanced.config import AdvancedConfig
 from dicore_plugins.buffers.advanced.limits import BufferLog, ThruputControl
 from dicore_plugins.buffers.advanced.priorities import (
     Late,
+    by_slot,
     check_state,
     checked_stamps,
     facts,
@@ -88,8 +89,7 @@ class AdvancedReplayBuffer(NaiveReplayBuffer):
         super().__init__(base, rng=rng, device=device, folder=folder)
         self._cfg: Any = cfg
         self._tree = PriorityTree(capacity := cfg.replay_buffer_size, cfg.kernels)
-        self._priority = np.zeros(capacity)
-        self._collect_iter: IntArray = np.full(capacity, -1, np.int64)
+        self._priority, self._usage.times, self._collect_iter = by_slot(capacity)
         self._oldest_iter = math.inf
         self._max_priority = 1.0
         self._held = self._draws = self.skipped = 0
@@ -340,10 +340,10 @@ class AdvancedReplayBuffer(NaiveReplayBuffer):
             columns.update({key: np.empty(size, dtype) for key, dtype in _FACTS.items()})
         found = [columns[key] for key in _FACTS if key != "IS"]
         masses = np.empty(size)
-        by_slot = self._usage.times, self._collect_iter, self._priority, self._tree.masses
+        known = self._usage.times, self._collect_iter, self._priority, self._tree.masses
         place = train_iter, ring.push_count, ring.cursor, ring.capacity
         gather = facts if self._tree.kernels is None else self._tree.kernels.facts
-        gather(slots, *by_slot, *place, *found, masses)
+        gather(slots, *known, *place, *found, masses)
         if self._cfg.max_use < math.inf:  # some were removed by this draw
             masses = self._priority[slots] ** self._cfg.alpha
         return batch, masses

@@ -15,7 +15,22 @@ from dicore_plugins.buffers.base import as_array
 from dicore_plugins.buffers.priority_tree import FloatArray
 from dicore_plugins.buffers.ring import IntArray
 
-__all__ = ["Late", "check_state", "checked_stamps", "facts", "is_far", "slots_of"]
+__all__ = ["Late", "by_slot", "check_state", "checked_stamps", "facts", "is_far", "slots_of"]
+
+_LATEST = 2**31 - 1
+"""Largest `collect_iter`."""
+
+
+def by_slot(capacity: int) -> tuple[FloatArray, Any, Any]:
+    """Returns float64, int32 and int32 [C]: priority, use and `collect_iter` by slot.
+
+    Those of a slot are next to each other in memory: a draw of a few of many samples then reads one
+    cache line for each instead of three.
+    """
+    names = ("priority", "use", "collect_iter")
+    table = np.zeros(capacity, [*zip(names, (np.float64, np.int32, np.int32), strict=True)])
+    table["use"] = table["collect_iter"] = -1
+    return table["priority"], table["use"], table["collect_iter"]
 
 
 def check_state(held: int, priority: FloatArray, mass: FloatArray, stamps: IntArray) -> None:
@@ -23,7 +38,9 @@ def check_state(held: int, priority: FloatArray, mass: FloatArray, stamps: IntAr
     for name, values in (("priority", priority), ("mass", mass), ("collect_iter", stamps)):
         if values.shape != (held,):
             raise SchemaError(f"the state has {values.size} values of '{name}' for {held} samples")
-        if values is not stamps and not (np.isfinite(values) & (values >= 0)).all():
+        if values is stamps and held:
+            checked_stamps(stamps, held)
+        elif not (np.isfinite(values) & (values >= 0)).all():
             raise SchemaError(f"the state has values of '{name}' that are negative or not finite")
 
 
@@ -33,15 +50,17 @@ def checked_stamps(given: Any, count: int) -> IntArray:
     Raises:
         SchemaError: there is not one whole number for each of the `count` samples.
     """
-    stamps = as_array(given)
-    whole = stamps.size == count and stamps.dtype.kind in "iuf" and np.isfinite(stamps).all()
-    if not whole:
-        raise SchemaError(
-            f"collect_iter: expected whole numbers [{count}], got {stamps.dtype}{[*stamps.shape]}"
-            + (" with values that are not finite" if stamps.size == count else ""),
-            hint="push the number of updates at which each sample was collected",
-        )
-    return stamps.astype(np.int64, copy=False).reshape(count)
+    stamps, found = as_array(given), ""
+    if stamps.size == count and stamps.dtype.kind in "iuf":
+        small = stamps.min() >= -_LATEST and stamps.max() <= _LATEST  # not if one is NaN
+        if small and (stamps.dtype.kind != "f" or (stamps == np.floor(stamps)).all()):
+            return stamps.astype(np.int64, copy=False).reshape(count)
+        found = f" from {stamps.min()} to {stamps.max()}"
+    raise SchemaError(
+        f"collect_iter: expected whole numbers [{count}] up to {_LATEST}, got"
+        f" {stamps.dtype}{[*stamps.shape]}{found}",
+        hint="push the number of updates at which each sample was collected",
+    )
 
 
 def slots_of(
@@ -102,8 +121,9 @@ class Late:
         given = torch.as_tensor(priority).detach()
         cuda = given.device.type == "cuda"
         self._key, self._numbers = key, np.array(numbers)  # its batch is recycled
-        self._priority = torch.empty(given.shape, dtype=given.dtype, pin_memory=cuda)
-        self._priority.copy_(given, non_blocking=True)
+        wide = torch.promote_types(given.dtype, torch.float32)  # NumPy has no bfloat16
+        self._priority = torch.empty(given.shape, dtype=wide, pin_memory=cuda)
+        self._priority.copy_(given, non_blocking=cuda)
         self._event: Any = None
         if cuda:
             self._event = torch.cuda.Event()

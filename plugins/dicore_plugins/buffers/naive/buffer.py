@@ -326,14 +326,14 @@ class Usage:
         log: Run log for the lines, besides `logging`; None: `logging` only.
 
     Attributes:
-        times: How often the sample of each slot was drawn, int64 [C]; None if that is not tracked.
+        times: How often the sample of each slot was drawn, int [C]; None if that is not tracked.
     """
 
     def __init__(
         self, capacity: int, *, tracked: bool, period: float | None, log: Any | None = None
     ) -> None:
         self._capacity = capacity
-        self.times = np.full(capacity, -1, np.int64) if tracked else None
+        self.times: Any = np.full(capacity, -1, np.int64) if tracked else None
         self._period = period
         self._log = log
         self._since = time.monotonic()
@@ -368,7 +368,7 @@ class Usage:
         """
         if self.times is None:
             raise UsageError("draws are not tracked", hint="set enable_track_used_data=True")
-        return self.times[slots]
+        return self.times[slots].astype(np.int64, copy=False)
 
     def state_dict(self) -> dict[str, Any]:
         """Returns the draw counts of the stored samples; empty if draws are not tracked."""
