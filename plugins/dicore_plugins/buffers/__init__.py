@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from dicore_plugins.buffers.deque.priority import PriorityExperienceReplay
     from dicore_plugins.buffers.deque.replay import DequeReplayBuffer
     from dicore_plugins.buffers.deque.store import BufferedData
+    from dicore_plugins.buffers.device import DeviceStorage, PinnedStorage
     from dicore_plugins.buffers.elastic.buffer import ElasticReplayBuffer
     from dicore_plugins.buffers.elastic.config import ElasticConfig
     from dicore_plugins.buffers.episode.buffer import EpisodeBuffer, EpisodeReplayBuffer
@@ -36,9 +37,7 @@ if TYPE_CHECKING:
     from dicore_plugins.buffers.sequence.buffer import SequenceBuffer, SequenceReplayBuffer
     from dicore_plugins.buffers.sequence.config import SequenceConfig
     from dicore_plugins.buffers.storage import (
-        DeviceStorage,
         FileStorage,
-        PinnedStorage,
         Storage,
         storage_of,
     )
@@ -106,6 +105,7 @@ _HOMES = {
     ".deque.priority": ("PriorityExperienceReplay",),
     ".deque.replay": ("DequeReplayBuffer",),
     ".deque.store": ("BufferedData",),
+    ".device": ("DeviceStorage", "PinnedStorage"),
     ".episode.buffer": (
         "EpisodeBuffer",
         "EpisodeReplayBuffer",
@@ -133,9 +133,7 @@ _HOMES = {
     ),
     ".sequence.config": ("SequenceConfig",),
     ".storage": (
-        "DeviceStorage",
         "FileStorage",
-        "PinnedStorage",
         "Storage",
         "storage_of",
     ),

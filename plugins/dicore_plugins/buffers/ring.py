@@ -425,7 +425,7 @@ def fitted(state: Mapping[str, Any], capacity: int) -> dict[str, Any]:
     held = len(Batch(columns)) if columns else 0
     if held == capacity or cursor >= held:
         return dict(state)
-    turned = {"columns": tree_map(lambda leaf: np.roll(leaf, -cursor, axis=0), columns)}
+    turned = {"columns": tree_map(lambda leaf: np.roll(_array(leaf), -cursor, axis=0), columns)}
     for key in _BY_SLOT & state.keys():
         turned[key] = np.roll(np.asarray(state[key])[:held], -cursor)
     return {**state, **turned, "cursor": held}

@@ -1,7 +1,7 @@
-"""Where a ring keeps its columns: in files, on a device, or in memory with page-locked batches.
+"""Where a ring keeps its columns: the contract, and memory-mapped files.
 
-A ring in plain memory needs nothing of this module. Shapes: C the capacity, B samples drawn, `...`
-one sample.
+The other storages are in `device`; a ring in plain memory needs neither. Shapes: C the capacity, B
+samples drawn, `...` one sample.
 """
 
 from __future__ import annotations
@@ -19,18 +19,14 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from dicore.data.tree import is_tensor
-from dicore.errors import ReplayCapacityError, ReplayError, SchemaError, UsageError
+from dicore.errors import ReplayCapacityError, ReplayError, UsageError
 from dicore.run.atomic import recover_one, replace_folder
 from dicore.run.checkpoint_store import read_state, write_state
 from dicore.run.folder import RunLock
 from dicore_plugins.buffers import memory
-from dicore_plugins.buffers.memory import available_bytes, check_bytes, check_memory
+from dicore_plugins.buffers.memory import check_bytes
 
-__all__ = [
-    "DeviceStorage", "FileStorage", "PinnedStorage", "Storage", "is_kept", "read_kept",
-    "storage_of",
-]  # fmt: skip
+__all__ = ["FileStorage", "Storage", "is_kept", "read_kept", "storage_of"]
 
 Array = npt.NDArray[Any]
 
@@ -82,139 +78,9 @@ def storage_of(
     """
     if name == "mmap":
         return FileStorage(folder, keep=keep)
+    from dicore_plugins.buffers.device import DeviceStorage, PinnedStorage
+
     return {"cuda": DeviceStorage, "pinned": PinnedStorage}[name](device)
-
-
-class PinnedStorage:
-    """Columns in memory, and batches in page-locked memory, from which a GPU copies by itself.
-
-    Args:
-        device: The GPU; for `cpu` the memory is an ordinary one.
-    """
-
-    takes_tensors: ClassVar[bool] = False
-    turns: ClassVar[int] = 3  # a copy to the GPU may begin as long as a batch is valid
-
-    def __init__(self, device: str = "cuda") -> None:
-        self._device = _device(device)
-        self._event: Any = None
-
-    def check(self, needed: int, capacity: int) -> None:
-        check_memory(needed, capacity)
-
-    def empty(self, shape: tuple[int, ...], dtype: Any) -> Array:
-        return np.empty(shape, dtype)
-
-    def output(self, shape: tuple[int, ...], dtype: Any) -> Array:
-        import torch
-
-        locked = self._device.type == "cuda"
-        made: Array = torch.empty(shape, dtype=_torch_dtype(dtype), pin_memory=locked).numpy()
-        return made
-
-    def turn(self) -> None:
-        """Waits for the copies that were queued before the last draw but one."""
-        if self._device.type != "cuda":
-            return
-        import torch
-
-        before, self._event = self._event, torch.cuda.Event()
-        self._event.record(torch.cuda.current_stream(self._device))
-        if before is not None:
-            before.synchronize()
-
-    def clear(self) -> None: ...
-
-    def close(self, state: Mapping[str, Any] | None = None) -> None: ...
-
-
-class DeviceStorage:
-    """Columns and batches on a device; samples are drawn there.
-
-    Args:
-        device: Device of torch.
-    """
-
-    takes_tensors: ClassVar[bool] = True
-    turns: ClassVar[int] = 2
-
-    def __init__(self, device: str = "cuda") -> None:
-        self.device = _device(device)
-        self._slots: Any = None
-        self._index: Any = None
-
-    def check(self, needed: int, capacity: int) -> None:
-        if self.device.type == "cuda":
-            import torch
-
-            free = torch.cuda.mem_get_info(self.device)[0]
-        elif self.device.type == "meta":
-            return
-        else:
-            free = available_bytes()
-        check_bytes(needed, capacity, free, f"on {self.device}")
-
-    def empty(self, shape: tuple[int, ...], dtype: Any) -> TensorColumn:
-        return TensorColumn(self, shape, dtype)
-
-    def output(self, shape: tuple[int, ...], dtype: Any) -> Any:
-        import torch
-
-        try:
-            return torch.empty(shape, dtype=_torch_dtype(dtype), device=self.device)
-        except torch.OutOfMemoryError as error:
-            raise MemoryError(str(error)) from error
-
-    def index(self, slots: Any) -> Any:
-        """Returns slots as a tensor on the device; the columns of one draw share it."""
-        if slots is not self._slots:
-            import torch
-
-            self._slots = slots
-            self._index = torch.from_numpy(np.ascontiguousarray(slots, np.int64)).to(self.device)
-        return self._index
-
-    def turn(self) -> None: ...
-
-    def clear(self) -> None:
-        self._slots = self._index = None
-
-    def close(self, state: Mapping[str, Any] | None = None) -> None:
-        self.clear()
-
-
-class TensorColumn:
-    """A column of a ring as a tensor."""
-
-    def __init__(self, storage: DeviceStorage, shape: tuple[int, ...], dtype: Any) -> None:
-        self.tensor = storage.output(shape, dtype)
-        self.shape = tuple(shape)
-        self.dtype = np.dtype(dtype)
-        self._storage = storage
-
-    def __len__(self) -> int:
-        return self.shape[0]
-
-    def __setitem__(self, rows: Any, values: Any) -> None:
-        import torch
-
-        if not is_tensor(values):
-            values = torch.from_numpy(np.require(values, self.dtype, "CW"))
-        if isinstance(rows, slice):
-            self.tensor[rows].copy_(values, non_blocking=True)
-        else:
-            index = torch.from_numpy(np.ascontiguousarray(rows, np.int64)).to(self.tensor.device)
-            moved = values.to(self.tensor.device, self.tensor.dtype, non_blocking=True)
-            self.tensor[index] = moved
-
-    def __getitem__(self, rows: slice) -> Any:
-        return self.tensor[rows]
-
-    def take(self, rows: Any, axis: int, out: Any, mode: str) -> Any:
-        """Returns samples [B, ...]; as `ndarray.take`."""
-        import torch
-
-        return torch.index_select(self.tensor, 0, self._storage.index(rows), out=out)
 
 
 class FileStorage:
@@ -426,24 +292,3 @@ def _reserve(file: Any, length: int, folder: Path) -> None:
             f"{length / 2**30:.1f} GiB cannot be allocated in {folder}: {error.strerror}",
             hint="free disk space, choose another storage_folder, or reduce replay_buffer_size",
         ) from error
-
-
-def _device(name: str) -> Any:
-    import torch
-
-    device = torch.device(name)
-    if device.type == "cuda" and not torch.cuda.is_available():
-        raise UsageError(
-            "storage=cuda and storage=pinned need a CUDA device, and torch finds none",
-            hint="set storage=cpu",
-        )
-    return device
-
-
-def _torch_dtype(dtype: Any) -> Any:
-    import torch
-
-    try:
-        return torch.from_numpy(np.empty(0, dtype)).dtype
-    except TypeError as error:
-        raise SchemaError(f"torch has no dtype for columns of {np.dtype(dtype)}") from error

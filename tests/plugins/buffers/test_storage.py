@@ -145,6 +145,12 @@ def test_a_missing_gpu_is_named(storage: str) -> None:
         NaiveReplayBuffer({"storage": storage})
 
 
+def test_a_gpu_of_another_number_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    with pytest.raises(UsageError, match="need the device cuda:2, and torch finds 2"):
+        storage_of("cuda", device="cuda:2")
+
+
 def test_the_config_chooses_the_storage(tmp_path: Path) -> None:
     main = {"env": "cartpole", "policy": "dqn"}
 
@@ -290,7 +296,7 @@ def test_what_does_not_fit_is_refused_before_it_is_allocated(
     monkeypatch.setattr("shutil.disk_usage", lambda folder: Usage())
     with pytest.raises(ReplayCapacityError, match=rf"390\.6 GiB, but 22\.0 GiB in {tmp_path}"):
         make("naive", "mmap", tmp_path, 100_000).push(wide)
-    monkeypatch.setattr("dicore_plugins.buffers.storage.available_bytes", lambda: 22 << 30)
+    monkeypatch.setattr("dicore_plugins.buffers.device.available_bytes", lambda: 22 << 30)
     with pytest.raises(ReplayCapacityError, match=r"390\.6 GiB, but 22\.0 GiB on cpu"):
         make("naive", "cuda", capacity=100_000).push(wide)
     monkeypatch.setattr("dicore_plugins.buffers.memory.available_bytes", lambda: 22 << 30)
