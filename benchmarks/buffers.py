@@ -1,12 +1,13 @@
-"""Replay buffers beside those of other frameworks: speed, growth with the capacity, memory.
+"""Replay buffers and returns beside those of other frameworks: speed, growth, memory.
 
 python -m benchmarks.buffers            # writes benchmarks/results/buffers.* and a picture
 python -m benchmarks.buffers --quick    # short rounds, smaller buffers; prints only
 
 P9 is a prioritized cycle: draw 256 samples with their weights, then set their priorities. The
-samples are those of CartPole: two observations of 4 float32, action, reward, done. DI-engine cannot
-be installed from PyPI alone, so `Python tree` is a binary sum tree and a list of dicts in Python,
-as in its documents. Memory is what a process grows by while it fills a buffer.
+samples are those of CartPole: two observations of 4 float32, action, reward, done. P6 and P8 draw
+256 and push 64 of them, P7 draws stacks of images, P10 and P11 are advantages and n-step returns.
+DI-engine cannot be installed from PyPI alone, so `Python tree` is a binary sum tree and a list of
+dicts in Python, as in its documents. Memory is what a process grows by while it fills a buffer.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks import measure
+from benchmarks import buffer as uniform
+from benchmarks import functions, images, measure
 from benchmarks.buffer import rows
 from benchmarks.measure import at_most, commit, contest, emit, machine, missing
 from dicore.data import Batch
@@ -39,6 +41,10 @@ BATCH = 256
 CAPACITIES = (10_000, 100_000, 1_000_000, 10_000_000)
 MONITOR = {"sampled_data_attr": {"print_freq": 0}, "periodic_thruput": {"seconds": None}}
 CLOCK = time.process_time
+DRAWN = ("P6", "P7", "P8", "P9 100k NumPy", "P9 1000k NumPy", "P9 100k", "P9 1000k", "sequences",
+         "P10 GAE 128x8", "P10 GAE 2048x64", "P11 5-step 128x8", "P11 5-step 2048x64", "P18",
+         "P21")  # fmt: skip
+"""Figures of the picture."""
 COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#6b6b6b")
 
 
@@ -353,11 +359,14 @@ def main() -> None:
         measure.ROUNDS, measure.ROUND_S = 3, 0.05
     figures: list[dict[str, Any]] = []
     measure.collect(figures)
+    uniform.main()
     prioritized(quick=quick)
     sequences(quick=quick)
     growth(quick=quick)
     memory(quick=quick)
+    functions.main()
     if not quick:
+        images.memory_and_draws()
         RESULTS.mkdir(exist_ok=True)
         lines = "\n".join(map(json.dumps, figures))
         (RESULTS / "buffers.jsonl").write_text(f"{lines}\n", encoding="utf-8")
@@ -385,16 +394,16 @@ def picture(figures: list[dict[str, Any]]) -> str:
     """Returns the rates of each contest as bars, as an SVG; the longest of a contest is 100 %."""
     groups: dict[str, list[tuple[str, float]]] = {}
     for each in figures:
-        for prefix in ("P9 100k NumPy", "P9 1000k NumPy", "P9 100k", "P9 1000k", "P18", "P21"):
-            if each["name"].startswith(f"{prefix} ") and "dicore / t" not in each["name"]:
+        for prefix in DRAWN:
+            if each["name"].startswith(f"{prefix} "):
                 name = each["name"].removeprefix(f"{prefix} ").partition(" / bytes")[0]
                 if " / " not in name:
-                    groups.setdefault(prefix, []).append((name, each["value"]))
+                    unit = "bytes per byte stored" if each["unit"] == "x" else each["unit"]
+                    groups.setdefault(f"{prefix}, {unit}", []).append((name, each["value"]))
                 break
     lines, y = [], 10
     for prefix, bars in groups.items():
-        unit = "bytes per byte stored" if prefix in ("P18", "P21") else "cycles/s"
-        lines.append(f'<text x="0" y="{y + 12}" class="title">{prefix}, {unit}</text>')
+        lines.append(f'<text x="0" y="{y + 12}" class="title">{prefix}</text>')
         y += 18
         most = max(value for _, value in bars)
         for index, (name, value) in enumerate(bars):

@@ -1,4 +1,6 @@
-"""P20, P21 and P7: stacked 84 x 84 images from the environment to the learner, compared with SB3.
+"""P20: stacked 84 x 84 images from the environment to the learner, compared with SB3.
+
+`memory_and_draws`, a part of `python -m benchmarks.buffers`, are P7 and P21 of such images.
 
 P20 is a whole DQN run: 8 environments in worker processes that hand out single frames, 4 of them
 stacked, one update of 32 samples per 4 env steps, and a network that costs next to nothing. The
@@ -218,7 +220,8 @@ def memory_and_draws() -> None:
             array.take(slots, 0, out, "clip")
 
     contenders = {"dicore": lambda: buffer.sample_batch(256, reuse=True), "copied stacks": hand}
-    contest("P7", contenders, 1, "batches/s", against={"copied stacks": 0.9})
+    against = {"copied stacks": 0.9}
+    contest("P7", contenders, 1, "batches/s", against=against, clock=time.process_time)
     plain = NaiveReplayBuffer({"replay_buffer_size": CAPACITY})
     copies = Batch({key: np.asarray(column) for key, column in samples.items()}, len(samples))
     pushes = {"dicore": lambda: buffer.push(samples), "copied": lambda: plain.push(copies)}
@@ -228,7 +231,6 @@ def memory_and_draws() -> None:
 def main() -> None:
     torch.set_num_threads(1)
     logging.disable(logging.WARNING)
-    memory_and_draws()
     whole_runs()
 
 

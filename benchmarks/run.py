@@ -19,8 +19,6 @@ SCRIPTS = (
     "subprocess_envs",
     "env_manager_curves",
     "collector",
-    "buffer",
-    "functions",
     "buffers",
     "images",
     "update",
@@ -37,12 +35,16 @@ SCRIPTS = (
 )
 
 
+PARTS = ("buffer", "functions")
+"""Parts of `buffers`, which run alone only if they are named."""
+
+
 def main() -> int:
     if {"-h", "--help"} & set(sys.argv):
         print(__doc__)
         return 0
     chosen = sys.argv[1:] or SCRIPTS
-    unknown = set(chosen) - set(SCRIPTS)
+    unknown = set(chosen) - {*SCRIPTS, *PARTS}
     if unknown:
         print(
             f"unknown benchmark {', '.join(sorted(unknown))}; choose from {', '.join(SCRIPTS)}",
