@@ -1,4 +1,4 @@
-"""The command line: `dicore COMMAND …`; a leading option means `train`, or `eval` with `-m eval`.
+"""The command line: `dicore COMMAND …`; a leading option means `train`; with `-m eval`, `eval`.
 
 Errors raised by dicore are printed as `error: …`, one line per problem; the exit code is that of
 the exception class. `--debug` or `DICORE_DEBUG=1` shows the traceback.
@@ -115,10 +115,10 @@ def _arguments(words: list[str]) -> tuple[list[str], dict[str, str]]:
 def _add_command(words: list[str]) -> list[str]:
     """Adds the command to DI-engine's form: `-m eval …` means `eval`, everything else `train`."""
     for at, word in enumerate(words):
-        if word in ("-m", "--mode") and words[at + 1 : at + 2] == ["eval"]:
-            return ["eval", *words[:at], *words[at + 2 :]]
-        if word in ("-meval", "--mode=eval"):
-            return ["eval", *words[:at], *words[at + 1 :]]
+        if word in ("-m", "--mode") and words[at + 1 : at + 2] in (["eval"], ["dist"]):
+            return [words[at + 1], *words[:at], *words[at + 2 :]]
+        if word in ("-meval", "--mode=eval", "-mdist", "--mode=dist"):
+            return [word[-4:], *words[:at], *words[at + 1 :]]
     return ["train", *words]
 
 

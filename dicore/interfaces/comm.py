@@ -10,40 +10,23 @@ from typing import Any, Protocol, runtime_checkable
 
 from dicore_registry import Contract, Kind
 
-LEARNER_KIND = Kind(
-    name="comm_learner",
+_HERE, _SUITE = "dicore.interfaces.comm", "dicore.testing.role:RoleContract"
+
+LEARNER_KIND = Kind("comm_learner",
     summary="connects a learner to the other processes: receives data, sends the policy",
-    contract="dicore.interfaces.comm:ICommLearner",
-    suite="dicore.testing.role:RoleContract",
-)
-
-COLLECTOR_KIND = Kind(
-    name="comm_collector",
+    contract=f"{_HERE}:ICommLearner", suite=_SUITE)  # fmt: skip
+COLLECTOR_KIND = Kind("comm_collector",
     summary="connects a collector to the other processes: receives the policy, sends data",
-    contract="dicore.interfaces.comm:ICommCollector",
-    suite="dicore.testing.role:RoleContract",
-)
-
-COMMANDER_KIND = Kind(
-    name="commander",
+    contract=f"{_HERE}:ICommCollector", suite=_SUITE)  # fmt: skip
+COMMANDER_KIND = Kind("commander",
     summary="assigns tasks to collectors and learners",
-    contract="dicore.interfaces.comm:ICommander",
-    suite="dicore.testing.role:RoleContract",
-)
-
-MESSAGE_QUEUE_KIND = Kind(
-    name="message_queue",
+    contract=f"{_HERE}:ICommander", suite=_SUITE)  # fmt: skip
+MESSAGE_QUEUE_KIND = Kind("message_queue",
     summary="publishes and receives messages by topic, between processes",
-    contract="dicore.interfaces.comm:IMessageQueue",
-    suite="dicore.testing.role:RoleContract",
-)
-
-TRANSPORT_KIND = Kind(
-    name="transport",
+    contract=f"{_HERE}:IMessageQueue", suite=_SUITE)  # fmt: skip
+TRANSPORT_KIND = Kind("transport",
     summary="sends requests and responses between processes",
-    contract="dicore.interfaces.comm:ITransport",
-    suite="dicore.testing.role:RoleContract",
-)
+    contract=f"{_HERE}:ITransport", suite=_SUITE)  # fmt: skip
 
 
 @runtime_checkable

@@ -16,11 +16,19 @@ _Listener = tuple[Callable[..., Any], bool]
 """A function, and whether it is called once only."""
 
 
-class Events:
-    """The events of a task; an exception of a listener propagates from `emit`.
+class Router:
+    """Connects the events of a task with other processes; this class: a task of one process."""
 
-    A task is one process so far; `only_remote` and `only_local` are for several.
-    """
+    is_active, node_id, labels = False, 0, frozenset({"standalone"})
+
+    def route(self, what: str, task: Events, *details: Any) -> None:
+        """Receives what a task does: start, on (event), emit (event, args, kwargs), step, end."""
+
+
+class Events:
+    """The events of a task; an exception of a listener propagates from `emit`."""
+
+    router = Router()
 
     def __init__(self) -> None:
         self._listeners: dict[str, list[_Listener]] = {}
@@ -34,6 +42,7 @@ class Events:
             raise TaskError(f"a listener of event '{event}' must be callable, got {fn!r}")
         with self._changing:
             self._listeners.setdefault(event, []).append((fn, once))
+        self.router.route("on", self, event)
 
     def once(self, event: str, fn: Callable[..., Any]) -> None:
         """Calls `fn` with the arguments of the next `emit` only; else like `on`."""
@@ -57,12 +66,13 @@ class Events:
         """Calls the listeners of an event in the order of registration; returns after the last.
 
         The first exception of a listener propagates, with a note that names the listener.
-        `only_remote` skips the listeners of this process, `only_local` those of others; both
-        raise `TaskError`.
+        `only_remote` skips the listeners of this process, `only_local` those of others.
         """
         self._check_running("emit")
         if only_remote and only_local:
             raise TaskError(f"event '{event}' cannot be both only_remote and only_local")
+        if not only_local:
+            self.router.route("emit", self, event, args, kwargs)
         if only_remote:
             return
         with self._changing:

@@ -78,9 +78,9 @@ class Task(Events):
     ) -> Self:
         """Starts the task: `with task.start(...):`, or end it with `stop`.
 
-        The first context is `ctx`, or a plain `Context`. To the `labels` of this process
-        `standalone` is added, and `async` in `async_mode`: `run` then runs middleware at the same
-        time where the declared fields allow it, in `n_async_workers` threads (see `executor`).
+        The first context is `ctx`, or a plain `Context`. To the `labels` those of the router are
+        added, and `async` in `async_mode`: `run` then runs middleware at the same time where the
+        declared fields allow it, in `n_async_workers` threads (see `executor`).
         """
         if self._running:
             raise TaskError(
@@ -95,8 +95,10 @@ class Task(Events):
         if async_mode:
             self.executor = _executor(self, n_async_workers)
             self.executor.here.ctx, self._here = self._here.ctx, self.executor.here
-        self.labels = frozenset({*(labels or ()), "standalone", *(["async"] * bool(async_mode))})
+        mode = ["async"] * bool(async_mode)
+        self.labels = frozenset({*(labels or ()), *self.router.labels, *mode})
         self._running = True
+        self.router.route("start", self)
         return self
 
     def __enter__(self) -> Self:
@@ -237,6 +239,7 @@ class Task(Events):
         self._looping = True
         try:
             (self._loop if self.executor is None else self.executor.run)(max_step)
+            self.router.route("end", self)
         except BaseException as error:
             self._abandon(error)
             raise
@@ -252,6 +255,7 @@ class Task(Events):
                 here.ctx = here.ctx.renew()
             self.spent = True
             try:
+                self.router.route("step", self)
                 self.run_parts(self.parts, here.ctx)
                 self.backward()
             except StepInterrupted:
