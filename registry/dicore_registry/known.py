@@ -13,6 +13,7 @@ _NAMES: Final[dict[str, dict[str, str]]] = {
             "use_time_check"
         ),
         "collector": "episode episode_1v1 sample sample_1v1",
+        "command": "ditask",
         "dataset": "auto collected hdf5 minari npz",
         "env": "gym pettingzoo recorded",
         "env_manager": (
@@ -31,16 +32,17 @@ _NAMES: Final[dict[str, dict[str, str]]] = {
         "learner": "base",
         "learner_hook": "load_ckpt log_reduce log_show save_ckpt",
         "logger": "console tensorboard",
+        "message_queue": "tcp",
         "middleware": (
-            "buffer_saver ckpt_saver data_pusher demo_loader episode_collector epoch_timer "
-            "eps_greedy_handler eps_greedy_masker final_ctx_saver gae_estimator "
-            "her_data_enhancer her_learner inferencer interaction_evaluator metric_evaluator "
-            "montecarlo_return_estimator multistep_trainer nstep_reward_enhancer "
-            "offline_data_fetcher offline_data_saver offline_logger offpolicy_data_fetcher "
-            "offpolicy_learner online_logger ppof_adv_estimator ppof_step_collector "
-            "pretrainer priority_calculator reward_estimator reward_model_trainer rolloutor "
-            "settings_handler sqil_data_pusher step_collector termination_checker trainer "
-            "world_model_learner"
+            "barrier buffer_saver ckpt_saver context_exchanger data_pusher demo_loader "
+            "episode_collector epoch_timer eps_greedy_handler eps_greedy_masker final_ctx_saver "
+            "gae_estimator her_data_enhancer her_learner inferencer interaction_evaluator "
+            "metric_evaluator model_exchanger montecarlo_return_estimator multistep_trainer "
+            "nstep_reward_enhancer offline_data_fetcher offline_data_saver offline_logger "
+            "offpolicy_data_fetcher offpolicy_learner online_logger periodical_model_exchanger "
+            "ppof_adv_estimator ppof_step_collector pretrainer priority_calculator "
+            "reward_estimator reward_model_trainer rolloutor settings_handler sqil_data_pusher "
+            "step_collector termination_checker trainer world_model_learner"
         ),
         "model": (
             "acer bco bcq bdq c51 crossq d4pg discrete_bcq discrete_sac dqn drqn dt ebm fqf iql "

@@ -1,0 +1,111 @@
+"""`Parallel.runner`: the same main function in several processes, with events between them."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from dicore.errors import UsageError
+from dicore_plugins.comm import Parallel
+from dicore_plugins.comm.errors import WorkerError
+from tests.plugins.comm import programs
+
+
+@pytest.fixture(autouse=True)
+def nothing_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """No process and no socket file is left, however the job ended."""
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr("tempfile.tempdir", None)
+    (tmp_path / "out").mkdir()
+    yield
+    tracker = "resource_tracker"
+    left = [each.cmdline() for each in psutil.Process().children(recursive=True)]
+    assert [words for words in left if not any(tracker in word for word in words)] == []
+    assert [each.name for each in tmp_path.iterdir() if each.name.startswith("dicore-")] == []
+    monkeypatch.setattr("tempfile.tempdir", None)
+
+
+def test_an_emit_reaches_the_two_others_and_a_killed_process_is_restarted(tmp_path: Path) -> None:
+    """FEATURES J14, J16: labels, mesh, auto_recover."""
+    folder = tmp_path / "out"
+    runner = Parallel.runner(3, labels=["job"], auto_recover=True)
+    runner(programs.greet, str(folder), 3, fails=2)
+    assert {each.name: each.read_text() for each in folder.iterdir() if "heard" in each.name} == {
+        "heard_0": "[1, 2] ['distributed', 'job', 'node.0']",
+        "heard_1": "[0, 2] ['distributed', 'job', 'node.1']",
+        "heard_2": "[0, 1] ['distributed', 'job', 'node.2']",
+    }
+    assert (folder / "failed").exists()
+
+
+def test_the_error_of_a_process_ends_all_and_is_raised_with_its_text(tmp_path: Path) -> None:
+    with pytest.raises(WorkerError, match=r"(?s)node 1 ended with exit code 1.*bad luck in node 1"):
+        Parallel.runner(2, protocol="tcp")(programs.raise_in_two, str(tmp_path))
+
+
+def test_the_error_of_a_listener_is_raised_in_the_main_loop(tmp_path: Path) -> None:
+    """RELIABILITY I11."""
+    with pytest.raises(WorkerError, match=r"(?s)node 1.*a listener failed.*event 'event'"):
+        Parallel.runner(2)(programs.raise_in_listener, str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"n_parallel_workers": 0}, "n_parallel_workers"),
+        ({"topology": "ring"}, "expected mesh, star, alone"),
+        ({"protocol": "udp"}, "expected ipc, tcp"),
+        ({"ports": 50515}, "no ports"),
+        ({"node_ids": [1, 1]}, "2 different numbers"),
+        ({"attach_to": ["tcp://127.0.0.1:1"]}, "DICORE_TOKEN|token"),
+    ],
+)
+def test_wrong_arguments_are_refused_before_a_process_starts(
+    options: dict[str, Any], text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("DICORE_TOKEN", raising=False)
+    with pytest.raises(UsageError, match=text):
+        Parallel.runner(**{"n_parallel_workers": 2, **options})
+
+
+def test_two_commands_make_one_job(tmp_path: Path) -> None:
+    """FEATURES J17: `ditask` in two terminals, the second attached to the first."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    root = Path(__file__).parents[3]
+    program = tmp_path / "job.py"
+    program.write_text(
+        "from tests.plugins.comm.programs import greet\n"
+        f"def main():\n    greet({str(tmp_path / 'out')!r}, 2)\n"
+    )
+    env = {**os.environ, "DICORE_TOKEN": "shared", "PYTHONPATH": str(root)}
+    base = [sys.executable, "-m", "dicore_plugins.comm.ditask", "--package", str(tmp_path)]
+    base += ["--main", "job.main", "--topology", "star"]
+    first = subprocess.Popen([*base, "--ports", str(port)], env=env)
+    attach = ["--node-ids", "1", "--attach-to", f"tcp://127.0.0.1:{port}"]
+    second = subprocess.Popen([*base, *attach], env=env)
+    assert (first.wait(60), second.wait(60)) == (0, 0)
+    assert (tmp_path / "out" / "heard_0").read_text().startswith("[1]")
+    assert (tmp_path / "out" / "heard_1").read_text().startswith("[0]")
+
+
+@pytest.mark.slow
+def test_learner_and_two_collectors_train_cartpole_and_survive_a_kill(tmp_path: Path) -> None:
+    """FEATURES N16, J45: versions rise on the collectors, one of which is killed."""
+    folder = tmp_path / "out"
+    start = time.monotonic()
+    Parallel.runner(3, topology="star", auto_recover=True)(programs.train, str(folder), dies=2)
+    assert (folder / "failed").exists()
+    env_step, value = map(float, (folder / "result_0").read_text().split())
+    assert value >= 195, f"{env_step} env steps, {time.monotonic() - start:.0f} s"
+    versions = eval((folder / "versions_1").read_text())
+    assert versions == sorted(versions)
+    assert versions[-1] > 0
