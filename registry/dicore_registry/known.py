@@ -59,7 +59,7 @@ _NAMES: Final[dict[str, dict[str, str]]] = {
         ),
         "optimizer": "adam adamw rmsprop sgd",
         "pipeline": (
-            "serial serial_demos serial_dqfd serial_dyna serial_gail serial_offline "
+            "parallel serial serial_demos serial_dqfd serial_dyna serial_gail serial_offline "
             "serial_onpolicy serial_reward_model serial_sqil serial_trex serial_trex_onpolicy"
         ),
         "policy": (

@@ -45,6 +45,7 @@ class Parts:
         run: Run for logs, checkpoints and the state of all parts; None: no run.
         model: Network to use instead of the configured one.
         collects: Whether training collects samples.
+        log: Log of the parts without a run.
     """
 
     def __init__(
@@ -54,12 +55,13 @@ class Parts:
         *,
         model: Any | None = None,
         collects: bool = True,
+        log: Any | None = None,
     ) -> None:
         self.cfg = cfg
         self.run = run
         self._model = model
         self._collects = collects
-        self._log = None if run is None else run.log
+        self._log = log if run is None else run.log
 
     def __contains__(self, name: str) -> bool:
         """Returns whether a part has been created."""
@@ -264,6 +266,8 @@ class TrainingPipeline:
     """The policies that it trains, as a key of `SCHOOLS`."""
     context: ClassVar[type[Context]] = OnlineRLContext
     """Class of the context of each step."""
+    parts: ClassVar[type[Parts]] = Parts
+    """Class of its parts."""
 
     def __init__(self, cfg: Any) -> None:
         self._cfg = cfg
@@ -319,7 +323,7 @@ class TrainingPipeline:
         cfg = compiled.cfg
         torch.set_num_threads(self._cfg.num_threads)
         chosen = self.chosen(cfg)
-        parts = Parts(cfg, run, model=model, collects=chosen.school != "offline")
+        parts = self.parts(cfg, run, model=model, collects=chosen.school != "offline")
         state = TaskState(task)
         run.register("task", state)
         try:
@@ -356,24 +360,28 @@ class TrainingPipeline:
         """Returns all middleware of a step."""
         cfg, run = parts.cfg, parts.run
         budget = cfg.pipeline.max_env_step, cfg.pipeline.max_train_iter
-        stages, evaluation = self.stages(parts), []
-        if evaluates(cfg):
-            evaluation = [
-                interaction_evaluator(
-                    cfg,
-                    parts.policy.eval_mode,
-                    parts.evaluator_env,
-                    run=run,
-                    evaluator=parts.evaluator,
-                    settings=parts.policy.command_mode.get_setting_eval,
-                )
-            ]
+        stages, evaluation = self.stages(parts), self.evaluation(parts)
         return [
             *evaluation,
             *stages,
             CkptSaver(cfg, parts.policy, save_finish=False, run=run),
             termination_checker(*budget, run=run),
             *self._lag(run),
+        ]
+
+    def evaluation(self, parts: Parts) -> list[Any]:
+        """Returns the middleware that evaluates, if policies can be evaluated."""
+        if not evaluates(parts.cfg):
+            return []
+        return [
+            interaction_evaluator(
+                parts.cfg,
+                parts.policy.eval_mode,
+                parts.evaluator_env,
+                run=parts.run,
+                evaluator=parts.evaluator,
+                settings=parts.policy.command_mode.get_setting_eval,
+            )
         ]
 
     def _lag(self, run: Any) -> list[Any]:

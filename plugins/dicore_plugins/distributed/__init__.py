@@ -1,0 +1,52 @@
+"""Training in several processes on Ray: roles, versioned parameters, collectors, evaluation."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dicore_plugins.lazy import lazy
+
+if TYPE_CHECKING:
+    from dicore_plugins.distributed.collectors import CollectorGroup
+    from dicore_plugins.distributed.config import ParallelConfig, SystemConfig
+    from dicore_plugins.distributed.crew import Crew, StalledError
+    from dicore_plugins.distributed.evaluation import ParallelEvaluation, RemoteEvaluator
+    from dicore_plugins.distributed.pipeline import ParallelParts, ParallelPipeline
+    from dicore_plugins.distributed.processes import RoleProcess
+    from dicore_plugins.distributed.roles import CollectorRole, EvaluatorRole, RoleSpec
+    from dicore_plugins.distributed.runtime import RayRuntime
+    from dicore_plugins.distributed.weights import Publisher, Versioned
+
+__all__ = [
+    "CollectorGroup",
+    "CollectorRole",
+    "Crew",
+    "EvaluatorRole",
+    "ParallelConfig",
+    "ParallelEvaluation",
+    "ParallelParts",
+    "ParallelPipeline",
+    "Publisher",
+    "RayRuntime",
+    "RemoteEvaluator",
+    "RoleProcess",
+    "RoleSpec",
+    "StalledError",
+    "SystemConfig",
+    "Versioned",
+]
+
+_HOMES = {
+    ".collectors": ("CollectorGroup",),
+    ".config": ("ParallelConfig", "SystemConfig"),
+    ".crew": ("Crew", "StalledError"),
+    ".evaluation": ("ParallelEvaluation", "RemoteEvaluator"),
+    ".pipeline": ("ParallelParts", "ParallelPipeline"),
+    ".processes": ("RoleProcess",),
+    ".roles": ("CollectorRole", "EvaluatorRole", "RoleSpec"),
+    ".runtime": ("RayRuntime",),
+    ".weights": ("Publisher", "Versioned"),
+}
+"""Public names by module."""
+
+__getattr__ = lazy(__name__, _HOMES)

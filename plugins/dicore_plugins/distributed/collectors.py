@@ -1,0 +1,303 @@
+"""Several collector processes as one collector, which a training loop calls like a serial one.
+
+Off-policy, each process collects ahead of training: when samples of it are used, it is told to
+collect again, with the newest parameters. On-policy, all collect together with the present ones.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dicore.data import Batch, tree_map
+from dicore_plugins.collectors.base import EpisodeStatistics
+from dicore_plugins.collectors.block import from_plain
+from dicore_plugins.distributed.crew import Call, Crew, Wait, Worker
+from dicore_plugins.distributed.processes import raise_failure
+from dicore_plugins.distributed.runtime import RayRuntime
+from dicore_plugins.distributed.weights import Publisher
+
+__all__ = ["CollectorGroup"]
+
+_LOOK = 0.1
+"""Seconds between two looks at signals and processes while waiting for samples."""
+
+
+class CollectorGroup:
+    """Collector processes; implements `ISerialCollector`.
+
+    Args:
+        cfg: The bound config of the run.
+        runtime: Starts the processes.
+        mode: Collect mode of the policy that is trained.
+        model: Network that was given instead of the configured one.
+        log: Receives statistics; None: no log.
+        folder: Folder for what the processes print.
+
+    Attributes:
+        envstep: Env steps of the samples that were used so far.
+        total_episode_count: Episodes that ended in them.
+        total_train_sample_count: Samples that were used so far.
+        waited: Seconds of waiting for samples.
+    """
+
+    def __init__(
+        self,
+        cfg: Any,
+        runtime: RayRuntime,
+        mode: Any,
+        *,
+        model: Any = None,
+        log: Any = None,
+        folder: Path,
+    ) -> None:
+        self._cfg, self._system = cfg, cfg.pipeline.system
+        self._runtime, self._log = runtime, log
+        self._publisher = Publisher(mode, runtime.put)
+        self._together = bool(cfg.policy.on_policy)
+        self.envstep = self.total_episode_count = self.total_train_sample_count = 0
+        self.statistics = EpisodeStatistics()
+        self.waited = 0.0
+        self._last_log_iter = -1
+        self._turn = 0
+        self._ends: npt.NDArray[np.int64] = np.empty(0, np.int64)
+        self._closed = False
+        self.crew = Crew(cfg, runtime, model=model, say=self._say, folder=folder)
+        self.crew.resize(self._system.collector_num)
+
+    def _say(self, text: str) -> None:
+        if self._log is not None:
+            self._log.log_text(text, channel="parallel")
+
+    # ---- collecting
+
+    def reset_policy(self, policy: Any | None = None) -> None:
+        """Does nothing: the processes have policies of their own."""
+
+    def collect_batch(
+        self,
+        *,
+        n_sample: int | None = None,
+        n_episode: int | None = None,
+        train_iter: int = 0,
+        random_collect: bool = False,
+        policy_kwargs: Mapping[str, Any] | None = None,
+        should_stop: Callable[[], bool] | None = None,
+        **_: Any,
+    ) -> Batch:
+        """Returns the next samples; an empty batch if `should_stop` ended the wait.
+
+        Args:
+            n_sample: Samples of one collect; together with other processes if on-policy.
+            n_episode: The same in episodes.
+            train_iter: Updates so far: the number of the present parameters.
+            random_collect: Act at random; all processes share the samples.
+            policy_kwargs: Keyword arguments of the policy's forward.
+            should_stop: Asked while waiting.
+
+        Raises:
+            StalledError: no process delivers samples.
+            DicoreError: an environment or a policy failed, or a process keeps dying.
+        """
+        self._publisher.publish(train_iter)
+        unit, count = ("n_sample", n_sample) if n_episode is None else ("n_episode", n_episode)
+        amount = {"policy_kwargs": dict(policy_kwargs or {})}
+        if random_collect:
+            amount["random_collect"] = True
+        start = time.monotonic()
+        if random_collect or self._together:
+            found = self._collected_together(unit, count, amount, should_stop)
+        else:
+            if count is not None:
+                amount[unit] = count
+            found = self._next(amount, should_stop)
+        self.waited += time.monotonic() - start
+        return self._used(found, train_iter)
+
+    def _call(self, worker: Worker, amount: dict[str, Any]) -> None:
+        process, newest = worker.process, self._publisher
+        assert process is not None
+        refs = process.collect(newest.address, newest.version, amount)
+        worker.calls.append(Call(*refs))
+
+    def _next(
+        self, amount: dict[str, Any], should_stop: Callable[[], bool] | None
+    ) -> list[tuple[Worker, Any, Any]]:
+        """Returns the next samples of one process; each has `queue` collects to do meanwhile."""
+        wait = Wait(self.crew, should_stop, self._system.stall_timeout)
+        while wait.goes_on():
+            able = [each for each in self.crew.workers if self.crew.look_after(each, wait.now)]
+            if self._system.reproducible and any(
+                each.expected and each not in able for each in self.crew.workers
+            ):
+                time.sleep(_LOOK)  # else the order would depend on which of them starts first
+                continue
+            for worker in able:
+                while len(worker.calls) < self._system.queue:
+                    self._call(worker, amount)
+            waiting = [each for each in self._in_turn() if each.calls]
+            asked = waiting[:1] if self._system.reproducible else waiting
+            if (done := self._delivered(asked)) is not None:
+                self._turn = done[0].index + 1
+                return [done]
+        return []
+
+    def _in_turn(self) -> list[Worker]:
+        """Returns the processes, beginning with the one whose turn it is."""
+        turn = self._turn % len(self.crew.workers)
+        return [*self.crew.workers[turn:], *self.crew.workers[:turn]]
+
+    def _delivered(self, asked: list[Worker]) -> tuple[Worker, Any, Any] | None:
+        """Returns the first samples that one of the processes has delivered; None: none yet."""
+        if not asked:
+            time.sleep(_LOOK)
+            return None
+        ready = self._runtime.ready([each.calls[0].facts for each in asked], _LOOK)
+        for worker in asked:
+            if worker.calls[0].facts in ready:
+                return self._taken(worker)
+        return None
+
+    def _taken(self, worker: Worker) -> tuple[Worker, Any, Any] | None:
+        """Takes the oldest samples of a process that has delivered them."""
+        call = worker.calls.popleft()
+        try:
+            failure = self._runtime.get(call.failure)
+            facts = self._runtime.get(call.facts)
+            columns = self._runtime.get(call.columns)
+        except Exception as error:
+            if not self._runtime.is_death(error):
+                raise
+            self.crew.lost(worker, "its process ended")
+            return None
+        if failure is not None:
+            raise_failure(f"collector {worker.index}", failure)
+        worker.deaths = 0
+        return worker, facts, columns
+
+    def _collected_together(
+        self,
+        unit: str,
+        count: int | None,
+        amount: dict[str, Any],
+        should_stop: Callable[[], bool] | None,
+    ) -> list[tuple[Worker, Any, Any]]:
+        """Returns the samples of all processes, which share the number to collect."""
+        if count is None:
+            count = self._cfg.policy.collect.n_sample or 1
+        parts, number = _shares(count, len(self.crew.workers)), len(self.crew.workers)
+        found: dict[int, tuple[Worker, Any, Any]] = {}
+        wait = Wait(self.crew, should_stop, self._system.stall_timeout)
+        for worker in self.crew.workers:
+            worker.calls.clear()
+        while wait.goes_on():
+            for worker in self.crew.workers[:number]:
+                share = parts[worker.index]
+                able = self.crew.look_after(worker, wait.now)
+                if able and share and worker.index not in found and not worker.calls:
+                    self._call(worker, {**amount, unit: share})
+            asked = [each for each in self.crew.workers[:number] if each.calls]
+            if (done := self._delivered(asked)) is not None:
+                found[done[0].index] = done
+            if len(found) == sum(map(bool, parts)):
+                return [found[index] for index in sorted(found)]
+        return []
+
+    def _used(self, found: Iterable[tuple[Worker, Any, Any]], train_iter: int) -> Batch:
+        """Counts the samples, logs the statistics and returns the samples of all processes."""
+        batches, ends, rows = [], [], 0
+        for worker, facts, columns in found:
+            if not facts:
+                continue
+            batches.append(Batch(from_plain(columns), facts["count"]))
+            ends.append(np.asarray(facts["ends"]) + rows)
+            rows += facts["count"]
+            self._count(worker, facts)
+        if not batches:
+            return Batch({}, 0)
+        self._ends = np.concatenate(ends)
+        if self._log is not None and self.statistics.episode_count:
+            self._report(train_iter)
+        return _joined(batches)
+
+    def _count(self, worker: Worker, facts: Mapping[str, Any]) -> None:
+        self.envstep += facts["env_step"]
+        self.total_episode_count += facts["episode_count"]
+        self.total_train_sample_count += facts["count"]
+        self.statistics.train_sample_count += facts["count"]
+        for value, length in zip(facts["returns"], facts["lengths"], strict=True):
+            self.statistics.add({"eval_episode_return": value, "episode_length": length})
+        worker.env_step += facts["env_step"]
+        worker.version, worker.seconds = facts["version"], facts["seconds"]
+
+    def _report(self, train_iter: int) -> None:
+        freq = self._cfg.policy.collect.collector.get("collect_print_freq", 1)
+        last = self._last_log_iter
+        if last >= 0 and train_iter < last + freq:
+            return
+        self._last_log_iter = train_iter
+        totals = {
+            "total_envstep_count": float(self.envstep),
+            "total_episode_count": float(self.total_episode_count),
+            "total_train_sample_count": float(self.total_train_sample_count),
+            "parallel/restarts": float(sum(each.restarts for each in self.crew.workers)),
+            "parallel/lag": float(train_iter - min(each.version for each in self.crew.workers)),
+            "parallel/learner_waited": self.waited,
+        }
+        self.statistics.report(self._log, totals, train_iter)
+        self.statistics.clear()
+
+    @property
+    def trajectory_end_idx(self) -> npt.NDArray[np.int64]:
+        """int64 [E]: the samples of the last call that end an episode, or are an env's last."""
+        return self._ends
+
+    # ---- state and end
+
+    def state_dict(self) -> dict[str, Any]:
+        """Returns the counters; running episodes are not saved, they begin anew when resumed."""
+        return {
+            "envstep": self.envstep,
+            "total_episode_count": self.total_episode_count,
+            "total_train_sample_count": self.total_train_sample_count,
+            "last_log_iter": self._last_log_iter,
+            "epoch": self.crew.epoch,
+            "statistics": self.statistics.state_dict(),
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restores what `state_dict` returned; processes get other episodes than before."""
+        self.envstep = int(state["envstep"])
+        self.total_episode_count = int(state["total_episode_count"])
+        self.total_train_sample_count = int(state["total_train_sample_count"])
+        self._last_log_iter = int(state["last_log_iter"])
+        self.crew.epoch = int(state["epoch"])
+        self.statistics.load_state_dict(state["statistics"])
+
+    def close(self) -> None:
+        """Ends the processes, within seconds; later calls do nothing."""
+        if self._closed:
+            return
+        self._closed = True
+        self.crew.close()
+
+
+def _shares(count: int, number: int) -> list[int]:
+    """Returns how many of `count` each of `number` processes collects."""
+    return [count // number + (index < count % number) for index in range(number)]
+
+
+def _joined(batches: list[Batch]) -> Batch:
+    """Returns the samples of several processes one after the other, or side by side as [T, N]."""
+    if len(batches) == 1:
+        return batches[0]
+    if np.ndim(batches[0].get("env_id")) > 1:
+        first, *rest = (each.columns for each in batches)
+        columns = tree_map(lambda *leaves: np.concatenate(leaves, 1), first, *rest)
+        return Batch(columns, len(batches[0]))
+    return Batch.concat(batches)

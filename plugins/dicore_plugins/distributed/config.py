@@ -1,0 +1,61 @@
+"""Options of the parallel pipeline."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dicore.config.schema import Section, components, frozen, option, section
+from dicore.config.sections import PipelineConfig
+
+
+@frozen(kw_only=True)
+class SystemConfig(Section):
+    """The processes of a run and the machines that they run on."""
+
+    collector_num: int = option(
+        2, "collectors; each is a process with env.collector_env_num environments", ge=1
+    )
+    collector_cores: float = option(1.0, "CPU cores that each collector reserves", gt=0)
+    queue: int = option(
+        2, "collects that each collector may be ahead of training; off-policy only", ge=1
+    )
+    reproducible: bool = option(
+        True, "take samples from the collectors in turn; False: from whichever has some first"
+    )
+    address: str | None = option(
+        None, "host:port of a running Ray cluster; None: start Ray on this machine"
+    )
+    object_store: int = option(
+        256, "shared memory for samples and parameters, if Ray is started here", ge=80, unit="MiB"
+    )
+    start_timeout: float = option(
+        120.0, "limit for starting a process, including its environments", gt=0, unit="s"
+    )
+    heartbeat_timeout: float = option(
+        5.0, "silence after which a process is taken for dead and replaced", gt=0, unit="s"
+    )
+    stall_timeout: float = option(
+        600.0, "wait for samples after which the run ends with an error", gt=0, unit="s"
+    )
+    max_restarts: int = option(
+        5, "times in a row that a process may die before it has delivered anything", ge=0
+    )
+
+
+@frozen(kw_only=True)
+class ParallelConfig(PipelineConfig):
+    """Trains with several collector processes and an evaluator process, on Ray."""
+
+    logger: tuple[Any, ...] = components(
+        "logger",
+        default=("tensorboard", "console"),
+        help="loggers for metrics, besides metrics.jsonl",
+    )
+    final_eval: bool = option(True, "evaluate once more when a budget ends the training")
+    system: SystemConfig = section(SystemConfig, help="processes and machines")
+
+    def build(self, ctx: Any, **parts: Any) -> Any:
+        """Creates the pipeline."""
+        from dicore_plugins.distributed.pipeline import ParallelPipeline
+
+        return ParallelPipeline(self)

@@ -1,0 +1,136 @@
+"""The parallel pipeline: the stages of a serial run, fed by collector processes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cached_property
+from typing import Any, ClassVar
+
+from dicore.config import NamedConfig
+from dicore.run.env_factory import spaces_of
+from dicore_plugins.distributed.collectors import CollectorGroup
+from dicore_plugins.distributed.config import ParallelConfig
+from dicore_plugins.distributed.evaluation import ParallelEvaluation, RemoteEvaluator
+from dicore_plugins.distributed.processes import RoleProcess
+from dicore_plugins.distributed.roles import EvaluatorRole, RoleSpec
+from dicore_plugins.distributed.runtime import RayRuntime
+from dicore_plugins.pipelines.serial.on_policy import OnPolicyPipeline
+from dicore_plugins.pipelines.serial.pipeline import SerialPipeline
+from dicore_plugins.pipelines.training import Parts, TrainingPipeline, evaluates, school_of
+
+__all__ = ["ParallelParts", "ParallelPipeline"]
+
+
+class _Spaces:
+    """Stands for the environments, which are in other processes."""
+
+    def __init__(self, observation_space: Any, action_space: Any) -> None:
+        self.observation_space, self.action_space = observation_space, action_space
+
+
+class ParallelParts(Parts):
+    """The parts of a training whose collectors and evaluator are processes of their own."""
+
+    @cached_property
+    def runtime(self) -> RayRuntime:
+        """Ray, started when it is first needed."""
+        system = self.cfg.pipeline.system
+        cores = system.collector_num * system.collector_cores + 1
+        return RayRuntime(cores=cores, object_store=system.object_store, address=system.address)
+
+    @cached_property
+    def collector_env(self) -> Any:
+        """The spaces of the environments."""
+        return _Spaces(*spaces_of(self.cfg.env, self.cfg.seed))
+
+    @cached_property
+    def collector(self) -> Any:
+        """The collector processes, as one collector."""
+        group = CollectorGroup(
+            self.cfg,
+            self.runtime,
+            self.collect_mode,
+            model=self._model,
+            log=self._log,
+            folder=self._folder,
+        )
+        counts = {"env_step": lambda: group.envstep}
+        return self._registered("collector", group, counts=counts)
+
+    @cached_property
+    def evaluator(self) -> Any:
+        """The evaluator process."""
+        local = super().evaluator
+        return RemoteEvaluator(
+            local,
+            self.runtime,
+            self.policy.eval_mode,
+            self._evaluator_process,
+            log=self._log,
+            system=self.cfg.pipeline.system,
+        )
+
+    def _evaluator_process(self, state: Any) -> RoleProcess:
+        spec = RoleSpec(self.cfg, model=self._model, state=state)
+        output = self._folder / "evaluator" / "output.txt"
+        return RoleProcess(self.runtime, EvaluatorRole, spec, "evaluator", cores=0.0, output=output)
+
+    @property
+    def _folder(self) -> Any:
+        return self.run.folder.log
+
+    def close(self) -> None:
+        """Closes the parts that were created, and Ray if it was started for them."""
+        try:
+            super().close()
+        finally:
+            if "runtime" in self:
+                self.runtime.close()
+
+
+class ParallelPipeline(TrainingPipeline):
+    """Trains in this process while others collect and evaluate.
+
+    The stages are those of `serial`, so the same config gives the same number of updates per
+    collected sample: training waits for samples, and collectors wait when they are
+    `pipeline.system.queue` collects ahead.
+    """
+
+    config_class = ParallelConfig
+    parts: ClassVar[type[Parts]] = ParallelParts
+
+    def trains(self, policy: Any) -> bool:
+        """Returns whether a policy learns from samples that are collected while it learns."""
+        return school_of(policy) in ("off_policy", "on_policy")
+
+    def problems(self, cfg: Any) -> Iterator[tuple[str, str]]:
+        """Yields what the processes cannot do."""
+        yield from self._stages_of(cfg).problems(cfg)
+        if cfg.policy.reward_model is not None:
+            yield "policy.reward_model", "needs the samples before they are stored; use serial"
+        if cfg.policy.get("world_model") is not None:
+            yield "policy.world_model", "is trained by the pipeline serial_dyna"
+        buffer = cfg.policy.other.replay_buffer
+        agent = buffer.get("agent", buffer) if isinstance(buffer, NamedConfig) else buffer
+        if getattr(agent, "keeps_origin", False):
+            yield (
+                "policy.other.replay_buffer",
+                f"'{agent.type}' needs every step of each environment in order; use serial",
+            )
+
+    def _stages_of(self, cfg: Any) -> TrainingPipeline:
+        """Returns the serial pipeline with the same stages."""
+        on_policy = school_of(cfg.policy) == "on_policy"
+        return (OnPolicyPipeline if on_policy else SerialPipeline)(self._cfg)
+
+    def stages(self, parts: Parts) -> list[Any]:
+        """Takes samples from the collectors, and updates the policy as a serial run does."""
+        return self._stages_of(parts.cfg).stages(parts)
+
+    def evaluation(self, parts: Parts) -> list[Any]:
+        """Evaluates beside training."""
+        if not evaluates(parts.cfg):
+            return []
+        parts.evaluator.prepare()
+        settings = parts.policy.command_mode.get_setting_eval
+        return [ParallelEvaluation(parts.evaluator, run=parts.run, settings=settings)]

@@ -1,0 +1,176 @@
+"""Ray: started for one run on the loopback interface, or the instance that is already there."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import secrets
+import shutil
+import signal
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from dicore.errors import DicoreError, MissingDependencyError, UsageError
+
+__all__ = ["RayRuntime"]
+
+_LOG = logging.getLogger("dicore.parallel")
+_ENVIRONMENT = {
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_AUTH_MODE": "token",
+    "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",  # binds to the loopback interface, on Linux too
+    "RAY_preallocate_plasma_memory": "1",  # a sixth of the time of the first writes
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+}
+
+
+class RayRuntime:
+    """Access to Ray; closes what it started.
+
+    Args:
+        cores: CPU cores that the processes of the run reserve.
+        object_store: Shared memory of a Ray that is started here, in MiB.
+        address: host:port of a running cluster; None: the Ray of this process if it is running,
+            else one is started on this machine.
+
+    Attributes:
+        ray: The module.
+        started: Ray was started here.
+
+    Raises:
+        MissingDependencyError: the package `ray` is not installed.
+        UsageError: nobody answers at `address`.
+    """
+
+    def __init__(
+        self, *, cores: float = 1.0, object_store: int = 256, address: str | None = None
+    ) -> None:
+        self.ray = _ray()
+        self.started = self._connected = False
+        self._folder: Path | None = None
+        if self.ray.is_initialized():
+            return
+        if address is not None:
+            self._connect(address)
+        else:
+            self._start(cores, object_store)
+
+    def _start(self, cores: float, object_store: int) -> None:
+        self._folder = Path(tempfile.mkdtemp(prefix="dicore-ray-"))
+        try:
+            with _handlers_kept():
+                self.ray.init(
+                    num_cpus=max(os.cpu_count() or 1, int(cores) + 1),
+                    include_dashboard=False,
+                    configure_logging=False,
+                    log_to_driver=False,
+                    object_store_memory=object_store << 20,
+                    _temp_dir=str(self._folder),
+                )
+        except BaseException as error:
+            self.close()
+            if isinstance(error, Exception):
+                raise DicoreError(f"Ray does not start: {error}") from error
+            raise
+        self.started = self._connected = True
+
+    def _connect(self, address: str) -> None:
+        try:
+            with _handlers_kept():
+                self.ray.init(address, configure_logging=False, log_to_driver=False)
+        except Exception as error:
+            self.close()
+            raise UsageError(
+                f"pipeline.system.address: no Ray cluster answers at {address}: {error}",
+                hint="start one: ray start --head --port=6379; or leave the address out",
+            ) from error
+        self._connected = True
+
+    def actor(self, cls: type, *args: Any, cores: float = 0.0, health: bool = True) -> Any:
+        """Starts an object of a class in a process of its own; returns its handle.
+
+        Methods run one after the other, in the order of their calls. Those that are called with
+        the concurrency group `health` run beside them.
+
+        Args:
+            cls: The class.
+            *args: Its arguments.
+            cores: CPU cores to reserve.
+            health: Offer the group `health`.
+        """
+        groups = {"concurrency_groups": {"health": 1}} if health else {}
+        options = {"num_cpus": cores, "max_restarts": 0, "max_task_retries": 0, **groups}
+        return self.ray.remote(**options)(cls).remote(*args)
+
+    def put(self, value: Any) -> Any:
+        """Stores a value in the object store; returns its address."""
+        return self.ray.put(value)
+
+    def get(self, address: Any, timeout: float | None = None) -> Any:
+        """Returns a value; raises `TimeoutError` if it is not there within `timeout` seconds."""
+        return self.ray.get(address, timeout=timeout)
+
+    def ready(self, addresses: list[Any], timeout: float = 0.0) -> list[Any]:
+        """Waits until one of the values is there, at most `timeout` seconds; returns those."""
+        if not addresses:
+            return []
+        found: list[Any] = self.ray.wait(addresses, num_returns=1, timeout=timeout)[0]
+        return found
+
+    def is_death(self, error: BaseException) -> bool:
+        """Returns whether an error says that a process, or what it had stored, is gone."""
+        gone = self.ray.exceptions
+        return isinstance(
+            error, gone.RayActorError | gone.ObjectLostError | gone.WorkerCrashedError
+        )
+
+    def kill(self, actor: Any) -> None:
+        """Kills the process of an actor."""
+        with contextlib.suppress(Exception):
+            self.ray.kill(actor)
+
+    def close(self) -> None:
+        """Stops the Ray that was started here, with all its processes; later calls do nothing."""
+        if self._connected and self.ray.is_initialized():
+            with _handlers_kept():
+                self.ray.shutdown()
+        self._connected = False
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
+            self._folder = None
+
+
+def _ray() -> Any:
+    if "ray" not in sys.modules:  # it reads them when it is imported
+        for name, value in _ENVIRONMENT.items():
+            os.environ.setdefault(name, value)
+        if os.environ["RAY_AUTH_MODE"] == "token":
+            os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
+    try:
+        import ray
+        import ray.exceptions
+    except ImportError as error:
+        raise MissingDependencyError(
+            "parallel training needs the package ray, which is not installed",
+            hint="pip install 'dicore-plugins[dist]'",
+        ) from error
+    return ray
+
+
+@contextlib.contextmanager
+def _handlers_kept() -> Iterator[None]:
+    """Restores the signal handlers that Ray replaces."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {each: signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, signal.SIG_DFL if handler is None else handler)
