@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from typing import Any
 
 import psutil
 import pytest
@@ -22,9 +23,28 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in the background of
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+@pytest.fixture(scope="session")
+def shared_ray() -> Iterator[Any]:
+    """The Ray of all tests of this process that are marked `ray`: to start one takes seconds."""
+    from dicore_plugins.distributed import RayRuntime
+
+    runtime = RayRuntime(cores=7)
+    yield runtime
+    runtime.close()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Marks the checks of parallel pipelines."""
+    for item in items:
+        if "pipeline/parallel" in item.nodeid:
+            item.add_marker(pytest.mark.ray)
+
+
 @pytest.fixture(autouse=True)
-def leaves_nothing() -> Iterator[None]:
+def leaves_nothing(request: pytest.FixtureRequest) -> Iterator[None]:
     """Fails a test that leaves a thread or a process behind."""
+    if request.node.get_closest_marker("ray"):
+        request.getfixturevalue("shared_ray")
     threads = set(threading.enumerate())
     children = {child.pid for child in psutil.Process().children()}
     yield

@@ -84,7 +84,7 @@ _NAMES: Final[dict[str, dict[str, str]]] = {
         ),
         "command": (
             "benchmark catalogue check collect completion config doctor eval export migrate new "
-            "plot report selftest tune watch"
+            "plot report selftest status tune watch"
         ),
         "config_format": "cpanel py toml yaml yml",
     },

@@ -80,6 +80,16 @@ class Pipelines(PipelineContract):
         yield {**SMALL, "policy": ppo}
 
 
+class ParallelPipelines(Pipelines):
+    """With few processes, which are started for each training."""
+
+    overrides = (
+        *PipelineContract.overrides,
+        "pipeline.system.collector_num=1",
+        "pipeline.system.heartbeat_timeout=60",
+    )
+
+
 MODES = {
     "her_learner": "learn_mode",
     "interaction_evaluator": "eval_mode",
@@ -378,6 +388,7 @@ SUITES: dict[str, type[Suite]] = {
     "middleware": Middleware,
     "model_wrapper": ModelWrappers,
     "pipeline": Pipelines,
+    "pipeline/parallel": ParallelPipelines,
     "reward_model": RewardModels,
     "reward_model/her": Goals,
 }

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from dicore_plugins.distributed.processes import RoleProcess
     from dicore_plugins.distributed.roles import CollectorRole, EvaluatorRole, RoleSpec
     from dicore_plugins.distributed.runtime import RayRuntime
+    from dicore_plugins.distributed.status import StatusFile, status_writer
     from dicore_plugins.distributed.weights import Publisher, Versioned
 
 __all__ = [
@@ -32,8 +33,10 @@ __all__ = [
     "RoleProcess",
     "RoleSpec",
     "StalledError",
+    "StatusFile",
     "SystemConfig",
     "Versioned",
+    "status_writer",
 ]
 
 _HOMES = {
@@ -45,6 +48,7 @@ _HOMES = {
     ".processes": ("RoleProcess",),
     ".roles": ("CollectorRole", "EvaluatorRole", "RoleSpec"),
     ".runtime": ("RayRuntime",),
+    ".status": ("StatusFile", "status_writer"),
     ".weights": ("Publisher", "Versioned"),
 }
 """Public names by module."""

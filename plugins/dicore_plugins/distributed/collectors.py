@@ -44,6 +44,7 @@ class CollectorGroup:
         total_episode_count: Episodes that ended in them.
         total_train_sample_count: Samples that were used so far.
         waited: Seconds of waiting for samples.
+        on_look: Called with what is waited for, many times a second while waiting.
     """
 
     def __init__(
@@ -67,6 +68,7 @@ class CollectorGroup:
         self._turn = 0
         self._ends: npt.NDArray[np.int64] = np.empty(0, np.int64)
         self._closed = False
+        self.on_look: Callable[[str], None] = _nothing
         self.crew = Crew(cfg, runtime, model=model, say=self._say, folder=folder)
         self.crew.resize(self._system.collector_num)
 
@@ -131,6 +133,7 @@ class CollectorGroup:
         """Returns the next samples of one process; each has `queue` collects to do meanwhile."""
         wait = Wait(self.crew, should_stop, self._system.stall_timeout)
         while wait.goes_on():
+            self.on_look("samples")
             able = [each for each in self.crew.workers if self.crew.look_after(each, wait.now)]
             if self._system.reproducible and any(
                 each.expected and each not in able for each in self.crew.workers
@@ -196,6 +199,7 @@ class CollectorGroup:
         for worker in self.crew.workers:
             worker.calls.clear()
         while wait.goes_on():
+            self.on_look("samples")
             for worker in self.crew.workers[:number]:
                 share = parts[worker.index]
                 able = self.crew.look_after(worker, wait.now)
@@ -285,6 +289,10 @@ class CollectorGroup:
             return
         self._closed = True
         self.crew.close()
+
+
+def _nothing(waits: str) -> None:
+    """What is called while waiting, unless somebody wants to know."""
 
 
 def _shares(count: int, number: int) -> list[int]:

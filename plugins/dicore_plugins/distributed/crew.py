@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -67,6 +67,7 @@ class Worker:
         """Kills the process; what it was collecting is lost."""
         if self.process is not None:
             self.process.kill()
+            self.process.kill_now()
         self.process = None
         self.calls.clear()
 
@@ -117,9 +118,8 @@ class Crew:
             self.workers.append(Worker(len(self.workers), expected=not self.epoch))
         gone = self.workers[count:]
         del self.workers[count:]
-        end_processes(self._runtime, [each.process for each in gone if each.process])
+        self._end(gone)
         for worker in gone:
-            worker.drop()
             self.say(f"collector {worker.index} was removed")
 
     def _start(self, worker: Worker) -> None:
@@ -195,9 +195,13 @@ class Crew:
 
     def close(self) -> None:
         """Ends the processes, within seconds."""
-        end_processes(self._runtime, [each.process for each in self.workers if each.process])
-        for worker in self.workers:
-            worker.drop()
+        self._end(self.workers)
+
+    def _end(self, workers: Iterable[Worker]) -> None:
+        end_processes(self._runtime, [each.process for each in workers if each.process])
+        for worker in workers:
+            worker.process = None
+            worker.calls.clear()
 
 
 class Wait:

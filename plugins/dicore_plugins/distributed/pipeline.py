@@ -14,6 +14,7 @@ from dicore_plugins.distributed.evaluation import ParallelEvaluation, RemoteEval
 from dicore_plugins.distributed.processes import RoleProcess
 from dicore_plugins.distributed.roles import EvaluatorRole, RoleSpec
 from dicore_plugins.distributed.runtime import RayRuntime
+from dicore_plugins.distributed.status import StatusFile, status_writer
 from dicore_plugins.pipelines.serial.on_policy import OnPolicyPipeline
 from dicore_plugins.pipelines.serial.pipeline import SerialPipeline
 from dicore_plugins.pipelines.training import Parts, TrainingPipeline, evaluates, school_of
@@ -75,12 +76,24 @@ class ParallelParts(Parts):
         output = self._folder / "evaluator" / "output.txt"
         return RoleProcess(self.runtime, EvaluatorRole, spec, "evaluator", cores=0.0, output=output)
 
+    @cached_property
+    def status(self) -> StatusFile:
+        """What `dicore status` reads."""
+        evaluator = self.evaluator if evaluates(self.cfg) else None
+        buffer = None if self.cfg.policy.on_policy else self.buffer
+        parts = {"evaluator": evaluator, "learner": self.learner, "buffer": buffer}
+        status = StatusFile(self._folder, self.collector, **parts)
+        self.collector.on_look = status.tick
+        return status
+
     @property
     def _folder(self) -> Any:
         return self.run.folder.log
 
     def close(self) -> None:
         """Closes the parts that were created, and Ray if it was started for them."""
+        if "status" in self:
+            self.status.end()
         try:
             super().close()
         finally:
@@ -125,7 +138,8 @@ class ParallelPipeline(TrainingPipeline):
 
     def stages(self, parts: Parts) -> list[Any]:
         """Takes samples from the collectors, and updates the policy as a serial run does."""
-        return self._stages_of(parts.cfg).stages(parts)
+        assert isinstance(parts, ParallelParts)
+        return [*self._stages_of(parts.cfg).stages(parts), status_writer(parts.status)]
 
     def evaluation(self, parts: Parts) -> list[Any]:
         """Evaluates beside training."""

@@ -192,11 +192,26 @@ class RoleProcess:
         return self._actor.call.remote("close")
 
     def kill(self) -> None:
-        """Kills the process, also one that was stopped by a signal."""
+        """Asks Ray to kill the process."""
         self._runtime.kill(self._actor)
+
+    def kill_now(self) -> None:
+        """Kills the process itself if it is on this machine; Ray cannot if it was stopped."""
         if self.pid and self._here:
             with contextlib.suppress(OSError):
-                os.kill(self.pid, signal.SIGKILL)  # Ray's request reaches no stopped process
+                os.kill(self.pid, signal.SIGKILL)
+
+    def is_alive(self) -> bool:
+        """Returns whether there is a process on this machine that was ready."""
+        return bool(self.pid) and self._here and _runs(self.pid)
+
+
+def _runs(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except OSError:
+        return False
+    return True
 
 
 def end_processes(
@@ -210,3 +225,8 @@ def end_processes(
         ends = [each for each in ends if each not in done]
     for each in processes:
         each.kill()
+    until = time.monotonic() + 1.0
+    while any(each.is_alive() for each in processes) and time.monotonic() < until:
+        time.sleep(0.02)
+    for each in processes:
+        each.kill_now()

@@ -11,11 +11,14 @@ import signal
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 from dicore.errors import DicoreError, MissingDependencyError, UsageError
+from dicore.run.signals import StopNow
 
 __all__ = ["RayRuntime"]
 
@@ -63,7 +66,7 @@ class RayRuntime:
     def _start(self, cores: float, object_store: int) -> None:
         self._folder = Path(tempfile.mkdtemp(prefix="dicore-ray-"))
         try:
-            with _handlers_kept():
+            with _handlers_kept(), _stopped_at_once():
                 self.ray.init(
                     num_cpus=max(os.cpu_count() or 1, int(cores) + 1),
                     include_dashboard=False,
@@ -136,11 +139,12 @@ class RayRuntime:
 
     def close(self) -> None:
         """Stops the Ray that was started here, with all its processes; later calls do nothing."""
-        if self._connected and self.ray.is_initialized():
+        if (self._connected or self._folder is not None) and self.ray.is_initialized():
             with _handlers_kept():
                 self.ray.shutdown()
         self._connected = False
         if self._folder is not None:
+            _end_leftovers(str(self._folder))
             shutil.rmtree(self._folder, ignore_errors=True)
             self._folder = None
 
@@ -174,3 +178,26 @@ def _handlers_kept() -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, signal.SIG_DFL if handler is None else handler)
+
+
+@contextlib.contextmanager
+def _stopped_at_once() -> Iterator[None]:
+    """Within the block, SIGINT and SIGTERM raise `StopNow`: there is nothing to save yet."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def stop(number: int, frame: Any) -> None:
+        raise StopNow(number)
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, stop)
+    yield
+
+
+def _end_leftovers(folder: str) -> None:
+    """Kills the processes of a Ray that did not start completely, by their folder."""
+    for process in psutil.process_iter(["cmdline"]):
+        if any(folder in word for word in process.info["cmdline"] or ()):
+            with contextlib.suppress(psutil.Error):
+                process.kill()

@@ -33,9 +33,12 @@ class _Encoded:
 
     def __init__(self, value: torch.Tensor) -> None:
         self.dtype, self.shape = value.dtype, value.shape
-        self.data = value.contiguous().reshape(-1).view(torch.uint8).numpy()
+        flat = value.contiguous().reshape(-1)
+        self.data = flat.view(torch.uint8).numpy() if flat.numel() else None
 
     def tensor(self) -> torch.Tensor:
+        if self.data is None:
+            return torch.empty(self.shape, dtype=self.dtype)
         return _tensor_of(self.data).view(self.dtype).reshape(self.shape)
 
 

@@ -1,0 +1,115 @@
+"""`dicore status`: what the processes of a parallel run are doing."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import click
+
+from dicore.console import say, verbosity
+from dicore.errors import UsageError
+
+__all__ = ["command", "read_status", "table"]
+
+_EPILOG = """\b
+Examples:
+  dicore status runs/cartpole_dqn_s0
+  dicore status runs/cartpole_dqn_s0 --every 2       until Ctrl-C
+  dicore status runs/cartpole_dqn_s0 --collectors 4  adds or removes collectors
+"""
+_OLD = 10.0
+"""Seconds after which a status is of a run that has stalled or was killed."""
+
+
+@click.command(name="status", epilog=_EPILOG)
+@click.argument("run", metavar="RUN")
+@click.option("--every", type=click.FloatRange(0.1), help="Show it again every so many seconds.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.option(
+    "--collectors",
+    type=click.IntRange(1, 4096),
+    metavar="N",
+    help="Change the number of collectors of the running training.",
+)
+@verbosity
+def command(run: str, *, every: float | None, as_json: bool, collectors: int | None) -> None:
+    """Shows roles, versions, rates and queues of a parallel run."""
+    folder = Path(run) / "log"
+    if collectors is not None:
+        _wish(folder, collectors)
+    try:
+        while True:
+            facts = read_status(folder)
+            say(json.dumps(facts) if as_json else "\n".join(table(facts)), result=True)
+            if every is None or facts["ended"]:
+                return
+            time.sleep(every)
+            say("", result=True)
+    except KeyboardInterrupt:
+        pass
+
+
+def _wish(folder: Path, collectors: int) -> None:
+    """Leaves a wish for the run."""
+    if read_status(folder)["ended"]:
+        raise UsageError(
+            f"{folder.parent} has ended",
+            hint=f"dicore train --resume {folder.parent}"
+            f" --allow-change pipeline.system.collector_num"
+            f" pipeline.system.collector_num={collectors}",
+        )
+    made = folder / ".wishes.json"
+    made.write_text(json.dumps({"collector_num": collectors}), encoding="utf-8")
+    made.replace(folder / "wishes.json")
+
+
+def read_status(folder: Path) -> dict[str, Any]:
+    """Returns the status of a run, and its `age` in seconds.
+
+    Args:
+        folder: The folder of its logs.
+
+    Raises:
+        UsageError: there is none.
+    """
+    file = folder / "status.json"
+    try:
+        found = json.loads(file.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        what = "has no status" if folder.parent.is_dir() else "is not a folder"
+        hint = "runs of -m parallel have one, from their first step on"
+        raise UsageError(f"{folder.parent} {what}", hint=hint) from None
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{file}: cannot be read: {error}") from None
+    if not isinstance(found, dict) or found.get("format") != 1:
+        raise UsageError(f"{file} is of another version of dicore", hint="use that version")
+    age = datetime.now().timestamp() - file.stat().st_mtime
+    return {**found, "age": max(age, 0.0)}
+
+
+def table(facts: Mapping[str, Any]) -> Iterator[str]:
+    """Yields the lines of a table of all roles."""
+    learner, age = facts["learner"], facts["age"]
+    state = "ended" if facts["ended"] else "running" if age < _OLD else "silent"
+    yield f"{state}, as of {age:.0f} s ago: {learner['env_step']} env steps"
+    rows = [("role", "pid", "state", "version", "lag", "per second", "queue", "restarts")]
+    rate = f"{learner['updates_per_s']:.0f} updates, waits {learner['waited']:.0%}"
+    stored = "" if learner["samples"] is None else f"{learner['samples']} stored"
+    version = str(learner["train_iter"])
+    rows.append(("learner", str(learner["pid"]), learner["state"], version, "", rate, stored, ""))
+    for each in facts["collectors"]:
+        numbers = str(each["version"]), str(each["lag"]), f"{each['env_steps_per_s']:.0f} env steps"
+        name, rest = f"collector {each['index']}", (str(each["queue"]), str(each["restarts"]))
+        rows.append((name, str(each["pid"] or ""), each["state"], *numbers, *rest))
+    if (one := facts.get("evaluator")) is not None:
+        missing = f"{one['missing']} missing" if one["missing"] else ""
+        rows.append(("evaluator", str(one["pid"] or ""), one["state"], "", "", "", "", missing))
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+        yield "  ".join(cells).rstrip()

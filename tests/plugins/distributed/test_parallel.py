@@ -1,0 +1,224 @@
+"""Parallel training with real processes: results, faults, resuming, what is left behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import psutil
+import pytest
+
+from dicore.config import bind, compile_config
+from dicore.errors import ConfigError, DicoreError, EnvError
+from dicore.run.env_factory import spaces_of
+from dicore.run.launch import launch
+from dicore.run.log import read_metrics
+from dicore_plugins.distributed import ParallelParts
+from dicore_plugins.distributed.crew import Worker
+
+SMALL = {
+    "env": {"type": "cartpole", "collector_env_num": 2, "evaluator_env_num": 1,
+            "n_evaluator_episode": 1, "stop_value": float("inf")},
+    "policy": {"type": "dqn", "model": {"encoder_hidden_size_list": [16]},
+               "learn": {"batch_size": 16, "update_per_collect": 2},
+               "collect": {"n_sample": 32, "random_collect_size": 0}},
+    "pipeline": {"type": "parallel", "logger": [],
+                 "system": {"collector_num": 2, "heartbeat_timeout": 60.0}},
+}  # fmt: skip
+
+
+def train(folder: Path, *overrides: str, **wishes: Any) -> Any:
+    """Trains for a few steps; returns the run."""
+    chosen = {"config": SMALL, "exp_name": str(folder / "run"), "max_env_step": 320, **wishes}
+    return launch(**chosen, overrides=list(overrides)).run
+
+
+class Run:
+    """The folder of a run."""
+
+    def __init__(self, path: Path) -> None:
+        self.folder = self
+        self.log = path
+        self.device = "cpu"
+
+    def register(self, *args: Any, **options: Any) -> None:
+        """There are no checkpoints."""
+
+
+@pytest.fixture
+def parts(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[ParallelParts]:
+    compiled = compile_config(SMALL, overrides=getattr(request, "param", []))
+    cfg = bind(compiled, *spaces_of(compiled.env, 0)).cfg
+    made = ParallelParts(cfg, Run(tmp_path))
+    made._log = None
+    yield made
+    made.close()
+
+
+def collect(group: Any, version: int = 0) -> Any:
+    """Collects once, with the arguments of the training loop."""
+    limit = time.monotonic() + 60
+    kwargs = {"eps": 0.1}
+    return group.collect_batch(
+        n_sample=32, train_iter=version, policy_kwargs=kwargs,
+        should_stop=lambda: time.monotonic() > limit,
+    )  # fmt: skip
+
+
+@pytest.mark.ray
+def test_a_parallel_run_and_its_continuation(tmp_path: Path) -> None:
+    run = train(tmp_path)
+    assert (run.result.env_step, run.result.train_iter) == (320, 20)
+    log = tmp_path / "run" / "log"
+    assert {each.name for each in log.glob("*/output.txt*")} == {"output.txt"}
+    assert len(list(log.glob("*/output.txt"))) == 3  # of two collectors and the evaluator
+    again = launch(resume=str(tmp_path / "run"), max_env_step=500).run
+    assert again.result.env_step >= 500
+    assert again.result.train_iter > 20
+    lines = read_metrics(log / "metrics.jsonl")
+    steps = [line["step"] for line in lines if "collector/reward_mean" in line]
+    assert steps == sorted(steps)
+    status = json.loads((log / "status.json").read_text())
+    assert status["ended"]
+    assert status["learner"]["env_step"] == again.result.env_step
+    assert len(status["collectors"]) == 2
+
+
+@pytest.mark.ray
+def test_on_policy_all_collect_with_the_present_parameters(tmp_path: Path) -> None:
+    ppo = {"type": "ppo", "collect": {"n_sample": 70}, "learn": {"batch_size": 32}}
+    config = {**SMALL, "policy": {**ppo, "model": {"encoder_hidden_size_list": [8]}}}
+    run = train(tmp_path, "policy.learn.epoch_per_collect=1", config=config, max_env_step=200)
+    assert run.result.env_step == 72 + 72 + 56  # two processes, with two environments each
+    lags = [line.get("parallel/lag") for line in read_metrics(run.folder.log / "metrics.jsonl")]
+    assert {lag for lag in lags if lag is not None} == {0}
+
+
+@pytest.mark.ray
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
+@pytest.mark.parametrize(
+    "parts", [["pipeline.system.heartbeat_timeout=1.5"]], indirect=True, ids=["beat"]
+)
+def test_a_collector_that_dies_or_hangs_is_replaced(parts: Any, number: int) -> None:
+    group = parts.collector
+    assert len(collect(group)) == 32
+    first, second = group.crew.workers
+    gone = first.process.pid
+    os.kill(gone, number)
+    until = time.monotonic() + 60
+    while not (first.restarts and first.version >= 2) and time.monotonic() < until:
+        assert len(collect(group, version=2)) == 32
+    assert (first.restarts, second.restarts) == (1, 0)
+    assert first.process.pid not in (0, gone)
+    assert not psutil.pid_exists(gone)
+
+
+@pytest.mark.ray
+def test_collectors_come_and_go(parts: Any) -> None:
+    group = parts.collector
+    first = collect(group)
+    assert set(first["env_id"]) == {0, 1}
+    group.crew.resize(1)
+    assert {each for _ in range(3) for each in collect(group)["env_id"]} == {0, 1}
+    group.crew.resize(2)
+    seen: set[int] = set()
+    until = time.monotonic() + 60
+    while 3 not in seen and time.monotonic() < until:
+        seen |= set(collect(group)["env_id"])
+    assert seen == {0, 1, 2, 3}
+
+
+@pytest.mark.ray
+def test_an_evaluation_is_lost_with_its_process(parts: Any) -> None:
+    evaluator = parts.evaluator
+    assert evaluator.should_eval(0)
+    evaluator.begin(0, 0)
+    while not evaluator.process.is_ready():
+        time.sleep(0.05)
+    os.kill(evaluator.process.pid, signal.SIGKILL)
+    while evaluator.busy and not evaluator.missing:
+        evaluator.poll(0.1)
+    assert evaluator.last_result is None or not evaluator.missing
+    assert evaluator.best_return == float("-inf") or not evaluator.missing
+    assert evaluator.eval(train_iter=1, envstep=1).mean_return > 0
+
+
+@pytest.mark.ray
+def test_an_error_of_an_environment_ends_the_run(tmp_path: Path) -> None:
+    file = tmp_path / "breaks.py"
+    file.write_text(
+        "import gymnasium\n\n\nclass Breaks(gymnasium.Wrapper):\n"
+        "    def __init__(self):\n        super().__init__(gymnasium.make('CartPole-v1'))\n"
+        "    def step(self, action):\n        raise ValueError('no such gear')\n"
+    )
+    env = {**SMALL["env"], "type": f"{file}:Breaks", "manager": {"restart_budget": 0}}
+    with pytest.raises(EnvError, match=r"(?s)collector [01]: .*no such gear"):
+        train(tmp_path, config={**SMALL, "env": env})
+
+
+def test_what_parallel_training_cannot_do(tmp_path: Path) -> None:
+    config = {**SMALL, "policy": {**SMALL["policy"], "reward_model": "rnd"}}  # type: ignore[dict-item]
+    with pytest.raises(ConfigError, match=r"policy\.reward_model: needs the samples"):
+        train(tmp_path, config=config)
+    assert not (tmp_path / "run").exists()
+
+
+def test_ctrl_c_leaves_nothing(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    command = [sys.executable, "-m", "dicore", "-m", "parallel", "-e", "cartpole", "-p", "dqn"]
+    options = [
+        "--exp-name",
+        str(folder),
+        "env.stop_value=inf",
+        "pipeline.system.collector_num=1",
+        "pipeline.logger=[]",
+    ]
+    process = subprocess.Popen(
+        [*command, *options], start_new_session=True, stdout=subprocess.PIPE, text=True
+    )
+    metrics = folder / "log" / "metrics.jsonl"
+    until = time.monotonic() + 120
+    while not metrics.exists() and process.poll() is None and time.monotonic() < until:
+        time.sleep(0.1)
+    inside = psutil.Process(process.pid).children(recursive=True)
+    os.killpg(process.pid, signal.SIGINT)
+    text, _ = process.communicate(timeout=60)
+    assert process.returncode == 130, text
+    assert (folder / "ckpt" / "final").is_dir()
+    gone, alive = psutil.wait_procs(inside, 5)
+    assert (bool(gone), alive) == (True, [])
+    assert list(Path("/dev/shm").glob("*plasma*")) == []
+
+
+def test_a_worker_says_what_it_does() -> None:
+    assert Worker(3, start_at=12.0).doing(10.0) == "collector 3 is started again in 2 s"
+
+
+def test_an_error_of_a_role_keeps_its_class() -> None:
+    from dicore_plugins.distributed.processes import raise_failure
+
+    failure = {"class": "EnvError", "text": "it broke", "hint": "mend it", "trace": "…"}
+    with pytest.raises(EnvError, match="collector 1: it broke") as caught:
+        raise_failure("collector 1", failure)
+    assert caught.value.hint == "mend it"
+    with pytest.raises(DicoreError, match="collector 1: it broke"):
+        raise_failure("collector 1", {**failure, "class": "KeyError"})
+
+
+def test_samples_side_by_side_or_one_after_the_other() -> None:
+    from dicore.data import Batch
+    from dicore_plugins.distributed.collectors import _joined, _shares
+
+    flat = [Batch({"env_id": np.full(2, i), "obs": np.full((2, 3), i)}) for i in range(2)]
+    assert _joined(flat)["obs"][:, 0].tolist() == [0, 0, 1, 1]
+    block = [Batch({"env_id": np.full((4, 1), i), "obs": np.full((4, 1, 3), i)}) for i in range(2)]
+    assert _joined(block)["obs"].shape == (4, 2, 3)
+    assert _shares(7, 3) == [3, 2, 2]
