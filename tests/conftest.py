@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import multiprocessing.forkserver
 import multiprocessing.resource_tracker
 import os
@@ -9,6 +10,7 @@ import signal
 import subprocess
 import sys
 import threading
+import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -30,7 +32,10 @@ def shared_ray() -> Iterator[Any]:
 
     runtime = RayRuntime(cores=7)
     yield runtime
-    runtime.close()
+    with warnings.catch_warnings(action="ignore", category=ResourceWarning):
+        runtime.close()
+        del runtime
+        gc.collect()  # Ray leaves the files of its logs open
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -73,6 +73,11 @@ class FlatOptimizer:
         self._update = self._fused if self._fused_works(data) else self._kept_if_finite
 
     @property
+    def flat(self) -> Flat:
+        """The parameters and their gradient."""
+        return self._flat
+
+    @property
     def learning_rate(self) -> float:
         """Step size."""
         rate: float = self.param_groups[0]["lr"]
