@@ -11,6 +11,13 @@ if TYPE_CHECKING:
     from dicore_plugins.distributed.config import ParallelConfig, SystemConfig
     from dicore_plugins.distributed.crew import Crew, StalledError
     from dicore_plugins.distributed.evaluation import ParallelEvaluation, RemoteEvaluator
+    from dicore_plugins.distributed.gradients import (
+        average_gradients,
+        join_group,
+        leave_group,
+        sync_gradients,
+    )
+    from dicore_plugins.distributed.learners import LearnerGroup, LearnerRole
     from dicore_plugins.distributed.pipeline import ParallelParts, ParallelPipeline
     from dicore_plugins.distributed.processes import RoleProcess
     from dicore_plugins.distributed.roles import CollectorRole, EvaluatorRole, RoleSpec
@@ -23,6 +30,8 @@ __all__ = [
     "CollectorRole",
     "Crew",
     "EvaluatorRole",
+    "LearnerGroup",
+    "LearnerRole",
     "ParallelConfig",
     "ParallelEvaluation",
     "ParallelParts",
@@ -36,7 +45,11 @@ __all__ = [
     "StatusFile",
     "SystemConfig",
     "Versioned",
+    "average_gradients",
+    "join_group",
+    "leave_group",
     "status_writer",
+    "sync_gradients",
 ]
 
 _HOMES = {
@@ -44,6 +57,8 @@ _HOMES = {
     ".config": ("ParallelConfig", "SystemConfig"),
     ".crew": ("Crew", "StalledError"),
     ".evaluation": ("ParallelEvaluation", "RemoteEvaluator"),
+    ".gradients": ("average_gradients", "join_group", "leave_group", "sync_gradients"),
+    ".learners": ("LearnerGroup", "LearnerRole"),
     ".pipeline": ("ParallelParts", "ParallelPipeline"),
     ".processes": ("RoleProcess",),
     ".roles": ("CollectorRole", "EvaluatorRole", "RoleSpec"),

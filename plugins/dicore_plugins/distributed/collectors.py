@@ -57,7 +57,7 @@ class CollectorGroup:
         log: Any = None,
         folder: Path,
     ) -> None:
-        self._cfg, self._system = cfg, cfg.pipeline.system
+        self._cfg, self.system = cfg, cfg.pipeline.system
         self._runtime, self._log = runtime, log
         self._publisher = Publisher(mode, runtime.put)
         self._together = bool(cfg.policy.on_policy)
@@ -70,7 +70,7 @@ class CollectorGroup:
         self._closed = False
         self.on_look: Callable[[str], None] = _nothing
         self.crew = Crew(cfg, runtime, model=model, say=self._say, folder=folder)
-        self.crew.resize(self._system.collector_num)
+        self.crew.resize(self.system.collector_num)
 
     def _say(self, text: str) -> None:
         if self._log is not None:
@@ -124,27 +124,37 @@ class CollectorGroup:
     def _call(self, worker: Worker, amount: dict[str, Any]) -> None:
         process, newest = worker.process, self._publisher
         assert process is not None
+        if self.system.eps_spread and len(self.crew.workers) > 1:
+            amount = self._spread(worker, amount)
         refs = process.collect(newest.address, newest.version, amount)
         worker.calls.append(Call(*refs))
+
+    def _spread(self, worker: Worker, amount: dict[str, Any]) -> dict[str, Any]:
+        """Returns what to collect with an epsilon of this process (Horgan et al. 2018)."""
+        eps = amount["policy_kwargs"].get("eps")
+        if eps is None:
+            return amount
+        power = 1 + self.system.eps_spread * worker.index / (len(self.crew.workers) - 1)
+        return {**amount, "policy_kwargs": {**amount["policy_kwargs"], "eps": eps**power}}
 
     def _next(
         self, amount: dict[str, Any], should_stop: Callable[[], bool] | None
     ) -> list[tuple[Worker, Any, Any]]:
         """Returns the next samples of one process; each has `queue` collects to do meanwhile."""
-        wait = Wait(self.crew, should_stop, self._system.stall_timeout)
+        wait = Wait(self.crew, should_stop, self.system.stall_timeout)
         while wait.goes_on():
             self.on_look("samples")
             able = [each for each in self.crew.workers if self.crew.look_after(each, wait.now)]
-            if self._system.reproducible and any(
+            if self.system.reproducible and any(
                 each.expected and each not in able for each in self.crew.workers
             ):
                 time.sleep(_LOOK)  # else the order would depend on which of them starts first
                 continue
             for worker in able:
-                while len(worker.calls) < self._system.queue:
+                while len(worker.calls) < self.system.queue:
                     self._call(worker, amount)
             waiting = [each for each in self._in_turn() if each.calls]
-            asked = waiting[:1] if self._system.reproducible else waiting
+            asked = waiting[:1] if self.system.reproducible else waiting
             if (done := self._delivered(asked)) is not None:
                 self._turn = done[0].index + 1
                 return [done]
@@ -195,7 +205,7 @@ class CollectorGroup:
             count = self._cfg.policy.collect.n_sample or 1
         parts, number = _shares(count, len(self.crew.workers)), len(self.crew.workers)
         found: dict[int, tuple[Worker, Any, Any]] = {}
-        wait = Wait(self.crew, should_stop, self._system.stall_timeout)
+        wait = Wait(self.crew, should_stop, self.system.stall_timeout)
         for worker in self.crew.workers:
             worker.calls.clear()
         while wait.goes_on():

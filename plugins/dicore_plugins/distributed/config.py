@@ -16,8 +16,20 @@ class SystemConfig(Section):
         2, "collectors; each is a process with env.collector_env_num environments", ge=1
     )
     collector_cores: float = option(1.0, "CPU cores that each collector reserves", gt=0)
+    learner_num: int = option(
+        1, "learners; each makes the updates of a share of the batch, gradients are averaged", ge=1
+    )
+    learner_timeout: float = option(
+        60.0, "limit for an exchange of gradients between learners", gt=0, unit="s"
+    )
     queue: int = option(
         2, "collects that each collector may be ahead of training; off-policy only", ge=1
+    )
+    actor_priority: bool = option(
+        True, "collectors compute the priorities of new samples, with policy.priority (Ape-X)"
+    )
+    eps_spread: float = option(
+        0.0, "collector i of N explores with eps^(1 + eps_spread i / (N - 1)); Ape-X: 7", ge=0
     )
     reproducible: bool = option(
         True, "take samples from the collectors in turn; False: from whichever has some first"

@@ -106,7 +106,7 @@ class Crew:
         say: Callable[[str], Any],
         folder: Path,
     ) -> None:
-        self._cfg, self._system = cfg, cfg.pipeline.system
+        self._cfg, self.system = cfg, cfg.pipeline.system
         self._runtime, self._model, self._folder = runtime, model, folder
         self.say = say
         self.epoch = 0
@@ -129,7 +129,7 @@ class Crew:
             CollectorRole,
             RoleSpec(self._cfg, worker.index, self.epoch, self._model),
             f"collector {worker.index}",
-            cores=self._system.collector_cores,
+            cores=self.system.collector_cores,
             output=self._output(worker),
         )
 
@@ -154,13 +154,13 @@ class Crew:
                 raise
             self.lost(worker, "its process ended")
             return False
-        if not ready and now - process.started > self._system.start_timeout:
+        if not ready and now - process.started > self.system.start_timeout:
             raise DicoreError(
-                f"{process.name} did not start within {self._system.start_timeout:g} s",
+                f"{process.name} did not start within {self.system.start_timeout:g} s",
                 hint="lower pipeline.system.collector_num or collector_cores, or raise"
                 " pipeline.system.start_timeout",
             )
-        if silence > self._system.heartbeat_timeout:
+        if silence > self.system.heartbeat_timeout:
             self.lost(worker, f"it has been silent for {silence:.1f} s")
             return False
         return ready
@@ -176,7 +176,7 @@ class Crew:
         worker.expected = False
         worker.deaths += 1
         worker.restarts += 1
-        if worker.deaths > self._system.max_restarts:
+        if worker.deaths > self.system.max_restarts:
             raise DicoreError(
                 f"{name}: {reason}; it died {worker.deaths} times in a row before it had collected"
                 " anything",

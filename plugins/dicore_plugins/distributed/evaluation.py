@@ -45,7 +45,7 @@ class RemoteEvaluator:
         system: Any,
     ) -> None:
         self._local, self._runtime, self._mode = local, runtime, mode
-        self._start, self._log, self._system = start, log, system
+        self._start, self._log, self.system = start, log, system
         self._process: RoleProcess | None = None
         self._pending: Any = None
         self._on_best: Callable[[], Any] = _nothing
@@ -132,10 +132,10 @@ class RemoteEvaluator:
         """Gives an evaluator up that does not start, or gives no sign of life."""
         process, now = self._process, time.monotonic()
         assert process is not None
-        if process.silence(now) > self._system.heartbeat_timeout:
+        if process.silence(now) > self.system.heartbeat_timeout:
             self._lost("it has been silent")
-        elif not process.is_ready() and now - process.started > self._system.start_timeout:
-            self._lost(f"it did not start within {self._system.start_timeout:g} s")
+        elif not process.is_ready() and now - process.started > self.system.start_timeout:
+            self._lost(f"it did not start within {self.system.start_timeout:g} s")
 
     def _lost(self, reason: str) -> None:
         self._pending = None

@@ -11,6 +11,12 @@ from dicore.run.env_factory import spaces_of
 from dicore_plugins.distributed.collectors import CollectorGroup
 from dicore_plugins.distributed.config import ParallelConfig
 from dicore_plugins.distributed.evaluation import ParallelEvaluation, RemoteEvaluator
+from dicore_plugins.distributed.learners import (
+    LearnerGroup,
+    LearnerRole,
+    learner_problems,
+    share_config,
+)
 from dicore_plugins.distributed.processes import RoleProcess
 from dicore_plugins.distributed.roles import EvaluatorRole, RoleSpec
 from dicore_plugins.distributed.runtime import RayRuntime
@@ -36,13 +42,34 @@ class ParallelParts(Parts):
     def runtime(self) -> RayRuntime:
         """Ray, started when it is first needed."""
         system = self.cfg.pipeline.system
-        cores = system.collector_num * system.collector_cores + 1
+        cores = system.collector_num * system.collector_cores + system.learner_num
         return RayRuntime(cores=cores, object_store=system.object_store, address=system.address)
 
     @cached_property
     def collector_env(self) -> Any:
         """The spaces of the environments."""
         return _Spaces(*spaces_of(self.cfg.env, self.cfg.seed))
+
+    @cached_property
+    def policy(self) -> Any:
+        """The policy of learner 0."""
+        section = share_config(self.cfg.policy, self.cfg.pipeline.system.learner_num)
+        return section.build(self.ctx, model=self._model)
+
+    @cached_property
+    def learner(self) -> Any:
+        """The learner, or several as one."""
+        local, system = super().learner, self.cfg.pipeline.system
+        if system.learner_num == 1:
+            return local
+        local.rank, local.world_size = 0, system.learner_num
+        return LearnerGroup(local, self._learner_process, self.runtime, system)
+
+    def _learner_process(self, rank: int) -> RoleProcess:
+        spaces = self.ctx.observation_space, self.ctx.action_space
+        spec = RoleSpec(self.cfg, index=rank, model=self._model, state=spaces)
+        name, output = f"learner {rank}", self._folder / f"learner-{rank}" / "output.txt"
+        return RoleProcess(self.runtime, LearnerRole, spec, name, cores=1.0, output=output)
 
     @cached_property
     def collector(self) -> Any:
@@ -123,6 +150,10 @@ class ParallelPipeline(TrainingPipeline):
             yield "policy.reward_model", "needs the samples before they are stored; use serial"
         if cfg.policy.get("world_model") is not None:
             yield "policy.world_model", "is trained by the pipeline serial_dyna"
+        if cfg.pipeline.system.eps_spread and "eps" not in cfg.policy.other:
+            yield "pipeline.system.eps_spread", f"'{cfg.policy.type}' does not explore by epsilon"
+        if cfg.pipeline.system.learner_num > 1:
+            yield from learner_problems(cfg)
         buffer = cfg.policy.other.replay_buffer
         agent = buffer.get("agent", buffer) if isinstance(buffer, NamedConfig) else buffer
         if getattr(agent, "keeps_origin", False):

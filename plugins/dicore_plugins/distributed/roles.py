@@ -20,6 +20,7 @@ from dicore.run.random import hash_seed, seed_everything
 from dicore_plugins.collectors.block import plain_state
 from dicore_plugins.distributed.weights import Versioned
 from dicore_plugins.pipelines.training import Parts
+from dicore_plugins.policies.base import mode_attribute
 
 __all__ = ["CollectorRole", "EvaluatorRole", "RoleSpec"]
 
@@ -65,6 +66,9 @@ class CollectorRole:
         self._envs = self._parts.collector_env
         self._first_env = spec.index * self._envs.env_num
         self._stopped = threading.Event()
+        wanted = spec.cfg.policy.priority and spec.cfg.pipeline.system.actor_priority
+        policy = self._parts.policy.learn_mode
+        self._priority = mode_attribute(policy, "initial_priority", None) if wanted else None
 
     def collect(
         self, state: Any, version: int, amount: Mapping[str, Any]
@@ -94,6 +98,8 @@ class CollectorRole:
         found = collector.statistics.state_dict()
         collector.statistics.clear()
         columns = dict(data.columns)
+        if self._priority is not None:
+            columns["priority"] = self._priority(data)
         columns["env_id"] = columns["env_id"] + self._first_env
         facts = {
             "count": len(data),

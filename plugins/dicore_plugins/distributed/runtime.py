@@ -110,6 +110,11 @@ class RayRuntime:
         options = {"num_cpus": cores, "max_restarts": 0, "max_task_retries": 0, **groups}
         return self.ray.remote(**options)(cls).remote(*args)
 
+    @property
+    def host(self) -> str:
+        """Address of this machine for the other processes."""
+        return str(self.ray.util.get_node_ip_address())
+
     def put(self, value: Any) -> Any:
         """Stores a value in the object store; returns its address."""
         return self.ray.put(value)

@@ -173,17 +173,22 @@ def test_what_parallel_training_cannot_do(tmp_path: Path) -> None:
 
 def test_ctrl_c_leaves_nothing(tmp_path: Path) -> None:
     folder = tmp_path / "run"
-    command = [sys.executable, "-m", "dicore", "-m", "parallel", "-e", "cartpole", "-p", "dqn"]
-    options = [
-        "--exp-name",
-        str(folder),
+    code = "import sys; from dicore.cli import main; sys.exit(main(sys.argv[1:]))"
+    words = ["-m", "parallel", "-e", "cartpole", "-p", "dqn", "env.stop_value=inf"]
+        "-m",
+        "parallel",
+        "-e",
+        "cartpole",
+        "-p",
+        "dqn",
         "env.stop_value=inf",
-        "pipeline.system.collector_num=1",
         "pipeline.logger=[]",
     ]
+    options = ["--exp-name", str(folder), "pipeline.system.collector_num=1", "pipeline.logger=[]"]
     process = subprocess.Popen(
-        [*command, *options], start_new_session=True, stdout=subprocess.PIPE, text=True
-    )
+        [sys.executable, "-c", code, *words, *options],
+        start_new_session=True, stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
     metrics = folder / "log" / "metrics.jsonl"
     until = time.monotonic() + 120
     while not metrics.exists() and process.poll() is None and time.monotonic() < until:

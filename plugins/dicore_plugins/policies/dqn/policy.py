@@ -224,6 +224,21 @@ class DQNPolicy(Policy):
         """Moves the target network towards the network; None: copies."""
         self._target_flat.follow(self._flat, theta)
 
+    def _get_initial_priority(self) -> Any:
+        """Returns the function that computes the priorities [B] of samples before their first draw.
+
+        Collectors of distributed replay use it (Horgan et al. 2018, arXiv:1803.00933): the target
+        network becomes a copy of the network, which only collectors may do.
+        """
+        return self._initial_priority
+
+    def _initial_priority(self, samples: Batch) -> npt.NDArray[np.float32]:
+        self._move_target(None)
+        with torch.no_grad():
+            _, priority, _ = self._loss(to_batch(samples, self._device), None)
+        found: npt.NDArray[np.float32] = priority.cpu().numpy()
+        return found
+
     def _get_skipped_updates(self) -> int:
         return self._optimizer.skipped
 

@@ -1,0 +1,149 @@
+"""Several learners as one: averages their gradients between backward and the optimizer's step.
+
+The gradient of a policy's network is one flat tensor, so an update takes one all-reduce (gloo on
+the CPU, NCCL on GPUs). With losses that are means over the batch, n learners with a share of the
+batch each make the update of one learner with the whole batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import timedelta
+from typing import Any
+
+import torch
+from torch import distributed, nn
+
+from dicore.errors import DicoreError, UsageError
+from dicore_plugins.models.flat import Flat
+from dicore_plugins.optimizers.flat import FlatOptimizer
+
+__all__ = ["average_gradients", "join_group", "leave_group", "optimizers_of", "sync_gradients"]
+
+
+def join_group(
+    address: str, rank: int, world_size: int, *, backend: str = "gloo", timeout: float = 60.0
+) -> None:
+    """Joins the process group of all learners; returns when all have joined.
+
+    Args:
+        address: `host:port`, where learner 0 listens.
+        rank: Number of this learner.
+        world_size: Number of learners.
+        backend: `gloo` or `nccl`.
+        timeout: Limit for joining, and for each exchange, in seconds.
+
+    Raises:
+        DicoreError: not all learners have joined in time.
+    """
+    try:
+        distributed.init_process_group(
+            backend,
+            init_method=f"tcp://{address}",
+            rank=rank,
+            world_size=world_size,
+            timeout=timedelta(seconds=timeout),
+        )
+    except (RuntimeError, ValueError) as error:
+        raise DicoreError(
+            f"learner {rank} of {world_size} cannot join the others at {address}: {error}",
+            hint="all learners must start within the timeout and reach this address",
+        ) from error
+
+
+def leave_group() -> None:
+    """Leaves the process group, if this process is in one."""
+    if distributed.is_available() and distributed.is_initialized():
+        distributed.destroy_process_group()
+
+
+def optimizers_of(policy: Any) -> list[FlatOptimizer]:
+    """Returns the optimizers of a policy, by name of their attributes.
+
+    Args:
+        policy: A policy, or one of its modes.
+
+    Raises:
+        UsageError: it has none: it does not learn, or by an optimizer of its own.
+    """
+    owner = getattr(getattr(policy, "forward", policy), "__self__", policy)
+    found = [each for _, each in sorted(_found(vars(owner)), key=lambda pair: pair[0])]
+    if not found:
+        raise UsageError(
+            f"{type(owner).__name__} has no optimizer of flat parameters to average gradients of",
+            hint="use dicore_plugins.optimizers.build_optimizer in the policy",
+        )
+    return found
+
+
+def _found(attributes: Mapping[str, Any]) -> Iterator[tuple[str, FlatOptimizer]]:
+    for name, value in attributes.items():
+        if isinstance(value, FlatOptimizer):
+            yield name, value
+        elif isinstance(value, Mapping):
+            yield from ((f"{name}.{key}", each) for key, each in _found(value))
+        elif isinstance(value, list | tuple):
+            yield from _found({f"{name}.{index}": each for index, each in enumerate(value)})
+
+
+def average_gradients(policy: Any) -> list[Any]:
+    """Averages the gradients of all learners in every step of a policy's optimizers.
+
+    Learners must make the same updates in the same order. An update whose loss or gradient is not
+    finite in one of them is skipped by all.
+
+    Args:
+        policy: A policy, or its learn mode.
+
+    Returns:
+        Handles; `remove()` ends it.
+    """
+    return [each.register_step_pre_hook(_average) for each in optimizers_of(policy)]
+
+
+def _average(optimizer: FlatOptimizer, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+    gradient = optimizer.flat.grad
+    loss = args[0] if args else None
+    if loss is not None:
+        gradient.add_(loss.detach() * 0)  # NaN for a loss that is not finite
+    _all_mean(gradient)
+
+
+def sync_gradients(model: nn.Module | Flat) -> None:
+    """Averages the gradients of a network over all learners, once.
+
+    For hand-written updates: call it between `backward` and the step of the optimizer. Parameters
+    without a gradient must be the same ones in all learners.
+
+    Args:
+        model: A network, or its flat parameters.
+    """
+    if isinstance(model, Flat):
+        _all_mean(model.grad)
+        return
+    gradients = [each.grad for each in model.parameters() if each.grad is not None]
+    if not gradients:
+        return
+    flat = torch.cat([each.reshape(-1) for each in gradients])
+    _all_mean(flat)
+    pieces = flat.split([each.numel() for each in gradients])
+    for gradient, piece in zip(gradients, pieces, strict=True):
+        gradient.copy_(piece.view_as(gradient))
+
+
+def _all_mean(tensor: torch.Tensor) -> None:
+    """Replaces a tensor by its mean over all learners."""
+    if not (distributed.is_available() and distributed.is_initialized()):
+        raise UsageError(
+            "gradients cannot be averaged: this process has joined no other learners",
+            hint="call torch.distributed.init_process_group, or join_group, first",
+        )
+    try:
+        distributed.all_reduce(tensor)
+    except RuntimeError as error:
+        raise DicoreError(
+            f"learner {distributed.get_rank()} cannot exchange gradients: another learner has"
+            f" ended, or made no update within the timeout: {error}",
+            hint="see the log of the other learners; resume the run from its checkpoint",
+        ) from error
+    tensor.div_(distributed.get_world_size())

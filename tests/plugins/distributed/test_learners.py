@@ -1,0 +1,148 @@
+"""Several learners make the updates of one."""
+
+from __future__ import annotations
+
+import json
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from dicore.errors import ConfigError, DicoreError, UsageError
+from dicore_plugins.distributed import average_gradients, sync_gradients
+from dicore_plugins.models.flat import Flat
+from tests.plugins.distributed.test_parallel import SMALL, train
+
+CODE = """
+import json, sys
+import numpy as np, torch
+from torch import distributed
+from dicore.config.compiler import as_config
+from dicore.data import Batch
+from dicore.run.random import seed_everything
+from dicore_plugins.distributed import average_gradients, join_group, leave_group, sync_gradients
+from dicore_plugins.policies import DQNPolicy
+from dicore_plugins.hooks.log_reduce import mean_over_ranks
+
+rank, count, address = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
+if count > 1:
+    join_group(address, rank, count, timeout=20)
+seed_everything(0)
+policy = DQNPolicy({"model": {"obs_shape": 4, "action_shape": 2, "encoder_hidden_size_list": [16]},
+                    "learn": {"batch_size": 8, "max_grad_norm": 1.0}})
+handles = average_gradients(policy.learn_mode) if count > 1 else []
+rng, size = np.random.default_rng(1), 8 // count
+for update in range(20):
+    rows = {"obs": rng.normal(size=(8, 4)), "next_obs": rng.normal(size=(8, 4)),
+            "reward": rng.normal(size=8), "done": np.zeros(8)}
+    data = {key: each.astype(np.float32) for key, each in rows.items()}
+    data["action"] = rng.integers(0, 2, 8)
+    if len(sys.argv) > 4 and update == 3:
+        if rank == 1 and sys.argv[4] == "die":
+            sys.exit(7)
+        if sys.argv[4] == "nan":
+            data["reward"][-1] = np.nan
+    share = Batch({key: each[rank * size : (rank + 1) * size] for key, each in data.items()})
+    policy.learn_mode.forward(share)
+if count > 1:
+    means = mean_over_ranks({"loss": np.array([float(rank)])})
+    assert means["loss"].tolist() == [0.5], means
+    plain = torch.nn.Linear(2, 1)
+    plain(torch.full((1, 2), float(rank))).sum().backward()
+    sync_gradients(plain)
+    assert plain.weight.grad.tolist() == [[0.5, 0.5]], plain.weight.grad
+    leave_group()
+state = policy.learn_mode.state_dict()
+flat = torch.cat([each.reshape(-1) for each in state["model"].values()])
+print(json.dumps([flat.tolist(), policy.learn_mode.get_attribute("skipped_updates")]))
+"""
+
+
+def learned(count: int, *more: str) -> list[Any]:
+    """Returns (exit code, result or error) of each of several processes."""
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{found.getsockname()[1]}"
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", CODE, str(rank), str(count), address, *more],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        )
+        for rank in range(count)
+    ]  # fmt: skip
+    ends = [each.communicate(timeout=120) for each in processes]
+    return [
+        (each.returncode, json.loads(out) if not each.returncode else err)
+        for each, (out, err) in zip(processes, ends, strict=True)
+    ]
+
+
+def test_two_halves_make_a_whole() -> None:
+    (_, (whole, _)), *halves = learned(1) + learned(2)
+    assert len(halves) == 2
+    for code, (half, skipped) in halves:
+        assert (code, skipped) == (0, 0)
+        np.testing.assert_allclose(half, whole, atol=1e-6)
+
+
+def test_a_loss_that_is_not_finite_is_skipped_by_all() -> None:
+    (_, (first, skipped)), (_, (second, too)) = learned(2, "nan")
+    assert (skipped, too) == (1, 1)
+    assert first == second
+    assert np.isfinite(first).all()
+
+
+def test_a_learner_that_dies_ends_all() -> None:
+    (code, error), (other, _) = learned(2, "die")
+    assert other == 7
+    assert code not in (0, 7)
+    assert "cannot exchange gradients" in error
+
+
+@pytest.mark.ray
+def test_a_run_with_two_learners(tmp_path: Path) -> None:
+    states = []
+    for count in (1, 2):
+        overrides = f"pipeline.system.learner_num={count}", "pipeline.system.collector_num=1"
+        run = train(tmp_path / str(count), *overrides, max_env_step=160)
+        assert run.result.train_iter == 10
+        states.append(run.parts["learner"].state_dict()["policy"]["model"])
+    for name, value in states[0].items():
+        torch.testing.assert_close(states[1][name], value, atol=1e-6, rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ({"policy": {"learn": {"batch_size": 15}}}, "batch_size: must be a multiple of 2"),
+        ({"policy": {"type": "ppo", "learn": {"target_kl": 0.1}}}, "target_kl: would end"),
+        ({"policy": {"type": "ppo", "learn": {"recompute_adv": True}}}, "recompute_adv: needs all"),
+    ],
+)
+def test_what_several_learners_cannot_do(tmp_path: Path, options: Any, problem: str) -> None:
+    config = {**SMALL, **options}
+    config["policy"] = {"type": "dqn", "collect": {"n_sample": 32}, **config["policy"]}
+    with pytest.raises(ConfigError, match=problem):
+        train(tmp_path, "pipeline.system.learner_num=2", config=config)
+
+
+def test_gradients_without_other_learners() -> None:
+    with pytest.raises(UsageError, match="joined no other learners"):
+        sync_gradients(Flat(torch.nn.Linear(1, 1)))
+    with pytest.raises(UsageError, match="has no optimizer"):
+        average_gradients(object())
+
+
+def test_learners_that_do_not_come() -> None:
+    from dicore_plugins.distributed import join_group
+
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        port = found.getsockname()[1]
+    with pytest.raises(DicoreError, match=f"cannot join the others at 127.0.0.1:{port}"):
+        join_group(f"127.0.0.1:{port}", 0, 2, timeout=0.5)
