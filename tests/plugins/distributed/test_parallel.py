@@ -175,15 +175,6 @@ def test_ctrl_c_leaves_nothing(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     code = "import sys; from dicore.cli import main; sys.exit(main(sys.argv[1:]))"
     words = ["-m", "parallel", "-e", "cartpole", "-p", "dqn", "env.stop_value=inf"]
-        "-m",
-        "parallel",
-        "-e",
-        "cartpole",
-        "-p",
-        "dqn",
-        "env.stop_value=inf",
-        "pipeline.logger=[]",
-    ]
     options = ["--exp-name", str(folder), "pipeline.system.collector_num=1", "pipeline.logger=[]"]
     process = subprocess.Popen(
         [sys.executable, "-c", code, *words, *options],
