@@ -186,7 +186,7 @@ class AutoConfig(TableConfig):
 
     def absent(self) -> str | None:
         """Returns why nothing is at the path; see `DatasetConfig`."""
-        return None if re.search(r"-v\d+$", self.path) else super().absent()
+        return None if re.search(r"-v\d+$", self.path) else DatasetConfig.absent(self)
 
     def _format(self) -> type[DatasetConfig]:
         path = Path(self.path).expanduser()

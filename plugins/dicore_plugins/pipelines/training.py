@@ -264,6 +264,8 @@ class TrainingPipeline:
 
     school: ClassVar[str] = "off_policy"
     """The policies that it trains, as a key of `SCHOOLS`."""
+    needs: ClassVar[str] = ""
+    """What else these policies have, for messages."""
     context: ClassVar[type[Context]] = OnlineRLContext
     """Class of the context of each step."""
     parts: ClassVar[type[Parts]] = Parts
@@ -309,7 +311,7 @@ class TrainingPipeline:
         elif not chosen.trains(cfg.policy):
             problems.add(
                 "pipeline.type",
-                f"'{self._cfg.type}' trains a policy that {SCHOOLS[chosen.school]};"
+                f"'{self._cfg.type}' trains a policy that {SCHOOLS[chosen.school]}{chosen.needs};"
                 f" '{cfg.policy.type}' {SCHOOLS[school_of(cfg.policy)]}",
             )
             problems.hints.append("pipeline.type=serial trains every kind of policy")
@@ -462,7 +464,8 @@ def _incompatibilities(cfg: Any) -> Iterator[tuple[str, str]]:
 
         yield from reward_model_problems(cfg)
     school = school_of(cfg.policy)
-    if not _has_dynamics(cfg) and (school == "on_policy" or cfg.pipeline.get("dataset") is None):
+    collects = school in ("on_policy", "demonstrations") or cfg.pipeline.get("dataset") is None
+    if not _has_dynamics(cfg) and collects:
         yield (
             "env.type",
             f"'{cfg.env.type}' replays recorded episodes, so nothing can be collected in it;"

@@ -123,6 +123,11 @@ def test_nothing_is_collected_in_recorded_episodes(tmp_path: Path) -> None:
                 env="recorded", policy=policy, exp_name=str(tmp_path / "run"), max_env_step=10,
                 overrides=[f"env.path={path}", "env.format=npz"],
             )  # fmt: skip
+    with pytest.raises(ConfigError, match="'recorded' replays recorded episodes"):
+        launch(
+            env="recorded", policy="sqil", exp_name=str(tmp_path / "run"), max_env_step=10,
+            overrides=[f"pipeline.dataset.path={path}"],
+        )  # fmt: skip
 
 
 def trained(folder: Path, path: str, count: int, **more: Any) -> Any:

@@ -172,6 +172,10 @@ def test_demonstrations_that_do_not_fit_are_not_dropped(tmp_path: Path) -> None:
         ("sqil", ("pipeline.type=serial_offline", "pipeline.expert.type=random"),
          "'sqil' learns from demonstrations and its own steps"),
         ("dqn", ("pipeline.type=serial_demos",), "'serial_demos' trains a policy that learns from"),
+        ("sqil", (f"pipeline.dataset.path={__file__}", "pipeline.dataset.unroll_len=4"),
+         "dataset.unroll_len: 'sqil' cuts its samples itself"),
+        ("sqil", (f"pipeline.dataset.path={__file__}", "pipeline.dataset.nstep=4"),
+         "dataset.nstep: has no effect: 'sqil' has policy.nstep"),
     ],
 )  # fmt: skip
 def test_combinations_without_sense_are_refused(

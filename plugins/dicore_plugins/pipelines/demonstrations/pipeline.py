@@ -38,6 +38,11 @@ class DemosPipeline(SerialPipeline):
         loaded = demo is not None and demo.get("load_data") is not None
         if not loaded:
             yield from source_problems(cfg)
+        dataset, name = cfg.pipeline.dataset, cfg.policy.type
+        if dataset is not None and dataset.get("unroll_len", 1) != 1:
+            yield "pipeline.dataset.unroll_len", f"'{name}' cuts its samples itself; expected 1"
+        if dataset is not None and dataset.get("nstep", 1) not in (1, cfg.policy.nstep):
+            yield "pipeline.dataset.nstep", f"has no effect: '{name}' has policy.nstep; expected 1"
 
     def stages(self, parts: Parts) -> list[Any]:
         """Loads demonstrations, learns from them first if asked to, and goes on by replay."""

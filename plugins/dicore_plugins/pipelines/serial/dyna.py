@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 from dicore_plugins.buffers.group import BufferGroup
 from dicore_plugins.middleware.learn import OffPolicyLearner
@@ -21,6 +21,7 @@ class DynaPipeline(SerialPipeline):
     """
 
     config_class = SerialDynaConfig
+    needs: ClassVar[str] = " and has a world model (policy.world_model)"
 
     def chosen(self, cfg: Any) -> TrainingPipeline:
         """Returns this pipeline."""
