@@ -73,6 +73,13 @@ class IntrinsicConfig(RewardModelConfig):
     """
 
     weight: float = option(1.0, "factor of the bonus; lower it if the task is neglected", ge=0)
+    weight_decay: int | None = option(
+        None,
+        "collected samples over which the factor falls linearly to 0, so that in the end only the"
+        " environment's reward counts; None: it stays",
+        ge=1,
+        unit="samples",
+    )
     extrinsic_weight: float = option(1.0, "factor of the environment's reward", ge=0)
     return_discount: float = option(
         0.99,

@@ -40,33 +40,43 @@ class IntrinsicRewardModel(NetworkRewardModel):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._scale = ReturnScale(self._cfg.return_discount)
+        self._seen = 0
+
+    @property
+    def weight(self) -> float:
+        """The present factor of the bonus."""
+        decay = self._cfg.weight_decay
+        left = 1.0 if decay is None else max(1 - self._seen / decay, 0.0)
+        return float(self._cfg.weight * left)
 
     def _bonus(self, batch: Mapping[str, Any]) -> Tensor:
         """Computes the bonus, not normalised: float32 [B], without graph."""
         raise NotImplementedError
 
     def _rewards(self, batch: Mapping[str, Any]) -> Tensor:
-        cfg, reward = self._cfg, batch["reward"].float() * self._cfg.extrinsic_weight
-        if not self._scale.known:
+        reward, weight = batch["reward"].float() * self._cfg.extrinsic_weight, self.weight
+        if not self._scale.known or not weight:
             return reward
         bonus = self._bonus(batch).mul_(1 / self._scale.value).clamp_(max=_LIMIT)
-        total: Tensor = reward.add_(bonus, alpha=cfg.weight)
+        total: Tensor = reward.add_(bonus, alpha=weight)
         return total
 
     def _see(self, new: Batch) -> None:
         super()._see(new)
+        self._seen += len(new)
         with torch.no_grad():
             bonus = self._bonus(self._tensors(new, self.keys)).cpu().numpy()
         self._scale.update(bonus, origin_of(new)[0])  # across episodes, as Burda et al. do
 
     def state_dict(self) -> dict[str, Any]:
         """Returns networks, optimizer, statistics and stored samples."""
-        return {**super().state_dict(), "scale": self._scale.state_dict()}
+        return {**super().state_dict(), "scale": self._scale.state_dict(), "seen": self._seen}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restores what `state_dict` returned; training goes on identically."""
         super().load_state_dict(state)
         self._scale.load_state_dict(state["scale"])
+        self._seen = int(state["seen"])
 
 
 class DistillationNet(nn.Module):
