@@ -38,15 +38,15 @@ class lag_logger:  # noqa: N801 - named like other middleware
     In a task without async mode it logs nothing.
 
     Args:
-        run: Run whose log receives the numbers.
+        log: Has `log_scalars(scalars, env_step=…, train_iter=…)`, such as a run's `log`.
         every: Steps between two lines.
     """
 
     reads = ("env_step", "train_iter")
     uses = ()
 
-    def __init__(self, run: Any, every: int = 100) -> None:
-        self._log = run.log
+    def __init__(self, log: Any, every: int = 100) -> None:
+        self._log = log
         self._every = every
         self._executor: Any = None
 

@@ -68,6 +68,8 @@ class Plan:
         lagged: Of each stage, the kept fields that only later stages write.
         same: Of each node, the nodes of its step that come first.
         before: Of each node, the nodes of the step before that come first.
+        count: Number of stages.
+        stage_of: Of each node, the index of its stage.
     """
 
     def __init__(self, parts: Sequence[MiddlewareSpec], ctx: Context) -> None:
@@ -88,18 +90,26 @@ class Plan:
             for at in range(count)
         ]
         self.nodes = range(2 * count)
+        self.count = count
+        self.stage_of = [*range(count), *reversed(range(count))]
         self.all = (1 << 2 * count) - 1
         self.same = [self._waits(node, range(node), self._in_step) for node in self.nodes]
         self.before = [self._waits(node, self.nodes, self._across) for node in self.nodes]
+        self._followers: dict[int, tuple[int, int]] = {}
 
-    def stage_of(self, node: int) -> int:
-        """Returns the index of the stage of a node."""
-        count = len(self.stages)
-        return node if node < count else 2 * count - 1 - node
+    def followers(self, ended: int) -> tuple[int, int]:
+        """Returns the nodes that may wait for some nodes, of the same step and of the next one."""
+        found = self._followers.get(ended)
+        if found is None:
+            found = self._followers[ended] = (
+                sum(1 << node for node in self.nodes if self.same[node] & ended),
+                sum(1 << node for node in self.nodes if self.before[node] & ended),
+            )
+        return found
 
     def backward(self, stage: int) -> int:
         """Returns the node after the `yield` of a stage."""
-        return 2 * len(self.stages) - 1 - stage
+        return 2 * self.count - 1 - stage
 
     def users(self, used: int) -> frozenset[int]:
         """Returns the stages that use an object, by its id."""
@@ -112,20 +122,20 @@ class Plan:
 
     def _in_step(self, first: int, then: int) -> bool:
         """Returns whether a node waits for an earlier one of its step."""
-        one, two = self.stage_of(first), self.stage_of(then)
+        one, two = self.stage_of[first], self.stage_of[then]
         if then >= len(self.stages) and (one >= two or first >= len(self.stages)):
             return True  # what follows a yield comes after all later middleware
         a, b = self.stages[one], self.stages[two]
         if a.writes & b.writes:
             return True
-        if _apart(a.path, b.path):
-            return False
+        if _apart(a.path, b.path):  # an object that both use is not used by both at once
+            return not a.uses.isdisjoint(b.uses)
         exact = a.reads - self.lagged[one]
         return bool(self._ordered(a, b) or a.writes & b.reads or exact & b.writes)
 
     def _across(self, first: int, then: int) -> bool:
         """Returns whether a node waits for one of the step before."""
-        one, two, count = self.stage_of(first), self.stage_of(then), len(self.stages)
+        one, two, count = self.stage_of[first], self.stage_of[then], len(self.stages)
         a, b = self.stages[one], self.stages[two]
         if one == two:  # an object may keep what its second half needs
             function = inspect.isroutine(a.spec.fn)

@@ -7,12 +7,14 @@ the order of the task have written; kept fields that only later middleware write
 
 from __future__ import annotations
 
+from collections import deque
 from typing import Any
 
 from dicore.errors import TaskError
 from dicore.interfaces.middleware import Suspended
 from dicore.task import Context
 from dicore_plugins.executors.plan import Plan
+from dicore_plugins.executors.views import View
 
 __all__ = ["Node", "Schedule", "Step"]
 
@@ -26,11 +28,15 @@ class Step:
         number: Its `total_step`.
         values: Fields that are set in it; kept fields that are not are those of the step before.
         previous: The step before.
+        lagged: Kept fields of `max_lag` steps before it.
     """
 
-    def __init__(self, number: int, values: Values, previous: Step | None) -> None:
+    def __init__(
+        self, number: int, values: Values, previous: Step | None, lagged: Values | None = None
+    ) -> None:
         self.number, self.values, self.previous = number, values, previous
-        self.started = self.done = 0
+        self.lagged: Values = {} if lagged is None else lagged
+        self.waiting = self.done = 0
         self.views: dict[int, Any] = {}
         self.suspended: dict[int, list[Suspended]] = {}
 
@@ -53,6 +59,8 @@ class Node:
         given: The values of its fields.
     """
 
+    __slots__ = ("given", "index", "stage", "step", "view")
+
     def __init__(self, step: Step, index: int, stage: int, view: Context, given: Values) -> None:
         self.step, self.index, self.stage, self.view, self.given = step, index, stage, view, given
 
@@ -72,7 +80,7 @@ class Schedule:
         pause: The step after which the task is to be at rest; None: none.
         cut: The step that was interrupted; None: none.
         running: Number of nodes that are running.
-        lags: Of each lagged counter, how far the version last read is behind the newest.
+        ready: Steps and nodes that may run.
     """
 
     def __init__(
@@ -86,11 +94,13 @@ class Schedule:
         self.pause: int | None = None
         self.cut: int | None = None
         self.running = 0
-        self.lags: dict[str, Any] = {}
+        self.ready: deque[tuple[Step, int]] = deque()
         self._first = None if spent else ctx
         self._steps: list[Step] = []
         base = Step(first - 1, {**vars(ctx), "total_step": first - 1}, None)
-        base.values.setdefault("_kept", {})
+        self._kept = base.values.setdefault("_kept", {})
+        self._views = [View.of(self._class, each, lagged, self._kept)
+                       for each, lagged in zip(plan.stages, plan.lagged, strict=True)]  # fmt: skip
         base.done = plan.all
         self._past = [base]
         self._next = first
@@ -100,61 +110,52 @@ class Schedule:
     def next_node(self) -> Node | None:
         """Returns a node that may run now; begins a step if it must. None: nothing may run now."""
         while True:
-            for step in self._steps:
-                if self.cut is not None and step.number >= self.cut:
-                    break
-                node = self._ready(step)
-                if node is not None:
-                    return node
-            if not self._may_begin():
+            while self.ready:
+                step, index = self.ready.popleft()
+                if self.cut is None or step.number < self.cut:
+                    return self._start(step, index)
+            if not self.may_begin():
                 return None
             self._begin()
 
-    def _ready(self, step: Step) -> Node | None:
-        plan = self._plan
-        waiting = plan.all & ~step.started
+    def _offer(self, step: Step, candidates: int) -> None:
+        """Adds the nodes of a step that wait for no other any more to those that are ready."""
+        plan, done = self._plan, step.done
         before = step.previous.done if step.previous is not None else plan.all
-        while waiting:
-            index = (waiting & -waiting).bit_length() - 1
-            waiting &= waiting - 1
-            if not (plan.same[index] & ~step.done or plan.before[index] & ~before):
-                return self._start(step, index)
-        return None
+        candidates &= step.waiting
+        while candidates:
+            bit = candidates & -candidates
+            index = bit.bit_length() - 1
+            candidates ^= bit
+            if not (plan.same[index] & ~done or plan.before[index] & ~before):
+                step.waiting ^= bit
+                self.ready.append((step, index))
 
     def _start(self, step: Step, index: int) -> Node:
-        step.started |= 1 << index
         self.running += 1
-        stage = self._plan.stage_of(index)
-        values = self._values(step, stage)
+        stage = self._plan.stage_of[index]
+        form, given = self._views[stage], step.values
+        values = {"total_step": step.number, "_kept": self._kept}
+        for name in form.fields:
+            values[name] = given[name]
+        for name in form.kept:
+            values[name] = step.value(name)
         view = step.views.get(stage)
         if view is None:
-            view = step.views[stage] = object.__new__(self._class)
-        else:
-            values.update((name, step.value(name)) for name in self._plan.lagged[stage])
+            view = step.views[stage] = object.__new__(form.cls)
+            for name in form.lagged:
+                values[name] = step.lagged[name]
+        else:  # after its yield it sees the newest
+            for name in form.lagged:
+                values[name] = step.value(name)
         vars(view).update(values)
         return Node(step, index, stage, view, values)
 
-    def _values(self, step: Step, stage: int) -> Values:
-        """Returns the fields that a stage may see."""
-        values, lagged = dict(step.values), self._plan.lagged[stage]
-        for name in values["_kept"]:
-            if name in lagged:
-                newest = step.value(name)
-                wanted = step.number - 1 - self._max_lag
-                past = [each for each in self._past if each.number <= wanted] or self._past[:1]
-                value = values[name] = past[-1].values[name]
-                if value is not newest and value.__class__ is int and newest.__class__ is int:
-                    self.lags[name] = newest - value
-            elif name not in values:
-                values[name] = step.value(name)
-        return values
-
-    def _may_begin(self) -> bool:
-        if self.over:
+    def may_begin(self) -> bool:
+        """Returns whether another step may begin."""
+        if self.over or len(self._steps) > self._max_lag:
             return False
-        if self.pause is not None and self._next > self.pause:
-            return False
-        return len(self._steps) <= self._max_lag
+        return self.pause is None or self._next <= self.pause
 
     def _begin(self) -> None:
         newest = self._steps[-1] if self._steps else self._past[-1]
@@ -162,14 +163,21 @@ class Schedule:
             values, self._first = {"_kept": {}, **vars(self._first)}, None
         else:
             old = object.__new__(self._class)
-            vars(old).update(newest.values)
-            vars(old).update((name, newest.value(name)) for name in newest.values["_kept"])
-            values = dict(vars(old.renew()))
-        for name in values["_kept"]:
+            vars(old).update(self._past[-1].values)
+            values = vars(old.renew())
+        for name in self._kept:
             values.pop(name, None)
         values["total_step"] = self._next
-        self._steps.append(Step(self._next, values, newest))
+        wanted = self._next - 1 - self._max_lag
+        lagged = self._past[0]
+        for each in self._past:
+            if each.number <= wanted:
+                lagged = each
+        step = Step(self._next, values, newest, lagged.values)
+        step.waiting = self._plan.all
+        self._steps.append(step)
         self._next += 1
+        self._offer(step, self._plan.all)
 
     # ---- what has ended
 
@@ -178,14 +186,20 @@ class Schedule:
         step, plan = node.step, self._plan
         self.running -= 1
         self.take(node)
-        if node.index < len(plan.stages):
+        over = 1 << node.index
+        if node.index < plan.count:
             if suspended:
                 step.suspended[node.stage] = suspended
             else:
                 back = 1 << plan.backward(node.stage)
-                step.started |= back
-                step.done |= back
-        step.done |= 1 << node.index
+                step.waiting &= ~back
+                over |= back
+        step.done |= over
+        same, then = plan.followers(over)
+        self._offer(step, same)
+        at = step.number - self._steps[0].number + 1
+        if at < len(self._steps):
+            self._offer(self._steps[at], then)
         while self._steps and self._steps[0].done == plan.all:
             self._complete(self._steps.pop(0))
 
@@ -195,29 +209,31 @@ class Schedule:
         Raises:
             TaskError: it has set a field that it does not declare.
         """
-        stage, given = self._plan.stages[node.stage], node.given
-        for name, value in vars(node.view).items():
-            if value is given.get(name, given):
-                continue
-            if not (stage.alone or name in stage.writes or name == "_kept"):
-                raise TaskError(
-                    f"'{stage.spec.name}' sets ctx.{name}, which it does not declare; in async mode"
-                    " another middleware may run meanwhile",
-                    hint=f"add '{name}' to its writes (dicore.task.middleware)",
-                )
-            node.step.values[name] = value
+        form, given, values = self._views[node.stage], node.given, node.step.values
+        found = vars(node.view)
+        for name in form.visible:
+            value = found[name]
+            if value is not given[name]:
+                if name not in form.writes:
+                    raise form.undeclared("sets", name)
+                values[name] = value
+        if found["_kept"] is not self._kept:
+            raise TaskError(
+                f"'{form.stage}' calls ctx.keep; in async mode other steps have begun already",
+                hint="call keep in __post_init__ of the context",
+            )
 
     def _complete(self, step: Step) -> None:
-        for name in step.values["_kept"]:
+        for name in self._kept:
             step.values[name] = step.value(name)
         step.previous = None
         step.views.clear()
         if self._steps:
             self._steps[0].previous = step
-        kept = {*step.values["_kept"], "_kept", "total_step"}
-        for each in self._past:  # only the fields of the newest are needed
-            for name in [name for name in each.values if name not in kept]:
-                del each.values[name]
+        last = self._past[-1]  # only its kept fields are still needed
+        for name in [*last.values]:
+            if name not in self._kept and name not in ("_kept", "total_step"):
+                del last.values[name]
         self._past.append(step)
         wanted = step.number - self._max_lag
         while len(self._past) > 1 and self._past[1].number <= wanted:
@@ -240,10 +256,20 @@ class Schedule:
         """The last step is complete, or a step was interrupted."""
         return self.cut is not None or (self.last is not None and self._next > self.last)
 
+    @property
+    def lags(self) -> dict[str, int]:
+        """Of each lagged counter, how far the version that is read is behind the newest."""
+        step = self._steps[-1] if self._steps else self._past[-1]
+        return {
+            name: step.value(name) - step.lagged[name]
+            for name in sorted(frozenset().union(*self._plan.lagged))
+            if type(step.lagged.get(name)) is int and type(step.value(name)) is int
+        }
+
     def resting(self) -> bool:
         """Returns whether nothing runs and nothing may."""
         waiting = [each for each in self._steps if self.cut is None or each.number < self.cut]
-        return not (self.running or waiting or self._may_begin())
+        return not (self.running or waiting or self.may_begin())
 
     def restart(self) -> None:
         """Goes on as if the run began after the last complete step."""
@@ -259,5 +285,6 @@ class Schedule:
     def drop(self) -> list[Suspended]:
         """Drops the steps in flight; returns the middleware that they suspended, in order."""
         steps, self._steps = self._steps, []
+        self.ready.clear()
         return [each for step in steps for _, found in sorted(step.suspended.items())
                 for each in found]  # fmt: skip

@@ -5,10 +5,9 @@ from __future__ import annotations
 import contextvars
 import sys
 import threading
-from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from time import monotonic
+from time import monotonic, perf_counter
 from typing import Any
 
 from dicore.interfaces.middleware import Suspended
@@ -19,8 +18,14 @@ from dicore_plugins.executors.versions import ActingPolicy
 
 __all__ = ["ThreadExecutor"]
 
-GRACE_S = 1.5
+GRACE_S = 1.0
 """Seconds that middleware have to return after an error or Ctrl-C."""
+
+LONG_S = 2e-5
+"""Seconds of a stage for which another thread is woken to run others meanwhile."""
+
+LOOK_S = 0.05
+"""Seconds after which the main thread looks whether a thread must be woken."""
 
 SWITCH_S = 0.0005
 """Seconds after which a thread that computes in Python lets others run; 0.005 is Python's."""
@@ -53,12 +58,14 @@ class ThreadExecutor:
         self._schedule: Schedule | None = None
         self._plan: Plan | None = None
         self._parts: Any = None
-        self._requests: list[tuple[int, int, Callable[[], None]]] = []
+        self._requests: list[tuple[int, int, str, Callable[[], None]]] = []
         self._listeners: list[Callable[[Context], None]] = []
         self._jobs: list[threading.Thread] = []
         self._acting: list[ActingPolicy] = []
         self._publishers: dict[int, list[ActingPolicy]] = {}
         self._over = False
+        self._idle = 0
+        self._costs: dict[int, float] = {}
         self.here: Any = ThreadHere(self)
 
     # ---- for middleware
@@ -74,10 +81,12 @@ class ThreadExecutor:
 
     def _pause(self, node: Node, fn: Callable[[], None]) -> None:
         """Calls a function at the end of the last step that may have begun by now."""
-        schedule, number = self._schedule, node.step.number
+        schedule, plan, number = self._schedule, self._plan, node.step.number
         assert schedule is not None
-        if not any(each[:2] == (number, node.index) and fn is each[2] for each in self._requests):
-            self._requests.append((number, node.index, fn))
+        assert plan is not None
+        request = (number, node.index, plan.stages[node.stage].spec.name, fn)
+        if request not in self._requests:
+            self._requests.append(request)
         pause = schedule.pause
         schedule.pause = number + self.max_lag if pause is None else pause
 
@@ -116,7 +125,8 @@ class ThreadExecutor:
     @property
     def lags(self) -> dict[str, int]:
         """Of each lagged counter, how far the value last read was behind the newest."""
-        return {} if self._schedule is None else dict(self._schedule.lags)
+        with self._lock:
+            return {} if self._schedule is None else self._schedule.lags
 
     # ---- running
 
@@ -141,8 +151,7 @@ class ThreadExecutor:
             self._plan, self._ctx, spent=spent, max_lag=self.max_lag, max_step=max_step
         )
         self._error, self._over, self.cancelled = None, False, False
-        self._ready: deque[Node] = deque()
-        self._publishers = {}
+        self._idle, self._costs, self._publishers = 0, {}, {}
         for each in self._acting:
             users = self._plan.users(id(each.policy))
             each.live = not users
@@ -156,6 +165,11 @@ class ThreadExecutor:
             self._rest()
             while self._jobs:  # an evaluation that was due at the end
                 self._rest()
+        except BaseException:
+            if not self.cancelled:
+                self.cancelled = True
+                self._join(self._jobs)
+            raise
         finally:
             self._close()
 
@@ -198,7 +212,8 @@ class ThreadExecutor:
         assert schedule is not None
         with self._lock:
             while self._error is None and not schedule.resting():
-                self._main.wait(0.2)
+                self._main.wait(LOOK_S)
+                self._wake(schedule)  # a stage that is quick else may be waiting for another
         if self._error is not None:
             self.cancelled = True
             raise self._error
@@ -208,8 +223,8 @@ class ThreadExecutor:
         """Waits for what runs in the background; calls the functions that wait for a rest."""
         schedule = self._schedule
         assert schedule is not None
-        while any(each.is_alive() for each in self._jobs) and self._error is None:
-            self._join([each for each in self._jobs if each.is_alive()][:1])
+        while self._error is None and (running := [job for job in self._jobs if job.is_alive()]):
+            running[0].join(LOOK_S)
         self._jobs.clear()
         if self._error is not None:
             self.cancelled = True
@@ -219,8 +234,12 @@ class ThreadExecutor:
         for each in self._listeners:
             each(self._ctx)
         requests, self._requests = sorted(self._requests, key=lambda each: each[:2]), []
-        for _, _, fn in requests:
-            fn()
+        for _, _, name, fn in requests:
+            try:
+                fn()
+            except Exception as error:
+                error.add_note(f"raised by middleware '{name}' at rest, {_after(self._ctx)}")
+                raise
         with self._lock:
             newest = schedule.newest
             newest.values.update(vars(self._ctx) if schedule.cut is None else {})
@@ -241,43 +260,55 @@ class ThreadExecutor:
 
     def _loop(self) -> None:
         with self._lock:
-            while not self._over:
-                node = self._take()
-                if node is None:
-                    self._work.wait()
-                    continue
-                self._lock.release()
-                try:
-                    self._run_node(node)
-                finally:
-                    self._lock.acquire()
+            try:
+                while not self._over:
+                    node = self._take()
+                    if node is None:
+                        self._idle += 1
+                        self._work.wait()
+                        self._idle -= 1
+                        continue
+                    self._lock.release()
+                    try:
+                        suspended = self._run_node(node)
+                    finally:
+                        self._lock.acquire()
+                    self._ended(node, suspended)
+            except BaseException as error:  # else the others would wait for ever
+                self._fail(error)
 
     def _take(self) -> Node | None:
-        """Returns a node to run, and wakes other threads if there are more."""
+        """Returns a node to run, and wakes another thread if there are more."""
         schedule = self._schedule
         assert schedule is not None
         if self._halted:
             return None
-        while (node := schedule.next_node()) is not None:
-            self._ready.append(node)
-        if self._ready:
-            node = self._ready.popleft()
-            self._work.notify(len(self._ready))
-        elif schedule.resting():
-            self._main.notify()
+        node = schedule.next_node()
+        if node is None:
+            if schedule.resting():
+                self._main.notify()
+        elif self._costs.get(node.index, LONG_S) >= LONG_S:  # else this thread runs them in turn
+            self._wake(schedule)
         return node
+
+    def _wake(self, schedule: Schedule) -> None:
+        """Wakes a thread that has nothing to do, if there may be something."""
+        if self._idle and not self._halted and (schedule.ready or schedule.may_begin()):
+            self._work.notify()
 
     @property
     def _halted(self) -> bool:
         return self._over or self._error is not None or self.cancelled
 
-    def _run_node(self, node: Node) -> None:
+    def _run_node(self, node: Node) -> list[Suspended] | None:
+        """Runs a node; returns the middleware that it suspended, None if it did not end."""
         schedule, plan, here = self._schedule, self._plan, self.here
         assert schedule is not None
         assert plan is not None
-        step, forward = node.step, node.index < len(plan.stages)
+        step, forward = node.step, node.index < plan.count
         suspended = [] if forward else step.suspended.pop(node.stage, [])
         here.enter(node, suspended, schedule.last is not None and step.number >= schedule.last)
+        begin = perf_counter()
         try:
             if forward:
                 self._task.run_parts((plan.stages[node.stage].spec,), node.view)
@@ -285,21 +316,30 @@ class ThreadExecutor:
                 self._task.backward()
             for each in self._publishers.get(node.stage, ()):
                 each.publish(step.number)
-            with self._lock:
-                schedule.ended(node, here.suspended if forward else [])
-                if self._task.parts is not self._parts:
-                    self._pause(node, lambda: None)
         except StepInterrupted:
             with self._lock:
                 schedule.interrupt(node)
                 self._finish = True
         except BaseException as error:
-            name = plan.stages[node.stage].spec.name
             if not any("raised in middleware" in note for note in getattr(error, "__notes__", ())):
+                name = plan.stages[node.stage].spec.name
                 error.add_note(f"raised in middleware '{name}' at total_step {step.number}")
             self._fail(error)
+        else:
+            return here.suspended if forward else []
         finally:
+            self._costs[node.index] = perf_counter() - begin
             here.leave()
+        return None
+
+    def _ended(self, node: Node, suspended: list[Suspended] | None) -> None:
+        """Takes over what a node has set; it may be that others can run now."""
+        schedule = self._schedule
+        if suspended is None or schedule is None:
+            return
+        schedule.ended(node, suspended)
+        if self._task.parts is not self._parts:
+            self._pause(node, _nothing)
 
     def _fail(self, error: BaseException) -> None:
         with self._lock:
@@ -357,3 +397,11 @@ class ThreadHere(threading.local):
     @finish.setter
     def finish(self, value: bool) -> None:
         self._executor.finish(value, self.node)
+
+
+def _nothing() -> None:
+    """What is called at a rest that only lets new middleware begin."""
+
+
+def _after(ctx: Context) -> str:
+    return f"after total_step {ctx.total_step}"

@@ -392,7 +392,7 @@ class TrainingPipeline:
             return []
         from dicore_plugins.executors.log import lag_logger
 
-        return [lag_logger(run=run)]
+        return [lag_logger(run.log)]
 
     def _finish(self, parts: Parts, run: Any) -> None:
         """Evaluates if a budget ended the training, stops the clock and saves `final`."""

@@ -96,6 +96,16 @@ def ends_there(self: Any, fn: Callable[[], None]) -> None:
     self.here.finish = True
 
 
+def remembers(self: Any, fn: Callable[[], None]) -> None:
+    vars(self).setdefault("asked", []).append(fn)
+
+
+def calls_them_at_the_end(self: Any, max_step: int | None) -> None:
+    ThreadExecutor.run(self, max_step)
+    for fn in vars(self).pop("asked", []):
+        fn()
+
+
 FAULTS: list[Fault] = [
     ("has_the_methods", {"background": None}),
     ("has_the_methods", {"at_rest": None}),
@@ -113,6 +123,7 @@ FAULTS: list[Fault] = [
     ("functions_are_called_at_rest", {"at_rest": beside_the_middleware}),
     ("functions_are_called_at_rest", {"at_rest": twice}),
     ("functions_are_called_at_rest", {"at_rest": ends_there}),
+    ("functions_are_called_at_rest", {"at_rest": remembers, "run": calls_them_at_the_end}),
 ]
 PLANTED = {ExecutorContract: [check for check, _ in FAULTS]}
 
