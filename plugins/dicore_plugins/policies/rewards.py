@@ -54,7 +54,7 @@ def with_reward_model(collect_mode: Any, reward_model: Any, *, estimates: bool =
         return make_samples(Batch({**block.columns, "reward": reward}, steps), tail)
 
     def of_mode(mode: Any) -> Any:
-        return with_reward_model(mode, reward_model)
+        return with_reward_model(mode, reward_model, estimates=estimates)
 
     vars(get_train_sample)["of_mode"] = of_mode  # for copies of the policy
     if isinstance(collect_mode, CollectMode):

@@ -93,6 +93,20 @@ def test_the_rewards_are_weighted() -> None:
     np.testing.assert_allclose(half - 0.5 * plain, bonus - plain, rtol=1e-3, atol=1e-5)
 
 
+def test_the_bonus_ends_after_some_samples() -> None:
+    """Also in a model that goes on from a state."""
+    model, data = made(RND, weight_decay=64), samples(BOX, ACTIONS["discrete"])
+    found = []
+    for _ in range(3):
+        model.collect_data(data)
+        model.train()
+        again = made(RND, weight_decay=64)
+        again.load_state_dict(model.state_dict())
+        found.append((model.weight, again.weight))
+    assert found == [(0.5, 0.5), (0.0, 0.0), (0.0, 0.0)]
+    assert not model.estimate(data)["reward"].any()
+
+
 @pytest.mark.parametrize("discount", [0.0, 0.9])
 def test_the_scale_is_the_spread_of_all_returns(discount: float) -> None:
     """As in VecNormalize, step by step; blocks may have any length, and rows may be missing."""

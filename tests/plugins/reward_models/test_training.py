@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -12,10 +13,13 @@ from safetensors.numpy import load_file
 
 from dicore.cli import main
 from dicore.config import compile_config
+from dicore.data import Batch
 from dicore.errors import ConfigError
+from dicore.interfaces.policy import Tail
 from dicore.run.launch import launch
 from dicore.run.run import Run
 from dicore_plugins.datasets import write_npz
+from dicore_plugins.policies.rewards import with_reward_model
 
 DQN = ["policy.learn.batch_size=8", "policy.collect.n_sample=16", "policy.nstep=1"]
 SINGLE = ["policy.learn.update_per_step=0.1", "policy.collect.n_sample=1", "policy.nstep=3",
@@ -150,6 +154,25 @@ def test_rewards_are_relabelled_without_changing_the_buffer(tmp_path: Path) -> N
     rewards = [each for key, each in stored.items() if key.endswith("columns.reward")]
     assert rewards
     assert any((each == 1).all() for each in rewards)
+
+
+@pytest.mark.parametrize("estimates", [True, False])
+def test_a_copy_of_the_policy_estimates_as_the_policy_does(estimates: bool) -> None:
+    """In async mode a copy collects; what is relabelled when it is drawn is so once only."""
+    tail = Tail({"x": np.zeros((1, 1))}, np.array([1]), {"x": np.zeros((1, 1))}, 2)
+    block = Batch({
+        "obs": {"x": np.zeros((2, 1, 1))}, "reward": np.zeros((2, 1), np.float32),
+        "end": np.array([[False], [True]]), "valid": np.ones((2, 1), bool),
+    }, 2)  # fmt: skip
+    model = SimpleNamespace(
+        collect_data=lambda data: None,
+        estimate=lambda data: Batch({**data.columns, "reward": data["reward"] + 1}, len(data)),
+    )
+    mode = SimpleNamespace(get_train_sample=lambda block, tail: block["reward"].ravel().tolist())
+    found = with_reward_model(mode, model, estimates=estimates)
+    twin = vars(found.get_train_sample)["of_mode"](mode)
+    assert found.get_train_sample(block, tail) == [float(estimates)] * 2
+    assert twin.get_train_sample(block, tail) == [float(estimates)] * 2
 
 
 def test_every_registered_reward_model_is_trained_here() -> None:
