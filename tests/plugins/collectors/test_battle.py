@@ -148,6 +148,7 @@ def test_the_first_side_is_what_counts(measure: str, value: float) -> None:
     assert result.stop
     assert [each.tolist() for each in result.returns] == [[5.0, -5.0]] * 4
     assert (result.statistics["return_mean/0"], result.statistics["return_mean/1"]) == (5.0, -5.0)
+    assert result.mean_return == 5.0
     assert evaluator.best_return == value
     evaluator.reset_policy(modes("eval_mode", (1, 2)))
     assert not evaluator.eval(train_iter=2).stop

@@ -81,7 +81,26 @@ def test_the_metric_says_what_is_better() -> None:
         evaluator.eval(saved.append, train_iter=1)
     assert len(saved) == 2
     assert evaluator.best_return == 0.0
+    again = MetricEvaluator({}, dataset=Points(), metric=metric)
+    again.load_state_dict(evaluator.state_dict())
+    again.reset_policy(classifier(right=False).eval_mode)
+    again.eval(saved.append, train_iter=4)
+    assert len(saved) == 2  # the best one before is known
     assert lines[0]["evaluator/number"] == lines[0]["evaluator/share"] * 50 > 0
+
+
+@pytest.mark.parametrize(("wanted", "right", "wrong"), [(0.0, True, False), (1.0, True, True)])
+def test_training_stops_at_a_value_that_is_as_good(wanted: float, right: bool, wrong: bool) -> None:
+    """By a metric of which less is better."""
+    evaluator = MetricEvaluator({"stop_value": wanted}, dataset=Points(), metric=Errors())
+    found = []
+    for good in (True, False):
+        evaluator.reset_policy(classifier(right=good).eval_mode)
+        found.append(evaluator.eval(train_iter=1).stop)
+    assert found == [right, wrong]
+    never = MetricEvaluator({}, classifier().eval_mode, dataset=Points(), metric=Errors())
+    never.reset_policy(classifier().eval_mode)
+    assert not never.eval(train_iter=1).stop
 
 
 def test_as_a_middleware(make: Any) -> None:

@@ -18,10 +18,11 @@ __all__ = ["BattleEvaluator"]
 class BattleEvaluator(InteractionEvaluator):
     """Evaluates two policies in one environment; see `InteractionEvaluator` for all else.
 
-    Returns are [2], one per side; statistics have `return_mean/0` and `return_mean/1`. What is
-    compared with `stop_value` and chooses the best checkpoint is that of the first side: its mean
-    return, its share of episodes with the higher return (`win_rate`, if the environment reports no
-    winner), or its mean reward per step. With one eval mode it is the evaluator of single policies.
+    Returns are [2], one per side; statistics have `return_mean/0` and `return_mean/1`, all others
+    are of the first side. What is compared with `stop_value` and chooses the best checkpoint is,
+    too: its mean return, its share of episodes with the higher return (`win_rate`, if the
+    environment reports no winner), or its mean reward per step. With one eval mode it is the
+    evaluator of single policies.
 
     Args:
         cfg: Options, as a section, a dict, or None for the defaults.
@@ -85,3 +86,7 @@ class BattleEvaluator(InteractionEvaluator):
         if self._cfg.measure == "win_rate" and not reported:
             return float(np.mean(both[:, 0] > both[:, 1]))
         return super().measure(both[:, 0].tolist(), infos)
+
+    def _counted(self, returns: Any) -> Any:
+        """Returns what counts of the returns [E, 2]: those of the first side."""
+        return returns[:, 0] if self._two else super()._counted(returns)

@@ -25,11 +25,12 @@ from torch import Tensor, nn
 from dicore.config.compiler import as_config
 from dicore.data import Batch, EnvBatch, Tree
 from dicore.data.tree import tree_len
-from dicore.errors import ClosedError, UsageError
+from dicore.errors import UsageError
 from dicore.interfaces.evaluator import EvalResult
 from dicore.interfaces.policy import check_mode
 from dicore.run.random import stream, torch_stream
 from dicore_plugins.evaluators.fqe.config import FQEConfig
+from dicore_plugins.evaluators.interaction.evaluator import ScheduledEvaluator
 from dicore_plugins.functional.distributional import quantile_target
 from dicore_plugins.functional.samples import to_batch
 from dicore_plugins.functional.td import bridged, td_loss
@@ -78,7 +79,7 @@ def _options(space: Any) -> dict[str, Any]:
     return {path.removeprefix("model."): each for path, each in observation_options(space).items()}
 
 
-class FQEvaluator:
+class FQEvaluator(ScheduledEvaluator):
     """Evaluates a policy on a data set; the contract is `ISerialEvaluator`.
 
     The policy acts greedily on single observations: recurrent policies cannot be evaluated.
@@ -123,7 +124,7 @@ class FQEvaluator:
         if policy is not None:
             check_mode(policy, "eval", "forward", "reset")
         self._env, self._policy, self._data, self._log = env_manager, policy, dataset, log
-        self._rng, self._closed = stream("evaluator/fqe"), False
+        self._rng = stream("evaluator/fqe")
         self._prepare(observation_space, action_space)
         self._clear_results()
 
@@ -160,13 +161,6 @@ class FQEvaluator:
             None, self._flat, learning_rate=cfg.learning_rate, max_grad_norm=None
         )
 
-    @classmethod
-    def default_config(cls) -> dict[str, Any]:
-        """Returns all options with their defaults, as a plain dict."""
-        from dicore.config import default_config
-
-        return dict(default_config(cls.config_class))
-
     def _clear_results(self) -> None:
         self._last_eval_iter = self._eval_iter_before = -1
         self.best_return = float("-inf")
@@ -175,28 +169,12 @@ class FQEvaluator:
     def reset_env(self, env: Any | None = None) -> None:
         """Does nothing: no environment is stepped."""
 
-    def reset_policy(self, policy: Any | None = None) -> None:
-        """Uses `policy` (an eval mode) from now on, and clears its per-env state."""
-        if policy is not None:
-            check_mode(policy, "eval", "forward", "reset")
-            self._policy = policy
-        self._policy.reset()
-
     def reset(self, policy: Any | None = None, env: Any | None = None) -> None:
         """Clears the results so far; the network stays."""
         self.reset_policy(policy)
         self._clear_results()
 
     # ---- evaluating
-
-    def should_eval(self, train_iter: int) -> bool:
-        """Returns whether an evaluation is due: at 0, then every `eval_freq` updates."""
-        if train_iter == self._last_eval_iter:
-            return False
-        due = self._last_eval_iter < 0 or train_iter - self._last_eval_iter >= self._cfg.eval_freq
-        if due:
-            self._eval_iter_before, self._last_eval_iter = self._last_eval_iter, train_iter
-        return due
 
     def eval(
         self,
@@ -224,8 +202,7 @@ class FQEvaluator:
         Raises:
             ClosedError: the evaluator is closed.
         """
-        if self._closed:
-            raise ClosedError("the evaluator is closed", hint="create a new evaluator")
+        self._check_open()
         begun, kwargs = time.perf_counter(), dict(policy_kwargs or {})
         before = copy.deepcopy(self._networks()), copy.deepcopy(self._rng.bit_generator.state)
         errors = []
@@ -330,13 +307,6 @@ class FQEvaluator:
         self._last_eval_iter = self._eval_iter_before = int(state["last_eval_iter"])
         self.best_return = float(state["best_return"])
         self._load_networks(state)
-
-    def close(self) -> None:
-        """Closes the environments; harmless when repeated."""
-        if not self._closed:
-            self._closed = True
-            if self._env is not None:
-                self._env.close()
 
 
 def _statistics(values: Any, errors: list[Tensor], seconds: float) -> dict[str, float]:

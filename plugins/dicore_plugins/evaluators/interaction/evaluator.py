@@ -5,11 +5,12 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from dicore.config.compiler import as_config
+from dicore.config.schema import ComponentConfig
 from dicore.data import EnvBatch, tree_row
 from dicore.errors import ClosedError, UsageError
 from dicore.interfaces.evaluator import EvalResult
@@ -20,7 +21,55 @@ from dicore_plugins.evaluators.interaction.config import InteractionEvaluatorCon
 _LOG = logging.getLogger("dicore.evaluator")
 
 
-class InteractionEvaluator:
+class ScheduledEvaluator:
+    """Base class of evaluators: when one is due, which policy it evaluates, and its end.
+
+    A subclass sets `_cfg`, `_env` (to be closed with it; None: none) and `_policy`.
+    """
+
+    config_class: ClassVar[type[ComponentConfig]]
+    _cfg: Any
+    _env: Any
+    _policy: Any
+    _closed = False
+    _last_eval_iter = _eval_iter_before = -1
+
+    @classmethod
+    def default_config(cls) -> dict[str, Any]:
+        """Returns all options with their defaults, as a plain dict."""
+        from dicore.config import default_config
+
+        return dict(default_config(cls.config_class))
+
+    def reset_policy(self, policy: Any | None = None) -> None:
+        """Uses `policy` (an eval mode) from now on, and clears its per-env state."""
+        if policy is not None:
+            check_mode(policy, "eval", "forward", "reset")
+            self._policy = policy
+        self._policy.reset()
+
+    def should_eval(self, train_iter: int) -> bool:
+        """Returns whether an evaluation is due: at 0, then every `eval_freq` updates."""
+        if train_iter == self._last_eval_iter:
+            return False
+        due = self._last_eval_iter < 0 or train_iter - self._last_eval_iter >= self._cfg.eval_freq
+        if due:
+            self._eval_iter_before, self._last_eval_iter = self._last_eval_iter, train_iter
+        return due
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise ClosedError("the evaluator is closed", hint="create a new evaluator")
+
+    def close(self) -> None:
+        """Closes the environments, if there are any; harmless when repeated."""
+        if not self._closed:
+            self._closed = True
+            if self._env is not None:
+                self._env.close()
+
+
+class InteractionEvaluator(ScheduledEvaluator):
     """Evaluates a policy over whole episodes; the contract is `ISerialEvaluator`.
 
     Evaluation does not affect training: the environments, their seeds and the policy's per-env
@@ -37,7 +86,7 @@ class InteractionEvaluator:
         last_result: Result of the latest evaluation, or None.
     """
 
-    config_class = InteractionEvaluatorConfig
+    config_class: ClassVar[type[ComponentConfig]] = InteractionEvaluatorConfig
 
     def __init__(
         self,
@@ -49,7 +98,6 @@ class InteractionEvaluator:
     ) -> None:
         self._cfg: Any = as_config(cfg, self.config_class)
         self._log = log
-        self._closed = False
         self._warned = False
         self._fresh = False
         self._env = env_manager
@@ -59,13 +107,6 @@ class InteractionEvaluator:
         self._starts: dict[str, Any] | None = None
         self._repeat: dict[str, Any] | None = None
         self._clear_results()
-
-    @classmethod
-    def default_config(cls) -> dict[str, Any]:
-        """Returns all options with their defaults, as a plain dict."""
-        from dicore.config import default_config
-
-        return dict(default_config(cls.config_class))
 
     def _clear_results(self) -> None:
         self._last_eval_iter = self._eval_iter_before = -1
@@ -90,13 +131,6 @@ class InteractionEvaluator:
             self._env.reset()
         self._fresh = True
 
-    def reset_policy(self, policy: Any | None = None) -> None:
-        """Uses `policy` (an eval mode) from now on, and clears its per-env state."""
-        if policy is not None:
-            check_mode(policy, "eval", "forward", "reset")
-            self._policy = policy
-        self._policy.reset()
-
     def reset(self, policy: Any | None = None, env: Any | None = None) -> None:
         """Resets environments and policy, and clears the results so far."""
         self.reset_env(env)
@@ -104,15 +138,6 @@ class InteractionEvaluator:
         self._clear_results()
 
     # ---- evaluating
-
-    def should_eval(self, train_iter: int) -> bool:
-        """Returns whether an evaluation is due: at 0, then every `eval_freq` updates."""
-        if train_iter == self._last_eval_iter:
-            return False
-        due = self._last_eval_iter < 0 or train_iter - self._last_eval_iter >= self._cfg.eval_freq
-        if due:
-            self._eval_iter_before, self._last_eval_iter = self._last_eval_iter, train_iter
-        return due
 
     def eval(
         self,
@@ -144,13 +169,12 @@ class InteractionEvaluator:
             ClosedError: the evaluator is closed.
             UsageError: there are fewer episodes than environments.
         """
-        if self._closed:
-            raise ClosedError("the evaluator is closed", hint="create a new evaluator")
+        self._check_open()
         start = time.perf_counter()
         monitor = VectorEvalMonitor(self._env.env_num, n_episode or self._cfg.n_episode)
         kwargs = policy_kwargs or {}
         steps, complete = self._run_episodes(monitor, should_stop or _never, kwargs)
-        statistics = _statistics(monitor, steps, time.perf_counter() - start)
+        statistics = self._statistics(monitor, steps, time.perf_counter() - start)
         if not complete:
             return self._interrupted(monitor, statistics)
         value = self.measure(monitor.get_episode_reward(), monitor.get_episode_info())
@@ -200,6 +224,36 @@ class InteractionEvaluator:
         if self._cfg.measure == "win_rate":
             return float(np.mean([_won(info) for info in infos]))
         return total / len(returns)
+
+    def _statistics(self, monitor: Any, steps: int, seconds: float) -> dict[str, float]:
+        """Returns statistics of the episodes."""
+        found = np.asarray(monitor.get_episode_reward())
+        if not len(found):
+            return {"episode_count": 0.0, "envstep_count": float(steps), "evaluate_time": seconds}
+        parts = found.reshape(len(found), -1)
+        returns = self._counted(parts)
+        each = {} if found.ndim == 1 else {
+            f"return_mean/{index}": float(mean) for index, mean in enumerate(parts.mean(0))
+        }  # fmt: skip
+        return {
+            "return_mean": float(returns.mean()),
+            "return_std": float(returns.std()),
+            "return_max": float(returns.max()),
+            "return_min": float(returns.min()),
+            "return_median": float(np.median(returns)),
+            **each,
+            "episode_count": float(len(returns)),
+            "envstep_count": float(steps),
+            "evaluate_time": seconds,
+            "avg_envstep_per_episode": steps / len(returns),
+            "avg_envstep_per_sec": steps / max(seconds, 1e-9),
+            "avg_time_per_episode": seconds / len(returns),
+            "avg_episode_per_sec": len(returns) / max(seconds, 1e-9),
+        }
+
+    def _counted(self, returns: Any) -> Any:
+        """Returns what counts of the returns [E, n] of episodes, [E]: their sums."""
+        return returns.sum(1)
 
     def _interrupted(self, monitor: VectorEvalMonitor, statistics: dict[str, float]) -> EvalResult:
         """Returns the episodes so far; the next evaluation repeats them."""
@@ -332,12 +386,6 @@ class InteractionEvaluator:
         if hasattr(self._env, "load_state_dict"):
             self._env.load_state_dict(state["env"])
 
-    def close(self) -> None:
-        """Closes the environments; harmless when repeated."""
-        if not self._closed:
-            self._closed = True
-            self._env.close()
-
 
 def _won(info: Mapping[str, Any]) -> bool:
     """Returns whether the environment reports that an episode was won."""
@@ -357,33 +405,6 @@ def _never() -> bool:
 
 def _ignored(env_id: Any, reward: Any) -> None:
     """What an eval mode without `observe` does with rewards."""
-
-
-def _statistics(monitor: VectorEvalMonitor, steps: int, seconds: float) -> dict[str, float]:
-    """Returns statistics of the episodes; a vector of returns counts as its sum."""
-    found = np.asarray(monitor.get_episode_reward())
-    if not len(found):
-        return {"episode_count": 0.0, "envstep_count": float(steps), "evaluate_time": seconds}
-    parts = found.reshape(len(found), -1)
-    returns = parts.sum(1)
-    each = {} if found.ndim == 1 else {
-        f"return_mean/{index}": float(mean) for index, mean in enumerate(parts.mean(0))
-    }  # fmt: skip
-    return {
-        "return_mean": float(returns.mean()),
-        "return_std": float(returns.std()),
-        "return_max": float(returns.max()),
-        "return_min": float(returns.min()),
-        "return_median": float(np.median(returns)),
-        **each,
-        "episode_count": float(len(returns)),
-        "envstep_count": float(steps),
-        "evaluate_time": seconds,
-        "avg_envstep_per_episode": steps / len(returns),
-        "avg_envstep_per_sec": steps / max(seconds, 1e-9),
-        "avg_time_per_episode": seconds / len(returns),
-        "avg_episode_per_sec": len(returns) / max(seconds, 1e-9),
-    }
 
 
 def _line(statistics: Mapping[str, float], train_iter: int, envstep: int) -> str:

@@ -5,6 +5,7 @@ Shapes: B samples.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
@@ -13,9 +14,10 @@ import numpy as np
 
 from dicore.config.compiler import as_config
 from dicore.data import EnvBatch
-from dicore.errors import ClosedError, SchemaError, UsageError
+from dicore.errors import SchemaError, UsageError
 from dicore.interfaces.evaluator import EvalResult
 from dicore.interfaces.policy import check_mode
+from dicore_plugins.evaluators.interaction.evaluator import ScheduledEvaluator
 from dicore_plugins.evaluators.metric.config import MetricEvaluatorConfig
 
 __all__ = ["Accuracy", "IMetric", "MetricEvaluator"]
@@ -52,7 +54,7 @@ class Accuracy:
         return bool(metric1 > metric2)
 
 
-class MetricEvaluator:
+class MetricEvaluator(ScheduledEvaluator):
     """Evaluates a policy on a data set; the contract is `ISerialEvaluator`.
 
     Args:
@@ -92,18 +94,10 @@ class MetricEvaluator:
             check_mode(policy, "eval", "forward")
         self._env, self._policy, self._dataset, self._log = env_manager, policy, dataset, log
         self._metric: IMetric = Accuracy() if metric is None else metric
-        self._closed = False
         self._clear()
 
-    @classmethod
-    def default_config(cls) -> dict[str, Any]:
-        """Returns all options with their defaults, as a plain dict."""
-        from dicore.config import default_config
-
-        return dict(default_config(cls.config_class))
-
     def _clear(self) -> None:
-        self._last_eval_iter = self._before = -1
+        self._last_eval_iter = self._eval_iter_before = -1
         self._best: Any = None
         self.best_return = float("-inf")
         self.last_result: EvalResult | None = None
@@ -112,26 +106,11 @@ class MetricEvaluator:
         """Uses the manager `env` from now on, which is only closed."""
         self._env = self._env if env is None else env
 
-    def reset_policy(self, policy: Any | None = None) -> None:
-        """Uses `policy` (an eval mode) from now on, and clears its memory."""
-        if policy is not None:
-            check_mode(policy, "eval", "forward", "reset")
-            self._policy = policy
-        self._policy.reset()
-
     def reset(self, policy: Any | None = None, env: Any | None = None) -> None:
         """Resets the policy, and clears the results so far."""
         self.reset_env(env)
         self.reset_policy(policy)
         self._clear()
-
-    def should_eval(self, train_iter: int) -> bool:
-        """Returns whether an evaluation is due: at 0, then every `eval_freq` updates."""
-        last = self._last_eval_iter
-        due = train_iter != last and (last < 0 or train_iter - last >= self._cfg.eval_freq)
-        if due:
-            self._before, self._last_eval_iter = last, train_iter
-        return due
 
     def eval(
         self,
@@ -160,12 +139,11 @@ class MetricEvaluator:
             ClosedError: the evaluator is closed.
             SchemaError: the data set lacks the label.
         """
-        if self._closed:
-            raise ClosedError("the evaluator is closed", hint="create a new evaluator")
+        self._check_open()
         start, found = time.perf_counter(), []
         for first in range(0, len(self._dataset), self._cfg.batch_size):
             if should_stop is not None and should_stop():
-                self._last_eval_iter = self._before
+                self._last_eval_iter = self._eval_iter_before
                 return EvalResult(False, [], interrupted=True)
             last = min(first + self._cfg.batch_size, len(self._dataset))
             found.append(self._compared(np.arange(first, last), policy_kwargs or {}))
@@ -182,9 +160,19 @@ class MetricEvaluator:
         if self._log is not None:
             scalars = {f"evaluator/{name}": each for name, each in statistics.items()}
             self._log.log_scalars(scalars, env_step=max(envstep, 0), train_iter=max(train_iter, 0))
-        stop = value >= self._cfg.stop_value and train_iter != 0
+        stop = train_iter != 0 and self._reached(value, parts)
         self.last_result = EvalResult(stop, [value], statistics)
         return self.last_result
+
+    def _reached(self, value: float, parts: Mapping[str, float]) -> bool:
+        """Returns whether a value is as good as `stop_value`; that of the first of several."""
+        wanted = self._cfg.stop_value
+        if not math.isfinite(wanted):
+            return False
+        if parts:
+            first = next(iter(parts))
+            return value == wanted or self._metric.gt(parts, {**parts, first: wanted})
+        return value == wanted or self._metric.gt(value, wanted)
 
     def _compared(self, index: Any, kwargs: Mapping[str, Any]) -> Any:
         """Returns the results of the metric for samples by index."""
@@ -201,20 +189,18 @@ class MetricEvaluator:
 
     def state_dict(self) -> dict[str, Any]:
         """Returns the schedule and the best value."""
-        return {"last_eval_iter": self._last_eval_iter, "best_return": self.best_return}
+        return {
+            "last_eval_iter": self._last_eval_iter,
+            "best_return": self.best_return,
+            "best": _value_of(self._best)[1] if isinstance(self._best, Mapping) else {},
+        }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restores what `state_dict` returned; a best value of several numbers begins anew."""
-        self._last_eval_iter = self._before = int(state["last_eval_iter"])
+        """Restores what `state_dict` returned."""
+        self._last_eval_iter = self._eval_iter_before = int(state["last_eval_iter"])
         self.best_return = float(state["best_return"])
-        self._best = None if self.best_return == float("-inf") else self.best_return
-
-    def close(self) -> None:
-        """Closes the environments, if there are any; harmless when repeated."""
-        if not self._closed:
-            self._closed = True
-            if self._env is not None:
-                self._env.close()
+        none = self.best_return == float("-inf")
+        self._best = None if none else dict(state["best"]) or self.best_return
 
 
 def _value_of(metric: Any) -> tuple[float, dict[str, float]]:
