@@ -35,14 +35,15 @@ _NAMES: Final[dict[str, dict[str, str]]] = {
         "message_queue": "tcp",
         "middleware": (
             "barrier buffer_saver ckpt_saver context_exchanger data_pusher demo_loader "
-            "episode_collector epoch_timer eps_greedy_handler eps_greedy_masker final_ctx_saver "
-            "gae_estimator her_data_enhancer her_learner inferencer interaction_evaluator "
-            "metric_evaluator model_exchanger montecarlo_return_estimator multistep_trainer "
-            "nstep_reward_enhancer offline_data_fetcher offline_data_saver offline_logger "
-            "offpolicy_data_fetcher offpolicy_learner online_logger periodical_model_exchanger "
-            "ppof_adv_estimator ppof_step_collector pretrainer priority_calculator "
-            "reward_estimator reward_model_trainer rolloutor settings_handler sqil_data_pusher "
-            "step_collector termination_checker trainer world_model_learner"
+            "device_prefetcher episode_collector epoch_timer eps_greedy_handler eps_greedy_masker "
+            "final_ctx_saver gae_estimator her_data_enhancer her_learner inferencer "
+            "interaction_evaluator lag_logger metric_evaluator model_exchanger "
+            "montecarlo_return_estimator multistep_trainer nstep_reward_enhancer "
+            "offline_data_fetcher offline_data_saver offline_logger offpolicy_data_fetcher "
+            "offpolicy_learner online_logger periodical_model_exchanger ppof_adv_estimator "
+            "ppof_step_collector pretrainer priority_calculator reward_estimator "
+            "reward_model_trainer rolloutor settings_handler sqil_data_pusher step_collector "
+            "termination_checker trainer world_model_learner"
         ),
         "model": (
             "acer bco bcq bdq c51 crossq d4pg discrete_bcq discrete_sac dqn drqn dt ebm fqf iql "

@@ -160,6 +160,7 @@ class Middleware(MiddlewareContract):
             "model": parts.policy.collect_mode,
             "log": SimpleNamespace(log_scalars=lambda scalars, **counts: None),
             "data_path": "collected.npz",
+            "device": "cpu",
             "name": "ended",
             "n_sample": 8,
             "world_model": Simulated(),

@@ -31,6 +31,9 @@ if TYPE_CHECKING:
         pretrainer,
         sqil_data_pusher,
     )
+    from dicore_plugins.middleware.devices import (
+        device_prefetcher,
+    )
     from dicore_plugins.middleware.estimators import (
         gae_estimator,
         montecarlo_return_estimator,
@@ -82,6 +85,7 @@ __all__ = [
     "buffer_saver",
     "data_pusher",
     "demo_loader",
+    "device_prefetcher",
     "epoch_timer",
     "eps_greedy_handler",
     "eps_greedy_masker",
@@ -138,6 +142,7 @@ __getattr__ = lazy(
             "pretrainer",
             "sqil_data_pusher",
         ),
+        ".devices": ("device_prefetcher",),
         ".estimators": (
             "gae_estimator",
             "montecarlo_return_estimator",

@@ -6,7 +6,7 @@ import copy
 from collections.abc import Callable, Generator, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from dicore.errors import UsageError
 from dicore.run.checkpoint_store import CheckpointStore
@@ -14,6 +14,7 @@ from dicore.task import OnlineRLContext, StepInterrupted, Task, middleware, task
 from dicore.task.middleware import Role
 from dicore_plugins.hooks.hook_config import Interval
 
+F = TypeVar("F", bound=Callable[..., Any])
 EvalSettings = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 
 EVALUATION = "evaluation"
@@ -21,6 +22,26 @@ EVALUATION = "evaluation"
 
 BEST_EVALUATION = "best_evaluation"
 """Task event: an evaluation exceeds all before it; listeners receive the context."""
+
+
+class Joined:
+    """The task that uses a middleware; the default one as long as none does.
+
+    Attributes:
+        task: The task.
+    """
+
+    def __init__(self) -> None:
+        self.task: Task = task
+
+    def join_task(self, task: Task) -> None:
+        """Takes the task."""
+        self.task = task
+
+    def by(self, fn: F) -> F:
+        """Lets a function that is a middleware take the task, too; returns it."""
+        vars(fn)["join_task"] = self.join_task
+        return fn
 
 
 def interaction_evaluator(
@@ -181,8 +202,9 @@ class Evaluation:
 
     def _report(self, ctx: OnlineRLContext) -> None:
         """Writes the result of an evaluation that has ended."""
-        done, self._done = self._done, None
-        if done is not None:
+        done = self._done
+        if done is not None:  # else another thread may set it just now
+            self._done = None
             ctx.eval_output, ctx.last_eval_iter = done
             ctx.eval_value = ctx.last_eval_value = done[0].mean_return
 
@@ -193,7 +215,7 @@ def eval_kwargs(settings: EvalSettings | None, train_iter: int, env_step: int) -
     return {"policy_kwargs": found} if found else {}
 
 
-@middleware(reads=["train_iter"])
+@middleware(reads=["train_iter"], optional=["env_step"])
 class CkptSaver:
     """Saves a checkpoint every `train_freq` updates, after each best evaluation, and at the end.
 
@@ -232,12 +254,13 @@ class CkptSaver:
         self._interval = None if train_freq is None else Interval(train_freq)
         self._save_finish = save_finish
         self._evaluated: Any = None
+        self._task: Task = task
         self._executor: Any = None
         self.uses = () if run is not None else (policy,)
 
     def join_task(self, task: Task) -> None:
         """Subscribes to best evaluations, unless a run saves them."""
-        self._executor = task.executor
+        self._task, self._executor = task, task.executor
         if self._run is None:
             task.on(EVALUATION, self._remember)
             task.on(BEST_EVALUATION, lambda ctx: self._save("best", ctx, self._evaluated))
@@ -247,8 +270,8 @@ class CkptSaver:
         if self._interval is not None and self._interval.due(ctx.train_iter):
             self._save(f"iteration_{ctx.train_iter}", ctx)
         if self._run is not None and self._run.due:
-            self._at_rest(lambda: self._run.save_due(task.ctx.train_iter))
-        if self._save_finish and task.finish:
+            self._at_rest(lambda: self._run.save_due(self._task.ctx.train_iter))
+        if self._save_finish and self._task.finish:
             self._save("final", ctx)
 
     def _at_rest(self, save: Callable[[], Any]) -> None:
@@ -290,6 +313,7 @@ def termination_checker(
     """
     env_steps = float("inf") if max_env_step is None else max_env_step
     updates = float("inf") if max_train_iter is None else max_train_iter
+    own = Joined()
 
     @middleware(reads=["env_step", "train_iter"], uses=[])
     def check(ctx: OnlineRLContext) -> None:
@@ -298,6 +322,6 @@ def termination_checker(
             or ctx.train_iter >= updates
             or (run is not None and run.stop_requested)
         ):
-            task.finish = True
+            own.task.finish = True
 
-    return check
+    return own.by(check)

@@ -112,7 +112,7 @@ def sqil_data_pusher(
     """
     push, reward = data_pusher(cfg, buffer_), float(expert)
 
-    @middleware(reads=["trajectories"], optional=["env_step"])
+    @middleware(reads=["trajectories"], writes=["trajectories"], optional=["env_step"])
     def push_with_reward(ctx: OnlineRLContext) -> None:
         data = ctx.trajectories
         if data is None:
@@ -122,7 +122,9 @@ def sqil_data_pusher(
             columns["reward"] = np.full_like(columns["reward"], reward)
             changed: Any = Batch(columns, len(data), data.schema)
         else:
-            changed = [{**row, "reward": row["reward"] * 0 + reward} for row in data]
+            changed = [
+                {**row, "reward": np.full_like(np.asarray(row["reward"]), reward)} for row in data
+            ]
         push(OnlineRLContext(trajectories=changed, env_step=ctx.env_step))
         ctx.trajectories = None
 

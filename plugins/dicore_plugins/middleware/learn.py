@@ -121,7 +121,7 @@ def cut_at(data: Any, ends: Sequence[int]) -> Iterator[Any]:
 
 def offpolicy_data_fetcher(
     cfg: Any, buffer_: Source, data_shortage_warning: bool = True
-) -> Callable[[OnlineRLContext], Generator[None, None, None]]:
+) -> Callable[[OnlineRLContext], Any]:
     """Samples one batch from the buffer; writes priorities back after the update.
 
     Args:
@@ -136,36 +136,44 @@ def offpolicy_data_fetcher(
     """
     size = cfg.policy.learn.batch_size
     shares, with_priority = _shares(buffer_, size), cfg.policy.priority
-    warned = not data_shortage_warning
-    refused = False
+    warned, refused, reuse = not data_shortage_warning, False, True
 
-    @middleware(
-        reads=["train_iter"],
-        writes=["train_data"],
-        optional=["train_output"],
-        uses=[buffer_],
-        role=Role.FETCHER,
-    )
-    def fetch(ctx: OnlineRLContext) -> Generator[None, None, None]:
+    def join_task(task: Any) -> None:
+        nonlocal reuse  # in async mode the next batch is drawn while this one is trained on
+        reuse = task.executor is None or with_priority
+
+    def draw(ctx: OnlineRLContext) -> None:
         nonlocal warned, refused
         short = next((pair for pair in shares if pair[0].count() < pair[1]), None)
         if short is not None:
             if not warned:
                 _warn_of_shortage(_DATA_LOG.warning, *short)
                 warned = True
-            yield
             return
-        drawn = _sample(buffer_, shares, ctx.train_iter)
+        drawn = _sample(buffer_, shares, ctx.train_iter, reuse=reuse)
         refused = refused or _warn_of_refusal(drawn)
         ctx.train_data = drawn or None
+
+    def fetch(ctx: OnlineRLContext) -> Generator[None, None, None]:
+        draw(ctx)
         yield
         if ctx.train_data is None:
             return
         output = ctx.train_output[-1] if isinstance(ctx.train_output, list) else ctx.train_output
-        if with_priority and output and "priority" in output:
+        if output and "priority" in output:
             _update_priorities(buffer_, shares, ctx.train_data, output["priority"])
 
-    return fetch
+    made: Any = fetch if with_priority else draw
+    made.__qualname__ = offpolicy_data_fetcher.__qualname__
+    vars(made)["join_task"] = join_task
+    declared = middleware(
+        reads=["train_iter"],
+        writes=["train_data"],
+        optional=["train_output"] if with_priority else [],
+        uses=[buffer_],
+        role=Role.FETCHER,
+    )
+    return declared(made)
 
 
 def _shares(source: Source, size: int) -> list[tuple[Any, int]]:
@@ -174,15 +182,21 @@ def _shares(source: Source, size: int) -> list[tuple[Any, int]]:
         return [(buffer, size) for buffer in source.values()]
     if not isinstance(source, list | tuple):
         return [(source, size)]
-    counts = [round(size * share) for _, share in source]
+    shares = [share for _, share in source]
+    if not shares or min(shares) < 0 or abs(sum(shares) - 1) > 1e-6:
+        raise UsageError(
+            f"the shares of the buffers are {shares}; expected at least 0, and 1 in sum",
+            hint="for instance [(buffer, 0.75), (demo, 0.25)]",
+        )
+    counts = [round(size * share) for share in shares]
     counts[-1] = size - sum(counts[:-1])  # the last buffer absorbs the rounding
     return [(buffer, count) for (buffer, _), count in zip(source, counts, strict=True)]
 
 
-def _sample(source: Source, shares: list[tuple[Any, int]], train_iter: int) -> Any:
+def _sample(source: Source, shares: list[tuple[Any, int]], train_iter: int, *, reuse: bool) -> Any:
     """Returns the samples of a batch; why not (`Refused`), if a buffer refuses to draw."""
     if not isinstance(source, Mapping | list | tuple):
-        return source.sample_batch(shares[0][1], train_iter, reuse=True)
+        return source.sample_batch(shares[0][1], train_iter, reuse=reuse)
     parts = [buffer.sample_batch(count, train_iter) for buffer, count in shares if count]
     refused = [part for part in parts if not part]
     if refused:

@@ -30,8 +30,12 @@ def offline_data_fetcher(cfg: Any, dataset: Any) -> Callable[[OfflineRLContext],
     if not len(dataset):
         raise UsageError("the dataset is empty", hint="set pipeline.dataset to one with samples")
     size, count = cfg.policy.learn.batch_size, len(dataset)
-    per_epoch, upcoming = math.ceil(count / size), -1
+    per_epoch, upcoming, recycled = math.ceil(count / size), -1, True
     batches: Iterator[Any] = iter(())
+
+    def join_task(task: Any) -> None:
+        nonlocal recycled  # memory of a batch is used again for the one after the next
+        recycled = task.executor is None or task.executor.max_lag < 2
 
     @middleware(
         reads=["total_step"],
@@ -44,16 +48,17 @@ def offline_data_fetcher(cfg: Any, dataset: Any) -> Callable[[OfflineRLContext],
         epoch, batch = divmod(ctx.total_step, per_epoch)
         if batch == 0 or ctx.total_step != upcoming:  # an epoch begins, or a run is resumed in one
             order = shuffled(count, np.random.default_rng((cfg.seed, epoch)))
-            batches = _taken(dataset, order[batch * size :], size)
+            batches = _taken(dataset, order[batch * size :], size, recycled=recycled)
         ctx.train_data, ctx.train_epoch = next(batches), epoch
         upcoming = ctx.total_step + 1
 
+    vars(fetch)["join_task"] = join_task
     return fetch
 
 
-def _taken(dataset: Any, index: Any, size: int) -> Iterator[Any]:
-    """Yields samples of a dataset by index, as batches, gathering several at once if it can."""
-    if hasattr(dataset, "take_batches"):
+def _taken(dataset: Any, index: Any, size: int, *, recycled: bool) -> Iterator[Any]:
+    """Yields samples of a dataset by index, as batches; of recycled memory if it can."""
+    if recycled and hasattr(dataset, "take_batches"):
         yield from dataset.take_batches(index, size)
         return
     for start in range(0, len(index), size):

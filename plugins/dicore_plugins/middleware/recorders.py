@@ -15,7 +15,8 @@ import numpy as np
 from dicore.data import Batch
 from dicore.errors import UsageError
 from dicore.run.atomic import write_file
-from dicore.task import OfflineRLContext, OnlineRLContext, middleware, task
+from dicore.task import OfflineRLContext, OnlineRLContext, middleware
+from dicore_plugins.middleware.callbacks import Joined
 
 _LOG = logging.getLogger("dicore.data")
 
@@ -72,6 +73,7 @@ def offline_data_saver(data_path: str, data_type: str = "npz") -> Callable[[Any]
     if write is None:
         raise UsageError(f"dataset '{data_type}' writes no files", hint="choose npz or hdf5")
     kept: list[Batch] = []
+    own = Joined()
 
     @middleware(reads=["trajectories"])
     def save(ctx: OnlineRLContext) -> Halves:
@@ -80,7 +82,7 @@ def offline_data_saver(data_path: str, data_type: str = "npz") -> Callable[[Any]
             rows = data.copy() if isinstance(data, Batch) else Batch.from_rows(data)
             kept.append(rows)
         yield
-        if task.finish and kept:
+        if own.task.finish and kept:
             path = Path(data_path)
             path.parent.mkdir(parents=True, exist_ok=True)
             columns = Batch.concat(kept).columns
@@ -88,7 +90,7 @@ def offline_data_saver(data_path: str, data_type: str = "npz") -> Callable[[Any]
             write(path, {key: each for key, each in columns.items() if key != "collect_iter"})
             _LOG.info("%s: %d samples", path, sum(map(len, kept)))
 
-    return save
+    return own.by(save)
 
 
 def final_ctx_saver(name: str) -> Callable[[Any], Halves]:
@@ -100,11 +102,12 @@ def final_ctx_saver(name: str) -> Callable[[Any], Halves]:
     Returns:
         A middleware: the kept fields -> a file of JSON.
     """
+    own = Joined()
 
     @middleware(reads=["train_iter", "last_eval_iter"], optional=["env_step", "last_eval_value"])
     def save(ctx: Any) -> Halves:
         yield
-        if not task.finish:
+        if not own.task.finish:
             return
         names = ("total_step", "env_step", "train_iter", "last_eval_iter", "last_eval_value")
         found: dict[str, Any] = {each: getattr(ctx, each) for each in names}
@@ -114,7 +117,7 @@ def final_ctx_saver(name: str) -> Callable[[Any], Halves]:
         text = json.dumps(found, indent=1, default=float)
         write_file(Path(name) / "result.json", f"{text}\n".encode())
 
-    return save
+    return own.by(save)
 
 
 def epoch_timer(print_per_epoch: int = 1) -> Callable[[Any], Halves]:

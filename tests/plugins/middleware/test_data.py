@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from dicore.data import Batch
-from dicore.errors import SchemaError
+from dicore.errors import SchemaError, UsageError
 from dicore.interfaces.buffer import Refused
 from dicore_plugins.buffers import AdvancedReplayBuffer, NaiveReplayBuffer
 from dicore_plugins.middleware import (
@@ -166,6 +166,13 @@ def test_a_fetch_by_shares_or_by_name(make: Any, running: Any) -> None:
     assert rewards == {"own": [1.0] * 64, "expert": [2.0] * 64}
 
 
+@pytest.mark.parametrize("shares", [(0.9, 0.9), (1.5, -0.5), (0.5, 0.4)])
+def test_shares_that_are_no_whole_are_refused(make: Any, shares: tuple[float, float]) -> None:
+    cfg, *_ = make()
+    with pytest.raises(UsageError, match="1 in sum"):
+        offpolicy_data_fetcher(cfg, [(filled(), share) for share in shares])
+
+
 @pytest.mark.parametrize("form", ["one", "shares", "names"])
 def test_a_shortage_skips_the_update_and_warns_once(
     make: Any, running: Any, form: str, caplog: pytest.LogCaptureFixture
@@ -272,10 +279,8 @@ def test_a_refused_draw_is_no_update(
         "shares": [(filled(), 0.5), (Refuses({}), 0.5)],
         "named": {"a": filled(), "b": Refuses({})},
     }[form]
-    fetch = offpolicy_data_fetcher(cfg, source)(running.ctx)
-    next(fetch)
+    offpolicy_data_fetcher(cfg, source)(running.ctx)
     assert running.ctx.train_data is None
-    assert next(fetch, "end") == "end"
     assert caplog.messages == ["updates are skipped while the buffer refuses: too fast"]
 
 

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from dicore.run.checkpoint_store import read_state
-from dicore.task import Context, OfflineRLContext, OnlineRLContext, middleware, task
+from dicore.task import Context, OfflineRLContext, OnlineRLContext, Task, middleware, task
 from dicore_plugins.buffers import NaiveReplayBuffer
 from dicore_plugins.middleware import (
     CkptSaver,
@@ -172,3 +172,12 @@ def test_budgets_finish_the_task(running: Any, limits: dict[str, int]) -> None:
     running.use(termination_checker(**limits))
     running.run(max_step=50)
     assert running.ctx.train_iter == 3
+
+
+def test_the_task_that_uses_them_is_ended_and_saved(make: Any, tmp_path: Path) -> None:
+    cfg, *_ = make()
+    with Task().start(ctx=OnlineRLContext()) as own:
+        own.use(count_updates).use(termination_checker(max_train_iter=3))
+        own.use(CkptSaver(DQNPolicy(cfg.policy), str(tmp_path))).run(max_step=50)
+        assert own.ctx.train_iter == 3
+    assert read_state(tmp_path / "ckpt" / "final")["learner"]["last_iter"] == 3

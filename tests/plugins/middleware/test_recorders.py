@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from dicore.errors import UsageError
-from dicore.task import OnlineRLContext, middleware, task
+from dicore.task import OnlineRLContext, Task, middleware, task
 from dicore_plugins.buffers import NaiveReplayBuffer
 from dicore_plugins.datasets import NpzDataset
 from dicore_plugins.middleware import (
@@ -65,7 +65,8 @@ def test_collected_data_becomes_a_data_set(make: Any, running: Any, tmp_path: Pa
         offline_data_saver("x", "collected")
 
 
-def test_the_last_counters_are_written(tmp_path: Path) -> None:
+@pytest.mark.parametrize("task", [task, Task()], ids=["default", "own"])
+def test_the_last_counters_are_written(task: Task, tmp_path: Path) -> None:
     for value in (float("-inf"), 7.5):
         with task.start(ctx=OnlineRLContext(last_eval_value=value)):
             task.use(final_ctx_saver(str(tmp_path / "end"))).use(count).run(max_step=3)
