@@ -27,6 +27,7 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
+from operator import index
 from typing import Any, Literal
 
 import numpy as np
@@ -161,7 +162,7 @@ def nstep_return(
         SchemaError: the shapes differ.
         UsageError: nstep is below 1, or numba is asked for and not installed.
     """
-    end = done if end is None else end
+    end, nstep = done if end is None else end, index(nstep)
     if nstep < 1:
         raise UsageError(f"nstep must be >= 1, got {nstep}")
     if _nstep is not None and kernels in ("auto", "numba"):

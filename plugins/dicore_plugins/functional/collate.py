@@ -8,6 +8,7 @@ Shapes: B samples, T steps, `...` one item.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -249,7 +250,8 @@ def default_decollate(batch: Any, ignore: Sequence[str] = IGNORE) -> list[Any]:
 
     Args:
         batch: A structure of dicts, sequences and tensors or arrays [B, ...]; a list of strings is
-            one column. A distribution becomes None in every sample of its structure.
+            one column. A distribution becomes None in every sample of its structure; an empty dict
+            or sequence is in every sample.
         ignore: Dict keys whose value is a sequence of B entries that are not split further, like
             keys with the prefix `collate_ignore`.
 
@@ -258,19 +260,31 @@ def default_decollate(batch: Any, ignore: Sequence[str] = IGNORE) -> list[Any]:
         TypeError: the type of a value is not supported.
     """
     samples = _decollate(batch, frozenset(ignore), "")
-    if samples is None:
+    if not isinstance(samples, _Same):
+        return samples
+    if samples.value is None:
         raise TypeError("cannot decollate a bare distribution")
-    return samples
+    raise SchemaError("cannot decollate a batch without columns")
 
 
-def _decollate(batch: Any, ignore: frozenset[str], path: str) -> list[Any] | None:
-    """Returns the B samples, or None for a distribution."""
+class _Same:
+    """What is the same in every sample: None for a distribution, or an empty container."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __getitem__(self, _: int) -> Any:
+        return copy(self.value)
+
+
+def _decollate(batch: Any, ignore: frozenset[str], path: str) -> list[Any] | _Same:
+    """Returns the B samples, or one value for all."""
     if isinstance(batch, torch.Tensor | np.ndarray):
         if batch.ndim == 0:
             raise SchemaError(f"cannot decollate a scalar{_at(path)}: it has no leading axis")
         return list(batch)
     if isinstance(batch, torch.distributions.Distribution):
-        return None
+        return _Same(None)
     if isinstance(batch, Mapping):
         columns = {
             key: _handed_on(value)
@@ -278,33 +292,31 @@ def _decollate(batch: Any, ignore: frozenset[str], path: str) -> list[Any] | Non
             else _decollate(value, ignore, f"{path}.{key}" if path else str(key))
             for key, value in batch.items()
         }
-        count = _count(columns, path)
+        if all(isinstance(column, _Same) for column in columns.values()):
+            return _Same({key: column.value for key, column in columns.items()})
         return [
-            {key: None if column is None else column[i] for key, column in columns.items()}
-            for i in range(count)
+            {key: column[i] for key, column in columns.items()}
+            for i in range(_count(columns, path))
         ]
     if isinstance(batch, Sequence) and not isinstance(batch, str):
-        return _sequence(batch, ignore, path)
+        return _sequence(batch, ignore, path) if len(batch) else _Same(batch)
     raise TypeError(f"cannot decollate{_at(path)} values of type {type(batch).__name__}")
 
 
 def _handed_on(value: Any) -> Any:
+    if value is None:
+        return _Same(None)
     return value if hasattr(value, "__len__") else list(value)
 
 
 def _sequence(batch: Sequence[Any], ignore: frozenset[str], path: str) -> list[Any]:
-    if batch and all(isinstance(item, str) for item in batch):
+    if all(isinstance(item, str) for item in batch):
         return list(batch)
     columns = {
-        position: None
-        if isinstance(batch, Timestep) and item is batch.info and not item
-        else _decollate(item, ignore, f"{path}[{position}]")
+        position: _decollate(item, ignore, f"{path}[{position}]")
         for position, item in enumerate(batch)
     }
-    rows = [
-        [None if column is None else column[i] for column in columns.values()]
-        for i in range(_count(columns, path))
-    ]
+    rows = [[column[i] for column in columns.values()] for i in range(_count(columns, path))]
     if isinstance(batch, Timestep):
         flags = zip(batch.truncated, batch.terminated, strict=True)
         return [
@@ -315,7 +327,8 @@ def _sequence(batch: Sequence[Any], ignore: frozenset[str], path: str) -> list[A
 
 
 def _count(columns: Mapping[Any, Any], path: str) -> int:
-    lengths = {str(key): len(column) for key, column in columns.items() if column is not None}
+    counted = {key: each for key, each in columns.items() if not isinstance(each, _Same)}
+    lengths = {str(key): len(column) for key, column in counted.items()}
     if len(set(lengths.values())) != 1:
         raise SchemaError(f"columns must have the same length{_at(path)}: {lengths}")
     return next(iter(lengths.values()))

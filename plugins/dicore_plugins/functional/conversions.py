@@ -59,6 +59,8 @@ def to_tensor(
 def _array_to_tensor(array: npt.NDArray[Any], dtype: torch.dtype | None) -> torch.Tensor:
     if array.dtype == np.float64 and dtype is None:
         array = array.astype(np.float32)
+    if not array.dtype.isnative:
+        array = array.astype(array.dtype.newbyteorder("="))
     if not array.flags.writeable or any(stride < 0 for stride in array.strides):
         array = array.copy()
     tensor = torch.from_numpy(array)

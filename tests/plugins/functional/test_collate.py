@@ -163,13 +163,22 @@ def test_distributions_become_none_and_sequences_are_split() -> None:
     assert [sample["name"] for sample in samples] == ["a", "b"]
 
 
+def test_what_is_empty_is_in_every_sample() -> None:
+    samples = [{"x": 1.0, "info": {}, "more": [], "deep": {"none": {}}} for _ in range(3)]
+    apart = default_decollate(default_collate(samples))
+    assert apart == samples
+    assert apart[0]["info"] is not apart[1]["info"]
+    assert default_decollate({"x": torch.ones(2), "prev_state": None})[1]["prev_state"] is None
+
+
 @pytest.mark.parametrize(
     ("batch", "error", "text"),
     [
         ({"a": torch.ones(2), "b": torch.ones(3)}, SchemaError, "length: {'a': 2, 'b': 3}"),
         ({"a": {"b": torch.tensor(1)}}, SchemaError, r"scalar at 'a\.b'"),
         ({"a": 1.0}, TypeError, "at 'a' values of type float"),
-        ({}, SchemaError, "must have the same length"),
+        ({}, SchemaError, "a batch without columns"),
+        ({"a": {}, "b": []}, SchemaError, "a batch without columns"),
     ],
     ids=str,
 )  # fmt: skip
@@ -326,6 +335,7 @@ def test_odd_samples_that_do_not_fit_are_refused(
         (torch.ones(2), {"dtype": torch.int64}, torch.ones(2, dtype=torch.int64)),
         ({"a": 1, "raw": 1}, {"ignore_keys": ["raw"]}, {"a": torch.tensor(1), "raw": 1}),
         (np.ones(3)[::-1], {}, torch.ones(3)),
+        (np.ones(3, ">f4"), {}, torch.ones(3)),
     ],
     ids=str,
 )
