@@ -24,7 +24,8 @@ def _columns(data: object) -> Iterator[tuple[str, Any]]:
 
 def check_shape(data: object, info: Info) -> Any:
     """Logs dtype and shape of each key, once per call."""
-    lines = [f"{key} {column.dtype}{[*column.shape]}" for key, column in _columns(data)]
+    columns = [(key, np.asarray(column)) for key, column in _columns(data)]
+    lines = [f"{key} {column.dtype}{[*column.shape]}" for key, column in columns]
     _LOG.info("shapes: %s", "; ".join(lines) or type(data).__name__)
     return data
 

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from dicore.data import Batch
 from dicore.errors import ReplayUnderflowError, SchemaError, UsageError
+from dicore_plugins.buffers.memory import check_kind, check_range
 from dicore_plugins.buffers.ring import Ring
 from dicore_plugins.samplers.trajectory import blank
 
@@ -47,8 +48,8 @@ class Memory:
             ("buffer_chunk_len", buffer_chunk_len, 1),
             ("overrun", overrun, 0),
         ):
-            if value < least:
-                raise UsageError(f"{name} must be >= {least}, got {value}")
+            if not isinstance(value, int) or value < least:
+                raise UsageError(f"{name} must be an int >= {least}, got {value!r}")
         self._steps, self._chunks, self._overrun = chunk_sample_len, buffer_chunk_len, overrun
         self._folder = folder
         self.clear_buffer()
@@ -71,7 +72,7 @@ class Memory:
 
         Raises:
             SchemaError: a column has other numbers of workers or entries, or another dtype or item
-                shape than before; nothing is stored.
+                shape than before, or numbers too large for float32; nothing is stored.
         """
         columns = self._checked(chunk)
         workers = len(next(iter(columns.values())))
@@ -93,7 +94,7 @@ class Memory:
         length = self._steps + self._overrun
         columns = {key: np.asarray(each) for key, each in chunk.items()}
         first = next(iter(columns))
-        workers = self.get_num_batches() or (columns[first].shape or (0,))[0]
+        workers = self.get_num_batches() or max(1, (columns[first].shape or (1,))[0])
         for key, each in columns.items():
             if each.shape[:2] != (workers, length):
                 raise SchemaError(
@@ -104,6 +105,7 @@ class Memory:
             if each.dtype.kind not in "biuf":
                 raise SchemaError(f"'{key}' contains {each.dtype}; expected numbers")
             if each.dtype == np.float64:
+                check_range([key], [each])
                 columns[key] = each.astype(np.float32)
             known = self._half.get(key)
             found = columns[key].dtype, each.shape[2:]
@@ -206,12 +208,18 @@ class Memory:
         """Restores what `state_dict` returned.
 
         Raises:
-            ReplayCapacityError: the chunks do not fit.
+            ReplayCapacityError: the chunks do not fit; nothing is changed.
+            UsageError: it is the state of something else, or of other half steps.
         """
-        self.clear_buffer()
-        if state["ring"] is None:
-            return
+        for key in ("ring", "half"):
+            check_kind(state, key, "chunks of trajectories")
         half = {key: np.asarray(each) for key, each in state["half"].items()}
+        if state["ring"] is None or not half:
+            self.clear_buffer()
+            return
+        overrun = next(iter(half.values())).shape[1]
+        if overrun != self._overrun:
+            raise UsageError(f"the state has overrun={overrun}, this memory {self._overrun}")
         workers = len(next(iter(half.values())))
         ring = self._new_ring(workers)
         ring.load_state_dict(state["ring"])

@@ -155,6 +155,8 @@ def get_sample_memory(
     newest = _option(info, get_sample_memory, "use_cer", use_cer)
     workers = _needed(info, "num_workers", "get_sample_memory")
     steps = _needed(info, "num_records", "get_sample_memory") - 1
+    if size < 1:
+        raise UsageError(f"batch_size must be >= 1, got {size}")
     if size > workers * steps:
         raise ReplayUnderflowError(
             f"cannot sample {size} from {workers * steps} stored steps", hint="store more first"
@@ -227,8 +229,9 @@ def compute_advantages(
     """
     option = lambda name, given: _option(info, compute_advantages, name, given)  # noqa: E731
     prefix = f"/agents/{info.get('agent_name', 'agent')}/artifacts"
-    if f"{prefix}/values" not in data:
-        raise SchemaError(f"the chunk has no {prefix}/values; it has {', '.join(data)}")
+    for key in (f"{prefix}/values", "/masks", "/rewards"):
+        if key not in data:
+            raise SchemaError(f"the chunk has no {key}; it has {', '.join(data)}")
     values = _by_time(data[f"{prefix}/values"])
     ended = _by_time(data["/masks"])[1:] == 0
     following, done = values[1:], ended
@@ -265,8 +268,14 @@ def truncate_datalists(data: Chunk, info: Info, *, n: int = 1) -> dict[str, Arra
         data: Chunk [B, T + n, ...].
         info: What the units of a chain share.
         n: Number of entries.
+
+    Raises:
+        UsageError: there are fewer entries, or n is negative.
     """
     count = _option(info, truncate_datalists, "n", n)
+    least = min((column.shape[1] for column in data.values()), default=0)
+    if not 0 <= count <= least:
+        raise UsageError(f"n must be from 0 to {least}, the number of entries, got {count}")
     return {key: column[:, : column.shape[1] - count] for key, column in data.items()}
 
 

@@ -211,6 +211,16 @@ def test_a_state_is_restored(storage: str, tmp_path: Path) -> None:
     assert (memory.length, memory.get_num_batches(), memory.get_buffer_keys()) == (0, None, [])
 
 
+def test_a_state_of_something_else_changes_nothing() -> None:
+    memory, other = Memory(3, 2), Memory(3, 2, overrun=2)
+    memory.store(chunk(0))
+    other.store({"/x": np.zeros((2, 5, 1), np.float32)})
+    for state, says in ((other.state_dict(), "overrun=2, this memory 1"), ({}, "has no chunks")):
+        with pytest.raises(UsageError, match=says):
+            memory.load_state_dict(state)
+        assert memory.length == 4
+
+
 def test_keys_shapes_and_sizes() -> None:
     memory = Memory(3, 2)
     memory.store(chunk(0))
@@ -232,6 +242,7 @@ def test_keys_shapes_and_sizes() -> None:
         ({"/rewards": np.zeros((2, 4, 1), int)}, r"as stored, got int64\[1\]"),
         ({"/names": np.array([["a"] * 4] * 2)}, "expected numbers"),
         ({"/rewards": np.float32(3)}, r"got \[\]"),
+        ({"/rewards": np.full((2, 4, 1), 1e300)}, r"'/rewards': 1e\+300 is too large for float32"),
     ],
 )
 def test_a_chunk_that_does_not_fit(wrong: dict[str, Any], says: str) -> None:
@@ -247,8 +258,11 @@ def test_a_chunk_that_does_not_fit(wrong: dict[str, Any], says: str) -> None:
 
 
 def test_what_a_memory_cannot_be() -> None:
-    with pytest.raises(UsageError, match="buffer_chunk_len must be >= 1, got 0"):
-        Memory(3, 0)
+    for length in (0, 1.5):
+        with pytest.raises(UsageError, match=f"buffer_chunk_len must be an int >= 1, got {length}"):
+            Memory(3, length)  # type: ignore[arg-type]
+    with pytest.raises(SchemaError, match=r"expected \[1 workers, 4 entries"):
+        Memory(3, 1).store({"/x": np.zeros((0, 4, 1))})
     with pytest.raises(ReplayUnderflowError, match="the memory is empty"):
         Memory(3, 1).get_buffer()
 

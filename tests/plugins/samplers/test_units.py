@@ -209,6 +209,14 @@ def test_what_units_refuse() -> None:
     found = memory(1)
     with pytest.raises(ReplayUnderflowError, match="cannot sample 21 from 20 stored steps"):
         sampler_re(found, info(batch_size=21))
+    for size in (0, -1):
+        with pytest.raises(UsageError, match=f"batch_size must be >= 1, got {size}"):
+            sampler_re(found, info(batch_size=size))
+    for n in (-1, 7):
+        with pytest.raises(UsageError, match=f"n must be from 0 to 6, .* got {n}"):
+            truncate_datalists({"/x": np.zeros((2, 6, 1))}, {}, n=n)
+    with pytest.raises(SchemaError, match="the chunk has no /masks"):
+        compute_advantages({"/agents/agent/artifacts/values": np.zeros((2, 6, 1))}, {})
     with pytest.raises(UsageError, match="from 1 to 4, the number of workers, got 5"):
         sampler_rn(found, info(num_mini_batches=5))
     with pytest.raises(UsageError, match="from 1 to 20, the number of rows, got 0"):
