@@ -14,12 +14,11 @@ import numpy.typing as npt
 from dicore.config.compiler import as_config
 from dicore.config.schema import ComponentConfig
 from dicore.data import Batch
-from dicore.data.tree import is_tensor
 from dicore.errors import ReplayUnderflowError, UsageError
 from dicore.interfaces.buffer import Refused
 from dicore.run.checkpoint_store import read_state, write_state
 from dicore.run.random import stream
-from dicore_plugins.buffers.ring import Ring
+from dicore_plugins.buffers.ring import Ring, array_of
 
 __all__ = ["SampleBuffer", "as_array", "check_draw", "one_by_one", "stored", "too_few_left"]
 
@@ -199,7 +198,7 @@ def too_few_left(size: int, count: int, cfg: Any, *, replace: bool) -> Refused |
 
 def as_array(column: Any) -> npt.NDArray[Any]:
     """Returns a column as an array, a tensor from any device."""
-    return np.asarray(column.detach().cpu() if is_tensor(column) else column)
+    return np.asarray(array_of(column))
 
 
 def stored(column: Any) -> npt.NDArray[Any]:

@@ -168,12 +168,19 @@ def origin(steps: Batch) -> tuple[IntArray, BoolArray | None]:
     Returns:
         `env_id` int64 [N], 0 without such a column; and `end` bool [N], or else where `done` or
         `truncated` is set; None if there is no such column [N].
+
+    Raises:
+        SchemaError: numbers of environments are no integers, or a flag is NaN.
     """
     count = len(steps)
     env_id = as_array(steps.get("env_id", np.zeros(count, np.int64)))
+    if env_id.dtype.kind not in "iub":
+        raise SchemaError(f"the column env_id has {env_id.dtype}; expected integers")
     keys = ("end",) if "end" in steps else ("done", "truncated")
     given = [as_array(steps[key]) for key in keys if key in steps]
     ends = [each.astype(np.bool_) for each in given if each.shape == (count,)]
+    if any(each.dtype.kind == "f" and np.isnan(each).any() for each in given):
+        raise SchemaError(f"the column {' or '.join(keys)} has NaN; expected False or True")
     return env_id, np.logical_or.reduce(ends) if ends else None
 
 

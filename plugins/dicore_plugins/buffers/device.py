@@ -98,7 +98,8 @@ class DeviceStorage:
         import torch
 
         try:
-            return torch.empty(shape, dtype=_torch_dtype(dtype), device=self.device)
+            with torch.inference_mode(False):  # it outlives the mode
+                return torch.empty(shape, dtype=_torch_dtype(dtype), device=self.device)
         except torch.OutOfMemoryError as error:
             raise MemoryError(str(error)) from error
 

@@ -1,21 +1,24 @@
-"""What a ring seldom needs: a check of the available memory, of large numbers, and debugging."""
+"""What a ring seldom needs: checks of memory, of columns and of states, and debugging."""
 
 from __future__ import annotations
 
 import math
 import os
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from dicore.errors import DicoreError, ReplayCapacityError, SchemaError
+from dicore.data import Batch, tree_map
+from dicore.errors import DicoreError, ReplayCapacityError, SchemaError, UsageError
 from dicore.run.folder import RunLock
+from dicore_plugins.buffers.ring import array_of
 
 __all__ = [
-    "available_bytes", "check_bytes", "check_memory", "check_range", "poison", "remove_abandoned",
-    "row_bytes",
+    "available_bytes", "check_bytes", "check_kind", "check_memory", "check_numbers", "check_range",
+    "fitted", "poison", "remove_abandoned", "row_bytes",
 ]  # fmt: skip
 
 _CGROUP = Path("/sys/fs/cgroup")
@@ -112,6 +115,20 @@ def _rounded(count: int) -> int:
     return count // step * step
 
 
+def check_numbers(columns: Mapping[Any, Any], names: list[str], arrays: list[Any]) -> None:
+    """Raises SchemaError unless there are columns, with names, of numbers that torch has, too."""
+    if not names:
+        raise SchemaError("the samples have no columns", hint="push dicts of numbers and arrays")
+    for key in columns:
+        if not isinstance(key, str):
+            raise SchemaError(f"the column {key!r} has no name; expected a string")
+    for name, array in zip(names, arrays, strict=True):
+        dtype = array.dtype
+        if dtype.kind not in "biufc" or dtype.char in "gG":  # long double
+            what = "Python objects" if dtype.hasobject else dtype
+            raise SchemaError(f"column '{name}' contains {what}; expected numbers")
+
+
 def check_range(names: list[str], arrays: list[Any]) -> None:
     """Raises SchemaError if a finite number of double precision is too large for float32."""
     for name, array in zip(names, arrays, strict=True):
@@ -134,6 +151,40 @@ def remove_abandoned(folder: Path, prefix: str) -> None:
             continue
         shutil.rmtree(path, ignore_errors=True)
         lock.release()
+
+
+def check_kind(state: Mapping[str, Any], key: str, what: str) -> None:
+    """Raises UsageError if a state, of another kind of buffer, has no entry `key`."""
+    if key not in state:
+        raise UsageError(
+            f"the state is of a buffer that has no {what}",
+            hint="load it into a buffer of the type that saved it",
+        )
+
+
+_BY_SLOT = {"use_times", "priority", "mass", "collect_iter"}
+"""Entries of a state that have a value for each slot."""
+
+
+def fitted(state: Mapping[str, Any], capacity: int) -> dict[str, Any]:
+    """Returns a ring's state for a ring of `capacity` slots.
+
+    The slots of a full ring stay as they are in a ring of the same capacity. In a larger one the
+    oldest sample comes first, so that the free slots follow the newest.
+
+    Raises:
+        UsageError: it is not the state of a ring.
+    """
+    for key in ("cursor", "columns", "push_count"):
+        check_kind(state, key, "columns of samples")
+    cursor, columns = int(state["cursor"]), dict(state["columns"])
+    held = len(Batch(columns)) if columns else 0
+    if held == capacity or cursor >= held:
+        return dict(state)
+    turned = {"columns": tree_map(lambda leaf: np.roll(array_of(leaf), -cursor, axis=0), columns)}
+    for key in _BY_SLOT & state.keys():
+        turned[key] = np.roll(np.asarray(state[key])[:held], -cursor)
+    return {**state, **turned, "cursor": held}
 
 
 def poison(dtype: np.dtype[Any]) -> Any:

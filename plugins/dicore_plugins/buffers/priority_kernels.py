@@ -84,10 +84,10 @@ def fill(sums, minima, starts, start, masses):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def are_valid(priority):  # type: ignore[no-untyped-def]
-    """Returns whether all priorities are finite and >= 0."""
+def are_valid(priority, most):  # type: ignore[no-untyped-def]
+    """Returns whether all priorities are from 0 to `most`."""
     for each in priority:  # noqa: SIM110 - compiled
-        if not 0 <= each < np.inf:
+        if not 0 <= each <= most:
             return False
     return True
 

@@ -6,7 +6,7 @@ Shapes: C the capacity, B slots.
 from __future__ import annotations
 
 import logging
-import math
+from collections.abc import Iterable
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
@@ -18,7 +18,9 @@ import numpy.typing as npt
 from dicore.data.tree import is_tensor
 from dicore.errors import ReplayPriorityError, UsageError
 
-__all__ = ["Kernels", "PriorityTree", "annealed", "checked_priorities", "ids_of", "strata"]
+__all__ = [
+    "Kernels", "PriorityTree", "annealed", "checked_priorities", "ids_of", "masses_of", "strata",
+]  # fmt: skip
 
 IntArray = npt.NDArray[np.int64]
 FloatArray = npt.NDArray[np.float64]
@@ -27,6 +29,8 @@ _LOG = logging.getLogger("dicore.buffer")
 _COMPILED = "dicore_plugins.buffers.priority_kernels"
 _TOP = 1024
 """Nodes of the highest level, at most."""
+_MOST = float(np.finfo(np.float32).max)
+"""Largest priority: drawn ones are in float32."""
 _BELOW = 1 - 2.0**-52
 """Times a node's sum: a float below the sum, so that rounding never chooses an empty slot."""
 
@@ -197,7 +201,7 @@ class PriorityTree:
 
     def weights(self, slots: IntArray, beta: float) -> FloatArray:
         """Returns importance-sampling weights, divided by the largest possible one: [B]."""
-        found: FloatArray = (self.masses[slots] / self.minimum) ** -beta
+        found: FloatArray = (self.minimum / self.masses[slots]) ** beta
         return found
 
     def clear(self) -> None:
@@ -260,11 +264,27 @@ def _numbers(count: int) -> FloatArray:
 
 
 def ids_of(given: Any) -> IntArray:
-    """Returns ids as int64 [B]: arrays, tensors, or lists in which an id may be `buffer_17`."""
-    if not is_tensor(given) and not isinstance(given, np.ndarray):
-        given = [int(each.rpartition("_")[2]) if isinstance(each, str) else each
-                 for each in given]  # fmt: skip
-    return np.asarray(given, np.int64).reshape(-1)
+    """Returns ids as int64 [B]: arrays, tensors, or lists in which an id may be `buffer_17`.
+
+    Raises:
+        UsageError: they are not whole numbers.
+    """
+    if is_tensor(given):
+        given = given.detach().cpu().numpy()
+    elif not isinstance(given, np.ndarray):
+        given = np.array([_id_of(each) for each in given] if isinstance(given, Iterable) else given)
+    if given.size and (given.dtype.kind not in "iu" or not given.ndim):
+        raise UsageError(
+            f"expected ids as whole numbers [B], got {given.dtype}{[*given.shape]}",
+            hint="pass the replay_unique_id of the samples that were drawn",
+        )
+    ids: IntArray = given.astype(np.int64, copy=False).reshape(-1)
+    return ids
+
+
+def _id_of(given: Any) -> Any:
+    tail = given.rpartition("_")[2] if isinstance(given, str) else ""
+    return int(tail) if tail.isdecimal() else given
 
 
 def checked_priorities(given: Any, count: int, kernels: Any = None) -> FloatArray:
@@ -276,19 +296,21 @@ def checked_priorities(given: Any, count: int, kernels: Any = None) -> FloatArra
         kernels: `PriorityTree.kernels`.
 
     Raises:
-        ReplayPriorityError: one is negative or not finite.
+        ReplayPriorityError: one is negative or not finite in float32.
         UsageError: there are not `count`.
     """
-    array = given.detach().cpu().double().numpy() if is_tensor(given) else given
-    priority: FloatArray = np.asarray(array, np.float64).reshape(-1)
+    array = given.detach().cpu().double().numpy() if is_tensor(given) else np.asarray(given)
+    if array.dtype.kind not in "fiub":
+        raise ReplayPriorityError(f"priorities are numbers, got {array.dtype}")
+    priority: FloatArray = array.astype(np.float64, copy=False).reshape(-1)
     if len(priority) != count:
         raise UsageError(f"update: {len(priority)} priorities for {count} samples")
     if kernels is not None:
-        valid = kernels.are_valid(priority)
+        valid = kernels.are_valid(priority, _MOST)
     else:
-        valid = not count or (priority.min() >= 0 and priority.max() < math.inf)
+        valid = not count or (priority.min() >= 0 and priority.max() <= _MOST)
     if not valid:
-        wrong = np.flatnonzero(~((priority >= 0) & (priority < math.inf)))
+        wrong = np.flatnonzero(~((priority >= 0) & (priority <= _MOST)))
         raise ReplayPriorityError(
             f"priority {priority[wrong[0]]} at index {wrong[0]} is negative or not finite"
             f" ({len(wrong)} of {count}); nothing was stored",
@@ -296,3 +318,11 @@ def checked_priorities(given: Any, count: int, kernels: Any = None) -> FloatArra
             context={"index": int(wrong[0]), "value": float(priority[wrong[0]])},
         )
     return priority
+
+
+def masses_of(priority: Any, alpha: float) -> Any:
+    """Returns priority^alpha; with alpha > 1 between bounds whose sum is finite."""
+    if alpha <= 1:
+        return priority**alpha
+    with np.errstate(over="ignore", under="ignore"):
+        return np.clip(np.power(priority, alpha), 1e-280, 1e280)

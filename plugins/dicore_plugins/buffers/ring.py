@@ -5,7 +5,6 @@ Shapes: N samples pushed, B drawn, C the capacity, `...` one sample.
 
 from __future__ import annotations
 
-import logging
 import math
 import threading
 from collections.abc import Mapping
@@ -17,11 +16,10 @@ import optree
 
 from dicore.data import Batch, Tree, tree_map
 from dicore.data.tree import is_tensor
-from dicore.errors import ReplayCapacityError, SchemaError, UsageError
+from dicore.errors import ReplayCapacityError, SchemaError
 
 IntArray = npt.NDArray[np.int64]
 
-_LOG = logging.getLogger("dicore.buffer")
 _FEW = 16
 """Samples of frame stacks that are gathered at once."""
 _MUCH = 256 << 20
@@ -41,7 +39,10 @@ class RecycledBatch(Batch):
     def to_torch(self) -> Batch:
         """Returns the same views on every call."""
         if self._tensors is None:
-            self._tensors = super().to_torch()
+            import torch
+
+            with torch.inference_mode(False):  # they are for every later draw
+                self._tensors = super().to_torch()
         return self._tensors
 
     def sequences(self, length: int, *, time_major: bool = False) -> RecycledBatch:
@@ -184,7 +185,7 @@ class Ring:
         leaves = optree.tree_leaves(batch.columns)
         for store in self._frame_stores[:1]:
             store.check(leaves)
-        return leaves if self._takes_tensors else [_array(leaf) for leaf in leaves]
+        return leaves if self._takes_tensors else [array_of(leaf) for leaf in leaves]
 
     def _check(self, batch: Batch) -> bool:
         """Checks a batch; returns whether it has columns of double precision."""
@@ -218,9 +219,10 @@ class Ring:
     def _allocate(
         self, batch: Batch, names: list[str], arrays: list[npt.NDArray[Any]], spec: Any
     ) -> None:
-        for name, array in zip(names, arrays, strict=True):
-            if array.dtype == object:
-                raise SchemaError(f"column '{name}' contains Python objects; expected numbers")
+        if not _are_numbers(batch.columns, arrays):
+            from dicore_plugins.buffers.memory import check_numbers
+
+            check_numbers(batch.columns, names, arrays)
         needed = self.capacity * sum(a.dtype.itemsize * math.prod(a.shape[1:]) for a in arrays)
         if needed >= _MUCH:
             from dicore_plugins.buffers.memory import check_memory, row_bytes
@@ -365,8 +367,10 @@ class Ring:
         Raises:
             ReplayCapacityError: the samples do not fit into this ring.
         """
+        from dicore_plugins.buffers.memory import fitted
+
         state = fitted(state, self.capacity)
-        columns = tree_map(lambda leaf: np.asarray(_array(leaf)), dict(state["columns"]))
+        columns = tree_map(lambda leaf: np.asarray(array_of(leaf)), dict(state["columns"]))
         samples = Batch(columns) if columns else Batch({}, 0)
         if len(samples) > self.capacity:
             raise ReplayCapacityError(
@@ -398,46 +402,33 @@ class Ring:
         self.clear()
 
 
-def check_kind(state: Mapping[str, Any], key: str, what: str) -> None:
-    """Raises UsageError if a state, of another kind of buffer, has no entry `key`."""
-    if key not in state:
-        raise UsageError(
-            f"the state is of a buffer that has no {what}",
-            hint="load it into a buffer of the type that saved it",
-        )
+def _are_numbers(columns: Mapping[Any, Any], arrays: list[Any]) -> bool:
+    """Returns whether there are columns, with names, and all have numbers that torch has, too."""
+    numbers = all(a.dtype.kind in "biufc" and a.dtype.char not in "gG" for a in arrays)
+    return bool(arrays) and numbers and all(key.__class__ is str for key in columns)
 
 
-_BY_SLOT = {"use_times", "priority", "mass", "collect_iter"}
-"""Entries of a state that have a value for each slot."""
+def array_of(leaf: Any) -> Any:
+    """Returns a column as an array: tensors are detached and moved to the CPU.
 
-
-def fitted(state: Mapping[str, Any], capacity: int) -> dict[str, Any]:
-    """Returns a ring's state for a ring of `capacity` slots.
-
-    The slots of a full ring stay as they are in a ring of the same capacity. In a larger one the
-    oldest sample comes first, so that the free slots follow the newest.
+    bfloat16, which NumPy does not have, becomes float32.
 
     Raises:
-        UsageError: it is not the state of a ring.
+        SchemaError: the tensor is sparse.
     """
-    check_kind(state, "cursor", "columns of samples")
-    cursor, columns = int(state["cursor"]), dict(state["columns"])
-    held = len(Batch(columns)) if columns else 0
-    if held == capacity or cursor >= held:
-        return dict(state)
-    turned = {"columns": tree_map(lambda leaf: np.roll(_array(leaf), -cursor, axis=0), columns)}
-    for key in _BY_SLOT & state.keys():
-        turned[key] = np.roll(np.asarray(state[key])[:held], -cursor)
-    return {**state, **turned, "cursor": held}
-
-
-def _array(leaf: Any) -> Any:
-    """Returns a column as an array: tensors are detached and moved to the CPU."""
-    return leaf.detach().cpu().numpy() if is_tensor(leaf) else leaf
+    if not is_tensor(leaf):
+        return leaf
+    leaf = leaf.detach().cpu()
+    try:
+        return leaf.numpy()
+    except TypeError as error:
+        if leaf.layout.__str__() != "torch.strided":
+            raise SchemaError(f"a column is a tensor of {leaf.layout}; expected dense") from error
+        return leaf.float().numpy()
 
 
 def _shaped(leaf: Any) -> Any:
-    leaf = _array(leaf)  # frame stacks stay as they are
+    leaf = array_of(leaf)  # frame stacks stay as they are
     return leaf if hasattr(leaf, "packed") else np.asarray(leaf)
 
 

@@ -360,6 +360,22 @@ def test_a_draw_that_max_use_does_not_leave_is_refused_whole() -> None:
     assert sorted(buffer.sample_batch(4, replace=True)["action"].tolist()) == [0, 0, 1, 1]
 
 
+def test_a_loaded_state_may_have_samples_beyond_max_use() -> None:
+    """Those count for nothing; others can be drawn."""
+    first = buffer_of(8)
+    first.push(numbered_rows(8))
+    for _ in range(40):
+        first.sample_batch(4)
+    buffer = buffer_of(8, max_use=2)
+    buffer.load_state_dict(first.state_dict())
+    assert "leaves 0 draws" in buffer.sample_batch(2).reason
+    buffer.push(numbered_rows(4, 8))
+    drawn = np.concatenate([buffer.sample_batch(2)["action"] for _ in range(4)])
+    assert sorted(drawn.tolist()) == [8, 8, 9, 9, 10, 10, 11, 11]
+    assert not buffer.sample_batch(1)
+    buffer.check_valid()
+
+
 def test_samples_become_stale_within_several_batches() -> None:
     """There is an update after each batch."""
     buffer = buffer_of(8, max_staleness=3)

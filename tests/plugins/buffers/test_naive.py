@@ -20,7 +20,8 @@ from dicore.config import frozen, option
 from dicore.data import Batch
 from dicore.errors import ReplayCapacityError, ReplayUnderflowError, SchemaError, UsageError
 from dicore.run.launch import launch
-from dicore_plugins.buffers import NaiveBuffer, NaiveReplayBuffer, Ring
+from dicore.testing.buffer import numbered_rows
+from dicore_plugins.buffers import AdvancedReplayBuffer, NaiveBuffer, NaiveReplayBuffer, Ring
 from dicore_plugins.buffers.naive.config import NaiveConfig
 from dicore_registry import Registry, using
 
@@ -125,6 +126,22 @@ def test_a_state_that_does_not_fit_is_refused() -> None:
     assert held(buffer) == [0, 1, 2]
     buffer.load_state_dict(filled(8, 4).state_dict())
     assert held(buffer) == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("missing", ["cursor", "columns", "push_count", "rng"])
+@pytest.mark.parametrize("kind", [NaiveReplayBuffer, AdvancedReplayBuffer])
+def test_a_state_without_one_of_its_parts_changes_nothing(kind: Any, missing: str) -> None:
+    buffer = kind({"replay_buffer_size": 4}, rng=np.random.default_rng(0))
+    buffer.push(numbered_rows(3))
+    before = buffer.sample_batch(3, replace=True)["action"]
+    state = filled(8, 4).state_dict()
+    with pytest.raises(UsageError, match="the state is of a buffer that has no"):
+        buffer.load_state_dict({key: state[key] for key in state if key != missing})
+    state["rng"] = np.random.Philox(0).state
+    with pytest.raises(ValueError, match="PCG64"):
+        buffer.load_state_dict(state)
+    assert buffer.count() == 3
+    assert set(before.tolist()) <= set(buffer.samples()["action"].tolist())
 
 
 @pytest.mark.parametrize(

@@ -17,18 +17,12 @@ from dicore.config.compiler import as_config
 from dicore.data import Batch, Row
 from dicore.errors import UsageError
 from dicore.interfaces.buffer import Refused
+from dicore_plugins.buffers.advanced import priorities
 from dicore_plugins.buffers.advanced.config import AdvancedConfig
 from dicore_plugins.buffers.advanced.limits import BufferLog, ThruputControl
-from dicore_plugins.buffers.advanced.priorities import (
-    Late,
-    by_slot,
-    check_state,
-    checked_stamps,
-    facts,
-    is_far,
-    slots_of,
-)
+from dicore_plugins.buffers.advanced.priorities import Late, by_slot, checked_stamps, is_far
 from dicore_plugins.buffers.base import one_by_one, too_few_left
+from dicore_plugins.buffers.memory import fitted
 from dicore_plugins.buffers.naive.buffer import NaiveReplayBuffer, samples_of
 from dicore_plugins.buffers.naive.config import NaiveConfig, RingConfig
 from dicore_plugins.buffers.priority_tree import (
@@ -37,9 +31,10 @@ from dicore_plugins.buffers.priority_tree import (
     annealed,
     checked_priorities,
     ids_of,
+    masses_of,
     strata,
 )
-from dicore_plugins.buffers.ring import IntArray, fitted
+from dicore_plugins.buffers.ring import IntArray
 
 __all__ = ["AdvancedBuffer", "AdvancedReplayBuffer"]
 
@@ -171,7 +166,7 @@ class AdvancedReplayBuffer(NaiveReplayBuffer):
             self._held += stop - first - overwritten
             priority = self._max_priority if given is None else given[rows]
             self._priority[first:stop] = priority
-            tree.fill(first, stop, priority**self._cfg.alpha)
+            tree.fill(first, stop, masses_of(priority, self._cfg.alpha))
             self._collect_iter[first:stop] = stamps if stamps.__class__ is int else stamps[rows]
             kept -= stop - first
             first, row = 0, rows.stop
@@ -210,11 +205,13 @@ class AdvancedReplayBuffer(NaiveReplayBuffer):
         )
         if not len(numbers):
             return
-        masses = priority**self._cfg.alpha
+        masses = masses_of(priority, self._cfg.alpha)
         with self._lock:
             ring = self._ring
             place = ring.push_count, ring.cursor, ring.count, ring.capacity
-            slots = slots_of(numbers, *place, self._tree.kernels) if key == _IDS else numbers
+            slots = (
+                priorities.slots_of(numbers, *place, self._tree.kernels) if key == _IDS else numbers
+            )
             if key == _SLOTS and not 0 <= numbers.min() <= numbers.max() < ring.capacity:
                 raise UsageError(f"{_SLOTS} must be from 0 to {ring.capacity - 1}")
             highest, skipped = self._tree.update(slots, masses, priority, self._priority)
@@ -256,8 +253,8 @@ class AdvancedReplayBuffer(NaiveReplayBuffer):
             self._draws += 1
             self._thruput.drawn += batch_size
             batch, masses = self._annotated(slots, cur_learner_iter, reuse=reuse)
-            masses /= lowest
-            batch.columns["IS"][:] = np.power(masses, -beta, out=masses)
+            np.divide(lowest, masses, out=masses)
+            batch.columns["IS"][:] = np.power(masses, beta, out=masses)
             self._log.drawn(batch.columns, batch_size, self._held, cur_learner_iter)
             return batch
 
@@ -301,7 +298,7 @@ class AdvancedReplayBuffer(NaiveReplayBuffer):
         if refused is not None or cfg.max_use == math.inf:
             return refused
         uses = self._usage.counts(self._stored() if chosen is None else chosen)
-        draws = int(len(uses) * math.ceil(cfg.max_use) - uses.sum())
+        draws = int(np.maximum(math.ceil(cfg.max_use) - uses, 0).sum())
         if draws >= size:
             return None
         return Refused(f"drawing {size} samples: max_use={cfg.max_use:g} leaves {draws} draws")
@@ -342,10 +339,10 @@ class AdvancedReplayBuffer(NaiveReplayBuffer):
         masses = np.empty(size)
         known = self._usage.times, self._collect_iter, self._priority, self._tree.masses
         place = train_iter, ring.push_count, ring.cursor, ring.capacity
-        gather = facts if self._tree.kernels is None else self._tree.kernels.facts
+        gather = (self._tree.kernels or priorities).facts
         gather(slots, *known, *place, *found, masses)
         if self._cfg.max_use < math.inf:  # some were removed by this draw
-            masses = self._priority[slots] ** self._cfg.alpha
+            masses = masses_of(self._priority[slots], self._cfg.alpha)
         return batch, masses
 
     # ---- removing
@@ -417,10 +414,10 @@ class AdvancedReplayBuffer(NaiveReplayBuffer):
             priority = np.asarray(state.get("priority", np.ones(held)), np.float64)
             mass = np.array(state.get("mass", np.ones(held)), np.float64)  # perhaps our own
             stamps = np.asarray(state.get("collect_iter", np.full(held, -1)), np.int64)
-            check_state(held, priority, mass, stamps)
+            priorities.check_state(held, priority, mass, stamps)
             super().load_state_dict(state)
             if state.get("alpha") != self._cfg.alpha:
-                mass = np.where(mass > 0, priority**self._cfg.alpha, 0.0)
+                mass = np.where(mass > 0, masses_of(priority, self._cfg.alpha), 0.0)
             self._tree.clear()
             self._tree.fill(0, held, mass)
             self._priority[:held] = priority
@@ -443,7 +440,9 @@ class AdvancedReplayBuffer(NaiveReplayBuffer):
             assert self._held == np.count_nonzero(masses) <= self._ring.count
             assert not masses[self._ring.count :].any()
             stored = self._stored()
-            assert np.array_equal(masses[stored], self._priority[stored] ** self._cfg.alpha)
+            assert np.array_equal(
+                masses[stored], masses_of(self._priority[stored], self._cfg.alpha)
+            )
 
 
 AdvancedBuffer = AdvancedReplayBuffer

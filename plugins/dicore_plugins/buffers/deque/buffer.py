@@ -17,7 +17,7 @@ from dicore.errors import ReplayCapacityError, ReplayUnderflowError, UsageError
 from dicore.run.checkpoint_store import read_state, write_state
 from dicore.run.random import stream
 from dicore_plugins.buffers.deque.store import BufferedData, Store
-from dicore_plugins.buffers.ring import check_kind
+from dicore_plugins.buffers.memory import check_kind
 
 __all__ = ["Buffer", "BufferMiddleware", "DequeBuffer"]
 

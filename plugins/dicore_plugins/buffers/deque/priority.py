@@ -13,7 +13,13 @@ import numpy as np
 from dicore.errors import ReplayUnderflowError, UsageError
 from dicore_plugins.buffers.deque.buffer import DequeBuffer
 from dicore_plugins.buffers.deque.store import BufferedData
-from dicore_plugins.buffers.priority_tree import PriorityTree, annealed, checked_priorities, strata
+from dicore_plugins.buffers.priority_tree import (
+    PriorityTree,
+    annealed,
+    checked_priorities,
+    masses_of,
+    strata,
+)
 
 __all__ = ["PriorityExperienceReplay"]
 
@@ -147,8 +153,8 @@ class PriorityExperienceReplay:
             slot = self._slot_of[item.index] = self._free.pop()
             self._index_of[slot] = item.index
         priority = float(item.meta.get("priority", self._highest))
-        mass = max(priority, 1e-30) ** self._alpha
-        self._tree.set(np.array([slot]), np.array([mass]))
+        mass = masses_of(np.array([max(priority, 1e-30)]), self._alpha)
+        self._tree.set(np.array([slot]), mass)
 
     def state_dict(self) -> dict[str, Any]:
         """Returns the highest priority, the number of draws, and where items are in the tree."""

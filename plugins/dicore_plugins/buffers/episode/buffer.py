@@ -18,9 +18,9 @@ from dicore.errors import ReplayCapacityError, SchemaError
 from dicore_plugins.buffers.base import SampleBuffer, check_draw, stored
 from dicore_plugins.buffers.continuity import Continuity, origin
 from dicore_plugins.buffers.episode.config import EpisodeConfig
-from dicore_plugins.buffers.memory import available_bytes, check_bytes, row_bytes
+from dicore_plugins.buffers.memory import available_bytes, check_bytes, check_kind, row_bytes
 from dicore_plugins.buffers.naive.buffer import samples_of
-from dicore_plugins.buffers.ring import IntArray, Ring, check_kind
+from dicore_plugins.buffers.ring import IntArray, Ring
 
 __all__ = ["EpisodeBuffer", "EpisodeReplayBuffer"]
 
@@ -92,8 +92,12 @@ class EpisodeReplayBuffer(SampleBuffer):
         with self._lock:
             if not len(steps):
                 return range(self.push_count, self.push_count)
+            single = "end" not in steps or np.ndim(steps["end"]) != 1
+            if not single and origin(steps)[0].shape != (len(steps),):
+                shape = list(np.shape(steps["env_id"]))
+                raise SchemaError(f"expected env_id [{len(steps)}], got {shape}")
             self._check(steps)
-            if "end" not in steps or np.ndim(steps["end"]) != 1:
+            if single:
                 return self._store(_copied(steps[at : at + 1]) for at in range(len(steps)))
             return self._store(self._completed(steps))
 
@@ -110,8 +114,6 @@ class EpisodeReplayBuffer(SampleBuffer):
     def _completed(self, steps: Batch) -> list[Batch]:
         """Adds steps to the running episodes, and returns those that they end, in this order."""
         env_id, end = origin(steps)
-        if env_id.shape != (len(steps),) or end is None:
-            raise SchemaError(f"expected env_id [{len(steps)}], got {list(env_id.shape)}")
         self._check_lengths(env_id, end)
         breaks = self._continuity.breaks(steps, env_id, end)
         broken = set() if breaks is None else set(env_id[breaks].tolist())

@@ -28,9 +28,10 @@ from dicore_plugins.buffers.base import (
 from dicore_plugins.buffers.file.config import FileConfig
 from dicore_plugins.buffers.file.folder import BodyFolder
 from dicore_plugins.buffers.file.records import Place, packed, write_head
+from dicore_plugins.buffers.memory import check_kind
 from dicore_plugins.buffers.naive.buffer import samples_of
 from dicore_plugins.buffers.priority_tree import checked_priorities, ids_of
-from dicore_plugins.buffers.ring import Ring, check_kind
+from dicore_plugins.buffers.ring import Ring
 
 __all__ = ["FileBuffer", "FileReplayBuffer", "write_body"]
 

@@ -16,11 +16,16 @@ import numpy as np
 
 from dicore.config.compiler import as_config
 from dicore.data import Batch, Row
-from dicore.errors import ReplayUnderflowError, SchemaError, UsageError
+from dicore.errors import (
+    ReplayCapacityError,
+    ReplayUnderflowError,
+    SchemaError,
+    UsageError,
+)
 from dicore.run.checkpoint_store import read_state, write_state
 from dicore.run.random import stream
 from dicore_plugins.buffers.naive.config import NaiveConfig
-from dicore_plugins.buffers.ring import IntArray, Ring, fitted
+from dicore_plugins.buffers.ring import IntArray, Ring
 
 _LOG = logging.getLogger("dicore.buffer")
 _SAMPLES = ("columns", "cursor", "push_count", "frames")
@@ -249,12 +254,21 @@ class NaiveReplayBuffer:
 
         Raises:
             ReplayCapacityError: the samples do not fit; nothing is changed.
+            UsageError: it is the state of something else; nothing is changed.
         """
+        from dicore_plugins.buffers.memory import check_kind, fitted
+
         with self._lock:
             state = fitted(state, self._ring.capacity)
-            self._ring.load_state_dict(state)
+            check_kind(state, "rng", "random generator")
+            before = self._rng.bit_generator.state
+            try:
+                self._rng.bit_generator.state = dict(state["rng"])
+                self._ring.load_state_dict(state)
+            except (ReplayCapacityError, ValueError):
+                self._rng.bit_generator.state = before
+                raise
             self._usage.load_state_dict(state, self._ring.count)
-            self._rng.bit_generator.state = dict(state["rng"])
 
     def save_data(self, file: str | Path) -> None:
         """Writes the state atomically to `file`, a folder of arrays and a manifest.

@@ -15,10 +15,11 @@ from dicore.config.compiler import as_config
 from dicore.data import Batch, Row, tree_map
 from dicore.errors import ReplayCapacityError, SchemaError, UsageError
 from dicore_plugins.buffers.continuity import Continuity, origin
+from dicore_plugins.buffers.memory import check_kind
 from dicore_plugins.buffers.naive.buffer import NaiveReplayBuffer, samples_of
 from dicore_plugins.buffers.naive.config import NaiveConfig
 from dicore_plugins.buffers.priority_tree import checked_priorities, ids_of
-from dicore_plugins.buffers.ring import IntArray, RecycledBatch, as_sequences, check_kind
+from dicore_plugins.buffers.ring import IntArray, RecycledBatch, as_sequences
 from dicore_plugins.buffers.sequence.config import SequenceConfig
 from dicore_plugins.buffers.sequence.index import BoolArray, SequenceIndex
 from dicore_plugins.buffers.sequence.priorities import SequencePriorities

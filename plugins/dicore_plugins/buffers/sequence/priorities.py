@@ -10,7 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from dicore_plugins.buffers.priority_tree import FloatArray, PriorityTree, annealed, strata
+from dicore_plugins.buffers.priority_tree import (
+    FloatArray,
+    PriorityTree,
+    annealed,
+    masses_of,
+    strata,
+)
 from dicore_plugins.buffers.ring import IntArray
 from dicore_plugins.buffers.sequence.config import SequenceConfig
 from dicore_plugins.buffers.sequence.index import SequenceIndex
@@ -88,12 +94,12 @@ class SequencePriorities:
     def _make_tree(self) -> None:
         self._tree = PriorityTree(len(self.of), self._cfg.kernels)
         starts = np.sort(self._index.starts)
-        self._tree.set(starts, self.of[starts] ** self._cfg.alpha)
+        self._tree.set(starts, masses_of(self.of[starts], self._cfg.alpha))
 
     def _write(self, starts: IntArray, priority: FloatArray) -> None:
         self.of[starts] = priority
         if self._tree is not None:
-            self._tree.set(starts, priority**self._cfg.alpha)
+            self._tree.set(starts, masses_of(priority, self._cfg.alpha))
 
     def draw(self, rng: np.random.Generator, count: int, chosen: IntArray | None) -> IntArray:
         """Draws sequences, from all or from the chosen ones.
@@ -144,5 +150,5 @@ class SequencePriorities:
         self._tree.check_valid()
         starts = self._index.starts
         masses = np.zeros(len(self.of))
-        masses[starts] = self.of[starts] ** self._cfg.alpha
+        masses[starts] = masses_of(self.of[starts], self._cfg.alpha)
         assert np.array_equal(self._tree.masses, masses)
