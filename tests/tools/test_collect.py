@@ -63,6 +63,8 @@ def test_whole_episodes(run: str, capfd: pytest.CaptureFixture[str]) -> None:
     assert (steps["reward"] == 1).all()
     again = collect_episodic_demo_data(run, None, 5, "again.npz")
     assert len(again) == len(data)
+    assert main(["collect", run, "--episodes", "5", "-n", "9"]) == 2
+    assert "-n 9 and --episodes 5: expected one of them" in capfd.readouterr().err
 
 
 def test_only_episodes_with_a_least_return(run: str) -> None:

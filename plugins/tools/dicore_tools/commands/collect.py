@@ -52,9 +52,7 @@ folder as a Batch.
     "-n",
     "--count",
     type=click.IntRange(1),
-    default=1000,
-    show_default=True,
-    help="Number of samples.",
+    help="Number of samples.  [default: 1000]",
 )
 @click.option(
     "-o",
@@ -105,18 +103,21 @@ def command(
     policy: str | None,
     load_path: str | None,
     out: str,
-    count: int,
+    count: int | None,
     **given: Any,
 ) -> None:
     """Collects samples with a policy and saves them to a folder or a file."""
     from dicore.console import say
+    from dicore.errors import UsageError
     from dicore_tools.demo_dataset import collect_demo_data
 
+    if count is not None and given["n_episode"] is not None:
+        raise UsageError(f"-n {count} and --episodes {given['n_episode']}: expected one of them")
     source = _source([word for word in words if "=" not in word], env, policy)
     with contextlib.redirect_stdout(sys.stderr):  # environments may print
         data = collect_demo_data(
             source,
-            collect_count=count,
+            collect_count=1000 if count is None else count,
             expert_data_path=out,
             state_dict_path=load_path,
             overrides=[word for word in words if "=" in word],
