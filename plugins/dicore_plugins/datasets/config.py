@@ -150,6 +150,13 @@ class CollectedConfig(DatasetConfig):
 
     path: str = option(REQUIRED, "the folder")
 
+    def absent(self) -> str | None:
+        """Returns why nothing is at the path; see `DatasetConfig`."""
+        folder = Path(self.path).expanduser()
+        if folder.is_dir() and not (folder / "manifest.json").is_file():
+            return f"{self.path}: no samples in this folder"
+        return DatasetConfig.absent(self)
+
     def build(self, ctx: Any, **parts: Any) -> Any:
         """Opens the folder."""
         from dicore_plugins.datasets.collected import CollectedDataset
@@ -186,7 +193,16 @@ class AutoConfig(TableConfig):
 
     def absent(self) -> str | None:
         """Returns why nothing is at the path; see `DatasetConfig`."""
-        return None if re.search(r"-v\d+$", self.path) else DatasetConfig.absent(self)
+        if re.search(r"-v\d+$", self.path):
+            return None
+        if problem := DatasetConfig.absent(self):
+            return problem
+        try:
+            found: Any = self._format()(path=self.path)
+        except UsageError as error:
+            return error.message
+        absent: str | None = getattr(found, "absent", lambda: None)()  # of another package
+        return absent
 
     def _format(self) -> type[DatasetConfig]:
         path = Path(self.path).expanduser()

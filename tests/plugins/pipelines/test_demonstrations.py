@@ -120,6 +120,12 @@ def test_without_demonstrations_the_error_names_the_command(
     with pytest.raises(ConfigError, match=r"nowhere\.npz: no such file.*dicore collect RUN"):
         train(policy, "pipeline.dataset.path=nowhere.npz", exp_name="run")
     assert not any(tmp_path.iterdir())
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "steps.csv").touch()
+    for name, text in (("empty", "no samples in this folder"), ("steps.csv", "reads .csv files")):
+        with pytest.raises(ConfigError, match=f"{name}: .*{text}"):
+            train(policy, f"pipeline.dataset.path={name}", exp_name="run")
+    assert not (tmp_path / "run").exists()
 
 
 @pytest.mark.parametrize(
