@@ -155,14 +155,16 @@ def test_the_stop_value_is_reached(case: Case, seed: int, tmp_path: Path) -> Non
 
 @pytest.mark.learns
 @pytest.mark.slow
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("seed", [3, 0, 1, 2, 4])
-def test_cartpole_stays_solved(seed: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("policy", "budget"), [("dqn", 30_000), ("ppo", 100_000)])
+def test_cartpole_stays_solved(policy: str, budget: int, seed: int, tmp_path: Path) -> None:
     launch(
         env="cartpole",
-        policy="dqn",
+        policy=policy,
         seed=seed,
         exp_name=str(tmp_path / "run"),
-        max_env_step=30_000,
+        max_env_step=budget,
         overrides=["env.stop_value=inf", "pipeline.logger=[]"],
     )
     lines = map(json.loads, (tmp_path / "run/log/metrics.jsonl").read_text().splitlines())

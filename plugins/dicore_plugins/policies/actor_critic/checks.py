@@ -7,11 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import torch
 from torch import nn
-
-from dicore.run.random import torch_stream
-from dicore_plugins.policies.base import as_outputs
 
 
 def output_problem(model: nn.Module, options: Any, *, continuous: bool) -> str | None:
@@ -24,10 +20,12 @@ def output_problem(model: nn.Module, options: Any, *, continuous: bool) -> str |
         options: Section of the configured network, whose shapes are those of the environment.
         continuous: The actions are continuous.
     """
+    from dicore_plugins.policies.dqn.policy import output_shapes
+
     shape, actions = options.get("obs_shape"), options.get("action_shape")
     if not shape or not actions or options.get("obs_parts"):
         return None
-    found = _shapes_of(model, (shape,) if isinstance(shape, int) else tuple(shape))
+    found = output_shapes(model, (shape,) if isinstance(shape, int) else tuple(shape))
     if found is None:
         return None
     args = options.get("args_shape")
@@ -44,20 +42,3 @@ def output_problem(model: nn.Module, options: Any, *, continuous: bool) -> str |
         return None
     lines = [", ".join(f"{name} {each}" for name, each in one.items()) for one in (found, wanted)]
     return f"{type(model).__name__} returns {lines[0]} for two observations; expected {lines[1]}"
-
-
-def _shapes_of(model: nn.Module, obs_shape: tuple[int, ...]) -> dict[str, Any] | None:
-    training = model.training
-    try:
-        with torch.no_grad(), torch_stream("model/check"):
-            outputs = as_outputs(model.eval()(torch.zeros(2, *obs_shape)))
-    except Exception:
-        return None
-    finally:
-        model.train(training)
-    return {
-        name: [list(each.shape) for each in value]
-        if isinstance(value, list | tuple)
-        else list(getattr(value, "shape", ()))
-        for name, value in outputs.items()
-    }

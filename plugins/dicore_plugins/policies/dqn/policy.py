@@ -72,10 +72,14 @@ class DQNPolicy(Policy):
         shape, actions = options.get("obs_shape"), options.get("action_shape")
         if isinstance(model, DQN) or not shape or not actions or options.get("obs_parts"):
             return
-        found = values_of(model, (shape,) if isinstance(shape, int) else tuple(shape))
+        outputs = output_shapes(model, (shape,) if isinstance(shape, int) else tuple(shape))
+        if outputs is None:
+            return
+        found = outputs.get("logit", [])
+        found = found if found and isinstance(found[0], list) else [found]
         heads = actions if isinstance(actions, tuple) else (actions,)
         wanted = [[2, count] for count in heads]
-        if found is not None and found != wanted:
+        if found != wanted:
             raise UsageError(
                 f"model: {type(model).__name__} returns {_shapes(found)} for two observations;"
                 f" expected {_shapes(wanted)}",
@@ -357,10 +361,11 @@ class MeanActor(Actor):
     __call__ = forward
 
 
-def values_of(model: nn.Module, obs_shape: tuple[int, ...]) -> list[list[int]] | None:
-    """Returns the shape of the values per head for two observations; None if the model fails.
+def output_shapes(model: nn.Module, obs_shape: tuple[int, ...]) -> dict[str, Any] | None:
+    """Returns the shapes of a network's outputs for two observations, by name; a list per head.
 
-    A model need not accept float32 zeros; if it is broken, acting raises its own error.
+    None if it fails: it need not accept float32 zeros; if it is broken, acting raises its own
+    error.
     """
     training = model.training
     try:
@@ -370,9 +375,12 @@ def values_of(model: nn.Module, obs_shape: tuple[int, ...]) -> list[list[int]] |
         return None
     finally:
         model.train(training)
-    logit = outputs.get("logit")
-    heads = logit if isinstance(logit, list | tuple) else [logit]
-    return [list(getattr(each, "shape", ())) for each in heads]
+    return {
+        name: [list(getattr(each, "shape", ())) for each in value]
+        if isinstance(value, list | tuple)
+        else list(getattr(value, "shape", ()))
+        for name, value in outputs.items()
+    }
 
 
 def _shapes(found: list[list[int]]) -> str:
