@@ -55,6 +55,7 @@ if TYPE_CHECKING:
         log_probabilities,
         soft_expectation,
         squashed_gaussian,
+        squashed_gaussian_and_pull,
     )
     from dicore_plugins.functional.exploration import (
         allowed,
@@ -245,6 +246,7 @@ __all__ = [
     "soft_target",
     "softmax",
     "squashed_gaussian",
+    "squashed_gaussian_and_pull",
     "symlog",
     "td3_bc_error",
     "td_loss",
@@ -331,6 +333,7 @@ _HOMES = {
         "log_probabilities",
         "soft_expectation",
         "squashed_gaussian",
+        "squashed_gaussian_and_pull",
     ),
     ".exploration": (
         "allowed",

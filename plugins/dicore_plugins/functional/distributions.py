@@ -220,31 +220,67 @@ def squashed_gaussian(mean: Tensor, log_std: Tensor, noise: Tensor) -> tuple[Ten
     return found
 
 
-class _Squashed(torch.autograd.Function):
-    """`squashed_gaussian` with its gradient in four operations instead of twenty.
+@torch.no_grad()
+def squashed_gaussian_and_pull(
+    mean: Tensor, log_std: Tensor, noise: Tensor
+) -> tuple[Tensor, Tensor, Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]]:
+    """Computes `squashed_gaussian`, and how gradients flow back.
+
+    Args:
+        mean: float32 [B, A].
+        log_std: float32 [B, A].
+        noise: float32 [B, A].
+
+    Returns:
+        Actions [B, A] and log-probabilities [B], without graph; and a function that takes the
+        derivatives of a loss by both, and returns those by `mean` and `log_std`, [B, A] each.
+    """
+    action, log_prob, deviation = _squashed(mean, log_std, noise)
+
+    def pull(of_action: Tensor, of_log_prob: Tensor) -> tuple[Tensor, Tensor]:
+        with torch.no_grad():
+            return _pulled(action, deviation, of_action, of_log_prob)
+
+    return action, log_prob, pull
+
+
+def _squashed(mean: Tensor, log_std: Tensor, noise: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Returns actions, log-probabilities, and exp(log_std) * noise."""
+    deviation = log_std.exp().mul_(noise)
+    raw = mean + deviation
+    action = torch.tanh(raw)
+    half_square = (0.5 * noise).mul_(noise)
+    density = half_square.add_(log_std).add_(raw, alpha=-2)
+    density.sub_(functional.softplus(raw.mul_(-2)), alpha=2)
+    constant = (_HALF_LOG_2PI + 2 * _LOG_2) * mean.shape[-1]
+    return action, density.sum(-1).neg_().sub_(constant), deviation
+
+
+def _pulled(
+    action: Tensor, deviation: Tensor, of_action: Tensor, of_log_prob: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Returns the derivatives by mean and log_std.
 
     With u = mean + exp(log_std) * noise and a = tanh(u): d log pi / d u = 2 a, d a / d u = 1 - a^2.
     """
+    of_log_prob = of_log_prob.unsqueeze(-1)
+    inner = torch.addcmul(2 * of_log_prob, of_action, action, value=-1)
+    of_raw = torch.addcmul(of_action, inner, action)
+    return of_raw, torch.addcmul(-of_log_prob, of_raw, deviation)
+
+
+class _Squashed(torch.autograd.Function):
+    """`squashed_gaussian` with its gradient in four operations instead of twenty."""
 
     @staticmethod
     def forward(ctx: Any, mean: Tensor, log_std: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
-        deviation = log_std.exp().mul_(noise)
-        raw = mean + deviation
-        action = torch.tanh(raw)
+        action, log_prob, deviation = _squashed(mean, log_std, noise)
         ctx.save_for_backward(action, deviation)
-        half_square = (0.5 * noise).mul_(noise)
-        density = half_square.add_(log_std).add_(raw, alpha=-2)
-        density.sub_(functional.softplus(raw.mul_(-2)), alpha=2)
-        constant = (_HALF_LOG_2PI + 2 * _LOG_2) * mean.shape[-1]
-        return action, density.sum(-1).neg_().sub_(constant)
+        return action, log_prob
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor, None]:
-        action, deviation = ctx.saved_tensors
-        of_action, of_log_prob = grads[0], grads[1].unsqueeze(-1)
-        inner = torch.addcmul(2 * of_log_prob, of_action, action, value=-1)
-        of_raw = torch.addcmul(of_action, inner, action)
-        return of_raw, torch.addcmul(-of_log_prob, of_raw, deviation), None
+        return *_pulled(*ctx.saved_tensors, *grads), None
 
 
 def soft_expectation(

@@ -172,6 +172,9 @@ TARGETS: dict[str, Callable[[], Call]] = {
     "soft_expectation": lambda: ((floats(B, A), floats(B, A, seed=1), 0.5), {}),
     "soft_target": lambda: ((floats(B, A), floats(B), flags(B) * 1.0, 0.875 + rows * 0, 0.5), {}),
     "squashed_gaussian": lambda: ((floats(B, A), floats(B, A), floats(B, A, seed=1)), {}),
+    "squashed_gaussian_and_pull": lambda: (
+        (floats(B, A), floats(B, A), floats(B, A, seed=1)), {}
+    ),
     "symlog": lambda: ((floats(B),), {}),
     "truncated_quantiles": lambda: ((floats(2, B, N), 1), {}),
     "two_hot": lambda: ((floats(B), SUPPORT), {}),

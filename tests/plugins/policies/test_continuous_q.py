@@ -163,6 +163,44 @@ def test_an_update_of_td3_and_ddpg_equals_the_formulas(name: str) -> None:
     assert found["actor_loss"].item() == pytest.approx(loss, rel=1e-3, abs=1e-5)
 
 
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("sac", ["policy.model.num_critics=3"]),
+        ("sac", ["policy.model.activation=tanh", "policy.learn.max_grad_norm=0.5"]),
+        ("td3", ["policy.learn.actor_update_freq=1"]),
+        ("ddpg", []),
+    ],
+)
+def test_gradients_by_formulas_are_those_of_autograd(name: str, options: list[str]) -> None:
+    weight = np.linspace(0, 2, ROWS, dtype=np.float32)
+    found = []
+    for known in ({}, {"critic": False, "actor": False}):
+        policy = policy_of(name, *options)
+        with torch.no_grad():  # the last rows of log_std are out of its range
+            policy._model.actor.layers[-1].bias[-1].fill_(2.5)
+        learn = policy.learn_mode
+        learn.forward(rows(0))
+        policy._known = dict(known)
+        results = [learn.forward(rows(seed, weight=weight)) for seed in range(3)]
+        assert policy._known == (known or {"critic": True, "actor": True})
+        scalars = [float(each[key]) for each in results for key in ("critic_loss", "actor_loss")]
+        found.append([*policy._flats["actor"].data, *policy._flats["critic"].data, *scalars])
+    np.testing.assert_allclose(*found, rtol=2e-3, atol=2e-5)
+
+
+def test_a_changed_loss_of_the_actor_is_obeyed() -> None:
+    class Least(SACPolicy):
+        def _actor_value(self, q: torch.Tensor) -> torch.Tensor:
+            return q[0] * 0
+
+    policy = Least(policy_of("sac")._cfg)
+    result = {key: float(each) for key, each in policy.learn_mode.forward(rows()).items()
+              if key != "priority"}  # fmt: skip
+    assert policy._known == {"critic": True, "actor": False}
+    assert result["actor_loss"] == pytest.approx(-result["alpha"] * result["entropy"], abs=1e-5)
+
+
 def test_the_target_follows_by_tau() -> None:
     policy = policy_of("sac", "policy.learn.target_theta=0.25")
     flats, targets = (policy.get_attribute(name) for name in ("flats", "target_flats"))

@@ -13,9 +13,11 @@ from torch import Tensor, nn
 
 from dicore_plugins.models.encoders.mlp import (
     ACTIVATIONS,
+    SLOPES,
     ActivationName,
     Array,
     InitialWeights,
+    Pull,
     initialise,
 )
 
@@ -42,7 +44,7 @@ class EnsembleMLP(nn.Module):
         renorm: int | None = None,
     ) -> None:
         super().__init__()
-        self.count = count
+        self.count, self.activation = count, activation
         self._activation = function = ACTIVATIONS[activation]
         self.weights, self.biases = nn.ParameterList(), nn.ParameterList()
         # The parameter dicts of the lists, ten times as fast as their items; see `MLP`.
@@ -86,6 +88,53 @@ class EnsembleMLP(nn.Module):
             else:
                 x = torch.baddbmm(bias, x, weight)
         return x
+
+    def differentiable(self) -> bool:
+        """Returns whether `forward_and_pull` is possible."""
+        return (
+            self.norms is None
+            and self.activation in SLOPES
+            and all(
+                each.device.type == "cpu" and each.dtype is torch.float32 and each.grad is not None
+                for each in self.parameters()
+            )
+        )
+
+    @torch.no_grad()
+    def forward_and_pull(self, x: Tensor) -> tuple[Tensor, Pull]:
+        """Computes `forward` without a graph, and returns how gradients flow back.
+
+        Args:
+            x: As for `forward`.
+
+        Returns:
+            float32 [E, B, output], and a function of the gradient of the output and two switches:
+            `wanted` returns the gradient of `x`, else None; `frozen` leaves `grad` of the
+            parameters as it is, else it is overwritten.
+        """
+        by_numpy, slope = ACTIVATIONS[self.activation].by_numpy, SLOPES[self.activation]
+        pairs = list(zip(*(each.values() for each in self._tables), strict=True))
+        shared = x.dim() == 2
+        kept = [x.expand(self.count, -1, -1)]
+        for index, (weight, bias) in enumerate(pairs):
+            if index:
+                by_numpy(kept[-1].numpy())
+            kept.append(torch.baddbmm(bias, kept[-1], weight))
+
+        def pull(grad: Tensor, wanted: bool = False, frozen: bool = False) -> Tensor | None:
+            with torch.no_grad():
+                for index in range(len(pairs) - 1, -1, -1):
+                    weight, bias = pairs[index]
+                    if index + 1 < len(pairs):
+                        grad = slope(grad, kept[index + 1])
+                    if not frozen:
+                        torch.sum(grad, 1, keepdim=True, out=bias.grad)
+                        torch.bmm(kept[index].transpose(1, 2), grad, out=weight.grad)
+                    if index or wanted:
+                        grad = grad.bmm(weight.transpose(1, 2))
+                return None if not wanted else grad.sum(0) if shared else grad
+
+        return kept[-1], pull
 
     def by_numpy(self) -> Callable[[Array], Array] | None:
         """Returns the NumPy forward pass of the first network, in evaluation mode.

@@ -90,7 +90,7 @@ ACTIVATIONS: dict[str, Activation] = {
 }
 
 
-_SLOPES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
+SLOPES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "relu": lambda grad, y: torch.ops.aten.threshold_backward(grad, y, 0),
     "tanh": torch.ops.aten.tanh_backward,
 }
@@ -182,7 +182,7 @@ class MLP(nn.Module):
             for table, *_ in self._tables
             for each in (table["weight"], table["bias"])
         ) and not any(
-            norm or (active and self.activation not in _SLOPES) for _, active, norm in self._tables
+            norm or (active and self.activation not in SLOPES) for _, active, norm in self._tables
         )
 
     @torch.no_grad()
@@ -199,7 +199,7 @@ class MLP(nn.Module):
             [B, output], overwrites `grad` of the parameters, and returns the gradient of `x` if its
             second argument is true, else None.
         """
-        by_numpy, slope = ACTIVATIONS[self.activation].by_numpy, _SLOPES[self.activation]
+        by_numpy, slope = ACTIVATIONS[self.activation].by_numpy, SLOPES[self.activation]
         kept = [x]
         for table, active, _ in self._tables:
             x = F.linear(x, table["weight"], table["bias"])

@@ -139,6 +139,47 @@ class QAC(nn.Module):
         """Returns the Q values [E, B] of outputs [E, B, N]."""
         return outputs.squeeze(-1)
 
+    def differentiable(self) -> bool:
+        """Returns whether `policy_and_pull` and `q_and_pull` are possible; see `MLP`."""
+        plain = type(self) is QAC and isinstance(self.actor, MLP)
+        return plain and bool(self.actor.differentiable() and self.critic.differentiable())
+
+    @torch.no_grad()
+    def policy_and_pull(self, obs: Any) -> tuple[dict[str, Tensor], Callable[..., None]]:
+        """Computes `policy` without a graph, and how gradients flow back to the actor.
+
+        Returns:
+            The outputs, and a function of their gradients, in their order, that overwrites `grad`
+            of the actor.
+        """
+        x, pull_actor = self.actor.forward_and_pull(self.encode.forward(obs))
+        if not self.stochastic:
+            return {"mean": x}, pull_actor
+        mean, raw = x.chunk(2, -1)
+        log_std = raw.clamp(*LOG_STD)
+
+        def pull(of_mean: Tensor, of_log_std: Tensor) -> None:
+            pull_actor(torch.cat((of_mean, of_log_std * (log_std == raw)), -1))
+
+        return {"mean": mean, "log_std": log_std}, pull
+
+    @torch.no_grad()
+    def q_and_pull(self, obs: Any, action: Tensor) -> tuple[Tensor, Callable[..., Any]]:
+        """Computes `q` without a graph, and how gradients flow back.
+
+        Returns:
+            float32 [E, B], and a function of its gradient. It overwrites `grad` of the Q networks;
+            with `frozen=True` it returns the gradient of the action [B, A] instead.
+        """
+        features = self.encode.forward(obs)
+        outputs, pull_critic = self.critic.forward_and_pull(torch.cat((features, action), -1))
+
+        def pull(grad: Tensor, frozen: bool = False) -> Tensor | None:
+            found = pull_critic(grad.unsqueeze(-1), frozen, frozen)
+            return None if found is None else found[:, features.shape[1] :]
+
+        return outputs.squeeze(-1), pull
+
     def act_numpy(self) -> Callable[[Any], dict[str, Any]] | None:
         """Returns the NumPy form of `policy`, on views of the parameters, or None."""
         return act_by((self.actor,), self._views, self.encode.by_numpy())

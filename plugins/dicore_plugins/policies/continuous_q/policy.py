@@ -29,6 +29,7 @@ from dicore_plugins.functional.distributional import quantile_target
 from dicore_plugins.functional.samples import nstep_samples, to_batch, transitions
 from dicore_plugins.functional.td import bridged
 from dicore_plugins.models.flat import Flat
+from dicore_plugins.models.qac.model import QAC
 from dicore_plugins.optimizers.config import build_optimizer
 from dicore_plugins.policies.base import (
     Actor,
@@ -86,6 +87,7 @@ class ContinuousQPolicy(Policy):
             }
         self._noise = stream("policy/learn")
         self._update_count = 0
+        self._known: dict[str, bool] = {}
 
     def _optimizer_of(self, flat: Flat) -> Any:
         learn = self._cfg.learn
@@ -112,9 +114,9 @@ class ContinuousQPolicy(Policy):
         for flat in self._flats.values():
             if not flat.intact():
                 flat.rebind()
+                self._known.clear()
         weight = batch.get("weight", batch.get("IS") if self._cfg.priority_IS_weight else None)
-        loss, priority, value = self._critic_loss(batch, weight)
-        self._step("critic", loss)
+        loss, priority, value = self._update_critic(batch, weight)
         self._update_count += 1
         return {
             "cur_lr": self._cfg.learn.learning_rate,
@@ -124,6 +126,33 @@ class ContinuousQPolicy(Policy):
             "priority": priority,
             **self._update_actor(batch),
         }
+
+    def _update_critic(self, batch: Batch, weight: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
+        """Updates the Q networks; returns the results of `_critic_loss`."""
+        methods = "_critic_loss", "_q_taken", "_squared_loss"
+        if not self._by_hand("critic", ContinuousQPolicy, *methods):
+            loss, priority, value = self._critic_loss(batch, weight)
+            self._step("critic", loss)
+            return loss, priority, value
+        target = self._target(batch)
+        q, pull = self._model.q_and_pull(batch["obs"], self._unit_action(batch["action"]))
+        slope = (q - target).mul_(2 / len(batch))
+        pull(slope if weight is None else slope.mul_(weight))
+        loss, priority, value = self._squared_loss(q, target, weight)
+        self._optimizers["critic"].step(loss)
+        return loss, priority, value
+
+    def _by_hand(self, part: str, base: type, *methods: str) -> bool:
+        """Returns whether formulas update a part instead of autograd, which takes longer.
+
+        They need the plain network, and the methods of `base`, which a subclass may override.
+        """
+        known = self._known.get(part)
+        if known is None:
+            same = (getattr(type(self), name) is getattr(base, name) for name in methods)
+            plain = type(self._model) is QAC and all(same)
+            known = self._known[part] = plain and self._model.differentiable()
+        return known
 
     def _critic_loss(self, batch: Batch, weight: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
         """Computes the sum over the Q networks of the mean squared TD errors.

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from dicore.config.sections import PolicyConfig
 from dicore.data import Batch
-from dicore_plugins.functional.distributions import squashed_gaussian
+from dicore_plugins.functional.distributions import squashed_gaussian, squashed_gaussian_and_pull
 from dicore_plugins.models.flat import Flat
 from dicore_plugins.policies.continuous_q.held_noise import HeldNoise
 from dicore_plugins.policies.continuous_q.policy import ContinuousQPolicy
@@ -56,15 +56,33 @@ class SACPolicy(ContinuousQPolicy):
         return torch.addcmul(least, self._alpha, log_prob, value=-1)
 
     def _update_actor(self, batch: Batch) -> dict[str, Any]:
-        loss, entropy = self._actor_loss(batch["obs"])
         alpha = self._alpha
-        self._step("actor", loss)
+        if self._by_hand("actor", SACPolicy, "_actor_loss", "_actor_value", "_sample"):
+            loss, entropy = self._pull_actor(batch["obs"], alpha)
+            self._optimizers["actor"].step(loss)
+        else:
+            loss, entropy = self._actor_loss(batch["obs"])
+            self._step("actor", loss)
         if "alpha" in self._optimizers:  # its loss is log_alpha (entropy - target)
             self._flats["alpha"].grad.copy_(entropy - self._target_entropy)
             self._optimizers["alpha"].step()
         if self.has_target:
             self._move_target("critic")
         return {"actor_loss": loss.detach(), "alpha": alpha[0], "entropy": entropy}
+
+    @torch.no_grad()
+    def _pull_actor(self, obs: Any, alpha: Tensor) -> tuple[Tensor, Tensor]:
+        """Computes what `_actor_loss` does and the gradient of the actor, by formulas."""
+        output, pull = self._model.policy_and_pull(obs)
+        mean, rows = output["mean"], len(output["mean"])
+        action, log_prob, pull_sample = squashed_gaussian_and_pull(
+            mean, output["log_std"], self._normal(mean)
+        )
+        q, pull_q = self._model.q_and_pull(obs, action)
+        least, index = q.min(0, keepdim=True)
+        slope = torch.zeros_like(q).scatter_(0, index, -1 / rows)
+        pull(*pull_sample(pull_q(slope, frozen=True), (alpha / rows).expand(rows)))
+        return (alpha * log_prob - least[0]).mean(), -log_prob.mean()
 
     def _actor_loss(self, obs: Any) -> tuple[Tensor, Tensor]:
         """Computes the loss of the actor, and the entropy of its actions, without its graph."""
