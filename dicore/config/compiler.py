@@ -329,6 +329,10 @@ class Compiler:
         metadata = declared.metadata
         origin = f"{DEFAULT}{declared.declared_by}"
         lowest = LayerValue(Layer(origin), metadata["component_default"])
+        emptied = [at for at, each in enumerate(given) if each.value is None]
+        if emptied and metadata["optional"]:  # None hides what lower layers put into the slot
+            lowest, given = given[emptied[-1]], given[emptied[-1] + 1 :]
+            origin = lowest.layer.origin(path)
         nodes = self._nodes([lowest, *given], path)
         if not any(node.value for node in nodes) and (metadata["optional"] or not self.whole):
             self.origin[path] = origin

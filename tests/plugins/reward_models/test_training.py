@@ -217,3 +217,14 @@ def test_a_mode_needs_its_reward_model(mode: str, options: tuple[str, ...], tmp_
             env="cartpole", policy=policy, mode=mode, exp_name=str(tmp_path / "run"),
             overrides=list(options),
         )  # fmt: skip
+
+
+def test_null_takes_away_what_a_preset_has() -> None:
+    """A later layer may choose again."""
+    preset = {"env": "cartpole", "policy": {"type": "dqn", "reward_model": {"type": "icm"}}}
+    null, again = "policy.reward_model=null", {"policy.reward_model": "rnd"}
+    none = compile_config(preset, overrides=[null])
+    assert none.cfg.policy.reward_model is None
+    assert none.origin["policy.reward_model"] == "command line"
+    named = compile_config(none.cfg, overrides=again)
+    assert named.cfg.policy.reward_model.type == "rnd"
