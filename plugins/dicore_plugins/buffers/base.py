@@ -74,7 +74,14 @@ class SampleBuffer:
             ReplayCapacityError: there is no room for them; nothing is stored.
             UsageError: the data cannot be in this buffer.
         """
-        return self._push(data)
+        with self._lock:
+            known = self._form.known
+            try:
+                return self._push(data)
+            except BaseException:
+                if not known:  # of samples that were refused
+                    self._form = Ring(1)
+                raise
 
     def _push(self, data: Any) -> range:
         raise NotImplementedError
@@ -172,7 +179,7 @@ def check_draw(size: int, count: int, what: str, *, replace: bool) -> None:
         raise UsageError(f"batch_size must be >= 1, got {size}")
     if count == 0 or (size > count and not replace):
         raise ReplayUnderflowError(
-            f"cannot sample {size} from {count} stored {what}",
+            f"cannot sample: asked {size}, have {count} {what} (replace={replace})",
             hint="collect more first" if count == 0 else "collect more, or pass replace=True",
             context={"asked": size, "have": count},
         )

@@ -112,6 +112,11 @@ class Ring:
         """Whether columns are arrays in memory."""
         return self._storage is None
 
+    @property
+    def known(self) -> bool:
+        """Whether keys, dtypes and shapes are fixed."""
+        return self._spec is not None
+
     @classmethod
     def over(cls, columns: Mapping[str, Tree], count: int) -> Ring:
         """Returns a full ring over existing columns, which it only reads: a data set.

@@ -159,7 +159,7 @@ def get_sample_memory(
         raise UsageError(f"batch_size must be >= 1, got {size}")
     if size > workers * steps:
         raise ReplayUnderflowError(
-            f"cannot sample {size} from {workers * steps} stored steps", hint="store more first"
+            f"cannot sample: asked {size}, have {workers * steps} steps", hint="store more first"
         )
     rng = _rng(info)
     worker, step = rng.integers(0, workers, size), rng.integers(0, steps, size)

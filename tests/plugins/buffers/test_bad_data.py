@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from dicore.data import Batch
-from dicore.errors import ReplayPriorityError, SchemaError, UsageError
+from dicore.errors import ReplayPriorityError, ReplayUnderflowError, SchemaError, UsageError
 from dicore_plugins.buffers import (
     AdvancedReplayBuffer,
     DequeReplayBuffer,
@@ -60,6 +60,39 @@ def test_what_are_no_numbers_is_refused_and_forgotten(kind: Any, name: str) -> N
         assert (buffer.count(), buffer.push_count) == (0, 0)
     buffer.push(steps())
     assert len(buffer.sample_batch(1)) >= 1
+    getattr(buffer, "close", lambda: None)()
+
+
+@pytest.mark.parametrize("kind", [DequeReplayBuffer, EpisodeReplayBuffer, FileReplayBuffer])
+def test_the_first_push_fixes_nothing_if_it_is_refused(kind: Any, monkeypatch: Any) -> None:
+    """Neither what is found before anything is stored, nor what is found in between."""
+    buffer = kind({"replay_buffer_size": 16})
+    whole = [[{"a": 1.0}], [{"b": 1.0}]]
+    with pytest.raises(SchemaError):
+        buffer.push(whole if kind is EpisodeReplayBuffer else [{"a": 1.0}, {"b": 1.0}])
+    monkeypatch.setattr(buffer, "_check_lengths" if kind is EpisodeReplayBuffer else "_check", stop)
+    with pytest.raises(RuntimeError, match="stop"):
+        buffer.push(steps(x=np.zeros(4)))
+    monkeypatch.undo()
+    buffer.push(steps())
+    assert buffer.count() > 0
+    getattr(buffer, "close", lambda: None)()
+
+
+def stop(*_: Any) -> None:
+    raise RuntimeError("stop")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("size", [0, -1, 5])
+def test_draws_of_too_few_or_too_many(kind: Any, size: int) -> None:
+    buffer = kind({"replay_buffer_size": 16})
+    buffer.push(steps(2, end=np.ones(2, np.bool_)))
+    error, says = (UsageError, "must be >= 1") if size < 1 else (ReplayUnderflowError, "asked 5")
+    for replace in (False, True):
+        if size < 1 or not replace:
+            with pytest.raises(error, match=rf"{says}.*{buffer.count() if size > 0 else size}"):
+                buffer.sample_batch(size, replace=replace)
     getattr(buffer, "close", lambda: None)()
 
 

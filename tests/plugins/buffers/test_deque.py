@@ -125,6 +125,14 @@ def test_groups_and_windows() -> None:
     assert found == {(0, 1, 2), (1, 2, 3), (4, 5, 6), (5, 6, 7)}
 
 
+def test_a_key_of_groups_that_an_item_lacks_is_named() -> None:
+    buffer = DequeBuffer(3)
+    buffer.push(0, {"episode": 1})
+    with pytest.raises(UsageError, match=r"groupby='epsiode'.* has no such key in meta") as raised:
+        buffer.sample(1, groupby="epsiode")
+    assert raised.value.hint == "it has episode"
+
+
 def test_sliced_windows_begin_at_multiples() -> None:
     buffer = filled(10, sliced=True)
     windows = buffer.sample(5, groupby="episode", unroll_len=2)
@@ -423,7 +431,7 @@ def test_group_sample_in_random_order() -> None:
     seen = {tuple(data(each)) for _ in range(60) for each in buffer.sample(2, groupby="episode")}
     assert (3, 0) in seen
     assert all(a // 4 == b // 4 and a != b for a, b in seen)
-    with pytest.raises(ReplayUnderflowError, match="a group of 4"):
+    with pytest.raises(ReplayUnderflowError, match="have 4 items in a group"):
         filled(8).use(group_sample(5, False)).sample(1, groupby="episode")
 
 

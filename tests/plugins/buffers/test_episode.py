@@ -113,7 +113,7 @@ def test_bad_data_is_refused() -> None:
         with pytest.raises(error):
             buffer.push(data)  # type: ignore[arg-type]
     assert buffer.count() == 1
-    with pytest.raises(ReplayUnderflowError, match="cannot sample 2 from 1 stored episodes"):
+    with pytest.raises(ReplayUnderflowError, match=r"asked 2, have 1 episodes \(replace=False\)"):
         buffer.sample(2)
     with pytest.raises(UsageError, match="batch_size must be >= 1"):
         buffer.sample_batch(0)

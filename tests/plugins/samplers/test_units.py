@@ -207,7 +207,7 @@ def test_mini_batches_of_sequences() -> None:
 
 def test_what_units_refuse() -> None:
     found = memory(1)
-    with pytest.raises(ReplayUnderflowError, match="cannot sample 21 from 20 stored steps"):
+    with pytest.raises(ReplayUnderflowError, match="asked 21, have 20 steps"):
         sampler_re(found, info(batch_size=21))
     for size in (0, -1):
         with pytest.raises(UsageError, match=f"batch_size must be >= 1, got {size}"):

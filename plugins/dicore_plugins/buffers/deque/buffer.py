@@ -178,7 +178,7 @@ class DequeBuffer(Buffer):
         if size > count and not (replace and count):
             if not ignore_insufficient:
                 raise ReplayUnderflowError(
-                    f"cannot sample {size} from {count} stored {what}",
+                    f"cannot sample: asked {size}, have {count} {what} (replace={replace})",
                     hint="collect more, or pass replace=True or ignore_insufficient=True",
                     context={"asked": size, "have": count},
                 )
@@ -344,7 +344,12 @@ def _groups(items: Iterable[BufferedData], groupby: GroupKey) -> list[list[Buffe
     """Returns items by the value of `groupby`, in the order of their first."""
     groups: dict[Hashable, list[BufferedData]] = {}
     for item in items:
-        key = item.meta.get(groupby) if isinstance(groupby, str) else groupby(item)
+        if isinstance(groupby, str) and groupby not in item.meta:
+            raise UsageError(
+                f"groupby='{groupby}': the item {item.index} has no such key in meta",
+                hint=f"it has {', '.join(map(str, item.meta)) or 'none'}",
+            )
+        key = item.meta[groupby] if isinstance(groupby, str) else groupby(item)
         groups.setdefault(key, []).append(item)
     return [*groups.values()]
 

@@ -202,7 +202,7 @@ def group_sample(
         if not ordered_in_group:
             if count < size_in_group:
                 raise ReplayUnderflowError(
-                    f"cannot sample {size_in_group} from a group of {count} items",
+                    f"cannot sample: asked {size_in_group}, have {count} items in a group",
                     context={"asked": size_in_group, "have": count},
                 )
             return [group[at] for at in rng.choice(count, size_in_group, replace=False).tolist()]

@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from dicore.errors import ReplayUnderflowError, UsageError
+from dicore.errors import UsageError
+from dicore_plugins.buffers.base import check_draw
 from dicore_plugins.buffers.deque.buffer import DequeBuffer
 from dicore_plugins.buffers.deque.store import BufferedData
 from dicore_plugins.buffers.priority_tree import (
@@ -117,14 +118,10 @@ class PriorityExperienceReplay:
             )
         chosen = self._buffer.store.order()[slice(None) if sample_range is None else sample_range]
         count = len(chosen)
-        if size < 1 or not count or (size > count and not replace):
-            if size >= 1 and kwargs.get("ignore_insufficient"):
-                size = count
-            else:
-                raise ReplayUnderflowError(
-                    f"cannot sample {size} from {count} stored items",
-                    context={"asked": size, "have": count},
-                )
+        if size > 0 and kwargs.get("ignore_insufficient") and not (replace and count):
+            size = min(size, count)
+        else:
+            check_draw(size, count, "items", replace=replace)
         slots = self._drawn(size, None if sample_range is None else chosen)
         weights = self._tree.weights(slots, self.beta)
         self._draws += 1

@@ -184,7 +184,7 @@ class BodyFolder:
         Raises:
             UsageError: the path is not of a file of records in this folder.
         """
-        path = Path(file_path)
+        path = Path(str(file_path))
         inside = path.absolute().parent.resolve() == self.path.resolve()
         if not inside or not is_ours(path):
             raise UsageError(
