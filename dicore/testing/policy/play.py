@@ -8,6 +8,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Self
 
 import numpy as np
@@ -21,6 +22,7 @@ from dicore.run.checkpoint_store import read_state, write_state
 from dicore.run.env_factory import BuildContext
 from dicore.run.random import ambient_streams, seed_everything
 from dicore.testing.compare import array
+from dicore.testing.component import Component
 from dicore.testing.policy.spaces import draw, pairs
 from dicore.testing.suite import Suite, expect, folder, skip
 
@@ -37,6 +39,34 @@ __all__ = [
 ]
 
 MODES: dict[str, Any] = {"learn": LearnMode, "collect": CollectMode, "eval": EvalMode}
+
+
+@cache  # every check of a component asks; the config is compiled for each pair
+def _accepted(component: Component) -> list[tuple[Any, Any]]:
+    config, found, problem = component.config(), [], None
+    for pair in pairs():
+        try:
+            component.config(_bound(component, pair))
+        except ConfigError as error:
+            problem = error
+        else:
+            found.append(pair)
+            if type(config).bind is PolicyConfig.bind:  # type: ignore[attr-defined]
+                break
+    if not found:
+        raise problem or ConfigError("no space")
+    return found
+
+
+def _bound(component: Component, pair: tuple[Any, Any]) -> dict[str, Any]:
+    options: dict[str, Any] = {}
+    for path, value in component.config().bind(*pair).items():  # type: ignore[attr-defined]
+        *above, name = path.split(".")
+        section = options
+        for key in above:
+            section = section.setdefault(key, {})
+        section[name] = value
+    return options
 
 
 class PolicyChecks(Suite):
@@ -56,19 +86,7 @@ class PolicyChecks(Suite):
         Raises:
             ConfigError: it accepts none.
         """
-        config, found, problem = self.registered.config(), [], None
-        for pair in pairs():
-            try:
-                self.registered.config(self.bound(pair))
-            except ConfigError as error:
-                problem = error
-            else:
-                found.append(pair)
-                if type(config).bind is PolicyConfig.bind:  # type: ignore[attr-defined]
-                    break
-        if not found:
-            raise problem or ConfigError("no space")
-        return found
+        return list(_accepted(self.registered))
 
     def spaces(self) -> tuple[Any, Any]:
         """Returns an observation and an action space that fit the policy."""
@@ -86,14 +104,7 @@ class PolicyChecks(Suite):
 
     def bound(self, pair: tuple[Any, Any]) -> dict[str, Any]:
         """Returns the options that the config derives from spaces, nested."""
-        options: dict[str, Any] = {}
-        for path, value in self.registered.config().bind(*pair).items():  # type: ignore[attr-defined]
-            *above, name = path.split(".")
-            section = options
-            for key in above:
-                section = section.setdefault(key, {})
-            section[name] = value
-        return options
+        return _bound(self.registered, pair)
 
     def make(self, enable_field: Sequence[str] | None = None) -> Any:
         """Returns a policy (`IPolicy`) for `spaces`, always with the same parameters."""
