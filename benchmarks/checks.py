@@ -1,4 +1,4 @@
-"""What the checks of data cost: a step of 8 CartPoles with them, and without.
+"""What the checks of data cost: a step of 8 environments with them, and without.
 
 python -m benchmarks.checks
 
@@ -19,7 +19,7 @@ from numpy import array, float32
 from benchmarks.measure import contest
 from benchmarks.subprocess_envs import IMAGE, Idle
 from dicore.data import EnvBatch
-from dicore_plugins.env_managers import BaseEnvManager, SyncSubprocessManager
+from dicore_plugins.env_managers import BaseEnvManager, SyncSubprocessManager, action_check_of
 from dicore_plugins.env_managers.env_pool import Results
 from dicore_plugins.env_managers.observations import ObsBuffers
 
@@ -62,6 +62,10 @@ def cartpole() -> gymnasium.Env[Any, Any]:
     return gymnasium.make("CartPole-v1")
 
 
+def pendulum() -> gymnasium.Env[Any, Any]:
+    return gymnasium.make("Pendulum-v1")
+
+
 def images() -> Idle:
     """Makes an environment that costs nothing beside its 84 x 84 x 4 bytes."""
     return Idle(IMAGE)
@@ -74,8 +78,9 @@ def stepper(kind: Any, make: Any, options: Mapping[str, Any]) -> tuple[Any, Any]
     for _ in range(200):  # bounds are compared in the first 100 steps only
         manager.step_into(manager.random_action())
     ids, position = manager.ready_obs.env_id, manager.ready_obs.position
-    table = np.random.default_rng(0).integers(0, 2, (TURNS, ENVS))
-    rows = [EnvBatch(ids, {"action": row}, position) for row in table]
+    check = action_check_of(manager.action_space)
+    rng = np.random.default_rng(0)
+    rows = [EnvBatch(ids, {"action": check.draw(ENVS, rng)}, position) for _ in range(TURNS)]
     turn = 0
 
     def step() -> None:
@@ -91,7 +96,9 @@ def race(row: str, kinds: Any, make: Any, clock: Any = time.perf_counter) -> Non
     steps = {name: step for name, (step, _) in made.items()}
     try:
         against = {"unchecked": MOST}
-        contest(row, steps, ENVS, "env steps/s", against=against, rounds=15, clock=clock)
+        contest(
+            row, steps, ENVS, "env steps/s", against=against, rounds=81, round_s=0.04, clock=clock
+        )
     finally:
         for _, close in made.values():
             close()
@@ -101,6 +108,7 @@ def main() -> None:
     base = {"dicore": BaseEnvManager, "unchecked": UncheckedBase}
     workers = {"dicore": SyncSubprocessManager, "unchecked": UncheckedSync}
     race("checks of base, CartPole", base, cartpole, time.process_time)
+    race("checks of base, Pendulum", base, pendulum, time.process_time)
     race("checks of base, images", base, images, time.process_time)
     race("checks of sync_subprocess, CartPole", workers, cartpole)
 

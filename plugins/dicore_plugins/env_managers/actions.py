@@ -9,6 +9,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
+from math import isnan
 from typing import Any, Protocol
 
 import numpy as np
@@ -26,6 +27,8 @@ _INT64 = np.dtype(np.int64)
 _ARRAYS = (np.ndarray, np.generic)
 _LONGEST = 20_000
 _MOST_ACTIONS = 2_000_000
+_FEW = 32
+"""Numbers that Python compares faster than NumPy does."""
 _TRIM_FROM = 256
 """Steps in an action log from which on those of earlier episodes are removed."""
 
@@ -130,10 +133,19 @@ class ArrayActions:
             self._high = self._low + space.nvec - 1
         else:
             self._low, self._high = np.zeros(self._shape, int), np.ones(self._shape, int)
+        self._least, self._most = self._low, self._high
+        if self._dtype.kind == "f":  # infinite actions are outside of them
+            largest = np.finfo(self._dtype).max
+            self._least = np.maximum(self._low, -largest)
+            self._most = np.minimum(self._high, largest)
+        ends = np.unique(self._least), np.unique(self._most)
+        alike = all(len(each) == 1 for each in ends)
+        self._ends = (ends[0].item(), ends[1].item()) if alike else None
         self.clipped = 0
 
     def __call__(self, actions: Any, env_ids: Sequence[int]) -> Iterable[Any]:
-        return list(self.stacked(actions, env_ids))
+        iterable: Iterable[Any] = self.stacked(actions, env_ids)
+        return iterable
 
     def stacked(self, actions: Any, env_ids: Sequence[int]) -> Any:
         array = np.asarray(actions)
@@ -145,24 +157,37 @@ class ArrayActions:
                 f" expected {self._dtype}[{expected}]",
                 context={"env_ids": list(env_ids)},
             )
+        if not self._fit(array):
+            array = self._inside(array, env_ids)
+        if array.dtype != self._dtype:
+            array = self._cast(array, env_ids)
+        return array.copy()
+
+    def _fit(self, array: Any) -> bool:
+        """Returns whether all actions are finite and in the space."""
+        if self._ends is not None and 0 < array.size <= _FEW:
+            values = array.ravel().tolist()
+            total = sum(values)  # NaN if one of them is, which `min` and `max` may pass over
+            least, most = self._ends
+            return bool(least <= min(values) and max(values) <= most and not isnan(total))
+        return bool(((array >= self._least) & (array <= self._most)).all())
+
+    def _inside(self, array: Any, env_ids: Sequence[int]) -> Any:
+        """Clips actions of which at least one is outside, or refuses them."""
         finite = np.isfinite(array)
         if not finite.all():
             self._refuse(array, ~finite, env_ids, "is not finite")
         outside = (array < self._low) | (array > self._high)
-        if outside.any():
-            if not self._box or not self._clip:
-                self._refuse(array, outside, env_ids, f"is not in {self._low}..{self._high}")
-            rows = outside.reshape(len(array), -1).any(1)
-            if self.clipped == 0:
-                first = env_ids[int(np.argmax(rows))]
-                _LOG.warning(
-                    "actions outside of the action space are clipped (first in env %d)", first
-                )
-            self.clipped += int(rows.sum())
-            array = np.clip(array, self._low, self._high)
-        if array.dtype != self._dtype:
-            array = self._cast(array, env_ids)
-        return array.copy()
+        if not outside.any():
+            return array
+        if not self._box or not self._clip:
+            self._refuse(array, outside, env_ids, f"is not in {self._low}..{self._high}")
+        rows = outside.reshape(len(array), -1).any(1)
+        if self.clipped == 0:
+            first = env_ids[int(np.argmax(rows))]
+            _LOG.warning("actions outside of the action space are clipped (first in env %d)", first)
+        self.clipped += int(rows.sum())
+        return np.clip(array, self._low, self._high)
 
     def _cast(self, array: Any, env_ids: Sequence[int]) -> Any:
         with np.errstate(over="ignore"):
