@@ -69,7 +69,7 @@ _NAMES: Final[dict[str, dict[str, str]]] = {
             "pg ppg ppo ppo_offpolicy pqn qrdqn r2d2 r2d3 rainbow random rbc sac sqil sqil_sac "
             "sqn td3 td3_bc tqc"
         ),
-        "reward_model": "drex gail her icm pwil red reward_norm rnd trex",
+        "reward_model": "drex gail guided_cost her icm pwil red reward_norm rnd trex",
         "sampler": (
             "check_nan check_shape check_stats compute_advantages flatten_first_two "
             "flatten_memory_to_train_key get_last_chunk get_memory_params get_sample_memory "

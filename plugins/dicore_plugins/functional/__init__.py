@@ -77,6 +77,7 @@ if TYPE_CHECKING:
         distillation_error,
         gail_error,
         gail_reward,
+        guided_cost_error,
         info_nce_error,
         large_margin_error,
     )
@@ -209,6 +210,7 @@ __all__ = [
     "get_schedule",
     "get_train_sample",
     "greedy",
+    "guided_cost_error",
     "happo_factor",
     "info_nce_error",
     "inv_symlog",
@@ -355,6 +357,7 @@ _HOMES = {
         "distillation_error",
         "gail_error",
         "gail_reward",
+        "guided_cost_error",
         "info_nce_error",
         "large_margin_error",
     ),

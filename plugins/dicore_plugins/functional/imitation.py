@@ -8,6 +8,7 @@ Shapes: B samples, A actions.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
 
@@ -20,8 +21,8 @@ from dicore_plugins.functional.distributions import kl_divergence, log_prob_entr
 from dicore_plugins.functional.losses import in_float32, weighted_mean
 
 __all__ = [
-    "GAILLoss", "bc_error", "distillation_error", "gail_error", "gail_reward", "info_nce_error",
-    "large_margin_error",
+    "GAILLoss", "bc_error", "distillation_error", "gail_error", "gail_reward", "guided_cost_error",
+    "info_nce_error", "large_margin_error",
 ]  # fmt: skip
 
 RewardForm = Literal["gail", "log_d", "airl"]
@@ -168,6 +169,29 @@ def gail_error(
     with torch.no_grad():
         right = (expert_logit > 0).float().mean(), (agent_logit < 0).float().mean()
     return GAILLoss(expert + agent, *right)
+
+
+@in_float32
+def guided_cost_error(
+    expert_reward: Tensor, agent_reward: Tensor, agent_log_prob: Tensor | None = None
+) -> Tensor:
+    """Computes the loss log E_q[exp(r) / q] - E_expert[r] of a reward (Finn et al. 2016).
+
+    Equation 2 of arXiv:1603.00448 with r = -cost, of single steps. The first term, the log of the
+    partition function, is estimated from the steps of the agent and, as in section 4.2, of the
+    expert, whose unknown probabilities count as the agent's mean.
+
+    Args:
+        expert_reward: [B]; of steps of the expert, with their graph.
+        agent_reward: [B']; of steps of the agent, with their graph.
+        agent_log_prob: float32 [B']; log q of the agent's actions; None: all are equally likely.
+
+    Returns:
+        A scalar with its graph.
+    """
+    log_prob = torch.zeros_like(agent_reward) if agent_log_prob is None else agent_log_prob
+    ratio = torch.cat([agent_reward - log_prob, expert_reward - log_prob.mean()])
+    return torch.logsumexp(ratio, 0) - math.log(len(ratio)) - expert_reward.mean()
 
 
 def gail_reward(logit: Tensor, form: RewardForm = "gail") -> Tensor:

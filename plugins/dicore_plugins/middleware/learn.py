@@ -346,19 +346,31 @@ def multistep_trainer(
     return train
 
 
-def reward_model_trainer(reward_model: Any) -> Callable[[OnlineRLContext], None]:
+def reward_model_trainer(
+    reward_model: Any, *, log: Any | None = None, every: int = 20
+) -> Callable[[OnlineRLContext], None]:
     """Trains a reward model on the samples that it received while collecting.
 
     Args:
         reward_model: See `IRewardModel`.
+        log: Receives its `statistics`, if it has them, by `log_scalars`; None: no log.
+        every: Steps between two lines.
 
     Returns:
         A middleware that is run after collecting.
     """
+    steps = 0
 
-    @middleware(optional=["trajectories"], uses=[reward_model])
+    @middleware(optional=["trajectories", "env_step", "train_iter"], uses=[reward_model])
     def train_reward_model(ctx: OnlineRLContext) -> None:
+        nonlocal steps
         reward_model.train()
+        steps += 1
+        if log is not None and steps % every == 1 % every:
+            found = getattr(reward_model, "statistics", {})
+            scalars = {f"reward_model/{name}": each for name, each in found.items()}
+            if scalars:
+                log.log_scalars(scalars, env_step=ctx.env_step, train_iter=ctx.train_iter)
 
     return train_reward_model
 

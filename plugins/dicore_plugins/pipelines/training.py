@@ -172,6 +172,14 @@ class Parts:
         envs = {"env_manager": self.collector_env} if _has_hindsight(section) else {}
         return self._registered("reward_model", section.build(self.ctx, **envs))
 
+    def reward_training(self) -> list[Any]:
+        """Returns the middleware that trains the reward model, if there is one."""
+        if self.reward_model is None:
+            return []
+        from dicore_plugins.middleware.learn import reward_model_trainer
+
+        return [reward_model_trainer(self.reward_model, log=self._log)]
+
     @property
     def drawn_reward_model(self) -> Any | None:
         """The reward model, if it changes samples when they are drawn (`relabel`, `hindsight`)."""

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
         DREXConfig,
         FittedConfig,
         GAILConfig,
+        GuidedCostConfig,
         HERConfig,
         ICMConfig,
         IntrinsicConfig,
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
         GAIL,
         RED,
         ExpertRewardModel,
+        GuidedCost,
     )
     from dicore_plugins.reward_models.intrinsic import (
         ICM,
@@ -61,6 +63,8 @@ __all__ = [
     "ExpertRewardModel",
     "FittedConfig",
     "GAILConfig",
+    "GuidedCost",
+    "GuidedCostConfig",
     "HERConfig",
     "ICMConfig",
     "IntrinsicConfig",
@@ -83,6 +87,7 @@ _HOMES = {
         "DREXConfig",
         "FittedConfig",
         "GAILConfig",
+        "GuidedCostConfig",
         "HERConfig",
         "ICMConfig",
         "IntrinsicConfig",
@@ -100,6 +105,7 @@ _HOMES = {
     ".imitation": (
         "ExpertRewardModel",
         "GAIL",
+        "GuidedCost",
         "RED",
     ),
     ".intrinsic": (

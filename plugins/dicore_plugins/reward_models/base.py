@@ -84,6 +84,8 @@ class NetworkRewardModel:
 
     config_class: ClassVar[type[ComponentConfig]] = RewardModelConfig
     keys: ClassVar[tuple[str, ...]] = ("obs", "action")
+    stored: ClassVar[tuple[str, ...]] = ()
+    """Columns that it is trained on besides `keys`; `collect_data` of a subclass adds them."""
 
     def __init__(
         self,
@@ -109,6 +111,7 @@ class NetworkRewardModel:
         self._rng = stream("reward_model")
         self._samples = NaiveReplayBuffer(size, rng=self._rng)
         self._new: list[Batch] = []
+        self._facts: dict[str, Tensor] = {}
 
     @classmethod
     def default_config(cls) -> dict[str, Any]:
@@ -160,7 +163,7 @@ class NetworkRewardModel:
         """Stores a copy of samples for the next `train`; see `IRewardModel`."""
         if not len(data):
             return
-        names = [name for name in (*self.keys, *_ORIGIN) if name in data]
+        names = [name for name in (*self.keys, *self.stored, *_ORIGIN) if name in data]
         if "end" not in data and "done" in data:
             names.append("done")
         self._check(data, self.keys)
@@ -179,14 +182,20 @@ class NetworkRewardModel:
         updates = self._cfg.update_per_collect or max(1, math.ceil(new / size))
         self._net.train()
         for batch in self._batches(updates, size):
-            self._update(self._loss(self._tensors(batch, self.keys)))
+            self._update(self._loss(self._tensors(batch, (*self.keys, *self.stored))))
         self._net.eval()
+
+    @property
+    def statistics(self) -> dict[str, float]:
+        """What the last update tells: `loss`, and others of a subclass; empty before the first."""
+        return {name: float(each) for name, each in self._facts.items()}
 
     def _update(self, loss: Tensor) -> None:
         """Runs one gradient update."""
         self._optimizer.zero_grad()
         loss.backward()
         self._optimizer.step(loss)
+        self._facts["loss"] = loss.detach()
 
     def _take_new(self) -> int:
         """Moves new samples to the ring and to the statistics; returns their number."""
@@ -194,7 +203,8 @@ class NetworkRewardModel:
             return 0
         new, self._new = Batch.concat(self._new), []
         self._see(new)
-        self._samples.push(Batch({key: new[key] for key in self.keys}, len(new)))
+        kept = (*self.keys, *self.stored)
+        self._samples.push(Batch({key: new[key] for key in kept}, len(new)))
         return len(new)
 
     def clear_data(self) -> None:

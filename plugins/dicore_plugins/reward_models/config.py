@@ -13,6 +13,7 @@ __all__ = [
     "DREXConfig",
     "FittedConfig",
     "GAILConfig",
+    "GuidedCostConfig",
     "HERConfig",
     "ICMConfig",
     "IntrinsicConfig",
@@ -163,6 +164,24 @@ class GAILConfig(RewardModelConfig):
         from dicore_plugins.reward_models.imitation import GAIL
 
         return GAIL(self, **spaces_of(ctx), expert=opened(self.expert, ctx), **parts)
+
+
+@frozen(kw_only=True)
+class GuidedCostConfig(RewardModelConfig):
+    """Pays as a reward under which the expert's steps are the most likely (Finn et al. 2016)."""
+
+    needs_expert: ClassVar[bool] = True
+
+    expert: Any = _EXPERT()
+    l2_weight: float = option(
+        0.01, "weight of the mean squared reward in the loss, which bounds rewards", ge=0
+    )
+
+    def build(self, ctx: Any, **parts: Any) -> Any:
+        """Creates the reward model for the spaces of `ctx`; loads the expert's data."""
+        from dicore_plugins.reward_models.imitation import GuidedCost
+
+        return GuidedCost(self, **spaces_of(ctx), expert=opened(self.expert, ctx), **parts)
 
 
 @frozen(kw_only=True)

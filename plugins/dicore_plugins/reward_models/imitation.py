@@ -1,4 +1,4 @@
-"""Rewards learned from an expert's steps: GAIL, and random expert distillation.
+"""Rewards learned from an expert's steps: GAIL, guided cost, random expert distillation.
 
 GAIL: Ho and Ermon 2016, arXiv:1606.03476. RED: Wang et al. 2019, arXiv:1905.06750.
 
@@ -17,13 +17,14 @@ from torch import Tensor, nn
 
 from dicore.config.schema import ComponentConfig
 from dicore.data import Batch
-from dicore_plugins.functional.imitation import gail_error, gail_reward
+from dicore_plugins.functional.distributions import log_prob_entropy
+from dicore_plugins.functional.imitation import gail_error, gail_reward, guided_cost_error
 from dicore_plugins.reward_models.base import EncodedMLP, NetworkRewardModel, encoder_of
-from dicore_plugins.reward_models.config import GAILConfig, REDConfig
+from dicore_plugins.reward_models.config import GAILConfig, GuidedCostConfig, REDConfig
 from dicore_plugins.reward_models.expert import ExpertSamples, checked_samples, steps_of
 from dicore_plugins.reward_models.intrinsic import DistillationNet
 
-__all__ = ["GAIL", "RED", "ExpertRewardModel"]
+__all__ = ["GAIL", "RED", "ExpertRewardModel", "GuidedCost"]
 
 
 class ExpertRewardModel(NetworkRewardModel):
@@ -123,7 +124,8 @@ class GAIL(ExpertRewardModel):
         agent = net.encoder.forward(self._inputs(batch))
         expert = net.encoder.forward(self._inputs(self._expert.draw(len(agent))))
         logit = net.mlp.forward(torch.cat([expert, agent])).squeeze(1)
-        loss = gail_error(logit[: len(agent)], logit[len(agent) :]).loss
+        loss, shown, own = gail_error(logit[: len(agent)], logit[len(agent) :])
+        self._facts.update(expert_accuracy=shown, agent_accuracy=own)
         weight = self._cfg.gradient_penalty
         return loss + weight * self._penalty(expert, agent) if weight else loss
 
@@ -134,6 +136,60 @@ class GAIL(ExpertRewardModel):
         logit = self._net.mlp.forward(between).sum()  # type: ignore[operator, union-attr]
         (gradient,) = torch.autograd.grad(logit, between, create_graph=True)
         return (gradient.norm(dim=1) - 1).square().mean()
+
+
+class GuidedCost(ExpertRewardModel):
+    """Guided cost learning: a reward under which the expert's steps are the most likely ones.
+
+    Finn et al. 2016, arXiv:1603.00448, on single steps. The agent's probabilities, with which its
+    steps are weighted, come from the columns `log_prob`, or `logit`, or `mean` and `log_std`;
+    without these columns its steps have equal weights.
+    """
+
+    config_class: ClassVar[type[ComponentConfig]] = GuidedCostConfig
+    stored: ClassVar[tuple[str, ...]] = ("log_prob",)
+
+    def _make(self, observation_space: Any, action_space: Any) -> nn.Module:
+        cfg = self._cfg
+        encoder = encoder_of(pair_space(observation_space, action_space))
+        return EncodedMLP(encoder, (*cfg.hidden_size_list, 1), cfg.activation)
+
+    def _inputs(self, batch: Mapping[str, Any]) -> Any:
+        return {"obs": batch["obs"], "action": batch["action"]}
+
+    def _rewards(self, batch: Mapping[str, Any]) -> Tensor:
+        return self._net.forward(self._inputs(batch)).squeeze(1)
+
+    def collect_data(self, data: Batch) -> None:
+        """Stores a copy of samples, with the probabilities of their actions."""
+        if len(data):
+            super().collect_data(
+                Batch({**data.columns, "log_prob": self._log_prob(data)}, len(data))
+            )
+
+    def _log_prob(self, data: Batch) -> Any:
+        """Returns the log-probabilities of actions, float32 [B]; 0 if they are unknown."""
+        if "log_prob" in data:
+            return np.asarray(data["log_prob"], np.float32).reshape(len(data))
+        names = [name for name in ("logit", "mean", "log_std") if name in data]
+        if not names:
+            return np.zeros(len(data), np.float32)
+        output = {name: self._tensor(data[name]) for name in names}
+        action = self._tensor(data.get("raw_action", data["action"]))
+        if "logit" in names:
+            action = action - int(getattr(self.action_space, "start", 0))
+        with torch.no_grad():
+            return log_prob_entropy(output, action)[0].float().cpu().numpy()
+
+    def _loss(self, batch: Mapping[str, Any]) -> Tensor:
+        net: Any = self._net
+        agent = net.encoder.forward(self._inputs(batch))
+        expert = net.encoder.forward(self._inputs(self._expert.draw(len(agent))))
+        reward = net.mlp.forward(torch.cat([expert, agent])).squeeze(1)
+        shown, own = reward[: len(agent)], reward[len(agent) :]
+        self._facts.update(expert_reward=shown.detach().mean(), agent_reward=own.detach().mean())
+        loss = guided_cost_error(shown, own, batch["log_prob"])
+        return loss + self._cfg.l2_weight * reward.square().mean()
 
 
 class _REDNet(DistillationNet):

@@ -49,6 +49,12 @@ class IntrinsicRewardModel(NetworkRewardModel):
         left = 1.0 if decay is None else max(1 - self._seen / decay, 0.0)
         return float(self._cfg.weight * left)
 
+    @property
+    def statistics(self) -> dict[str, float]:
+        """The loss of the last update, and the spread and the factor of the bonus."""
+        found = super().statistics
+        return {**found, "bonus_scale": self._scale.value, "weight": self.weight} if found else {}
+
     def _bonus(self, batch: Mapping[str, Any]) -> Tensor:
         """Computes the bonus, not normalised: float32 [B], without graph."""
         raise NotImplementedError
@@ -57,8 +63,9 @@ class IntrinsicRewardModel(NetworkRewardModel):
         reward, weight = batch["reward"].float() * self._cfg.extrinsic_weight, self.weight
         if not self._scale.known or not weight:
             return reward
-        bonus = self._bonus(batch).mul_(1 / self._scale.value).clamp_(max=_LIMIT)
-        total: Tensor = reward.add_(bonus, alpha=weight)
+        scale = self._scale.value
+        bonus = self._bonus(batch).clamp_(max=_LIMIT * scale)
+        total: Tensor = reward.add_(bonus, alpha=weight / scale)
         return total
 
     def _see(self, new: Batch) -> None:

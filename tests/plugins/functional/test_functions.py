@@ -191,6 +191,7 @@ TARGETS: dict[str, Callable[[], Call]] = {
 NOISE = np.random.default_rng(0).random(B)
 LOGIT = floats(B, A).numpy()
 OTHERS: dict[str, Callable[[], Call]] = {
+    "guided_cost_error": lambda: ((floats(B), floats(B, seed=1), floats(B, seed=2)), {}),
     "soft_clamp": lambda: ((floats(B, A), floats(A) - 4, floats(A, seed=1) + 4), {}),
     "allowed": lambda: ((np.ones((B, A)), LOGIT), {}),
     "any_of": lambda: ((LOGIT, NOISE), {}),

@@ -10,7 +10,13 @@ import pytest
 import torch
 
 from dicore.errors import UsageError
-from dicore_plugins.functional import bc_error, gail_error, gail_reward, large_margin_error
+from dicore_plugins.functional import (
+    bc_error,
+    gail_error,
+    gail_reward,
+    guided_cost_error,
+    large_margin_error,
+)
 
 B, A = 6, 4
 
@@ -95,3 +101,18 @@ def test_rewards_of_a_discriminator(form: Any, wanted: float) -> None:
 def test_an_unknown_form_is_refused() -> None:
     with pytest.raises(UsageError, match="unknown form 'wgan'"):
         gail_reward(torch.zeros(1), "wgan")  # type: ignore[arg-type]
+
+
+def test_guided_cost_weighs_steps_by_their_probabilities() -> None:
+    """With the probabilities of a uniform agent, it is the log-likelihood of the expert's steps."""
+    rng = np.random.default_rng(0)
+    expert, agent, log_prob = (torch.from_numpy(rng.normal(size=n)) for n in (5, 7, 7))
+    found = guided_cost_error(expert, agent, log_prob)
+    ratio = np.concatenate([agent - log_prob, expert - log_prob.mean()])
+    wanted = np.log(np.mean(np.exp(ratio))) - expert.numpy().mean()
+    np.testing.assert_allclose(found, wanted, rtol=1e-5)
+    reward = torch.tensor([0.3, -1.0, 2.0])  # of all three actions of a bandit
+    uniform = guided_cost_error(reward, reward, torch.full((3,), -np.log(3.0)))
+    likelihood = torch.log_softmax(reward, 0).mean()
+    np.testing.assert_allclose(uniform, -likelihood, rtol=1e-5)
+    assert guided_cost_error(expert, agent) == guided_cost_error(expert, agent, agent * 0)

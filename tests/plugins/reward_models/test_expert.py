@@ -15,7 +15,15 @@ from dicore.errors import ActionError, DicoreError, NonFiniteError, SchemaError,
 from dicore.run.env_factory import BuildContext
 from dicore.run.random import seed_everything
 from dicore_plugins.datasets import write_npz
-from dicore_plugins.reward_models import GAIL, PWIL, RED, TREX, GAILConfig, RewardNorm
+from dicore_plugins.reward_models import (
+    GAIL,
+    PWIL,
+    RED,
+    TREX,
+    GAILConfig,
+    GuidedCost,
+    RewardNorm,
+)
 
 BOX, ACTIONS = spaces.Box(-10.0, 10.0, (3,), np.float32), spaces.Discrete(2)
 
@@ -53,6 +61,32 @@ def test_gail_pays_for_the_steps_of_the_expert(reward: str, gradient_penalty: fl
     assert good.mean() > bad.mean() + 0.5
     sign = {"gail": (good > 0).all(), "log_d": (good < 0).all(), "airl": (bad < 0).mean() > 0.8}
     assert sign[reward]
+
+
+@pytest.mark.parametrize("known", ["nothing", "log_prob", "logit", "mean"])
+def test_guided_cost_pays_for_the_steps_of_the_expert(known: str) -> None:
+    """A step that the agent seldom takes counts more, by what is known of its probabilities."""
+    model = made(GuidedCost, update_per_collect=60, learning_rate=3e-3)
+    model.load_expert_data(samples())
+    own, rng = samples(expert=False), np.random.default_rng(1)
+    logit = rng.normal(size=(200, 2)).astype(np.float32)
+    log_prob = logit - np.log(np.exp(logit).sum(1, keepdims=True))
+    taken = log_prob[np.arange(200), own["action"]]
+    added = {"nothing": {}, "log_prob": {"log_prob": taken}, "logit": {"logit": logit}, "mean": {}}
+    own.columns.update(added[known])
+    found = model._log_prob(own)
+    np.testing.assert_allclose(found, taken if added[known] else np.zeros(200), atol=1e-5)
+    if known == "mean":
+        own.columns["action"] = rng.normal(size=(200, 2)).astype(np.float32)
+        own.columns.update(mean=own["action"] + 1, log_std=np.zeros((200, 2), np.float32))
+        np.testing.assert_allclose(model._log_prob(own), -1 - np.log(2 * np.pi), rtol=1e-5)
+        return
+    model.collect_data(own)
+    for _ in range(3):
+        model.train()
+    good = model.estimate(samples(seed=1))["reward"].mean()
+    assert good > model.estimate(samples(expert=False, seed=1))["reward"].mean() + 0.5
+    assert model.statistics["expert_reward"] > model.statistics["agent_reward"]
 
 
 def test_red_is_near_one_for_the_expert_and_falls_elsewhere() -> None:

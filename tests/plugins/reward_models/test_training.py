@@ -17,6 +17,7 @@ from dicore.data import Batch
 from dicore.errors import ConfigError
 from dicore.interfaces.policy import Tail
 from dicore.run.launch import launch
+from dicore.run.log import read_metrics
 from dicore.run.run import Run
 from dicore_plugins.datasets import write_npz
 from dicore_plugins.policies.rewards import with_reward_model
@@ -35,6 +36,7 @@ CASES: dict[str, tuple[str, str, str, list[str]]] = {
     "icm_sac": ("pendulum", "sac", "icm", [*DQN, *SMALL]),
     "gail_dqn": ("cartpole", "dqn", "gail", [*DQN, *SMALL, RELABEL]),
     "gail_ppo": ("cartpole", "ppo", "gail", [*PPO, *SMALL]),
+    "guided_cost_ppo": ("cartpole", "ppo", "guided_cost", [*PPO, *SMALL]),
     "pwil_ppo": ("cartpole", "ppo", "pwil", [*PPO, "policy.reward_model.horizon=50"]),
     "red_ppo": ("cartpole", "ppo", "red", [*PPO, *FEW]),
     "trex_dqn": ("cartpole", "dqn", "trex", [*SINGLE, *FEW]),
@@ -69,7 +71,7 @@ def words(case: str, folder: Path) -> dict[str, Any]:
     env, policy, model, options = CASES[case]
     options = [f"policy.reward_model={model}", *options]
     data = {"type": "npz", "path": str(folder / "expert.npz")}
-    if model in ("gail", "pwil", "red", "trex"):
+    if model in ("gail", "guided_cost", "pwil", "red", "trex"):
         options += [f"policy.reward_model.expert.{key}={value}" for key, value in data.items()]
     if model == "drex":
         options += [f"policy.reward_model.expert={json.dumps([data, data])}"]
@@ -217,6 +219,16 @@ def test_a_mode_needs_its_reward_model(mode: str, options: tuple[str, ...], tmp_
             env="cartpole", policy=policy, mode=mode, exp_name=str(tmp_path / "run"),
             overrides=list(options),
         )  # fmt: skip
+
+
+def test_losses_are_logged(tmp_path: Path) -> None:
+    steps(tmp_path)
+    train(tmp_path / "run", "gail_ppo", tmp_path)
+    lines = list(read_metrics(tmp_path / "run/log/metrics.jsonl"))
+    found = [line for line in lines if "reward_model/loss" in line]
+    assert found
+    assert 0 <= found[0]["reward_model/expert_accuracy"] <= 1
+    assert found[0]["step"] == 64
 
 
 def test_null_takes_away_what_a_preset_has() -> None:

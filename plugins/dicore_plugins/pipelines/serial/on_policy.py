@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from dicore_plugins.middleware.collect import StepCollector, settings_handler
-from dicore_plugins.middleware.learn import multistep_trainer, reward_model_trainer
+from dicore_plugins.middleware.learn import multistep_trainer
 from dicore_plugins.pipelines.serial.config import SerialOnPolicyConfig
 from dicore_plugins.pipelines.training import Parts, TrainingPipeline
 
@@ -31,6 +31,6 @@ class OnPolicyPipeline(TrainingPipeline):
         return [
             settings_handler(command),
             collector,
-            *([] if parts.reward_model is None else [reward_model_trainer(parts.reward_model)]),
+            *parts.reward_training(),
             multistep_trainer(cfg, parts.learner, settings=command.get_setting_learn),
         ]

@@ -7,7 +7,7 @@ from typing import Any
 
 from dicore.config import NamedConfig
 from dicore_plugins.middleware.collect import StepCollector, settings_handler
-from dicore_plugins.middleware.learn import OffPolicyLearner, data_pusher, reward_model_trainer
+from dicore_plugins.middleware.learn import OffPolicyLearner, data_pusher
 from dicore_plugins.pipelines.serial.config import SerialConfig
 from dicore_plugins.pipelines.training import Parts, TrainingPipeline, school_of
 
@@ -85,7 +85,7 @@ class SerialPipeline(TrainingPipeline):
         return [
             settings_handler(policy.command_mode),
             collector,
-            *([] if parts.reward_model is None else [reward_model_trainer(parts.reward_model)]),
+            *parts.reward_training(),
             data_pusher(cfg, parts.buffer),
             learner(cfg, parts.learner, parts.buffer, parts.drawn_reward_model, settings=settings),
         ]
