@@ -32,8 +32,9 @@ def reward_model_problems(cfg: Any) -> Iterator[tuple[str, str]]:
             f"'{section.type}' needs steps of an expert; dicore collect RUN --episodes 10 -o"
             " demo.npz makes them of a trained policy",
         )
-    if getattr(section, "needs_order", False) and policy.nstep > 1:
-        yield "policy.nstep", f"'{section.type}' sees each step once, in time order; expected 1"
+    if getattr(section, "needs_order", False) and bridges:
+        path = "policy.nstep" if policy.nstep > 1 else "policy.collect.unroll_len"
+        yield path, f"'{section.type}' sees each step once, in time order; expected 1"
     relabels = section.get("relabel") and not policy.on_policy
     if relabels and bridges and not getattr(section, "keeps_sums", False):
         yield (

@@ -25,7 +25,8 @@ def with_reward_model(collect_mode: Any, reward_model: Any, *, estimates: bool =
     Args:
         collect_mode: A collect mode, or an object with its functions.
         reward_model: See `IRewardModel`; `estimate` receives B rows, by step and then by
-            environment, with the columns of the block, `next_obs`, `end` and `env_id`.
+            environment and without those of abnormal episodes, with the columns of the block,
+            `next_obs`, `end` and `env_id`.
         estimates: False: the reward model receives the new rows, but samples keep their rewards.
 
     Returns:
@@ -40,17 +41,21 @@ def with_reward_model(collect_mode: Any, reward_model: Any, *, estimates: bool =
         rows = Batch(
             tree_map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), columns), steps * num_envs
         )
-        new = np.flatnonzero(block["valid"].reshape(-1))
-        reward_model.collect_data(rows[new[new >= tail.carried * num_envs]])
+        valid = np.flatnonzero(block["valid"].reshape(-1))
+        reward_model.collect_data(rows[valid[valid >= tail.carried * num_envs]])
         if not estimates:
             return make_samples(block, tail)
-        estimated = np.asarray(reward_model.estimate(rows)["reward"])
-        if len(estimated) != len(rows):
+        given = rows if len(valid) == len(rows) else rows[valid]
+        reward = np.asarray(reward_model.estimate(given)["reward"])
+        if len(reward) != len(given):
             raise SchemaError(
-                f"{type(reward_model).__name__}.estimate returned {len(estimated)} rewards for"
-                f" {len(rows)} rows"
+                f"{type(reward_model).__name__}.estimate returned {len(reward)} rewards for"
+                f" {len(given)} rows"
             )
-        reward = estimated.reshape(steps, num_envs, *estimated.shape[1:])
+        if given is not rows:  # those of abnormal episodes give no samples
+            reward, found = np.zeros((len(rows), *reward.shape[1:]), reward.dtype), reward
+            reward[valid] = found
+        reward = reward.reshape(steps, num_envs, *reward.shape[1:])
         return make_samples(Batch({**block.columns, "reward": reward}, steps), tail)
 
     def of_mode(mode: Any) -> Any:

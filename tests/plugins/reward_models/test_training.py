@@ -127,6 +127,10 @@ def test_a_killed_run_goes_on_to_the_same_end(
 BAD: dict[str, tuple[str, str, list[str], str]] = {
     "several_steps": ("cartpole", "dqn", ["rnd", "policy.nstep=3", RELABEL], "relabel"),
     "time_order": ("cartpole", "dqn", ["pwil", "policy.nstep=3"], "policy.nstep"),
+    "sequences": (
+        "cartpole", "r2d2", ["pwil", "policy.nstep=1", "policy.collect.unroll_len=8"],
+        "policy.collect.unroll_len",
+    ),
     "no_expert": ("cartpole", "dqn", ["gail"], "dicore collect"),
     "no_ranks": ("cartpole", "ppo", ["drex"], "dicore collect"),
     "on_policy": ("cartpole", "ppo", ["her"], "off-policy"),
@@ -156,6 +160,24 @@ def test_rewards_are_relabelled_without_changing_the_buffer(tmp_path: Path) -> N
     rewards = [each for key, each in stored.items() if key.endswith("columns.reward")]
     assert rewards
     assert any((each == 1).all() for each in rewards)
+
+
+def test_rows_of_abnormal_episodes_are_not_estimated() -> None:
+    """A model that goes through episodes in time order sees the same rows twice."""
+    tail = Tail({"x": np.zeros((2, 1))}, np.array([2]), {"x": np.zeros((1, 1))}, 2)
+    block = Batch({
+        "obs": {"x": np.zeros((2, 2, 1))}, "reward": np.zeros((2, 2), np.float32),
+        "end": np.array([[False, False], [True, False]]), "valid": np.array([[1, 0], [1, 1]], bool),
+    }, 2)  # fmt: skip
+    collected: list[int] = []
+    model = SimpleNamespace(
+        collect_data=lambda data: collected.append(len(data)),
+        estimate=lambda data: Batch({**data.columns, "reward": 1 + np.arange(len(data))}),
+    )
+    mode = SimpleNamespace(get_train_sample=lambda block, tail: block["reward"].tolist())
+    found = with_reward_model(mode, model).get_train_sample(block, tail)
+    assert collected == [3]
+    assert found == [[1, 0], [2, 3]]
 
 
 @pytest.mark.parametrize("estimates", [True, False])
