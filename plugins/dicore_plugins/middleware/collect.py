@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from dicore.data import Batch, EnvBatch, Row, tree_row
+from dicore.data import Batch, EnvBatch, Row, tree_map, tree_row
 from dicore.errors import UsageError
 from dicore.task import OnlineRLContext, StepInterrupted, middleware
 from dicore.task.middleware import Role
@@ -225,7 +225,7 @@ def rolloutor(
         A middleware: obs, action, inference_output -> trajectories, trajectory_end_idx, env_step,
         env_episode. An abnormal step drops its running episode from `transitions`.
     """
-    steps = TransitionList(env.env_num)
+    steps, sent = TransitionList(env.env_num), _Sent()
 
     @middleware(
         reads=["obs", "action", "inference_output"],
@@ -238,7 +238,9 @@ def rolloutor(
         assert ctx.inference_output is not None
         result = env.step(ctx.inference_output)
         timestep = result.value
-        columns = policy.process_transition(ctx.obs.value, ctx.inference_output.value, timestep)
+        columns = policy.process_transition(
+            *sent.answered(ctx.obs, ctx.inference_output, result.env_id), timestep
+        )
         columns.setdefault("next_obs", timestep.obs)
         steps.clear()
         for row, env_id in enumerate(result.env_id.tolist()):
@@ -261,6 +263,33 @@ def rolloutor(
         ctx.trajectories, ctx.trajectory_end_idx = steps.to_trajectories()
 
     return roll_out
+
+
+class _Sent:
+    """What environments were sent that have not answered yet; some managers wait for a few."""
+
+    def __init__(self) -> None:
+        self._rows: dict[int, tuple[Any, Any]] = {}
+
+    def answered(self, obs: EnvBatch[Any], output: EnvBatch[Any], ids: Any) -> tuple[Any, Any]:
+        """Returns what environments saw and were told before they answered, in their order.
+
+        Args:
+            obs: Observations of those that were just sent an action.
+            output: Output of the policy for them.
+            ids: int64 [K]; those that answered.
+        """
+        if not self._rows and np.array_equal(ids, obs.env_id):
+            return obs.value, output.value
+        for row, env_id in enumerate(obs.env_id.tolist()):
+            at = output.position[env_id]
+            kept = tree_row(obs.value, row), tree_row(output.value, at)
+            self._rows[env_id] = tree_map(np.array, kept[0]), tree_map(np.array, kept[1])
+        found = [self._rows.pop(env_id) for env_id in ids.tolist()]
+        seen, told = (
+            tree_map(lambda *rows: np.stack(rows), *each) for each in zip(*found, strict=True)
+        )
+        return seen, told
 
 
 def _float_done(row: Mapping[str, Any]) -> dict[str, Any]:

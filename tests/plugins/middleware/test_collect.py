@@ -152,6 +152,17 @@ def test_a_loop_of_both_gives_what_the_environments_did(running: Any) -> None:
     manager.close()
 
 
+def test_environments_that_answer_later_keep_what_they_saw(make: Any, running: Any) -> None:
+    """Of a manager that waits for some of its environments only: x' = x + 0.02 v in CartPole."""
+    cfg, manager, _ = make("env.manager=async_subprocess", "policy.nstep=1")
+    mode, kept = DQNPolicy(cfg.policy).collect_mode, TransitionList(4)
+    running.use(inferencer(0, mode, manager)).use(rolloutor(mode, manager, kept))
+    running.run(max_step=40)
+    rows, _ = kept.to_trajectories()
+    obs, after = (np.stack([row[key] for row in rows]) for key in ("obs", "next_obs"))
+    np.testing.assert_allclose(after[:, 0], obs[:, 0] + 0.02 * obs[:, 1], atol=1e-5)
+
+
 def test_an_abnormal_step_drops_its_episode(running: Any) -> None:
     journals, manager, policy = world(abnormal=(5, 20))
     forgotten: list[Any] = []
