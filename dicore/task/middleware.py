@@ -52,8 +52,8 @@ def middleware(
         reads: Fields required before its `yield`.
         writes: Fields set before its `yield`.
         optional: Fields read if set, or only after its `yield`.
-        either: Fields of which at least one is required before its `yield`, if any middleware of
-            the task writes one.
+        either: Fields of which it takes one, so that later middleware find None; at least one is
+            required before its `yield`, if any middleware of the task writes one.
         uses: Objects that it shares with other middleware, such as the buffer; those that share one
             take turns in async mode. None: the objects with `state_dict` that it refers to.
         role: Tasks with roles run it only if they have this one, see `Task.has_role`.
@@ -282,7 +282,7 @@ def _place(
             after |= _place(part.members, seen, placed, together=part.together)
         else:
             placed.append((part, seen))
-            after |= frozenset(part.fields.writes)
+            after = (after - {*part.fields.either}) | {*part.fields.writes}  # it takes the either
     return after
 
 
@@ -314,7 +314,7 @@ def _too_early(
     wanted = [*part.fields.reads, *([] if before & {*part.fields.either} else either[:1])]
     for name in wanted:
         if ctx.has_attr(name) and not ctx.keeps(name) and name not in before:
-            text = f"'{part.name}' reads ctx.{name}, which no earlier middleware writes"
+            text = f"'{part.name}' reads ctx.{name}, which no earlier middleware writes or leaves"
             others = ", ".join(map(repr, writers[name]))
             yield f"{text}; {others} does" if others else text
 
@@ -324,10 +324,12 @@ def _lost(
 ) -> Iterable[str]:
     """Yields a problem for each field that this part writes after all that read it have run."""
     for name in part.fields.writes:
-        readers = [at for at, each in enumerate(everything) if at != index and (
-            name in (*each.fields.optional, *each.fields.either))]  # fmt: skip
-        needed = any(name in each.fields.reads for each in everything)
-        waits = any(everything[at].yields for at in readers)
-        if readers and max(readers) < index and not (needed or waits or ctx.keeps(name)):
-            names = ", ".join(repr(everything[at].name) for at in readers)
+        own = name in part.fields.reads  # it changes what others wrote
+        needed = {at for at, each in enumerate(everything) if name in each.fields.reads}
+        readers = {at for at, each in enumerate(everything)
+                   if name in (*each.fields.optional, *each.fields.either)}  # fmt: skip
+        readers = (readers | needed if own else readers) - {index}
+        waits = any(everything[at].yields for at in readers) or (needed and not own)
+        if readers and max(readers) < index and not (waits or ctx.keeps(name)):
+            names = ", ".join(repr(everything[at].name) for at in sorted(readers))
             yield f"'{part.name}' writes ctx.{name} after {names}, which would read it, has run"

@@ -112,7 +112,7 @@ def sqil_data_pusher(
     """
     push, reward = data_pusher(cfg, buffer_), float(expert)
 
-    @middleware(reads=["trajectories"], writes=["trajectories"], optional=["env_step"])
+    @middleware(either=["trajectories"], optional=["trajectories", "env_step"])
     def push_with_reward(ctx: OnlineRLContext) -> None:
         data = ctx.trajectories
         if data is None:

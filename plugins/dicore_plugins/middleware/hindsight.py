@@ -15,7 +15,7 @@ from dicore_plugins.middleware.learn import OffPolicyLearner, Settings
 __all__ = ["HERLearner", "her_data_enhancer"]
 
 
-@middleware(reads=["train_iter", "env_step"], writes=["train_output", "train_iter", "train_data"])
+@middleware(reads=["train_iter", "env_step"], writes=["train_output", "train_iter"])
 class HERLearner(OffPolicyLearner):
     """Samples episodes, replaces goals and runs a gradient update, several times per step.
 

@@ -377,7 +377,7 @@ def reward_model_trainer(
 
 @middleware(
     reads=["train_iter", "env_step"],
-    writes=["train_output", "train_iter", "train_data"],
+    writes=["train_output", "train_iter"],
     role=Role.LEARNER,
 )
 class OffPolicyLearner:

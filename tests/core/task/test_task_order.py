@@ -61,7 +61,7 @@ def test_a_trainer_before_its_fetcher_is_reported_before_running() -> None:
     with pytest.raises(TaskError) as raised:
         run(collect, Trainer(), fetch)
     assert raised.value.message == (
-        "'Trainer' reads ctx.train_data, which no earlier middleware writes; 'fetch' does"
+        "'Trainer' reads ctx.train_data, which no earlier middleware writes or leaves; 'fetch' does"
     )
     assert ran == []
 
@@ -70,8 +70,8 @@ def test_every_wrong_place_is_reported_at_once() -> None:
     with pytest.raises(TaskError) as raised:
         run(push, Trainer())
     assert raised.value.context["problems"] == (
-        "'push' reads ctx.trajectories, which no earlier middleware writes",
-        "'Trainer' reads ctx.train_data, which no earlier middleware writes",
+        "'push' reads ctx.trajectories, which no earlier middleware writes or leaves",
+        "'Trainer' reads ctx.train_data, which no earlier middleware writes or leaves",
     )
 
 
@@ -80,7 +80,7 @@ def test_its_own_write_comes_too_late_for_a_reader() -> None:
     def enhance(ctx: OnlineRLContext) -> None:
         ran.append("enhance")
 
-    with pytest.raises(TaskError, match=r"no earlier middleware writes\n"):
+    with pytest.raises(TaskError, match=r"no earlier middleware writes or leaves\n"):
         run(enhance)
     run(fetch, enhance)
 
@@ -171,9 +171,7 @@ def test_of_several_fields_one_has_to_come_before() -> None:
     task = Task().start(ctx=OnlineRLContext())
     task.use(push_either)
     task.use(collect)
-    said = (
-        r"'push_either' reads ctx\.trajectories, which no earlier middleware writes; 'collect' does"
-    )
+    said = r"'push_either' reads ctx\.trajectories, which no earlier .* leaves; 'collect' does"
     with pytest.raises(TaskError, match=said):
         task.run(max_step=1)
     assert not ran

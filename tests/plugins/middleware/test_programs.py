@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dicore.errors import UsageError
+from dicore.errors import TaskError, UsageError
 from dicore.task import OnlineRLContext, task
 from dicore_plugins.buffers import NaiveReplayBuffer
 from dicore_plugins.middleware import (
@@ -25,6 +25,11 @@ from dicore_plugins.middleware import (
     gae_estimator,
     interaction_evaluator,
     multistep_trainer,
+    offline_data_saver,
+    offpolicy_data_fetcher,
+    priority_calculator,
+    reward_estimator,
+    trainer,
 )
 from dicore_plugins.policies import DQNPolicy, PPOPolicy
 
@@ -132,3 +137,21 @@ def test_nothing_is_explored_with_the_mask(running: Any) -> None:
     running.run(max_step=1)
     assert seen == [{"eps": 0.0}]
     assert kwargs == {}
+
+
+@pytest.mark.parametrize("late", ["priorities", "data_set", "rewards"])
+def test_what_comes_after_the_one_that_takes_it_is_reported(
+    make: Any, running: Any, late: str
+) -> None:
+    """It would find nothing, or what it writes would not be read."""
+    cfg, env, _ = make()
+    policy, buffer = DQNPolicy(cfg.policy), NaiveReplayBuffer({})
+    running.use(StepCollector(cfg, policy.collect_mode, env)).use(data_pusher(cfg, buffer))
+    running.use(offpolicy_data_fetcher(cfg, buffer)).use(trainer(cfg, policy.learn_mode))
+    running.use({
+        "priorities": priority_calculator,
+        "data_set": lambda: offline_data_saver("x.npz"),
+        "rewards": lambda: reward_estimator(cfg, object()),
+    }[late]())  # fmt: skip
+    with pytest.raises(TaskError, match=r"writes or leaves; 'StepCollector' does|has run"):
+        running.run(max_step=1)
