@@ -23,6 +23,9 @@ from dicore_plugins.models.shapes import Part
 
 __all__ = ["CausalBlock", "DecisionTransformer"]
 
+_NO_RETURN = torch.finfo(torch.float32).min
+"""Finite, so that a model without NaN has no infinity either."""
+
 
 class CausalBlock(nn.Module):
     """Self-attention over earlier tokens, and an MLP; each normalised before, and added.
@@ -68,7 +71,7 @@ class DecisionTransformer(nn.Module):
     Attributes:
         scale: float32 []; by which returns to go are divided; 0 before the first ones.
         best_return: float32 []; the largest return of an episode that `learn_returns` received,
-            -inf at first.
+            the lowest finite number at first.
 
     Raises:
         ConfigError: a shape is unsupported or missing.
@@ -106,7 +109,7 @@ class DecisionTransformer(nn.Module):
         self.blocks = nn.ModuleList(CausalBlock(hidden_size, num_heads) for _ in range(num_layers))
         self.head = nn.Linear(hidden_size, self.actions)
         self.register_buffer("scale", torch.zeros(()))
-        self.register_buffer("best_return", torch.full((), -torch.inf))
+        self.register_buffer("best_return", torch.full((), _NO_RETURN))
 
     def forward(self, obs: Any) -> dict[str, Tensor]:
         """Predicts the first action of an episode, for the best return known.
@@ -160,7 +163,7 @@ class DecisionTransformer(nn.Module):
     @property
     def wanted(self) -> Tensor:
         """The best return known, 0 without one: float32 []."""
-        return torch.where(self.best_return.isfinite(), self.best_return, 0.0)
+        return torch.where(self.best_return > _NO_RETURN, self.best_return, 0.0)
 
     @torch.no_grad()
     def learn_returns(self, return_to_go: Tensor, timestep: Tensor) -> None:
@@ -173,7 +176,7 @@ class DecisionTransformer(nn.Module):
             timestep: int64 [N]; 0 at the start of an episode.
         """
         finite = return_to_go.isfinite()
-        whole = torch.where(finite & (timestep == 0), return_to_go, -torch.inf)
+        whole = torch.where(finite & (timestep == 0), return_to_go, _NO_RETURN)
         if len(whole):
             largest = torch.where(finite, return_to_go.abs(), 0.0).amax()
             self.best_return.copy_(torch.maximum(self.best_return, whole.amax()))
