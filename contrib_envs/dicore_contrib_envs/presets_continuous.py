@@ -191,7 +191,7 @@ MOVING_PPO: dict[str, Any] = {
         "eval": {"evaluator": {"eval_freq": 320}},
     },
 }
-"""PPO with hybrid actions on Moving; return 1.8 in 117k env steps (1 seed).
+"""PPO with hybrid actions on Moving; return 1.89 of 1.99 in 133k env steps (median of 3 seeds).
 
 As in DI-engine, the arguments begin with a standard deviation of 0.3: wider ones miss the target,
 and stopping beside it costs more than never stopping.

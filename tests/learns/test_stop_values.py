@@ -53,6 +53,8 @@ CASES = [
     ),  # "cartpole_ppo_offpolicy"
     Case("acrobot", 40_000, -130, slow=(0, 600, 600), policy="ppo"),  # "acrobot_ppo"
     Case("pendulum", 100_000, -350, slow=(0, 600, 600), policy="ppo"),  # "pendulum_ppo"
+    # "moving_ppo": 90k to 139k
+    Case("moving", 280_000, 1.2, slow=(900,) * 3, policy="ppo", episodes=50),
     Case("lunarlander", 200_000, 120, slow=(900,) * 3, policy="ppo"),  # "lunarlander_ppo"
     Case("pendulum", 10_000, -350, slow=(900,) * 3, policy="sac"),  # "pendulum_sac"
     Case("pendulum", 20_000, -350, slow=(900,) * 3, policy="tqc"),  # "pendulum_tqc": 4k
@@ -105,7 +107,7 @@ CASES = [
 ]
 
 UNTRAINED = {
-    "moving_pdqn", "moving_ppo", "pendulum_ddpg",
+    "moving_pdqn", "pendulum_ddpg",
     "ant_sac", "bipedalwalker_sac", "breakout_dqn", "car_racing_dqn", "dm_control_sac",
     "halfcheetah_sac", "hopper_sac", "humanoid_sac",
     "lunarlander_continuous_ppo", "lunarlander_continuous_sac", "pong_dqn", "swimmer_sac",
