@@ -173,7 +173,7 @@ def weights(file: str) -> None:
     """Milliseconds to publish 10 MB of parameters, and until a process has them."""
     runtime = RayRuntime(cores=1)
     state = {f"layer{index}": np.zeros(250_000, np.float32) for index in range(10)}
-    reader = runtime.actor(Reader, cores=0.0, health=False)
+    reader = runtime.process(Reader)
     runtime.get(reader.read.remote(state))
     put, read = [], []
     for _ in range(20):

@@ -30,8 +30,10 @@ def shared_ray() -> Iterator[Any]:
     """The Ray of all tests of this process that are marked `ray`: to start one takes seconds."""
     from dicore_plugins.distributed import RayRuntime
 
-    runtime = RayRuntime(cores=7)
+    runtime = RayRuntime(cores=11)
+    RayRuntime.idle = {}
     yield runtime
+    RayRuntime.idle = None
     with warnings.catch_warnings(action="ignore", category=ResourceWarning):
         runtime.close()
         del runtime

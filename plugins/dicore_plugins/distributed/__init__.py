@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from dicore_plugins.distributed.collectors import CollectorGroup
     from dicore_plugins.distributed.config import ParallelConfig, SystemConfig
     from dicore_plugins.distributed.crew import Crew, StalledError
+    from dicore_plugins.distributed.entry import parallel_pipeline
     from dicore_plugins.distributed.evaluation import ParallelEvaluation, RemoteEvaluator
     from dicore_plugins.distributed.gradients import (
         average_gradients,
@@ -48,6 +49,7 @@ __all__ = [
     "average_gradients",
     "join_group",
     "leave_group",
+    "parallel_pipeline",
     "status_writer",
     "sync_gradients",
 ]
@@ -56,6 +58,7 @@ _HOMES = {
     ".collectors": ("CollectorGroup",),
     ".config": ("ParallelConfig", "SystemConfig"),
     ".crew": ("Crew", "StalledError"),
+    ".entry": ("parallel_pipeline",),
     ".evaluation": ("ParallelEvaluation", "RemoteEvaluator"),
     ".gradients": ("average_gradients", "join_group", "leave_group", "sync_gradients"),
     ".learners": ("LearnerGroup", "LearnerRole"),

@@ -38,6 +38,7 @@ class CollectorGroup:
         model: Network that was given instead of the configured one.
         log: Receives statistics; None: no log.
         folder: Folder for what the processes print.
+        copies: Copy samples out of the object store; needed where they are kept or changed.
 
     Attributes:
         envstep: Env steps of the samples that were used so far.
@@ -56,10 +57,12 @@ class CollectorGroup:
         model: Any = None,
         log: Any = None,
         folder: Path,
+        copies: bool = True,
     ) -> None:
         self._cfg, self.system = cfg, cfg.pipeline.system
         self._runtime, self._log = runtime, log
         self._publisher = Publisher(mode, runtime.put)
+        self._copies = copies
         self._together = bool(cfg.policy.on_policy)
         self.envstep = self.total_episode_count = self.total_train_sample_count = 0
         self.statistics = EpisodeStatistics()
@@ -186,6 +189,7 @@ class CollectorGroup:
         except Exception as error:
             if not self._runtime.is_death(error):
                 raise
+            worker.calls.appendleft(call)
             self.crew.lost(worker, "its process ended")
             return None
         if failure is not None:
@@ -237,6 +241,8 @@ class CollectorGroup:
         self._ends = np.concatenate(ends)
         if self._log is not None and self.statistics.episode_count:
             self._report(train_iter)
+        if len(batches) == 1:
+            return batches[0].map(_copied) if self._copies else batches[0]
         return _joined(batches)
 
     def _count(self, worker: Worker, facts: Mapping[str, Any]) -> None:
@@ -301,6 +307,11 @@ class CollectorGroup:
         self.crew.close()
 
 
+def _copied(leaf: Any) -> Any:
+    """Returns a copy of an array; stacked frames were unpacked into memory of their own."""
+    return leaf.copy() if leaf.__class__ is np.ndarray else leaf
+
+
 def _nothing(waits: str) -> None:
     """What is called while waiting, unless somebody wants to know."""
 
@@ -312,8 +323,6 @@ def _shares(count: int, number: int) -> list[int]:
 
 def _joined(batches: list[Batch]) -> Batch:
     """Returns the samples of several processes one after the other, or side by side as [T, N]."""
-    if len(batches) == 1:
-        return batches[0]
     if np.ndim(batches[0].get("env_id")) > 1:
         first, *rest = (each.columns for each in batches)
         columns = tree_map(lambda *leaves: np.concatenate(leaves, 1), first, *rest)

@@ -67,7 +67,9 @@ def optimizers_of(policy: Any) -> list[FlatOptimizer]:
         UsageError: it has none: it does not learn, or by an optimizer of its own.
     """
     owner = getattr(getattr(policy, "forward", policy), "__self__", policy)
-    found = [each for _, each in sorted(_found(vars(owner)), key=lambda pair: pair[0])]
+    found = [
+        each for _, each in sorted(_found(getattr(owner, "__dict__", {})), key=lambda pair: pair[0])
+    ]
     if not found:
         raise UsageError(
             f"{type(owner).__name__} has no optimizer of flat parameters to average gradients of",

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from functools import cached_property
 from typing import Any, ClassVar
 
-from dicore.config import NamedConfig
 from dicore.run.env_factory import spaces_of
+from dicore_plugins.buffers.naive.buffer import NaiveReplayBuffer
 from dicore_plugins.distributed.collectors import CollectorGroup
 from dicore_plugins.distributed.config import ParallelConfig
 from dicore_plugins.distributed.evaluation import ParallelEvaluation, RemoteEvaluator
@@ -81,6 +81,7 @@ class ParallelParts(Parts):
             model=self._model,
             log=self._log,
             folder=self._folder,
+            copies=self.cfg.policy.on_policy or not isinstance(self.buffer, NaiveReplayBuffer),
         )
         counts = {"env_step": lambda: group.envstep}
         return self._registered("collector", group, counts=counts)
@@ -154,13 +155,6 @@ class ParallelPipeline(TrainingPipeline):
             yield "pipeline.system.eps_spread", f"'{cfg.policy.type}' does not explore by epsilon"
         if cfg.pipeline.system.learner_num > 1:
             yield from learner_problems(cfg)
-        buffer = cfg.policy.other.replay_buffer
-        agent = buffer.get("agent", buffer) if isinstance(buffer, NamedConfig) else buffer
-        if getattr(agent, "keeps_origin", False):
-            yield (
-                "policy.other.replay_buffer",
-                f"'{agent.type}' needs every step of each environment in order; use serial",
-            )
 
     def _stages_of(self, cfg: Any) -> TrainingPipeline:
         """Returns the serial pipeline with the same stages."""

@@ -15,7 +15,7 @@ from typing import Any
 
 import dicore
 from dicore import errors
-from dicore.errors import DicoreError
+from dicore.errors import DicoreError, UsageError
 from dicore_plugins.distributed.roles import RoleSpec
 from dicore_plugins.distributed.runtime import RayRuntime
 
@@ -23,28 +23,27 @@ __all__ = ["RoleProcess", "end_processes", "raise_failure"]
 
 
 class _Host:
-    """Runs a role in a process; what a role raises is returned as text.
+    """Runs a role in a process; what a role raises is returned as text."""
 
-    Args:
-        role: Class of the role.
-        spec: What to build it from.
-        output: File for what the process prints; made where its folder exists.
-    """
-
-    def __init__(self, role: Callable[[RoleSpec], Any], spec: RoleSpec, output: str) -> None:
-        _redirect(Path(output))
-        self._failure: Any = None
+    def __init__(self) -> None:
         self._role: Any = None
+
+    def build(self, role: Callable[[RoleSpec], Any], spec: RoleSpec, output: str) -> dict[str, Any]:
+        """Builds a role, and returns what this process is.
+
+        Args:
+            role: Class of the role.
+            spec: What to build it from.
+            output: File for what the process prints; made where its folder exists.
+        """
+        _redirect(Path(output))
+        failure: Any = None
         try:
             self._role = role(spec)
         except Exception as error:
-            self._failure = _described(error)
-
-    def hello(self) -> dict[str, Any]:
-        """Returns what this process is; the answer comes when the role is built."""
-        python = ".".join(map(str, sys.version_info[:2]))
-        facts = {"pid": os.getpid(), "dicore": dicore.__version__, "python": python}
-        return {**facts, "host": socket.gethostname(), "failure": self._failure}
+            failure = _described(error)
+        facts = {"pid": os.getpid(), "dicore": dicore.__version__, "failure": failure}
+        return {**facts, "host": socket.gethostname()}
 
     def call(self, method: str, *args: Any) -> Any:
         """Calls a method; returns (None, its result), or (the failure, None)."""
@@ -128,8 +127,14 @@ class RoleProcess:
         output: Path,
     ) -> None:
         self._runtime, self.name, self.spec = runtime, name, spec
-        self._actor = runtime.actor(_Host, role, spec, str(output), cores=cores)
-        self._hello = self._actor.hello.remote()
+        self._actor, self._cores = runtime.process(_Host, cores=cores), cores
+        try:
+            self._hello = self._actor.build.remote(role, spec, str(output))
+        except (TypeError, AttributeError, ValueError) as error:
+            raise UsageError(
+                f"{name}: the config cannot be sent to another process: {error}",
+                hint="create locks, files and connections in the environment's __init__",
+            ) from error
         self._ping: Any = None
         self._asked = 0.0
         self.started = self.seen = time.monotonic()
@@ -191,6 +196,12 @@ class RoleProcess:
         self._actor.stop.options(concurrency_group="health").remote()
         return self._actor.call.remote("close")
 
+    def give_back(self) -> bool:
+        """Keeps the process, whose role has ended, for another role, if processes are kept."""
+        kept = self._runtime.keep(self._actor, _Host, self._cores)
+        self.pid = 0 if kept else self.pid
+        return kept
+
     def kill(self) -> None:
         """Asks Ray to kill the process."""
         self._runtime.kill(self._actor)
@@ -218,15 +229,17 @@ def end_processes(
     runtime: RayRuntime, processes: Sequence[RoleProcess], limit: float = 2.0
 ) -> None:
     """Lets roles close their environments, for at most `limit` seconds; then kills them."""
-    ends = [each.stop() for each in processes if each.pid]
-    until = time.monotonic() + limit
+    ends = {each.stop(): each for each in processes if each.pid}
+    left, until = list(processes), time.monotonic() + limit
     while ends and time.monotonic() < until:
-        done = runtime.ready(ends, 0.1)
-        ends = [each for each in ends if each not in done]
-    for each in processes:
+        for end in runtime.ready([*ends], 0.1):
+            process = ends.pop(end)
+            if process.give_back():
+                left.remove(process)
+    for each in left:
         each.kill()
     until = time.monotonic() + 1.0
-    while any(each.is_alive() for each in processes) and time.monotonic() < until:
+    while any(each.is_alive() for each in left) and time.monotonic() < until:
         time.sleep(0.02)
-    for each in processes:
+    for each in left:
         each.kill_now()

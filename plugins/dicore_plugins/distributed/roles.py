@@ -32,7 +32,8 @@ class RoleSpec:
     Args:
         cfg: The bound config of the run.
         index: Number of this process among those with the same role.
-        epoch: How often this process was replaced, also in earlier parts of a resumed run.
+        epoch: Number of this process among all that the run ever started, from 1; environments of
+            different processes have different ids, seeds and random numbers.
         model: Network to use instead of the configured one.
         state: State of the evaluator to continue from; None: it begins.
     """
@@ -64,7 +65,7 @@ class CollectorRole:
         self._collector = self._parts.collector
         self._versioned = Versioned(self._mode)
         self._envs = self._parts.collector_env
-        self._first_env = spec.index * self._envs.env_num
+        self._first_env = max(spec.epoch - 1, 0) * self._envs.env_num
         self._stopped = threading.Event()
         wanted = spec.cfg.policy.priority and spec.cfg.pipeline.system.actor_priority
         policy = self._parts.policy.learn_mode

@@ -13,7 +13,7 @@ import tempfile
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import psutil
 
@@ -28,8 +28,13 @@ _ENVIRONMENT = {
     "RAY_AUTH_MODE": "token",
     "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",  # binds to the loopback interface, on Linux too
     "RAY_preallocate_plasma_memory": "1",  # a sixth of the time of the first writes
+    "RAY_agent_register_timeout_ms": "120000",  # on busy machines 30 s are too few
+    "RAY_worker_niceness": "0",  # that of the learner, instead of 15
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
 }
+
+_ATTEMPTS = 2
+"""How often Ray is started: on a busy machine it gives up after 30 s."""
 
 
 class RayRuntime:
@@ -64,22 +69,31 @@ class RayRuntime:
             self._start(cores, object_store)
 
     def _start(self, cores: float, object_store: int) -> None:
+        for attempt in range(_ATTEMPTS):
+            try:
+                self._start_once(cores, object_store)
+            except Exception as error:
+                self.close()
+                if attempt == _ATTEMPTS - 1:
+                    raise DicoreError(f"Ray does not start: {error}") from error
+                _LOG.warning("Ray does not start, trying once more: %s", error)
+            except BaseException:
+                self.close()
+                raise
+            else:
+                return
+
+    def _start_once(self, cores: float, object_store: int) -> None:
         self._folder = Path(tempfile.mkdtemp(prefix="dicore-ray-"))
-        try:
-            with _handlers_kept(), _stopped_at_once():
-                self.ray.init(
-                    num_cpus=max(os.cpu_count() or 1, int(cores) + 1),
-                    include_dashboard=False,
-                    configure_logging=False,
-                    log_to_driver=False,
-                    object_store_memory=object_store << 20,
-                    _temp_dir=str(self._folder),
-                )
-        except BaseException as error:
-            self.close()
-            if isinstance(error, Exception):
-                raise DicoreError(f"Ray does not start: {error}") from error
-            raise
+        with _handlers_kept(), _stopped_at_once():
+            self.ray.init(
+                num_cpus=max(os.cpu_count() or 1, int(cores) + 1),
+                include_dashboard=False,
+                configure_logging=False,
+                log_to_driver=False,
+                object_store_memory=object_store << 20,
+                _temp_dir=str(self._folder),
+            )
         self.started = self._connected = True
 
     def _connect(self, address: str) -> None:
@@ -94,21 +108,31 @@ class RayRuntime:
             ) from error
         self._connected = True
 
-    def actor(self, cls: type, *args: Any, cores: float = 0.0, health: bool = True) -> Any:
+    idle: ClassVar[dict[tuple[type, float], list[Any]] | None] = None
+    """Processes whose roles have ended, for later runs of this process; None: none are kept."""
+
+    def process(self, cls: type, *, cores: float = 0.0) -> Any:
         """Starts an object of a class in a process of its own; returns its handle.
 
         Methods run one after the other, in the order of their calls. Those that are called with
         the concurrency group `health` run beside them.
 
         Args:
-            cls: The class.
-            *args: Its arguments.
+            cls: The class; it takes no arguments.
             cores: CPU cores to reserve.
-            health: Offer the group `health`.
         """
-        groups = {"concurrency_groups": {"health": 1}} if health else {}
-        options = {"num_cpus": cores, "max_restarts": 0, "max_task_retries": 0, **groups}
-        return self.ray.remote(**options)(cls).remote(*args)
+        if self.idle and self.idle.get((cls, cores)):
+            return self.idle[cls, cores].pop()
+        groups = {"health": 1}
+        options = {"num_cpus": cores, "max_restarts": 0, "max_task_retries": 0}
+        return self.ray.remote(**options, concurrency_groups=groups)(cls).remote()
+
+    def keep(self, actor: Any, cls: type, cores: float) -> bool:
+        """Keeps a process for later runs, if processes are kept; returns whether they are."""
+        if self.idle is None:
+            return False
+        self.idle.setdefault((cls, cores), []).append(actor)
+        return True
 
     @property
     def host(self) -> str:
@@ -144,12 +168,15 @@ class RayRuntime:
 
     def close(self) -> None:
         """Stops the Ray that was started here, with all its processes; later calls do nothing."""
+        ours = [] if self._folder is None else _processes(str(self._folder))
         if (self._connected or self._folder is not None) and self.ray.is_initialized():
             with _handlers_kept():
                 self.ray.shutdown()
         self._connected = False
         if self._folder is not None:
-            _end_leftovers(str(self._folder))
+            for process in psutil.wait_procs(ours, 1.0)[1]:
+                with contextlib.suppress(psutil.Error):
+                    process.kill()
             shutil.rmtree(self._folder, ignore_errors=True)
             self._folder = None
 
@@ -200,9 +227,11 @@ def _stopped_at_once() -> Iterator[None]:
     yield
 
 
-def _end_leftovers(folder: str) -> None:
-    """Kills the processes of a Ray that did not start completely, by their folder."""
-    for process in psutil.process_iter(["cmdline"]):
-        if any(folder in word for word in process.info["cmdline"] or ()):
-            with contextlib.suppress(psutil.Error):
-                process.kill()
+def _processes(folder: str) -> list[psutil.Process]:
+    """Returns the processes of the Ray that keeps its files in a folder."""
+    found: list[psutil.Process] = []
+    for process in psutil.Process().children():
+        with contextlib.suppress(psutil.Error):
+            if any(folder in word for word in process.cmdline()):
+                found += [process, *process.children(recursive=True)]
+    return found

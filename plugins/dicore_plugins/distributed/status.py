@@ -42,7 +42,7 @@ class StatusFile:
         self._waits = ""
 
     def tick(self, waits: str = "") -> None:
-        """Writes the file and follows the wishes, once a second.
+        """Writes the file, and follows the wishes between two collects, once a second.
 
         Args:
             waits: What the learner waits for; empty: it is training.
@@ -54,7 +54,7 @@ class StatusFile:
         self._waits = waits
         with suppress(OSError):  # a full disk must not end the training
             self._write(self.facts(now))
-        wishes = read_wishes(self._folder)
+        wishes = {} if waits else read_wishes(self._folder)
         if (count := wishes.get("collector_num", 0)) and count != len(self._group.crew.workers):
             self._group.crew.resize(count)
 

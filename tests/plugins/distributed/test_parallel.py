@@ -21,8 +21,9 @@ from dicore.errors import ConfigError, DicoreError, EnvError
 from dicore.run.env_factory import spaces_of
 from dicore.run.launch import launch
 from dicore.run.log import read_metrics
-from dicore_plugins.distributed import ParallelParts
-from dicore_plugins.distributed.crew import Worker
+from dicore_plugins.distributed import ParallelParts, parallel_pipeline
+from dicore_plugins.distributed.crew import StalledError, Worker
+from dicore_plugins.policies import DQNPolicy
 
 SMALL = {
     "env": {"type": "cartpole", "collector_env_num": 2, "evaluator_env_num": 1,
@@ -65,7 +66,7 @@ def parts(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[ParallelPa
 
 def collect(group: Any, version: int = 0) -> Any:
     """Collects once, with the arguments of the training loop."""
-    limit = time.monotonic() + 60
+    limit = time.monotonic() + 150
     kwargs = {"eps": 0.1}
     return group.collect_batch(
         n_sample=32, train_iter=version, policy_kwargs=kwargs,
@@ -75,8 +76,17 @@ def collect(group: Any, version: int = 0) -> Any:
 
 @pytest.mark.ray
 def test_a_parallel_run_and_its_continuation(tmp_path: Path) -> None:
-    run = train(tmp_path)
-    assert (run.result.env_step, run.result.train_iter) == (320, 20)
+    main = {key: SMALL[key] for key in ("env", "policy")}
+    folder, system = str(tmp_path / "run"), {"collector_num": 2, "heartbeat_timeout": 60.0}
+    policy = parallel_pipeline(
+        [main, {"pipeline": {"logger": []}}, system],
+        0,
+        max_env_step=320,
+        exp_name=folder,
+    )
+    assert isinstance(policy, DQNPolicy)
+    result = json.loads((tmp_path / "run" / "run.json").read_text())["result"]
+    assert (result["env_step"], result["train_iter"]) == (320, 20)
     log = tmp_path / "run" / "log"
     assert {each.name for each in log.glob("*/output.txt*")} == {"output.txt"}
     assert len(list(log.glob("*/output.txt"))) == 3  # of two collectors and the evaluator
@@ -113,7 +123,7 @@ def test_a_collector_that_dies_or_hangs_is_replaced(parts: Any, number: int) -> 
     first, second = group.crew.workers
     gone = first.process.pid
     os.kill(gone, number)
-    until = time.monotonic() + 60
+    until = time.monotonic() + 150
     while not (first.restarts and first.version >= 2) and time.monotonic() < until:
         assert len(collect(group, version=2)) == 32
     assert (first.restarts, second.restarts) == (1, 0)
@@ -126,14 +136,56 @@ def test_collectors_come_and_go(parts: Any) -> None:
     group = parts.collector
     first = collect(group)
     assert set(first["env_id"]) == {0, 1}
+    time.sleep(0.5)  # training pauses: collectors end what they were told, and wait
+    group.crew.workers[0].process.silence(time.monotonic() + 2)
+    assert [len(each.calls) <= 2 for each in group.crew.workers] == [True, True]
     group.crew.resize(1)
     assert {each for _ in range(3) for each in collect(group)["env_id"]} == {0, 1}
     group.crew.resize(2)
     seen: set[int] = set()
-    until = time.monotonic() + 60
-    while 3 not in seen and time.monotonic() < until:
+    until = time.monotonic() + 150
+    while 5 not in seen and time.monotonic() < until:
         seen |= set(collect(group)["env_id"])
-    assert seen == {0, 1, 2, 3}
+    assert seen == {0, 1, 4, 5}  # the third process that was ever started has envs 4 and 5
+
+
+@pytest.mark.ray
+@pytest.mark.parametrize(
+    "parts", [["pipeline.system.stall_timeout=0.01"]], indirect=True, ids=["limit"]
+)
+def test_a_wait_ends_with_an_error_that_says_what_for(parts: Any) -> None:
+    with pytest.raises(StalledError, match=r"no samples for 0 s: collector 0 .*; collector 1 "):
+        collect(parts.collector)
+
+
+@pytest.mark.ray
+def test_another_version_of_dicore_is_refused(parts: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dicore.__version__", "9.9")
+    with pytest.raises(DicoreError, match=r"collector [01] runs dicore 0\.1\.0, this process 9\.9"):
+        collect(parts.collector)
+
+
+@pytest.mark.ray
+@pytest.mark.parametrize(
+    "parts",
+    [[
+        "policy.priority=true",
+        "policy.other.replay_buffer.type=advanced",
+        "pipeline.system.eps_spread=7",
+    ]],
+    indirect=True,
+    ids=["apex"],
+)  # fmt: skip
+def test_collectors_compute_priorities_and_explore_differently(parts: Any) -> None:
+    data = collect(parts.collector)
+    assert data["priority"].shape == (32,)
+    assert (data["priority"] > 0).all()
+    workers = parts.collector.crew.workers
+    eps = [parts.collector._spread(each, {"policy_kwargs": {"eps": 0.4}}) for each in workers]
+    assert [each["policy_kwargs"]["eps"] for each in eps] == [0.4, pytest.approx(0.4**8)]
+    parts.buffer.push(data)
+    drawn = parts.buffer.sample_batch(16)
+    assert set(drawn["priority"]) <= set(np.float32(data["priority"].astype(np.float64) + 1e-5))
 
 
 @pytest.mark.ray
@@ -171,7 +223,10 @@ def test_what_parallel_training_cannot_do(tmp_path: Path) -> None:
     assert not (tmp_path / "run").exists()
 
 
-def test_ctrl_c_leaves_nothing(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "number", [signal.SIGINT, pytest.param(signal.SIGKILL, marks=pytest.mark.slow)]
+)
+def test_the_end_of_training_leaves_nothing(tmp_path: Path, number: int) -> None:
     folder = tmp_path / "run"
     code = "import sys; from dicore.cli import main; sys.exit(main(sys.argv[1:]))"
     words = ["-m", "parallel", "-e", "cartpole", "-p", "dqn", "env.stop_value=inf"]
@@ -185,10 +240,14 @@ def test_ctrl_c_leaves_nothing(tmp_path: Path) -> None:
     while not metrics.exists() and process.poll() is None and time.monotonic() < until:
         time.sleep(0.1)
     inside = psutil.Process(process.pid).children(recursive=True)
-    os.killpg(process.pid, signal.SIGINT)
+    if number == signal.SIGINT:
+        os.killpg(process.pid, number)
+    else:
+        process.send_signal(number)
     text, _ = process.communicate(timeout=60)
-    assert process.returncode == 130, text
-    assert (folder / "ckpt" / "final").is_dir()
+    if number == signal.SIGINT:
+        assert process.returncode == 130, text
+        assert (folder / "ckpt" / "final").is_dir()
     gone, alive = psutil.wait_procs(inside, 5)
     assert (bool(gone), alive) == (True, [])
     assert list(Path("/dev/shm").glob("*plasma*")) == []
