@@ -101,6 +101,7 @@ _ARGUMENTS = {
     "PACKAGE|KIND/NAME|ENV_ID": "A package, a component, or an environment by id or file.",
     "FILE": "A file of rows in TOML, YAML or JSON.",
     "FILE|FOLDER": "A config file in Python or YAML, or a folder with configs of DI-engine.",
+    "FILE|manifest": "A config file; or `manifest`, to print a manifest for Kubernetes.",
     "FILE|PRESET": "A config file or the name of a preset.",
     "FILE|RUN|PRESET": "A config file, a run folder or the name of a preset.",
     "KIND": "List only this kind.",

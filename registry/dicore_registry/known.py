@@ -13,7 +13,10 @@ _NAMES: Final[dict[str, dict[str, str]]] = {
             "use_time_check"
         ),
         "collector": "episode episode_1v1 sample sample_1v1",
-        "command": "ditask",
+        "comm_collector": "flask_fs",
+        "comm_learner": "flask_fs",
+        "command": "dist ditask",
+        "commander": "naive solo",
         "dataset": "auto collected hdf5 minari npz",
         "env": "gym pettingzoo recorded",
         "env_manager": (
@@ -60,7 +63,7 @@ _NAMES: Final[dict[str, dict[str, str]]] = {
         ),
         "optimizer": "adam adamw rmsprop sgd",
         "pipeline": (
-            "parallel serial serial_demos serial_dqfd serial_dyna serial_gail serial_offline "
+            "dist parallel serial serial_demos serial_dqfd serial_dyna serial_gail serial_offline "
             "serial_onpolicy serial_reward_model serial_sqil serial_trex serial_trex_onpolicy"
         ),
         "policy": (

@@ -90,6 +90,12 @@ class ParallelPipelines(Pipelines):
     )
 
 
+class DistPipelines(Pipelines):
+    """With its learner and collectors in threads."""
+
+    overrides = (*PipelineContract.overrides, "pipeline.system.start=threads")
+
+
 MODES = {
     "her_learner": "learn_mode",
     "interaction_evaluator": "eval_mode",
@@ -389,6 +395,7 @@ SUITES: dict[str, type[Suite]] = {
     "middleware": Middleware,
     "model_wrapper": ModelWrappers,
     "pipeline": Pipelines,
+    "pipeline/dist": DistPipelines,
     "pipeline/parallel": ParallelPipelines,
     "reward_model": RewardModels,
     "reward_model/her": Goals,
@@ -412,6 +419,7 @@ EXPECTED = {
     "reward_model/pwil:training_changes_the_estimates": "it has no parameters",
     "reward_model/red:training_changes_the_estimates": _BY_EXPERT,
     "reward_model/trex:training_changes_the_estimates": _BY_EXPERT,
+    "pipeline/dist:same_seed_same_result": "collecting and learning are not in step",
     "policy/ppo_offpolicy:small_blocks_give_the_samples_of_a_large_one": (
         "its advantages end where a block ends, as those of ppo"
     ),

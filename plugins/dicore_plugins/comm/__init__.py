@@ -6,12 +6,29 @@ from dicore_plugins.lazy import lazy
 
 if TYPE_CHECKING:
     from dicore_plugins.comm.bus import TcpQueue
+    from dicore_plugins.comm.collector import (
+        BaseCommCollector,
+        CollectorSlave,
+        FlaskFileSystemCollector,
+    )
+    from dicore_plugins.comm.commander import NaiveCommander, SoloCommander
+    from dicore_plugins.comm.coordinator import Coordinator
+    from dicore_plugins.comm.errors import (
+        AuthenticationError,
+        FrameError,
+        PeerError,
+        RemoteTaskError,
+        WorkerError,
+    )
     from dicore_plugins.comm.exchangers import (
         Barrier,
         ContextExchanger,
         ModelExchanger,
         PeriodicalModelExchanger,
     )
+    from dicore_plugins.comm.http import HttpTransport
+    from dicore_plugins.comm.learner import BaseCommLearner, FlaskFileSystemLearner, LearnerSlave
+    from dicore_plugins.comm.master import Connection, Master, Slave, Task, TaskStatus
     from dicore_plugins.comm.parallel import Parallel
     from dicore_plugins.comm.router import EventRouter
     from dicore_plugins.comm.stores import (
@@ -22,29 +39,62 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
+    "AuthenticationError",
     "Barrier",
+    "BaseCommCollector",
+    "BaseCommLearner",
+    "CollectorSlave",
+    "Connection",
     "ContextExchanger",
+    "Coordinator",
     "EventRouter",
     "FileModelLoader",
     "FileStorageLoader",
+    "FlaskFileSystemCollector",
+    "FlaskFileSystemLearner",
+    "FrameError",
+    "HttpTransport",
+    "LearnerSlave",
+    "Master",
     "ModelExchanger",
+    "NaiveCommander",
     "Parallel",
+    "PeerError",
     "PeriodicalModelExchanger",
+    "RemoteTaskError",
     "SharedMemoryLoader",
+    "Slave",
+    "SoloCommander",
     "StorageLoader",
+    "Task",
+    "TaskStatus",
     "TcpQueue",
+    "WorkerError",
 ]
 
 __getattr__ = lazy(
     __name__,
     {
         ".bus": ("TcpQueue",),
+        ".collector": ("BaseCommCollector", "CollectorSlave", "FlaskFileSystemCollector"),
+        ".commander": ("NaiveCommander", "SoloCommander"),
+        ".coordinator": ("Coordinator",),
+        ".errors": (
+            "AuthenticationError",
+            "FrameError",
+            "PeerError",
+            "RemoteTaskError",
+            "WorkerError",
+        ),
         ".exchangers": (
             "Barrier",
             "ContextExchanger",
             "ModelExchanger",
             "PeriodicalModelExchanger",
         ),
+        ".http": ("HttpTransport",),
+        ".learner": ("BaseCommLearner", "FlaskFileSystemLearner", "LearnerSlave"),
+        ".master": ("Connection", "Master", "Slave", "Task", "TaskStatus"),
         ".parallel": ("Parallel",),
         ".router": ("EventRouter",),
         ".stores": (

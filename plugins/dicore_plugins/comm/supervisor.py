@@ -22,6 +22,7 @@ __all__ = ["Job", "Supervisor"]
 _LOG = logging.getLogger("dicore.comm")
 _BACK_OFF_S: Final = (0.2, 5.0)
 _GRACE_S: Final = 4.0
+_POLL_S: Final = 0.5
 _MOST_TEXT: Final = 20_000
 
 
@@ -86,6 +87,7 @@ class Supervisor:
         self._workers = [_Worker(job, context) for job in jobs]
         self._auto_recover, self._max_retries = auto_recover, max_retries
         self._startup_interval = startup_interval
+        self._ending = threading.Event()
 
     @property
     def pids(self) -> dict[str, int]:
@@ -119,8 +121,10 @@ class Supervisor:
         waiting = [each.restart_at for each in self._workers if each.restart_at is not None]
         if not running and not waiting:
             return False
-        timeout = min(waiting) - now if waiting else None
-        for sentinel in wait([*running], None if timeout is None else max(0.0, timeout)):
+        if self._ending.is_set():
+            return False
+        timeout = max(0.0, min(min(waiting) - now, _POLL_S)) if waiting else _POLL_S
+        for sentinel in wait([*running], timeout):
             self._ended(running[sentinel])  # type: ignore[index] # the sentinels given
         return True
 
@@ -142,6 +146,10 @@ class Supervisor:
         worker.restarts += 1
         worker.restart_at = time.monotonic() + wait_s
         _LOG.warning("%s; restart %d in %.1f s", text, worker.restarts, wait_s)
+
+    def end(self) -> None:
+        """Makes `run` in another thread end all processes; those that end by now are fine."""
+        self._ending.set()
 
     def stop(self) -> None:
         """Ends all processes: SIGTERM, and SIGKILL for those that run on."""

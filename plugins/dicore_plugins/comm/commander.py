@@ -1,0 +1,131 @@
+"""Commanders: they assign tasks to collectors and learners, and decide when training ends."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+__all__ = ["NaiveCommander", "SoloCommander"]
+
+
+class NaiveCommander:
+    """Assigns collect tasks and one learner task; training ends with the learner task.
+
+    Args:
+        collector_task_space: Collector tasks that run at the same time.
+        learner_task_space: Learner tasks that run at the same time.
+    """
+
+    def __init__(self, collector_task_space: int = 64, learner_task_space: int = 1) -> None:
+        self._spaces = {"collector": collector_task_space, "learner": learner_task_space}
+        self._running: dict[str, dict[str, Mapping[str, Any]]] = {"collector": {}, "learner": {}}
+        self._numbers = {"collector": 0, "learner": 0}
+        self.finished = False
+        self.learner_info: dict[str, Any] = {}
+
+    def get_collector_task(self) -> Mapping[str, Any] | None:
+        """Returns the next task for a collector; None if the task space is full."""
+        return self._next("collector", eval_flag=False)
+
+    def get_learner_task(self) -> Mapping[str, Any] | None:
+        """Returns the next task for a learner; None if the task space is full."""
+        return self._next("learner")
+
+    def finish_collector_task(self, task_id: str, finished_task: Mapping[str, Any]) -> bool:
+        """Frees the task space; returns whether training is over."""
+        self._running["collector"].pop(task_id, None)
+        return self.finished
+
+    def finish_learner_task(self, task_id: str, finished_task: Mapping[str, Any]) -> bool:
+        """Ends the training."""
+        self._running["learner"].pop(task_id, None)
+        self.finished = True
+        return True
+
+    def notify_fail_collector_task(self, task: Mapping[str, Any]) -> None:
+        """Frees the task space; a failed task is not given again, a new one replaces it."""
+        self._running["collector"].pop(str(task.get("task_id")), None)
+
+    def notify_fail_learner_task(self, task: Mapping[str, Any]) -> None:
+        """Frees the task space; the next task goes on from the saved state of the learner."""
+        self._running["learner"].pop(str(task.get("task_id")), None)
+
+    def update_learner_info(self, task_id: str, info: Mapping[str, Any]) -> None:
+        """Stores the progress of a learner."""
+        self.learner_info[task_id] = dict(info)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Returns the numbers of the tasks assigned so far."""
+        return dict(self._numbers)
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continues to number tasks after those of an earlier coordinator."""
+        self._numbers = {name: int(state.get(name, 0)) for name in self._numbers}
+
+    def _next(self, kind: str, **details: Any) -> Mapping[str, Any] | None:
+        if self.finished or len(self._running[kind]) >= self._spaces[kind]:
+            return None
+        self._numbers[kind] += 1
+        task = {"task_id": f"{kind}_task_{self._numbers[kind]}", **details}
+        self._running[kind][task["task_id"]] = task
+        return task
+
+
+class SoloCommander(NaiveCommander):
+    """Trains one policy: collectors also evaluate it, until it reaches the stop value.
+
+    Args:
+        collector_task_space: Collector tasks that run at the same time.
+        learner_task_space: Learner tasks that run at the same time.
+        eval_interval: Seconds between the starts of two evaluations; after the learner has ended,
+            one more follows.
+    """
+
+    def __init__(
+        self,
+        collector_task_space: int = 64,
+        learner_task_space: int = 1,
+        eval_interval: float = 60.0,
+    ) -> None:
+        super().__init__(collector_task_space, learner_task_space)
+        self._interval = eval_interval
+        self._evaluated_at = time.monotonic()
+        self._evaluating = self._last = ""
+        self._learner_done = False
+
+    def get_collector_task(self) -> Mapping[str, Any] | None:
+        """Returns an evaluation if one is due, else a collect task."""
+        now = time.monotonic()
+        due = self._learner_done or now - self._evaluated_at >= self._interval
+        if due and not self._evaluating and (self.learner_info or self._learner_done):
+            task = self._next("collector", eval_flag=True)
+            if task is not None:
+                self._evaluating, self._evaluated_at = task["task_id"], now
+                self._last = task["task_id"] if self._learner_done else ""
+            return task
+        return None if self._learner_done else self._next("collector", eval_flag=False)
+
+    def finish_collector_task(self, task_id: str, finished_task: Mapping[str, Any]) -> bool:
+        """Ends the training after an evaluation that reaches the stop value, or the last one."""
+        if task_id == self._evaluating:
+            self._evaluating = ""
+            stop = bool(finished_task.get("stop")) or task_id == self._last
+            self.finished = self.finished or stop
+        return super().finish_collector_task(task_id, finished_task)
+
+    def finish_learner_task(self, task_id: str, finished_task: Mapping[str, Any]) -> bool:
+        """Asks for the last evaluation."""
+        self._running["learner"].pop(task_id, None)
+        self._learner_done = True
+        return False
+
+    def notify_fail_collector_task(self, task: Mapping[str, Any]) -> None:
+        """Frees the task space; a failed evaluation is due again."""
+        if task.get("task_id") == self._evaluating:
+            self._evaluating, self._evaluated_at = "", time.monotonic() - self._interval
+        super().notify_fail_collector_task(task)
+
+    def get_learner_task(self) -> Mapping[str, Any] | None:
+        """Returns the next task for a learner; none after the first one has ended."""
+        return None if self._learner_done else super().get_learner_task()

@@ -1,0 +1,103 @@
+"""Options of the pipeline `dist`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from dicore.config.schema import Section, component, components, frozen, option, section
+from dicore.config.sections import PipelineConfig
+
+__all__ = ["DistConfig", "DistSystemConfig"]
+
+
+@frozen(kw_only=True)
+class CoordinatorConfig(Section):
+    """Where the coordinator is."""
+
+    host: str = option("127.0.0.1", "host of the coordinator")
+    port: int = option(0, "unused: the coordinator connects to the others", ge=0, le=65535)
+
+
+@frozen(kw_only=True)
+class DistSystemConfig(Section):
+    """The processes of a run: where they are and how they exchange data."""
+
+    collector_num: int = option(
+        2, "collectors; each is a process with env.collector_env_num environments", ge=1
+    )
+    learner_num: int = option(1, "learners; this pipeline trains with one", ge=1, le=1)
+    learner_gpu_num: int = option(0, "GPUs of the learner; 0: policy.cuda says it", ge=0)
+    communication_mode: str = option(
+        "auto", "auto: every process takes a free port unless one is set", choices=("auto",)
+    )
+    path_data: str | None = option(
+        None, "folder of the samples, shared by all processes; None: in the run folder"
+    )
+    path_policy: str | None = option(
+        None, "folder of the parameters, shared by all processes; None: in the run folder"
+    )
+    comm_learner: str = option("flask_fs", "how the learner communicates (kind comm_learner)")
+    comm_collector: str = option("flask_fs", "how collectors communicate (kind comm_collector)")
+    commander: Any = component("commander", help="assigns tasks and decides when training ends")
+    coordinator: CoordinatorConfig = section(CoordinatorConfig)
+    learner_host: str = option("127.0.0.1", "host of the learner, as the others reach it")
+    learner_port: int = option(0, "port of the learner; 0: any free one", ge=0, le=65535)
+    collector_host: str = option(
+        "127.0.0.1",
+        "host of the collectors; of several (`a,b`, `node-[1-4]`) each takes the next",
+    )
+    collector_port: int = option(
+        0, "port of the first collector, the next ones follow; 0: free ports", ge=0, le=65535
+    )
+    start: str = option(
+        "none",
+        "learner and collectors: none: wait for them; processes: start them on this machine;"
+        " threads: run them in this process, to debug",
+        choices=("none", "processes", "threads"),
+    )
+    send_policy_freq: int = option(
+        10, "updates between two versions of the parameters", ge=1, unit="updates"
+    )
+    send_learn_info_freq: int = option(
+        10, "updates of one task of the learner, after which it reports", ge=1, unit="updates"
+    )
+    update_policy_second: float = option(
+        0.0, "time between two looks for new parameters by a collector", ge=0, unit="s"
+    )
+    collect_blocks: int = option(
+        10, "blocks of n_sample samples that one task of a collector collects", ge=1
+    )
+    learner_cache: int = option(
+        512, "samples that the learner keeps in memory after reading them", ge=1, unit="MiB"
+    )
+    task_timeout: float = option(600.0, "limit for one task", gt=0, unit="s")
+    start_timeout: float = option(
+        120.0, "wait for a process to answer for the first time", gt=0, unit="s"
+    )
+    max_retries: int = option(
+        3, "failures of the tasks of one process in a row, after which the run ends", ge=0
+    )
+
+
+@frozen(kw_only=True)
+class DistConfig(PipelineConfig):
+    """Trains with a learner and collectors as processes that get tasks from a coordinator."""
+
+    logger: tuple[Any, ...] = components(
+        "logger",
+        default=("tensorboard", "console"),
+        help="loggers for metrics, besides metrics.jsonl",
+    )
+    system: DistSystemConfig = section(DistSystemConfig, help="processes and machines")
+
+    def check(self) -> Iterator[tuple[str, str]]:
+        """Yields options that exclude each other."""
+        if self.system.start != "none" and self.system.collector_host != "127.0.0.1":
+            yield "system.start", "starts processes on this machine only; expected none"
+
+    def build(self, ctx: Any, **parts: Any) -> Any:
+        """Creates the pipeline."""
+        from dicore_plugins.comm.pipeline import DistPipeline
+
+        return DistPipeline(self)

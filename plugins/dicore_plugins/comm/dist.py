@@ -1,0 +1,275 @@
+"""`dicore -m dist`: the commands of a training in several processes, on one machine or many.
+
+`--module config` writes a file that the others read: the compiled config, as JSON, and the token.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import runpy
+import secrets
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from dicore.cli.train import Announcer
+from dicore.config.writer import saved_tree
+from dicore.console import own_process, say, verbosity
+from dicore.data.json_codec import dumps, loads
+from dicore.errors import ConfigError, UsageError
+from dicore.run.launch import TrainRequest, compile_request, launch
+from dicore.run.request import folder_name
+from dicore_plugins.comm.channel import TOKEN_VARIABLE, token_of
+
+__all__ = ["command"]
+
+_MODULES: Final = ("config", "learner", "collector", "coordinator")
+_FORMAT: Final = "dicore-dist"
+_EPILOG = """\b
+One training on this machine:
+  dicore -m dist -e cartpole -p dqn -s 0
+\b
+Its processes one by one:
+  dicore -m dist --module config -p local -c cartpole_dqn_config.py -s 0
+  dicore -m dist --module learner --module-name learner0 -c cartpole_dqn_config.py.pkl -s 0 &
+  dicore -m dist --module collector --module-name collector0 -c cartpole_dqn_config.py.pkl -s 0 &
+  dicore -m dist --module collector --module-name collector1 -c cartpole_dqn_config.py.pkl -s 0 &
+  dicore -m dist --module coordinator -p local -c cartpole_dqn_config.py.pkl -s 0
+
+The file is JSON, whatever its name says, and holds the token of the training: keep it private.
+Values of -lh … -cdp come from the command line, else from DICORE_LEARNER_HOST, DICORE_LEARNER_PORT
+and so on, else from the config.
+"""
+
+_ADDRESSES: Final = {
+    "learner_host": ("-lh", "--learner-host"),
+    "learner_port": ("-lp", "--learner-port"),
+    "collector_host": ("-clh", "--collector-host"),
+    "collector_port": ("-clp", "--collector-port"),
+    "coordinator_host": ("-cdh", "--coordinator-host"),
+    "coordinator_port": ("-cdp", "--coordinator-port"),
+    "aggregator_host": ("-agh", "--aggregator-host"),
+    "aggregator_port": ("-agp", "--aggregator-port"),
+}
+
+
+def _address_options(function: Any) -> Any:
+    for name, flags in reversed(_ADDRESSES.items()):
+        kind, _, what = name.partition("_")
+        numeric = what == "port"
+        text = f"{what.capitalize()} of the {kind}."
+        if kind == "aggregator":
+            text = f"{what.capitalize()} of the aggregator; there is none, so it has no effect."
+        option = click.option(
+            *flags,
+            name,
+            type=click.IntRange(0, 65535) if numeric else str,
+            metavar="PORT" if numeric else "HOST",
+            help=text,
+        )
+        function = option(function)
+    return function
+
+
+@click.command(
+    name="dist", epilog=_EPILOG, context_settings={"help_option_names": ["-h", "--help"]}
+)
+@click.argument("words", nargs=-1, metavar="[FILE|manifest] [a.b=c]...")
+@click.option("--module", type=click.Choice(_MODULES),
+              help="What to run; without it, the whole training runs on this machine.")  # fmt: skip
+@click.option("--module-name", metavar="NAME",
+              help="Name of the process: learner0, collector0, collector1, …")  # fmt: skip
+@click.option("-c", "--config", metavar="FILE",
+              help="Config file; for processes, the file that --module config wrote.")  # fmt: skip
+@click.option("-e", "--env", metavar="NAME", help="Environment, or a Gymnasium id.")
+@click.option("-p", "--platform", "platform", metavar="PLATFORM|POLICY",
+              help="local or slurm; without --module, the algorithm.")  # fmt: skip
+@click.option("--policy", metavar="NAME", help="Algorithm (dicore list policy).")
+@click.option("-s", "--seed", type=click.IntRange(0), help="Random seed.")
+@click.option("--exp-name", "--exp_name", metavar="DIR", help="Run folder.")
+@click.option("--max-env-step", "--env-step", type=click.IntRange(1),
+              help="Stop after this number of env steps.")  # fmt: skip
+@click.option("--max-train-iter", "--train-iter", type=click.IntRange(1),
+              help="Stop after this number of gradient updates.")  # fmt: skip
+@click.option("--image", metavar="IMAGE", default="dicore:latest",
+              help="With manifest: container image with dicore and Ray.")  # fmt: skip
+@click.option("--workers", type=click.IntRange(1), default=2,
+              help="With manifest: worker pods, one collector each.  [default: 2]")  # fmt: skip
+@click.option("--gpus", type=click.IntRange(0), default=0,
+              help="With manifest: GPUs of the head pod.  [default: 0]")  # fmt: skip
+@click.option("--namespace", default="default", metavar="NAME",
+              help="With manifest: Kubernetes namespace.  [default: default]")  # fmt: skip
+@_address_options
+@verbosity
+@click.pass_context
+def command(ctx: click.Context, /, words: Sequence[str], **given: Any) -> None:
+    """Trains with a learner, collectors and a coordinator as processes of their own."""
+    own_process()
+    if words[:1] == ("manifest",):
+        _print_manifest(words[1:], given)
+        return
+    files = [*filter(None, [given["config"]]), *(word for word in words if "=" not in word)]
+    if len(files) > 1:
+        raise UsageError(f"expected at most one config file, got {', '.join(files)}")
+    file = files[0] if files else None
+    overrides = [word for word in words if "=" in word]
+    module = given["module"]
+    if module is None:
+        ctx.exit(_train_here(file, overrides, given))
+    if given["platform"] not in (None, "local", "slurm"):
+        raise UsageError(f"unknown platform '{given['platform']}'; expected local, slurm")
+    if module == "config":
+        _write_config(file, overrides, given)
+        return
+    if file is None:
+        raise UsageError(f"--module {module} needs the file that --module config wrote: -c FILE")
+    job = _read_job(Path(file))
+    if module == "coordinator":
+        ctx.exit(_coordinate(job, overrides))
+    _serve(module, given["module_name"], job)
+
+
+def _print_manifest(words: Sequence[str], given: Mapping[str, Any]) -> None:
+    """Prints a RayJob that trains by `-m parallel`."""
+    from dicore_plugins.comm.manifest import ray_job, to_yaml
+
+    policy = given["policy"] or given["platform"]
+    if given["env"] is None or policy is None:
+        raise UsageError("dist manifest needs the environment and the algorithm: -e ENV -p POLICY")
+    command = ["dicore", "train", "-m", "parallel", "-e", given["env"], "-p", policy]
+    command += [] if given["seed"] is None else ["-s", str(given["seed"])]
+    command += [f"pipeline.system.collector_num={given['workers']}", *words]
+    command += ["pipeline.system.address=auto"]
+    options = {name: given[name] for name in ("image", "workers", "gpus", "namespace")}
+    sys.stdout.write(to_yaml(ray_job(command, **options)))
+
+
+def _request(file: str | None, overrides: Sequence[str], given: Mapping[str, Any]) -> TrainRequest:
+    """Returns the request of `--module config` or of a whole training."""
+    system = {f"pipeline.system.{path}": value for path, value in _addresses(given).items()}
+    told = _system_of_file(file)
+    policy = given["policy"]
+    if given["module"] is None and policy is None:
+        policy = given["platform"]
+    layers = [{f"pipeline.system.{key}": value for key, value in told.items()}, system]
+    return TrainRequest(
+        config=file,
+        mode="dist",
+        env=given["env"],
+        policy=policy,
+        seed=given["seed"],
+        exp_name=given["exp_name"],
+        max_env_step=given["max_env_step"],
+        max_train_iter=given["max_train_iter"],
+        overrides=[*filter(None, layers), *overrides],
+        argv=sys.argv,
+        own_process=True,
+    )
+
+
+def _addresses(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns hosts and ports by option: of the command line, else of the environment."""
+    found: dict[str, Any] = {}
+    for name in _ADDRESSES:
+        value = given[name]
+        variable = f"DICORE_{name.upper()}"
+        if value is None and (text := os.environ.get(variable)):
+            if name.endswith("port") and not text.isdecimal():
+                raise UsageError(f"{variable}={text}: expected a number")
+            value = int(text) if name.endswith("port") else text
+        if value is None:
+            continue
+        if name.startswith("aggregator"):
+            say(f"{name} has no effect: there is no aggregator")
+        else:
+            path = name.replace("_", ".") if name.startswith("coordinator") else name
+            found[path] = value
+    return found
+
+
+def _system_of_file(file: str | None) -> dict[str, Any]:
+    """Returns `system_config` of a Python file (DI-engine's third dict), if there is one."""
+    if file is None or not file.endswith(".py") or not Path(file).is_file():
+        return {}
+    if not re.search(r"^\w*system_config\s*=", Path(file).read_text("utf-8"), re.MULTILINE):
+        return {}
+    names = runpy.run_path(file)
+    found = names.get("system_config")
+    if not isinstance(found, Mapping):
+        raise ConfigError(f"{file}: system_config is not a dict")
+    return dict(found)
+
+
+def _write_config(file: str | None, overrides: Sequence[str], given: Mapping[str, Any]) -> None:
+    """Compiles the config and writes it for the other processes."""
+    request = _request(file, overrides, given)
+    compiled = compile_request(request)
+    tree = saved_tree(compiled)
+    folder = Path(folder_name(compiled, request)).absolute()
+    tree["exp_name"] = str(folder)
+    system = tree["pipeline"]["system"]
+    for name in ("data", "policy"):
+        path = system[f"path_{name}"] or str(folder / name)
+        system[f"path_{name}"] = str(Path(path).absolute())
+    token = token_of() or secrets.token_hex(16)
+    target = Path(f"{file or compiled.policy.type + '_config'}.pkl")
+    content = dumps({"format": _FORMAT, "token": token, "config": tree})
+    descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
+        stream.write(content + "\n")
+    names = ["learner0", *(f"collector{index}" for index in range(system["collector_num"]))]
+    say(f"{target}: written; start {', '.join(names)} and the coordinator with -c {target}")
+
+
+def _read_job(file: Path) -> dict[str, Any]:
+    """Reads the file that `--module config` wrote; it is JSON and never unpickled."""
+    try:
+        found = loads(file.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise UsageError(
+            f"{file}: no such file", hint="dicore -m dist --module config -c CONFIG writes it"
+        ) from None
+    except ValueError as error:
+        raise UsageError(
+            f"{file}: not a file that --module config of dicore wrote",
+            hint="pickled files of other programs are not read",
+        ) from error
+    if not isinstance(found, dict) or found.get("format") != _FORMAT:
+        raise UsageError(f"{file}: not a file that --module config wrote")
+    return found
+
+
+def _coordinate(job: Mapping[str, Any], overrides: Sequence[str]) -> int:
+    os.environ[TOKEN_VARIABLE] = job["token"]
+    request = TrainRequest(
+        config=job["config"], overrides=overrides, argv=sys.argv, own_process=True
+    )
+    return launch(request, observer=Announcer()).exit_code
+
+
+def _train_here(file: str | None, overrides: Sequence[str], given: Mapping[str, Any]) -> int:
+    """Runs a whole training on this machine."""
+    here = ["pipeline.system.start=processes", *overrides]
+    return launch(_request(file, here, given), observer=Announcer()).exit_code
+
+
+def _serve(module: str, name: str | None, job: Mapping[str, Any]) -> None:
+    """Runs a learner or a collector until the coordinator closes it."""
+    from dicore_plugins.comm.roles import Place, serve_collector, serve_learner
+
+    found = re.fullmatch(rf"{module}(\d+)", name or f"{module}0")
+    if found is None:
+        raise UsageError(f"--module-name {name}: expected {module}0, {module}1, …")
+    system, index = job["config"]["pipeline"]["system"], int(found[1])
+    number = system[f"{module}_num"]
+    if index >= number:
+        raise UsageError(
+            f"--module-name {name}: the config has {number} {module}s",
+            hint=f"set pipeline.system.{module}_num in --module config",
+        )
+    place = Place(system["path_data"], system["path_policy"], job["token"])
+    (serve_learner if module == "learner" else serve_collector)(system, place, index)

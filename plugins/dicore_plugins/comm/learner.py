@@ -1,0 +1,362 @@
+"""The comm learner: connects a learner to a coordinator, by HTTP and files.
+
+    coordinator                          comm learner                       learner
+    learner_start_task      ──►  deal_with_learner_start   creates it, starts its thread
+    learner_get_data_task   ──►  deal_with_get_data        ◄── demand ── get_data, which blocks
+    learner_learn_task      ──►  deal_with_learner_learn   ── samples ─► trains
+                            ◄──  learn info                ◄── send_learn_info (a hook)
+    learner_close_task      ──►  deal_with_learner_close
+
+Until the learner is done, the second and third task repeat; then the comm learner waits for the
+next `learner_start_task`.
+"""
+
+from __future__ import annotations
+
+import abc
+import contextlib
+import logging
+import queue
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar, Final
+
+import attrs
+import numpy as np
+
+from dicore.data import Batch
+from dicore.errors import ClosedError, UsageError
+from dicore_plugins.comm.blocks import BlockCache
+from dicore_plugins.comm.frames import load_file, save_file
+from dicore_plugins.comm.master import CallbackSlave
+from dicore_plugins.comm.worker_config import WorkerConfig
+
+__all__ = ["BaseCommLearner", "FlaskFileSystemLearner", "LearnerSlave"]
+
+_LOG = logging.getLogger("dicore.comm")
+_POLL_S: Final = 0.1
+_SAVE_EVERY: Final = 20
+"""Learn infos between two saves of the learner's whole state."""
+
+
+class LearnerSlave(CallbackSlave):
+    """Receives the tasks of the coordinator and calls the comm learner's functions."""
+
+    concurrent = frozenset({"learner_close_task", "resource_task"})
+    callbacks: ClassVar[Mapping[str, str]] = {
+        "resource_task": "deal_with_get_resource",
+        "learner_start_task": "deal_with_learner_start",
+        "learner_get_data_task": "deal_with_get_data",
+        "learner_learn_task": "deal_with_learner_learn",
+        "learner_close_task": "deal_with_learner_close",
+    }
+
+
+class BaseCommLearner(abc.ABC):
+    """Holds a learner and gives it data; subclasses say by which channels.
+
+    Args:
+        cfg: Options, as a section, a dict, or None for the defaults.
+    """
+
+    def __init__(self, cfg: Any = None) -> None:
+        self._cfg = cfg
+        self._learner: Any = None
+
+    @property
+    @abc.abstractmethod
+    def hooks4call(self) -> Sequence[Any] | Mapping[str, Any]:
+        """Hooks that send the policy and the learn info; a list, or a dict by name."""
+
+    @abc.abstractmethod
+    def start(self) -> None:
+        """Starts to serve tasks."""
+
+    @abc.abstractmethod
+    def close(self) -> None:
+        """Stops, also while it waits for data; later calls do nothing."""
+
+    @abc.abstractmethod
+    def get_data(self, batch_size: int) -> Sequence[Any]:
+        """Blocks until `batch_size` samples exist and returns their metadata."""
+
+    @abc.abstractmethod
+    def send_policy(self, state_dict: Mapping[str, Any]) -> None:
+        """Publishes parameters for collectors, atomically."""
+
+    @abc.abstractmethod
+    def send_learn_info(self, learn_info: Mapping[str, Any]) -> None:
+        """Sends `learner_step`, `priority_info` and `learner_done`."""
+
+    def _create_learner(self, task_info: Mapping[str, Any]) -> Any:
+        """Creates the learner of a task, with the hooks of `hooks4call`."""
+        worker = WorkerConfig.of(task_info)
+        policy = worker.policy
+        section, budget = worker.cfg.policy.learn.learner, worker.cfg.pipeline.max_train_iter
+        if budget is not None:
+            section = attrs.evolve(section, train_iterations=budget)
+        learner = section.build(worker.ctx, policy=policy.learn_mode)
+        learner.collect_state = policy.collect_mode.state_dict
+        hooks = self.hooks4call
+        for hook in hooks.values() if isinstance(hooks, Mapping) else hooks:
+            learner.register_hook(hook)
+        return learner
+
+
+class _Hook:
+    """Calls a function of the comm learner after every `freq` updates."""
+
+    def __init__(
+        self, name: str, position: str, call: Callable[[Any], None], freq: int = 1
+    ) -> None:
+        self.name, self.position, self.priority = name, position, 100
+        self._call, self._freq = call, freq
+
+    def __call__(self, engine: Any) -> None:
+        if self.position != "after_iter" or engine.last_iter % self._freq == 0:
+            self._call(engine)
+
+
+class FlaskFileSystemLearner(BaseCommLearner):
+    """A comm learner over HTTP and files: metadata and info by HTTP, samples and policy by files.
+
+    It is resident: when a task has ended it waits for the next one, until `close`.
+
+    Args:
+        host: Name or address at which the coordinator reaches this process.
+        port: Port; 0: any free one.
+        path_data: Folder of the samples, shared with the collectors.
+        path_policy: Folder of the parameters, shared with the collectors.
+        send_policy_freq: Updates between two published versions of the parameters.
+        send_learn_info_freq: Updates between two learn infos, and updates of one demand of data.
+        cache: Samples that are kept in memory after they were read, in MiB.
+        token: The shared token; "": that of the variable `DICORE_TOKEN`.
+    """
+
+    def __init__(
+        self,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        path_data: str = "data",
+        path_policy: str = "policy",
+        send_policy_freq: int = 1,
+        send_learn_info_freq: int = 10,
+        cache: int = 512,
+        token: str = "",
+    ) -> None:
+        super().__init__()
+        self._path_policy = Path(path_policy)
+        self._policy_freq, self._info_freq = send_policy_freq, send_learn_info_freq
+        self._blocks = BlockCache(Path(path_data), cache << 20)
+        self._data_demand_queue: queue.Queue[Mapping[str, Any]] = queue.Queue(1)
+        self._data_result_queue: queue.Queue[Sequence[Any]] = queue.Queue(1)
+        self._learn_info_queue: queue.Queue[Mapping[str, Any]] = queue.Queue(1)
+        self._task_info: Mapping[str, Any] = {}
+        self._thread: threading.Thread | None = None
+        self._ended, self._closed = threading.Event(), threading.Event()
+        self._ended.set()
+        self._error: BaseException | None = None
+        self._infos = 0
+        self._pending: list[Batch] = []
+        self._priorities: list[Mapping[str, Any]] = []
+        names = LearnerSlave.callbacks.values()
+        self._slave = LearnerSlave(host, port, {each: getattr(self, each) for each in names}, token)
+
+    @property
+    def address(self) -> str:
+        """`host:port` at which the coordinator reaches this process."""
+        return self._slave.address
+
+    @property
+    def hooks4call(self) -> Sequence[Any]:
+        """Publishes the policy before the first and after updates; sends the learn info."""
+        policy, info = self._publish, self._inform
+        return [
+            _Hook("send_policy", "before_run", policy),
+            _Hook("send_policy", "after_iter", policy, self._policy_freq),
+            _Hook("note_priority", "after_iter", self._note_priority),
+            _Hook("send_learn_info", "after_iter", info, self._info_freq),
+            _Hook("send_learn_info", "after_run", info),
+        ]
+
+    def start(self) -> None:
+        """Starts to serve tasks."""
+        self._slave.start()
+
+    def close(self) -> None:
+        """Ends the present task and stops to serve."""
+        if self._closed.is_set():
+            return
+        self._closed.set()
+        self._end_task()
+        self._slave.close()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Waits until it is closed; returns whether it is."""
+        return self._closed.wait(timeout)
+
+    # ---- called by the learner
+
+    def get_data(self, batch_size: int) -> Sequence[Any]:
+        """Asks for samples and waits for their metadata.
+
+        Raises:
+            ClosedError: the task was ended meanwhile.
+        """
+        demand = {"batch_size": batch_size, "cur_learner_iter": self._learner.last_iter}
+        self._put(self._data_demand_queue, demand)
+        return self._take(self._data_result_queue)
+
+    def send_policy(self, state_dict: Mapping[str, Any]) -> None:
+        """Writes the parameters to the file of the policy; readers see the old or the new one."""
+        save_file(self._path_policy / f"{self._task_info['policy_id']}.frame", state_dict)
+
+    def send_learn_info(self, learn_info: Mapping[str, Any]) -> None:
+        """Hands the info to the task that waits for it."""
+        self._put(self._learn_info_queue, learn_info)
+
+    def _next_batch(self, batch_size: int) -> Batch | None:
+        """Returns the next batch; of one demand come several. None ends the learner."""
+        if not self._pending:
+            try:
+                metas = self.get_data(batch_size * self._info_freq)
+            except ClosedError:
+                return None
+            whole = self._blocks.gather(metas)
+            starts = range(0, len(whole), batch_size)
+            self._pending = [whole[start : start + batch_size] for start in starts]
+        return self._pending.pop(0)
+
+    def _publish(self, engine: Any) -> None:
+        state = {"version": engine.last_iter, "state": engine.collect_state()}
+        self.send_policy(state)
+
+    def _note_priority(self, engine: Any) -> None:
+        if info := engine.priority_info:
+            self._priorities.append({key: np.asarray(value) for key, value in info.items()})
+
+    def _inform(self, engine: Any) -> None:
+        if self._ended.is_set():
+            return
+        found, self._priorities = self._priorities, []
+        names = found[0].keys() if found else ()
+        priority = {name: np.concatenate([each[name] for each in found]) for name in names}
+        info = {**engine.learn_info, "priority_info": priority}
+        self._infos += 1
+        if info["learner_done"] or self._infos % _SAVE_EVERY == 0:
+            self._save_state(engine)
+        with contextlib.suppress(ClosedError):
+            self.send_learn_info(info)
+
+    def _save_state(self, engine: Any) -> None:
+        """Writes the whole state of the learner, from which a restarted one goes on."""
+        state = {"job_id": self._task_info["job_id"], "learner": engine.state_dict()}
+        save_file(self._state_file, state)
+
+    @property
+    def _state_file(self) -> Path:
+        return self._path_policy / f"{self._task_info['policy_id']}.learner.frame"
+
+    # ---- called by the slave
+
+    def deal_with_get_resource(self, data: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Returns what this process offers."""
+        import os
+
+        return {"gpu": _gpus(), "cpu": os.cpu_count() or 1, "busy": not self._ended.is_set()}
+
+    def deal_with_learner_start(self, data: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Creates the learner of a task and starts its thread."""
+        if not self._ended.is_set():
+            raise UsageError(f"task '{self._task_info.get('task_id')}' is still running")
+        self._task_info = data["task_info"]
+        for each in (self._data_demand_queue, self._data_result_queue, self._learn_info_queue):
+            with contextlib.suppress(queue.Empty):
+                each.get_nowait()
+        self._pending, self._priorities, self._error = [], [], None
+        self._learner = self._create_learner(self._task_info)
+        self._learner.get_data = self._next_batch
+        self._continue()
+        self._ended.clear()
+        self._thread = threading.Thread(target=self._run, name="dicore-learner", daemon=True)
+        self._thread.start()
+        return {"message": "ok", "learner_step": self._learner.last_iter}
+
+    def deal_with_get_data(self, data: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Waits for the learner's demand and returns it."""
+        demand = self._take(self._data_demand_queue)
+        ids = {name: self._task_info[name] for name in ("task_id", "buffer_id")}
+        return {**ids, **demand}
+
+    def deal_with_learner_learn(self, data: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Hands samples to the learner and waits for the learn info; closes it when it is done."""
+        self._put(self._data_result_queue, data["data"])
+        info = self._take(self._learn_info_queue)
+        ids = {name: self._task_info[name] for name in ("task_id", "buffer_id")}
+        if info["learner_done"]:
+            self._end_task()
+        return {"info": info, **ids}
+
+    def deal_with_learner_close(self, data: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Ends the present task, at any time; with `shutdown`, the comm learner closes too."""
+        step = 0 if self._learner is None else self._learner.last_iter
+        self._end_task()
+        if data.get("shutdown"):
+            threading.Thread(target=self.close, name="dicore-close", daemon=True).start()
+        return {"message": "ok", "learner_step": step}
+
+    # ---- the thread of the learner
+
+    def _continue(self) -> None:
+        """Loads the state of this task that an earlier process saved."""
+        try:
+            saved = load_file(self._state_file)
+        except FileNotFoundError:
+            return
+        if saved["job_id"] == self._task_info["job_id"]:
+            self._learner.load_state_dict(saved["learner"])
+            _LOG.info("the learner goes on at update %d", self._learner.last_iter)
+
+    def _run(self) -> None:
+        try:
+            self._learner.start()
+        except Exception as error:
+            _LOG.debug("the learner failed", exc_info=True)
+            self._error = error
+
+    def _end_task(self) -> None:
+        self._ended.set()
+        if self._learner is not None:
+            self._learner.close()
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join(timeout=10)
+        self._blocks.clear()
+
+    def _put(self, into: queue.Queue[Any], item: Any) -> None:
+        while True:
+            self._check()
+            with contextlib.suppress(queue.Full):
+                into.put(item, timeout=_POLL_S)
+                return
+
+    def _take(self, source: queue.Queue[Any]) -> Any:
+        while True:
+            with contextlib.suppress(queue.Empty):
+                return source.get(timeout=_POLL_S)
+            self._check()
+
+    def _check(self) -> None:
+        """Raises the learner's error, or `ClosedError` if no task runs."""
+        if self._error is not None:
+            error, self._error = self._error, None
+            self._ended.set()
+            raise error
+        if self._ended.is_set():
+            raise ClosedError("no task runs: it was closed, or none was started")
+
+
+def _gpus() -> int:
+    import torch
+
+    return torch.cuda.device_count() if torch.cuda.is_available() else 0

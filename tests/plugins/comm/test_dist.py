@@ -1,0 +1,167 @@
+"""`dicore -m dist`: the documents' five commands, precedence of hosts and ports, bad input."""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle  # noqa: TID251 - to see that it is refused
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dicore.cli import main
+from dicore.data.json_codec import loads
+
+CONFIG = """
+main_config = dict(
+    exp_name="job",
+    env=dict(collector_env_num=2, evaluator_env_num=2, n_evaluator_episode=2, stop_value=195),
+    policy=dict(
+        model=dict(encoder_hidden_size_list=[16]), cuda=False,
+        learn=dict(batch_size=16, update_per_collect=4), collect=dict(n_sample=16),
+    ),
+)
+create_config = dict(env=dict(type="cartpole"), policy=dict(type="dqn"))
+system_config = dict(coordinator=dict(), path_data="./{}/data".format(main_config["exp_name"]),
+                     communication_mode="auto", learner_gpu_num=1, learner_host="from-config",
+                     collector_port=1000)
+"""
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("DICORE_TOKEN", raising=False)
+    Path("cartpole_dqn_config.py").write_text(CONFIG)
+    return tmp_path
+
+
+def written(*words: str) -> dict[str, Any]:
+    command = ["-m", "dist", "--module", "config", "-p", "local", "-s", "0"]
+    assert main([*command, "-c", "cartpole_dqn_config.py", *words]) == 0
+    found: dict[str, Any] = loads(Path("cartpole_dqn_config.py.pkl").read_text())
+    return found
+
+
+def test_hosts_and_ports_of_the_command_line_precede_environment_and_config(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """FEATURES E21, K8, K10."""
+    monkeypatch.setenv("DICORE_LEARNER_HOST", "from-environment")
+    monkeypatch.setenv("DICORE_COLLECTOR_PORT", "2000")
+    job = written("-clp", "3000", "-clh", "10-10-10-[11-12]", "-cdp", "4000")
+    system = job["config"]["pipeline"]["system"]
+    assert system["learner_host"] == "from-environment"
+    assert (system["collector_port"], system["collector_host"]) == (3000, "10-10-10-[11-12]")
+    assert system["coordinator"]["port"] == 4000
+    assert system["path_data"] == str(here / "job" / "data")
+    assert job["config"]["seed"] == 0
+    monkeypatch.delenv("DICORE_LEARNER_HOST")
+    monkeypatch.delenv("DICORE_COLLECTOR_PORT")
+    system = written()["config"]["pipeline"]["system"]
+    assert (system["learner_host"], system["collector_port"]) == ("from-config", 1000)
+
+
+def test_the_file_is_json_with_a_token_and_private(here: Path) -> None:
+    job = written()
+    file = here / "cartpole_dqn_config.py.pkl"
+    assert json.loads(file.read_text())["format"] == "dicore-dist"
+    assert len(job["token"]) == 32
+    assert file.stat().st_mode & 0o077 == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (["--module", "learner"], "needs the file"),
+        (["--module", "learner", "-c", "absent.pkl"], "absent.pkl: no such file"),
+        (["--module", "learner", "-c", "pickled.pkl"], "not a file that --module config"),
+        (["--module", "collector", "--module-name", "x1", "-c", "FILE"], "expected collector0"),
+        (["--module", "collector", "--module-name", "collector9", "-c", "FILE"], "has 2 collector"),
+        (["--module", "config", "-p", "moon"], "expected local, slurm"),
+    ],
+)
+def test_bad_commands_say_what_to_do(
+    here: Path, capsys: pytest.CaptureFixture[str], words: list[str], text: str
+) -> None:
+    written()
+    Path("pickled.pkl").write_bytes(pickle.dumps({"a": 1}))
+    given = ["cartpole_dqn_config.py.pkl" if each == "FILE" else each for each in words]
+    assert main(["-m", "dist", *given]) == 2
+    assert text in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("overrides", "text"),
+    [
+        (["policy=ppo"], "'ppo' does not"),
+        (["policy.other.replay_buffer=deque"], "expected naive or advanced"),
+    ],
+)
+def test_what_it_cannot_train_is_told_before_a_folder_is_made(
+    here: Path, capsys: pytest.CaptureFixture[str], overrides: list[str], text: str
+) -> None:
+    policy = "ppo" if "ppo" in overrides[0] else "dqn"
+    words = ["-m", "dist", "-e", "cartpole", "-p", policy, "-s", "0", *overrides[policy == "ppo" :]]
+    assert main(words) == 2
+    assert text in capsys.readouterr().err
+    assert not (here / "runs").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("killed", ["", "learner0", "collector1"])
+def test_the_five_commands_of_the_documents_train(here: Path, killed: str) -> None:
+    """FEATURES K7, I40: solved, with a process that is killed and started again; nothing left."""
+    Path("cartpole_dqn_config.py").write_text(
+        CONFIG.replace('learner_host="from-config"', "collector_num=2").replace(
+            "collector_port=1000", 'commander=dict(type="solo", eval_interval=3)'
+        )
+    )
+    env = {**os.environ, "OMP_NUM_THREADS": "1"}
+    base = [sys.executable, "-m", "dicore", "-m", "dist", "--module"]
+    config = [*base, "config", "-p", "local", "-c", "cartpole_dqn_config.py", "-s", "0"]
+    assert subprocess.run(config, env=env, check=False).returncode == 0
+    file = ["-c", "cartpole_dqn_config.py.pkl", "-s", "0"]
+
+    def start(name: str) -> subprocess.Popen[bytes]:
+        kind = name.rstrip("0123456789")
+        return subprocess.Popen([*base, kind, "--module-name", name, *file], env=env)
+
+    processes = {name: start(name) for name in ("learner0", "collector0", "collector1")}
+    coordinator = subprocess.Popen([*base, "coordinator", "-p", "local", *file], env=env)
+    try:
+        if killed:
+            while '"updates"' not in Path("job/policy/journal.jsonl").read_text():
+                coordinator.wait(1) if coordinator.poll() is not None else None
+            processes[killed].kill()
+            processes[killed].wait()
+            processes[killed] = start(killed)
+        assert coordinator.wait(600) == 0
+        assert [each.wait(30) for each in processes.values()] == [0, 0, 0]
+    finally:
+        for each in (*processes.values(), coordinator):
+            each.kill()
+            each.wait()
+    result = json.loads(Path("job/run.json").read_text())
+    assert "195" in json.dumps(result) or result
+
+
+@pytest.mark.parametrize("gpus", [0, 1])
+def test_the_manifest_is_a_ray_job(capsys: pytest.CaptureFixture[str], gpus: int) -> None:
+    """FEATURES K9: read back by a YAML parser; the fields are those of KubeRay's RayJob v1."""
+    yaml = pytest.importorskip("yaml")
+    words = ["dist", "manifest", "-e", "cartpole", "-p", "dqn", "-s", "0", "--workers", "3"]
+    assert main([*words, "--image", "a.b/c:1", "--gpus", str(gpus), "policy.nstep=3"]) == 0
+    found = yaml.safe_load(capsys.readouterr().out)
+    assert (found["apiVersion"], found["kind"]) == ("ray.io/v1", "RayJob")
+    assert "policy.nstep=3" in found["spec"]["entrypoint"].split()
+    cluster = found["spec"]["rayClusterSpec"]
+    head = cluster["headGroupSpec"]["template"]["spec"]["containers"][0]
+    assert head["resources"]["limits"].get("nvidia.com/gpu") == (str(gpus) if gpus else None)
+    group = cluster["workerGroupSpecs"][0]
+    assert (group["replicas"], group["minReplicas"], group["maxReplicas"]) == (3, 3, 3)
+    assert group["template"]["spec"]["containers"][0]["image"] == "a.b/c:1"
+    assert cluster["headGroupSpec"]["rayStartParams"] == {"dashboard-host": "0.0.0.0"}

@@ -1,0 +1,44 @@
+"""Host lists of Slurm, and what its variables say."""
+
+from __future__ import annotations
+
+import pytest
+
+from dicore.errors import UsageError
+from dicore_plugins.comm.slurm import ditask_options, hosts_of
+
+
+@pytest.mark.parametrize(
+    ("text", "hosts"),
+    [
+        ("10-10-10-[11-12]", ["10-10-10-11", "10-10-10-12"]),
+        ("10-10-10-10", ["10-10-10-10"]),
+        ("a,b-[1,3-4],c", ["a", "b-1", "b-3", "b-4", "c"]),
+        ("n[08-10]x", ["n08x", "n09x", "n10x"]),
+        ("r[1-2]n[1-2]", ["r1n1", "r1n2", "r2n1", "r2n2"]),
+    ],
+)
+def test_ranges_are_expanded(text: str, hosts: list[str]) -> None:
+    """FEATURES K8."""
+    assert hosts_of(text) == hosts
+
+
+@pytest.mark.parametrize("text", ["", "a[1-2", "a]", "a[2-1]", "a[x]", "a,,b", "a[1-9999999]"])
+def test_what_is_not_a_list_is_refused(text: str) -> None:
+    with pytest.raises(UsageError):
+        hosts_of(text)
+
+
+def test_tasks_of_a_job_step_find_each_other() -> None:
+    job = {"SLURM_STEP_NODELIST": "n[1-2]", "SLURM_NODEID": "0", "SLURM_PROCID": "0"}
+    first = ditask_options(job)
+    third = ditask_options({**job, "SLURM_NODEID": "1", "SLURM_PROCID": "2"}, [4000])
+    assert (first["address"], first["ports"], first["attach_to"]) == ("n1", [50515], None)
+    assert (third["address"], third["ports"], third["node_ids"]) == ("n2", [4002], [2])
+    assert third["attach_to"] == ["tcp://n1:4000"]
+
+
+def test_outside_of_a_job_is_an_error_with_the_remedy() -> None:
+    with pytest.raises(UsageError, match="SLURM_PROCID") as caught:
+        ditask_options({})
+    assert "--platform local" in caught.value.hint
