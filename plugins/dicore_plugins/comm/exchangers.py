@@ -53,7 +53,8 @@ class _Inbox:
 
 
 def _ending() -> bool:
-    return not task.running or task.finish or getattr(task.router, "failed", False)
+    """Returns whether nothing more will arrive; `task.finish` also says that a step is the last."""
+    return not task.running or getattr(task.router, "ending", True)
 
 
 @middleware(role=None)

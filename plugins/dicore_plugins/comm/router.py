@@ -110,6 +110,6 @@ class EventRouter(Router):
         self._error = self._error or error
 
     @property
-    def failed(self) -> bool:
-        """An error waits to be raised in the main loop."""
-        return self._error is not None
+    def ending(self) -> bool:
+        """Another process has finished, or an error waits to be raised in the main loop."""
+        return self._finished_by_other or self._error is not None
