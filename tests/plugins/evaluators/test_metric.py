@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,7 +12,10 @@ import torch
 
 from dicore.data import Batch
 from dicore.errors import ClosedError, SchemaError, UsageError
+from dicore.run.launch import launch
+from dicore.run.log import read_metrics
 from dicore.task import OnlineRLContext, task
+from dicore_plugins.datasets import write_npz
 from dicore_plugins.evaluators import MetricEvaluator
 from dicore_plugins.evaluators.metric.evaluator import Accuracy, IMetric
 from dicore_plugins.middleware import metric_evaluator
@@ -133,3 +137,22 @@ def test_mistakes_are_named_and_an_interruption_is_made_up_for() -> None:
     evaluator.close()
     with pytest.raises(ClosedError):
         evaluator.eval()
+
+
+def test_a_run_on_a_data_set_is_evaluated_by_it(tmp_path: Path) -> None:
+    """By name, and in a run that is resumed."""
+    rng, end = np.random.default_rng(0), np.arange(40) % 10 == 9
+    columns = {"obs": rng.normal(size=(40, 4)), "action": rng.integers(0, 2, 40)}
+    write_npz(tmp_path / "x.npz", {**columns, "reward": np.ones(40), "terminated": end})
+    options = [
+        f"pipeline.dataset.path={tmp_path / 'x.npz'}", "policy.eval.evaluator=metric",
+        "policy.eval.evaluator.eval_freq=10", "policy.learn.batch_size=8", "pipeline.logger=[]",
+        "policy.model.encoder_hidden_size_list=[8]",
+    ]  # fmt: skip
+    folder = tmp_path / "run"
+    launch(env="cartpole", policy="bc", exp_name=str(folder), max_train_iter=20, overrides=options)
+    launch(resume=str(folder), max_train_iter=40)
+    lines = list(read_metrics(folder / "log" / "metrics.jsonl"))
+    found = [line["evaluator/return_mean"] for line in lines if "evaluator/return_mean" in line]
+    assert len(found) >= 4
+    assert all(0 <= each <= 1 for each in found)

@@ -16,7 +16,9 @@ class MetricEvaluatorConfig(ComponentConfig):
 
     eval_freq: int = option(1000, "gradient updates between evaluations", ge=1, unit="updates")
     stop_value: float = option(
-        float("inf"), "value of the metric at which training stops, or a better one"
+        float("inf"),
+        "value of the metric at which training stops, or a better one",
+        follows="env.stop_value",
     )
     batch_size: int = option(1024, "samples per forward of the policy", ge=1)
     label: str = option("action", "column of the data set that outputs are compared with")
