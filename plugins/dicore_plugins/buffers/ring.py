@@ -22,7 +22,7 @@ IntArray = npt.NDArray[np.int64]
 
 _FEW = 16
 """Samples of frame stacks that are gathered at once."""
-_MUCH = 256 << 20
+MUCH = 256 << 20
 """Bytes of a ring from which on the available memory is checked."""
 
 
@@ -229,7 +229,7 @@ class Ring:
 
             check_numbers(batch.columns, names, arrays)
         needed = self.capacity * sum(a.dtype.itemsize * math.prod(a.shape[1:]) for a in arrays)
-        if needed >= _MUCH:
+        if needed >= MUCH:
             from dicore_plugins.buffers.memory import check_memory, row_bytes
 
             needed = self.capacity * row_bytes(arrays)

@@ -9,7 +9,13 @@ import pytest
 import torch
 
 from dicore.data import Batch
-from dicore.errors import ReplayPriorityError, ReplayUnderflowError, SchemaError, UsageError
+from dicore.errors import (
+    ReplayCapacityError,
+    ReplayPriorityError,
+    ReplayUnderflowError,
+    SchemaError,
+    UsageError,
+)
 from dicore_plugins.buffers import (
     AdvancedReplayBuffer,
     DequeReplayBuffer,
@@ -94,6 +100,13 @@ def test_draws_of_too_few_or_too_many(kind: Any, size: int) -> None:
             with pytest.raises(error, match=rf"{says}.*{buffer.count() if size > 0 else size}"):
                 buffer.sample_batch(size, replace=replace)
     getattr(buffer, "close", lambda: None)()
+
+
+@pytest.mark.parametrize("kind", [AdvancedReplayBuffer, DequeReplayBuffer, SequenceReplayBuffer])
+def test_a_capacity_whose_tables_exceed_the_memory_is_refused(kind: Any) -> None:
+    """Before they are made: a full machine ends processes without a word."""
+    with pytest.raises(ReplayCapacityError, match=r"1000000000000 samples need .* are available"):
+        kind({"replay_buffer_size": 10**12})
 
 
 @pytest.mark.parametrize("kind", KINDS)

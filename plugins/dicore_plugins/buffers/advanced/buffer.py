@@ -66,7 +66,7 @@ class AdvancedReplayBuffer(NaiveReplayBuffer):
     """
 
     config_class = AdvancedConfig
-    by_row = True
+    by_row, slot_bytes = True, 40
 
     def __init__(
         self,

@@ -14,6 +14,7 @@ from dicore.errors import UsageError
 from dicore_plugins.buffers.base import check_draw
 from dicore_plugins.buffers.deque.buffer import DequeBuffer
 from dicore_plugins.buffers.deque.store import BufferedData
+from dicore_plugins.buffers.memory import check_memory
 from dicore_plugins.buffers.priority_tree import (
     PriorityTree,
     annealed,
@@ -23,6 +24,10 @@ from dicore_plugins.buffers.priority_tree import (
 )
 
 __all__ = ["PriorityExperienceReplay"]
+
+
+_SLOT_BYTES = 64
+"""Bytes that are kept of each place for an item."""
 
 
 class PriorityExperienceReplay:
@@ -55,6 +60,7 @@ class PriorityExperienceReplay:
         self._anneal = IS_weight_anneal_train_iter
         self._draws = 0
         self._highest = 1.0
+        check_memory(_SLOT_BYTES * buffer_.store.size, buffer_.store.size)
         self._slot_of: dict[str, int] = {}
         self._index_of: list[str] = [""] * (buffer_.store.size + 1)
         self._free = [*range(buffer_.store.size + 1)][::-1]  # one more while the oldest leaves

@@ -20,13 +20,11 @@ from dicore_plugins.buffers.continuity import Continuity, origin
 from dicore_plugins.buffers.episode.config import EpisodeConfig
 from dicore_plugins.buffers.memory import available_bytes, check_bytes, check_kind, row_bytes
 from dicore_plugins.buffers.naive.buffer import samples_of
-from dicore_plugins.buffers.ring import IntArray, Ring
+from dicore_plugins.buffers.ring import MUCH, IntArray, Ring
 
 __all__ = ["EpisodeBuffer", "EpisodeReplayBuffer"]
 
 _LOG = logging.getLogger("dicore.buffer")
-_MUCH = 256 << 20
-"""Bytes of a full buffer from which on the available memory is checked."""
 
 
 class EpisodeReplayBuffer(SampleBuffer):
@@ -171,7 +169,7 @@ class EpisodeReplayBuffer(SampleBuffer):
         lengths = [*self.episode_len, *map(len, new)]
         one, mean = row_bytes(optree.tree_leaves(new[0].columns)), sum(lengths) / len(lengths)
         needed, held = int(one * mean * capacity), one * sum(self.episode_len)
-        if needed < _MUCH:
+        if needed < MUCH:
             return
         what = f"episodes of {mean:.0f} steps"
         free = available_bytes()

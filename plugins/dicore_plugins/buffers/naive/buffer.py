@@ -25,7 +25,7 @@ from dicore.errors import (
 from dicore.run.checkpoint_store import read_state, write_state
 from dicore.run.random import stream
 from dicore_plugins.buffers.naive.config import NaiveConfig
-from dicore_plugins.buffers.ring import IntArray, Ring
+from dicore_plugins.buffers.ring import MUCH, IntArray, Ring
 
 _LOG = logging.getLogger("dicore.buffer")
 _SAMPLES = ("columns", "cursor", "push_count", "frames")
@@ -51,6 +51,8 @@ class NaiveReplayBuffer:
     config_class = NaiveConfig
     by_row: ClassVar[bool] = False
     """Whether small samples are stored row after row: slower to push, faster to draw."""
+    slot_bytes: ClassVar[int] = 8
+    """Bytes that are kept of each slot beside its sample, from the beginning on."""
 
     def __init__(
         self,
@@ -63,6 +65,10 @@ class NaiveReplayBuffer:
     ) -> None:
         self._cfg = cfg = as_config(cfg, NaiveConfig)
         self._lock = threading.RLock()
+        if cfg.replay_buffer_size * self.slot_bytes >= MUCH:
+            from dicore_plugins.buffers.memory import check_memory
+
+            check_memory(cfg.replay_buffer_size * self.slot_bytes, cfg.replay_buffer_size)
         storage, self._keeps = None, cfg.storage_keep
         if cfg.storage != "cpu":
             from dicore_plugins.buffers.storage import storage_of

@@ -68,6 +68,7 @@ class SequenceReplayBuffer(NaiveReplayBuffer):
     """
 
     config_class = SequenceConfig
+    slot_bytes = 64
     keeps_origin = True
     """Middleware pushes `end`, `env_id` and `valid` too."""
 
