@@ -33,6 +33,8 @@ _ENVIRONMENT = {
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
 }
 
+_PREFIX = "dicore-ray-"
+"""What the names of Ray's temporary folders begin with; then comes the id of the process."""
 _ATTEMPTS = 2
 """How often Ray is started: on a busy machine it gives up after 30 s."""
 
@@ -84,7 +86,8 @@ class RayRuntime:
                 return
 
     def _start_once(self, cores: float, object_store: int) -> None:
-        self._folder = Path(tempfile.mkdtemp(prefix="dicore-ray-"))
+        _remove_abandoned()
+        self._folder = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-"))
         with _handlers_kept(), _stopped_at_once():
             self.ray.init(
                 num_cpus=max(os.cpu_count() or 1, int(cores) + 1),
@@ -225,6 +228,14 @@ def _stopped_at_once() -> Iterator[None]:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, stop)
     yield
+
+
+def _remove_abandoned() -> None:
+    """Removes the temporary folders of processes that were killed."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*-*"):
+        owner = folder.name.removeprefix(_PREFIX).partition("-")[0]
+        if owner.isdecimal() and not psutil.pid_exists(int(owner)):
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def _processes(folder: str) -> list[psutil.Process]:

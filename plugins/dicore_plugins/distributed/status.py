@@ -85,6 +85,8 @@ class StatusFile:
         if evaluator is not None:
             state = "evaluates" if evaluator.busy else "waits for the next evaluation"
             pid = 0 if evaluator.process is None else evaluator.process.pid
+            if evaluator.process is not None and not pid:
+                state = "is starting"
             facts["evaluator"] = {"pid": pid, "state": state, "missing": evaluator.missing}
         return facts
 

@@ -23,6 +23,7 @@ from dicore.run.launch import launch
 from dicore.run.log import read_metrics
 from dicore_plugins.distributed import ParallelParts, parallel_pipeline
 from dicore_plugins.distributed.crew import StalledError, Worker
+from dicore_plugins.distributed.runtime import _remove_abandoned
 from dicore_plugins.policies import DQNPolicy
 
 SMALL = {
@@ -251,6 +252,19 @@ def test_the_end_of_training_leaves_nothing(tmp_path: Path, number: int) -> None
     gone, alive = psutil.wait_procs(inside, 5)
     assert (bool(gone), alive) == (True, [])
     assert list(Path("/dev/shm").glob("*plasma*")) == []
+
+
+def test_folders_of_killed_runs_are_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    with subprocess.Popen([sys.executable, "-c", ""]) as ended:
+        pass
+    mine, theirs = f"dicore-ray-{os.getpid()}-a", f"dicore-ray-{ended.pid}-b"
+    for name in (mine, theirs, "dicore-ray-own"):
+        (tmp_path / name).mkdir()
+    _remove_abandoned()
+    assert {each.name for each in tmp_path.iterdir()} == {mine, "dicore-ray-own"}
 
 
 def test_a_worker_says_what_it_does() -> None:
