@@ -77,10 +77,8 @@ class ActorCriticPolicy(Policy):
 
     def _checked_model(self, model: Any) -> Any:
         model = super()._checked_model(model)
-        problem: str | None = None
-        if not isinstance(model, nn.Module):
-            problem = f"expected a network (torch.nn.Module), got {type(model).__name__}"
-        else:
+        problem: str | None = f"expected a network (torch.nn.Module), got {type(model).__name__}"
+        if isinstance(model, nn.Module):
             problem = self._problem_of(model)
         if problem is None:
             return model
@@ -437,7 +435,6 @@ class ActorCriticPolicy(Policy):
 
     @cached_property
     def _switched(self) -> list[Any]:
-        """The modules that are in evaluation mode where the network acts or gives a target."""
         return switched_modules(self._model)
 
     def _critic(self, obs: Any) -> Tensor:

@@ -129,7 +129,7 @@ class ContinuousQPolicy(Policy):
 
     def _update_critic(self, batch: Batch, weight: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
         """Updates the Q networks; returns the results of `_critic_loss`."""
-        methods = "_critic_loss", "_q_taken", "_squared_loss"
+        methods = "_critic_loss", "_q_taken", "_squared_loss", "_step"
         if not self._by_hand("critic", ContinuousQPolicy, *methods):
             loss, priority, value = self._critic_loss(batch, weight)
             self._step("critic", loss)

@@ -57,7 +57,7 @@ class SACPolicy(ContinuousQPolicy):
 
     def _update_actor(self, batch: Batch) -> dict[str, Any]:
         alpha = self._alpha
-        if self._by_hand("actor", SACPolicy, "_actor_loss", "_actor_value", "_sample"):
+        if self._by_hand("actor", SACPolicy, "_actor_loss", "_actor_value", "_sample", "_step"):
             loss, entropy = self._pull_actor(batch["obs"], alpha)
             self._optimizers["actor"].step(loss)
         else:

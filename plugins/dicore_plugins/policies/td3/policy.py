@@ -43,7 +43,7 @@ class TD3Policy(ContinuousQPolicy):
     def _update_actor(self, batch: Batch) -> dict[str, Any]:
         if self._update_count % self._cfg.learn.actor_update_freq:
             return {"actor_loss": None}
-        if self._by_hand("actor", TD3Policy, "_actor_loss"):
+        if self._by_hand("actor", TD3Policy, "_actor_loss", "_step"):
             loss = self._pull_actor(batch["obs"])
             self._optimizers["actor"].step(loss)
         else:
