@@ -1,4 +1,4 @@
-# make demo, test, learns, soak, lint, bench, results, docs: each target sets up .venv first.
+# make demo, test, learns, soak, lint, bench, results, docs, dist, matrix: each target sets up .venv first.
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
@@ -6,7 +6,7 @@ STAMP  := $(VENV)/.installed
 # One torch thread per process by default: more threads compete for few cores.
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: demo test learns soak lint bench results docs clean install
+.PHONY: demo test learns soak lint bench results docs dist matrix clean install
 
 install: $(STAMP)
 
@@ -47,6 +47,14 @@ results: $(STAMP)
 docs: $(STAMP)
 	@$(BIN)/python -m sphinx -W -n --keep-going -q -b html docs docs/_build/html
 	@echo "docs/_build/html/index.html"
+
+# Wheels and source archives in dist/, checked, installed into a new environment and run.
+dist: $(STAMP)
+	@$(BIN)/python release/dist.py
+
+# The same wheels under Python 3.11 to 3.13 and NumPy 1.26 and 2, where these are installed.
+matrix: $(STAMP)
+	@$(BIN)/python release/matrix.py
 
 clean:
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis

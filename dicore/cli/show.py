@@ -16,6 +16,7 @@ import dicore_registry
 from dicore.cli.list import entry_facts
 from dicore.errors import DicoreError
 from dicore_registry import Entry, Kind, Registry, Removed, Renamed, explain
+from dicore_registry.public_names import public_name
 from dicore_registry.queries import aliases, look_up
 
 _EPILOG = """\b
@@ -24,6 +25,7 @@ Examples:
   dicore show policy/dicore-plugins/dqn     the component of this package
   dicore show preset/cartpole_dqn           the config of a preset
   dicore show buffer/naive --json
+  dicore show pipeline/serial --graph       also preset/NAME; env/NAME --frame cartpole.png
 """
 _SIGNS = {"ge": ">=", "gt": ">", "le": "<=", "lt": "<"}
 
@@ -31,8 +33,13 @@ _SIGNS = {"ge": ">=", "gt": ">", "le": "<=", "lt": "<"}
 @click.command(name="show", epilog=_EPILOG)
 @click.argument("component", metavar="KIND/NAME")
 @click.option("--json", "as_json", is_flag=True, help="Print only JSON.")
-def command(component: str, as_json: bool) -> None:
+@click.option("--graph", "--frame", is_flag=False, flag_value="", metavar="[FILE]",
+              help="Draw a pipeline or preset (.svg), or a frame of an env (.png).")  # fmt: skip
+def command(component: str, as_json: bool, graph: str | None) -> None:
     """Shows one component: options with types and defaults, package and source file."""
+    if graph is not None:
+        sys.stdout.write(f"{public_name('draw', '--graph')(component, graph)}\n")
+        return
     registry = dicore_registry.default()
     with contextlib.redirect_stdout(sys.stderr):  # imports may print
         facts = describe(registry, look_up(registry, component))
@@ -48,14 +55,9 @@ def describe(registry: Registry, entry: Entry) -> dict[str, Any]:
     facts = {
         **entry_facts(registry, judged),
         "aliases": aliases(registry, entry),
-        "file": place.file if place is not None else "",
-        "line": place.line if place is not None else 0,
-        "doc": place.doc if place is not None else "",
-        "section": "",
-        "use": "",
-        "options": [],
-        "tree": None,
-    }
+        **dict(zip(("file", "line", "doc"), place or ("", 0, ""), strict=False)),
+        "section": "", "use": "", "options": [], "tree": None,
+    }  # fmt: skip
     try:
         _describe_target(registry, entry, facts)
     except Exception as error:  # of a foreign class: whatever it likes
@@ -163,9 +165,7 @@ def _option(field: Any, registry: Registry) -> dict[str, Any]:
 def _prefix(section: str) -> str:
     """Returns the path of the options of a component in a config, with a trailing dot.
 
-    Args:
-        section: Path of the component. That of an item of a list ends in `[]`; it is "" if the
-            section is no path of every config.
+    `section` is the path of the component, with `[]` for an item of a list; "": of no config.
     """
     from dicore.config.schema import fields_of
     from dicore.config.sections import RunConfig

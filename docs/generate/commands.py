@@ -108,7 +108,9 @@ _ARGUMENTS = {
     "KIND/NAME": "The component.",
     "NAME": "Name of the new package.",
     "RUN": "Run folders, or folders that contain runs.",
+    "RUN|CKPT|ENV": "Runs, checkpoints or environments.",
     "RUN|CKPT": "A run folder or a checkpoint folder.",
+    "TENSORS": "A file of safetensors or torch, or an archive of Stable-Baselines3.",
     "a.b=c": "Config options, for example `policy.learn.batch_size=128`.",
     "{bash|zsh|fish}": "The shell.",
 }

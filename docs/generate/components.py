@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
 from dicore_registry import default
@@ -12,6 +13,7 @@ from docs.generate.query import components, kinds
 
 _SHARED = 3
 """Kinds with at least this many components list common options once."""
+_DOCS = Path(__file__).parents[1]
 Facts = dict[str, Any]
 
 
@@ -64,6 +66,9 @@ def _component(facts: Facts, common: Sequence[str]) -> list[str]:
     if facts["kind"] == "command":
         spelling = facts["name"].replace("_", "-")
         parts.append(f"Options: [dicore {spelling}](../cli/{facts['name']}.md).")
+    picture = f"images/{facts['kind']}s/{facts['name']}.svg"
+    if (_DOCS / picture).is_file():
+        parts.append(f"![The middleware of {facts['name']} and their fields](../../{picture})")
     papers = papers_of(facts)
     if papers:
         parts.append(f"Papers: {', '.join(papers)}.")

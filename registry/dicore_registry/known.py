@@ -6,7 +6,7 @@ from typing import Final
 
 _NAMES: Final[dict[str, dict[str, str]]] = {
     "dicore-plugins": {
-        "api": "export_policy profiled",
+        "api": "export_policy import_weights profiled suggested_table",
         "buffer": "advanced deque elastic episode file naive sequence",
         "buffer_middleware": (
             "clone_object group_sample padding priority sample_range_view staleness_check "
@@ -33,8 +33,8 @@ _NAMES: Final[dict[str, dict[str, str]]] = {
         "evaluator": "battle fqe interaction metric",
         "executor": "threads",
         "learner": "base",
-        "learner_hook": "load_ckpt log_reduce log_show save_ckpt",
-        "logger": "console tensorboard",
+        "learner_hook": "load_ckpt log_reduce log_show monitor save_ckpt",
+        "logger": "alert console csv mlflow tensorboard usage wandb",
         "message_queue": "tcp",
         "middleware": (
             "barrier buffer_saver ckpt_saver context_exchanger data_pusher demo_loader "
@@ -83,12 +83,12 @@ _NAMES: Final[dict[str, dict[str, str]]] = {
     "dicore-tools": {
         "api": (
             "Agent build check_request code_state collect_demo_data collect_episodic_demo_data "
-            "eval evaluate find_policy get load_demo_data probe_imports record_env requeue "
+            "draw eval evaluate find_policy get load_demo_data probe_imports record_env requeue "
             "requeued run_series train_seeds without_missing"
         ),
         "command": (
-            "benchmark catalogue check collect completion config doctor eval export migrate new "
-            "plot report selftest status tune watch"
+            "benchmark catalogue check collect completion config doctor enjoy eval export "
+            "import_weights migrate new plot report selftest status tune watch"
         ),
         "config_format": "cpanel py toml yaml yml",
     },

@@ -17,15 +17,18 @@ if TYPE_CHECKING:
     )
     from dicore_plugins.hooks.log_reduce import LogReduceHook
     from dicore_plugins.hooks.log_show import LogShowHook
+    from dicore_plugins.hooks.windows import MonitorHook, monitor
 
 __all__ = [
     "LoadCkptHook",
     "LogReduceHook",
     "LogShowHook",
+    "MonitorHook",
     "SaveCkptHook",
     "add_learner_hook",
     "build_learner_hook_by_cfg",
     "merge_hooks",
+    "monitor",
     "register_learner_hook",
     "show_hooks",
 ]
@@ -39,6 +42,7 @@ __getattr__ = lazy(
         ),
         ".log_reduce": ("LogReduceHook",),
         ".log_show": ("LogShowHook",),
+        ".windows": ("MonitorHook", "monitor"),
         ".hook_config": (
             "add_learner_hook",
             "build_learner_hook_by_cfg",

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
         HERLearner,
         her_data_enhancer,
     )
+    from dicore_plugins.middleware.keep_time import KeepTime
     from dicore_plugins.middleware.learn import (
         OffPolicyLearner,
         data_pusher,
@@ -59,6 +60,7 @@ if TYPE_CHECKING:
     )
     from dicore_plugins.middleware.profiler import (
         StepTimer,
+        keeping_time,
     )
     from dicore_plugins.middleware.recorders import (
         buffer_saver,
@@ -76,6 +78,7 @@ __all__ = [
     "CkptSaver",
     "EpisodeCollector",
     "HERLearner",
+    "KeepTime",
     "OffPolicyLearner",
     "PPOFStepCollector",
     "StepCollector",
@@ -94,6 +97,7 @@ __all__ = [
     "her_data_enhancer",
     "inferencer",
     "interaction_evaluator",
+    "keeping_time",
     "metric_evaluator",
     "montecarlo_return_estimator",
     "multistep_trainer",
@@ -164,7 +168,8 @@ __getattr__ = lazy(
             "trainer",
         ),
         ".offline": ("offline_data_fetcher",),
-        ".profiler": ("StepTimer",),
+        ".keep_time": ("KeepTime",),
+        ".profiler": ("StepTimer", "keeping_time"),
         ".recorders": (
             "buffer_saver",
             "epoch_timer",

@@ -24,11 +24,12 @@ from dicore.interfaces.evaluator import ISerialEvaluator
 from dicore.run.atomic import write_file
 from dicore.task import task
 from dicore.task.middleware import name_of
+from dicore_plugins.middleware.keep_time import timed_by
 
 if TYPE_CHECKING:
     from dicore.run.run import Run
 
-__all__ = ["StepTimer", "SupportsProfile", "TimeRow", "profiled"]
+__all__ = ["StepTimer", "SupportsProfile", "TimeRow", "keeping_time", "profiled"]
 
 _log = logging.getLogger(__name__)
 
@@ -229,6 +230,20 @@ class StepTimer:
         ]
         return _HEADER, lines
 
+    def json_lines(self) -> str:
+        """Returns a JSON object per row and line: `path`, `level`, `calls`, `seconds`, `mean_s`."""
+        lines = [
+            json.dumps({
+                "path": "/".join(row.path),
+                "level": len(row.path),
+                "calls": row.calls,
+                "seconds": round(row.seconds, 6),
+                "mean_s": round(row.seconds / max(row.calls, 1), 9),
+            })
+            for row in self.rows()
+        ]  # fmt: skip
+        return "".join(f"{line}\n" for line in lines)
+
     def table(self) -> str:
         """Returns the table as text."""
         from dicore.console import plain_table
@@ -277,8 +292,22 @@ class StepTimer:
 
 
 @contextmanager
+def keeping_time(level: int = 99) -> Iterator[StepTimer]:
+    """Times the `KeepTime` blocks of this thread inside the block.
+
+    Args:
+        level: Highest level that is timed.
+
+    Yields:
+        The timer: `print(timer.table())`, `timer.rows()`, `timer.json_lines()`.
+    """
+    with timed_by(StepTimer(), level) as timer:
+        yield timer
+
+
+@contextmanager
 def profiled(run: Run) -> Iterator[StepTimer]:
-    """Times a run from its first step; writes `log/profile.json` and `.txt` at the end.
+    """Times a run from its first step; writes `log/profile.json`, `.jsonl` and `.txt` at its end.
 
     Parts that implement `SupportsProfile` are timed in more detail. All patches are removed at the
     end.
@@ -298,7 +327,8 @@ def profiled(run: Run) -> Iterator[StepTimer]:
 
     run.at_first_step(begin)
     try:
-        yield timer
+        with timed_by(timer):
+            yield timer
     finally:
         whole = perf_counter() - began[0] if began else 0.0
         timer.end()
@@ -333,5 +363,6 @@ def _write(run: Run, timer: StepTimer, whole: float) -> None:
         text = json.dumps(document, indent=1)
         write_file(run.folder.log / "profile.json", f"{text}\n".encode())
         write_file(run.folder.log / "profile.txt", f"{timer.table()}\n".encode())
+        write_file(run.folder.log / "profile.jsonl", timer.json_lines().encode())
     except OSError as error:
         _log.warning("cannot write the profile: %s", error)

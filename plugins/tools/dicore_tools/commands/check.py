@@ -79,10 +79,14 @@ def command(ctx: click.Context, what: str, *, verbose: bool, as_json: bool) -> N
             if not as_json and (verbose or shown):
                 _print(result, out, summary=single)
     failed = sum(result.outcome == "failed" for result in results)
+    lines = _advice(what) if single and not failed else []
     if as_json:
-        item = {"failed": failed, "checks": [asdict(result) for result in results]}
+        tests = [asdict(result) for result in results]
+        item = {"failed": failed, "checks": tests, "advice": lines}
         sys.stdout.write(json.dumps(item, indent=1) + "\n")
     else:
+        for line in lines:
+            click.echo(f"advice: {line}", file=out)
         _print_summary(results)
     ctx.exit(1 if failed else 0)
 
@@ -170,6 +174,16 @@ def _print_env(what: str, out: TextIO) -> None:
 
     with contextlib.suppress(Exception), contextlib.redirect_stdout(sys.stderr):
         click.echo(described(what), file=out)
+
+
+def _advice(what: str) -> list[str]:
+    """Returns advice about an environment that passed its checks; nothing if it fails by then."""
+    from dicore_tools.commands.check_advice import advice
+    from dicore_tools.commands.check_env import factory_of
+
+    with contextlib.suppress(Exception), contextlib.redirect_stdout(sys.stderr):
+        return advice(factory_of(what))
+    return []
 
 
 def _print_summary(results: Sequence[_Result]) -> None:

@@ -13,7 +13,10 @@ from dicore.config.sections import EnvConfig
 from dicore.errors import DicoreError, EnvCreateError, UnknownComponentError
 from dicore.testing.env import CHECKS, EnvContract
 
-__all__ = ["EnvCheck", "Envs", "checks_of_id", "described", "package_of"]
+__all__ = [
+    "EnvCheck", "Envs", "checks_of_id", "converted", "described", "factory_of",
+    "package_of", "section_of",
+]  # fmt: skip
 
 _PACKAGES = ("gymnasium", "gym", "pettingzoo")
 """Packages that define an API of environments."""
@@ -24,7 +27,7 @@ class Envs(EnvContract):
 
     def make(self) -> Any:
         """Returns a new environment with the Gymnasium API."""
-        return _converted(super().make())
+        return converted(super().make())
 
 
 @frozen(kw_only=True)
@@ -68,7 +71,7 @@ def checks_of_id(env: str) -> list[EnvCheck]:
         ConfigError: there is no such environment.
         EnvCreateError: it cannot be made.
     """
-    make = _factory(env)
+    make = factory_of(env)
     try:
         made = make()  # so that a misspelt id is one error, not one of each check
     except DicoreError:
@@ -85,7 +88,7 @@ def checks_of_id(env: str) -> list[EnvCheck]:
 
 def described(env: str) -> str:
     """Returns a line about an environment: the package of its API, and its spaces."""
-    made = _factory(env)()
+    made = factory_of(env)()
     rewards = getattr(made.unwrapped, "reward_space", None)
     shape = [*rewards.shape] if rewards is not None else []
     text = f"{env}: {package_of(made)}; observations {made.observation_space},"
@@ -111,18 +114,28 @@ def package_of(env: Any) -> str:
     return f"{found}, adapted to gymnasium's API" if adapted else found
 
 
-def _factory(env: str) -> Callable[[], Any]:
+def section_of(env: str) -> Any:
+    """Returns the compiled section of an environment by `env/NAME`, name or `PROVIDER:ID`.
+
+    Raises:
+        ConfigError: there is no such environment.
+    """
     from dicore.config import compile_section
-    from dicore.run.env_factory import BuildContext, EnvFactory
 
     name = env.removeprefix("env/") if ":" not in env else env
     given = {"type": name, "n_evaluator_episode": 1, "stop_value": 1.0}
-    section = compile_section(_Slot, {"env": given}).env
-    make = EnvFactory(section, BuildContext())
-    return lambda: _converted(make())
+    return compile_section(_Slot, {"env": given}).env
 
 
-def _converted(env: Any) -> Any:
+def factory_of(env: str) -> Callable[[], Any]:
+    """Returns a function that makes an environment by `env/NAME`, name or `PROVIDER:ID`."""
+    from dicore.run.env_factory import BuildContext, EnvFactory
+
+    make = EnvFactory(section_of(env), BuildContext())
+    return lambda: converted(make())
+
+
+def converted(env: Any) -> Any:
     """Returns an environment with the Gymnasium API, by the installed env wrapper for that."""
     from dicore_tools.components import build
 

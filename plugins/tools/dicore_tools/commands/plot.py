@@ -16,6 +16,26 @@ if TYPE_CHECKING:
 
 __all__ = ["command"]
 
+
+class _Range(click.ParamType):  # type: ignore[type-arg]
+    """A range of an axis, `A:B`, of which one end may be left out."""
+
+    name = "range"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[float | None, float | None]:
+        """Reads both ends."""
+        try:
+            low, high = (float(end) if end.strip() else None for end in str(value).split(":"))
+        except ValueError:
+            self.fail(f"expected A:B, such as 0:500 or :500, got '{value}'", param, ctx)
+        if low is not None and high is not None and not low < high:
+            self.fail(f"the first end must be below the second, got '{value}'", param, ctx)
+        return low, high
+
+
+RANGE = _Range()
 _MAX_NAMED = 8
 """With more groups, only their number is printed."""
 _EPILOG = """\b
@@ -25,6 +45,8 @@ Examples:
   dicore plot a b --group policy.learn.batch_size   a curve for each value of an option
   dicore plot runs/x --text                         in the terminal
   dicore plot runs/x -y learner/total_loss --x train_iter --smooth 10
+  dicore plot runs/x -y usage/cpu --x wall          of the logger `usage`
+  dicore plot runs/a runs/b --profile               of runs trained with --profile
 
 Runs of the same config form a group, whatever their seeds and budgets; the legend shows the options
 that differ between groups. The curve of a run that reached its stop value is extended with its last
@@ -80,7 +102,12 @@ ended. Unfinished runs are included; runs without the metric are skipped.
     metavar="N",
     help="Smooth each curve by a moving average over N logged values.",
 )
+@click.option("--xlim", metavar="A:B", type=RANGE, help="Range of the x axis; A or B may be empty.")
+@click.option("--ylim", metavar="A:B", type=RANGE, help="Range of the y axis.")
 @click.option("--title", help="Title of the plot.")
+@click.option(
+    "--profile", is_flag=True, help="Draw where the time of runs trained with --profile went."
+)
 @click.option("--text", is_flag=True, help="Draw in the terminal instead of a file.")
 @verbosity
 def command(
@@ -92,10 +119,15 @@ def command(
     group: str | None,
     smooth: int,
     text: bool,
+    profile: bool,
     **look: Any,
 ) -> None:
     """Plots learning curves of runs, with mean and band over seeds."""
     from dicore.console import say
+
+    if profile:
+        say(_draw_profiles(places, out, look["title"]), result=True)
+        return
     from dicore_tools.reports.curves import group_runs
 
     groups = group_runs([each.smooth(smooth) for each in _curves(places, tag, axis)], group)
@@ -109,6 +141,16 @@ def command(
 
     save(draw(groups, axis=axis, tag=tag, **look), out)
     say(f"{out}: {_describe(groups)}", result=True)
+
+
+def _draw_profiles(places: Sequence[str], out: Path, title: str | None) -> str:
+    from dicore_tools.reports.curves import find_runs
+    from dicore_tools.reports.picture import save
+    from dicore_tools.reports.profile_picture import draw_profiles, read_profile
+
+    profiles = [read_profile(run) for run in find_runs(places)]
+    save(draw_profiles(profiles, title=title), out)
+    return f"{out}: profiles of {plural(len(profiles), 'run')}"
 
 
 def _curves(places: Sequence[str], tag: str, axis: Axis) -> list[Curve]:

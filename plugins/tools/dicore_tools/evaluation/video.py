@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import wraps
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from dicore.interfaces.env import SupportsReplay
 from dicore.run.atomic import temporary
 from dicore.run.env_factory import BuildContext
 
-__all__ = ["Recorder", "record_env"]
+__all__ = ["Recorder", "frame_of", "record_env", "watched"]
 
 _LOG = logging.getLogger(__name__)
 _HINT = "render() must return uint8 [height, width, 3]; an option render_mode is set to rgb_array"
@@ -56,7 +56,7 @@ class Recorder:
         try:
             if not isinstance(probe, SupportsReplay):
                 probe.reset()
-                _frame(probe)
+                frame_of(probe)
         finally:
             getattr(probe, "close", lambda: None)()
         try:
@@ -93,7 +93,7 @@ class Recorder:
             if isinstance(env, SupportsReplay):
                 env.enable_save_replay(str(self.folder))
                 return env
-            return _recorded(env, VideoWriter(self.folder, env_id))
+            return watched(env, VideoWriter(self.folder, env_id))
 
         return recorded
 
@@ -110,7 +110,7 @@ def record_env(env: Any, folder: str | Path, env_id: int = 0) -> Any:
         UsageError: a package is missing.
     """
     _check_ffmpeg()
-    return _recorded(env, VideoWriter(Path(folder), env_id))
+    return watched(env, VideoWriter(Path(folder), env_id))
 
 
 def _check_ffmpeg() -> None:
@@ -119,6 +119,19 @@ def _check_ffmpeg() -> None:
             "recording videos needs the package imageio-ffmpeg",
             hint="pip install 'dicore-tools[video]'",
         )
+
+
+class Watcher(Protocol):
+    """Is told of the episodes of one environment."""
+
+    def begin(self, env: Any, /) -> None:
+        """An episode began."""
+
+    def step(self, env: Any, reward: Any, /, *, over: bool) -> None:
+        """The environment was stepped; `over`: the episode ended."""
+
+    def drop(self) -> None:
+        """The environment is closed."""
 
 
 class VideoWriter:
@@ -150,7 +163,7 @@ class VideoWriter:
         if not self._failed:
             self._episode += 1
             self._total = 0.0
-            self._pending = _frame(env)
+            self._pending = frame_of(env)
 
     def step(self, env: Any, reward: Any, *, over: bool) -> None:
         """Adds the frame after a step; completes the video at the end of the episode."""
@@ -175,7 +188,7 @@ class VideoWriter:
             self._writer = self._open(env, self._pending)
             self._writer.send(None)
             self._writer.send(self._pending)
-        self._writer.send(_frame(env))
+        self._writer.send(frame_of(env))
 
     def drop(self) -> None:
         """Discards the running episode and its unfinished file."""
@@ -213,7 +226,7 @@ class VideoWriter:
         unfinished.replace(target)
 
 
-def _frame(env: Any) -> Any:
+def frame_of(env: Any) -> Any:
     """Renders one frame: uint8 [height, width, 3].
 
     Raises:
@@ -240,10 +253,10 @@ def _frame(env: Any) -> Any:
     return np.ascontiguousarray(frame)
 
 
-def _recorded(env: Any, video: VideoWriter) -> Any:
-    """Returns an environment that records its episodes.
+def watched(env: Any, watcher: Watcher) -> Any:
+    """Returns an environment that tells a watcher of its episodes.
 
-    A Gymnasium env gets a wrapper, so that its own wrappers cannot bypass the recording; other
+    A Gymnasium env gets a wrapper, so that its own wrappers cannot bypass the watcher; other
     envs are changed in place.
     """
     import gymnasium
@@ -254,19 +267,19 @@ def _recorded(env: Any, video: VideoWriter) -> Any:
     @wraps(reset)
     def begin(*args: Any, **kwargs: Any) -> Any:
         result = reset(*args, **kwargs)
-        video.begin(env)
+        watcher.begin(env)
         return result
 
     @wraps(step)
     def go(action: Any) -> Any:
         result = step(action)
         over = result[2] if len(result) == 4 else result[2] or result[3]
-        video.step(env, result[1], over=bool(over))
+        watcher.step(env, result[1], over=bool(over))
         return result
 
     @wraps(close)
     def end() -> Any:
-        video.drop()
+        watcher.drop()
         return close()
 
     layer.reset, layer.step, layer.close = begin, go, end

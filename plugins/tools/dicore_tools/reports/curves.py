@@ -181,16 +181,17 @@ def read_curve(run: RunFolder, *, tag: str = TAG, axis: Axis = "env_step") -> Cu
     Raises:
         UsageError: the run's files cannot be read, or it has no such metric.
     """
+    file = run.log / "usage.jsonl" if tag.startswith("usage/") else run.metrics
     key = AXES[axis][0]
     points: list[tuple[float, float]] = []
     tags: set[str] = set()
-    if run.metrics.is_file():
-        for line in read_metrics(run.metrics):
+    if file.is_file():
+        for line in read_metrics(file):
             tags |= line.keys()
             if tag in line and math.isfinite(line[tag]):
                 points.append((float(line[key]), float(line[tag])))
     if not points:
-        raise UsageError(f"{run}: no '{tag}' in {run.metrics}", hint=_tag_hint(tag, tags))
+        raise UsageError(f"{run}: no '{tag}' in {file}", hint=_tag_hint(tag, tags))
     points.sort(key=lambda point: point[0])
     x, y = np.array(points).T
     record = _json(run.metadata)

@@ -17,10 +17,11 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["FORMATS", "draw", "save"]
+__all__ = ["COLORS", "FORMATS", "draw", "new_figure", "save"]
 
 FORMATS: Final = (".png", ".svg", ".pdf")
-_COLORS: Final = (
+Limits = tuple[float | None, float | None] | None
+COLORS: Final = (
     "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#6b6b6b", "#b8a800",
 )  # fmt: skip
 """Safe for colour-blind readers (Okabe and Ito 2008, jfly.uni-koeln.de/color)."""
@@ -29,6 +30,7 @@ _MAX_LABEL_CHARS, _MAX_LABELS = 60, 6
 """A larger legend is placed outside the axes."""
 _LEGEND_LINE_CHARS, _LEGEND_LINE_INCHES = 88, 0.2
 """Size of a line in a legend below the axes."""
+_STYLE: Final[Any] = {"font.size": 10, "axes.titlesize": 11, "svg.fonttype": "none"}
 _STYLES = ("-", "-.", ":")
 """The line style changes each time the colours repeat."""
 
@@ -40,6 +42,8 @@ def draw(
     tag: str = TAG,
     band: Band = "std",
     title: str | None = None,
+    xlim: Limits = None,
+    ylim: Limits = None,
 ) -> Figure:
     """Draws groups of runs into one figure.
 
@@ -49,6 +53,33 @@ def draw(
         tag: Metric on the y axis.
         band: Type of the band around the mean.
         title: Title; None: algorithm, environment and number of runs.
+        xlim: Range of the x axis; None, or one end None: by the data.
+        ylim: Range of the y axis.
+
+    Raises:
+        UsageError: matplotlib is not installed.
+    """
+    figure, axes = new_figure(4.0)
+    from matplotlib import rc_context
+
+    with rc_context(_STYLE):
+        for index, group in enumerate(groups):
+            cycle, color = divmod(index, len(COLORS))
+            _draw_group(axes, group, COLORS[color], band, _STYLES[cycle % len(_STYLES)])
+        _draw_stop_value(axes, groups, tag)
+        _format_axes(axes, axis, tag)
+        _add_legend(figure, axes)
+        axes.set_title(title if title is not None else _title(groups), loc="left")
+        axes.set_xlim(*(xlim or (None, None)))
+        axes.set_ylim(*(ylim or (None, None)))
+    return figure
+
+
+def new_figure(height: float) -> tuple[Figure, Axes]:
+    """Returns an empty figure with its axes.
+
+    Args:
+        height: In inches; the width is that of a column of text.
 
     Raises:
         UsageError: matplotlib is not installed.
@@ -61,17 +92,9 @@ def draw(
             "plotting needs the package matplotlib",
             hint="pip install 'dicore-tools[plot]', or use --text",
         ) from error
-    with rc_context({"font.size": 10, "axes.titlesize": 11, "svg.fonttype": "none"}):
-        figure = Figure(figsize=(7.2, 4.0), dpi=150, layout="constrained")
-        axes = figure.add_subplot()
-        for index, group in enumerate(groups):
-            cycle, color = divmod(index, len(_COLORS))
-            _draw_group(axes, group, _COLORS[color], band, _STYLES[cycle % len(_STYLES)])
-        _draw_stop_value(axes, groups, tag)
-        _format_axes(axes, axis, tag)
-        _add_legend(figure, axes)
-        axes.set_title(title if title is not None else _title(groups), loc="left")
-    return figure
+    with rc_context(_STYLE):
+        figure = Figure(figsize=(7.2, height), dpi=150, layout="constrained")
+        return figure, figure.add_subplot()
 
 
 def save(figure: Figure, file: Path) -> None:

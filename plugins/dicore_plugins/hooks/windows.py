@@ -1,0 +1,124 @@
+"""Statistics of values that any code reports by name, over windows of updates."""
+
+from __future__ import annotations
+
+import math
+import threading
+from typing import Any, Final, Self
+
+import numpy as np
+
+from dicore.interfaces.hook import LearnerHook
+from dicore_plugins.hooks.hook_config import Interval
+
+__all__ = ["MonitorHook", "Window", "monitor"]
+
+_LOCK: Final = threading.Lock()
+_OPEN: dict[str, Window] = {}
+
+
+class Window:
+    """Number, mean, standard deviation and range of the values since the window was opened."""
+
+    __slots__ = ("_squares", "high", "low", "mean", "num")
+
+    def __init__(self) -> None:
+        self.num = 0
+        self.mean = self._squares = 0.0
+        self.low, self.high = math.inf, -math.inf
+
+    def add(self, values: Any) -> None:
+        """Adds values.
+
+        Args:
+            values: A number, or an array or tensor of them: float [...].
+        """
+        detached = values.detach().cpu() if hasattr(values, "detach") else values
+        array = np.asarray(detached, np.float64).reshape(-1)
+        if not array.size:
+            return
+        num = self.num + array.size
+        mean, shift = float(array.mean()), float(array.mean()) - self.mean
+        # Chan, Golub and LeVeque 1983: two samples are joined without loss of precision.
+        self._squares += float(((array - mean) ** 2).sum())
+        self._squares += shift**2 * self.num * array.size / num
+        self.mean += shift * array.size / num
+        self.num = num
+        self.low = min(self.low, float(array.min()))
+        self.high = max(self.high, float(array.max()))
+
+    def statistics(self) -> dict[str, float]:
+        """Returns `num`, `mean`, `std` (of the population), `min` and `max`."""
+        std = math.sqrt(self._squares / self.num) if self.num else math.nan
+        values = (float(self.num), self.mean, std, self.low, self.high)
+        return dict(zip(("num", "mean", "std", "min", "max"), values, strict=True))
+
+
+def monitor(name: str, values: Any) -> None:
+    """Reports values, which the learner hook `monitor` summarises and logs.
+
+    Any code of the process may call it: policies, models, wrappers, environments that are not in
+    a worker. Without the hook the values are only added up.
+
+    Args:
+        name: Name of the window (`actor/entropy`); a leading slash is dropped.
+        values: A number, or an array or tensor of them: float [...].
+    """
+    with _LOCK:
+        _OPEN.setdefault(name.lstrip("/"), Window()).add(values)
+
+
+def _taken() -> dict[str, Window]:
+    """Returns the windows that are open, and closes them."""
+    with _LOCK:
+        found = dict(_OPEN)
+        _OPEN.clear()
+    return found
+
+
+class MonitorHook(LearnerHook):
+    """Logs the windows of `monitor(name, values)` as `monitor/<name>/mean`, `std`, `min` and so on.
+
+    They are in `log/metrics.jsonl` and all loggers: `dicore plot RUN -y monitor/<name>/mean`.
+
+    Args:
+        name: Name in logs and messages.
+        priority: Hooks with lower values run first.
+        position: When the hook runs: `after_iter` or `after_run`.
+        freq: Updates in a window.
+    """
+
+    def __init__(
+        self,
+        name: str = "monitor",
+        *,
+        priority: int = 20,
+        position: str = "after_iter",
+        freq: int = 100,
+    ) -> None:
+        super().__init__(name, position=position, priority=priority)
+        self._interval = Interval(freq)
+        _taken()  # of a training before this one
+
+    @classmethod
+    def from_value(cls, value: int, position: str) -> Self | None:
+        """Creates the hook from the simple form; the value is the number of updates."""
+        return cls(position=position, freq=int(value)) if value else None
+
+    def resume(self, engine: Any) -> None:
+        """Continues from the learner's counter."""
+        self._interval.pass_over(engine.last_iter)
+
+    def __call__(self, engine: Any) -> None:
+        """Logs and closes the windows when due."""
+        last = self.position == "after_run"
+        if engine.rank != 0 or not (last or self._interval.due(engine.last_iter)):
+            return
+        scalars = {
+            f"monitor/{name}/{key}": value
+            for name, window in _taken().items()
+            for key, value in window.statistics().items()
+        }
+        if scalars and engine.run is not None:
+            steps = {"env_step": max(engine.envstep, 0), "train_iter": engine.last_iter}
+            engine.run.log.log_scalars(scalars, **steps)

@@ -1,0 +1,97 @@
+"""`dicore import-weights`: weights from elsewhere as a checkpoint of a run."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from dicore.console import plural, say, verbosity, write_table
+from dicore.errors import UsageError
+
+__all__ = ["command"]
+
+_EPILOG = """\b
+Examples:
+  dicore import-weights policy.safetensors --run runs/x
+  dicore import-weights dqn_cartpole.zip --run runs/x --suggest table.yaml
+  dicore import-weights dqn_cartpole.zip --run runs/x --table table.yaml
+  dicore eval runs/x --load-path imported
+
+The config of RUN describes the policy; a run of one env step is enough. Files of torch are read by
+its weights-only loader and archives of Stable-Baselines3 likewise, so that no code of theirs runs.
+Without a table, names must be equal. In a table, `a.*: b.*` maps all names that begin so, and
+`name.T` is the transposed matrix. Target networks get the same weights; the optimizer starts anew.
+"""
+
+
+@click.command(name="import-weights", epilog=_EPILOG)
+@click.argument("file", metavar="TENSORS")
+@click.option("--run", "where", required=True, metavar="RUN", help="Run with the policy's config.")
+@click.option("--table", metavar="FILE", help="Names in the file by names of the policy (YAML).")
+@click.option("--suggest", metavar="FILE", help="Only write a table by shapes, to be checked.")
+@click.option("--name", default="imported", show_default=True, help="Name of the checkpoint.")
+@click.option("--partial", is_flag=True, help="Keep initial values where the file has none.")
+@click.option("--trust", is_flag=True, help="Run code that config.json names by path.")
+@verbosity
+def command(
+    file: str,
+    *,
+    where: str,
+    table: str | None,
+    suggest: str | None,
+    trust: bool,
+    **given: Any,
+) -> None:
+    """Takes weights from a file of another framework into a checkpoint of a run."""
+    from dicore.console import own_process
+    from dicore_registry.public_names import public_name
+
+    own_process()
+    with contextlib.redirect_stdout(sys.stderr):  # environments may print
+        if suggest is not None:
+            found = public_name("suggested_table", "--suggest")(where, file, trust=trust)
+        else:
+            rows = None if table is None else _read_table(Path(table))
+            take = public_name("import_weights", "dicore import-weights")
+            done = take(where, file, table=rows, trust=trust, **given)
+    if suggest is not None:
+        say(_write_table(Path(suggest), found), result=True)
+        return
+    write_table(
+        ("policy", "shape", "file"),
+        [(own, str([*shape]), other) for own, shape, other in done.rows],
+    )
+    for names, text in ((done.kept, "keep initial values"), (done.unused, "not taken")):
+        if names:
+            say(f"{plural(len(names), 'tensor')} {text}: {', '.join(names)}")
+    say(f"{done.checkpoint}: {plural(len(done.rows), 'tensor')} of {file}", result=True)
+
+
+def _read_table(path: Path) -> dict[str, str]:
+    import yaml
+
+    try:
+        rows = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise UsageError(f"{path}: cannot be read: {error}") from None
+    if not isinstance(rows, dict) or not all(isinstance(key, str) for key in rows):
+        raise UsageError(f"{path}: expected rows 'name here: name in the file'")
+    return {key: "" if value is None else str(value) for key, value in rows.items()}
+
+
+def _write_table(path: Path, found: dict[str, str]) -> str:
+    import yaml
+
+    from dicore.run.atomic import write_file
+
+    head = "# name here: name in the file ('' keeps initial values). By shapes only: check it.\n"
+    try:
+        write_file(path, (head + yaml.safe_dump(found, sort_keys=False)).encode())
+    except OSError as error:
+        raise UsageError(f"cannot write {path}: {error.strerror or error}") from error
+    open_rows = sum(not other for other in found.values())
+    return f"{path}: {plural(len(found), 'row')}, {open_rows} without a tensor of this shape"

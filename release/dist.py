@@ -1,0 +1,102 @@
+"""Builds the distributions, checks them, and runs them from a new environment: `make dist`.
+
+    python release/dist.py --out dist
+
+Wheels and source archives of all four distributions are written to the output folder. `twine check`
+reads their metadata. Then the wheels are installed into a new virtual environment, where a training
+is run, resumed, evaluated and reported from an empty folder, so that nothing of this checkout can
+help. Needs a package index, or pip's settings for a folder of wheels.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+import tempfile
+import time
+import venv
+from collections.abc import Sequence
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+PROJECTS = (ROOT, ROOT / "plugins", ROOT / "plugins/tools", ROOT / "contrib_envs")
+EXTRAS = {"dicore_contrib_envs": "[classic-control]"}
+SMOKE = (
+    ("dicore", "--version"),
+    ("dicore", "list", "policy"),
+    ("dicore", "doctor"),
+    ("dicore", "train", "-e", "cartpole", "-p", "dqn", "-s", "0", "--max-env-step", "400",
+     "--exp-name", "runs/a", "pipeline.logger=[console,csv]"),
+    ("dicore", "train", "--resume", "runs/a", "--max-env-step", "600"),
+    ("dicore", "eval", "runs/a", "-n", "2", "-s", "7"),
+    ("dicore", "report", "runs", "-o", "report.html"),
+    ("dicore", "show", "pipeline/serial", "--graph"),
+)  # fmt: skip
+"""Commands of the smoke test, in order."""
+
+
+def main(out: Path, python: str) -> None:
+    """Builds, checks, installs and runs; ends with the code of the first failure."""
+    out.mkdir(parents=True, exist_ok=True)
+    for old in (*out.glob("*.whl"), *out.glob("*.tar.gz")):
+        old.unlink()
+    for project in PROJECTS:
+        run([sys.executable, "-m", "build", "--no-isolation", "-o", str(out), str(project)])
+    files = sorted(map(str, (*out.glob("*.whl"), *out.glob("*.tar.gz"))))
+    assert len(files) == 2 * len(PROJECTS), files
+    with tempfile.TemporaryDirectory(prefix="dicore-dist-") as folder:
+        checker = new_environment(Path(folder) / "twine", python)
+        run([checker, "-m", "pip", "install", "-q", "twine"])
+        run([checker, "-m", "twine", "check", "--strict", *files])
+        smoke(Path(folder), out, python)
+    print(f"{out}: {len(files)} files, checked", flush=True)
+
+
+def smoke(folder: Path, out: Path, python: str, *pins: str) -> None:
+    """Installs the wheels into a new environment and runs the smoke test.
+
+    Args:
+        folder: An empty folder.
+        out: The folder of the wheels.
+        python: The interpreter.
+        *pins: Further requirements, such as `numpy<2`.
+    """
+    began = time.monotonic()
+    inside = new_environment(folder / "env", python)
+    wheels = [f"{wheel}{EXTRAS.get(wheel.name.split('-')[0], '')}" for wheel in out.glob("*.whl")]
+    limits = [] if pins else ["-c", str(ROOT / "constraints.txt")]
+    run([inside, "-m", "pip", "install", "-q", *limits, *wheels, *pins])
+    place = folder / "work"
+    place.mkdir()
+    for program, *words in SMOKE:
+        run([str(Path(inside).with_name(program)), *words], place)
+    for name in ("report.html", "serial.svg", "runs/a/log/progress.csv"):
+        assert (place / name).stat().st_size > 0, name
+    print(f"installed and run in {time.monotonic() - began:.0f} s", flush=True)
+
+
+def new_environment(folder: Path, python: str) -> str:
+    """Creates a virtual environment; returns its interpreter."""
+    if Path(python).resolve() == Path(sys.executable).resolve():
+        venv.create(folder, with_pip=True)
+    else:
+        run([python, "-m", "venv", str(folder)])
+    scripts = "Scripts" if sys.platform == "win32" else "bin"
+    return str(folder / scripts / "python")
+
+
+def run(words: Sequence[str], folder: Path = ROOT) -> None:
+    """Runs a program; ends this one with its code if it fails."""
+    print("$", *words, flush=True)
+    code = subprocess.run(words, cwd=folder, check=False).returncode  # noqa: S603 - our own words
+    if code:
+        raise SystemExit(code)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", type=Path, default=ROOT / "dist")
+    parser.add_argument("--python", default=sys.executable, help="interpreter to install with")
+    arguments = parser.parse_args()
+    main(arguments.out.resolve(), arguments.python)
