@@ -12,6 +12,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections import deque
 from collections.abc import Mapping
@@ -28,6 +29,10 @@ _LOG = logging.getLogger("dicore.logger")
 _MAX_WAITING: Final = 20_000
 """Messages that wait for a slow process; beyond, the oldest are dropped."""
 _PAUSE_S: Final = 0.005
+_PIPE_BYTES: Final = 1 << 20
+"""Size of the pipe, where the system can set it: messages of a short run fit into it."""
+_LONGEST_END_S: Final = 600
+"""Time after which a process ends that is still busy after the end of the training."""
 _PROGRAM: Final = (
     "from importlib import import_module as i; from {base} import serve;"
     " serve(i('{module}').{name})"
@@ -50,7 +55,8 @@ class ChildLogger:
     The process starts with the first message. Messages wait in memory while it is busy; those that
     exceed the limit are dropped with one warning. If the process ends early, the next call raises
     `DicoreError` with the last line that it printed, and the log disables the logger. The process
-    ends by itself when the training ends in whatever way.
+    ends by itself when the training ends in whatever way; if it is still busy after `close_s`, it
+    goes on without the training.
     """
 
     writer: ClassVar[str]
@@ -140,6 +146,10 @@ class ChildLogger:
             )
         assert self._child.stdin is not None
         os.set_blocking(self._child.stdin.fileno(), False)
+        with suppress(ImportError, AttributeError, OSError):  # of systems other than Linux
+            import fcntl
+
+            fcntl.fcntl(self._child.stdin, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
 
     def _add(self, method: str, arguments: Mapping[str, Any]) -> None:
         if len(self._waiting) >= _MAX_WAITING:
@@ -177,9 +187,9 @@ class ChildLogger:
         try:
             code = child.wait(seconds)
         except subprocess.TimeoutExpired:
-            _kill(child)
-            text = "%s: its process did not end within %g s and was killed"
-            _LOG.warning(text, type(self).__name__, self.close_s)
+            child.returncode = 0  # it is not waited for; `serve` ends it
+            text = "%s: its process (%d) goes on with its last messages, for %d s at most"
+            _LOG.warning(text, type(self).__name__, child.pid, _LONGEST_END_S)
             return
         if code:
             text = "%s: its process failed: %s (%s)"
@@ -201,7 +211,11 @@ def serve(writer_class: type[IWriter]) -> None:
             break  # the training was killed while it wrote
         method, arguments = json.loads(line)
         getattr(writer, method)(**arguments)
+    last = threading.Timer(_LONGEST_END_S, os._exit, (1,))  # a server that never answers
+    last.daemon = True
+    last.start()
     writer.close()
+    last.cancel()
 
 
 def settings_of(folder: Path) -> dict[str, Any]:
@@ -216,16 +230,6 @@ def settings_of(folder: Path) -> dict[str, Any]:
         return {}
     config = document.get("config", document) if isinstance(document, dict) else {}
     return config if isinstance(config, dict) else {}
-
-
-def _kill(child: subprocess.Popen[bytes]) -> None:
-    """Kills a process with all that it started."""
-    if hasattr(os, "killpg"):
-        with suppress(ProcessLookupError):
-            os.killpg(child.pid, signal.SIGKILL)
-    else:
-        child.kill()
-    child.wait()
 
 
 def _last_line(path: Path) -> str:

@@ -34,7 +34,7 @@ class MlflowLogger(ChildLogger):
         tracking_uri: Address of the tracking server or database; empty: the folder `log/mlflow`.
         experiment: Name of the experiment, which is made if there is none.
         axis: What the service shows as step.
-        close_s: Longest time in seconds that the end of a run waits for the last upload.
+        close_s: Longest time in seconds that the end of a run waits for the last messages.
     """
 
     writer = "dicore_plugins.loggers.mlflow_run:MlflowWriter"

@@ -30,7 +30,7 @@ class WandbLogger(ChildLogger):
         group: Name that several runs share.
         mode: `online` uploads while the run goes on.
         axis: X axis of the curves.
-        close_s: Longest time in seconds that the end of a run waits for the last upload.
+        close_s: Longest time in seconds that the end of a run waits for the last messages.
     """
 
     writer = "dicore_plugins.loggers.wandb_run:WandbWriter"
