@@ -1,6 +1,9 @@
 """Runs the state machines of all buffers for many operations, each beside its list model.
 
 python -m tests.plugins.buffers.soak --operations 1000000    # make soak
+python -m tests.plugins.buffers.soak --operations 200000 --only file
+
+Ctrl-C ends it with the numbers so far.
 """
 
 from __future__ import annotations
@@ -93,18 +96,25 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--operations", type=int, default=1_000_000)
     parser.add_argument("--seed", type=int, default=0)
+    names = {module.__name__.rpartition("test_")[2]: module for module in MODULES}
+    parser.add_argument("--only", nargs="+", choices=names, default=list(names))
     options = parser.parse_args()
     logging.disable(logging.WARNING)
-    each, total = options.operations // len(MODULES), 0
-    for module in MODULES:
+    each, stopped = options.operations // len(options.only), False
+    for name in options.only:
         start = time.perf_counter()
-        calls = soak(module, each, options.seed)
-        total += sum(calls.values())
-        name = module.__name__.rpartition("test_")[2]
+        try:
+            soak(names[name], each, options.seed)
+        except KeyboardInterrupt:
+            stopped = True
+        calls = COUNTS[names[name]].calls
         counts = ", ".join(f"{count} {what}" for what, count in sorted(calls.items()))
         say(f"{name}: {counts}; {time.perf_counter() - start:.0f} s, no difference")
-    say(f"{total} operations without a difference from the models")
-    return 0
+        if stopped:
+            break
+    total = sum(sum(each.calls.values()) for each in COUNTS.values())
+    say(f"{total} operations without a difference from the models{', stopped' * stopped}")
+    return 130 if stopped else 0
 
 
 if __name__ == "__main__":
