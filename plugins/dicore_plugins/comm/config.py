@@ -12,24 +12,11 @@ __all__ = ["DistConfig", "DistSystemConfig"]
 
 
 @frozen(kw_only=True)
-class CoordinatorConfig(Section):
-    """Where the coordinator is."""
-
-    host: str = option("127.0.0.1", "host of the coordinator")
-    port: int = option(0, "unused: the coordinator connects to the others", ge=0, le=65535)
-
-
-@frozen(kw_only=True)
 class DistSystemConfig(Section):
     """The processes of a run: where they are and how they exchange data."""
 
     collector_num: int = option(
         2, "collectors; each is a process with env.collector_env_num environments", ge=1
-    )
-    learner_num: int = option(1, "learners; this pipeline trains with one", ge=1, le=1)
-    learner_gpu_num: int = option(0, "GPUs of the learner; 0: policy.cuda says it", ge=0)
-    communication_mode: str = option(
-        "auto", "auto: every process takes a free port unless one is set", choices=("auto",)
     )
     path_data: str | None = option(
         None, "folder of the samples, shared by all processes; None: in the run folder"
@@ -40,7 +27,6 @@ class DistSystemConfig(Section):
     comm_learner: str = option("flask_fs", "how the learner communicates (kind comm_learner)")
     comm_collector: str = option("flask_fs", "how collectors communicate (kind comm_collector)")
     commander: Any = component("commander", help="assigns tasks and decides when training ends")
-    coordinator: CoordinatorConfig = section(CoordinatorConfig)
     learner_host: str = option("127.0.0.1", "host of the learner, as the others reach it")
     learner_port: int = option(0, "port of the learner; 0: any free one", ge=0, le=65535)
     collector_host: str = option(

@@ -52,7 +52,7 @@ class Coordinator:
         find: Callable[[str], str | None],
         token: str,
     ) -> None:
-        self._cfg, self._system = cfg, cfg.pipeline.system
+        self._cfg = cfg
         self._job, self._buffer, self._commander = dict(job), buffer, commander
         self._journal, self._find, self._token = journal, find, token
         self._lock = threading.Lock()
@@ -78,7 +78,7 @@ class Coordinator:
         Raises:
             DicoreError: a process failed too often; the text is that of its error.
         """
-        collectors = self._system.collector_num
+        collectors = self._cfg.pipeline.system.collector_num
         threads = [threading.Thread(target=self._guarded, args=(self._learn, "learner0"))]
         for index in range(collectors):
             args = (self._collect, f"collector{index}")
@@ -103,7 +103,10 @@ class Coordinator:
 
     def _close_all(self) -> None:
         """Asks all processes to end; those that do not answer are left."""
-        names = ["learner0", *(f"collector{n}" for n in range(self._system.collector_num))]
+        names = [
+            "learner0",
+            *(f"collector{n}" for n in range(self._cfg.pipeline.system.collector_num)),
+        ]
         for name in names:
             address = self._find(name)
             if address is None:
@@ -131,13 +134,15 @@ class Coordinator:
                 if self._ended.is_set():
                     return
                 failures += 1
-                if failures > self._system.max_retries or isinstance(error, AuthenticationError):
+                if failures > self._cfg.pipeline.system.max_retries or isinstance(
+                    error, AuthenticationError
+                ):
                     self._fail(name, error)
                     return
                 _LOG.warning("%s: %s; attempt %d", name, error.message, failures + 1)
             except PeerError as error:
                 lost_at = time.monotonic() if lost_at is None else lost_at
-                if time.monotonic() - lost_at > self._system.start_timeout:
+                if time.monotonic() - lost_at > self._cfg.pipeline.system.start_timeout:
                     self._fail(name, error)
                     return
                 _LOG.warning("%s is lost: %s", name, error.message)
@@ -155,7 +160,7 @@ class Coordinator:
 
     def _connected(self, name: str) -> Connection | None:
         """Returns a process that answers; None if the run has ended meanwhile."""
-        end = time.monotonic() + self._system.start_timeout
+        end = time.monotonic() + self._cfg.pipeline.system.start_timeout
         while not self._ended.is_set():
             address = self._find(name)
             if address is not None:
@@ -165,7 +170,7 @@ class Coordinator:
             if time.monotonic() > end:
                 kind = name.rstrip("0123456789")
                 raise PeerError(
-                    f"{name} has not started within {self._system.start_timeout:g} s",
+                    f"{name} has not started within {self._cfg.pipeline.system.start_timeout:g} s",
                     hint=f"dicore -m dist --module {kind} --module-name {name} -c FILE.pkl",
                 )
             self._ended.wait(_POLL_S)
@@ -219,7 +224,7 @@ class Coordinator:
         self._note_task("collector", task)
         index = int(name.removeprefix("collector"))
         info = {**self._job, **task, "collector_index": index, "amount": self._amount()}
-        info["blocks"] = self._system.collect_blocks
+        info["blocks"] = self._cfg.pipeline.system.collect_blocks
         finished: Mapping[str, Any] = {}
         try:
             collector.process("collector_start_task", {"task_info": info}, self._timeout)
@@ -244,7 +249,7 @@ class Coordinator:
 
     @property
     def _timeout(self) -> float:
-        return float(self._system.task_timeout)
+        return float(self._cfg.pipeline.system.task_timeout)
 
     def _is_ready(self) -> bool:
         return self._buffer.count() >= self._least

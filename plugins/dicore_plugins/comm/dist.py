@@ -41,8 +41,8 @@ Its processes one by one:
   dicore -m dist --module coordinator -p local -c cartpole_dqn_config.py.pkl -s 0
 
 The file is JSON, whatever its name says, and holds the token of the training: keep it private.
-Values of -lh … -cdp come from the command line, else from DICORE_LEARNER_HOST, DICORE_LEARNER_PORT
-and so on, else from the config.
+Values of -lh, -lp, -clh and -clp come from the command line, else from DICORE_LEARNER_HOST,
+DICORE_LEARNER_PORT, DICORE_COLLECTOR_HOST and DICORE_COLLECTOR_PORT, else from the config.
 """
 
 _ADDRESSES: Final = {
@@ -57,13 +57,22 @@ _ADDRESSES: Final = {
 }
 
 
+_CONNECTS = "the coordinator connects to the others"
+_UNUSED: Final = {
+    "coordinator_host": _CONNECTS,
+    "coordinator_port": _CONNECTS,
+    "aggregator_host": "there is no aggregator",
+    "aggregator_port": "there is no aggregator",
+}
+
+
 def _address_options(function: Any) -> Any:
     for name, flags in reversed(_ADDRESSES.items()):
         kind, _, what = name.partition("_")
         numeric = what == "port"
         text = f"{what.capitalize()} of the {kind}."
-        if kind == "aggregator":
-            text = f"{what.capitalize()} of the aggregator; there is none, so it has no effect."
+        if name in _UNUSED:
+            text = f"{what.capitalize()} of the {kind}; no effect: {_UNUSED[name]}."
         option = click.option(
             *flags,
             name,
@@ -181,13 +190,10 @@ def _addresses(given: Mapping[str, Any]) -> dict[str, Any]:
             if name.endswith("port") and not text.isdecimal():
                 raise UsageError(f"{variable}={text}: expected a number")
             value = int(text) if name.endswith("port") else text
-        if value is None:
-            continue
-        if name.startswith("aggregator"):
-            say(f"{name} has no effect: there is no aggregator")
-        else:
-            path = name.replace("_", ".") if name.startswith("coordinator") else name
-            found[path] = value
+        if value is not None and name in _UNUSED:
+            say(f"{name} has no effect: {_UNUSED[name]}")
+        elif value is not None:
+            found[name] = value
     return found
 
 
@@ -201,7 +207,12 @@ def _system_of_file(file: str | None) -> dict[str, Any]:
     found = names.get("system_config")
     if not isinstance(found, Mapping):
         raise ConfigError(f"{file}: system_config is not a dict")
-    return dict(found)
+    system = dict(found)
+    if system.pop("communication_mode", "auto") != "auto":
+        raise ConfigError(f"{file}: system_config.communication_mode: expected 'auto'")
+    for name in ("coordinator", "learner_gpu_num", "learner_num"):
+        system.pop(name, None)  # the coordinator connects, and policy.cuda chooses the device
+    return system
 
 
 def _write_config(file: str | None, overrides: Sequence[str], given: Mapping[str, Any]) -> None:
@@ -265,11 +276,11 @@ def _serve(module: str, name: str | None, job: Mapping[str, Any]) -> None:
     if found is None:
         raise UsageError(f"--module-name {name}: expected {module}0, {module}1, …")
     system, index = job["config"]["pipeline"]["system"], int(found[1])
-    number = system[f"{module}_num"]
+    number = system["collector_num"] if module == "collector" else 1
     if index >= number:
         raise UsageError(
             f"--module-name {name}: the config has {number} {module}s",
-            hint=f"set pipeline.system.{module}_num in --module config",
+            hint="pipeline.system.collector_num is the number of collectors",
         )
     place = Place(system["path_data"], system["path_policy"], job["token"])
     (serve_learner if module == "learner" else serve_collector)(system, place, index)

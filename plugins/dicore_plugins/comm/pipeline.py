@@ -171,10 +171,10 @@ class _Observed:
 def _processes(cfg: Any, data: Path, policies: Path, token: str, folder: Path) -> Iterator[None]:
     """Starts learner and collectors on this machine, if the config says so."""
     system = cfg.pipeline.system
-    if system.start == "none":
+    if cfg.pipeline.system.start == "none":
         yield
         return
-    place, facts = Place(str(data), str(policies), token), system_facts(system)
+    place, facts = Place(str(data), str(policies), token), system_facts(cfg)
     roles = [("learner0", serve_learner, 0)]
     roles += [(f"collector{n}", serve_collector, n) for n in range(system.collector_num)]
     if system.start == "threads":
@@ -201,9 +201,18 @@ def _supervise(supervisor: Supervisor, failed: list[BaseException]) -> None:
         _LOG.warning("%s", error)
 
 
-def system_facts(system: Any) -> dict[str, Any]:
+def system_facts(cfg: Any) -> dict[str, Any]:
     """Returns what a process needs of the options of the system, as plain data."""
-    names = ("comm_learner", "comm_collector", "learner_host", "learner_port", "collector_host",
-             "collector_port", "send_policy_freq", "send_learn_info_freq", "update_policy_second",
-             "learner_cache")  # fmt: skip
-    return {name: getattr(system, name) for name in names}
+    system = cfg.pipeline.system
+    return {
+        "comm_learner": system.comm_learner,
+        "comm_collector": system.comm_collector,
+        "learner_host": system.learner_host,
+        "learner_port": system.learner_port,
+        "collector_host": system.collector_host,
+        "collector_port": system.collector_port,
+        "send_policy_freq": system.send_policy_freq,
+        "send_learn_info_freq": system.send_learn_info_freq,
+        "update_policy_second": system.update_policy_second,
+        "learner_cache": system.learner_cache,
+    }

@@ -56,7 +56,6 @@ def test_hosts_and_ports_of_the_command_line_precede_environment_and_config(
     system = job["config"]["pipeline"]["system"]
     assert system["learner_host"] == "from-environment"
     assert (system["collector_port"], system["collector_host"]) == (3000, "10-10-10-[11-12]")
-    assert system["coordinator"]["port"] == 4000
     assert system["path_data"] == str(here / "job" / "data")
     assert job["config"]["seed"] == 0
     monkeypatch.delenv("DICORE_LEARNER_HOST")
