@@ -326,19 +326,17 @@ class Compiler:
         return value
 
     def _component(self, declared: Field, path: str, given: Sequence[LayerValue]) -> Any:
-        metadata = declared.metadata
-        origin = f"{DEFAULT}{declared.declared_by}"
-        lowest = LayerValue(Layer(origin), metadata["component_default"])
+        facts = declared.metadata
+        lowest = LayerValue(Layer(f"{DEFAULT}{declared.declared_by}"), facts["component_default"])
         emptied = [at for at, each in enumerate(given) if each.value is None]
-        if emptied and metadata["optional"]:  # None hides what lower layers put into the slot
+        if emptied and facts["optional"]:  # None hides what lower layers put into the slot
             lowest, given = given[emptied[-1]], given[emptied[-1] + 1 :]
-            origin = lowest.layer.origin(path)
         nodes = self._nodes([lowest, *given], path)
-        if not any(node.value for node in nodes) and (metadata["optional"] or not self.whole):
-            self.origin[path] = origin
+        if not any(node.value for node in nodes) and (facts["optional"] or not self.whole):
+            self.origin[path] = lowest.layer.origin(path)
             return None
-        kind, wanted = metadata["component"], _slot_class(declared.hint)
-        if not metadata.get("named"):
+        kind, wanted = facts["component"], _slot_class(declared.hint)
+        if not facts.get("named"):
             return self._fill(kind, path, nodes, wanted)
         single, named = self.resolver.split_named_components(kind, path, nodes)
         if not named:

@@ -147,12 +147,12 @@ class Task(Events):
         self._check_running("add_role")
         self.roles |= {role}
 
-    def has_role(self, role: str) -> bool:
+    def has_role(self, role: str | None) -> bool:
         """Returns whether this process has a role (`task.role.LEARNER`, …); all, if none is added.
 
-        `use` leaves out middleware that is bound to a role which this process does not have.
+        Middleware that is bound to a role which this process does not have is left out.
         """
-        return not self.roles or role in self.roles
+        return role is None or not self.roles or role in self.roles
 
     def match_labels(self, patterns: str | Iterable[str]) -> bool:
         """Returns whether any label matches any of the patterns (`node.*`)."""
@@ -167,7 +167,7 @@ class Task(Events):
         not overlap; with a lock, nor do those of others that use the lock.
         """
         self._check_running("use")
-        if (role := getattr(fn, "role", None)) is not None and not self.has_role(role):
+        if not self.has_role(getattr(fn, "role", None)):
             return self
         self.parts = (*self.parts, reduce(wrapped, self._wrappers, inspect_middleware(fn, lock)))
         self._join(fn)
@@ -197,13 +197,17 @@ class Task(Events):
 
     def serial(self, *fns: Callable[[Any], Any]) -> Combined:
         """Combines middleware into one, which runs them in order."""
-        return Combined("serial", tuple(map(inspect_middleware, fns)), self.run_parts)
+        return self._combined("serial", fns)
 
     sequence = serial  # its name in DI-engine 0.4
 
     def parallel(self, *fns: Callable[[Any], Any]) -> Combined:
         """Combines independent middleware into one; runs them in order so far."""
-        return Combined("parallel", tuple(map(inspect_middleware, fns)), self.run_parts)
+        return self._combined("parallel", fns)
+
+    def _combined(self, kind: str, fns: Iterable[Any]) -> Combined:
+        fns = [fn for fn in fns if self.has_role(getattr(fn, "role", None))]
+        return Combined(kind, tuple(map(inspect_middleware, fns)), self.run_parts)
 
     def wrap(
         self, fn: Callable[[Any], Any], lock: bool | Lock = False

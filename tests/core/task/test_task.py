@@ -551,8 +551,11 @@ def test_labels_match_patterns() -> None:
         assert not task.match_labels(["async", "node.4"])
 
 
+@pytest.mark.parametrize("combined", [None, "serial", "parallel"])
 @pytest.mark.parametrize("roles", [(), ("collector",), ("collector", "learner")])
-def test_middleware_of_another_role_is_left_out(roles: tuple[str, ...]) -> None:
+def test_middleware_of_another_role_is_left_out(
+    roles: tuple[str, ...], combined: str | None
+) -> None:
     """A process that only collects skips the trainer; one without roles does everything."""
     ran: list[str] = []
     fns = {
@@ -564,7 +567,8 @@ def test_middleware_of_another_role_is_left_out(roles: tuple[str, ...]) -> None:
             task.add_role(role)
         assert task.has_role(task.role.COLLECTOR)
         assert task.has_role("evaluator") is (not roles)
-        for fn in (*fns.values(), notes(ran, "any")):
+        members = (*fns.values(), notes(ran, "any"))
+        for fn in members if combined is None else [getattr(task, combined)(*members)]:
             task.use(fn)
         task.run(max_step=1)
     assert ran == [*(roles or fns), "any"]
