@@ -146,6 +146,15 @@ def test_the_recurrent_state_is_that_of_the_first_step() -> None:
         np.testing.assert_array_equal(batch.to_torch()["state"].numpy(), wanted)
 
 
+def test_states_of_refused_steps_fix_nothing() -> None:
+    buffer = buffer_of(unroll_len=2, state_keys=("h",))
+    steps = steps_of(4).columns
+    with pytest.raises(SchemaError, match="'name' contains <U1"):
+        buffer.push(Batch({**steps, "h": np.zeros((4, 3)), "name": np.array([*"abcd"])}))
+    buffer.push(Batch({**steps, "h": np.zeros((4, 5), np.float32)}))
+    assert buffer.count() > 0
+
+
 def test_recurrent_states_within_a_sequence() -> None:
     buffer = buffer_of(unroll_len=5, state_keys=("state",), state_every=2)
     buffer.push(steps_of(10))

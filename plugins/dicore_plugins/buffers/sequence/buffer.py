@@ -129,7 +129,12 @@ class SequenceReplayBuffer(NaiveReplayBuffer):
         with self._lock:
             if not len(steps):
                 return range(self.push_count, self.push_count)
-            return self._push(steps)
+            try:
+                return self._push(steps)
+            except BaseException:
+                if self._states is not None and not self._ring.known:
+                    self._states.clear()  # of steps that were refused
+                raise
 
     def _push(self, steps: Batch) -> range:
         count, columns, given, states = len(steps), dict(steps.columns), None, None
