@@ -8,10 +8,11 @@ import secrets
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
+from importlib.util import find_spec
 from typing import Any, Final
 
 from dicore import __version__
-from dicore.errors import DicoreError, UsageError
+from dicore.errors import DicoreError, MissingDependencyError, UsageError
 from dicore_plugins.comm.channel import TOKEN_VARIABLE, token_of
 from dicore_plugins.comm.errors import AuthenticationError, FrameError, PeerError, RemoteTaskError
 from dicore_plugins.comm.frames import pack, unpack
@@ -46,6 +47,12 @@ class HttpTransport:
     def __init__(
         self, host: str = "127.0.0.1", port: int = 0, peer: str = "", token: str = ""
     ) -> None:
+        missing = [name for name in ("requests", "werkzeug") if find_spec(name) is None]
+        if missing:
+            raise MissingDependencyError(
+                f"HTTP between processes needs {', '.join(missing)}",
+                hint="pip install 'dicore-plugins[comm]'",
+            )
         self._host, self._port, self._peer = host, port, peer
         self._token = token_of(token).encode()
         self._answers: dict[str, Answer] = {}

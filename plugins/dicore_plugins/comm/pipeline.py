@@ -80,13 +80,16 @@ class DistPipeline:
         observed = _Observed(cfg, run, policies, model)
         run.first_step()
         journal = Journal(policies / "journal.jsonl")
-        with _processes(cfg, data, policies, token, run.folder.path):
+        failed: list[BaseException] = []
+        try:
             coordinator = self._coordinator(compiled, journal, data, policies, token)
             observed.of(coordinator)
-            try:
-                coordinator.run(lambda: bool(run.stop_requested))
-            finally:
-                journal.close()
+            with _processes(cfg, data, policies, token, run.folder.path, failed):
+                coordinator.run(lambda: bool(failed or run.stop_requested))
+        finally:
+            journal.close()
+        if failed:
+            raise failed[0]
         observed.finish()
         return observed.policy
 
@@ -168,10 +171,12 @@ class _Observed:
 
 
 @contextlib.contextmanager
-def _processes(cfg: Any, data: Path, policies: Path, token: str, folder: Path) -> Iterator[None]:
+def _processes(
+    cfg: Any, data: Path, policies: Path, token: str, folder: Path, failed: list[BaseException]
+) -> Iterator[None]:
     """Starts learner and collectors on this machine, if the config says so."""
     system = cfg.pipeline.system
-    if cfg.pipeline.system.start == "none":
+    if system.start == "none":
         yield
         return
     place, facts = Place(str(data), str(policies), token), system_facts(cfg)
@@ -183,7 +188,6 @@ def _processes(cfg: Any, data: Path, policies: Path, token: str, folder: Path) -
         return
     jobs = [Job(name, call, (facts, place, index, str(folder))) for name, call, index in roles]
     supervisor = Supervisor(jobs, auto_recover=True)
-    failed: list[BaseException] = []
     thread = threading.Thread(target=partial(_supervise, supervisor, failed), daemon=True)
     thread.start()
     try:
@@ -198,7 +202,6 @@ def _supervise(supervisor: Supervisor, failed: list[BaseException]) -> None:
         supervisor.run()
     except Exception as error:
         failed.append(error)
-        _LOG.warning("%s", error)
 
 
 def system_facts(cfg: Any) -> dict[str, Any]:

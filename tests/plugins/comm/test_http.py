@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dicore.errors import UsageError
+from dicore.errors import MissingDependencyError, UsageError
 from dicore_plugins.comm import http as module
 from dicore_plugins.comm.errors import AuthenticationError, PeerError, RemoteTaskError
 from dicore_plugins.comm.frames import pack
@@ -124,6 +124,13 @@ def test_nobody_there_a_port_in_use_and_no_token(
         HttpTransport(port=server.port, token=TOKEN).serve("x", dict)
     with pytest.raises(UsageError, match="token"):
         HttpTransport().serve("x", dict)
+
+
+def test_without_its_packages_the_pip_line_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "find_spec", lambda name: None)
+    with pytest.raises(MissingDependencyError, match="requests, werkzeug") as caught:
+        HttpTransport(token=TOKEN)
+    assert "dicore-plugins[comm]" in caught.value.hint
 
 
 class Worker(Slave):
