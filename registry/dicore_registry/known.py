@@ -78,6 +78,7 @@ _NAMES: Final[dict[str, dict[str, str]]] = {
             "flatten_memory_to_train_key get_last_chunk get_memory_params get_sample_memory "
             "print_line truncate_datalists wrap_ff wrap_rn"
         ),
+        "transport": "http",
         "world_model": "ensemble",
     },
     "dicore-tools": {
