@@ -260,16 +260,17 @@ class Worker:
         took = now - max(self._clock[0], request.begun)
         resets, env_id = (busy >= RESETS), busy % RESETS
         if request.name in ("make", "launch"):
-            limit, what = self._limits.connect, "made"
+            limit, what, option = self._limits.connect, "made", "connect"
         elif resets or request.name != "step":
-            limit, what = self._limits.reset, "reset" if resets else f"asked: {request.name}"
+            what = "reset" if resets else f"asked: {request.name}"
+            limit, option = self._limits.reset, "reset"
         else:
-            limit, what = self._limits.step, "stepped"
+            limit, what, option = self._limits.step, "stepped", "step"
         who = f"env {env_id if busy >= 0 else self.ids[0]}"
         if took > limit:
             error = RemoteError(
                 "TimeoutError", f"no answer within {limit:g} s while {who} was {what}",
-                hint=f"raise env.manager.{'step' if what == 'stepped' else 'reset'}_timeout",
+                hint=f"raise env.manager.{option}_timeout",
             )  # fmt: skip
             self.end(_TERM_S, error)
             raise error
