@@ -3,8 +3,9 @@
     L = L_n + w_1 L_1 + w_E E[d (max_a (Q(s, a) + l(a_E, a)) - Q(s, a_E))] + L2
 
 L_n and L_1 are the n-step and 1-step losses of double DQN, d is 1 for demonstrations and else 0, l
-is 0 for the action shown and the margin for others; actions that a mask forbids do not count. Batches have a fixed share of demonstrations, as in R2D3, where the paper has one
-prioritized buffer with a bonus for them. The updates before collecting are those of `pretrain`.
+is 0 for the action shown and the margin for others; actions that a mask forbids do not count.
+Batches have a fixed share of demonstrations, as in R2D3, where the paper has one prioritized buffer
+with a bonus for them. The updates before collecting are those of `pretrain`.
 
 Shapes: B samples, T steps, N environments, H heads.
 """
