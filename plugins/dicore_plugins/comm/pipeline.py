@@ -91,6 +91,9 @@ class DistPipeline:
         if failed:
             raise failed[0]
         observed.finish()
+        if not run.stop_requested:  # nothing goes on from the samples
+            for file in data.glob("collector_task_*.frame"):
+                file.unlink(missing_ok=True)
         return observed.policy
 
     def _coordinator(
