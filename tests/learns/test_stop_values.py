@@ -97,7 +97,7 @@ CASES = [
     Case("mini_breakout", 80_000, slow=(900,) * 3),  # 13k to 38k
     Case("t_maze", 15_000, slow=(0, 300, 300)),  # 5k
     Case("t_maze", 15_000, slow=(0, 300, 300), policy="r2d2"),  # 3k to 4k
-    Case("cartpole", 75_000, 400, slow=(900,) * 3, policy="r2d2"),  # 2k to 36k
+    Case("cartpole", 75_000, 400, slow=(900,) * 3, policy="r2d2"),  # "cartpole_r2d2": 2k to 36k
     Case("cartpole", 80_000, 400, slow=(0, 300, 300), policy="pqn"),  # "cartpole_pqn": 24k to 39k
     Case("two_step", 15_000, slow=(0, 300, 300)),  # 5k
     Case("two_step", 15_000, slow=(0, 300, 300), policy="bdq"),  # "two_step_bdq": 5k

@@ -57,14 +57,16 @@ class ChildLogger:
     `DicoreError` with the last line that it printed, and the log disables the logger. The process
     ends by itself when the training ends in whatever way; if it is still busy after `close_s`, it
     goes on without the training.
+
+    Args:
+        close_s: Longest time in seconds that `close` waits for the process.
     """
 
     writer: ClassVar[str]
     """The writer as `module:Class`; its constructor takes no arguments."""
-    close_s: float = 20.0
-    """Longest time that `close` waits for the process."""
 
-    def __init__(self) -> None:
+    def __init__(self, close_s: float = 20.0) -> None:
+        self.close_s = close_s
         self._target: LogTarget | None = None
         self._child: subprocess.Popen[bytes] | None = None
         self._waiting: deque[bytes] = deque()

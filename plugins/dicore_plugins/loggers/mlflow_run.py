@@ -47,8 +47,7 @@ class MlflowLogger(ChildLogger):
         axis: Literal["env_step", "train_iter"] = "env_step",
         close_s: float = 20.0,
     ) -> None:
-        super().__init__()
-        self.close_s = close_s
+        super().__init__(close_s)
         self._options = {"tracking_uri": tracking_uri, "experiment": experiment}
         self._axis = axis
 

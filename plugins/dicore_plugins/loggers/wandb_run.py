@@ -45,8 +45,7 @@ class WandbLogger(ChildLogger):
         axis: Literal["env_step", "train_iter"] = "env_step",
         close_s: float = 20.0,
     ) -> None:
-        super().__init__()
-        self.close_s = close_s
+        super().__init__(close_s)
         self._options = {"project": project, "entity": entity, "group": group, "mode": mode}
         self._axis = axis
 

@@ -44,7 +44,9 @@ class Recorder:
 
 class Told(ChildLogger):
     writer = f"{WRITER}:Recorder"
-    close_s = 60.0
+
+    def __init__(self) -> None:
+        super().__init__(close_s=60)
 
     def log_scalars(self, scalars: Mapping[str, float], *, env_step: int, train_iter: int) -> None:
         self.send("log", step=env_step, **scalars)
