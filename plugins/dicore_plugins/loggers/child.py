@@ -73,7 +73,7 @@ class ChildLogger:
         self._dropped = 0
 
     @property
-    def output(self) -> Path:
+    def output_file(self) -> Path:
         """The file that takes what the process prints."""
         assert self._target is not None, "open() comes first"
         name = self.writer.rpartition(":")[2].removesuffix("Writer").lower()
@@ -136,8 +136,8 @@ class ChildLogger:
     def _start(self) -> None:
         module, _, name = self.writer.partition(":")
         program = _PROGRAM.format(base=__name__, module=module, name=name)
-        self.output.parent.mkdir(parents=True, exist_ok=True)
-        with self.output.open("ab") as printed:
+        self.output_file.parent.mkdir(parents=True, exist_ok=True)
+        with self.output_file.open("ab") as printed:
             self._child = subprocess.Popen(  # noqa: S603 - our own interpreter and our own program
                 [sys.executable, "-P", "-c", program],
                 stdin=subprocess.PIPE,
@@ -180,9 +180,9 @@ class ChildLogger:
                 else:
                     self._waiting.popleft()
         except OSError as error:
-            reason = _last_line(self.output) or str(error)
+            reason = _last_line(self.output_file) or str(error)
             raise DicoreError(
-                f"its process has ended: {reason}", hint=f"{self.output} has its whole output"
+                f"its process has ended: {reason}", hint=f"{self.output_file} has its whole output"
             ) from error
 
     def _end(self, child: subprocess.Popen[bytes], seconds: float) -> None:
@@ -195,7 +195,7 @@ class ChildLogger:
             return
         if code:
             text = "%s: its process failed: %s (%s)"
-            _LOG.warning(text, type(self).__name__, _last_line(self.output), self.output)
+            _LOG.warning(text, type(self).__name__, _last_line(self.output_file), self.output_file)
 
 
 def serve(writer_class: type[IWriter]) -> None:
