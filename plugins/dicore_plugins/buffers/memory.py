@@ -14,7 +14,6 @@ import numpy as np
 from dicore.data import Batch, tree_map
 from dicore.errors import DicoreError, ReplayCapacityError, SchemaError, UsageError
 from dicore.run.folder import RunLock
-from dicore_plugins.buffers.ring import array_of
 
 __all__ = [
     "available_bytes", "check_bytes", "check_kind", "check_memory", "check_numbers", "check_range",
@@ -181,9 +180,10 @@ def fitted(state: Mapping[str, Any], capacity: int) -> dict[str, Any]:
     held = len(Batch(columns)) if columns else 0
     if held == capacity or cursor >= held:
         return dict(state)
-    turned = {"columns": tree_map(lambda leaf: np.roll(array_of(leaf), -cursor, axis=0), columns)}
+    by_age = np.roll(np.arange(held), -cursor)
+    turned = {"columns": tree_map(lambda leaf: leaf[by_age], columns)}
     for key in _BY_SLOT & state.keys():
-        turned[key] = np.roll(np.asarray(state[key])[:held], -cursor)
+        turned[key] = np.asarray(state[key])[by_age]
     return {**state, **turned, "cursor": held}
 
 
