@@ -86,6 +86,7 @@ def test_a_png_holds_every_pixel() -> None:
         (("pipeline/serial", "--graph", "x.png"), "is a file .svg"),
         (("pipeline/nothing", "--graph"), "nothing"),
         (("env/nothing", "--frame"), "nothing"),
+        (("env/recorded", "--frame"), "its path and format must be set"),
     ],
 )
 def test_what_cannot_be_drawn_is_said(

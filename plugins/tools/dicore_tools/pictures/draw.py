@@ -80,13 +80,21 @@ def frame_of_env(component: str, steps: int = _STEPS) -> npt.NDArray[np.uint8]:
         uint8 [height, width, 3].
 
     Raises:
-        UsageError: the environment cannot render.
+        UsageError: the environment cannot render, or has options without a default.
     """
+    from dicore.config import REQUIRED
+    from dicore.config.schema import fields_of
     from dicore.run.env_factory import BuildContext, EnvFactory
     from dicore_tools.commands.check_env import converted, section_of
     from dicore_tools.evaluation.video import Recorder, frame_of
 
-    section = Recorder(Path()).section(section_of(component))
+    section = section_of(component)
+    missing = [name for name in fields_of(type(section)) if getattr(section, name) is REQUIRED]
+    if missing:
+        raise UsageError(
+            f"{component} has no frame to show: its {' and '.join(missing)} must be set"
+        )
+    section = Recorder(Path()).section(section)
     env = converted(EnvFactory(section, BuildContext())())
     try:
         _, info = env.reset(seed=0)
