@@ -32,7 +32,10 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 @pytest.mark.parametrize(
     ("words", "error"),
     [
-        *((name, f"'{name}' comes with dicore-tools: {TOOLS}") for name in known("command")),
+        *(
+            (name, f"'{name}' comes with {dist}: pip install {dist}")
+            for name, dist in known("command").items()
+        ),
         ("-m eval -e cartpole -p dqn", f"'eval' comes with dicore-tools: {TOOLS}"),
         *(
             (f"train -e x -p y -s 0 -s 1{jobs}",

@@ -93,7 +93,7 @@ def test_the_ends_of_the_chain_pay_as_stated(length: int) -> None:
 
 def ideal(obs: Any, env: Any) -> dict[str, Any]:
     """Turns to the target, moves to it in as few steps as possible, stops."""
-    x, y = obs[4:] - obs[:2]
+    x, y = obs[4:6] - obs[:2]
     distance = math.hypot(x, y)
     off = math.remainder(math.atan2(y, x) - math.atan2(obs[3], obs[2]), 2 * math.pi)
     if distance < 1e-3:

@@ -16,8 +16,8 @@ from tests.installed.wheels import BACKENDS
 
 pytestmark = pytest.mark.installed
 
-TOOLS = sorted(known("command"))
-"""Commands that come with dicore-tools."""
+COMMANDS = known("command")
+"""Packages of the commands that dicore itself does not have."""
 
 RESOLVE = """
 import sys, warnings
@@ -238,10 +238,11 @@ class TestCore:
             "import sys\nfrom dicore.cli import main\n"
             "assert {main([name, 'x', '--json']) for name in sys.argv[1:]} == {2}\n"
         )
-        done = core.run("-c", code, *TOOLS)
+        done = core.run("-c", code, *COMMANDS)
         assert done.returncode == 0, done.stderr
         assert done.stderr.splitlines() == [
-            f"error: '{name}' comes with dicore-tools: pip install dicore-tools" for name in TOOLS
+            f"error: '{name}' comes with {dist}: pip install {dist}"
+            for name, dist in COMMANDS.items()
         ]
 
     def test_public_names_name_their_package(self, core: Shell) -> None:

@@ -32,9 +32,10 @@ def _parts(text: str) -> Iterator[str]:
     depth, part = 0, ""
     for letter in text:
         depth += (letter == "[") - (letter == "]")
-        if depth not in (0, 1):
+        ends = letter == "," and depth == 0
+        if depth not in (0, 1) or (ends and not part.strip()):
             raise UsageError(f"not a list of hosts: {text!r}")
-        if letter == "," and depth == 0 and part.strip():
+        if ends:
             yield part.strip()
             part = ""
         else:

@@ -25,9 +25,11 @@ def nothing_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr("tempfile.tempdir", None)
     (tmp_path / "out").mkdir()
+    before = set(psutil.Process().children(recursive=True))
     yield
     tracker = "resource_tracker"
-    left = [each.cmdline() for each in psutil.Process().children(recursive=True)]
+    after = set(psutil.Process().children(recursive=True))
+    left = [each.cmdline() for each in after - before]
     assert [words for words in left if not any(tracker in word for word in words)] == []
     assert [each.name for each in tmp_path.iterdir() if each.name.startswith("dicore-")] == []
     monkeypatch.setattr("tempfile.tempdir", None)
