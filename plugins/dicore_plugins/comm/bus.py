@@ -32,6 +32,8 @@ __all__ = ["TcpQueue"]
 _LOG = logging.getLogger("dicore.comm")
 _BEAT_S: Final = 1.0
 _RETRY_S: Final = (0.05, 2.0)
+_READ_S: Final = 1.0
+"""How long a process that leaves waits until its peers have read what it sent."""
 _MOST_STRANGERS: Final = 32
 _END: Final = ("", b"")
 
@@ -76,7 +78,7 @@ class TcpQueue:
         self._arrived: queue.Queue[tuple[str, bytes]] = queue.Queue(queue_size)
         self._strangers = threading.Semaphore(_MOST_STRANGERS)
         self._threads: list[threading.Thread] = []
-        self._stopped = threading.Event()
+        self._stopped, self._leaving = threading.Event(), False
         self._refused: AuthenticationError | None = None
 
     @property
@@ -163,10 +165,14 @@ class TcpQueue:
         if self._stopped.is_set():
             return
         end = time.monotonic() + timeout
+        self._leaving = True
         with self._changed:
             peers = list(self._peers.values())
         for peer in peers:
             peer.finish(max(0.0, end - time.monotonic()))
+        with self._changed:  # the peers close their side when they have read everything
+            read = min(_READ_S, max(0.0, end - time.monotonic()))
+            self._changed.wait_for(lambda: not {*peers} & {*self._peers.values()}, read)
         self._stopped.set()
         if self._socket is not None:
             with contextlib.suppress(OSError):
@@ -215,7 +221,7 @@ class TcpQueue:
 
     def _dial(self, address: str) -> None:
         wait = _RETRY_S[0]
-        while not self._stopped.is_set():
+        while not (self._stopped.is_set() or self._leaving):
             try:
                 channel = self._channel(connect(address), dialed=True)
             except AuthenticationError as error:
@@ -261,7 +267,7 @@ class TcpQueue:
                 self._changed.notify_all()
         elif message.get("topic") in self._topics:
             item = str(message["topic"]), message["data"].tobytes()
-            while not self._stopped.is_set():
+            while not (self._stopped.is_set() or self._leaving):
                 with contextlib.suppress(queue.Full):
                     self._arrived.put(item, timeout=0.2)
                     return
@@ -329,16 +335,21 @@ class _Peer:
                 self._busy = True
             try:
                 self._channel.send(message)
-            except DicoreError:
-                self.close()
+            except DicoreError:  # what the peer has sent before may still be read
+                with self._state:
+                    self._open = False
+                    self._state.notify_all()
                 return
 
     def finish(self, timeout: float) -> None:
-        """Waits until everything is sent."""
+        """Waits until everything is sent; sends nothing afterwards."""
         with self._state:
             self._state.wait_for(
                 lambda: not self._open or (not self._waiting and not self._busy), timeout
             )
+            self._open = False
+            self._state.notify_all()
+        self._channel.end_sending()
 
     def close(self) -> int:
         """Ends the connection; returns the number of messages that were not sent."""

@@ -109,8 +109,16 @@ class Channel:
         """
         return self._receive(sealed=True)
 
+    def end_sending(self) -> None:
+        """Tells the peer that nothing follows; what was sent before still arrives."""
+        with contextlib.suppress(OSError):
+            self._socket.shutdown(socket.SHUT_WR)
+
     def close(self) -> None:
-        """Ends the connection; later calls do nothing."""
+        """Ends the connection; later calls do nothing.
+
+        What the peer has not read yet may be lost, if it has sent something that was not read here.
+        """
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
         self._socket.close()

@@ -8,6 +8,7 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -59,6 +60,32 @@ def test_messages_reach_subscribers_only_in_order(queues: Any) -> None:
     first.publish("b", b"for the third")
     assert [second.recv() for _ in range(20)] == [("a", bytes([n])) for n in range(20)]
     assert third.recv() == ("b", b"for the third")
+
+
+@pytest.mark.parametrize("address", ["tcp://127.0.0.1:0", "ipc"])
+def test_the_last_messages_of_a_process_that_leaves_arrive(
+    address: str, queues: Any, tmp_path: Path
+) -> None:
+    """Who cannot send to it any more goes on reading."""
+    listen_to = f"ipc://{tmp_path}/socket" if address == "ipc" else address
+    leaves = queues(listen_to=listen_to, queue_size=2)
+    stays = queues(leaves.address, queue_size=2)
+    for each in (leaves, stays):
+        each.subscribe("a")
+    wanted(leaves, "a")
+    wanted(stays, "a")
+    for _ in range(4):  # more than `leaves` takes
+        stays.publish("a", bytes(1000))
+    for number in range(12):
+        leaves.publish("a", bytes([number]))
+    end = threading.Thread(target=leaves.stop)
+    end.start()
+    assert stays.recv()[1] == bytes([0])
+    for _ in range(4):
+        time.sleep(0.05)
+        stays.publish("a", bytes(1000))
+    assert [stays.recv()[1] for _ in range(11)] == [bytes([n]) for n in range(1, 12)]
+    end.join()
 
 
 def test_a_stopped_queue_wakes_recv_and_leaves_no_thread(queues: Any) -> None:
