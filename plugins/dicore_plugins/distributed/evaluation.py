@@ -118,6 +118,8 @@ class RemoteEvaluator:
                 self._check()
                 return None
             failure, found = self._runtime.get(self._pending)
+            assert self._process is not None
+            self._process.is_ready()  # takes its process id
         except Exception as error:
             if not self._runtime.is_death(error):
                 raise

@@ -99,6 +99,7 @@ def test_a_parallel_run_and_its_continuation(tmp_path: Path) -> None:
     assert steps == sorted(steps)
     status = json.loads((log / "status.json").read_text())
     assert status["ended"]
+    assert status["evaluator"]["pid"]
     assert status["learner"]["env_step"] == again.result.env_step
     assert len(status["collectors"]) == 2
 
