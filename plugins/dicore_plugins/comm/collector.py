@@ -174,6 +174,7 @@ class FlaskFileSystemCollector(BaseCommCollector):
         self._blocks = 0
         self._working = threading.Lock()
         self._ended, self._closed = threading.Event(), threading.Event()
+        self._closing, self._closer = threading.Lock(), threading.Thread()
         self._ended.set()
         names = CollectorSlave.callbacks.values()
         functions = {each: getattr(self, each) for each in names}
@@ -189,15 +190,17 @@ class FlaskFileSystemCollector(BaseCommCollector):
         self._slave.start()
 
     def close(self) -> None:
-        """Ends the present task and stops to serve."""
-        if self._closed.is_set():
-            return
-        self._closed.set()
-        self._ended.set()
-        self._slave.close()
-        with self._working:
-            if self._parts is not None:
-                self._parts.close()
+        """Ends the present task and stops to serve; returns when that is done, by whomever."""
+        with self._closing:
+            if not self._closed.is_set():
+                self._ended.set()
+                self._slave.close()
+                with self._working:
+                    if self._parts is not None:
+                        self._parts.close()
+                self._closed.set()
+        if self._closer.is_alive() and self._closer is not threading.current_thread():
+            self._closer.join(timeout=5)
 
     def wait(self, timeout: float | None = None) -> bool:
         """Waits until it is closed; returns whether it is."""
@@ -265,7 +268,8 @@ class FlaskFileSystemCollector(BaseCommCollector):
         """Ends the present task, at any time; with `shutdown`, the comm collector closes too."""
         self._ended.set()
         if data.get("shutdown"):
-            threading.Thread(target=self.close, name="dicore-close", daemon=True).start()
+            self._closer = threading.Thread(target=self.close, name="dicore-close", daemon=True)
+            self._closer.start()
         return {"message": "ok"}
 
     # ---- one task

@@ -155,6 +155,7 @@ class FlaskFileSystemLearner(BaseCommLearner):
         self._task_info: Mapping[str, Any] = {}
         self._thread: threading.Thread | None = None
         self._ended, self._closed = threading.Event(), threading.Event()
+        self._closing, self._closer = threading.Lock(), threading.Thread()
         self._ended.set()
         self._error: BaseException | None = None
         self._infos = 0
@@ -185,12 +186,14 @@ class FlaskFileSystemLearner(BaseCommLearner):
         self._slave.start()
 
     def close(self) -> None:
-        """Ends the present task and stops to serve."""
-        if self._closed.is_set():
-            return
-        self._closed.set()
-        self._end_task()
-        self._slave.close()
+        """Ends the present task and stops to serve; returns when that is done, by whomever."""
+        with self._closing:
+            if not self._closed.is_set():
+                self._end_task()
+                self._slave.close()
+                self._closed.set()
+        if self._closer.is_alive() and self._closer is not threading.current_thread():
+            self._closer.join(timeout=5)
 
     def wait(self, timeout: float | None = None) -> bool:
         """Waits until it is closed; returns whether it is."""
@@ -303,7 +306,8 @@ class FlaskFileSystemLearner(BaseCommLearner):
         step = 0 if self._learner is None else self._learner.last_iter
         self._end_task()
         if data.get("shutdown"):
-            threading.Thread(target=self.close, name="dicore-close", daemon=True).start()
+            self._closer = threading.Thread(target=self.close, name="dicore-close", daemon=True)
+            self._closer.start()
         return {"message": "ok", "learner_step": step}
 
     # ---- the thread of the learner
