@@ -8,6 +8,7 @@ import os
 import secrets
 import shutil
 import signal
+import socket
 import sys
 import tempfile
 import threading
@@ -101,7 +102,10 @@ class RayRuntime:
 
     def _connect(self, address: str) -> None:
         try:
-            with _handlers_kept():
+            host, _, port = address.rpartition(":")
+            if host and port.isdecimal():  # Ray itself waits for more than a minute
+                socket.create_connection((host, int(port)), timeout=5).close()
+            with _handlers_kept(), _stopped_at_once():
                 self.ray.init(address, configure_logging=False, log_to_driver=False)
         except Exception as error:
             self.close()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -292,3 +293,26 @@ def test_samples_side_by_side_or_one_after_the_other() -> None:
     block = [Batch({"env_id": np.full((4, 1), i), "obs": np.full((4, 1, 3), i)}) for i in range(2)]
     assert _joined(block)["obs"].shape == (4, 2, 3)
     assert _shares(7, 3) == [3, 2, 2]
+
+
+def test_a_cluster_that_is_not_there_is_told_at_once(tmp_path: Path) -> None:
+    with socket.socket() as taken:  # bound, but not listening
+        taken.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        words = [
+            "-m",
+            "parallel",
+            "-e",
+            "cartpole",
+            "-p",
+            "dqn",
+            "--exp-name",
+            str(tmp_path / "run"),
+        ]
+        code = "import sys; from dicore.cli import main; sys.exit(main(sys.argv[1:]))"
+        done = subprocess.run(
+            [sys.executable, "-c", code, *words, f"pipeline.system.address={address}"],
+            capture_output=True, text=True, timeout=60, check=False,
+        )  # fmt: skip
+    assert done.returncode == 2
+    assert f"no Ray cluster answers at {address}" in done.stderr
