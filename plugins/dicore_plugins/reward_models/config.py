@@ -147,7 +147,7 @@ class RewardNormConfig(ComponentConfig):
 
 @frozen(kw_only=True)
 class GAILConfig(RewardModelConfig):
-    """Pays for steps that a discriminator takes for the expert's (Ho and Ermon 2016)."""
+    """Rewards steps that a discriminator classifies as the expert's (Ho and Ermon 2016)."""
 
     needs_expert: ClassVar[bool] = True
 
@@ -168,7 +168,7 @@ class GAILConfig(RewardModelConfig):
 
 @frozen(kw_only=True)
 class GuidedCostConfig(RewardModelConfig):
-    """Pays as a reward under which the expert's steps are the most likely (Finn et al. 2016)."""
+    """Learns a reward under which the expert's steps are the most likely (Finn et al. 2016)."""
 
     needs_expert: ClassVar[bool] = True
 
@@ -201,7 +201,7 @@ class FittedConfig(ComponentConfig):
 
 @frozen(kw_only=True)
 class REDConfig(FittedConfig):
-    """Pays where a network trained on the expert predicts a random one well (Wang et al. 2019)."""
+    """Rewards steps where a network fitted to a random one on expert data is right (Wang 2019)."""
 
     feature_size: int = option(64, "outputs of the two networks", ge=1)
     obs_limit: float = option(
@@ -220,7 +220,7 @@ class REDConfig(FittedConfig):
 
 @frozen(kw_only=True)
 class TREXConfig(FittedConfig):
-    """Pays as a network trained to rank an expert's episodes by return (Brown et al. 2019)."""
+    """Learns a reward that ranks the episodes of an expert by return (Brown et al. 2019)."""
 
     snippet_len: int = option(50, "longest part of an episode that is compared", ge=1, unit="steps")
     l1_weight: float = option(0.0, "weight of the mean absolute reward in the loss", ge=0)
@@ -250,7 +250,7 @@ class DREXConfig(TREXConfig):
 
 @frozen(kw_only=True)
 class PWILConfig(ComponentConfig):
-    """Pays for steps that match those of an expert, each once per episode (Dadashi et al. 2021)."""
+    """Rewards steps by how well they match an unused step of the expert (Dadashi et al. 2021)."""
 
     needs_expert: ClassVar[bool] = True
     needs_order: ClassVar[bool] = True

@@ -32,7 +32,7 @@ _KEYS = ("obs", "action")
 
 
 class PWIL:
-    """Pays for steps that are close to an expert's, each of which counts once per episode.
+    """Rewards steps that are close to an expert's; each of these counts once per episode.
 
     A step of the agent has the mass 1 / `horizon`, which is matched to the nearest expert steps
     that have mass left; c is what that costs, and the reward alpha exp(-beta horizon / sqrt(F) c).
