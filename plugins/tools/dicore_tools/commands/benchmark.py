@@ -112,7 +112,8 @@ def command(
     for path in write_page(plan, collect_results(plan, records.read()), page, words):
         say(str(path))
     rest = len(missing_runs(plan, rows, records))
-    counts = f"{plural(len(plan.rows), 'row')}, {plural(rest, 'run')} missing"
+    of = f" of {plural(len(rows), 'selected row')}" if len(rows) < len(plan.rows) else ""
+    counts = f"{plural(len(plan.rows), 'row')}, {plural(rest, 'run')} missing{of}"
     say(f"{page}: {counts}", result=True)
     ctx.exit(next((each.exit_code for each in ended if each.exit_code), 0))
 
