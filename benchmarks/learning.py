@@ -5,6 +5,7 @@ ends the training.
 
 python -m benchmarks.learning cartpole_ppo            # 5 seeds
 python -m benchmarks.learning pendulum_ppo 3          # 3 seeds
+python -m benchmarks.learning pendulum_ppo 3 SB3      # SB3 alone
 """
 
 from __future__ import annotations
@@ -63,7 +64,32 @@ _PENDULUM_TD3: dict[str, Any] = {
 }  # fmt: skip
 """The zoo's settings, with a warm-up of 1 000 instead of 10 000 steps as in our presets."""
 
+_CARTPOLE_DQN: dict[str, Any] = {
+    "learning_rate": 2.3e-3, "batch_size": 64, "buffer_size": 100_000, "learning_starts": 1_000,
+    "gamma": 0.99, "target_update_interval": 10, "train_freq": 256, "gradient_steps": 128,
+    "exploration_fraction": 0.16, "exploration_final_eps": 0.04,
+}  # fmt: skip
+_LUNARLANDER_DQN: dict[str, Any] = {
+    "learning_rate": 6.3e-4, "batch_size": 128, "buffer_size": 50_000, "learning_starts": 0,
+    "gamma": 0.99, "target_update_interval": 250, "train_freq": 4, "gradient_steps": -1,
+    "exploration_fraction": 0.12, "exploration_final_eps": 0.1,
+    "policy_kwargs": {"net_arch": [256, 256]},
+}  # fmt: skip
+
 TASKS = {
+    "cartpole_dqn": Task(
+        "cartpole", "CartPole-v1", 475, 50_000, 512,
+        ("DQN", {**_CARTPOLE_DQN, "policy_kwargs": {"net_arch": [256, 256]}}), 1,
+    ),
+    "cartpole_qrdqn": Task(
+        "cartpole", "CartPole-v1", 475, 50_000, 512,
+        ("QRDQN", {**_CARTPOLE_DQN, "policy_kwargs": {"net_arch": [256, 256], "n_quantiles": 10}}),
+        1,
+    ),
+    "acrobot_dqn": Task("acrobot", "Acrobot-v1", -90, 100_000, 2_048, ("DQN", _LUNARLANDER_DQN), 1),
+    "lunarlander_dqn": Task(
+        "lunarlander", "LunarLander-v3", 200, 100_000, 2_048, ("DQN", _LUNARLANDER_DQN), 1
+    ),
     "cartpole_ppo": Task(
         "cartpole", "CartPole-v1", 475, 100_000, 512,
         ("PPO", {"n_steps": 32, "batch_size": 256, "gae_lambda": 0.8, "gamma": 0.98,
@@ -221,6 +247,8 @@ def main() -> None:
         if (peer := TASKS[name].sb3) is not None:
             sb3_class(peer[0])  # fails before the long run
             contenders["SB3"] = sb3_run
+            if "SB3" in sys.argv[3:]:
+                del contenders["dicore"]
     except ImportError:
         missing("P16", "stable-baselines3 or sb3-contrib")
     found: dict[str, list[tuple[float, int, bool]]] = {each: [] for each in contenders}
@@ -232,7 +260,7 @@ def main() -> None:
         solved = f"{sum(solved for _, _, solved in runs)} of {len(runs)}"
         emit(f"{name} {each} seconds", [seconds for seconds, _, _ in runs], "s", solved=solved)
         emit(f"{name} {each} env steps", [float(steps) for _, steps, _ in runs], "env steps")
-    if "SB3" in found:
+    if len(found) == 2:
         rates = [[steps / s for s, steps, _ in found[each]] for each in ("dicore", "SB3")]
         compare(f"{name} per env step", rates[0], rates[1], "SB3", 2.8 if "ppo" in name else 2.3)
 
