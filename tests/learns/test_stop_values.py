@@ -55,10 +55,15 @@ CASES = [
     Case("pendulum", 100_000, -350, slow=(0, 600, 600), policy="ppo"),  # "pendulum_ppo"
     # "moving_ppo": 90k to 139k
     Case("moving", 280_000, 1.2, slow=(900,) * 3, policy="ppo", episodes=50),
+    # "moving_pdqn": 38k to 50k
+    Case("moving", 100_000, 1.2, slow=(900,) * 3, policy="pdqn", episodes=50),
+    # "cartpole_pomdp_ppo": 9k to 44k
+    Case("cartpole_pomdp", 90_000, 330, slow=(900,) * 3, policy="ppo"),
     Case("lunarlander", 200_000, 120, slow=(900,) * 3, policy="ppo"),  # "lunarlander_ppo"
     Case("pendulum", 10_000, -350, slow=(900,) * 3, policy="sac"),  # "pendulum_sac"
     Case("pendulum", 20_000, -350, slow=(900,) * 3, policy="tqc"),  # "pendulum_tqc": 4k
-    Case("pendulum", 20_000, -400, slow=(900,) * 3, policy="td3"),  # "pendulum_td3": 5.5k (1 seed)
+    Case("pendulum", 20_000, -400, slow=(900,) * 3, policy="td3"),  # "pendulum_td3": 5k to 7.5k
+    Case("pendulum", 8_000, -400, slow=(900,) * 3, policy="ddpg"),  # "pendulum_ddpg": 4k
     Case("pendulum", 20_000, -350, slow=(900,) * 3, policy="crossq"),  # "pendulum_crossq": 4k
     Case("pendulum", 20_000, -350, slow=(900,) * 3, policy="d4pg"),  # "pendulum_d4pg": 3k
     Case("cartpole", 25_000, 400, slow=(900,) * 3, policy="discrete_sac"),  # 11k
@@ -68,6 +73,11 @@ CASES = [
     Case("cartpole", 13_000, 400, slow=(300,) * 3, policy="c51"),  # 2.6k to 7.2k
     Case("cartpole", 16_000, 350, slow=(900,) * 3, policy="iqn"),  # 4.1k to 7.7k
     Case("cartpole", 13_000, 400, slow=(0, 300, 300), policy="mdqn"),
+    Case("cartpole", 10_000, 400, slow=(300,) * 3, policy="ddqn"),  # "cartpole_ddqn": 2.6k
+    Case(
+        "cartpole", 10_000, 400, slow=(300,) * 3, policy="dueling"
+    ),  # "cartpole_dueling": 1k to 4k
+    Case("cartpole", 13_000, 400, slow=(300,) * 3, policy="sqn"),  # "cartpole_sqn": 5k to 6k
     Case("cartpole", 19_000, 400, slow=(300,) * 3, policy="qrdqn"),  # 7.7k to 9.2k
     Case("cartpole", 17_000, 400, slow=(300,) * 3, policy="rainbow"),  # 2.6k to 8.2k
     Case("mountain_car", 250_000, -130, slow=(1800,) * 3),
@@ -108,14 +118,12 @@ CASES = [
 ]
 
 UNTRAINED = {
-    "moving_pdqn", "pendulum_ddpg",
     "ant_sac", "bipedalwalker_sac", "breakout_dqn", "car_racing_dqn", "dm_control_sac",
     "halfcheetah_sac", "hopper_sac", "humanoid_sac",
     "lunarlander_continuous_ppo", "lunarlander_continuous_sac", "pong_dqn", "swimmer_sac",
     "hopper_ppo", "halfcheetah_ppo",
-    "cartpole_bdq", "cartpole_pomdp_ppo",
-    "cartpole_ddqn", "cartpole_dueling", "cartpole_fqf", "cartpole_pomdp_dqn",
-    "cartpole_pomdp_r2d2", "cartpole_sqn",
+    "cartpole_bdq",
+    "cartpole_fqf", "cartpole_pomdp_dqn", "cartpole_pomdp_r2d2",
     "walker2d_sac",
     # from data sets and demonstrations: test_demonstrations.py, docs/results.md
     "cartpole_bc", "cartpole_bco", "cartpole_dqfd", "cartpole_ibc", "cartpole_rbc",
