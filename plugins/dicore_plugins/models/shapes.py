@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from functools import partial
+from typing import Any, Literal
 
+from dicore.config.schema import option
 from dicore.errors import ConfigError
 
 SMALLEST_IMAGE = 36
@@ -32,6 +34,32 @@ _LARGEST = 3.4028234663852886e38
 """Largest float32; actions are computed in float32."""
 ObsShape = int | Sequence[int]
 ActionShape = int | Sequence[int]
+Conv = Literal["auto", "nature", "impala", "small"]
+
+obs_shape_option = partial(option, None, "shape of one observation; None: read from the env", ge=1)
+obs_parts_option = partial(
+    option,
+    None,
+    "leaves of Discrete, MultiDiscrete, Dict and Tuple observations: (keys, width, category"
+    " counts, category starts); None: read from the env",
+)
+conv_option = partial(
+    option,
+    "auto",
+    "CNN for images: nature (Mnih et al. 2015), impala (residual; Espeholt et al. 2018), small"
+    " (one layer, for grids); auto: nature from 36 x 36 pixels, smaller ones are flattened",
+)
+
+
+def shape_problems(model: Any) -> Iterator[tuple[str, str]]:
+    """Yields (option, problem) for shapes of a model's section; missing ones are bound later."""
+    if model.obs_shape is not None and (problem := obs_shape_problem(model.obs_shape, model.conv)):
+        yield "obs_shape", problem
+    if model.action_shape is not None and (problem := action_shape_problem(model.action_shape)):
+        yield "action_shape", problem
+    for at, part in enumerate(model.obs_parts or ()):
+        if problem := part_problem(part):
+            yield f"obs_parts.{at}", problem
 
 
 def obs_shape_problem(shape: ObsShape | None, conv: str = "auto") -> str | None:

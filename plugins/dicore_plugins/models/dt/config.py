@@ -6,7 +6,12 @@ from collections.abc import Iterator
 from typing import Any
 
 from dicore.config.schema import ComponentConfig, frozen, option
-from dicore_plugins.models.shapes import Part, obs_shape_problem
+from dicore_plugins.models.shapes import (
+    Part,
+    obs_parts_option,
+    obs_shape_option,
+    obs_shape_problem,
+)
 
 __all__ = ["DTModelConfig"]
 
@@ -15,9 +20,7 @@ __all__ = ["DTModelConfig"]
 class DTModelConfig(ComponentConfig):
     """Causal transformer over returns to go, observations and actions (Chen et al. 2021)."""
 
-    obs_shape: int | tuple[int, ...] | None = option(
-        None, "shape of one observation; None: read from the env", ge=1
-    )
+    obs_shape: int | tuple[int, ...] | None = obs_shape_option()
     action_shape: int | None = option(
         None, "number of actions, or of continuous action values; None: read from the env", ge=1
     )
@@ -29,11 +32,7 @@ class DTModelConfig(ComponentConfig):
         4096, "steps of an episode that have embeddings of their own; later ones share the last",
         ge=1, unit="env steps",
     )  # fmt: skip
-    obs_parts: tuple[Part, ...] | None = option(
-        None,
-        "leaves of Discrete, MultiDiscrete, Dict and Tuple observations: (keys, width, category"
-        " counts, category starts); None: read from the env",
-    )
+    obs_parts: tuple[Part, ...] | None = obs_parts_option()
 
     def check(self) -> Iterator[tuple[str, str]]:
         """Yields what the network does not support."""

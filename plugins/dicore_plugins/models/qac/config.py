@@ -6,16 +6,19 @@ from collections.abc import Iterator
 from typing import Any, Literal
 
 from dicore.config.schema import ComponentConfig, frozen, option
-from dicore_plugins.models.shapes import Part, obs_shape_problem
+from dicore_plugins.models.shapes import (
+    Part,
+    obs_parts_option,
+    obs_shape_option,
+    obs_shape_problem,
+)
 
 
 @frozen(kw_only=True)
 class ActorQModelConfig(ComponentConfig):
     """Options that networks of an actor and Q networks share, for vector observations."""
 
-    obs_shape: int | tuple[int, ...] | None = option(
-        None, "shape of one observation; None: read from the env", ge=1
-    )
+    obs_shape: int | tuple[int, ...] | None = obs_shape_option()
     actor_hidden_size_list: tuple[int, ...] = option(
         (256, 256), "units of each hidden layer of the actor", ge=1
     )
@@ -25,11 +28,7 @@ class ActorQModelConfig(ComponentConfig):
     activation: Literal["relu", "tanh", "elu", "gelu"] = option(
         "relu", "activation function of the hidden layers; gelu disables collect.act_by_numpy"
     )
-    obs_parts: tuple[Part, ...] | None = option(
-        None,
-        "leaves of Discrete, MultiDiscrete, Dict and Tuple observations: (keys, width, category"
-        " counts, category starts); None: read from the env",
-    )
+    obs_parts: tuple[Part, ...] | None = obs_parts_option()
 
     def check(self) -> Iterator[tuple[str, str]]:
         """Yields the shapes that the network does not support; missing ones are bound later."""

@@ -6,16 +6,21 @@ from collections.abc import Iterator
 from typing import Any, Literal
 
 from dicore.config.schema import ComponentConfig, frozen, option
-from dicore_plugins.models.shapes import Part, action_shape_problem, obs_shape_problem
+from dicore_plugins.models.shapes import (
+    Conv,
+    Part,
+    conv_option,
+    obs_parts_option,
+    obs_shape_option,
+    shape_problems,
+)
 
 
 @frozen(kw_only=True)
 class VACConfig(ComponentConfig):
     """Actor-critic network: discrete, multi-discrete or Gaussian actions, and the value."""
 
-    obs_shape: int | tuple[int, ...] | None = option(
-        None, "shape of one observation; None: read from the env", ge=1
-    )
+    obs_shape: int | tuple[int, ...] | None = obs_shape_option()
     action_shape: int | tuple[int, ...] | None = option(
         None,
         "number of actions, a number per head, or number of continuous action values; None: read"
@@ -59,23 +64,12 @@ class VACConfig(ComponentConfig):
     value_norm: bool = option(
         False, "learn the value of normalised returns; set it if returns are large"
     )
-    conv: Literal["auto", "nature", "impala", "small"] = option(
-        "auto",
-        "CNN for images: nature (Mnih et al. 2015), impala (residual; Espeholt et al. 2018), small"
-        " (one layer, for grids); auto: nature from 36 x 36 pixels, smaller ones are flattened",
-    )
-    obs_parts: tuple[Part, ...] | None = option(
-        None,
-        "leaves of Discrete, MultiDiscrete, Dict and Tuple observations: (keys, width, category"
-        " counts, category starts); None: read from the env",
-    )
+    conv: Conv = conv_option()
+    obs_parts: tuple[Part, ...] | None = obs_parts_option()
 
     def check(self) -> Iterator[tuple[str, str]]:
         """Yields the shapes that the network does not support; missing ones are bound later."""
-        if self.obs_shape is not None and (problem := obs_shape_problem(self.obs_shape, self.conv)):
-            yield "obs_shape", problem
-        if self.action_shape is not None and (problem := action_shape_problem(self.action_shape)):
-            yield "action_shape", problem
+        yield from shape_problems(self)
         if self.continuous and isinstance(self.action_shape, tuple):
             yield "action_shape", "continuous actions are one vector; set one number"
         if self.args_shape and (self.continuous or isinstance(self.action_shape, tuple)):

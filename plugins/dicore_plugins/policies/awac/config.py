@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from dicore.config.schema import component, frozen, option, section
+from dicore_plugins.policies import offline_options
 from dicore_plugins.policies.continuous_q.config import (
     ContinuousQLearnConfig,
     ContinuousQPolicyConfig,
@@ -15,8 +16,8 @@ from dicore_plugins.policies.continuous_q.config import (
 class AdvantageLearnConfig(ContinuousQLearnConfig):
     """Options of learning by weights of the recorded actions."""
 
-    update_per_collect: int | None = option(1, "no effect: one update per batch of the dataset")
-    update_per_step: float | None = option(None, "no effect: no env steps are collected", gt=0)
+    update_per_collect: int | None = offline_options.update_per_collect()
+    update_per_step: float | None = offline_options.update_per_step()
     temperature: float = option(
         1.0,
         "advantage at which an action counts e times as much; lower it for a greedier policy, raise"

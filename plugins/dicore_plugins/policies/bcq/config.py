@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 
 from dicore.config.schema import component, frozen, option, section
 from dicore.errors import ConfigError
+from dicore_plugins.policies import offline_options
 from dicore_plugins.policies.continuous_q.config import (
     ContinuousQLearnConfig,
     ContinuousQPolicyConfig,
@@ -18,8 +19,8 @@ class BCQLearnConfig(ContinuousQLearnConfig):
     """Options of learning."""
 
     learning_rate: float = option(1e-3, "learning rate of all networks", gt=0, lt=float("inf"))
-    update_per_collect: int | None = option(1, "no effect: one update per batch of the dataset")
-    update_per_step: float | None = option(None, "no effect: no env steps are collected", gt=0)
+    update_per_collect: int | None = offline_options.update_per_collect()
+    update_per_step: float | None = offline_options.update_per_step()
     n_action: int = option(
         10, "actions sampled per next state, of which targets take the best", ge=1
     )
@@ -52,7 +53,7 @@ class BCQConfig(ContinuousQPolicyConfig):
 class DiscreteBCQLearnConfig(DQNLearnConfig):
     """Options of learning."""
 
-    update_per_collect: int | None = option(1, "no effect: one update per batch of the dataset")
+    update_per_collect: int | None = offline_options.update_per_collect()
     logit_weight: float = option(
         0.01, "weight of the squares of the imitation's logits, which keeps them small", ge=0
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from dicore.config.schema import frozen, option, section
+from dicore_plugins.policies import offline_options
 from dicore_plugins.policies.dqn.config import DQNConfig, DQNLearnConfig
 from dicore_plugins.policies.sac.config import SACConfig, SACLearnConfig
 
@@ -13,8 +14,8 @@ from dicore_plugins.policies.sac.config import SACConfig, SACLearnConfig
 class CQLLearnConfig(SACLearnConfig):
     """Options of learning."""
 
-    update_per_collect: int | None = option(1, "no effect: one update per batch of the dataset")
-    update_per_step: float | None = option(None, "no effect: no env steps are collected", gt=0)
+    update_per_collect: int | None = offline_options.update_per_collect()
+    update_per_step: float | None = offline_options.update_per_step()
     conservative_weight: float = option(
         5.0,
         "weight of the term that lowers the values of actions that the data lacks; raise it for"
@@ -51,7 +52,7 @@ class CQLConfig(SACConfig):
 class DiscreteCQLLearnConfig(DQNLearnConfig):
     """Options of learning."""
 
-    update_per_collect: int | None = option(1, "no effect: one update per batch of the dataset")
+    update_per_collect: int | None = offline_options.update_per_collect()
     conservative_weight: float = option(
         1.0,
         "weight of the term that lowers the values of actions that the data lacks; raise it for"

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any, ClassVar
 
 from dicore.config.schema import component, frozen, option, section
+from dicore_plugins.policies import offline_options
 from dicore_plugins.policies.sac.config import SACConfig, SACLearnConfig
 
 
@@ -13,8 +14,8 @@ from dicore_plugins.policies.sac.config import SACConfig, SACLearnConfig
 class EDACLearnConfig(SACLearnConfig):
     """Options of learning."""
 
-    update_per_collect: int | None = option(1, "no effect: one update per batch of the dataset")
-    update_per_step: float | None = option(None, "no effect: no env steps are collected", gt=0)
+    update_per_collect: int | None = offline_options.update_per_collect()
+    update_per_step: float | None = offline_options.update_per_step()
     diversity: float = option(
         1.0,
         "weight of the term that makes the gradients of the Q networks differ; 0: SAC-N, which"

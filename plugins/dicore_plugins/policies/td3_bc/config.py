@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from dicore.config.schema import frozen, option, section
+from dicore_plugins.policies import offline_options
 from dicore_plugins.policies.td3.config import TD3Config, TD3LearnConfig
 
 
@@ -13,8 +14,8 @@ class TD3BCLearnConfig(TD3LearnConfig):
     """Options of learning."""
 
     learning_rate: float = option(3e-4, "learning rate of actor and critics", gt=0, lt=float("inf"))
-    update_per_collect: int | None = option(1, "no effect: one update per batch of the dataset")
-    update_per_step: float | None = option(None, "no effect: no env steps are collected", gt=0)
+    update_per_collect: int | None = offline_options.update_per_collect()
+    update_per_step: float | None = offline_options.update_per_step()
     alpha: float = option(
         2.5,
         "weight of the Q values against imitation; lower it for narrow data; 0: behavioural"
