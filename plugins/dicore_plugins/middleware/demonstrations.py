@@ -109,6 +109,9 @@ def sqil_data_pusher(
 
     Returns:
         A middleware that pushes `ctx.trajectories` and sets it to None.
+
+    Raises:
+        UsageError: when it is run: samples bridge several steps.
     """
     push, reward = data_pusher(cfg, buffer_), float(expert)
 
@@ -117,6 +120,11 @@ def sqil_data_pusher(
         data = ctx.trajectories
         if data is None:
             return
+        if len(data) and "value_gamma" in (data if isinstance(data, Batch) else data[0]):
+            raise UsageError(
+                "sqil_data_pusher sets the rewards of single steps; these samples bridge several",
+                hint="set policy.nstep=1",
+            )
         if isinstance(data, Batch):
             columns = dict(data.columns)
             columns["reward"] = np.full_like(columns["reward"], reward)

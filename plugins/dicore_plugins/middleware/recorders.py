@@ -134,11 +134,12 @@ def epoch_timer(print_per_epoch: int = 1) -> Callable[[Any], Halves]:
     """
     if print_per_epoch < 1:
         raise UsageError(f"print_per_epoch must be >= 1, got {print_per_epoch}")
-    began = time.perf_counter()
+    began: float | None = None
 
     @middleware(optional=["total_step"], uses=[])
     def measure(ctx: Any) -> Halves:
         nonlocal began
+        began = time.perf_counter() if began is None else began  # not before the first step
         yield
         if (ctx.total_step + 1) % print_per_epoch == 0:
             now = time.perf_counter()

@@ -202,6 +202,10 @@ def test_sqil_data_pusher_sets_the_reward(expert: bool, as_rows: bool) -> None:
     assert buffer.sample_batch(5)["reward"].tolist() == [float(expert)] * 5
     assert ctx.trajectories is None
     assert data["reward"].tolist() == [3.5] * 5
+    several = Batch({**data.columns, "value_gamma": np.ones(5)})
+    ctx = OnlineRLContext(trajectories=several.rows() if as_rows else several)
+    with pytest.raises(UsageError, match=r"set policy\.nstep=1"):
+        sqil_data_pusher(None, buffer, expert=expert)(ctx)
 
 
 class Counting:
