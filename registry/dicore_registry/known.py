@@ -63,8 +63,9 @@ _NAMES: Final[dict[str, dict[str, str]]] = {
         ),
         "optimizer": "adam adamw rmsprop sgd",
         "pipeline": (
-            "dist parallel serial serial_demos serial_dqfd serial_dyna serial_gail serial_offline "
-            "serial_onpolicy serial_reward_model serial_sqil serial_trex serial_trex_onpolicy"
+            "dist parallel serial serial_demos serial_dqfd serial_dyna serial_gail serial_ngu "
+            "serial_offline serial_onpolicy serial_reward_model serial_sqil serial_trex "
+            "serial_trex_onpolicy"
         ),
         "policy": (
             "a2c acer awac bc bco bcq bdq c51 cql crossq d4pg ddpg ddqn discrete_bcq discrete_cql "
@@ -72,7 +73,7 @@ _NAMES: Final[dict[str, dict[str, str]]] = {
             "pg ppg ppo ppo_offpolicy pqn qrdqn r2d2 r2d3 rainbow random rbc sac sqil sqil_sac "
             "sqn td3 td3_bc tqc"
         ),
-        "reward_model": "drex gail guided_cost her icm pwil red reward_norm rnd trex",
+        "reward_model": "drex gail guided_cost her icm ngu pwil red reward_norm rnd trex",
         "sampler": (
             "check_nan check_shape check_stats compute_advantages flatten_first_two "
             "flatten_memory_to_train_key get_last_chunk get_memory_params get_sample_memory "

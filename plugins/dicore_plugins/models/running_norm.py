@@ -52,9 +52,13 @@ class RunningNorm(nn.Module):
     def by_numpy(self) -> Callable[[npt.NDArray[np.float32]], npt.NDArray[np.float32]]:
         """Returns the same function of arrays, on views of the statistics."""
         mean, var, limit = self.mean.numpy(), self.var.numpy(), np.float32(self._limit)
+        eps = np.float32(_EPS)
 
         def forward(x: npt.NDArray[np.float32]) -> Any:
-            return ((x - mean) / np.sqrt(var + np.float32(_EPS))).clip(-limit, limit)
+            y = x - mean
+            y /= np.sqrt(var + eps)
+            np.maximum(y, -limit, out=y)
+            return np.minimum(y, limit, out=y)
 
         return forward
 

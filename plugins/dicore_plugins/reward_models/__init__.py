@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         HERConfig,
         ICMConfig,
         IntrinsicConfig,
+        NGUConfig,
         PWILConfig,
         REDConfig,
         RewardModelConfig,
@@ -40,6 +41,9 @@ if TYPE_CHECKING:
         RND,
         IntrinsicRewardModel,
     )
+    from dicore_plugins.reward_models.ngu import (
+        NGU,
+    )
     from dicore_plugins.reward_models.pwil import (
         PWIL,
     )
@@ -55,6 +59,7 @@ __all__ = [
     "GAIL",
     "HER",
     "ICM",
+    "NGU",
     "PWIL",
     "RED",
     "RND",
@@ -69,6 +74,7 @@ __all__ = [
     "ICMConfig",
     "IntrinsicConfig",
     "IntrinsicRewardModel",
+    "NGUConfig",
     "NetworkRewardModel",
     "PWILConfig",
     "REDConfig",
@@ -91,6 +97,7 @@ _HOMES = {
         "HERConfig",
         "ICMConfig",
         "IntrinsicConfig",
+        "NGUConfig",
         "PWILConfig",
         "REDConfig",
         "RNDConfig",
@@ -113,6 +120,7 @@ _HOMES = {
         "IntrinsicRewardModel",
         "RND",
     ),
+    ".ngu": ("NGU",),
     ".pwil": ("PWIL",),
     ".ranking": ("TREX",),
     ".return_scale": (

@@ -62,10 +62,34 @@ class EncodedMLP(nn.Module):
         self.encoder = encoder
         self.mlp = MLP([encoder.features, *sizes], activation)
 
+        self._by_numpy: Any = None
+
     def forward(self, x: Any) -> Tensor:
         """Maps a tree of tensors [B, ...] to float32 [B, output]."""
-        out: Tensor = self.mlp.forward(self.encoder.forward(x))
+        out: Tensor = self.mlp.forward(self.encode(x))
         return out
+
+    def encode(self, x: Any) -> Tensor:
+        """Encodes a tree of tensors [B, ...] as float32 [B, F].
+
+        On the CPU and without gradients by NumPy, which takes half the time of torch for few rows.
+        """
+        if torch.is_grad_enabled():
+            return self.encoder.forward(x)
+        if self._by_numpy is None:
+            on_cpu = self.mlp.layers[0].weight.device.type == "cpu"
+            self._by_numpy = (on_cpu and self.encoder.by_numpy()) or False
+        if not self._by_numpy:
+            return self.encoder.forward(x)
+        return torch.from_numpy(self._by_numpy(_arrays(x)))
+
+    def _apply(self, *args: Any, **kwargs: Any) -> Any:
+        self._by_numpy = None  # views of statistics that move
+        return super()._apply(*args, **kwargs)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leaves out what has views of the statistics."""
+        return {**self.__dict__, "_by_numpy": None}
 
 
 class NetworkRewardModel:
@@ -257,6 +281,15 @@ class NetworkRewardModel:
 
     def __repr__(self) -> str:
         return f"reward model '{self._cfg.type or type(self).__name__.lower()}'"
+
+
+def _arrays(tree: Any) -> Any:
+    """Returns tensors as arrays; a third of the time of `tree_map`."""
+    if isinstance(tree, Tensor):
+        return tree.numpy()
+    if isinstance(tree, Mapping):
+        return {key: _arrays(each) for key, each in tree.items()}
+    return tree_map(Tensor.numpy, tree)
 
 
 def _tensor_of(leaf: Any) -> Tensor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import partial
 from typing import Any, ClassVar, Literal
 
@@ -17,6 +18,7 @@ __all__ = [
     "HERConfig",
     "ICMConfig",
     "IntrinsicConfig",
+    "NGUConfig",
     "PWILConfig",
     "REDConfig",
     "RNDConfig",
@@ -123,6 +125,42 @@ class ICMConfig(IntrinsicConfig):
         from dicore_plugins.reward_models.intrinsic import ICM
 
         return ICM(self, **spaces_of(ctx), **parts)
+
+
+@frozen(kw_only=True)
+class NGUConfig(IntrinsicConfig):
+    """Adds a bonus for states new in the episode, more if new at all (Badia et al. 2020)."""
+
+    learning_rate: float = option(
+        5e-4, "learning rate; a high one makes the factor of RND fall soon", gt=0, lt=float("inf")
+    )
+    feature_size: int = option(32, "features of a state, and outputs of the networks of RND", ge=1)
+    neighbours: int = option(
+        10, "nearest states of the episode that a state is compared with", ge=1
+    )
+    memory_size: int = option(
+        5_000,
+        "newest steps of an environment that a step is compared with",
+        ge=1,
+        unit="env steps",
+    )
+    kernel_epsilon: float = option(
+        1e-4, "how much a neighbour at the mean distance counts, of one at the same place", gt=0
+    )
+    max_factor: float = option(
+        5.0, "largest factor of the error of RND; 1: only novelty in the episode counts", ge=1
+    )
+
+    def check(self) -> Iterator[tuple[str, str]]:
+        """Yields the options that contradict each other."""
+        if self.relabel:
+            yield "relabel", "it sees steps in time order, drawn samples have none; expected False"
+
+    def build(self, ctx: Any, **parts: Any) -> Any:
+        """Creates the reward model for the spaces of `ctx`."""
+        from dicore_plugins.reward_models.ngu import NGU
+
+        return NGU(self, **spaces_of(ctx), **parts)
 
 
 @frozen(kw_only=True)

@@ -18,12 +18,13 @@ from torch.nn import functional
 from dicore.config.schema import ComponentConfig
 from dicore.data import Batch
 from dicore_plugins.models.encoders.mlp import MLP
+from dicore_plugins.models.encoders.observation import ObsEncoder
 from dicore_plugins.models.shapes import observation_options
 from dicore_plugins.reward_models.base import EncodedMLP, NetworkRewardModel, encoder_of
 from dicore_plugins.reward_models.config import ICMConfig, IntrinsicConfig, RNDConfig
 from dicore_plugins.reward_models.return_scale import ReturnScale, origin_of
 
-__all__ = ["ICM", "RND", "DistillationNet", "IntrinsicRewardModel"]
+__all__ = ["ICM", "RND", "DistillationNet", "IntrinsicRewardModel", "InverseNet"]
 
 _LIMIT = 10.0
 """Largest normalised bonus."""
@@ -60,13 +61,13 @@ class IntrinsicRewardModel(NetworkRewardModel):
         raise NotImplementedError
 
     def _rewards(self, batch: Mapping[str, Any]) -> Tensor:
-        reward, weight = batch["reward"].float() * self._cfg.extrinsic_weight, self.weight
+        reward, weight, share = batch["reward"].float(), self.weight, self._cfg.extrinsic_weight
         if not self._scale.known or not weight:
-            return reward
+            return reward * share
         scale = self._scale.value
         bonus = self._bonus(batch).clamp_(max=_LIMIT * scale)
-        total: Tensor = reward.add_(bonus, alpha=weight / scale)
-        return total
+        own = reward if share == 1 else reward * share
+        return torch.add(own, bonus, alpha=weight / scale)
 
     def _see(self, new: Batch) -> None:
         super()._see(new)
@@ -104,12 +105,14 @@ class DistillationNet(nn.Module):
         self.target.mlp.requires_grad_(False)
         if own.learned:
             other.requires_grad_(False)
+        self._parts = self.predictor, self.target, other is own  # faster than as modules
 
     def forward(self, obs: Any) -> Tensor:
         """Returns the mean squared error of each prediction: float32 [B]."""
-        x = self.encoder.forward(obs)
-        y = x if self.target.encoder is self.encoder else self.target.encoder.forward(obs)
-        error = self.predictor.mlp.forward(x) - self.target.mlp.forward(y)
+        predictor, target, shared = self._parts
+        x = predictor.encode(obs)
+        y = x if shared else target.encode(obs)
+        error = predictor.mlp.forward(x) - target.mlp.forward(y)
         return error.square().mean(1)
 
 
@@ -136,36 +139,39 @@ class RND(IntrinsicRewardModel):
         return self._bonus(batch).mean()
 
 
-class _ICMNet(nn.Module):
-    """Features of states, a model that predicts them, and one that tells actions from them."""
+class InverseNet(nn.Module):
+    """Features of states, and a model that tells the action between two states from them.
 
-    def __init__(self, space: Any, action_space: Any, cfg: ICMConfig) -> None:
+    Args:
+        space: Space of the observations.
+        action_space: Space of the actions.
+        cfg: Section with `hidden_size_list`, `feature_size`, `activation` and `obs_limit`.
+        encoder: Encoder of the observations; None: it gets its own.
+    """
+
+    def __init__(
+        self, space: Any, action_space: Any, cfg: Any, encoder: ObsEncoder | None = None
+    ) -> None:
         super().__init__()
         hidden, size, form = cfg.hidden_size_list, cfg.feature_size, cfg.activation
-        self.features = EncodedMLP(encoder_of(space, cfg.obs_limit), (*hidden, size), form)
-        self.encoder = self.features.encoder
+        self.encoder = encoder_of(space, cfg.obs_limit) if encoder is None else encoder
+        self.features = EncodedMLP(self.encoder, (*hidden, size), form)
         self.action_encoder = encoder_of(Dict(action=action_space), None)
-        width = self.action_encoder.features
-        self.next_features = MLP([size + width, *hidden, size], form)
-        self.inverse = MLP([2 * size, *hidden, width], form)
+        self.inverse = MLP([2 * size, *hidden, self.action_encoder.features], form)
         parts = observation_options(Dict(action=action_space))["model.obs_parts"]
         self._groups = [
             (group, bool(sizes)) for _, wide, sizes, _ in parts for group in (sizes or (wide,))
         ]
 
+    def embed(self, obs: Any) -> Tensor:
+        """Returns the features of states: float32 [B, F]."""
+        features = self.features.forward(obs)
+        return functional.layer_norm(features, features.shape[1:])  # else the errors grow with them
+
     def encode(self, batch: Mapping[str, Any]) -> tuple[Tensor, Tensor, Tensor]:
         """Returns the features of both states [B, F], and the action as a vector [B, V]."""
         action = self.action_encoder.forward({"action": batch["action"]})
-        now, after = (
-            functional.layer_norm(each, each.shape[1:])  # else the error grows with the features
-            for each in map(self.features.forward, (batch["obs"], batch["next_obs"]))
-        )
-        return now, after, action
-
-    def forward_error(self, now: Tensor, after: Tensor, action: Tensor) -> Tensor:
-        """Returns half the squared error in predicting the features of the next state: [B]."""
-        guess = self.next_features.forward(torch.cat([now.detach(), action], 1))
-        return (guess - after.detach()).square().sum(1).mul(0.5)
+        return self.embed(batch["obs"]), self.embed(batch["next_obs"]), action
 
     def inverse_error(self, now: Tensor, after: Tensor, action: Tensor) -> Tensor:
         """Returns the mean error in telling the action: cross-entropy, or the squared error."""
@@ -177,6 +183,20 @@ class _ICMNet(nn.Module):
             for out, wanted, (_, categorical) in pairs
         ]
         return torch.stack(losses).mean()
+
+
+class _ICMNet(InverseNet):
+    """The same, with a model that predicts the features of the next state."""
+
+    def __init__(self, space: Any, action_space: Any, cfg: ICMConfig) -> None:
+        super().__init__(space, action_space, cfg)
+        size, width = cfg.feature_size, self.action_encoder.features
+        self.next_features = MLP([size + width, *cfg.hidden_size_list, size], cfg.activation)
+
+    def forward_error(self, now: Tensor, after: Tensor, action: Tensor) -> Tensor:
+        """Returns half the squared error in predicting the features of the next state: [B]."""
+        guess = self.next_features.forward(torch.cat([now.detach(), action], 1))
+        return (guess - after.detach()).square().sum(1).mul(0.5)
 
 
 class ICM(IntrinsicRewardModel):

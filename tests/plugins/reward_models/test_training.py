@@ -37,6 +37,19 @@ CASES: dict[str, tuple[str, str, str, list[str]]] = {
     "gail_dqn": ("cartpole", "dqn", "gail", [*DQN, *SMALL, RELABEL]),
     "gail_ppo": ("cartpole", "ppo", "gail", [*PPO, *SMALL]),
     "guided_cost_ppo": ("cartpole", "ppo", "guided_cost", [*PPO, *SMALL]),
+    "ngu_r2d2": (
+        "cartpole",
+        "r2d2",
+        "ngu",
+        [
+            "policy.learn.batch_size=4",
+            "policy.collect.n_sample=16",
+            "policy.collect.unroll_len=4",
+            "policy.nstep=2",
+            "policy.collect.burn_in=2",
+            *SMALL,
+        ],
+    ),
     "pwil_ppo": ("cartpole", "ppo", "pwil", [*PPO, "policy.reward_model.horizon=50"]),
     "red_ppo": ("cartpole", "ppo", "red", [*PPO, *FEW]),
     "trex_dqn": ("cartpole", "dqn", "trex", [*SINGLE, *FEW]),
@@ -214,6 +227,7 @@ def test_the_section_is_part_of_the_config() -> None:
 MODES = {
     "serial_reward_model": "icm_sac",
     "serial_gail": "gail_dqn",
+    "serial_ngu": "ngu_r2d2",
     "serial_trex": "drex_ppo",
     "serial_trex_onpolicy": "drex_ppo",
 }

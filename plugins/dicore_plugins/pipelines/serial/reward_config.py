@@ -9,6 +9,7 @@ from dicore_plugins.pipelines.serial.config import SerialConfig, SerialOnPolicyC
 
 __all__ = [
     "SerialGAILConfig",
+    "SerialNGUConfig",
     "SerialRewardModelConfig",
     "SerialTREXConfig",
     "SerialTREXOnPolicyConfig",
@@ -28,6 +29,13 @@ class SerialGAILConfig(SerialConfig):
     """As `serial`, with the reward model `gail`."""
 
     reward_models: ClassVar[tuple[str, ...]] = ("gail",)
+
+
+@frozen(kw_only=True)
+class SerialNGUConfig(SerialConfig):
+    """As `serial`, with the reward model `ngu`."""
+
+    reward_models: ClassVar[tuple[str, ...]] = ("ngu",)
 
 
 @frozen(kw_only=True)
