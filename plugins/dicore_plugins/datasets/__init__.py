@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from dicore_plugins.datasets.hdf5 import HDF5Dataset, write_hdf5
     from dicore_plugins.datasets.minari_data import MinariDataset
     from dicore_plugins.datasets.npz import NpzDataset, write_npz
+    from dicore_plugins.datasets.transitions import (
+        episode_to_transitions,
+        episode_to_transitions_filter,
+    )
 
 __all__ = [
     "AutoConfig",
@@ -34,6 +38,8 @@ __all__ = [
     "NpzConfig",
     "NpzDataset",
     "TransitionDataset",
+    "episode_to_transitions",
+    "episode_to_transitions_filter",
     "fill_buffer",
     "write_hdf5",
     "write_npz",
@@ -54,6 +60,7 @@ _HOMES = {
     ".hdf5": ("HDF5Dataset", "write_hdf5"),
     ".minari_data": ("MinariDataset",),
     ".npz": ("NpzDataset", "write_npz"),
+    ".transitions": ("episode_to_transitions", "episode_to_transitions_filter"),
 }
 """Public names by module."""
 

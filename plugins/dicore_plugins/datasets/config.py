@@ -12,7 +12,7 @@ from dicore.errors import UsageError
 
 __all__ = [
     "AutoConfig", "CollectedConfig", "DatasetConfig", "HDF5Config", "MinariConfig", "NpzConfig",
-    "TableConfig",
+    "TableConfig", "reader_of",
 ]  # fmt: skip
 
 _DERIVED = ("return_to_go", "timestep")
@@ -214,11 +214,19 @@ class AutoConfig(TableConfig):
         if not path.exists() and re.search(r"-v\d+$", self.path):
             return MinariConfig
         suffix = path.suffix.lower()
-        return _reader_of(suffix, self.path) if suffix else CollectedConfig
+        return reader_of(suffix, self.path) if suffix else CollectedConfig
 
 
-def _reader_of(suffix: str, path: str) -> Any:
-    """Returns the config class of the component that reads files with an ending."""
+def reader_of(suffix: str, path: str) -> Any:
+    """Returns the config class of the component that reads files with an ending.
+
+    Args:
+        suffix: The ending, in lower case.
+        path: The file, for the message.
+
+    Raises:
+        UsageError: there is none.
+    """
     from dicore_registry import default
     from dicore_registry.importing import import_target
 
