@@ -415,6 +415,15 @@ def from_plain(tree: Tree) -> Tree:
     return unpacked(tree)
 
 
+def joined_blocks(batches: list[Batch]) -> Batch:
+    """Returns the samples of several processes one after the other, or side by side as [T, N]."""
+    if np.ndim(batches[0].get("env_id")) > 1:
+        first, *rest = (each.columns for each in batches)
+        columns = tree_map(lambda *leaves: np.concatenate(leaves, 1), first, *rest)
+        return Batch(columns, len(batches[0]))
+    return Batch.concat(batches)
+
+
 def obs_changed(columns: Any, shown: Any) -> bool:
     """Returns whether the column `obs` differs from the observations, with no `next_obs` beside."""
     obs = columns.get("obs", shown)

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dicore.data import Batch, tree_map
+from dicore.data import Batch
 from dicore_plugins.collectors.base import EpisodeStatistics
-from dicore_plugins.collectors.block import from_plain
+from dicore_plugins.collectors.block import from_plain, joined_blocks
 from dicore_plugins.distributed.crew import Call, Crew, Wait, Worker
 from dicore_plugins.distributed.processes import raise_failure
 from dicore_plugins.distributed.runtime import RayRuntime
@@ -243,7 +243,7 @@ class CollectorGroup:
             self._report(train_iter)
         if len(batches) == 1:
             return batches[0].map(_copied) if self._copies else batches[0]
-        return _joined(batches)
+        return joined_blocks(batches)
 
     def _count(self, worker: Worker, facts: Mapping[str, Any]) -> None:
         self.envstep += facts["env_step"]
@@ -319,12 +319,3 @@ def _nothing(waits: str) -> None:
 def _shares(count: int, number: int) -> list[int]:
     """Returns how many of `count` each of `number` processes collects."""
     return [count // number + (index < count % number) for index in range(number)]
-
-
-def _joined(batches: list[Batch]) -> Batch:
-    """Returns the samples of several processes one after the other, or side by side as [T, N]."""
-    if np.ndim(batches[0].get("env_id")) > 1:
-        first, *rest = (each.columns for each in batches)
-        columns = tree_map(lambda *leaves: np.concatenate(leaves, 1), first, *rest)
-        return Batch(columns, len(batches[0]))
-    return Batch.concat(batches)
