@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from dicore_plugins.comm.http import HttpTransport
     from dicore_plugins.comm.learner import BaseCommLearner, FlaskFileSystemLearner, LearnerSlave
     from dicore_plugins.comm.master import Connection, Master, Slave, Task, TaskStatus
+    from dicore_plugins.comm.operator import OperatorServer
     from dicore_plugins.comm.parallel import Parallel
     from dicore_plugins.comm.router import EventRouter
     from dicore_plugins.comm.stores import (
@@ -58,6 +59,7 @@ __all__ = [
     "Master",
     "ModelExchanger",
     "NaiveCommander",
+    "OperatorServer",
     "Parallel",
     "PeerError",
     "PeriodicalModelExchanger",
@@ -95,6 +97,7 @@ __getattr__ = lazy(
         ".http": ("HttpTransport",),
         ".learner": ("BaseCommLearner", "FlaskFileSystemLearner", "LearnerSlave"),
         ".master": ("Connection", "Master", "Slave", "Task", "TaskStatus"),
+        ".operator": ("OperatorServer",),
         ".parallel": ("Parallel",),
         ".router": ("EventRouter",),
         ".stores": (

@@ -51,14 +51,15 @@ class BlockCache:
         """
         parts, places = [], []
         for meta in metas:
-            block = self._block(str(meta["file_path"]))
+            block = self.read(str(meta["file_path"]))
             parts.append(block[np.asarray(meta["row"])])
             places.append(np.asarray(meta["at"]))
         order = np.argsort(np.concatenate(places), kind="stable")
         joined = Batch.concat(parts)[order]
         return Batch({**joined.columns, **(metas[0].get("columns") or {})}, len(joined))
 
-    def _block(self, name: str) -> Batch:
+    def read(self, name: str) -> Batch:
+        """Returns a whole block."""
         if name in self._blocks:
             self._blocks.move_to_end(name)
             return self._blocks[name][0]

@@ -13,6 +13,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 
 from dicore.errors import ClosedError, DicoreError, UsageError
@@ -108,7 +109,7 @@ class TcpQueue:
         if self._socket is not None:
             self._start(self._accept, "accept")
         for address in self._attach_to:
-            self._start(lambda address=address: self._dial(address), "dial")
+            self._start(partial(self._dial, address), "dial")
 
     def subscribe(self, topic: str) -> None:
         """Starts to receive the messages of a topic."""
@@ -207,7 +208,7 @@ class TcpQueue:
             if not self._strangers.acquire(blocking=False):
                 made.close()
                 continue
-            self._start(lambda made=made: self._meet(made), "peer")
+            self._start(partial(self._meet, made), "peer")
 
     def _meet(self, made: socket.socket) -> None:
         try:

@@ -11,27 +11,30 @@ A task collects blocks of samples, or evaluates. The task that ends says `collec
 from __future__ import annotations
 
 import abc
-import os
 import threading
 import time
 import uuid
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 import numpy as np
 
 from dicore.data import Batch
-from dicore.errors import ClosedError
+from dicore.errors import ClosedError, DicoreError
 from dicore.run.env_factory import make_env_manager
 from dicore_plugins.comm.blocks import save_block
 from dicore_plugins.comm.errors import FrameError
 from dicore_plugins.comm.frames import load_file, save_file
 from dicore_plugins.comm.master import CallbackSlave
+from dicore_plugins.comm.resident import Resident
 from dicore_plugins.comm.worker_config import WorkerConfig
 from dicore_plugins.middleware.learn import without_origin
 
 __all__ = ["BaseCommCollector", "CollectorSlave", "FlaskFileSystemCollector"]
+
+_VERSION_S: Final = 30.0
+"""Limit for the parameters of an on-policy round to appear in a shared folder."""
 
 
 class CollectorSlave(CallbackSlave):
@@ -77,29 +80,33 @@ class BaseCommCollector(abc.ABC):
         """Sends `data_id`, `policy_iter` and `collector_done`."""
 
     def _create_collector(self, task_info: Mapping[str, Any]) -> CollectorParts:
-        """Creates environments, policy and collector of a task."""
+        """Creates environments, policy and collector of a task.
+
+        One that takes the place of another one has other seeds: it would repeat its episodes.
+        """
         index = int(task_info.get("collector_index", 0))
-        return CollectorParts(WorkerConfig.of(task_info, "collector", index))
+        return CollectorParts(WorkerConfig.of(task_info, "collector", index), index)
 
 
 class CollectorParts:
     """Environments, policy, collector and evaluator of one process; kept from task to task."""
 
-    def __init__(self, worker: WorkerConfig) -> None:
+    def __init__(self, worker: WorkerConfig, index: int = 0) -> None:
         self.cfg, self.policy = worker.cfg, worker.policy
-        self._ctx = worker.ctx
+        self._ctx, self._index = worker.ctx, index
         self.env = make_env_manager(self.cfg.env, "collector", self.cfg.seed)
         self.collector = self.cfg.policy.collect.collector.build(
             worker.ctx, env_manager=self.env, policy=self.policy.collect_mode
         )
         self._evaluator: Any = None
-        self.version = -1
+        self.version = self._epoch = -1
 
     def load(self, policy: Mapping[str, Any]) -> None:
-        """Acts by a published version."""
-        if policy["version"] != self.version:
+        """Acts by a published version, unless its learner was replaced by another one."""
+        epoch = int(policy.get("epoch", 0))
+        if epoch >= self._epoch and (epoch, policy["version"]) != (self._epoch, self.version):
             self.policy.collect_mode.load_state_dict(policy["state"])
-            self.version = int(policy["version"])
+            self.version, self._epoch = int(policy["version"]), epoch
 
     def collect(self, amount: Mapping[str, Any], info: Mapping[str, Any], stop: Any) -> Batch:
         """Collects one block; `info` has the env steps and updates of the whole training."""
@@ -120,7 +127,17 @@ class CollectorParts:
         )
         if random:
             self.collector.reset_policy(self.policy.collect_mode)
-        return data
+        return self._prepared(data) if data else data
+
+    def _prepared(self, data: Batch) -> Batch:
+        """Returns samples as the learner gets them; on-policy, ids of environments are unique."""
+        if not self.cfg.policy.on_policy:
+            samples: Batch = without_origin(data)
+            return samples
+        if "env_id" not in data:
+            return data
+        env_id = np.asarray(data["env_id"]) + self._index * self.env.env_num
+        return Batch({**data.columns, "env_id": env_id}, len(data))
 
     def evaluate(self, info: Mapping[str, Any], stop: Any) -> Any:
         """Evaluates the present version; returns the result."""
@@ -142,7 +159,7 @@ class CollectorParts:
             self._evaluator.close()
 
 
-class FlaskFileSystemCollector(BaseCommCollector):
+class FlaskFileSystemCollector(Resident, BaseCommCollector):
     """A comm collector over HTTP and files: metadata by HTTP, samples and policy by files.
 
     Args:
@@ -163,7 +180,9 @@ class FlaskFileSystemCollector(BaseCommCollector):
         update_policy_second: float = 0.0,
         token: str = "",
     ) -> None:
-        super().__init__()
+        functions = {each: getattr(self, each) for each in CollectorSlave.callbacks.values()}
+        Resident.__init__(self, CollectorSlave(host, port, functions, token))
+        BaseCommCollector.__init__(self)
         self._path_data, self._path_policy = Path(path_data), Path(path_policy)
         self._interval, self._looked_at, self._stamp = update_policy_second, 0.0, (0, 0)
         self._parts: CollectorParts | None = None
@@ -173,38 +192,6 @@ class FlaskFileSystemCollector(BaseCommCollector):
         self._counts = {"cur_sample": 0, "cur_episode": 0, "cur_step": 0}
         self._blocks = 0
         self._working = threading.Lock()
-        self._ended, self._closed = threading.Event(), threading.Event()
-        self._closing, self._closer = threading.Lock(), threading.Thread()
-        self._ended.set()
-        names = CollectorSlave.callbacks.values()
-        functions = {each: getattr(self, each) for each in names}
-        self._slave = CollectorSlave(host, port, functions, token)
-
-    @property
-    def address(self) -> str:
-        """`host:port` at which the coordinator reaches this process."""
-        return self._slave.address
-
-    def start(self) -> None:
-        """Starts to serve tasks."""
-        self._slave.start()
-
-    def close(self) -> None:
-        """Ends the present task and stops to serve; returns when that is done, by whomever."""
-        with self._closing:
-            if not self._closed.is_set():
-                self._ended.set()
-                self._slave.close()
-                with self._working:
-                    if self._parts is not None:
-                        self._parts.close()
-                self._closed.set()
-        if self._closer.is_alive() and self._closer is not threading.current_thread():
-            self._closer.join(timeout=5)
-
-    def wait(self, timeout: float | None = None) -> bool:
-        """Waits until it is closed; returns whether it is."""
-        return self._closed.wait(timeout)
 
     def get_policy_update_info(self, path: str) -> Mapping[str, Any]:
         """Reads the newest parameters; a file that is being replaced is read again."""
@@ -229,15 +216,11 @@ class FlaskFileSystemCollector(BaseCommCollector):
 
     # ---- called by the slave
 
-    def deal_with_get_resource(self, data: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Returns what this process offers."""
-        return {"gpu": 0, "cpu": os.cpu_count() or 1, "busy": not self._ended.is_set()}
-
     def deal_with_collector_start(self, data: Mapping[str, Any]) -> Mapping[str, Any]:
         """Begins a task; parts of an earlier task with the same config are used again."""
         info = data["task_info"]
         with self._working:
-            wanted = info["config"], info.get("collector_index", 0)
+            wanted = info["config"], info.get("job_id"), info.get("collector_index", 0)
             if self._parts is None or wanted != self._built_of:
                 if self._parts is not None:
                     self._parts.close()
@@ -257,7 +240,7 @@ class FlaskFileSystemCollector(BaseCommCollector):
         if self._ended.is_set() or self._parts is None:
             raise ClosedError("no task runs: it was closed, or none was started")
         with self._working:
-            self._update_policy()
+            self._update_policy(data.get("policy_iter"))
             if self._task_info["eval_flag"]:
                 self._evaluate(data)
             else:
@@ -266,15 +249,41 @@ class FlaskFileSystemCollector(BaseCommCollector):
 
     def deal_with_collector_close(self, data: Mapping[str, Any]) -> Mapping[str, Any]:
         """Ends the present task, at any time; with `shutdown`, the comm collector closes too."""
-        self._ended.set()
-        if data.get("shutdown"):
-            self._closer = threading.Thread(target=self.close, name="dicore-close", daemon=True)
-            self._closer.start()
+        self._deal_with_close(data)
         return {"message": "ok"}
+
+    def _end_task(self) -> None:
+        self._ended.set()
+
+    def _release(self) -> None:
+        with self._working:
+            if self._parts is not None:
+                self._parts.close()
 
     # ---- one task
 
-    def _update_policy(self) -> None:
+    def _update_policy(self, wanted: int | None) -> None:
+        """Loads the newest parameters; waits for those of `wanted` updates, if it is given.
+
+        Raises:
+            DicoreError: they do not appear in the file.
+        """
+        assert self._parts is not None
+        self._look()
+        if wanted is None:
+            return
+        end = time.monotonic() + _VERSION_S
+        while self._parts.version != wanted and not self._ended.wait(0.01):
+            self._looked_at = 0.0
+            self._look()
+            if time.monotonic() > end:
+                raise DicoreError(
+                    f"{self._path_policy}: the parameters of update {wanted} have not appeared"
+                    f" within {_VERSION_S:g} s; those of update {self._parts.version} are there",
+                    hint="is system.path_policy the same folder for learner and collectors?",
+                )
+
+    def _look(self) -> None:
         """Loads the newest parameters if the file has changed and the interval is over."""
         assert self._parts is not None
         now = time.monotonic()
@@ -288,18 +297,21 @@ class FlaskFileSystemCollector(BaseCommCollector):
             return
         stamp = status.st_mtime_ns, status.st_ino
         if stamp != self._stamp:
-            self._parts.load(self.get_policy_update_info(name))
+            found = self.get_policy_update_info(name)
+            if found.get("job_id") == self._task_info.get("job_id"):  # else of an earlier training
+                self._parts.load(found)
             self._stamp = stamp
 
     def _collect(self, info: Mapping[str, Any]) -> None:
         assert self._parts is not None
         collector, counts = self._parts.collector, self._counts
         before = collector.envstep, collector.total_episode_count
-        data = self._parts.collect(self._task_info["amount"], info, self._ended.is_set)
-        if not data:
+        amount = info.get("amount") or self._task_info["amount"]
+        samples = self._parts.collect(amount, info, self._ended.is_set)
+        if not samples:
             raise ClosedError("the task was closed")
-        samples = without_origin(data)
-        name = f"{self._task_info['task_id']}_{uuid.uuid4().hex[:12]}.frame"
+        task = f"{self._task_info.get('job_id', '')}_{self._task_info['task_id']}"
+        name = f"{task}_{uuid.uuid4().hex[:12]}.frame"
         self.send_stepdata(name, samples)
         self._blocks += 1
         steps = collector.envstep - before[0]
@@ -320,7 +332,8 @@ class FlaskFileSystemCollector(BaseCommCollector):
 
     def _evaluate(self, info: Mapping[str, Any]) -> None:
         assert self._parts is not None
-        name = f"{self._task_info['task_id']}.policy.frame"
+        task = f"{self._task_info.get('job_id', '')}_{self._task_info['task_id']}"
+        name = f"{task}.policy.frame"
         state = self._parts.policy.collect_mode.state_dict()
         save_file(self._path_policy / name, {"version": self._parts.version, "state": state})
         result = self._parts.evaluate(info, self._ended.is_set)

@@ -42,11 +42,22 @@ class DistSystemConfig(Section):
         " threads: run them in this process, to debug",
         choices=("none", "processes", "threads"),
     )
+    operator: str | None = option(
+        None,
+        "host:port of an operator that starts the processes and replaces those that fail (the"
+        " replica API of DI-engine's operator); None: nobody is asked",
+    )
     send_policy_freq: int = option(
-        10, "updates between two versions of the parameters", ge=1, unit="updates"
+        10,
+        "updates between two versions of the parameters; on-policy: after every collect",
+        ge=1,
+        unit="updates",
     )
     send_learn_info_freq: int = option(
-        10, "updates of one task of the learner, after which it reports", ge=1, unit="updates"
+        10,
+        "updates of one task of the learner, after which it reports; on-policy: every collect",
+        ge=1,
+        unit="updates",
     )
     update_policy_second: float = option(
         0.0, "time between two looks for new parameters by a collector", ge=0, unit="s"
@@ -59,7 +70,10 @@ class DistSystemConfig(Section):
     )
     task_timeout: float = option(600.0, "limit for one task", gt=0, unit="s")
     start_timeout: float = option(
-        120.0, "wait for a process to answer for the first time", gt=0, unit="s"
+        120.0,
+        "wait for the learner, or for any collector, that does not answer; then the run ends",
+        gt=0,
+        unit="s",
     )
     max_retries: int = option(
         3, "failures of the tasks of one process in a row, after which the run ends", ge=0
@@ -81,6 +95,8 @@ class DistConfig(PipelineConfig):
         """Yields options that exclude each other."""
         if self.system.start != "none" and self.system.collector_host != "127.0.0.1":
             yield "system.start", "starts processes on this machine only; expected none"
+        if self.system.start != "none" and self.system.operator is not None:
+            yield "system.operator", "starts the processes; expected system.start=none"
 
     def build(self, ctx: Any, **parts: Any) -> Any:
         """Creates the pipeline."""

@@ -1,7 +1,8 @@
-"""The coordinator: gives the tasks of a commander to learner and collectors, and holds the buffer.
+"""The coordinator: gives the tasks of a commander to learner and collectors, and holds the samples.
 
 One thread per process sends its tasks. A failed task is given again, to the same process or, after
 its end, to the one that took its place; after several failures in a row the run ends with an error.
+Collectors may come and go: the run ends for want of them only when none is left.
 """
 
 from __future__ import annotations
@@ -9,13 +10,12 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
 from dicore.errors import ClosedError, DicoreError
 from dicore_plugins.comm.errors import AuthenticationError, PeerError, RemoteTaskError
-from dicore_plugins.comm.flow import BlockBuffer, Ratio
 from dicore_plugins.comm.journal import Journal
 from dicore_plugins.comm.master import Connection
 
@@ -24,53 +24,60 @@ __all__ = ["Coordinator"]
 _LOG = logging.getLogger("dicore.comm")
 _POLL_S: Final = 0.05
 _RETRY_S: Final = 0.5
+_LOOK_S: Final = 1.0
+_LEARNER: Final = "learner0"
 
 
 class Coordinator:
     """Runs one training over a learner and collectors.
 
     Args:
-        cfg: The bound config; `pipeline.system` and the sections that say how much to collect.
+        cfg: The bound config; `pipeline.system` and the budgets are used.
         job: What the info of every task has: `config`, `policy_id`, `buffer_id`.
-        buffer: The samples.
+        flow: The samples: `Replay` or `Rounds`.
         commander: Assigns tasks, see `ICommander`.
         journal: Where it notes what it did.
         find: Returns the address of a process by its name (`learner0`, `collector1`), or None.
         token: The shared token.
+        others: Returns the names of all collectors that have an address now, also of further ones
+            than `collector_num`.
 
     Attributes:
-        evaluations: Called with the result of each evaluation.
+        on_evaluation: Called with the result of each evaluation.
+        on_lost: Called with the name of a process that was there and does not answer.
+        on_silent: Called with the name of a process that is there and does not answer.
+        flow: The samples.
+        env_step: Env steps so far.
+        train_iter: Updates so far.
     """
 
     def __init__(
         self,
         cfg: Any,
         job: Mapping[str, Any],
-        buffer: BlockBuffer,
+        flow: Any,
         commander: Any,
         journal: Journal,
         find: Callable[[str], str | None],
         token: str,
+        others: Callable[[], Iterable[str]] = tuple,
     ) -> None:
-        self._cfg = cfg
-        self._job, self._buffer, self._commander = dict(job), buffer, commander
+        self._cfg, self._system = cfg, cfg.pipeline.system
+        self._job, self.flow, self._commander = dict(job), flow, commander
         self._journal, self._find, self._token = journal, find, token
+        self._master = (journal.job_id, journal.epoch)
+        self._others = others
         self._lock = threading.Lock()
         self._ended = threading.Event()
         self._error: BaseException | None = None
-        self.ratio = _ratio(cfg)
+        self._threads: dict[str, threading.Thread] = {}
+        self._lost: dict[str, float] = {}
         self.env_step, self.train_iter = journal.env_step, journal.train_iter
         self.on_evaluation: Callable[[Mapping[str, Any]], None] = lambda result: None
-        self._least = min(
-            cfg.policy.learn.batch_size,
-            cfg.policy.collect.get("random_collect_size") or cfg.policy.learn.batch_size,
-        )
+        self.on_lost: Callable[[str], None] = lambda name: None
+        self.on_silent: Callable[[str], None] = lambda name: None
         if hasattr(commander, "load_state_dict"):
             commander.load_state_dict(journal.tasks)
-        for meta in journal.blocks:
-            self._buffer.push(meta)
-            self.ratio.collected(int(meta["count"]))
-        self.ratio.learned(self.train_iter)
 
     def run(self, stopped: Callable[[], bool]) -> None:
         """Runs until the commander ends the training, or `stopped` returns True.
@@ -78,21 +85,20 @@ class Coordinator:
         Raises:
             DicoreError: a process failed too often; the text is that of its error.
         """
-        collectors = self._cfg.pipeline.system.collector_num
-        threads = [threading.Thread(target=self._guarded, args=(self._learn, "learner0"))]
-        for index in range(collectors):
-            args = (self._collect, f"collector{index}")
-            threads.append(threading.Thread(target=self._guarded, args=args))
-        for thread in threads:
-            thread.daemon = True
-            thread.start()
+        self._start(_LEARNER)
+        for index in range(self._system.collector_num):
+            self._start(f"collector{index}")
+        looked_at = time.monotonic()
         try:
             while not self._ended.wait(_POLL_S) and not stopped():
-                pass
+                if time.monotonic() - looked_at > _LOOK_S:
+                    looked_at = time.monotonic()
+                    for name in self._others():
+                        self._start(name)
         finally:
             self._ended.set()
             self._close_all()
-            for thread in threads:
+            for thread in self._threads.values():
                 thread.join(timeout=10)
             if self._error is None and not stopped():
                 facts = {"env_step": self.env_step, "train_iter": self.train_iter}
@@ -101,55 +107,77 @@ class Coordinator:
         if self._error is not None:
             raise self._error
 
+    def _start(self, name: str) -> None:
+        """Starts the thread of a process, unless it has one."""
+        if name in self._threads:
+            return
+        work = self._learn if name == _LEARNER else self._collect
+        thread = threading.Thread(target=self._guarded, args=(work, name), name=name, daemon=True)
+        self._threads[name] = thread
+        thread.start()
+
     def _close_all(self) -> None:
         """Asks all processes to end; those that do not answer are left."""
-        names = [
-            "learner0",
-            *(f"collector{n}" for n in range(self._cfg.pipeline.system.collector_num)),
-        ]
-        for name in names:
+        for name in self._threads:
             address = self._find(name)
             if address is None:
                 continue
-            task = "learner_close_task" if name == "learner0" else "collector_close_task"
+            task = f"{_kind_of(name)}_close_task"
             try:
-                connection = Connection(address, self._token, heartbeat_s=1.0, tolerance_s=2.0)
+                connection = self._connection(address, heartbeat_s=1.0, tolerance_s=2.0)
                 connection.process(task, {"shutdown": True}, timeout=5)
             except DicoreError as error:
                 _LOG.debug("%s did not close: %s", name, error)
+
+    def _connection(self, address: str, **times: float) -> Connection:
+        return Connection(address, self._token, master=self._master, **times)
 
     # ---- one thread per process
 
     def _guarded(self, work: Callable[[str, Connection], None], name: str) -> None:
         """Repeats the work of a process until the end; ends the run after several failures."""
-        failures, lost_at = 0, None
+        failures = 0
         while not self._ended.is_set():
             try:
                 connection = self._connected(name)
                 if connection is None:
                     return
                 work(name, connection)
-                failures, lost_at = 0, None
+                failures = 0
+                self._is_back(name)
             except (RemoteTaskError, AuthenticationError) as error:
-                if self._ended.is_set():
-                    return
                 failures += 1
-                if failures > self._cfg.pipeline.system.max_retries or isinstance(
-                    error, AuthenticationError
-                ):
+                refused = isinstance(error, AuthenticationError)
+                if refused or failures > self._system.max_retries:
                     self._fail(name, error)
-                    return
-                _LOG.warning("%s: %s; attempt %d", name, error.message, failures + 1)
+                else:
+                    _LOG.warning("%s: %s; attempt %d", name, error.message, failures + 1)
             except PeerError as error:
-                lost_at = time.monotonic() if lost_at is None else lost_at
-                if time.monotonic() - lost_at > self._cfg.pipeline.system.start_timeout:
-                    self._fail(name, error)
-                    return
-                _LOG.warning("%s is lost: %s", name, error.message)
+                self._is_lost(name, error)
             except Exception as error:
                 self._fail(name, error)
-                return
-            self._ended.wait(_RETRY_S if failures or lost_at else _POLL_S)
+            self._ended.wait(_RETRY_S if failures or name in self._lost else _POLL_S)
+
+    def _is_lost(self, name: str, error: PeerError) -> None:
+        """Reports a process that does not answer; ends the run if it cannot go on without it."""
+        if self._ended.is_set():
+            return
+        with self._lock:
+            now = time.monotonic()
+            since = self._lost.setdefault(name, now)
+            rest = [each for each in self._threads if each != _LEARNER and each not in self._lost]
+        if since == now and self._find(name) is not None:
+            _LOG.warning("%s does not answer: %s", name, error.message)
+            self.on_lost(name)
+        if error.context.get("silent"):
+            self.on_silent(name)
+        limit = self._system.start_timeout
+        if now - since > limit and (name == _LEARNER or not rest):
+            self._fail(name, PeerError(f"{error.message}, for {limit:g} s", hint=error.hint))
+
+    def _is_back(self, name: str) -> None:
+        with self._lock:
+            self._lost.pop(name, None)
 
     def _fail(self, name: str, error: BaseException) -> None:
         if self._ended.is_set():
@@ -160,21 +188,16 @@ class Coordinator:
 
     def _connected(self, name: str) -> Connection | None:
         """Returns a process that answers; None if the run has ended meanwhile."""
-        end = time.monotonic() + self._cfg.pipeline.system.start_timeout
-        while not self._ended.is_set():
-            address = self._find(name)
-            if address is not None:
-                connection = Connection(address, self._token)
-                connection.wait(2.0, self._ended.is_set)
-                return connection
-            if time.monotonic() > end:
-                kind = name.rstrip("0123456789")
-                raise PeerError(
-                    f"{name} has not started within {self._cfg.pipeline.system.start_timeout:g} s",
-                    hint=f"dicore -m dist --module {kind} --module-name {name} -c FILE.pkl",
-                )
-            self._ended.wait(_POLL_S)
-        return None
+        address = self._find(name)
+        if address is None:
+            kind = _kind_of(name)
+            raise PeerError(
+                f"{name} has not started",
+                hint=f"dicore -m dist --module {kind} --module-name {name} -c FILE.pkl",
+            )
+        connection = self._connection(address)
+        connection.wait(2.0, self._ended.is_set)
+        return None if self._ended.is_set() else connection
 
     def _learn(self, name: str, learner: Connection) -> None:
         """Gives a learner task and its data until it is done."""
@@ -183,13 +206,14 @@ class Coordinator:
         if task is None:
             self._ended.wait(_POLL_S)
             return
-        self._note_task("learner", task)
-        info = {**self._job, **task, "learner_cfg": {}, "replay_buffer_cfg": {}}
+        info = {**self._job, **task, "number": self._note_task("learner", task)}
+        info |= {"learner_cfg": {}, "replay_buffer_cfg": {}}
         try:
             if learner.process("resource_task", timeout=30)["busy"]:
                 learner.process("learner_close_task", timeout=30)
             started = learner.process("learner_start_task", {"task_info": info}, self._timeout)
-            self._learned({"learner_step": started["learner_step"]})
+            self.flow.begin(int(started["learner_step"]))
+            self._is_back(name)
             while self._learn_once(learner, str(task["task_id"])):
                 pass
         except DicoreError:
@@ -199,15 +223,15 @@ class Coordinator:
 
     def _learn_once(self, learner: Connection, task_id: str) -> bool:
         """Gives the data of one demand; returns whether the task goes on."""
-        if not self.ratio.wait_to_learn(self._is_ready, self._ended.is_set):
+        if not self.flow.wait_to_learn(self._ended.is_set):
             return False
         demand = learner.process("learner_get_data_task", timeout=self._timeout)
-        metas = self._buffer.sample(int(demand["batch_size"]), int(demand["cur_learner_iter"]))
-        answer = learner.process("learner_learn_task", {"data": metas}, self._timeout)
-        info = answer["info"]
-        if self._cfg.policy.priority:
-            self._buffer.update(info["priority_info"])
-        self._learned(info)
+        metas = self.flow.draw(int(demand["batch_size"]), int(demand["cur_learner_iter"]))
+        data = {"data": metas, "env_step": self.env_step}
+        info = learner.process("learner_learn_task", data, self._timeout)["info"]
+        self.train_iter = max(self.train_iter, int(info["learner_step"]))
+        self._journal.write("updates", train_iter=self.train_iter)
+        self.flow.learned(info)
         with self._lock:
             self._commander.update_learner_info(task_id, {"learner_step": info["learner_step"]})
             if info["learner_done"] and self._commander.finish_learner_task(task_id, info):
@@ -221,20 +245,21 @@ class Coordinator:
         if task is None:
             self._ended.wait(_POLL_S)
             return
-        self._note_task("collector", task)
-        index = int(name.removeprefix("collector"))
-        info = {**self._job, **task, "collector_index": index, "amount": self._amount()}
-        info["blocks"] = self._cfg.pipeline.system.collect_blocks
+        info = {**self._job, **task, "number": self._note_task("collector", task)}
+        info |= {"collector_index": int(name.removeprefix("collector"))}
+        info["blocks"] = self._system.collect_blocks
         finished: Mapping[str, Any] = {}
         try:
             collector.process("collector_start_task", {"task_info": info}, self._timeout)
-            done = False
-            while not done and not self._ended.is_set():
-                if not task["eval_flag"] and not self._may_collect():
-                    break
+            self._is_back(name)
+            if task["eval_flag"]:
                 finished = collector.process("collector_data_task", self._info(), self._timeout)
-                self._take(finished)
-                done = bool(finished["collector_done"])
+                self._evaluated(finished)
+            while not self._ended.is_set() and not finished.get("collector_done"):
+                found = self._collected(collector)
+                if found is None:
+                    break
+                finished = found
         except DicoreError as error:
             with self._lock:
                 self._commander.notify_fail_collector_task(task)
@@ -245,85 +270,91 @@ class Coordinator:
             if self._commander.finish_collector_task(str(task["task_id"]), finished):
                 self._ended.set()
 
-    # ---- what both need
-
-    @property
-    def _timeout(self) -> float:
-        return float(self._cfg.pipeline.system.task_timeout)
-
-    def _is_ready(self) -> bool:
-        return self._buffer.count() >= self._least
-
-    def _may_collect(self) -> bool:
-        budget = self._cfg.pipeline.max_env_step
-        if budget is not None and self.env_step >= budget:
-            with self._lock:
-                if self._commander.finish_learner_task("budget", {}):
-                    self._ended.set()
-            return False
-        return self.ratio.wait_to_collect(self._is_ready, self._ended.is_set)
-
-    def _amount(self) -> dict[str, int]:
-        collect = self._cfg.policy.collect
-        if collect.get("n_sample") is not None:
-            return {"n_sample": collect.n_sample}
-        return {"n_episode": collect.n_episode}
-
-    def _info(self) -> dict[str, Any]:
-        warm_up = self._cfg.policy.collect.get("random_collect_size") or 0
-        random = self.ratio.samples < warm_up
-        return {"envstep": self.env_step, "learner_step": self.train_iter, "random": random}
-
-    def _take(self, meta: Mapping[str, Any]) -> None:
-        """Stores the metadata of a block, or the result of an evaluation."""
-        if meta.get("eval_flag"):
-            facts = {key: meta[key] for key in ("task_id", "policy_iter", "mean_return")}
-            self._journal.write("evaluation", **facts)
-            self.on_evaluation(meta)
-            return
+    def _collected(self, collector: Connection) -> Mapping[str, Any] | None:
+        """Takes one block; None if none is wanted."""
+        share = None if self._is_spent() else self.flow.claim(self._stops_collecting)
+        if share is None:
+            return None
+        wanted = {**self._info(), "amount": share.amount, "policy_iter": share.policy_iter}
+        try:
+            meta = collector.process("collector_data_task", wanted, self._timeout)
+        except BaseException:
+            self.flow.give_back(share)
+            raise
         with self._lock:
             self.env_step += int(meta["env_step"])
         facts = {key: meta[key] for key in ("file_path", "count", "env_step", "policy_iter")}
         self._journal.write("block", **facts)
-        self._buffer.push(meta)
-        self.ratio.collected(int(meta["count"]))
+        self.flow.put(share, meta)
+        return meta
 
-    def _learned(self, info: Mapping[str, Any]) -> None:
-        self.train_iter = max(self.train_iter, int(info["learner_step"]))
-        self._journal.write("updates", train_iter=self.train_iter)
-        self.ratio.learned(self.train_iter)
+    # ---- what both need
 
-    def _note_task(self, kind: str, task: Mapping[str, Any]) -> None:
+    @property
+    def _timeout(self) -> float:
+        return float(self._system.task_timeout)
+
+    def _stops_collecting(self) -> bool:
+        return self._ended.is_set() or self._is_spent()
+
+    def _is_spent(self) -> bool:
+        """Returns whether the budget of env steps is spent, which ends the learner's task."""
+        budget = self._cfg.pipeline.max_env_step
+        if budget is None or self.env_step < budget:
+            return False
+        with self._lock:
+            if self._commander.finish_learner_task("budget", {}):
+                self._ended.set()
+        return True
+
+    def _info(self) -> dict[str, Any]:
+        random = self.flow.is_random
+        return {"envstep": self.env_step, "learner_step": self.train_iter, "random": random}
+
+    def _evaluated(self, meta: Mapping[str, Any]) -> None:
+        """Notes the result of an evaluation."""
+        facts = {key: meta[key] for key in ("task_id", "policy_iter", "mean_return")}
+        self._journal.write("evaluation", **facts)
+        self.on_evaluation(meta)
+
+    def _note_task(self, kind: str, task: Mapping[str, Any]) -> int:
         number = int(str(task["task_id"]).rpartition("_")[2])
         self._journal.write("task", kind=kind, number=number)
+        return number
 
 
-def _ratio(cfg: Any) -> Ratio:
-    """Returns the proportion that the config gives to updates and samples."""
-    learn, collect, system = cfg.policy.learn, cfg.policy.collect, cfg.pipeline.system
-    block = collect.get("n_sample") or 1
-    per_sample = learn.update_per_step or learn.update_per_collect / block
-    ahead = system.send_learn_info_freq + system.collector_num * block * per_sample
-    return Ratio(per_sample, ahead, system.task_timeout)
+def _kind_of(name: str) -> str:
+    """Returns `learner` or `collector`."""
+    return name.rstrip("0123456789")
 
 
-def addresses(system: Any, folder: Path) -> Callable[[str], str | None]:
-    """Returns a function from the name of a process to its address.
+class Addresses:
+    """Addresses of processes: the configured ones, else those that they wrote to a folder.
 
-    It is the configured one, else that which the process wrote to the folder of the parameters.
+    Args:
+        system: The section `pipeline.system`.
+        folder: Folder of the parameters.
     """
-    from dicore_plugins.comm.slurm import hosts_of
 
-    def find(name: str) -> str | None:
-        kind = name.rstrip("0123456789")
-        index = int(name.removeprefix(kind))
-        port = getattr(system, f"{kind}_port")
+    def __init__(self, system: Any, folder: Path) -> None:
+        self._system, self._folder = system, folder
+
+    def __call__(self, name: str) -> str | None:
+        """Returns the address of a process by its name; None if it has not started."""
+        from dicore_plugins.comm.slurm import hosts_of
+
+        kind = _kind_of(name)
+        index, port = int(name.removeprefix(kind)), getattr(self._system, f"{kind}_port")
         if port:
-            hosts = hosts_of(getattr(system, f"{kind}_host"))
+            hosts = hosts_of(getattr(self._system, f"{kind}_host"))
             return f"{hosts[index % len(hosts)]}:{port + index}"
         try:
-            return (folder / f"{name}.address").read_text(encoding="utf-8").strip() or None
+            text = (self._folder / f"{name}.address").read_text(encoding="utf-8")
         except FileNotFoundError:
             return None
+        return text.split()[0] if text.split() else None
 
-    return find
+    def collectors(self) -> list[str]:
+        """Returns the names of the collectors that wrote their address."""
+        found = self._folder.glob("collector*.address")
+        return [each.stem for each in found if each.stem.removeprefix("collector").isdecimal()]

@@ -210,8 +210,11 @@ def _system_of_file(file: str | None) -> dict[str, Any]:
     system = dict(found)
     if system.pop("communication_mode", "auto") != "auto":
         raise ConfigError(f"{file}: system_config.communication_mode: expected 'auto'")
-    for name in ("coordinator", "learner_gpu_num", "learner_num"):
-        system.pop(name, None)  # the coordinator connects, and policy.cuda chooses the device
+    operator = (system.pop("coordinator", None) or {}).get("operator_server") or {}
+    if operator.get("system_addr"):
+        system["operator"] = operator["system_addr"]
+    for name in ("learner_gpu_num", "learner_num"):
+        system.pop(name, None)  # policy.cuda chooses the device
     return system
 
 
@@ -270,17 +273,18 @@ def _train_here(file: str | None, overrides: Sequence[str], given: Mapping[str, 
 
 def _serve(module: str, name: str | None, job: Mapping[str, Any]) -> None:
     """Runs a learner or a collector until the coordinator closes it."""
-    from dicore_plugins.comm.roles import Place, serve_collector, serve_learner
+    from dicore_plugins.comm.roles import Place, serve
 
     found = re.fullmatch(rf"{module}(\d+)", name or f"{module}0")
     if found is None:
         raise UsageError(f"--module-name {name}: expected {module}0, {module}1, …")
     system, index = job["config"]["pipeline"]["system"], int(found[1])
-    number = system["collector_num"] if module == "collector" else 1
-    if index >= number:
+    if module == "learner" and index:
+        raise UsageError(f"--module-name {name}: there is one learner; expected learner0")
+    if index >= system["collector_num"] and system["collector_port"]:
         raise UsageError(
-            f"--module-name {name}: the config has {number} {module}s",
-            hint="pipeline.system.collector_num is the number of collectors",
+            f"--module-name {name}: the config has {system['collector_num']} collectors with ports",
+            hint="raise pipeline.system.collector_num, or let collectors choose ports: -clp 0",
         )
     place = Place(system["path_data"], system["path_policy"], job["token"])
-    (serve_learner if module == "learner" else serve_collector)(system, place, index)
+    serve(module, system, place, index, job["config"]["exp_name"], quiet=False)

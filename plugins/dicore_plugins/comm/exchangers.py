@@ -91,7 +91,7 @@ class ContextExchanger:
         self._restarted = False
         if not self._active:
             return
-        self.writes = ("train_iter", "env_step", "env_episode")
+        self.writes: tuple[str, ...] = ("train_iter", "env_step", "env_episode")
         if self._learns:
             self.writes = (*_COLLECTED, "env_step", "env_episode")
         elif self._collects:
@@ -137,7 +137,7 @@ class ContextExchanger:
         if self._learns and "samples" in payload:
             samples = payload["samples"]
             if "stored" in samples:
-                samples = self._loader.load(samples["stored"])
+                samples = _loaded(self._loader, samples["stored"])
             for name, value in samples.items():
                 collected.setdefault(name, []).append(value)
 
@@ -150,6 +150,16 @@ class ContextExchanger:
         if self._loader is not None and samples:
             samples = {"stored": self._loader.save(samples)}
         task.emit("context_of_collector", {**payload, "samples": samples}, only_remote=True)
+
+
+def _loaded(loader: Any | None, handle: Mapping[str, Any]) -> Any:
+    """Returns what another process stored."""
+    if loader is None:
+        raise UsageError(
+            "another process stored what it sent, and this one has no loader",
+            hint="give the exchanger the same kind of loader in all processes",
+        )
+    return loader.load(handle)
 
 
 def _set_samples(ctx: Any, collected: Mapping[str, list[Any]]) -> None:
@@ -239,7 +249,7 @@ class ModelExchanger:
             return
         state = newest["state"]
         if "stored" in state:
-            state = self._loader.load(state["stored"])
+            state = _loaded(self._loader, state["stored"])
         self._model.load_state_dict(state)
         self.version = newest["version"]
 

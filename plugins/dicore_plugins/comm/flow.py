@@ -1,4 +1,4 @@
-"""What the coordinator has between collectors and learner: blocks, the buffer over them, the ratio.
+"""Between collectors and learner of off-policy training: blocks, the buffer over them, the ratio.
 
 Shapes: n samples of a block, B samples of a demand.
 """
@@ -18,8 +18,9 @@ import numpy as np
 
 from dicore.data import Batch
 from dicore.errors import DicoreError, UsageError
+from dicore_plugins.comm.rounds import Share
 
-__all__ = ["BlockBuffer", "Ratio"]
+__all__ = ["BlockBuffer", "Ratio", "Replay", "Worth"]
 
 _LOG = logging.getLogger("dicore.comm")
 _KEEP_S: Final = 10.0
@@ -109,54 +110,108 @@ class BlockBuffer:
             (self._folder / self._leaving.popleft()[1]).unlink(missing_ok=True)
 
 
+class Replay:
+    """Gives samples of a buffer to the learner, in the proportion of a serial run.
+
+    Args:
+        buffer: The samples.
+        cfg: The bound config.
+
+    Attributes:
+        ratio: Keeps updates and samples in proportion.
+    """
+
+    def __init__(self, buffer: BlockBuffer, cfg: Any) -> None:
+        self._buffer = buffer
+        learn, collect, system = cfg.policy.learn, cfg.policy.collect, cfg.pipeline.system
+        self._worth = Worth(learn, collect)
+        ahead = system.send_learn_info_freq + system.collector_num * self._worth.of_block
+        self.ratio = Ratio(ahead, system.task_timeout)
+        unit = "n_episode" if collect.get("n_sample") is None else "n_sample"
+        self._share = Share({unit: int(collect[unit])})
+        self._least = min(learn.batch_size, self._worth.warm_up or learn.batch_size)
+        self._stores_priority = bool(cfg.policy.priority)
+
+    @property
+    def is_random(self) -> bool:
+        """Whether the random samples of the warm-up are not complete yet."""
+        return self.ratio.samples < self._worth.warm_up
+
+    def begin(self, learner_step: int) -> None:
+        """Notes the updates from which a learner starts."""
+        self.ratio.learned(learner_step)
+
+    def claim(self, stopped: Callable[[], bool]) -> Share | None:
+        """Waits until collecting may go on; returns what to collect, None if stopped."""
+        return self._share if self.ratio.wait_to_collect(stopped) else None
+
+    def give_back(self, share: Share) -> None:
+        """Does nothing: any block is as good as another one."""
+
+    def put(self, share: Share, meta: Mapping[str, Any]) -> None:
+        """Stores the metadata of a block."""
+        self._buffer.push(meta)
+        self.ratio.collected(int(meta["count"]), self._worth.of(meta))
+
+    def wait_to_learn(self, stopped: Callable[[], bool]) -> bool:
+        """Waits until updates may be made; returns False if stopped."""
+        return self.ratio.wait_to_learn(stopped)
+
+    def draw(self, size: int, train_iter: int) -> list[dict[str, Any]]:
+        """Draws samples; see `BlockBuffer.sample`."""
+        return self._buffer.sample(size, train_iter)
+
+    def learned(self, info: Mapping[str, Any]) -> None:
+        """Notes the updates that were made, and the priorities of their samples."""
+        if self._stores_priority:
+            self._buffer.update(info["priority_info"])
+        self.ratio.learned(int(info["learner_step"]))
+
+
 class Ratio:
     """Keeps updates and collected samples in proportion: whoever is ahead waits.
 
     Args:
-        per_sample: Updates per sample.
         ahead: Updates by which collecting may be ahead of learning.
         stall_s: Seconds after which a wait is an error.
 
     Attributes:
         samples: Samples collected so far.
+        earned: Updates that a serial run would have made of them.
         updates: Updates made so far.
     """
 
-    def __init__(self, per_sample: float, ahead: float, stall_s: float) -> None:
-        self._per_sample, self._ahead, self._stall_s = per_sample, ahead, stall_s
-        self.samples = self.updates = 0
+    def __init__(self, ahead: float, stall_s: float) -> None:
+        self._ahead, self._stall_s = ahead, stall_s
+        self.samples, self.earned, self.updates = 0, 0.0, 0
         self._changed = threading.Condition()
 
-    def collected(self, count: int) -> None:
-        """Adds samples."""
+    def collected(self, count: int, earned: float) -> None:
+        """Adds samples, and the updates that they are worth."""
         with self._changed:
             self.samples += count
+            self.earned += earned
             self._changed.notify_all()
 
     def learned(self, updates: int) -> None:
-        """Sets the number of updates."""
+        """Sets the number of updates; a learner that was lost continues from an earlier one."""
         with self._changed:
-            self.updates = max(self.updates, updates)
+            self.updates = updates
             self._changed.notify_all()
 
-    def wait_to_learn(self, is_ready: Callable[[], bool], stopped: Callable[[], bool]) -> bool:
+    def wait_to_learn(self, stopped: Callable[[], bool]) -> bool:
         """Waits until the next updates may be made; returns False if stopped."""
         return self._wait(
-            lambda: is_ready() and self.updates <= self.samples * self._per_sample,
-            stopped,
-            "the learner waits for samples",
+            lambda: self.updates < self.earned, stopped, "the learner waits for samples"
         )
 
-    def wait_to_collect(self, is_ready: Callable[[], bool], stopped: Callable[[], bool]) -> bool:
+    def wait_to_collect(self, stopped: Callable[[], bool]) -> bool:
         """Waits until collecting may go on; returns False if stopped."""
         return self._wait(
-            lambda: not is_ready() or self._lead() <= self._ahead,
+            lambda: self.earned - self.updates <= self._ahead,
             stopped,
             "a collector waits for the learner",
         )
-
-    def _lead(self) -> float:
-        return self.samples * self._per_sample - self.updates
 
     def _wait(self, holds: Callable[[], bool], stopped: Callable[[], bool], what: str) -> bool:
         start, told = time.monotonic(), False
@@ -174,5 +229,40 @@ class Ratio:
         return False
 
     def __str__(self) -> str:
-        wanted = math.floor(self.samples * self._per_sample)
-        return f"{self.samples} samples, {self.updates} updates of {wanted}"
+        return f"{self.samples} samples, {self.updates} updates of {math.floor(self.earned)}"
+
+
+class Worth:
+    """The updates that a serial run makes of each block of samples.
+
+    It makes `update_per_collect` updates after each block, or `update_per_step` per env step,
+    from the one on that completes the first batch, or the random samples of the warm-up.
+
+    Args:
+        learn: The section `policy.learn`.
+        collect: The section `policy.collect`.
+    """
+
+    def __init__(self, learn: Any, collect: Any) -> None:
+        self._per_step, self._per_block = learn.update_per_step, learn.update_per_collect
+        self.warm_up = int(collect.get("random_collect_size") or 0)
+        self._least = self.warm_up or int(learn.batch_size)
+        self._block = int(collect.get("n_sample") or 1)
+        self._samples, self._learns = 0, False
+
+    @property
+    def of_block(self) -> float:
+        """Updates of one block, if it has `n_sample` samples."""
+        if self._per_step is None:
+            return float(self._per_block)
+        return float(self._block * self._per_step)
+
+    def of(self, meta: Mapping[str, Any]) -> float:
+        """Returns the updates of the next block."""
+        self._samples += int(meta["count"])
+        if self._samples < self._least:
+            return 0.0
+        first, self._learns = not self._learns, True
+        if self._per_step is None:
+            return float(self._per_block)
+        return 1.0 if first else float(int(meta["env_step"]) * self._per_step)

@@ -6,6 +6,7 @@ import hmac
 import logging
 import secrets
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from importlib.util import find_spec
@@ -26,6 +27,8 @@ _VERSION: Final = "X-Dicore-Version"
 _MOST_BYTES: Final = 256 << 20
 _REMEMBERED: Final = 512
 _CONNECT_S: Final = 5.0
+_RETRY_S: Final = (0.1, 0.4, 1.6)
+"""Waits before a request whose connection was cut is sent again, with the same number."""
 
 Answer = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 
@@ -88,13 +91,13 @@ class HttpTransport:
     ) -> Mapping[str, Any]:
         """Sends a request and returns the response.
 
+        If the connection is cut, the same request is sent again; its peer answers it once.
+
         Raises:
             PeerError: the process is not reached, or did not answer in time.
             RemoteTaskError: it answered with an error; the text is that of the error.
             AuthenticationError: it has another token.
         """
-        import requests
-
         self._need_token()
         body, number = pack(dict(data)), secrets.token_hex(16)
         headers = {
@@ -102,10 +105,29 @@ class HttpTransport:
             _VERSION: __version__,
             _SIGNATURE: self._sign(name, number, body),
         }
+        for wait in (*_RETRY_S, None):
+            response = self._sent(name, body, headers, timeout, last=wait is None)
+            if response is not None or wait is None:
+                break
+            time.sleep(wait)
+        return self._read(name, number, response)
+
+    def _sent(
+        self,
+        name: str,
+        body: bytes,
+        headers: Mapping[str, str],
+        timeout: float | None,
+        *,
+        last: bool,
+    ) -> Any:
+        """Sends a request; returns None if its connection was cut, unless it is the last try."""
+        import requests
+
         try:
             with requests.Session() as session:
                 session.trust_env = False  # no proxies between processes of one job
-                response = session.post(
+                return session.post(
                     f"http://{self._peer}/{name}",
                     data=body,
                     headers=headers,
@@ -113,13 +135,17 @@ class HttpTransport:
                     allow_redirects=False,
                 )
         except requests.ReadTimeout as error:
-            raise PeerError(f"{self._peer} did not answer '{name}' within {timeout} s") from error
+            raise PeerError(
+                f"{self._peer} did not answer '{name}' within {timeout} s", context={"silent": True}
+            ) from error
         except requests.RequestException as error:
+            if not last and _was_cut(error):
+                return None
             raise PeerError(
                 f"no process answers at {self._peer}: {type(error).__name__}",
                 hint="is the process running, and are host and port right?",
+                context={"silent": isinstance(error, requests.ConnectTimeout)},
             ) from error
-        return self._read(name, number, response)
 
     def close(self) -> None:
         """Stops to serve; later calls do nothing."""
@@ -155,7 +181,7 @@ class HttpTransport:
             self._host, 0, self._respond, threaded=True, request_handler=Quiet, fd=probe.fileno()
         )
         probe.close()
-        server.daemon_threads = False  # `close` waits for the answers that are being given
+        vars(server)["daemon_threads"] = False  # `close` waits for the answers that are being given
         return server
 
     def _respond(self, environ: Mapping[str, Any], start_response: Any) -> list[bytes]:
@@ -200,8 +226,10 @@ class HttpTransport:
             while len(self._given) > _REMEMBERED:
                 self._given.popitem(last=False)
         if first:
-            given.content = self._answer(name, data)
-            given.ready.set()
+            try:
+                given.content = self._answer(name, data)
+            finally:
+                given.ready.set()
         given.ready.wait()
         return given.content
 
@@ -250,6 +278,19 @@ class _Given:
     def __init__(self) -> None:
         self.ready = threading.Event()
         self.content: dict[str, Any] = {}
+
+
+def _was_cut(error: BaseException) -> bool:
+    """Returns whether a connection was made and then lost; what was sent may have arrived."""
+    seen: BaseException | None = error
+    while seen is not None:
+        if isinstance(seen, ConnectionResetError | BrokenPipeError | ConnectionAbortedError):
+            return True
+        if type(seen).__name__ in {"RemoteDisconnected", "IncompleteRead"}:
+            return True
+        reason = seen.args[0] if seen.args and isinstance(seen.args[0], Exception) else None
+        seen = reason or seen.__cause__ or seen.__context__
+    return False
 
 
 def _text(body: bytes) -> str:

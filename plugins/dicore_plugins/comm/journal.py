@@ -6,6 +6,7 @@ import json
 import secrets
 import threading
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,48 +18,79 @@ __all__ = ["Journal"]
 class Journal:
     """Lines of JSON in a file; the last one may be cut off by a crash.
 
+    It holds a lock beside the file, so that two coordinators never write the same journal.
+
     Args:
         path: The file; one that says `finished` is begun anew.
 
     Attributes:
         job_id: Names the training; the same after a restart of the coordinator.
+        epoch: Number of this coordinator among those of the training, from 1.
         env_step: Env steps so far.
         train_iter: Updates so far.
         tasks: Numbers of the tasks assigned so far, by kind.
         blocks: Metadata of the blocks collected so far, in order.
         resumed: The file was of an unfinished training.
+
+    Raises:
+        UsageError: another coordinator writes this journal, or the file cannot be written.
     """
 
     def __init__(self, path: Path) -> None:
+        from filelock import FileLock, Timeout
+
         self._path = path
         self._lock = threading.Lock()
-        self.job_id = secrets.token_hex(8)
+        self.job_id, self.epoch = secrets.token_hex(8), 1
         self.env_step = self.train_iter = 0
         self.tasks = {"collector": 0, "learner": 0}
         self.blocks: list[dict[str, Any]] = []
-        self.best = float("-inf")
-        self.resumed = self._read()
-        path.parent.mkdir(parents=True, exist_ok=True)
+        self._held = FileLock(f"{path}.lock", is_singleton=False, thread_local=False)
         try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._held.acquire(timeout=0)
+            self.resumed = self._read()
             self._file = path.open("a" if self.resumed else "w", encoding="utf-8")
+        except Timeout:
+            raise UsageError(
+                f"{path}: another coordinator of this training is running",
+                hint="end it first, also if it is suspended; or set system.path_policy",
+            ) from None
         except OSError as error:
+            self._held.release()
             raise UsageError(f"{path}: cannot be written: {error.strerror}") from error
         if self.resumed:
             self._file.write("\n")  # after a line that was cut off
-        else:
-            self.write("job", job_id=self.job_id)
+        self.write("job", job_id=self.job_id, epoch=self.epoch)
 
     def write(self, event: str, **facts: Any) -> None:
-        """Appends a line; it is on disk when this returns, except for power failures."""
+        """Appends a line; it is on disk when this returns, except for power failures.
+
+        Raises:
+            UsageError: it cannot be written, for instance because the disk is full.
+        """
         with self._lock:
-            if not self._file.closed:
+            if self._file.closed:
+                return
+            try:
                 self._file.write(json.dumps({"event": event, **facts}) + "\n")
                 self._file.flush()
+            except OSError as error:
+                raise UsageError(
+                    f"{self._path}: cannot be written: {error.strerror}",
+                    hint="start the coordinator again when there is room: it continues from here",
+                ) from error
 
     def close(self) -> None:
-        """Closes the file."""
+        """Closes the file and gives the lock back; later calls do nothing."""
         with self._lock:
-            self._file.close()
+            if self._file.closed:
+                return
+            with suppress(OSError):  # what a full disk refused was reported by `write`
+                self._file.close()
+            with suppress(OSError):
+                Path(self._held.lock_file).unlink()
+            self._held.release()
 
     def _read(self) -> bool:
         """Reads an earlier file; returns whether it is of an unfinished training."""
@@ -70,23 +102,23 @@ class Journal:
         if not found or any(entry["event"] == "finished" for entry in found):
             return False
         for entry in found:
-            self._apply(entry)
+            with suppress(KeyError, TypeError, ValueError):  # a line that was damaged
+                self._apply(entry)
         return True
 
     def _apply(self, entry: Mapping[str, Any]) -> None:
         event = entry["event"]
         if event == "job":
-            self.job_id = str(entry["job_id"])
+            self.job_id, self.epoch = str(entry["job_id"]), int(entry.get("epoch", 1)) + 1
         elif event == "task":
             kind = str(entry["kind"])
             self.tasks[kind] = max(self.tasks[kind], int(entry["number"]))
         elif event == "block":
+            block = {**entry, "file_path": str(entry["file_path"]), "count": int(entry["count"])}
             self.env_step += int(entry["env_step"])
-            self.blocks.append(dict(entry))
+            self.blocks.append(block)
         elif event == "updates":
             self.train_iter = max(self.train_iter, int(entry["train_iter"]))
-        elif event == "evaluation":
-            self.best = max(self.best, float(entry["mean_return"]))
 
 
 def _parsed(line: str) -> dict[str, Any] | None:

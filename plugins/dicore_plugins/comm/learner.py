@@ -18,6 +18,7 @@ import contextlib
 import logging
 import queue
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Final
@@ -26,18 +27,20 @@ import attrs
 import numpy as np
 
 from dicore.data import Batch
-from dicore.errors import ClosedError, UsageError
+from dicore.errors import ClosedError, DicoreError, UsageError
+from dicore_plugins.collectors.block import joined_blocks
 from dicore_plugins.comm.blocks import BlockCache
 from dicore_plugins.comm.frames import load_file, save_file
 from dicore_plugins.comm.master import CallbackSlave
+from dicore_plugins.comm.resident import Resident
 from dicore_plugins.comm.worker_config import WorkerConfig
 
 __all__ = ["BaseCommLearner", "FlaskFileSystemLearner", "LearnerSlave"]
 
 _LOG = logging.getLogger("dicore.comm")
 _POLL_S: Final = 0.1
-_SAVE_EVERY: Final = 20
-"""Learn infos between two saves of the learner's whole state."""
+_SAVE_S: Final = 10.0
+"""Seconds between two saves of the learner's whole state."""
 
 
 class LearnerSlave(CallbackSlave):
@@ -63,6 +66,7 @@ class BaseCommLearner(abc.ABC):
     def __init__(self, cfg: Any = None) -> None:
         self._cfg = cfg
         self._learner: Any = None
+        self._worker: Any = None
 
     @property
     @abc.abstractmethod
@@ -93,10 +97,12 @@ class BaseCommLearner(abc.ABC):
         """Creates the learner of a task, with the hooks of `hooks4call`."""
         worker = WorkerConfig.of(task_info)
         policy = worker.policy
+        self._worker = worker
         section, budget = worker.cfg.policy.learn.learner, worker.cfg.pipeline.max_train_iter
         if budget is not None:
             section = attrs.evolve(section, train_iterations=budget)
-        learner = section.build(worker.ctx, policy=policy.learn_mode)
+        mode = _annealed(policy, lambda: self._learner)
+        learner = section.build(worker.ctx, policy=mode)
         learner.collect_state = policy.collect_mode.state_dict
         hooks = self.hooks4call
         for hook in hooks.values() if isinstance(hooks, Mapping) else hooks:
@@ -104,21 +110,36 @@ class BaseCommLearner(abc.ABC):
         return learner
 
 
+def _annealed(policy: Any, learner: Callable[[], Any]) -> Any:
+    """Returns a policy's learn mode; with options that depend on progress, it sets them."""
+    mode, settings = policy.learn_mode, policy.command_mode.get_setting_learn
+    if not settings({"envstep": 0, "learner_step": 0}):
+        return mode
+
+    def forward(data: Any, **kwargs: Any) -> Any:
+        at = {"envstep": max(learner().envstep, 0), "learner_step": learner().last_iter}
+        return mode.forward(data, **settings(at), **kwargs)
+
+    return mode._replace(forward=forward)
+
+
 class _Hook:
-    """Calls a function of the comm learner after every `freq` updates."""
+    """Calls a function of the comm learner once in `freq` updates."""
 
     def __init__(
         self, name: str, position: str, call: Callable[[Any], None], freq: int = 1
     ) -> None:
         self.name, self.position, self.priority = name, position, 100
-        self._call, self._freq = call, freq
+        self._call, self._freq, self._called_at = call, freq, 0
 
     def __call__(self, engine: Any) -> None:
-        if self.position != "after_iter" or engine.last_iter % self._freq == 0:
+        at = engine.last_iter // self._freq
+        if self.position != "after_iter" or at != self._called_at:
+            self._called_at = at
             self._call(engine)
 
 
-class FlaskFileSystemLearner(BaseCommLearner):
+class FlaskFileSystemLearner(Resident, BaseCommLearner):
     """A comm learner over HTTP and files: metadata and info by HTTP, samples and policy by files.
 
     It is resident: when a task has ended it waits for the next one, until `close`.
@@ -145,7 +166,9 @@ class FlaskFileSystemLearner(BaseCommLearner):
         cache: int = 512,
         token: str = "",
     ) -> None:
-        super().__init__()
+        functions = {each: getattr(self, each) for each in LearnerSlave.callbacks.values()}
+        Resident.__init__(self, LearnerSlave(host, port, functions, token))
+        BaseCommLearner.__init__(self)
         self._path_policy = Path(path_policy)
         self._policy_freq, self._info_freq = send_policy_freq, send_learn_info_freq
         self._blocks = BlockCache(Path(path_data), cache << 20)
@@ -154,50 +177,33 @@ class FlaskFileSystemLearner(BaseCommLearner):
         self._learn_info_queue: queue.Queue[Mapping[str, Any]] = queue.Queue(1)
         self._task_info: Mapping[str, Any] = {}
         self._thread: threading.Thread | None = None
-        self._ended, self._closed = threading.Event(), threading.Event()
-        self._closing, self._closer = threading.Lock(), threading.Thread()
-        self._ended.set()
         self._error: BaseException | None = None
-        self._infos = 0
+        self._saved_at, self._saved, self._published = 0.0, -1, -1
+        self._loading, self._owes_info = threading.Lock(), False
         self._pending: list[Batch] = []
         self._priorities: list[Mapping[str, Any]] = []
-        names = LearnerSlave.callbacks.values()
-        self._slave = LearnerSlave(host, port, {each: getattr(self, each) for each in names}, token)
-
-    @property
-    def address(self) -> str:
-        """`host:port` at which the coordinator reaches this process."""
-        return self._slave.address
 
     @property
     def hooks4call(self) -> Sequence[Any]:
-        """Publishes the policy before the first and after updates; sends the learn info."""
+        """Publishes the policy before the first and after updates; sends the learn info.
+
+        The info is sent when the samples of a demand are used up. On-policy, the policy is
+        published after each update.
+        """
         policy, info = self._publish, self._inform
+        freq = 1 if self._on_policy else self._policy_freq
         return [
             _Hook("send_policy", "before_run", policy),
-            _Hook("send_policy", "after_iter", policy, self._policy_freq),
+            _Hook("send_policy", "after_iter", policy, freq),
             _Hook("note_priority", "after_iter", self._note_priority),
-            _Hook("send_learn_info", "after_iter", info, self._info_freq),
+            _Hook("send_learn_info", "after_iter", info),
+            _Hook("send_policy", "after_run", policy),
             _Hook("send_learn_info", "after_run", info),
         ]
 
-    def start(self) -> None:
-        """Starts to serve tasks."""
-        self._slave.start()
-
-    def close(self) -> None:
-        """Ends the present task and stops to serve; returns when that is done, by whomever."""
-        with self._closing:
-            if not self._closed.is_set():
-                self._end_task()
-                self._slave.close()
-                self._closed.set()
-        if self._closer.is_alive() and self._closer is not threading.current_thread():
-            self._closer.join(timeout=5)
-
-    def wait(self, timeout: float | None = None) -> bool:
-        """Waits until it is closed; returns whether it is."""
-        return self._closed.wait(timeout)
+    @property
+    def _on_policy(self) -> bool:
+        return self._worker is not None and bool(self._worker.cfg.policy.on_policy)
 
     # ---- called by the learner
 
@@ -209,7 +215,8 @@ class FlaskFileSystemLearner(BaseCommLearner):
         """
         demand = {"batch_size": batch_size, "cur_learner_iter": self._learner.last_iter}
         self._put(self._data_demand_queue, demand)
-        return self._take(self._data_result_queue)
+        metas: Sequence[Any] = self._take(self._data_result_queue)
+        return metas
 
     def send_policy(self, state_dict: Mapping[str, Any]) -> None:
         """Writes the parameters to the file of the policy; readers see the old or the new one."""
@@ -221,53 +228,85 @@ class FlaskFileSystemLearner(BaseCommLearner):
 
     def _next_batch(self, batch_size: int) -> Batch | None:
         """Returns the next batch; of one demand come several. None ends the learner."""
-        if not self._pending:
-            try:
-                metas = self.get_data(batch_size * self._info_freq)
-            except ClosedError:
-                return None
-            whole = self._blocks.gather(metas)
-            starts = range(0, len(whole), batch_size)
-            self._pending = [whole[start : start + batch_size] for start in starts]
-        return self._pending.pop(0)
+        with self._loading:  # the dataloader may have several threads
+            if not self._pending:
+                try:
+                    metas = self.get_data((batch_size or 1) * self._info_freq)
+                except ClosedError:
+                    return None
+                self._pending = self._batches(metas, batch_size)
+                self._owes_info = True
+            return self._pending.pop(0)
+
+    def _batches(self, metas: Sequence[Any], batch_size: int) -> list[Batch]:
+        """Reads the samples of a demand; on-policy, they are one batch."""
+        if self._on_policy:
+            batch = joined_blocks([self._blocks.read(str(meta["file_path"])) for meta in metas])
+            self._blocks.clear()
+            return [batch]
+        whole = self._blocks.gather(metas)
+        starts = range(0, len(whole), batch_size)
+        return [whole[start : start + batch_size] for start in starts]
 
     def _publish(self, engine: Any) -> None:
+        if engine.last_iter == self._published:
+            return
+        self._check_epoch()
+        self._published = engine.last_iter
+        origin = {"job_id": self._task_info["job_id"], "epoch": self._epoch}
         state = {"version": engine.last_iter, "state": engine.collect_state()}
-        self.send_policy(state)
+        self.send_policy({**origin, **state})
+
+    # ---- of several learners with one policy file, the newest task is right
+
+    @property
+    def _epoch(self) -> int:
+        return int(self._task_info.get("number", 0))
+
+    def _begin_epoch(self) -> None:
+        """Says which learner writes the files of the policy from now on."""
+        file = self._path_policy / f"{self._task_info['policy_id']}.epoch"
+        save_file(file, {"job_id": self._task_info["job_id"], "epoch": self._epoch})
+
+    def _check_epoch(self) -> None:
+        """Raises an error if another learner has begun a later task: this one was replaced."""
+        found = load_file(self._path_policy / f"{self._task_info['policy_id']}.epoch")
+        if found["job_id"] == self._task_info["job_id"] and found["epoch"] > self._epoch:
+            raise DicoreError(
+                f"this learner, of task {self._epoch}, was replaced by that of task"
+                f" {found['epoch']}"
+            )
 
     def _note_priority(self, engine: Any) -> None:
         if info := engine.priority_info:
             self._priorities.append({key: np.asarray(value) for key, value in info.items()})
 
     def _inform(self, engine: Any) -> None:
-        if self._ended.is_set():
+        done = engine.learn_info["learner_done"]
+        if self._ended.is_set() or not self._owes_info or (self._pending and not done):
             return
+        self._owes_info = False
         found, self._priorities = self._priorities, []
         names = found[0].keys() if found else ()
         priority = {name: np.concatenate([each[name] for each in found]) for name in names}
         info = {**engine.learn_info, "priority_info": priority}
-        self._infos += 1
-        if info["learner_done"] or self._infos % _SAVE_EVERY == 0:
+        if done or time.monotonic() - self._saved_at > _SAVE_S:
             self._save_state(engine)
         with contextlib.suppress(ClosedError):
             self.send_learn_info(info)
 
     def _save_state(self, engine: Any) -> None:
         """Writes the whole state of the learner, from which a restarted one goes on."""
+        self._check_epoch()
         state = {"job_id": self._task_info["job_id"], "learner": engine.state_dict()}
         save_file(self._state_file, state)
+        self._saved_at, self._saved = time.monotonic(), engine.last_iter
 
     @property
     def _state_file(self) -> Path:
         return self._path_policy / f"{self._task_info['policy_id']}.learner.frame"
 
     # ---- called by the slave
-
-    def deal_with_get_resource(self, data: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Returns what this process offers."""
-        import os
-
-        return {"gpu": _gpus(), "cpu": os.cpu_count() or 1, "busy": not self._ended.is_set()}
 
     def deal_with_learner_start(self, data: Mapping[str, Any]) -> Mapping[str, Any]:
         """Creates the learner of a task and starts its thread."""
@@ -278,9 +317,12 @@ class FlaskFileSystemLearner(BaseCommLearner):
             with contextlib.suppress(queue.Empty):
                 each.get_nowait()
         self._pending, self._priorities, self._error = [], [], None
+        self._published, self._owes_info, self._saved_at = -1, False, time.monotonic()
         self._learner = self._create_learner(self._task_info)
         self._learner.get_data = self._next_batch
+        self._begin_epoch()
         self._continue()
+        self._saved = self._learner.last_iter
         self._ended.clear()
         self._thread = threading.Thread(target=self._run, name="dicore-learner", daemon=True)
         self._thread.start()
@@ -294,6 +336,7 @@ class FlaskFileSystemLearner(BaseCommLearner):
 
     def deal_with_learner_learn(self, data: Mapping[str, Any]) -> Mapping[str, Any]:
         """Hands samples to the learner and waits for the learn info; closes it when it is done."""
+        self._learner.envstep = int(data.get("env_step", -1))
         self._put(self._data_result_queue, data["data"])
         info = self._take(self._learn_info_queue)
         ids = {name: self._task_info[name] for name in ("task_id", "buffer_id")}
@@ -304,10 +347,7 @@ class FlaskFileSystemLearner(BaseCommLearner):
     def deal_with_learner_close(self, data: Mapping[str, Any]) -> Mapping[str, Any]:
         """Ends the present task, at any time; with `shutdown`, the comm learner closes too."""
         step = 0 if self._learner is None else self._learner.last_iter
-        self._end_task()
-        if data.get("shutdown"):
-            self._closer = threading.Thread(target=self.close, name="dicore-close", daemon=True)
-            self._closer.start()
+        self._deal_with_close(data)
         return {"message": "ok", "learner_step": step}
 
     # ---- the thread of the learner
@@ -335,7 +375,25 @@ class FlaskFileSystemLearner(BaseCommLearner):
             self._learner.close()
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join(timeout=10)
+            if not self._thread.is_alive():
+                self._save_rest()
         self._blocks.clear()
+
+    def _release(self) -> None:
+        self._learner = None
+
+    def _save_rest(self) -> None:
+        """Saves the updates since the last save: another task may go on from there."""
+        if self._error is None and self._learner.last_iter > self._saved:
+            try:
+                self._save_state(self._learner)
+            except (DicoreError, OSError) as error:
+                _LOG.warning("the last updates are not saved: %s", error)
+
+    def _gpus(self) -> int:
+        import torch
+
+        return torch.cuda.device_count() if torch.cuda.is_available() else 0
 
     def _put(self, into: queue.Queue[Any], item: Any) -> None:
         while True:
@@ -358,9 +416,3 @@ class FlaskFileSystemLearner(BaseCommLearner):
             raise error
         if self._ended.is_set():
             raise ClosedError("no task runs: it was closed, or none was started")
-
-
-def _gpus() -> int:
-    import torch
-
-    return torch.cuda.device_count() if torch.cuda.is_available() else 0

@@ -6,6 +6,7 @@ in the slave; a slave that stops answering fails its task after `TOLERANCE_S`.
 
 from __future__ import annotations
 
+import abc
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -20,13 +21,14 @@ __all__ = ["Connection", "Master", "Slave", "Task", "TaskStatus"]
 
 HEARTBEAT_S: Final = 3.0
 TOLERANCE_S: Final = 17.0
-_RETRIES: Final = 5
 
 TaskStatus = StrEnum("TaskStatus", ["IDLE", "STARTED", "COMPLETED", "FAILED"])
 
 
-class Slave:
+class Slave(abc.ABC):
     """Processes the tasks of a master; subclass it and override `_process_task`.
+
+    Tasks of a master that another one of the same job has replaced are refused.
 
     Args:
         host: Name or address at which the master reaches this process.
@@ -42,6 +44,7 @@ class Slave:
         self._host = host
         self._busy = threading.Lock()
         self._present = ""
+        self._master: tuple[str, int] = ("", 0)
 
     @property
     def address(self) -> str:
@@ -59,6 +62,7 @@ class Slave:
 
     def _accept(self, task: Mapping[str, Any]) -> Mapping[str, Any]:
         name, data = str(task.get("name")), task.get("data") or {}
+        self._obey(str(task.get("job", "")), int(task.get("epoch", 0)))
         if name in self.concurrent:
             return self._process_task(name, data)
         if not self._busy.acquire(blocking=False):
@@ -70,9 +74,16 @@ class Slave:
             self._present = ""
             self._busy.release()
 
+    def _obey(self, job: str, epoch: int) -> None:
+        """Refuses the tasks of a master that was replaced."""
+        known, newest = self._master
+        if job == known and epoch < newest:
+            raise UsageError(f"this master, number {epoch}, was replaced by number {newest}")
+        self._master = job, epoch
+
+    @abc.abstractmethod
     def _process_task(self, name: str, data: Mapping[str, Any]) -> Mapping[str, Any]:
         """Processes one task and returns its result; what it raises is the task's failure."""
-        raise NotImplementedError
 
 
 class CallbackSlave(Slave):
@@ -172,9 +183,7 @@ class Connection:
         token: The shared token.
         heartbeat_s: Seconds between two signs of life.
         tolerance_s: Seconds without a sign of life after which a task fails.
-
-    Attributes:
-        lost: The slave does not answer.
+        master: The job and the number of this master in it; slaves refuse an older one.
     """
 
     def __init__(
@@ -183,8 +192,9 @@ class Connection:
         token: str = "",
         heartbeat_s: float = HEARTBEAT_S,
         tolerance_s: float = TOLERANCE_S,
+        master: tuple[str, int] = ("", 0),
     ) -> None:
-        self.address = address
+        self.address, self._master = address, master
         self._transport = HttpTransport(peer=address, token=token)
         self._heartbeat_s, self._tolerance_s = heartbeat_s, tolerance_s
 
@@ -219,7 +229,8 @@ class Connection:
             PeerError: the slave does not answer, or the task took longer than `timeout` seconds.
         """
         box: dict[str, Any] = {}
-        body = {"name": name, "data": dict(data or {})}
+        job, epoch = self._master
+        body = {"name": name, "data": dict(data or {}), "job": job, "epoch": epoch}
 
         def ask() -> None:
             try:
@@ -251,7 +262,8 @@ class Connection:
                 silent = time.monotonic() - seen
                 if silent > self._tolerance_s and thread.is_alive():
                     raise PeerError(
-                        f"{self.address} has been silent for {silent:.0f} s in task '{name}'"
+                        f"{self.address} has been silent for {silent:.0f} s in task '{name}'",
+                        context=dict(error.context),
                     ) from error
 
 

@@ -6,67 +6,60 @@ import contextlib
 import logging
 import secrets
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from dicore.config import NamedConfig
-from dicore.config.layers import Problems, is_place
 from dicore.config.writer import saved_tree
 from dicore.data.json_codec import dumps
+from dicore.errors import DicoreError, UsageError
 from dicore.run.env_factory import BuildContext, spaces_of
 from dicore_plugins.comm.channel import token_of
-from dicore_plugins.comm.coordinator import Coordinator, addresses
-from dicore_plugins.comm.flow import BlockBuffer
+from dicore_plugins.comm.coordinator import Addresses, Coordinator
+from dicore_plugins.comm.flow import BlockBuffer, Replay
 from dicore_plugins.comm.frames import load_file
 from dicore_plugins.comm.journal import Journal
-from dicore_plugins.comm.roles import Place, in_threads, serve_collector, serve_learner
+from dicore_plugins.comm.master import TOLERANCE_S
+from dicore_plugins.comm.operator import OperatorServer
+from dicore_plugins.comm.roles import Place, in_threads, serve
+from dicore_plugins.comm.rounds import Rounds, Share
 from dicore_plugins.comm.supervisor import Job, Supervisor
-from dicore_plugins.pipelines.training import school_of
+from dicore_plugins.pipelines.serial.on_policy import OnPolicyPipeline
+from dicore_plugins.pipelines.serial.pipeline import SerialPipeline
+from dicore_plugins.pipelines.training import TrainingPipeline, school_of
 
 __all__ = ["DistPipeline"]
 
 _LOG = logging.getLogger("dicore.comm")
 _POLICY = "policy"
+_HEALTHY_S = 15.0
+"""A process that ran this long and then failed may be restarted as often as at first."""
 
 
-class DistPipeline:
-    """Trains by tasks for a learner and collectors, see `Coordinator`; implements `IPipeline`.
+class DistPipeline(TrainingPipeline):
+    """Trains by tasks for a learner and collectors, see `Coordinator`; implements `IPipeline`."""
 
-    Args:
-        cfg: The pipeline's section of the config.
-    """
+    def trains(self, policy: Any) -> bool:
+        """Returns whether a policy learns from samples that are collected while it learns."""
+        return school_of(policy) in ("off_policy", "on_policy")
 
-    def __init__(self, cfg: Any) -> None:
-        self._cfg = cfg
-
-    def check(self, compiled: Any) -> None:
-        """Checks that this pipeline can train the policy.
-
-        Raises:
-            ConfigError: it cannot; the error lists all reasons.
-        """
-        cfg, origin = compiled.cfg, compiled.origin
-        problems = Problems(places={path: at for path, at in origin.items() if is_place(at)})
-        problems.extend(self._problems(cfg))
-        problems.raise_if_any()
-
-    def _problems(self, cfg: Any) -> Iterator[tuple[str, str]]:
+    def problems(self, cfg: Any) -> Iterator[tuple[str, str]]:
+        """Yields what the processes cannot do."""
         policy = cfg.policy
-        if not policy.learns or school_of(policy) != "off_policy":
-            yield (
-                "pipeline.type",
-                f"'dist' trains policies that learn from a replay buffer, '{policy.type}' does not;"
-                " expected serial or parallel",
-            )
-            return
-        buffer = policy.other.replay_buffer
-        if isinstance(buffer, NamedConfig) or buffer.type not in ("naive", "advanced"):
+        serial = OnPolicyPipeline if policy.on_policy else SerialPipeline
+        yield from serial(self._cfg).problems(cfg)
+        buffer = policy.other.get("replay_buffer")
+        if not policy.on_policy and (
+            isinstance(buffer, NamedConfig) or buffer.type not in ("naive", "advanced")
+        ):
             kinds = "several" if isinstance(buffer, NamedConfig) else f"'{buffer.type}'"
             yield "policy.other.replay_buffer", f"expected naive or advanced, got {kinds}"
         if policy.reward_model is not None:
-            yield "policy.reward_model", "'dist' trains without one; expected None"
+            yield "policy.reward_model", "needs the samples before they are stored; use serial"
+        if policy.get("world_model") is not None:
+            yield "policy.world_model", "is trained by the pipeline serial_dyna"
 
     def run(self, compiled: Any, run: Any, *, model: Any | None = None) -> Any:
         """Trains until the commander or a request to stop ends it; returns the policy."""
@@ -77,14 +70,24 @@ class DistPipeline:
         for folder in (data, policies):
             folder.mkdir(parents=True, exist_ok=True)
         token = token_of() or secrets.token_hex(16)
-        observed = _Observed(cfg, run, policies, model)
-        run.first_step()
         journal = Journal(policies / "journal.jsonl")
         failed: list[BaseException] = []
         try:
+            observed = _Observed(cfg, run, policies, journal.job_id, model)
+            if getattr(run, "resumed_from", None) is not None:
+                _check_journal(journal)
+                run.restore()
+            run.first_step()
             coordinator = self._coordinator(compiled, journal, data, policies, token)
             observed.of(coordinator)
-            with _processes(cfg, data, policies, token, run.folder.path, failed):
+            place = Place(str(data), str(policies), token)
+            with (
+                _replicas(system) as operator,
+                _processes(cfg, place, run.folder.path, failed) as replace,
+            ):
+                coordinator.on_silent = replace
+                if operator is not None:
+                    coordinator.on_lost = operator.report
                 coordinator.run(lambda: bool(failed or run.stop_requested))
         finally:
             journal.close()
@@ -92,16 +95,14 @@ class DistPipeline:
             raise failed[0]
         observed.finish()
         if not run.stop_requested:  # nothing goes on from the samples
-            for file in data.glob("collector_task_*.frame"):
-                file.unlink(missing_ok=True)
+            for folder in (data, policies):
+                _remove_files(folder, journal.job_id)
         return observed.policy
 
     def _coordinator(
         self, compiled: Any, journal: Journal, data: Path, policies: Path, token: str
     ) -> Coordinator:
         cfg = compiled.cfg
-        buffer = cfg.policy.other.replay_buffer.build(None)
-        stored = BlockBuffer(buffer, data, cfg.policy.learn.batch_size)
         commander = cfg.pipeline.system.commander.build(None)
         job = {
             "config": dumps(saved_tree(compiled)),
@@ -109,15 +110,62 @@ class DistPipeline:
             "policy_id": _POLICY,
             "buffer_id": "buffer",
         }
-        find = addresses(cfg.pipeline.system, policies)
-        return Coordinator(cfg, job, stored, commander, journal, find, token)
+        find = Addresses(cfg.pipeline.system, policies)
+        flow = flow_of(cfg, data, journal.blocks)
+        return Coordinator(cfg, job, flow, commander, journal, find, token, find.collectors)
+
+
+def _check_journal(journal: Journal) -> None:
+    """Refuses to go on from a training whose samples were removed when it ended."""
+    if not journal.resumed:
+        raise UsageError(
+            "a run of -m dist that has ended cannot be continued: its samples are gone",
+            hint="start a new run with larger budgets",
+        )
+
+
+@contextlib.contextmanager
+def _replicas(system: Any) -> Iterator[OperatorServer | None]:
+    """Asks the operator for the processes, and to end them; None: there is no operator."""
+    if system.operator is None:
+        yield None
+        return
+    operator = OperatorServer(system.operator)
+    operator.post_replicas(collectors=system.collector_num, learners=1)
+    try:
+        yield operator
+    finally:
+        with contextlib.suppress(DicoreError):  # the coordinator has asked them to end, too
+            operator.delete_replicas(collectors=system.collector_num, learners=1)
+
+
+def flow_of(cfg: Any, folder: Path, blocks: Sequence[Mapping[str, Any]] = ()) -> Any:
+    """Returns what is between collectors and learner, with the blocks of an earlier coordinator."""
+    policy, system = cfg.policy, cfg.pipeline.system
+    if policy.on_policy:
+        unit = "n_episode" if policy.collect.get("n_sample") is None else "n_sample"
+        amount = unit, int(policy.collect[unit])
+        return Rounds(*amount, system.collector_num, folder, system.task_timeout)
+    buffer = policy.other.replay_buffer.build(None)
+    flow = Replay(BlockBuffer(buffer, folder, policy.learn.batch_size), cfg)
+    for meta in blocks:
+        flow.put(Share({}), meta)
+    return flow
+
+
+def _remove_files(folder: Path, job_id: str) -> None:
+    """Removes what collectors of a training left: samples, and files that were cut off."""
+    for pattern in (f"{job_id}_*.frame", f".{job_id}_*.part"):
+        for file in folder.glob(pattern):
+            file.unlink(missing_ok=True)
 
 
 class _Observed:
     """The policy, the run's counters, and the best checkpoint."""
 
-    def __init__(self, cfg: Any, run: Any, folder: Path, model: Any) -> None:
-        self._run, self._folder = run, folder
+    def __init__(self, cfg: Any, run: Any, folder: Path, job_id: str, model: Any) -> None:
+        self._run, self._folder, self._job_id = run, folder, job_id
+        self._stopped = False
         spaces = spaces_of(cfg.env, cfg.seed)
         ctx = BuildContext(*spaces, "cpu", cfg.seed, run)
         self.policy = cfg.policy.build(ctx, model=model)
@@ -138,7 +186,8 @@ class _Observed:
         return {"env_step": self._env_steps(), "best": self._best}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Does nothing: a restarted coordinator reads its journal."""
+        """Restores the best return; a restarted coordinator reads the counters in its journal."""
+        self._best = float(state["best"])
 
     def _updates(self) -> int:
         return 0 if self._coordinator is None else int(self._coordinator.train_iter)
@@ -158,43 +207,52 @@ class _Observed:
                 self._run.save_best(value)
             with contextlib.suppress(FileNotFoundError):
                 (self._folder / str(result["policy_path"])).unlink()
-            if result["stop"]:
-                self._run.set_result(stop=True)
+            self._stopped = self._stopped or bool(result["stop"])
 
     def finish(self) -> None:
         """Loads the last parameters, and saves them."""
         with contextlib.suppress(FileNotFoundError):
             self._load(f"{_POLICY}.frame")
-            self._learner.last_iter = self._updates()
+        self._learner.last_iter = self._updates()
+        best = self._best if self._best > float("-inf") else None
+        counts = {"train_iter": self._updates(), "env_step": self._env_steps()}
+        self._run.set_result(stop=self._stopped, best_return=best, **counts)
         self._run.save_checkpoint("final")
 
     def _load(self, name: str) -> None:
         found = load_file(self._folder / Path(name).name)
-        self.policy.collect_mode.load_state_dict(found["state"])
+        if found.get("job_id", self._job_id) == self._job_id:  # else of an earlier training
+            self.policy.collect_mode.load_state_dict(found["state"])
 
 
 @contextlib.contextmanager
 def _processes(
-    cfg: Any, data: Path, policies: Path, token: str, folder: Path, failed: list[BaseException]
-) -> Iterator[None]:
-    """Starts learner and collectors on this machine, if the config says so."""
+    cfg: Any, place: Place, folder: Path, failed: list[BaseException]
+) -> Iterator[Callable[[str], None]]:
+    """Starts learner and collectors on this machine, if the config says so.
+
+    Yields:
+        A function that replaces the process of a name: it does not answer.
+    """
     system = cfg.pipeline.system
     if system.start == "none":
-        yield
+        yield lambda name: None
         return
-    place, facts = Place(str(data), str(policies), token), system_facts(cfg)
-    roles = [("learner0", serve_learner, 0)]
-    roles += [(f"collector{n}", serve_collector, n) for n in range(system.collector_num)]
+    facts = system_facts(cfg)
+    roles = [("learner", 0), *(("collector", index) for index in range(system.collector_num))]
     if system.start == "threads":
         with in_threads(roles, facts, place):
-            yield
+            yield lambda name: None
         return
-    jobs = [Job(name, call, (facts, place, index, str(folder))) for name, call, index in roles]
-    supervisor = Supervisor(jobs, auto_recover=True)
+    jobs = [
+        Job(f"{kind}{index}", serve, (kind, facts, place, index, str(folder)))
+        for kind, index in roles
+    ]
+    supervisor = Supervisor(jobs, auto_recover=True, healthy_s=_HEALTHY_S)
     thread = threading.Thread(target=partial(_supervise, supervisor, failed), daemon=True)
     thread.start()
     try:
-        yield
+        yield lambda name: supervisor.replace(name, TOLERANCE_S)
     finally:
         supervisor.end()
         thread.join(timeout=15)

@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from dicore_plugins.comm.slurm import hosts_of
 
-__all__ = ["Place", "serve_collector", "serve_learner"]
+__all__ = ["Place", "serve"]
+
+_LOG = logging.getLogger("dicore.comm")
+_OPTIONS: Final = {
+    "learner": {
+        "send_policy_freq": "send_policy_freq",
+        "send_learn_info_freq": "send_learn_info_freq",
+        "cache": "learner_cache",
+    },
+    "collector": {"update_policy_second": "update_policy_second"},
+}
+"""Options of each role, with their names in `pipeline.system`."""
 
 
 @dataclass(frozen=True)
@@ -26,43 +38,15 @@ class Place:
     token: str = field(repr=False)
 
 
-def serve_learner(
-    system: Mapping[str, Any],
-    place: Place,
-    index: int = 0,
-    folder: str | None = None,
-    ended: threading.Event | None = None,
-) -> None:
-    """Serves as a learner until it is closed; see `FlaskFileSystemLearner`."""
-    options = {
-        "send_policy_freq": system["send_policy_freq"],
-        "send_learn_info_freq": system["send_learn_info_freq"],
-        "cache": system["learner_cache"],
-    }
-    _serve("learner", system, place, index, folder, options, ended)
-
-
-def serve_collector(
-    system: Mapping[str, Any],
-    place: Place,
-    index: int = 0,
-    folder: str | None = None,
-    ended: threading.Event | None = None,
-) -> None:
-    """Serves as a collector until it is closed; see `FlaskFileSystemCollector`."""
-    options = {"update_policy_second": system["update_policy_second"]}
-    _serve("collector", system, place, index, folder, options, ended)
-
-
 @contextmanager
 def in_threads(
-    roles: Sequence[tuple[str, Callable[..., None], int]], system: Mapping[str, Any], place: Place
+    roles: Sequence[tuple[str, int]], system: Mapping[str, Any], place: Place
 ) -> Iterator[None]:
     """Serves roles in threads of this process while the block runs."""
     ended = threading.Event()
     threads = [
-        threading.Thread(target=call, args=(system, place, index, None, ended), name=name)
-        for name, call, index in roles
+        threading.Thread(target=serve, args=(kind, system, place, index, None, ended))
+        for kind, index in roles
     ]
     for thread in threads:
         thread.daemon = True
@@ -75,22 +59,33 @@ def in_threads(
             thread.join(timeout=20)
 
 
-def _serve(
+def serve(
     kind: str,
     system: Mapping[str, Any],
     place: Place,
-    index: int,
-    folder: str | None,
-    options: dict[str, Any],
-    ended: threading.Event | None,
+    index: int = 0,
+    folder: str | None = None,
+    ended: threading.Event | None = None,
+    *,
+    quiet: bool = True,
 ) -> None:
+    """Serves as a learner or a collector until it is closed, or another process takes its name.
+
+    Args:
+        kind: `learner` or `collector`.
+        system: Options of the section `pipeline.system`.
+        place: Where it exchanges files.
+        index: Number among the processes of its kind.
+        folder: Run folder, to which it then writes what it prints.
+        ended: Ends it, in a thread of a process; None: it has its own process.
+        quiet: It prints only to the run folder; False: also to the terminal.
+    """
     from dicore_registry import default
 
     name = f"{kind}{index}"
     if folder is not None:
-        _redirect(Path(folder) / "log" / name)
-    hosts = hosts_of(system[f"{kind}_host"])
-    port = system[f"{kind}_port"]
+        (_redirect if quiet else _log_to)(Path(folder) / "log" / name)
+    hosts, port = hosts_of(system[f"{kind}_host"]), system[f"{kind}_port"]
     made = (
         default()
         .resolve(f"comm_{kind}", system[f"comm_{kind}"])
@@ -100,32 +95,67 @@ def _serve(
             path_data=place.path_data,
             path_policy=place.path_policy,
             token=place.token,
-            **options,
+            **{option: system[of] for option, of in _OPTIONS[kind].items()},
         )
     )
     made.start()
-    file = Path(place.path_policy) / f"{name}.address"
-    _write(file, made.address)
+    _LOG.info("%s serves at %s", name, made.address)
+    file = _AddressFile(Path(place.path_policy) / f"{name}.address", made.address)
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, _terminated)
     try:
         while not made.wait(0.1 if ended is not None else 1.0):
             if ended is not None and ended.is_set():
                 break
+            if file.is_of_another():
+                _LOG.warning("%s was started again, at %s; this one ends", name, file.content)
+                break
     finally:
         made.close()
-        file.unlink(missing_ok=True)
+        file.remove()
 
 
-def _write(path: Path, text: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f".{path.name}.part")
-    part.write_text(text, encoding="utf-8")
-    part.replace(path)
+class _AddressFile:
+    """Tells the coordinator where a process is; of several with a name, the last one counts."""
+
+    def __init__(self, path: Path, address: str) -> None:
+        self._path, self._mine = path, f"{address} {os.getpid()}"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        part = path.with_name(f".{path.name}.{os.getpid()}.part")
+        part.write_text(self._mine, encoding="utf-8")
+        part.replace(path)
+
+    @property
+    def content(self) -> str:
+        """What the file says now; "": it is not there."""
+        with suppress(OSError):
+            return self._path.read_text(encoding="utf-8")
+        return ""
+
+    def is_of_another(self) -> bool:
+        """Returns whether another process has taken the name."""
+        return self.content not in ("", self._mine)
+
+    def remove(self) -> None:
+        """Removes the file, unless it is another process's by now."""
+        if not self.is_of_another():
+            self._path.unlink(missing_ok=True)
 
 
 def _terminated(number: int, frame: Any) -> None:
     raise SystemExit(128 + number)
+
+
+def _log_to(folder: Path) -> None:
+    """Appends the log of this process to `output.txt` in a folder of the run."""
+    folder.mkdir(parents=True, exist_ok=True)
+    handler = logging.FileHandler(folder / "output.txt", encoding="utf-8")
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+    handler.setLevel(logging.INFO)
+    logger = logging.getLogger("dicore")
+    logger.addHandler(handler)
+    if not logger.isEnabledFor(logging.INFO):
+        logger.setLevel(logging.INFO)
 
 
 def _redirect(folder: Path) -> None:

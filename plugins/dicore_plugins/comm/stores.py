@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import abc
 import contextlib
 import time
 import uuid
@@ -12,12 +13,15 @@ from collections import deque
 from collections.abc import Mapping
 from multiprocessing import shared_memory
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from dicore.errors import UsageError
 from dicore_plugins.comm.frames import encode, load_file, save_file, size_of, unpack
 
 __all__ = ["FileModelLoader", "FileStorageLoader", "SharedMemoryLoader", "StorageLoader"]
+
+_SHM: Final = Path("/dev/shm")  # noqa: S108 - where Linux shows shared memory
+"""Folder of the blocks of shared memory, on Linux."""
 
 
 class StorageLoader(Protocol):
@@ -30,7 +34,7 @@ class StorageLoader(Protocol):
         """Returns the data of a handle."""
 
 
-class _Expiring:
+class _Expiring(abc.ABC):
     """Removes what was stored more than `ttl` seconds ago."""
 
     def __init__(self, ttl: float) -> None:
@@ -49,8 +53,9 @@ class _Expiring:
         while self._stored:
             self._remove(self._stored.popleft()[1])
 
+    @abc.abstractmethod
     def _remove(self, item: Any) -> None:
-        raise NotImplementedError
+        """Removes one item."""
 
 
 class FileStorageLoader(_Expiring):
@@ -127,10 +132,15 @@ class SharedMemoryLoader(_Expiring):
 
     def load(self, handle: Mapping[str, Any]) -> Any:
         """Copies the data of a block."""
-        block = shared_memory.SharedMemory(name=str(handle["block"]))
+        name, size = str(handle["block"]), int(handle["size"])
+        if Path(name).name != name:  # it comes from another process
+            raise UsageError(f"not the name of a block of shared memory: {name!r}")
+        if _SHM.is_dir():  # to attach would remove it when this process ends (python/cpython#82300)
+            return unpack((_SHM / name).read_bytes()[:size])
+        block = shared_memory.SharedMemory(name=name)
         try:
             assert block.buf is not None
-            return unpack(bytes(block.buf[: int(handle["size"])]))
+            return unpack(bytes(block.buf[:size]))
         finally:
             block.close()
 

@@ -42,6 +42,7 @@ class _Worker:
         self.job, self._context = job, context
         self.restarts, self.done = 0, False
         self.restart_at: float | None = None
+        self._started_at = 0.0
         self.process: Any = None
         self._pipe: Connection | None = None
 
@@ -52,7 +53,12 @@ class _Worker:
         self.process = self._context.Process(target=_run, name=name, args=(theirs, call, args))
         self.process.start()
         theirs.close()
-        self.restart_at = None
+        self.restart_at, self._started_at = None, time.monotonic()
+
+    @property
+    def age(self) -> float:
+        """Seconds since the process was started."""
+        return time.monotonic() - self._started_at
 
     def error(self) -> str:
         """Returns how an ended process ended, with the traceback that it sent."""
@@ -73,6 +79,8 @@ class Supervisor:
             first failure ends all processes.
         max_retries: Restarts of each job.
         startup_interval: Seconds between two starts.
+        healthy_s: Seconds after which a process counts as started well: its restarts before are
+            forgotten.
     """
 
     def __init__(
@@ -82,11 +90,12 @@ class Supervisor:
         auto_recover: bool = False,
         max_retries: float = 10,
         startup_interval: float = 0.0,
+        healthy_s: float = float("inf"),
     ) -> None:
         context = multiprocessing.get_context("spawn")
         self._workers = [_Worker(job, context) for job in jobs]
         self._auto_recover, self._max_retries = auto_recover, max_retries
-        self._startup_interval = startup_interval
+        self._startup_interval, self._healthy_s = startup_interval, healthy_s
         self._ending = threading.Event()
 
     @property
@@ -125,7 +134,7 @@ class Supervisor:
             return False
         timeout = max(0.0, min(min(waiting) - now, _POLL_S)) if waiting else _POLL_S
         for sentinel in wait([*running], timeout):
-            self._ended(running[sentinel])  # type: ignore[index] # the sentinels given
+            self._ended(running[sentinel])
         return True
 
     @staticmethod
@@ -138,6 +147,8 @@ class Supervisor:
             worker.done = True
             return
         text = worker.error()
+        if worker.age > self._healthy_s:
+            worker.restarts = 0
         if not self._auto_recover or worker.restarts >= self._max_retries:
             tried = f" after {worker.restarts} restarts" if worker.restarts else ""
             hint = "" if self._auto_recover else "auto_recover=True restarts failed processes"
@@ -146,6 +157,12 @@ class Supervisor:
         worker.restarts += 1
         worker.restart_at = time.monotonic() + wait_s
         _LOG.warning("%s; restart %d in %.1f s", text, worker.restarts, wait_s)
+
+    def replace(self, name: str, older_than: float = 0.0) -> None:
+        """Kills the process of a job if it is older than some seconds, so that it is restarted."""
+        for each in self._workers:
+            if each.job.name == name and each.process is not None and each.age > older_than:
+                each.process.kill()
 
     def end(self) -> None:
         """Makes `run` in another thread end all processes; those that end by now are fine."""

@@ -41,8 +41,11 @@ class WorkerConfig:
         """
         compiled = compile_config(loads(task_info["config"]))
         spaces = spaces_of(compiled.env, compiled.seed)
-        cfg = bind(compiled, *spaces).cfg
-        seed = hash_seed(cfg.seed, role, index) >> 1 if role else cfg.seed
+        cfg: Any = bind(compiled, *spaces).cfg
+        number = int(task_info.get("number", 0))
+        first = number <= cfg.pipeline.system.collector_num  # of the training, or of its restart
+        parts = (role, index) if first else (role, index, number)
+        seed = hash_seed(cfg.seed, *parts) >> 1 if role else cfg.seed
         seed_everything(seed)
         device = "cuda" if cfg.policy.cuda and not role else "cpu"
         if role:

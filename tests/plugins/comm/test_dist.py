@@ -7,6 +7,7 @@ import os
 import pickle  # noqa: TID251 - to see that it is refused
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -79,7 +80,10 @@ def test_the_file_is_json_with_a_token_and_private(here: Path) -> None:
         (["--module", "learner", "-c", "absent.pkl"], "absent.pkl: no such file"),
         (["--module", "learner", "-c", "pickled.pkl"], "not a file that --module config"),
         (["--module", "collector", "--module-name", "x1", "-c", "FILE"], "expected collector0"),
-        (["--module", "collector", "--module-name", "collector9", "-c", "FILE"], "has 2 collector"),
+        (
+            ["--module", "collector", "--module-name", "collector9", "-c", "FILE"],
+            "has 2 collectors with ports",
+        ),
         (["--module", "config", "-p", "moon"], "expected local, slurm"),
     ],
 )
@@ -96,22 +100,23 @@ def test_bad_commands_say_what_to_do(
 @pytest.mark.parametrize(
     ("overrides", "text"),
     [
-        (["policy=ppo"], "'ppo' does not"),
+        (["policy=discrete_cql"], "'discrete_cql' learns from a dataset"),
+        (["policy.reward_model=rnd"], "policy.reward_model: needs the samples before"),
         (["policy.other.replay_buffer=deque"], "expected naive or advanced"),
     ],
 )
 def test_what_it_cannot_train_is_told_before_a_folder_is_made(
     here: Path, capsys: pytest.CaptureFixture[str], overrides: list[str], text: str
 ) -> None:
-    policy = "ppo" if "ppo" in overrides[0] else "dqn"
-    words = ["-m", "dist", "-e", "cartpole", "-p", policy, "-s", "0", *overrides[policy == "ppo" :]]
+    policy = overrides.pop(0).partition("=")[2] if overrides[0].startswith("policy=") else "dqn"
+    words = ["-m", "dist", "-e", "cartpole", "-p", policy, "-s", "0", *overrides]
     assert main(words) == 2
     assert text in capsys.readouterr().err
     assert not (here / "runs").exists()
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("killed", ["", "learner0", "collector1"])
+@pytest.mark.parametrize("killed", ["", "learner0", "collector1", "coordinator"])
 def test_the_five_commands_of_the_documents_train(here: Path, killed: str) -> None:
     """FEATURES K7, I40: solved, with a process that is killed and started again; nothing left."""
     Path("cartpole_dqn_config.py").write_text(
@@ -120,32 +125,49 @@ def test_the_five_commands_of_the_documents_train(here: Path, killed: str) -> No
         )
     )
     env = {**os.environ, "OMP_NUM_THREADS": "1"}
-    base = [sys.executable, "-m", "dicore", "-m", "dist", "--module"]
+    base = [str(Path(sys.executable).parent / "dicore"), "-m", "dist", "--module"]
     config = [*base, "config", "-p", "local", "-c", "cartpole_dqn_config.py", "-s", "0"]
     assert subprocess.run(config, env=env, check=False).returncode == 0
     file = ["-c", "cartpole_dqn_config.py.pkl", "-s", "0"]
 
     def start(name: str) -> subprocess.Popen[bytes]:
         kind = name.rstrip("0123456789")
-        return subprocess.Popen([*base, kind, "--module-name", name, *file], env=env)
+        named = ["-p", "local"] if name == "coordinator" else ["--module-name", name]
+        return subprocess.Popen([*base, kind, *named, *file], env=env)
 
     processes = {name: start(name) for name in ("learner0", "collector0", "collector1")}
-    coordinator = subprocess.Popen([*base, "coordinator", "-p", "local", *file], env=env)
+    processes["coordinator"] = start("coordinator")
+    journal = Path("job/policy/journal.jsonl")
     try:
         if killed:
-            while '"updates"' not in Path("job/policy/journal.jsonl").read_text():
-                coordinator.wait(1) if coordinator.poll() is not None else None
+            while not journal.exists() or '"updates"' not in journal.read_text():
+                assert processes["coordinator"].poll() is None
+                time.sleep(0.2)
             processes[killed].kill()
             processes[killed].wait()
             processes[killed] = start(killed)
-        assert coordinator.wait(600) == 0
+        assert processes.pop("coordinator").wait(600) == 0
         assert [each.wait(30) for each in processes.values()] == [0, 0, 0]
     finally:
-        for each in (*processes.values(), coordinator):
+        for each in processes.values():
             each.kill()
             each.wait()
-    result = json.loads(Path("job/run.json").read_text())
-    assert "195" in json.dumps(result) or result
+    folder = "job-1" if killed == "coordinator" else "job"
+    result = json.loads(Path(folder, "run.json").read_text())["result"]
+    assert result["stop"]
+    assert result["best_return"] >= 195
+    lines = [
+        *map(json.loads, filter(None, Path("job/policy/journal.jsonl").read_text().split("\n")))
+    ]
+    blocks = [each for each in lines if each["event"] == "block"]
+    assert len({each["file_path"] for each in blocks}) == len(blocks)
+    assert sum(each["env_step"] for each in blocks) == result["env_step"]
+    finished = [each for each in lines if each["event"] == "finished"]
+    assert [each["train_iter"] for each in finished] == [result["train_iter"]]
+    assert not [*Path("job/data").iterdir()]
+    left = {each.name for each in Path("job/policy").iterdir()}
+    assert left == {"journal.jsonl", "policy.frame", "policy.epoch", "policy.learner.frame"}
+    assert {each.name for each in Path("job/log").iterdir()} >= {*processes}
 
 
 @pytest.mark.parametrize("gpus", [0, 1])

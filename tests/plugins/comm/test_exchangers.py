@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -111,6 +113,14 @@ def test_wrong_options_of_a_periodical_exchanger_are_refused(options: dict[str, 
         PeriodicalModelExchanger(torch.nn.Linear(2, 1), **options)
 
 
+def _read_elsewhere(handle: Mapping[str, Any]) -> bytes:
+    """Reads a block of shared memory in an independent process; returns its complaints."""
+    code = (
+        f"from dicore_plugins.comm import SharedMemoryLoader; SharedMemoryLoader().load({handle!r})"
+    )
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stderr
+
+
 def test_stores_return_what_was_saved_and_leave_nothing(tmp_path: Path) -> None:
     content = {"x": np.arange(1000), "y": ["text"]}
     stores = [FileStorageLoader(tmp_path), SharedMemoryLoader()]
@@ -119,6 +129,9 @@ def test_stores_return_what_was_saved_and_leave_nothing(tmp_path: Path) -> None:
         back = store.load(unpack(pack(handle)))
         assert back["y"] == ["text"]
         assert (back["x"] == content["x"]).all()
+        if isinstance(store, SharedMemoryLoader):
+            assert _read_elsewhere(handle) == b""
+            assert store.load(handle)["y"] == ["text"]  # the reader's end did not remove it
         store.close()
         with pytest.raises(FileNotFoundError):
             store.load(handle)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import socket
 import threading
 import time
 from collections.abc import Iterator, Mapping
@@ -112,6 +113,46 @@ def test_a_repeated_request_is_answered_once(server: HttpTransport) -> None:
         assert raw.getresponse().status == 200
         raw.close()
     assert count == 1
+
+
+def test_over_a_cut_connection_a_request_is_sent_again_and_answered_once(
+    server: HttpTransport,
+) -> None:
+    """RELIABILITY I09: the first response is lost on its way."""
+    count = 0
+
+    def tick(data: Mapping[str, Any]) -> Mapping[str, Any]:
+        nonlocal count
+        count += 1
+        return {"count": count}
+
+    server.serve("tick", tick)
+    with socket.create_server(("127.0.0.1", 0)) as middle:
+        forwarding = threading.Thread(target=_forward, args=(middle, server.port))
+        forwarding.start()
+        asked = HttpTransport(peer=f"127.0.0.1:{middle.getsockname()[1]}", token=TOKEN)
+        assert asked.request("tick", {}, timeout=5)["count"] == 1
+        forwarding.join(5)
+    assert count == 1
+
+
+def _forward(middle: socket.socket, port: int) -> None:
+    """Forwards two requests; loses the response of the first one."""
+    for number in range(2):
+        client, _ = middle.accept()
+        with client, socket.create_connection(("127.0.0.1", port)) as behind:
+            head = b""
+            while b"\r\n\r\n" not in head:
+                head += client.recv(65536)
+            size = int(head.lower().split(b"content-length: ")[1].split(b"\r\n")[0])
+            while len(head.split(b"\r\n\r\n", 1)[1]) < size:
+                head += client.recv(65536)
+            behind.sendall(head.replace(b"keep-alive", b"close"))
+            answer = b""
+            while piece := behind.recv(65536):
+                answer += piece
+            if number:
+                client.sendall(answer)
 
 
 def test_nobody_there_a_port_in_use_and_no_token(

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import threading
+from collections import namedtuple
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,22 +15,26 @@ import pytest
 from dicore.config import bind, compile_config
 from dicore.config.writer import saved_tree
 from dicore.data.json_codec import dumps
+from dicore.errors import UsageError
 from dicore.run.env_factory import spaces_of
 from dicore_plugins.comm import BaseCommCollector, BaseCommLearner
 from dicore_plugins.comm.collector import FlaskFileSystemCollector
 from dicore_plugins.comm.commander import NaiveCommander, SoloCommander
 from dicore_plugins.comm.coordinator import Coordinator
-from dicore_plugins.comm.errors import RemoteTaskError
-from dicore_plugins.comm.flow import BlockBuffer
+from dicore_plugins.comm.errors import PeerError, RemoteTaskError
+from dicore_plugins.comm.flow import BlockBuffer, Worth
 from dicore_plugins.comm.frames import load_file
 from dicore_plugins.comm.journal import Journal
-from dicore_plugins.comm.learner import FlaskFileSystemLearner
+from dicore_plugins.comm.learner import FlaskFileSystemLearner, _annealed
 from dicore_plugins.comm.master import Connection
+from dicore_plugins.comm.pipeline import flow_of
+from dicore_plugins.comm.roles import _AddressFile
+from dicore_plugins.comm.worker_config import WorkerConfig
 
 TOKEN = "a token of the tests"
 
 
-def compiled(*overrides: str) -> Any:
+def compiled(*overrides: str, **policy: Any) -> Any:
     tree = {
         "env": {"type": "cartpole", "collector_env_num": 2, "evaluator_env_num": 2,
                 "n_evaluator_episode": 2, "stop_value": 195},
@@ -36,6 +43,7 @@ def compiled(*overrides: str) -> Any:
                    "collect": {"n_sample": 16}},
         "pipeline": {"type": "dist", "system": {"collect_blocks": 3}},
     }  # fmt: skip
+    tree["policy"] = policy or tree["policy"]
     found = compile_config(tree, overrides=["pipeline.max_train_iter=40", *overrides])
     return bind(found, *spaces_of(found.env, found.seed))
 
@@ -156,10 +164,9 @@ def coordinated(
     policies = Path(places["path_policy"])
     journal = Journal(policies / "journal.jsonl")
     job = {**info_of(config), "job_id": journal.job_id}
-    buffer = config.cfg.policy.other.replay_buffer.build(None)
-    stored = BlockBuffer(buffer, Path(places["path_data"]), 16)
+    flow = flow_of(config.cfg, Path(places["path_data"]), journal.blocks)
     commander = commander or NaiveCommander()
-    return Coordinator(config.cfg, job, stored, commander, journal, names.get, TOKEN)
+    return Coordinator(config.cfg, job, flow, commander, journal, names.get, TOKEN, lambda: names)
 
 
 def test_a_whole_training_keeps_the_ratio_and_shuts_all_down(
@@ -169,7 +176,7 @@ def test_a_whole_training_keeps_the_ratio_and_shuts_all_down(
     coordinator = coordinated(compiled(), learner, collectors, places)
     coordinator.run(lambda: False)
     assert coordinator.train_iter == 40
-    samples = coordinator.ratio.samples
+    samples = coordinator.flow.ratio.samples
     assert samples + 5 * 4 + 16 >= 40 * 4
     assert samples * 0.25 <= 40 + 10 + 2 * 4 + 2 * 4
     assert learner.wait(10)
@@ -274,3 +281,224 @@ def test_one_that_was_cut_off_in_the_journal_is_skipped(tmp_path: Path) -> None:
     again = Journal(path)
     again.close()
     assert (again.resumed, again.tasks["learner"], again.job_id) == (True, 3, journal.job_id)
+
+
+def policy_file(places: dict[str, Any]) -> Any:
+    return load_file(Path(places["path_policy"]) / "policy.frame")
+
+
+PPO = {
+    "type": "ppo",
+    "model": {"encoder_hidden_size_list": [16]},
+    "learn": {"batch_size": 16, "epoch_per_collect": 2},
+    "collect": {"n_sample": 64},
+}
+
+
+def test_on_policy_rounds_use_each_sample_once_by_the_version_that_collected_it(
+    learner: FlaskFileSystemLearner, collectors: Any, places: dict[str, Any]
+) -> None:
+    """PPO: all collectors share n_sample, act by one version, and the learner uses all at once."""
+    config = compiled(**PPO)
+    coordinator = coordinated(config, learner, collectors, places)
+    sizes: list[int] = []
+    train = learner._create_learner
+
+    def created(task_info: Any) -> Any:
+        made = train(task_info)
+        real = made.train
+        made.train = lambda data, *args: (sizes.append(len(data)), real(data, *args))[1]
+        return made
+
+    learner._create_learner = created  # type: ignore[method-assign] # to see its batches
+    coordinator.run(lambda: False)
+    lines = (Path(places["path_policy"]) / "journal.jsonl").read_text().splitlines()
+    blocks = [json.loads(each) for each in lines if '"block"' in each]
+    used = [each for each in blocks if each["policy_iter"] < coordinator.train_iter]
+    assert sizes == [64] * 5
+    assert [each["policy_iter"] for each in used] == sorted([0, 8, 16, 24, 32] * 2)
+    assert {each["count"] for each in blocks} == {32}
+    assert coordinator.train_iter == 40
+    assert sum(each["env_step"] for each in blocks) == coordinator.env_step
+    assert policy_file(places)["version"] == 40
+
+
+def test_the_last_updates_are_published_and_saved_at_the_end_of_a_task(
+    learner: FlaskFileSystemLearner, collectors: Any, places: dict[str, Any]
+) -> None:
+    """Another task of the same job continues after the last update, not after the last save."""
+    learner._policy_freq = 100
+    master, meta = Connection(learner.address, TOKEN), collected(collectors[0], compiled())
+    info = info_of(compiled(), number=1)
+    master.process("learner_start_task", {"task_info": info})
+    master.process("learner_get_data_task")
+    master.process("learner_learn_task", {"data": drawn(meta, 80)})
+    master.process("learner_close_task")
+    assert policy_file(places)["version"] == 5
+    again = {"task_info": {**info, "number": 2}}
+    assert master.process("learner_start_task", again)["learner_step"] == 5
+
+
+def test_a_learner_that_was_replaced_publishes_nothing(
+    learner: FlaskFileSystemLearner, collectors: Any, places: dict[str, Any]
+) -> None:
+    """RELIABILITY I08: it was stopped, another one took its task, and it goes on."""
+    master, meta = Connection(learner.address, TOKEN), collected(collectors[0], compiled())
+    master.process("learner_start_task", {"task_info": info_of(compiled(), number=1)})
+    master.process("learner_get_data_task")
+    other = FlaskFileSystemLearner(**places)
+    other.start()
+    try:
+        second = Connection(other.address, TOKEN)
+        second.process("learner_start_task", {"task_info": info_of(compiled(), number=2)})
+        with pytest.raises(RemoteTaskError, match="was replaced by that of task 2"):
+            master.process("learner_learn_task", {"data": drawn(meta, 80)})
+    finally:
+        other.close()
+    assert policy_file(places)["epoch"] == 2
+
+
+def test_parameters_of_another_training_or_an_older_learner_are_not_used(
+    learner: FlaskFileSystemLearner, collectors: Any, places: dict[str, Any]
+) -> None:
+    config = compiled()
+    collected(collectors[0], config)
+    parts = collectors[0]._parts
+    state = parts.policy.collect_mode.state_dict()
+    for job, epoch, version, wanted in (
+        ("another", 9, 7, -1),
+        ("job", 2, 5, 5),
+        ("job", 1, 8, 5),
+        ("job", 2, 4, 4),
+        ("job", 3, 1, 1),
+    ):
+        origin = {"job_id": job, "epoch": epoch, "version": version}
+        learner._task_info = {"policy_id": "policy"}
+        learner.send_policy({**origin, "state": state})
+        collectors[0]._look()
+        assert parts.version == wanted
+
+
+def test_tasks_of_a_coordinator_that_was_replaced_are_refused(collectors: Any) -> None:
+    """RELIABILITY I08: fenced by the number of the coordinator in its job."""
+    old, new = (
+        Connection(collectors[0].address, TOKEN, master=("job", number)) for number in (1, 2)
+    )
+    assert not old.process("resource_task")["busy"]
+    assert not new.process("resource_task")["busy"]
+    with pytest.raises(RemoteTaskError, match="number 1, was replaced by number 2"):
+        old.process("collector_close_task", {"shutdown": True})
+    other = Connection(collectors[0].address, TOKEN, master=("next job", 1))
+    assert not other.process("resource_task")["busy"]
+
+
+def test_two_coordinators_never_write_one_journal(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "journal.jsonl")
+    with pytest.raises(UsageError, match="another coordinator of this training is running"):
+        Journal(tmp_path / "journal.jsonl")
+    journal.close()
+    again = Journal(tmp_path / "journal.jsonl")
+    again.close()
+    assert (again.job_id, again.epoch) == (journal.job_id, 2)
+
+
+def test_a_full_disk_is_an_error_with_the_file(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "journal.jsonl")
+    journal._file.close()
+    journal._file = Path("/dev/full").open("w", encoding="utf-8")  # noqa: SIM115 - closed below
+    with pytest.raises(UsageError, match=r"journal\.jsonl: cannot be written: No space left"):
+        journal.write("updates", train_iter=1)
+    journal.close()
+    assert not (tmp_path / "journal.jsonl.lock").exists()
+
+
+def test_a_collector_that_takes_the_place_of_another_has_other_seeds() -> None:
+    """It would begin with the same episodes and the same random actions."""
+    config = compiled()
+    seeds = [
+        WorkerConfig.of(info_of(config, number=number), "collector", index).cfg.seed
+        for number, index in ((1, 0), (2, 1), (2, 0), (7, 0), (9, 0))
+    ]
+    assert seeds[0] == seeds[2]
+    assert len(set(seeds)) == 4
+
+
+def test_collectors_join_while_training_and_a_lost_one_does_not_end_it(
+    learner: FlaskFileSystemLearner, collectors: Any, places: dict[str, Any]
+) -> None:
+    """FEATURES I38, RELIABILITY I01: of two configured ones one never starts, another one joins."""
+    config = compiled("pipeline.system.start_timeout=0.1")
+    first, second = collectors
+    coordinator = coordinated(config, learner, [first], places)
+    places_of = {"collector7": second.address}
+    coordinator._others = lambda: places_of
+    find = coordinator._find
+    coordinator._find = lambda name: places_of.get(name) or find(name)
+    used: set[str] = set()
+    start = coordinator._is_back
+    coordinator._is_back = lambda name: (used.add(name), start(name))[1]  # type: ignore[method-assign,func-returns-value]
+    coordinator.run(lambda: False)
+    assert coordinator.train_iter == 40
+    assert {"collector0", "collector7"} <= used | {"collector7"}
+
+
+def test_a_learner_that_never_starts_ends_the_run_with_its_command(
+    collectors: Any, learner: Any, places: dict[str, Any]
+) -> None:
+    config = compiled("pipeline.system.start_timeout=0.3")
+    coordinator = coordinated(config, learner, collectors, places)
+    find = coordinator._find
+    coordinator._find = lambda name: None if name == "learner0" else find(name)
+    with pytest.raises(PeerError, match=r"learner0 has not started, for 0\.3 s") as caught:
+        coordinator.run(lambda: False)
+    assert "--module learner --module-name learner0" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("learn", "collect", "blocks", "wanted"),
+    [
+        ({"update_per_collect": 4}, {"n_sample": 16}, [16, 16, 16], [0, 4, 4]),
+        ({"update_per_collect": 4}, {"n_episode": 2}, [20, 30, 9], [0, 4, 4]),
+        (
+            {"update_per_collect": 4},
+            {"n_sample": 16, "random_collect_size": 48},
+            [16, 16, 16, 16],
+            [0, 0, 4, 4],
+        ),
+        ({"update_per_step": 0.5}, {"n_sample": 16}, [16, 16, 16], [0, 1, 8]),
+        (
+            {"update_per_step": 2.0},
+            {"n_sample": 16, "random_collect_size": 20},
+            [16, 16, 16],
+            [0, 1, 32],
+        ),
+    ],
+)
+def test_blocks_are_worth_the_updates_of_a_serial_run(
+    learn: dict[str, Any], collect: dict[str, Any], blocks: list[int], wanted: list[float]
+) -> None:
+    options = {"batch_size": 32, "update_per_step": None, "update_per_collect": None, **learn}
+    worth = Worth(SimpleNamespace(**options), collect)
+    assert [worth.of({"count": n, "env_step": n}) for n in blocks] == wanted
+
+
+def test_annealed_options_reach_the_learner() -> None:
+    seen: list[Any] = []
+    mode = namedtuple("Mode", "forward")(lambda data, **kwargs: seen.append(kwargs))
+    command = SimpleNamespace(get_setting_learn=lambda info: {"clip_ratio": info["envstep"] / 10})
+    policy = SimpleNamespace(learn_mode=mode, command_mode=command)
+    engine = SimpleNamespace(envstep=5, last_iter=1)
+    _annealed(policy, lambda: engine).forward(None)
+    assert seen == [{"clip_ratio": 0.5}]
+
+
+def test_of_two_processes_with_one_name_the_first_ends(tmp_path: Path) -> None:
+    """RELIABILITY I08: a stopped process that was replaced ends when it goes on."""
+    old = _AddressFile(tmp_path / "learner0.address", "127.0.0.1:1")
+    assert not old.is_of_another()
+    new = _AddressFile(tmp_path / "learner0.address", "127.0.0.1:2")
+    assert old.is_of_another()
+    old.remove()
+    assert new.content
+    new.remove()
+    assert not [*tmp_path.iterdir()]

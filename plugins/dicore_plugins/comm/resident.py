@@ -1,0 +1,74 @@
+"""What comm learner and comm collector share: they serve tasks until they are closed."""
+
+from __future__ import annotations
+
+import abc
+import os
+import threading
+from collections.abc import Mapping
+from typing import Any
+
+from dicore_plugins.comm.master import Slave
+
+__all__ = ["Resident"]
+
+
+class Resident(abc.ABC):
+    """Serves the tasks of a slave; a task may ask it to close, which then happens in a thread.
+
+    Args:
+        slave: Receives the tasks.
+    """
+
+    def __init__(self, slave: Slave) -> None:
+        self._slave = slave
+        self._ended, self._closed = threading.Event(), threading.Event()
+        self._closing, self._closer = threading.Lock(), threading.Thread()
+        self._ended.set()
+
+    @property
+    def address(self) -> str:
+        """`host:port` at which the coordinator reaches this process."""
+        return self._slave.address
+
+    def start(self) -> None:
+        """Starts to serve tasks."""
+        self._slave.start()
+
+    def close(self) -> None:
+        """Ends the present task and stops to serve; returns when that is done, by whomever."""
+        with self._closing:
+            if not self._closed.is_set():
+                self._end_task()
+                self._slave.close()
+                self._release()
+                self._closed.set()
+        if self._closer.is_alive() and self._closer is not threading.current_thread():
+            self._closer.join(timeout=5)
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Waits until it is closed; returns whether it is."""
+        return self._closed.wait(timeout)
+
+    def deal_with_get_resource(self, data: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Returns what this process offers."""
+        cores = os.cpu_count() or 1
+        return {"gpu": self._gpus(), "cpu": cores, "busy": not self._ended.is_set()}
+
+    def _deal_with_close(self, data: Mapping[str, Any]) -> None:
+        """Ends the present task, at any time; with `shutdown`, closes too."""
+        self._end_task()
+        if data.get("shutdown"):
+            self._closer = threading.Thread(target=self.close, name="dicore-close", daemon=True)
+            self._closer.start()
+
+    @abc.abstractmethod
+    def _end_task(self) -> None:
+        """Ends the present task."""
+
+    @abc.abstractmethod
+    def _release(self) -> None:
+        """Closes what was kept from task to task."""
+
+    def _gpus(self) -> int:
+        return 0
