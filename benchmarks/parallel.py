@@ -3,6 +3,7 @@
 python -m benchmarks.parallel                  all figures, one JSON line each
 python -m benchmarks.parallel collectors       1, 2, 4, 8 collectors, environments wait 5 ms
 python -m benchmarks.parallel computing        two cores beside serial, environments compute 1 ms
+python -m benchmarks.parallel idle             what the learner waits while four collectors keep up
 python -m benchmarks.parallel data weights start replace
 """
 
@@ -24,8 +25,9 @@ import numpy as np
 
 from dicore.config import bind, compile_config
 from dicore.run.env_factory import spaces_of
-from dicore.run.launch import launch
 from dicore_plugins.distributed import ParallelParts, RayRuntime
+from dicore_plugins.middleware.learn import without_origin
+from dicore_plugins.pipelines.training import Parts
 
 ENVS = '''
 import time
@@ -103,12 +105,13 @@ class Place:
 
 
 @contextmanager
-def parts_of(made: dict[str, Any]) -> Iterator[ParallelParts]:
+def parts_of(made: dict[str, Any]) -> Iterator[Parts]:
     """Yields the parts of a run, without a log."""
     compiled = compile_config(made)
+    kind = ParallelParts if compiled.pipeline.type == "parallel" else Parts
     with tempfile.TemporaryDirectory() as folder:
         place: Any = Place(folder)
-        parts = ParallelParts(bind(compiled, *spaces_of(compiled.env, 0)).cfg, place)
+        parts = kind(bind(compiled, *spaces_of(compiled.env, 0)).cfg, place)
         parts._log = None  # noqa: SLF001 - nothing is logged
         yield parts
         parts.close()
@@ -136,22 +139,51 @@ def collectors(file: str) -> None:
     say("collectors", env_steps_per_s=round_all(rates), efficiency=efficiency, target=0.9)
 
 
+def training(made: dict[str, Any], seconds: float = 8.0) -> tuple[float, float]:
+    """Trains; returns env steps per second, and the share of the time spent on getting samples."""
+    updates, size = (made["policy"]["learn"][key] for key in ("update_per_collect", "batch_size"))
+    with parts_of(made) as parts:
+        collector, buffer, learner = parts.collector, parts.buffer, parts.learner
+        spent = {"collect": 0.0}
+
+        def step() -> None:
+            begin = time.perf_counter()
+            kwargs = {"policy_kwargs": {"eps": 0.1}, "train_iter": learner.train_iter}
+            batch = collector.collect_batch(n_sample=32, **kwargs)
+            spent["collect"] += time.perf_counter() - begin
+            buffer.push(without_origin(batch))
+            for _ in range(updates):
+                learner.train(buffer.sample_batch(size))
+
+        for _ in range(16):
+            step()
+        spent["collect"], steps, begin = 0.0, collector.envstep, time.perf_counter()
+        while time.perf_counter() - begin < seconds:
+            step()
+        whole = time.perf_counter() - begin
+        return (collector.envstep - steps) / whole, spent["collect"] / whole
+
+
 def computing(file: str) -> None:
-    """A whole training with two collectors beside a serial one, environments compute 1 ms."""
-    seconds: dict[str, list[float]] = {"serial": [], "parallel": []}
+    """Training with two collectors beside serial training, environments compute 1 ms per step."""
+    rates: dict[str, list[float]] = {"serial": [], "parallel": []}
     for _ in range(3):
-        for name, found in seconds.items():
+        for name, found in rates.items():
             made = config(f"{file}:Computes", 2)
-            made["env"]["collector_env_num"] = 2
             if name == "serial":
-                made["pipeline"] = {"type": "serial", "logger": [], "final_eval": False}
-            with tempfile.TemporaryDirectory() as folder:
-                run = launch(made, exp_name=f"{folder}/run", max_env_step=8_000).run
-                lines = (Path(folder) / "run/log/serial/serial.txt").read_text()
-                assert "after" in lines
-            found.append(8_000 / run.result.wall_s)
-    ratio = statistics.median(b / a for a, b in zip(*seconds.values(), strict=True))
-    say("computing", env_steps_per_s=round_all(seconds), ratio=round(ratio, 3), target=1.6)
+                made["env"]["collector_env_num"] = 2
+                made["pipeline"] = {"type": "serial", "logger": []}
+            found.append(training(made)[0])
+    ratio = statistics.median(b / a for a, b in zip(*rates.values(), strict=True))
+    say("computing", env_steps_per_s=round_all(rates), ratio=round(ratio, 3), target=1.6)
+
+
+def idle(file: str) -> None:
+    """Share of the time that the learner spends on getting samples while collectors keep up."""
+    made = config(f"{file}:Waits", 4)
+    made["policy"]["learn"]["update_per_collect"] = 128
+    steps, share = training(made)
+    say("idle", env_steps_per_s=round(steps, 1), share=round(share, 4), target=0.05)
 
 
 def data(file: str) -> None:
@@ -232,6 +264,7 @@ def say(figure: str, **facts: Any) -> None:
 FIGURES: dict[str, Callable[[str], None]] = {
     "collectors": collectors,
     "computing": computing,
+    "idle": idle,
     "data": data,
     "weights": weights,
     "start": start,

@@ -213,8 +213,15 @@ def _system_of_file(file: str | None) -> dict[str, Any]:
     operator = (system.pop("coordinator", None) or {}).get("operator_server") or {}
     if operator.get("system_addr"):
         system["operator"] = operator["system_addr"]
-    for name in ("learner_gpu_num", "learner_num"):
-        system.pop(name, None)  # policy.cuda chooses the device
+    for name in ("learner_num", "learner_gpu_num"):
+        if system.get(name, 1) not in (0, 1):
+            raise ConfigError(
+                f"{file}: system_config.{name}: expected 1, got {system[name]!r}",
+                hint="several learners: dicore train -m parallel pipeline.system.learner_num=2",
+            )
+    system.pop("learner_num", None)
+    if system.pop("learner_gpu_num", 0):
+        say(f"{file}: system_config.learner_gpu_num has no effect: policy.cuda chooses the device")
     return system
 
 

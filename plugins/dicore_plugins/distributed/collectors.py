@@ -6,6 +6,7 @@ collect again, with the newest parameters. On-policy, all collect together with 
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -17,15 +18,12 @@ import numpy.typing as npt
 from dicore.data import Batch
 from dicore_plugins.collectors.base import EpisodeStatistics
 from dicore_plugins.collectors.block import from_plain, joined_blocks
-from dicore_plugins.distributed.crew import Call, Crew, Wait, Worker
+from dicore_plugins.distributed.crew import LOOK, Call, Crew, Wait, Worker
 from dicore_plugins.distributed.processes import raise_failure
 from dicore_plugins.distributed.runtime import RayRuntime
 from dicore_plugins.distributed.weights import Publisher
 
 __all__ = ["CollectorGroup"]
-
-_LOOK = 0.1
-"""Seconds between two looks at signals and processes while waiting for samples."""
 
 
 class CollectorGroup:
@@ -147,11 +145,11 @@ class CollectorGroup:
         wait = Wait(self.crew, should_stop, self.system.stall_timeout)
         while wait.goes_on():
             self.on_look("samples")
-            able = [each for each in self.crew.workers if self.crew.look_after(each, wait.now)]
+            able = self.crew.able(wait.now)
             if self.system.reproducible and any(
-                each.expected and each not in able for each in self.crew.workers
+                each.expected and not each.able for each in self.crew.workers
             ):
-                time.sleep(_LOOK)  # else the order would depend on which of them starts first
+                time.sleep(LOOK)  # else the order would depend on which of them starts first
                 continue
             for worker in able:
                 while len(worker.calls) < self.system.queue:
@@ -171,9 +169,9 @@ class CollectorGroup:
     def _delivered(self, asked: list[Worker]) -> tuple[Worker, Any, Any] | None:
         """Returns the first samples that one of the processes has delivered; None: none yet."""
         if not asked:
-            time.sleep(_LOOK)
+            time.sleep(LOOK)
             return None
-        ready = self._runtime.ready([each.calls[0].facts for each in asked], _LOOK)
+        ready = self._runtime.ready([each.calls[0].facts for each in asked], LOOK)
         for worker in asked:
             if worker.calls[0].facts in ready:
                 return self._taken(worker)
@@ -183,9 +181,7 @@ class CollectorGroup:
         """Takes the oldest samples of a process that has delivered them."""
         call = worker.calls.popleft()
         try:
-            failure = self._runtime.get(call.failure)
-            facts = self._runtime.get(call.facts)
-            columns = self._runtime.get(call.columns)
+            (failure, facts), columns = self._runtime.get([call.facts, call.columns])
         except Exception as error:
             if not self._runtime.is_death(error):
                 raise
@@ -207,19 +203,20 @@ class CollectorGroup:
         """Returns the samples of all processes, which share the number to collect."""
         if count is None:
             count = self._cfg.policy.collect.n_sample or 1
-        parts, number = _shares(count, len(self.crew.workers)), len(self.crew.workers)
+        number = len(self.crew.workers)
+        unit_size = self._cfg.env.collector_env_num if unit == "n_sample" else 1
+        parts = _shares(count, number, unit_size)
         found: dict[int, tuple[Worker, Any, Any]] = {}
         wait = Wait(self.crew, should_stop, self.system.stall_timeout)
         for worker in self.crew.workers:
             worker.calls.clear()
         while wait.goes_on():
             self.on_look("samples")
-            for worker in self.crew.workers[:number]:
+            for worker in self.crew.able(wait.now):
                 share = parts[worker.index]
-                able = self.crew.look_after(worker, wait.now)
-                if able and share and worker.index not in found and not worker.calls:
+                if share and worker.index not in found and not worker.calls:
                     self._call(worker, {**amount, unit: share})
-            asked = [each for each in self.crew.workers[:number] if each.calls]
+            asked = [each for each in self.crew.workers if each.calls]
             if (done := self._delivered(asked)) is not None:
                 found[done[0].index] = done
             if len(found) == sum(map(bool, parts)):
@@ -233,12 +230,12 @@ class CollectorGroup:
             if not facts:
                 continue
             batches.append(Batch(from_plain(columns), facts["count"]))
-            ends.append(np.asarray(facts["ends"]) + rows)
-            rows += facts["count"]
+            ends.append(np.asarray(facts["ends"], np.int64) + rows)
+            rows += 0 if _are_rows_of_envs(batches[0]) else facts["count"]
             self._count(worker, facts)
         if not batches:
             return Batch({}, 0)
-        self._ends = np.concatenate(ends)
+        self._ends = np.unique(np.concatenate(ends))
         if self._log is not None and self.statistics.episode_count:
             self._report(train_iter)
         if len(batches) == 1:
@@ -261,12 +258,13 @@ class CollectorGroup:
         if last >= 0 and train_iter < last + freq:
             return
         self._last_log_iter = train_iter
+        versions = [each.version for each in self.crew.workers if each.version >= 0]
         totals = {
             "total_envstep_count": float(self.envstep),
             "total_episode_count": float(self.total_episode_count),
             "total_train_sample_count": float(self.total_train_sample_count),
             "parallel/restarts": float(sum(each.restarts for each in self.crew.workers)),
-            "parallel/lag": float(train_iter - min(each.version for each in self.crew.workers)),
+            "parallel/lag": float(train_iter - min(versions, default=train_iter)),
             "parallel/learner_waited": self.waited,
         }
         self.statistics.report(self._log, totals, train_iter)
@@ -316,6 +314,18 @@ def _nothing(waits: str) -> None:
     """What is called while waiting, unless somebody wants to know."""
 
 
-def _shares(count: int, number: int) -> list[int]:
-    """Returns how many of `count` each of `number` processes collects."""
-    return [count // number + (index < count % number) for index in range(number)]
+def _shares(count: int, number: int, size: int) -> list[int]:
+    """Returns how many of `count` each of `number` processes collects, in multiples of `size`.
+
+    The last one gets fewer if `count` is no multiple, so that steps of all its environments are
+    used: what a process collects beyond its share is dropped.
+    """
+    steps = math.ceil(count / size)
+    parts = [(steps // number + (index < steps % number)) * size for index in range(number)]
+    parts[min(steps, number) - 1] -= steps * size - count
+    return parts
+
+
+def _are_rows_of_envs(batch: Batch) -> bool:
+    """Returns whether each row has a step of each environment: columns [T, N, ...]."""
+    return np.ndim(batch.get("env_id")) > 1

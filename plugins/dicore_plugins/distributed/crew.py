@@ -16,6 +16,8 @@ from dicore_plugins.distributed.runtime import RayRuntime
 
 __all__ = ["Call", "Crew", "StalledError", "Wait", "Worker"]
 
+LOOK = 0.1
+"""Seconds between two looks at signals and processes."""
 _COMPLAIN = 10.0
 """Seconds of waiting after which the log says what for."""
 _LONGEST_PAUSE = 30.0
@@ -28,9 +30,8 @@ class StalledError(EnvError):
 
 @dataclass
 class Call:
-    """A collect that a process was told to do: addresses of failure, facts and samples."""
+    """A collect that a process was told to do: addresses of (failure, facts), and of samples."""
 
-    failure: Any
     facts: Any
     columns: Any
 
@@ -43,6 +44,7 @@ class Worker:
         index: Its number.
         expected: It belongs to the first ones, and was never replaced.
         process: None: it waits for `start_at`.
+        able: It can be called, as of the last look.
         calls: The collects that it was told to do, oldest first.
         deaths: Times that it died since it delivered anything.
         restarts: Times that it was replaced.
@@ -55,6 +57,7 @@ class Worker:
     index: int
     expected: bool = False
     process: RoleProcess | None = None
+    able: bool = False
     calls: deque[Call] = field(default_factory=deque)
     deaths: int = 0
     restarts: int = 0
@@ -67,8 +70,7 @@ class Worker:
         """Kills the process; what it was collecting is lost."""
         if self.process is not None:
             self.process.kill()
-            self.process.kill_now()
-        self.process = None
+        self.process, self.able = None, False
         self.calls.clear()
 
     def doing(self, now: float) -> str:
@@ -110,6 +112,7 @@ class Crew:
         self._runtime, self._model, self._folder = runtime, model, folder
         self.say = say
         self.epoch = 0
+        self._look_at = 0.0
         self.workers: list[Worker] = []
 
     def resize(self, count: int) -> None:
@@ -135,6 +138,19 @@ class Crew:
 
     def _output(self, worker: Worker) -> Path:
         return self._folder / f"collector-{worker.index}" / "output.txt"
+
+    def able(self, now: float) -> list[Worker]:
+        """Looks after all processes, ten times a second; returns those that can be called.
+
+        Raises:
+            DicoreError: see `look_after`.
+        """
+        if now >= self._look_at:
+            self._look_at = now + LOOK
+            self._runtime.check()
+            for worker in self.workers:
+                worker.able = self.look_after(worker, now)
+        return [each for each in self.workers if each.able]
 
     def look_after(self, worker: Worker, now: float) -> bool:
         """Starts, checks and replaces a process; returns whether it can be called.

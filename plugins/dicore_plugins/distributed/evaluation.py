@@ -134,6 +134,7 @@ class RemoteEvaluator:
         """Gives an evaluator up that does not start, or gives no sign of life."""
         process, now = self._process, time.monotonic()
         assert process is not None
+        self._runtime.check()
         if process.silence(now) > self.system.heartbeat_timeout:
             self._lost("it has been silent")
         elif not process.is_ready() and now - process.started > self.system.start_timeout:

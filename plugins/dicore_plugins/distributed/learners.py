@@ -8,6 +8,7 @@ from __future__ import annotations
 import socket
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import attrs
@@ -26,6 +27,7 @@ from dicore_plugins.distributed.weights import as_arrays, as_tensors
 
 __all__ = ["LearnerGroup", "LearnerRole", "share_config"]
 
+_RESUME = "resume the run from its checkpoint"
 _KEPT_HOOKS = ("log_reduce", "log_show")
 """Hooks that other learners have too: those exchange numbers, and forget what was shown."""
 
@@ -44,6 +46,9 @@ def learner_problems(cfg: Any) -> Iterator[tuple[str, str]]:
     size = learn.batch_size
     if size is not None and size % number:
         yield "policy.learn.batch_size", f"must be a multiple of {number} learners, got {size}"
+    n_sample = cfg.policy.collect.n_sample
+    if cfg.policy.on_policy and n_sample is not None and n_sample % number:
+        yield "policy.collect.n_sample", f"must be a multiple of {number} learners, got {n_sample}"
     if cfg.policy.cuda:
         yield "policy.cuda", "several learners train on CPUs; expected False"
     if isinstance(cfg.policy.other.replay_buffer, NamedConfig):
@@ -167,9 +172,10 @@ class LearnerGroup:
         size = len(batch) // self.system.learner_num
         calls = []
         for at, process in enumerate(self.others, 1):
-            share = batch[at * size : (at + 1) * size]
-            calls.append(process.call("train", share.columns, size, envstep, policy_kwargs))
-        results: list[dict[str, Any]] = self._learner.train(batch[:size], envstep, policy_kwargs)
+            share = batch[at * size : (at + 1) * size] if size else batch
+            calls.append(process.call("train", share.columns, len(share), envstep, policy_kwargs))
+        own = batch[:size] if size else batch
+        results: list[dict[str, Any]] = self._learner.train(own, envstep, policy_kwargs)
         rest = [self._result(*each) for each in zip(self.others, calls, strict=True)]
         first = results[-1].get("priority") if results else None
         if first is not None:
@@ -178,22 +184,36 @@ class LearnerGroup:
         return results
 
     def _result(self, process: RoleProcess, call: Any) -> Any:
-        try:
-            failure, result = self._runtime.get(call)
-        except Exception as error:
-            if not self._runtime.is_death(error):
-                raise
-            raise DicoreError(
-                f"{process.name}: its process ended", hint="resume the run from its checkpoint"
-            ) from error
+        with self._alive(process):
+            failure, result = self._runtime.get(call, self.system.learner_timeout)
         if failure is not None:
             raise_failure(process.name, failure)
         return result
 
+    @contextmanager
+    def _alive(self, process: RoleProcess) -> Iterator[None]:
+        """Within the block, a process that ended or does not answer is told as an error."""
+        try:
+            yield
+        except TimeoutError as error:
+            limit = f"pipeline.system.learner_timeout = {self.system.learner_timeout:g} s"
+            raise DicoreError(f"{process.name}: no answer within {limit}", hint=_RESUME) from error
+        except Exception as error:
+            if not self._runtime.is_death(error):
+                raise
+            raise DicoreError(f"{process.name}: its process ended", hint=_RESUME) from error
+
+    def _are_ready(self) -> bool:
+        ready = True
+        for each in self.others:
+            with self._alive(each):
+                ready = each.is_ready() and ready
+        return ready
+
     def _join(self) -> None:
         """Waits until all learners are built, connects them, and gives them the same state."""
         until = time.monotonic() + self.system.start_timeout
-        while not all(each.is_ready() for each in self.others):
+        while not self._are_ready():
             if time.monotonic() > until:
                 limit = f"{self.system.start_timeout:g} s"
                 raise DicoreError(f"the other learners did not start within {limit}")

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+import warnings
+from collections.abc import Iterator, Mapping
 from functools import cached_property
+from pathlib import Path
 from typing import Any, ClassVar
 
+from dicore.config.layers import is_place
+from dicore.errors import ConfigWarning
 from dicore.run.env_factory import spaces_of
 from dicore_plugins.buffers.naive.buffer import NaiveReplayBuffer
 from dicore_plugins.distributed.collectors import CollectorGroup
@@ -19,7 +24,7 @@ from dicore_plugins.distributed.learners import (
 )
 from dicore_plugins.distributed.processes import RoleProcess
 from dicore_plugins.distributed.roles import EvaluatorRole, RoleSpec
-from dicore_plugins.distributed.runtime import RayRuntime
+from dicore_plugins.distributed.runtime import RayRuntime, check_address, import_ray
 from dicore_plugins.distributed.status import StatusFile, status_writer
 from dicore_plugins.pipelines.serial.on_policy import OnPolicyPipeline
 from dicore_plugins.pipelines.serial.pipeline import SerialPipeline
@@ -144,6 +149,17 @@ class ParallelPipeline(TrainingPipeline):
         """Returns whether a policy learns from samples that are collected while it learns."""
         return school_of(policy) in ("off_policy", "on_policy")
 
+    def check(self, compiled: Any) -> None:
+        """Checks the config, that Ray is installed, and that its cluster answers."""
+        for file in _system_configs(compiled.origin):
+            text = "has no effect in parallel runs; their options are pipeline.system.NAME=VALUE"
+            warnings.warn(f"{file}: system_config {text}", ConfigWarning, stacklevel=2)
+        super().check(compiled)
+        address = compiled.pipeline.system.address
+        if address is not None:
+            check_address(address)
+        import_ray(address)
+
     def problems(self, cfg: Any) -> Iterator[tuple[str, str]]:
         """Yields what the processes cannot do."""
         yield from self._stages_of(cfg).problems(cfg)
@@ -173,3 +189,11 @@ class ParallelPipeline(TrainingPipeline):
         parts.evaluator.prepare()
         settings = parts.policy.command_mode.get_setting_eval
         return [ParallelEvaluation(parts.evaluator, run=parts.run, settings=settings)]
+
+
+def _system_configs(origin: Mapping[str, str]) -> Iterator[str]:
+    """Yields the config files in Python that define `system_config` (DI-engine's third dict)."""
+    files = {re.sub(r":\d+$", "", place) for place in origin.values() if is_place(place)}
+    for file in sorted(each for each in files if each.endswith(".py") and Path(each).is_file()):
+        if re.search(r"^system_config\s*=", Path(file).read_text("utf-8"), re.MULTILINE):
+            yield file

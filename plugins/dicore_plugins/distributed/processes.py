@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import signal
 import socket
 import sys
 import time
@@ -12,6 +11,8 @@ import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
+
+import psutil
 
 import dicore
 from dicore import errors
@@ -52,10 +53,11 @@ class _Host:
         except Exception as error:
             return _described(error), None
 
-    def collect(self, *args: Any) -> tuple[Any, Any, Any]:
-        """Calls `collect` of the role, and returns the samples apart from the facts."""
+    def collect(self, *args: Any) -> tuple[Any, Any]:
+        """Calls `collect` of the role; returns (failure, facts), and the samples apart."""
         failure, result = self.call("collect", *args)
-        return failure, *(result or (None, None))
+        facts, columns = result or (None, None)
+        return (failure, facts), columns
 
     def progress(self) -> dict[str, Any]:
         """Returns a sign of life."""
@@ -138,7 +140,8 @@ class RoleProcess:
         self._ping: Any = None
         self._asked = 0.0
         self.started = self.seen = time.monotonic()
-        self.pid, self._here = 0, False
+        self.pid = 0
+        self._local: psutil.Process | None = None
         self.latest: dict[str, Any] = {}
 
     def call(self, method: str, *args: Any) -> Any:
@@ -146,8 +149,8 @@ class RoleProcess:
         return self._actor.call.remote(method, *args)
 
     def collect(self, *args: Any) -> list[Any]:
-        """Calls `collect`; returns the addresses of failure, facts and samples."""
-        made: list[Any] = self._actor.collect.options(num_returns=3).remote(*args)
+        """Calls `collect`; returns the addresses of (failure, facts), and of the samples."""
+        made: list[Any] = self._actor.collect.options(num_returns=2).remote(*args)
         return made
 
     def is_ready(self) -> bool:
@@ -169,7 +172,9 @@ class RoleProcess:
                 hint="install the same version on all machines",
             )
         self.pid, self.seen = hello["pid"], time.monotonic()
-        self._here = hello["host"] == socket.gethostname()
+        if hello["host"] == socket.gethostname():
+            with contextlib.suppress(psutil.Error):
+                self._local = psutil.Process(self.pid)
         return True
 
     def silence(self, now: float) -> float:
@@ -203,26 +208,15 @@ class RoleProcess:
         return kept
 
     def kill(self) -> None:
-        """Asks Ray to kill the process."""
+        """Kills the process, by Ray and, if it is on this machine, itself: it may be stopped."""
         self._runtime.kill(self._actor)
-
-    def kill_now(self) -> None:
-        """Kills the process itself if it is on this machine; Ray cannot if it was stopped."""
-        if self.pid and self._here:
-            with contextlib.suppress(OSError):
-                os.kill(self.pid, signal.SIGKILL)
+        if self._local is not None:
+            with contextlib.suppress(psutil.Error):
+                self._local.kill()
 
     def is_alive(self) -> bool:
         """Returns whether there is a process on this machine that was ready."""
-        return bool(self.pid) and self._here and _runs(self.pid)
-
-
-def _runs(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except OSError:
-        return False
-    return True
+        return self._local is not None and self._local.is_running()
 
 
 def end_processes(
@@ -241,5 +235,3 @@ def end_processes(
     until = time.monotonic() + 1.0
     while any(each.is_alive() for each in left) and time.monotonic() < until:
         time.sleep(0.02)
-    for each in left:
-        each.kill_now()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import math
 import os
 import secrets
 import shutil
@@ -12,6 +13,7 @@ import socket
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, ClassVar
@@ -26,13 +28,16 @@ __all__ = ["RayRuntime"]
 _LOG = logging.getLogger("dicore.parallel")
 _ENVIRONMENT = {
     "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+}
+_ENVIRONMENT_HERE = {
     "RAY_AUTH_MODE": "token",
     "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",  # binds to the loopback interface, on Linux too
     "RAY_preallocate_plasma_memory": "1",  # a sixth of the time of the first writes
     "RAY_agent_register_timeout_ms": "120000",  # on busy machines 30 s are too few
     "RAY_worker_niceness": "0",  # that of the learner, instead of 15
-    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
 }
+"""For a Ray that is started here; a running cluster has an address and a way to sign in."""
 
 _PREFIX = "dicore-ray-"
 """What the names of Ray's temporary folders begin with; then comes the id of the process."""
@@ -61,12 +66,13 @@ class RayRuntime:
     def __init__(
         self, *, cores: float = 1.0, object_store: int = 256, address: str | None = None
     ) -> None:
-        self.ray = _ray()
+        self.ray = import_ray(address)
         self.started = self._connected = False
         self._folder: Path | None = None
+        self._check_at, self._silent_since = 0.0, math.inf
         if self.ray.is_initialized():
-            return
-        if address is not None:
+            self._use(address)
+        elif address is not None:
             self._connect(address)
         else:
             self._start(cores, object_store)
@@ -100,19 +106,24 @@ class RayRuntime:
             )
         self.started = self._connected = True
 
+    def _use(self, address: str | None) -> None:
+        """Uses the Ray that this process is connected to, if it is the one that is meant."""
+        present = self.ray.get_runtime_context().gcs_address
+        if address not in (None, "auto", present):
+            raise UsageError(
+                f"pipeline.system.address: expected {present}, the Ray cluster that this process"
+                f" is connected to, got {address}",
+                hint="call ray.shutdown() first, or leave the address out",
+            )
+
     def _connect(self, address: str) -> None:
+        check_address(address)
         try:
-            host, _, port = address.rpartition(":")
-            if host and port.isdecimal():  # Ray itself waits for more than a minute
-                socket.create_connection((host, int(port)), timeout=5).close()
             with _handlers_kept(), _stopped_at_once():
                 self.ray.init(address, configure_logging=False, log_to_driver=False)
         except Exception as error:
             self.close()
-            raise UsageError(
-                f"pipeline.system.address: no Ray cluster answers at {address}: {error}",
-                hint="start one: ray start --head --port=6379; or leave the address out",
-            ) from error
+            raise _nobody_at(address, error) from error
         self._connected = True
 
     idle: ClassVar[dict[tuple[type, float], list[Any]] | None] = None
@@ -146,6 +157,29 @@ class RayRuntime:
         """Address of this machine for the other processes."""
         return str(self.ray.util.get_node_ip_address())
 
+    def check(self) -> None:
+        """Notices that Ray is gone, looking once a second; Ray ends this process a minute later.
+
+        Raises:
+            DicoreError: it does not answer for 5 s, or 30 s if it was not started here.
+        """
+        now = time.monotonic()
+        if now < self._check_at:
+            return
+        self._check_at = now + 1.0
+        address = str(self.ray.get_runtime_context().gcs_address)
+        try:
+            _connect_to(address, 1.0)
+        except OSError as error:
+            self._silent_since = min(self._silent_since, now)
+            if now - self._silent_since < (5.0 if self.started else 30.0):
+                return
+            raise DicoreError(
+                f"Ray does not answer at {address} any more: {error}",
+                hint="resume the run from its last checkpoint: dicore train --resume RUN",
+            ) from error
+        self._silent_since = math.inf
+
     def put(self, value: Any) -> Any:
         """Stores a value in the object store; returns its address."""
         return self.ray.put(value)
@@ -164,9 +198,8 @@ class RayRuntime:
     def is_death(self, error: BaseException) -> bool:
         """Returns whether an error says that a process, or what it had stored, is gone."""
         gone = self.ray.exceptions
-        return isinstance(
-            error, gone.RayActorError | gone.ObjectLostError | gone.WorkerCrashedError
-        )
+        kinds = gone.RayActorError, gone.ObjectLostError, gone.WorkerCrashedError
+        return isinstance(error, (*kinds, gone.NodeDiedError, gone.OutOfMemoryError))
 
     def kill(self, actor: Any) -> None:
         """Kills the process of an actor."""
@@ -188,11 +221,46 @@ class RayRuntime:
             self._folder = None
 
 
-def _ray() -> Any:
+def check_address(address: str) -> None:
+    """Checks that somebody listens at `host:port`; Ray itself waits for more than a minute.
+
+    Raises:
+        UsageError: nobody does.
+    """
+    try:
+        _connect_to(address, 5.0)
+    except (OSError, OverflowError) as error:
+        raise _nobody_at(address, error) from error
+
+
+def _connect_to(address: str, timeout: float) -> None:
+    """Connects to host:port, and closes the connection; does nothing for other addresses."""
+    host, _, port = address.rpartition(":")
+    if host and port.isdecimal():
+        socket.create_connection((host, int(port)), timeout).close()
+
+
+def _nobody_at(address: str, error: Exception) -> UsageError:
+    return UsageError(
+        f"pipeline.system.address: no Ray cluster answers at {address}: {error}",
+        hint="start one: ray start --head --port=6379; or leave the address out",
+    )
+
+
+def import_ray(address: str | None = None) -> Any:
+    """Returns the module `ray`, imported with the settings for a Ray that is started here.
+
+    Args:
+        address: A running cluster, whose settings are its own; None: there is none.
+
+    Raises:
+        MissingDependencyError: it is not installed.
+    """
     if "ray" not in sys.modules:  # it reads them when it is imported
-        for name, value in _ENVIRONMENT.items():
+        here = _ENVIRONMENT_HERE if address is None else {}
+        for name, value in {**_ENVIRONMENT, **here}.items():
             os.environ.setdefault(name, value)
-        if os.environ["RAY_AUTH_MODE"] == "token":
+        if here and os.environ["RAY_AUTH_MODE"] == "token":
             os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
     try:
         import ray

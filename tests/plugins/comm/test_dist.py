@@ -47,6 +47,17 @@ def written(*words: str) -> dict[str, Any]:
     return found
 
 
+def test_options_of_a_system_config_are_not_dropped_silently(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    written()
+    assert "system_config.learner_gpu_num has no effect: policy.cuda" in capsys.readouterr().out
+    text = CONFIG.replace("learner_gpu_num=1", "learner_num=2")
+    Path("cartpole_dqn_config.py").write_text(text)
+    assert main(["-m", "dist", "--module", "config", "-c", "cartpole_dqn_config.py"]) == 2
+    assert "system_config.learner_num: expected 1, got 2" in capsys.readouterr().err
+
+
 def test_hosts_and_ports_of_the_command_line_precede_environment_and_config(
     here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -18,11 +18,11 @@ import psutil
 import pytest
 
 from dicore.config import bind, compile_config
-from dicore.errors import ConfigError, DicoreError, EnvError
+from dicore.errors import ConfigError, ConfigWarning, DicoreError, EnvError, UsageError
 from dicore.run.env_factory import spaces_of
 from dicore.run.launch import launch
 from dicore.run.log import read_metrics
-from dicore_plugins.distributed import ParallelParts, parallel_pipeline
+from dicore_plugins.distributed import ParallelParts, RayRuntime, parallel_pipeline
 from dicore_plugins.distributed.crew import StalledError, Worker
 from dicore_plugins.distributed.runtime import _remove_abandoned
 from dicore_plugins.policies import DQNPolicy
@@ -110,7 +110,7 @@ def test_on_policy_all_collect_with_the_present_parameters(tmp_path: Path) -> No
     ppo = {"type": "ppo", "collect": {"n_sample": 70}, "learn": {"batch_size": 32}}
     config = {**SMALL, "policy": {**ppo, "model": {"encoder_hidden_size_list": [8]}}}
     run = train(tmp_path, "policy.learn.epoch_per_collect=1", config=config, max_env_step=200)
-    assert run.result.env_step == 72 + 72 + 56  # two processes, with two environments each
+    assert run.result.env_step == 70 + 70 + 60  # shares are multiples of the environments
     lags = [line.get("parallel/lag") for line in read_metrics(run.folder.log / "metrics.jsonl")]
     assert {lag for lag in lags if lag is not None} == {0}
 
@@ -192,18 +192,25 @@ def test_collectors_compute_priorities_and_explore_differently(parts: Any) -> No
 
 
 @pytest.mark.ray
-def test_an_evaluation_is_lost_with_its_process(parts: Any) -> None:
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
+@pytest.mark.parametrize(
+    "parts", [["pipeline.system.heartbeat_timeout=1.5"]], indirect=True, ids=["beat"]
+)
+def test_an_evaluation_is_lost_with_its_process(parts: Any, number: int) -> None:
     evaluator = parts.evaluator
     assert evaluator.should_eval(0)
-    evaluator.begin(0, 0)
+    evaluator.prepare()
     while not evaluator.process.is_ready():
         time.sleep(0.05)
-    os.kill(evaluator.process.pid, signal.SIGKILL)
+    gone = evaluator.process.pid
+    os.kill(gone, number)
+    evaluator.begin(0, 0)
     while evaluator.busy and not evaluator.missing:
         evaluator.poll(0.1)
     assert evaluator.last_result is None or not evaluator.missing
     assert evaluator.best_return == float("-inf") or not evaluator.missing
     assert evaluator.eval(train_iter=1, envstep=1).mean_return > 0
+    assert not psutil.pid_exists(gone)
 
 
 @pytest.mark.ray
@@ -286,33 +293,48 @@ def test_an_error_of_a_role_keeps_its_class() -> None:
 
 def test_samples_side_by_side_or_one_after_the_other() -> None:
     from dicore.data import Batch
-    from dicore_plugins.distributed.collectors import _joined, _shares
+    from dicore_plugins.collectors.block import joined_blocks
 
     flat = [Batch({"env_id": np.full(2, i), "obs": np.full((2, 3), i)}) for i in range(2)]
-    assert _joined(flat)["obs"][:, 0].tolist() == [0, 0, 1, 1]
+    assert joined_blocks(flat)["obs"][:, 0].tolist() == [0, 0, 1, 1]
     block = [Batch({"env_id": np.full((4, 1), i), "obs": np.full((4, 1, 3), i)}) for i in range(2)]
-    assert _joined(block)["obs"].shape == (4, 2, 3)
-    assert _shares(7, 3) == [3, 2, 2]
+    assert joined_blocks(block)["obs"].shape == (4, 2, 3)
 
 
-def test_a_cluster_that_is_not_there_is_told_at_once(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("count", "number", "size", "shares"),
+    [(7, 3, 1, [3, 2, 2]), (70, 2, 2, [36, 34]), (10, 3, 4, [4, 4, 2]), (3, 4, 4, [3, 0, 0, 0])],
+)
+def test_shares_are_multiples_of_the_environments(
+    count: int, number: int, size: int, shares: list[int]
+) -> None:
+    from dicore_plugins.distributed.collectors import _shares
+
+    assert _shares(count, number, size) == shares
+
+
+def test_a_cluster_that_is_not_there_is_told_before_a_folder_is_made(tmp_path: Path) -> None:
     with socket.socket() as taken:  # bound, but not listening
         taken.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{taken.getsockname()[1]}"
-        words = [
-            "-m",
-            "parallel",
-            "-e",
-            "cartpole",
-            "-p",
-            "dqn",
-            "--exp-name",
-            str(tmp_path / "run"),
-        ]
-        code = "import sys; from dicore.cli import main; sys.exit(main(sys.argv[1:]))"
-        done = subprocess.run(
-            [sys.executable, "-c", code, *words, f"pipeline.system.address={address}"],
-            capture_output=True, text=True, timeout=60, check=False,
-        )  # fmt: skip
-    assert done.returncode == 2
-    assert f"no Ray cluster answers at {address}" in done.stderr
+        with pytest.raises(UsageError, match=f"no Ray cluster answers at {address}"):
+            train(tmp_path, f"pipeline.system.address={address}")
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.ray
+def test_another_cluster_than_the_one_of_this_process_is_refused() -> None:
+    with pytest.raises(UsageError, match=r"expected 127.*, the Ray cluster that this process"):
+        RayRuntime(address="127.0.0.1:1")
+    RayRuntime(address="auto").close()
+
+
+def test_a_system_config_of_a_file_is_not_dropped_silently(tmp_path: Path) -> None:
+    file = tmp_path / "dqn.py"
+    main, create = {"env": {"type": "cartpole"}, "policy": {"type": "random"}}, {}  # type: ignore[var-annotated]
+    file.write_text(f"main_config = {main}\ncreate_config = {create}\nsystem_config = {{}}\n")
+    with (
+        pytest.raises(ConfigError, match="'random' cannot be trained"),
+        pytest.warns(ConfigWarning, match=r"dqn.py: system_config has no effect in parallel runs"),
+    ):
+        train(tmp_path, config=str(file), mode="parallel")
