@@ -41,11 +41,24 @@ BATCH = 256
 CAPACITIES = (10_000, 100_000, 1_000_000, 10_000_000)
 MONITOR = {"sampled_data_attr": {"print_freq": 0}, "periodic_thruput": {"seconds": None}}
 CLOCK = time.process_time
-DRAWN = ("P6", "P7", "P8", "P9 100k NumPy", "P9 1000k NumPy", "P9 100k", "P9 1000k", "sequences",
-         "P10 GAE 128x8", "P10 GAE 2048x64", "P11 5-step 128x8", "P11 5-step 2048x64", "P18",
-         "P21")  # fmt: skip
-"""Figures of the picture."""
-COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#6b6b6b")
+DRAWN = {
+    "P6": "draw 256 of 100k samples",
+    "P7": "draw 256 stacks of 4 images",
+    "P8": "push 64 samples",
+    "P9 100k NumPy": "prioritized cycle, 100k samples, without numba",
+    "P9 1000k NumPy": "prioritized cycle, 1M samples, without numba",
+    "P9 100k": "prioritized cycle, 100k samples",
+    "P9 1000k": "prioritized cycle, 1M samples",
+    "sequences": "draw 64 sequences of 20 steps",
+    "P10 GAE 128x8": "GAE of 128 steps, 8 environments",
+    "P10 GAE 2048x64": "GAE of 2048 steps, 64 environments",
+    "P11 5-step 128x8": "5-step returns of 128 steps, 8 environments",
+    "P11 5-step 2048x64": "5-step returns of 2048 steps, 64 environments",
+    "P18": "memory of samples (less is better)",
+    "P21": "memory of stacked images (less is better)",
+}
+"""Figures of the picture, with their titles."""
+OURS, OTHERS = "#0072b2", "#999999"
 
 
 def priorities() -> list[Any]:
@@ -394,24 +407,25 @@ def picture(figures: list[dict[str, Any]]) -> str:
     """Returns the rates of each contest as bars, as an SVG; the longest of a contest is 100 %."""
     groups: dict[str, list[tuple[str, float]]] = {}
     for each in figures:
-        for prefix in DRAWN:
+        for prefix, what in DRAWN.items():
             if each["name"].startswith(f"{prefix} "):
                 name = each["name"].removeprefix(f"{prefix} ").partition(" / bytes")[0]
                 if " / " not in name:
                     unit = "bytes per byte stored" if each["unit"] == "x" else each["unit"]
-                    groups.setdefault(f"{prefix}, {unit}", []).append((name, each["value"]))
+                    title = f"{prefix.split()[0]}: {what}, {unit}"
+                    groups.setdefault(title, []).append((name, each["value"]))
                 break
     lines, y = [], 10
-    for prefix, bars in groups.items():
-        lines.append(f'<text x="0" y="{y + 12}" class="title">{prefix}</text>')
+    for title, bars in groups.items():
+        lines.append(f'<text x="0" y="{y + 12}" class="title">{title}</text>')
         y += 18
         most = max(value for _, value in bars)
-        for index, (name, value) in enumerate(bars):
+        for name, value in bars:
             width = max(1.0, 320 * value / most)
             lines.append(
                 f'<text x="150" y="{y + 12}" text-anchor="end">{name}</text>'
                 f'<rect x="156" y="{y + 2}" width="{width:.0f}" height="13"'
-                f' fill="{COLORS[index % len(COLORS)]}"/>'
+                f' fill="{OURS if name.startswith("dicore") else OTHERS}"/>'
                 f'<text x="{160 + width:.0f}" y="{y + 12}">{_short(value)}</text>'
             )
             y += 18

@@ -16,13 +16,15 @@ from dicore.data import Batch
 from dicore.errors import SchemaError
 from dicore_plugins.frames import Chunk, StackedFrames
 
-__all__ = ["FrameStore", "StackColumn", "stack_columns"]
+__all__ = ["FrameStore", "StackColumn", "gather", "stack_columns"]
 
 Array = npt.NDArray[Any]
 Slots = npt.NDArray[np.int32]
 
 _PIECE = 1024
 """Frames that are copied at once."""
+_FEW = 16
+"""Samples whose stacks are gathered at once."""
 _SPARE = 32
 """Room for frames beyond one per sample, as a part of the capacity; more is added when needed."""
 
@@ -190,6 +192,28 @@ class StackColumn:
         flat = None if out is None else out.reshape(-1, *self.shape[2:])
         taken: Array = self.store.frames.take(slots, 0, flat, mode)
         return taken.reshape(-1, *self.shape[1:]) if out is None else out
+
+
+def gather(columns: Sequence[Any], slots: Any, leaves: Sequence[Any]) -> None:
+    """Copies samples together, the stacks of few at a time: their frames are in the cache then.
+
+    Args:
+        columns: Columns of a ring.
+        slots: int64 [B].
+        leaves: Memory for them, [B, ...].
+    """
+    stacked = []
+    for column, leaf in zip(columns, leaves, strict=True):
+        if isinstance(column, StackColumn):
+            depth, *frame = column.shape[1:]
+            rows = column.slots.take(slots, 0).ravel()
+            stacked.append((column.store.frames, rows, leaf.reshape(-1, *frame), _FEW * depth))
+        else:
+            column.take(slots, 0, leaf, "clip")
+    for number in range(-(-len(slots) // _FEW)):
+        for frames, rows, out, count in stacked:
+            few = slice(number * count, (number + 1) * count)
+            frames.take(rows[few], 0, out[few], "clip")
 
 
 def stack_columns(

@@ -143,10 +143,12 @@ class PriorityTree:
 
     def _sum_up(self, level: int, nodes: Any) -> None:
         """Computes nodes from their children."""
-        group = self._levels[level - 1].reshape(-1, 4)[nodes]
-        self._levels[level][nodes] = group[:, 0] + group[:, 1] + group[:, 2] + group[:, 3]
-        low = _positive(group) if level == 1 else self._lowest[level - 2].reshape(-1, 4)[nodes]
-        lowest = np.minimum(np.minimum(low[:, 0], low[:, 1]), np.minimum(low[:, 2], low[:, 3]))
+        group = _children(self._levels[level - 1], nodes)
+        first, second, third, fourth = group.T
+        self._levels[level][nodes] = first + second + third + fourth
+        low = _positive(group) if level == 1 else _children(self._lowest[level - 2], nodes)
+        first, second, third, fourth = low.T
+        lowest = np.minimum(np.minimum(first, second), np.minimum(third, fourth))
         self._lowest[level - 1][nodes] = lowest
 
     def find(self, points: FloatArray, *, shares: bool = False) -> IntArray:
@@ -171,16 +173,15 @@ class PriorityTree:
         nodes = np.minimum(nodes, np.searchsorted(ends, ends[-1]))
         left = points - running[nodes]
         for sums in reversed(self._levels[:-1]):
-            group = sums.reshape(-1, 4)[nodes]
-            first = group[:, 0]
-            second = first + group[:, 1]
-            third = second + group[:, 2]
-            left = np.minimum(left, (third + group[:, 3]) * _BELOW)
+            first, second, third, fourth = _children(sums, nodes).T
+            second = first + second
+            third = second + third
+            left = np.minimum(left, (third + fourth) * _BELOW)
             after_1, after_2, after_3 = left >= first, left >= second, left >= third
             before = np.where(
                 after_3, third, np.where(after_2, second, np.where(after_1, first, 0.0))
             )
-            left = left - before
+            left -= before
             nodes = nodes * 4 + after_1 + after_2 + after_3
         return nodes
 
@@ -221,6 +222,13 @@ class PriorityTree:
             assert not above[len(sums) :].any(), f"padding of level {level}"
             lowest, low = low.reshape(-1, 4).min(1), self._lowest[level - 1]
             assert np.array_equal(low[: len(sums)], lowest), f"minima of level {level}"
+
+
+def _children(values: FloatArray, nodes: Any) -> FloatArray:
+    """Returns the values of the children of nodes, numbers or a slice: [n, 4]."""
+    groups = values.reshape(-1, 4)
+    found: FloatArray = groups[nodes] if isinstance(nodes, slice) else groups.take(nodes, 0)
+    return found
 
 
 def _positive(masses: FloatArray) -> FloatArray:

@@ -42,6 +42,8 @@ class RowLayout:
 
     def columns(self, rows: Any) -> list[Any]:
         """Returns the columns of rows uint8 [N, size] as views [N, ...]."""
+        if not len(rows):
+            return [np.empty((0, *shape), dtype) for _, shape, dtype in self._columns]
         found = []
         for at, shape, dtype in self._columns:
             inner = np.empty(shape, dtype).strides

@@ -343,6 +343,7 @@ def test_samples_are_removed_after_max_use() -> None:
     assert np.bincount(drawn).tolist() == [2, 2, 2, 2]
     assert buffer.count() == 0
     assert buffer.removed == {"full": 0, "use": 4, "stale": 0}
+    assert len(buffer.samples()) == 0
     refused = buffer.sample_batch(1)
     assert refused == Refused("drawing 1 samples: max_use=2 and max_staleness=inf leave 0")
 

@@ -50,6 +50,10 @@ BAD: dict[str, tuple[Any, str]] = {
     "records": (steps(x=np.zeros(4, [("a", int)])), "expected numbers"),
     "objects": (steps(x=np.array([None] * 4)), "'x' contains Python objects"),
     "no columns": (Batch({}, 4), "no columns"),
+    "columns of other lengths": (
+        Batch({**steps().columns, "x": np.zeros(1)}, 4),
+        r"4 samples has columns .*'x': 1",
+    ),
     "a key without a name": ([{1: 2.0}], "the column 1 has no name"),
     "sparse": (steps(x=torch.eye(4).to_sparse()), r"a tensor of torch\.sparse_coo"),
 }

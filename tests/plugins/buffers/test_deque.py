@@ -23,10 +23,12 @@ from dicore.errors import (
 )
 from dicore.testing.buffer import numbered_rows
 from dicore_plugins.buffers import (
+    AdvancedReplayBuffer,
     Buffer,
     BufferedData,
     DequeBuffer,
     DequeReplayBuffer,
+    FileReplayBuffer,
     PriorityExperienceReplay,
     clone_object,
     group_sample,
@@ -251,6 +253,22 @@ def test_ages_are_passed_to_middleware_by_name() -> None:
     buffer = DequeReplayBuffer({"middleware": [{"type": "staleness_check", "max_staleness": 3}]})
     buffer.push(Batch({**numbered_rows(4).columns, "collect_iter": np.array([0, 1, 2, 3])}))
     assert set(buffer.sample_batch(2, cur_learner_iter=4)["action"].tolist()) == {2, 3}
+
+
+def test_priorities_choose_among_what_other_middleware_leaves() -> None:
+    """Wherever they are in the list."""
+    buffer = DequeReplayBuffer({"max_staleness": 3, "middleware": ["priority", "clone_object"]})
+    buffer.push(Batch({**numbered_rows(4).columns, "collect_iter": np.array([0, 1, 2, 3])}))
+    assert set(buffer.sample_batch(2, cur_learner_iter=4)["action"].tolist()) == {2, 3}
+
+
+@pytest.mark.parametrize("kind", [AdvancedReplayBuffer, DequeReplayBuffer, FileReplayBuffer])
+def test_samples_of_unknown_age_do_not_become_stale(kind: Any) -> None:
+    buffer = kind({"replay_buffer_size": 8, "max_staleness": 3})
+    buffer.push(numbered_rows(4))
+    buffer.push(numbered_rows(4, 4))
+    assert len(buffer.sample_batch(8, cur_learner_iter=100)) == 8
+    getattr(buffer, "close", lambda: None)()
 
 
 def test_what_fails_half_way_is_undone() -> None:

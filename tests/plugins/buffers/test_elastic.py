@@ -50,6 +50,7 @@ def test_its_state_and_that_of_a_naive_buffer() -> None:
         one, other = (each.sample_batch(5) for each in (buffer, twin))
         assert np.array_equal(one["action"], other["action"])
     assert buffer.use_count.sum() == 15
+    assert buffer.samples()["action"].tolist() == [*range(20, 26)]
     plain = NaiveReplayBuffer({"replay_buffer_size": 20})
     plain.push(numbered_rows(26))
     twin.load_state_dict(plain.state_dict())

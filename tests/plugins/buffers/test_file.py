@@ -369,7 +369,14 @@ def test_bodies_that_cannot_be_stored(make: Any, folder: Path) -> None:
         buffer.push({"x": np.array([object()])})
     with pytest.raises(ReplayUnderflowError):
         buffer.sample(1)
+    stamps = np.array([0.0, np.nan])
+    with pytest.raises(SchemaError, match="collect_iter: expected whole numbers"):
+        buffer.push(Batch({"x": np.arange(2), "collect_iter": stamps}))
     assert (buffer.count(), files(folder)) == (0, [])
+    body = write_body(folder, {"x": 1}, collect_iter="late")
+    with pytest.raises(SchemaError, match="collect_iter: expected whole numbers"):
+        buffer.push(body)
+    assert (buffer.count(), files(folder)) == (0, [Path(body["file_path"]).name])
 
 
 # ---- beside a list, and threads

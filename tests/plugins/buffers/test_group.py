@@ -13,6 +13,7 @@ from dicore.errors import ReplayUnderflowError, SchemaError, UsageError
 from dicore.run.launch import launch
 from dicore.testing.buffer import numbered_rows
 from dicore_plugins.buffers import AdvancedReplayBuffer, BufferGroup, NaiveReplayBuffer
+from dicore_registry import default
 
 
 def naive(count: int, start: int = 0) -> NaiveReplayBuffer:
@@ -101,6 +102,14 @@ def test_sizes_that_make_no_sense() -> None:
         group.sample_batch(0)
     with pytest.raises(UsageError, match="a value for each sample"):
         group.update({"priority": [1.0] * 3, "replay_unique_id": [1]})
+
+
+@pytest.mark.parametrize("entry", default().entries("buffer"), ids=lambda each: each.name)
+def test_every_buffer_can_have_a_share(entry: Any) -> None:
+    section = default().load(entry)(share=0.25)
+    buffers = {"agent": NaiveReplayBuffer({"replay_buffer_size": 9}), "demo": section.build(None)}
+    assert BufferGroup(buffers, {"demo": section.share}).shares == {"agent": 0.75, "demo": 0.25}
+    getattr(buffers["demo"], "close", lambda: None)()
 
 
 def test_a_training_takes_from_both_and_resumes_exactly(

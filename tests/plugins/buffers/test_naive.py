@@ -43,8 +43,7 @@ def filled(size: int, count: int, **options: Any) -> NaiveReplayBuffer:
 
 
 def held(buffer: NaiveReplayBuffer) -> list[int]:
-    newest = buffer._ring.newest(slice(None))
-    return buffer._ring.batch(newest)["x"].tolist() if buffer.count() else []
+    return buffer.samples().get("x", np.empty(0)).tolist()
 
 
 @given(st.integers(1, 7), st.lists(st.integers(0, 9), max_size=12))

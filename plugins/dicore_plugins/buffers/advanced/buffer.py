@@ -104,12 +104,6 @@ class AdvancedReplayBuffer(NaiveReplayBuffer):
 
     __len__ = count
 
-    @property
-    def use_count(self) -> IntArray:
-        """How often each stored sample was drawn, oldest first: int64 [count]."""
-        with self._lock:
-            return self._usage.counts(self._stored())
-
     # ---- writing
 
     def push(
@@ -239,7 +233,7 @@ class AdvancedReplayBuffer(NaiveReplayBuffer):
         """
         with self._lock:
             self._remove_stale(cur_learner_iter)
-            chosen = None if sample_range is None else self._stored()[sample_range]
+            chosen = None if sample_range is None else self._chosen(sample_range)
             stored = self._held if chosen is None else len(chosen)
             refused = self._too_few_left(batch_size, chosen, replace=replace)
             if refused is not None:
@@ -286,10 +280,11 @@ class AdvancedReplayBuffer(NaiveReplayBuffer):
             row[_IDS] = f"{self._cfg.instance_name}_{int(row[_IDS])}"
         return rows
 
-    def _stored(self) -> IntArray:
-        """Returns the slots of the stored samples, oldest first."""
+    def _chosen(self, sample_range: slice) -> IntArray:
+        """Returns the slots of a slice of the stored samples, oldest first."""
         slots = self._ring.newest(slice(None))
-        return slots if self._held == len(slots) else slots[self._tree.masses[slots] > 0]
+        held = slots if self._held == len(slots) else slots[self._tree.masses[slots] > 0]
+        return held[sample_range]
 
     def _too_few_left(self, size: int, chosen: IntArray | None, *, replace: bool) -> Refused | None:
         """Returns why a draw is refused as `max_use` and `max_staleness` left too few, or None."""
@@ -297,7 +292,7 @@ class AdvancedReplayBuffer(NaiveReplayBuffer):
         refused = too_few_left(size, count, cfg, replace=replace)
         if refused is not None or cfg.max_use == math.inf:
             return refused
-        uses = self._usage.counts(self._stored() if chosen is None else chosen)
+        uses = self._usage.counts(self._chosen(slice(None)) if chosen is None else chosen)
         draws = int(np.maximum(math.ceil(cfg.max_use) - uses, 0).sum())
         if draws >= size:
             return None
@@ -359,7 +354,7 @@ class AdvancedReplayBuffer(NaiveReplayBuffer):
         limit = train_iter - self._cfg.max_staleness
         if self._oldest_iter > limit:
             return
-        stored = self._stored()
+        stored = self._chosen(slice(None))
         stamps = self._collect_iter[stored]
         known = stamps >= 0
         stale = known & (stamps <= limit)
@@ -439,7 +434,7 @@ class AdvancedReplayBuffer(NaiveReplayBuffer):
             masses = self._tree.masses
             assert self._held == np.count_nonzero(masses) <= self._ring.count
             assert not masses[self._ring.count :].any()
-            stored = self._stored()
+            stored = self._chosen(slice(None))
             assert np.array_equal(
                 masses[stored], masses_of(self._priority[stored], self._cfg.alpha)
             )

@@ -5,7 +5,16 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from dicore.config.schema import Section, frozen, option, section
-from dicore_plugins.buffers.naive.config import RingConfig
+from dicore_plugins.buffers.naive.config import (
+    RingConfig,
+    alpha_option,
+    anneal_option,
+    beta_option,
+    eps_option,
+    kernels_option,
+    max_staleness_option,
+    max_use_option,
+)
 
 __all__ = ["AdvancedConfig", "MonitorConfig", "ThruputConfig"]
 
@@ -68,31 +77,13 @@ class AdvancedConfig(RingConfig):
     replay_buffer_size: int = option(
         4096, "capacity in samples; when full, the oldest sample is overwritten", ge=1
     )
-    alpha: float = option(
-        0.6, "exponent of priorities; 0: uniform sampling, 1: proportional", ge=0, le=10
-    )
-    beta: float = option(
-        0.4, "initial exponent of importance-sampling weights; 1: full correction", ge=0, le=1
-    )
-    anneal_step: int = option(
-        100_000,
-        "beta rises linearly to 1 in this many draws; 0: it is constant",
-        ge=0,
-        unit="draws",
-    )
-    priority_eps: float = option(1e-5, "added to each priority, so that none is 0", gt=0)
-    max_use: float = option(
-        _INF, "remove samples after this many draws; inf: no limit", ge=1, unit="draws"
-    )
-    max_staleness: float = option(
-        _INF,
-        "remove samples that were collected this many updates ago; inf: no limit",
-        gt=0,
-        unit="updates",
-    )
-    kernels: Literal["auto", "numba", "numpy"] = option(
-        "auto", "`numba` is faster and draws the same; `auto` uses it if it is installed"
-    )
+    alpha: float = alpha_option()
+    beta: float = beta_option()
+    anneal_step: int = anneal_option()
+    priority_eps: float = eps_option()
+    max_use: float = max_use_option()
+    max_staleness: float = max_staleness_option()
+    kernels: Literal["auto", "numba", "numpy"] = kernels_option()
     thruput_controller: ThruputConfig = section(ThruputConfig)
     monitor: MonitorConfig = section(MonitorConfig)
 

@@ -90,7 +90,10 @@ def facts(  # noqa: PLR0913, PLR0917 - the arguments of the kernel (benchmarks/p
     ids: Any, places: Any, use: Any, staleness: Any, priority: Any, mass: Any,
 ) -> None:  # fmt: skip
     """Counts a draw and writes the facts about its samples; see `priority_kernels.facts`."""
-    np.add.at(uses, slots, 1)
+    if (slots[1:] > slots[:-1]).all():
+        uses[slots] += 1
+    else:  # ten times as slow
+        np.add.at(uses, slots, 1)
     ids[:] = push_count - 1 - (cursor - 1 - slots) % capacity
     places[:] = slots
     use[:] = uses[slots]

@@ -116,7 +116,8 @@ def staleness_check(buffer_: DequeBuffer, max_staleness: float = float("inf")) -
         if "train_iter_sample_data" not in kwargs:
             raise UsageError(
                 "staleness_check: pass train_iter_sample_data",
-                hint="buffer.sample(size, train_iter_sample_data=train_iter)",
+                hint="buffer.sample(size, train_iter_sample_data=train_iter);"
+                " use staleness_check before PriorityExperienceReplay",
             )
         now = kwargs.pop("train_iter_sample_data")
         ages = {item.index: now - item.meta[_COLLECTED] for item in buffer_.export_data()}

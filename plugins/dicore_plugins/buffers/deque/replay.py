@@ -55,7 +55,8 @@ class DequeReplayBuffer(SampleBuffer):
         super().__init__(cfg, rng=rng)
         self.buffer = DequeBuffer(self._cfg.replay_buffer_size, rng=rng)
         own = [each.build(None, buffer_=self.buffer) for each in self._cfg.middleware]
-        for middleware in (*own, *self._standard(own)):
+        every = [*own, *self._standard(own)]
+        for middleware in sorted(every, key=_chooses):  # among what the others leave
             self.buffer.use(middleware)
         self._by_age = bool(own) or self._cfg.max_staleness < math.inf
 
@@ -66,7 +67,7 @@ class DequeReplayBuffer(SampleBuffer):
             yield staleness_check(self.buffer, cfg.max_staleness)
         if cfg.max_use < math.inf:
             yield use_time_check(self.buffer, cfg.max_use)
-        if not any(isinstance(each, PriorityExperienceReplay) for each in own):
+        if not any(map(_chooses, own)):
             yield PriorityExperienceReplay(
                 self.buffer,
                 priority_power_factor=cfg.alpha,
@@ -100,9 +101,9 @@ class DequeReplayBuffer(SampleBuffer):
                     metas, checked_priorities(given, len(samples)).tolist(), strict=True
                 ):
                     meta["priority"] = priority
-            stamps = columns.get("collect_iter", np.zeros(len(metas), np.int64))
+            stamps = columns.get("collect_iter", np.full(len(metas), -1))
             for meta, stamp in zip(metas, checked_stamps(stamps, len(metas)), strict=True):
-                meta["train_iter_data_collected"] = int(stamp)
+                meta["train_iter_data_collected"] = int(stamp) if stamp >= 0 else math.inf
             self._check(samples)
             rows = samples.map(stored).rows()
             for row, meta in zip(rows, metas, strict=True):
@@ -181,3 +182,7 @@ class DequeReplayBuffer(SampleBuffer):
         self._form = Ring(1)
         if self.count():
             self._check(Batch.from_rows([self.buffer.get(0).data]))
+
+
+def _chooses(middleware: Any) -> bool:
+    return isinstance(middleware, PriorityExperienceReplay)

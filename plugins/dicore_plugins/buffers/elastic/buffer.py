@@ -58,12 +58,6 @@ class ElasticReplayBuffer(NaiveReplayBuffer):
 
     __len__ = count
 
-    @property
-    def use_count(self) -> IntArray:
-        """How often each stored sample was drawn, oldest first: int64 [count]."""
-        with self._lock:
-            return self._usage.counts(self._chosen(slice(None)))
-
     def push(
         self,
         data: Row | Sequence[Mapping[str, Any]] | Batch,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from dicore.config.schema import ComponentConfig, frozen, option
+from dicore_plugins.buffers.naive.config import share_option
 
 __all__ = ["EpisodeConfig"]
 
@@ -26,6 +27,7 @@ class EpisodeConfig(ComponentConfig):
         ge=1,
         unit="steps",
     )
+    share: float | None = share_option()
     padded: bool = option(
         False,
         "return batches [B, T, ...], padded to the longest episode, with `valid` and `episode_len`;"

@@ -19,12 +19,8 @@ import numpy as np
 from dicore.data import Batch, tree_map
 from dicore.errors import ClosedError, ReplayCapacityError, UsageError
 from dicore.interfaces.buffer import Refused
-from dicore_plugins.buffers.base import (
-    SampleBuffer,
-    check_draw,
-    stored,
-    too_few_left,
-)
+from dicore_plugins.buffers.advanced.priorities import checked_stamps
+from dicore_plugins.buffers.base import SampleBuffer, check_draw, stored, too_few_left
 from dicore_plugins.buffers.file.config import FileConfig
 from dicore_plugins.buffers.file.folder import BodyFolder
 from dicore_plugins.buffers.file.records import Place, packed, write_head
@@ -142,7 +138,8 @@ class FileReplayBuffer(SampleBuffer):
             return range(first, self.push_count)
 
     def _write(self, samples: Batch) -> None:
-        stamps = samples.get("collect_iter")
+        unknown = np.full(len(samples), -1)
+        stamps = checked_stamps(samples.get("collect_iter", unknown), len(samples)).tolist()
         columns = tree_map(stored, samples.columns)
         skip = max(0, len(samples) - self.replay_buffer_size)  # would be removed at once
         new: list[_Item] = []
@@ -152,8 +149,7 @@ class FileReplayBuffer(SampleBuffer):
                     continue
                 number = self.push_count + row
                 item = _Item(self._folder.write(body, number), number)
-                if stamps is not None:
-                    item.collect_iter = int(stamps[row])
+                item.collect_iter = stamps[row]
                 new.append(item)
         except BaseException:
             for item in new:
@@ -170,10 +166,12 @@ class FileReplayBuffer(SampleBuffer):
             raise UsageError("push: two of the samples have the same file_path")
         for body in [self._folder.peek(path) for path, _ in bodies]:
             self._check(Batch.from_rows([body]))
-        for path, meta in bodies:
+        given = [meta.get("collect_iter", -1) for _, meta in bodies]
+        stamps = checked_stamps(given, len(bodies)).tolist()
+        for (path, meta), stamp in zip(bodies, stamps, strict=True):
             item = _Item(self._folder.adopt(path), self.push_count)
             item.meta = {key: each for key, each in meta.items() if key != "file_path"}
-            item.collect_iter = int(meta.get("collect_iter", -1))
+            item.collect_iter = stamp
             self._items.append(item)
             self.push_count += 1
 

@@ -5,10 +5,13 @@ from __future__ import annotations
 from typing import Any, ClassVar, Literal
 
 from dicore.config.schema import ComponentConfig, frozen, option
+from dicore_plugins.buffers.naive.config import (
+    max_staleness_option,
+    max_use_option,
+    share_option,
+)
 
 __all__ = ["FileConfig"]
-
-_INF = float("inf")
 
 
 @frozen(kw_only=True)
@@ -34,15 +37,9 @@ class FileConfig(ComponentConfig):
         " have left",
         ge=1,
     )
-    max_use: float = option(
-        _INF, "remove samples after this many draws; inf: no limit", ge=1, unit="draws"
-    )
-    max_staleness: float = option(
-        _INF,
-        "remove samples that were collected this many updates ago; inf: no limit",
-        gt=0,
-        unit="updates",
-    )
+    max_use: float = max_use_option()
+    max_staleness: float = max_staleness_option()
+    share: float | None = share_option()
     enable_track_used_data: bool = option(
         False, "delete files in a background thread, so that neither push nor sample waits for it"
     )

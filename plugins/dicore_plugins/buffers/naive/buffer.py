@@ -28,8 +28,8 @@ from dicore_plugins.buffers.naive.config import NaiveConfig
 from dicore_plugins.buffers.ring import MUCH, IntArray, Ring
 
 _LOG = logging.getLogger("dicore.buffer")
-_SAMPLES = ("columns", "cursor", "push_count", "frames")
-"""Entries of a state about the samples themselves."""
+_SAMPLES = ("columns", "cursor", "push_count", "frames", "mass", "held")
+"""Entries of a state about the samples themselves, and which of them were removed."""
 _BLOCK = 4 << 20
 """Bytes of samples gathered at once: few enough to stay in the CPU cache until they are used."""
 
@@ -109,7 +109,7 @@ class NaiveReplayBuffer:
             UsageError: `enable_track_used_data` is off.
         """
         with self._lock:
-            return self._usage.counts(self._ring.newest(slice(None)))
+            return self._usage.counts(self._chosen(slice(None)))
 
     def count(self) -> int:
         """Number of stored samples."""
@@ -147,7 +147,8 @@ class NaiveReplayBuffer:
     def samples(self) -> Batch:
         """Returns a copy of all stored samples, oldest first."""
         with self._lock:
-            return self._ring.batch(self._ring.newest(slice(None)))
+            known = self._ring.known
+            return self._ring.batch(self._chosen(slice(None))) if known else Batch({}, 0)
 
     def sample_batch(
         self,

@@ -1,4 +1,7 @@
-"""Options of the naive buffer."""
+"""Options of the naive buffer, and those that several buffers have.
+
+A function declares an option, which a config class gives a name: `max_use: float = max_use()`.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,67 @@ from typing import Any, ClassVar, Literal
 
 from dicore.config.schema import ComponentConfig, frozen, option
 from dicore.errors import UsageError
+
+_INF = float("inf")
+
+
+def share_option() -> Any:
+    """Declares `share`."""
+    return option(
+        None,
+        "fraction of each batch drawn from this buffer, if there are several; None: an equal part"
+        " of what the others leave",
+        gt=0,
+        lt=1,
+    )
+
+
+def debug_option() -> Any:
+    """Declares `debug`."""
+    return option(
+        False,
+        "debugging: overwrite recycled batches so that code still holding them fails visibly",
+    )
+
+
+def alpha_option(default: float = 0.6) -> Any:
+    """Declares `alpha`."""
+    help_ = "exponent of priorities; 0: uniform sampling, 1: proportional"
+    return option(default, help_, ge=0, le=10)
+
+
+def beta_option(default: float = 0.4) -> Any:
+    """Declares `beta`."""
+    help_ = "initial exponent of importance-sampling weights; 1: full correction"
+    return option(default, help_, ge=0, le=1)
+
+
+def anneal_option(default: int = 100_000) -> Any:
+    """Declares `anneal_step`."""
+    help_ = "beta rises linearly to 1 in this many draws; 0: it is constant"
+    return option(default, help_, ge=0, unit="draws")
+
+
+def eps_option() -> Any:
+    """Declares `priority_eps`."""
+    return option(1e-5, "added to each priority, so that none is 0", gt=0)
+
+
+def kernels_option() -> Any:
+    """Declares `kernels`."""
+    return option("auto", "`numba` is faster and draws the same; `auto` uses it if it is installed")
+
+
+def max_use_option() -> Any:
+    """Declares `max_use`."""
+    help_ = "remove samples after this many draws; inf: no limit"
+    return option(_INF, help_, ge=1, unit="draws")
+
+
+def max_staleness_option() -> Any:
+    """Declares `max_staleness`."""
+    help_ = "remove samples that were collected this many updates ago; inf: no limit"
+    return option(_INF, help_, gt=0, unit="updates")
 
 
 @frozen(kw_only=True)
@@ -27,20 +91,11 @@ class RingConfig(ComponentConfig):
     storage_keep: bool = option(
         False, "`mmap`: when the buffer is closed, keep its data in storage_folder/samples"
     )
-    share: float | None = option(
-        None,
-        "fraction of each batch drawn from this buffer, if there are several; None: an equal part"
-        " of what the others leave",
-        gt=0,
-        lt=1,
-    )
+    share: float | None = share_option()
     load_data: str | None = option(
         None, "file of `save_data`, or folder of storage_keep, whose samples it has at first"
     )
-    debug: bool = option(
-        False,
-        "debugging: overwrite recycled batches so that code still holding them fails visibly",
-    )
+    debug: bool = debug_option()
 
     def check(self) -> Iterator[tuple[str, str]]:
         """Yields the options of the storage that contradict each other."""

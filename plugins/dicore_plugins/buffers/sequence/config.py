@@ -6,6 +6,15 @@ from collections.abc import Iterator
 from typing import Any, ClassVar, Literal
 
 from dicore.config.schema import ComponentConfig, frozen, option
+from dicore_plugins.buffers.naive.config import (
+    alpha_option,
+    anneal_option,
+    beta_option,
+    debug_option,
+    eps_option,
+    kernels_option,
+    share_option,
+)
 
 __all__ = ["SequenceConfig"]
 
@@ -49,38 +58,25 @@ class SequenceConfig(ComponentConfig):
         "lay out memory as [T, B], so that `column.transpose(0, 1)` is contiguous; the columns are"
         " [B, T, ...] in both cases",
     )
-    alpha: float = option(
-        0.9, "exponent of priorities, once there are any; 0: uniform sampling", ge=0, le=10
-    )
-    beta: float = option(
-        0.6, "initial exponent of importance-sampling weights; 1: full correction", ge=0, le=1
-    )
-    anneal_step: int = option(
-        0,
-        "beta rises linearly to 1 in this many draws; 0: it is constant",
-        ge=0,
-        unit="draws",
-    )
+    alpha: float = alpha_option(0.9)
+    beta: float = beta_option(0.6)
+    anneal_step: int = anneal_option(0)
     eta: float = option(
         0.9,
         "priority of a sequence from those of its steps: eta * max + (1 - eta) * mean",
         ge=0,
         le=1,
     )
-    priority_eps: float = option(1e-5, "added to each priority, so that none is 0", gt=0)
-    kernels: Literal["auto", "numba", "numpy"] = option(
-        "auto", "`numba` is faster and draws the same; `auto` uses it if it is installed"
-    )
+    priority_eps: float = eps_option()
+    kernels: Literal["auto", "numba", "numpy"] = kernels_option()
     periodic_thruput_seconds: float | None = option(
         60.0,
         "interval of throughput logs: steps pushed and sequences sampled per second; None: off",
         gt=0,
         unit="s",
     )
-    debug: bool = option(
-        False,
-        "debugging: overwrite recycled batches so that code still holding them fails visibly",
-    )
+    debug: bool = debug_option()
+    share: float | None = share_option()
 
     @property
     def length(self) -> int:
