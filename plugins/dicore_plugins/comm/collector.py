@@ -220,6 +220,7 @@ class FlaskFileSystemCollector(Resident, BaseCommCollector):
         """Begins a task; parts of an earlier task with the same config are used again."""
         info = data["task_info"]
         with self._working:
+            self.on_task(info)
             wanted = info["config"], info.get("job_id"), info.get("collector_index", 0)
             if self._parts is None or wanted != self._built_of:
                 if self._parts is not None:

@@ -233,8 +233,9 @@ def _write_config(file: str | None, overrides: Sequence[str], given: Mapping[str
     folder = Path(folder_name(compiled, request)).absolute()
     tree["exp_name"] = str(folder)
     system = tree["pipeline"]["system"]
+    exchange = folder.with_name(f"{folder.name}_exchange")  # the coordinator makes the run folder
     for name in ("data", "policy"):
-        path = system[f"path_{name}"] or str(folder / name)
+        path = system[f"path_{name}"] or str(exchange / name)
         system[f"path_{name}"] = str(Path(path).absolute())
     token = token_of() or secrets.token_hex(16)
     target = Path(f"{file or compiled.policy.type + '_config'}.pkl")
@@ -294,4 +295,4 @@ def _serve(module: str, name: str | None, job: Mapping[str, Any]) -> None:
             hint="raise pipeline.system.collector_num, or let collectors choose ports: -clp 0",
         )
     place = Place(system["path_data"], system["path_policy"], job["token"])
-    serve(module, system, place, index, job["config"]["exp_name"], quiet=False)
+    serve(module, system, place, index)

@@ -313,6 +313,7 @@ class FlaskFileSystemLearner(Resident, BaseCommLearner):
         if not self._ended.is_set():
             raise UsageError(f"task '{self._task_info.get('task_id')}' is still running")
         self._task_info = data["task_info"]
+        self.on_task(self._task_info)
         for each in (self._data_demand_queue, self._data_result_queue, self._learn_info_queue):
             with contextlib.suppress(queue.Empty):
                 each.get_nowait()

@@ -78,7 +78,9 @@ class DistPipeline(TrainingPipeline):
                 _check_journal(journal)
                 run.restore()
             run.first_step()
-            coordinator = self._coordinator(compiled, journal, data, policies, token)
+            coordinator = self._coordinator(
+                compiled, run.folder.path, journal, data, policies, token
+            )
             observed.of(coordinator)
             place = Place(str(data), str(policies), token)
             with (
@@ -100,7 +102,7 @@ class DistPipeline(TrainingPipeline):
         return observed.policy
 
     def _coordinator(
-        self, compiled: Any, journal: Journal, data: Path, policies: Path, token: str
+        self, compiled: Any, folder: Path, journal: Journal, data: Path, policies: Path, token: str
     ) -> Coordinator:
         cfg = compiled.cfg
         commander = cfg.pipeline.system.commander.build(None)
@@ -109,6 +111,7 @@ class DistPipeline(TrainingPipeline):
             "job_id": journal.job_id,
             "policy_id": _POLICY,
             "buffer_id": "buffer",
+            "folder": str(folder),
         }
         find = Addresses(cfg.pipeline.system, policies)
         flow = flow_of(cfg, data, journal.blocks)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import abc
 import os
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from dicore_plugins.comm.master import Slave
@@ -18,10 +18,14 @@ class Resident(abc.ABC):
 
     Args:
         slave: Receives the tasks.
+
+    Attributes:
+        on_task: Called with the info of each task that begins.
     """
 
     def __init__(self, slave: Slave) -> None:
         self._slave = slave
+        self.on_task: Callable[[Mapping[str, Any]], None] = lambda info: None
         self._ended, self._closed = threading.Event(), threading.Event()
         self._closing, self._closer = threading.Lock(), threading.Thread()
         self._ended.set()

@@ -66,8 +66,6 @@ def serve(
     index: int = 0,
     folder: str | None = None,
     ended: threading.Event | None = None,
-    *,
-    quiet: bool = True,
 ) -> None:
     """Serves as a learner or a collector until it is closed, or another process takes its name.
 
@@ -76,15 +74,15 @@ def serve(
         system: Options of the section `pipeline.system`.
         place: Where it exchanges files.
         index: Number among the processes of its kind.
-        folder: Run folder, to which it then writes what it prints.
+        folder: Run folder, to which it then writes what it prints; None: it prints, and writes its
+            log to the run folder of the coordinator that gives it tasks.
         ended: Ends it, in a thread of a process; None: it has its own process.
-        quiet: It prints only to the run folder; False: also to the terminal.
     """
     from dicore_registry import default
 
     name = f"{kind}{index}"
     if folder is not None:
-        (_redirect if quiet else _log_to)(Path(folder) / "log" / name)
+        _redirect(Path(folder) / "log" / name)
     hosts, port = hosts_of(system[f"{kind}_host"]), system[f"{kind}_port"]
     made = (
         default()
@@ -98,8 +96,10 @@ def serve(
             **{option: system[of] for option, of in _OPTIONS[kind].items()},
         )
     )
+    log = _Log(name) if folder is None and ended is None else None
+    if log is not None and hasattr(made, "on_task"):
+        made.on_task = log
     made.start()
-    _LOG.info("%s serves at %s", name, made.address)
     file = _AddressFile(Path(place.path_policy) / f"{name}.address", made.address)
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, _terminated)
@@ -113,6 +113,8 @@ def serve(
     finally:
         made.close()
         file.remove()
+        if log is not None:
+            log.close()
 
 
 class _AddressFile:
@@ -146,16 +148,34 @@ def _terminated(number: int, frame: Any) -> None:
     raise SystemExit(128 + number)
 
 
-def _log_to(folder: Path) -> None:
-    """Appends the log of this process to `output.txt` in a folder of the run."""
-    folder.mkdir(parents=True, exist_ok=True)
-    handler = logging.FileHandler(folder / "output.txt", encoding="utf-8")
-    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
-    handler.setLevel(logging.INFO)
-    logger = logging.getLogger("dicore")
-    logger.addHandler(handler)
-    if not logger.isEnabledFor(logging.INFO):
-        logger.setLevel(logging.INFO)
+class _Log:
+    """Writes the log of a process to the run folder of its task, besides the terminal."""
+
+    def __init__(self, name: str) -> None:
+        self._name, self._folder = name, ""
+        self._handler: logging.Handler = logging.NullHandler()
+
+    def __call__(self, info: Mapping[str, Any]) -> None:
+        """Begins a task."""
+        folder = str(info.get("folder", ""))
+        if folder == self._folder or not Path(folder).is_dir():  # it may be on another machine
+            return
+        self.close()
+        self._folder = folder
+        file = Path(folder) / "log" / self._name / "output.txt"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        self._handler = logging.FileHandler(file, encoding="utf-8")
+        self._handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+        logger = logging.getLogger("dicore")
+        logger.addHandler(self._handler)
+        if not logger.isEnabledFor(logging.INFO):
+            logger.setLevel(logging.INFO)
+        _LOG.info("%s begins task %s", self._name, info.get("task_id"))
+
+    def close(self) -> None:
+        """Ends the log."""
+        logging.getLogger("dicore").removeHandler(self._handler)
+        self._handler.close()
 
 
 def _redirect(folder: Path) -> None:

@@ -26,7 +26,7 @@ main_config = dict(
     ),
 )
 create_config = dict(env=dict(type="cartpole"), policy=dict(type="dqn"))
-system_config = dict(coordinator=dict(), path_data="./{}/data".format(main_config["exp_name"]),
+system_config = dict(coordinator=dict(), path_data="./{}_exchange/data".format("job"),
                      communication_mode="auto", learner_gpu_num=1, learner_host="from-config",
                      collector_port=1000)
 """
@@ -68,7 +68,8 @@ def test_hosts_and_ports_of_the_command_line_precede_environment_and_config(
     system = job["config"]["pipeline"]["system"]
     assert system["learner_host"] == "from-environment"
     assert (system["collector_port"], system["collector_host"]) == (3000, "10-10-10-[11-12]")
-    assert system["path_data"] == str(here / "job" / "data")
+    assert system["path_data"] == str(here / "job_exchange" / "data")
+    assert system["path_policy"] == str(here / "job_exchange" / "policy")
     assert job["config"]["seed"] == 0
     monkeypatch.delenv("DICORE_LEARNER_HOST")
     monkeypatch.delenv("DICORE_COLLECTOR_PORT")
@@ -148,7 +149,7 @@ def test_the_five_commands_of_the_documents_train(here: Path, killed: str) -> No
 
     processes = {name: start(name) for name in ("learner0", "collector0", "collector1")}
     processes["coordinator"] = start("coordinator")
-    journal = Path("job/policy/journal.jsonl")
+    journal = Path("job_exchange/policy/journal.jsonl")
     try:
         if killed:
             while not journal.exists() or '"updates"' not in journal.read_text():
@@ -168,17 +169,20 @@ def test_the_five_commands_of_the_documents_train(here: Path, killed: str) -> No
     assert result["stop"]
     assert result["best_return"] >= 195
     lines = [
-        *map(json.loads, filter(None, Path("job/policy/journal.jsonl").read_text().split("\n")))
+        *map(
+            json.loads,
+            filter(None, Path("job_exchange/policy/journal.jsonl").read_text().split("\n")),
+        )
     ]
     blocks = [each for each in lines if each["event"] == "block"]
     assert len({each["file_path"] for each in blocks}) == len(blocks)
     assert sum(each["env_step"] for each in blocks) == result["env_step"]
     finished = [each for each in lines if each["event"] == "finished"]
     assert [each["train_iter"] for each in finished] == [result["train_iter"]]
-    assert not [*Path("job/data").iterdir()]
-    left = {each.name for each in Path("job/policy").iterdir()}
+    assert not [*Path("job_exchange/data").iterdir()]
+    left = {each.name for each in Path("job_exchange/policy").iterdir()}
     assert left == {"journal.jsonl", "policy.frame", "policy.epoch", "policy.learner.frame"}
-    assert {each.name for each in Path("job/log").iterdir()} >= {*processes}
+    assert {each.name for each in Path(folder, "log").iterdir()} >= {*processes}
 
 
 @pytest.mark.parametrize("gpus", [0, 1])
