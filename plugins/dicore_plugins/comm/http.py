@@ -254,7 +254,10 @@ class HttpTransport:
             )
         signed = self._sign(f"answer {name}", number, body)
         if not hmac.compare_digest(response.headers.get(_SIGNATURE, "").encode(), signed.encode()):
-            raise AuthenticationError(f"{self._peer}: the answer to '{name}' is not signed")
+            raise AuthenticationError(
+                f"{self._peer}: the answer to '{name}' is not signed",
+                hint="does another program listen there?",
+            )
         content = unpack(body)
         if "error" in content:
             raise RemoteTaskError(str(content["error"]))

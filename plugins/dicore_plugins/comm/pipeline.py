@@ -251,7 +251,7 @@ def _processes(
         Job(f"{kind}{index}", serve, (kind, facts, place, index, str(folder)))
         for kind, index in roles
     ]
-    supervisor = Supervisor(jobs, auto_recover=True, healthy_s=_HEALTHY_S)
+    supervisor = Supervisor(jobs, auto_recover=True, healthy_s=_HEALTHY_S, tells_errors=True)
     thread = threading.Thread(target=partial(_supervise, supervisor, failed), daemon=True)
     thread.start()
     try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import logging
 import multiprocessing
 import os
@@ -15,6 +16,7 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from typing import Any, Final
 
+from dicore.errors import DicoreError
 from dicore_plugins.comm.errors import WorkerError
 
 __all__ = ["Job", "Supervisor"]
@@ -60,14 +62,19 @@ class _Worker:
         """Seconds since the process was started."""
         return time.monotonic() - self._started_at
 
-    def error(self) -> str:
-        """Returns how an ended process ended, with the traceback that it sent."""
-        text, code = "", self.process.exitcode
+    def error(self) -> tuple[str, tuple[str, str] | None]:
+        """Returns how an ended process ended, with the traceback that it sent.
+
+        Also returns message and hint, if the error was a `DicoreError`.
+        """
+        text, known, code = "", None, self.process.exitcode
         with contextlib.suppress(OSError, EOFError):
             if self._pipe is not None and self._pipe.poll():
-                text = "\n" + self._pipe.recv_bytes().decode("utf-8", "replace").rstrip()
+                text, *rest = json.loads(self._pipe.recv_bytes())
+                known = (rest[0], rest[1]) if rest else None
+                text = "\n" + text.rstrip()
         ending = f"by signal {signal.Signals(-code).name}" if code < 0 else f"with exit code {code}"
-        return f"{self.job.name} ended {ending}{text}"
+        return f"{self.job.name} ended {ending}{text}", known
 
 
 class Supervisor:
@@ -81,6 +88,8 @@ class Supervisor:
         startup_interval: Seconds between two starts.
         healthy_s: Seconds after which a process counts as started well: its restarts before are
             forgotten.
+        tells_errors: A process that ends with a `DicoreError` is not restarted: its error, which
+            says what to change, is raised.
     """
 
     def __init__(
@@ -91,11 +100,13 @@ class Supervisor:
         max_retries: float = 10,
         startup_interval: float = 0.0,
         healthy_s: float = float("inf"),
+        tells_errors: bool = False,
     ) -> None:
         context = multiprocessing.get_context("spawn")
         self._workers = [_Worker(job, context) for job in jobs]
         self._auto_recover, self._max_retries = auto_recover, max_retries
         self._startup_interval, self._healthy_s = startup_interval, healthy_s
+        self._tells_errors = tells_errors
         self._ending = threading.Event()
 
     @property
@@ -146,7 +157,9 @@ class Supervisor:
         if worker.process.exitcode == 0:
             worker.done = True
             return
-        text = worker.error()
+        text, known = worker.error()
+        if known is not None and self._tells_errors:
+            raise WorkerError(f"{worker.job.name}: {known[0]}", hint=known[1])
         if worker.age > self._healthy_s:
             worker.restarts = 0
         if not self._auto_recover or worker.restarts >= self._max_retries:
@@ -195,9 +208,11 @@ def _run(pipe: Connection, call: Callable[..., Any], args: tuple[Any, ...]) -> N
     except SystemExit:
         raise
     except BaseException as error:
-        lines = "".join(traceback.format_exception(error))
+        told = ["".join(traceback.format_exception(error))[-_MOST_TEXT:]]
+        if isinstance(error, DicoreError):
+            told += [error.message, error.hint]
         with contextlib.suppress(OSError, ValueError):
-            pipe.send_bytes(lines[-_MOST_TEXT:].encode("utf-8", "replace"))
+            pipe.send_bytes(json.dumps(told).encode())
         raise SystemExit(1) from None
 
 

@@ -6,6 +6,7 @@ import os
 import socket
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,8 @@ import pytest
 from dicore.errors import UsageError
 from dicore_plugins.comm import Parallel
 from dicore_plugins.comm.errors import WorkerError
+from dicore_plugins.comm.slurm import hosts_of
+from dicore_plugins.comm.supervisor import Job, Supervisor
 from tests.plugins.comm import programs
 
 
@@ -97,6 +100,35 @@ def test_two_commands_make_one_job(tmp_path: Path) -> None:
     assert (first.wait(60), second.wait(60)) == (0, 0)
     assert (tmp_path / "out" / "heard_0").read_text().startswith("[1]")
     assert (tmp_path / "out" / "heard_1").read_text().startswith("[0]")
+
+
+def test_a_process_is_replaced_as_often_as_it_was_healthy_before() -> None:
+    supervisor = Supervisor(
+        [Job("role", time.sleep, (600,))], auto_recover=True, max_retries=1, healthy_s=0.0
+    )
+    thread = threading.Thread(target=supervisor.run)
+    thread.start()
+    seen: list[int] = []
+    try:
+        while len(seen) < 3:
+            if (pid := supervisor.pids.get("role")) is not None and pid not in seen:
+                seen.append(pid)
+                supervisor.replace("role", older_than=600)  # it is younger
+                assert supervisor.pids["role"] == pid
+                supervisor.replace("role")
+            time.sleep(0.01)
+            assert thread.is_alive()
+    finally:
+        supervisor.end()
+        thread.join(20)
+    assert not supervisor.pids
+
+
+def test_an_error_that_says_what_to_change_is_raised_instead_of_a_restart() -> None:
+    """A port in use, for instance, would be in use after a restart, too."""
+    jobs = [Job("learner0", hosts_of, ("a,,b",))]
+    with pytest.raises(WorkerError, match=r"^learner0: not a list of hosts: 'a,,b'$"):
+        Supervisor(jobs, auto_recover=True, tells_errors=True).run()
 
 
 @pytest.mark.slow
