@@ -22,6 +22,7 @@ from dicore_plugins.distributed.crew import LOOK, Call, Crew, Wait, Worker
 from dicore_plugins.distributed.processes import raise_failure
 from dicore_plugins.distributed.runtime import RayRuntime
 from dicore_plugins.distributed.weights import Publisher
+from dicore_plugins.policies.base import mode_attribute
 
 __all__ = ["CollectorGroup"]
 
@@ -61,6 +62,8 @@ class CollectorGroup:
         self._runtime, self._log = runtime, log
         self._publisher = Publisher(mode, runtime.put)
         self._copies = copies
+        by_episode = mode_attribute(mode, "sample_len", 1) == "episode"
+        self._stride = None if by_episode else int(mode_attribute(mode, "sample_stride", 1))
         self._together = bool(cfg.policy.on_policy)
         self.envstep = self.total_episode_count = self.total_train_sample_count = 0
         self.statistics = EpisodeStatistics()
@@ -122,13 +125,30 @@ class CollectorGroup:
         self.waited += time.monotonic() - start
         return self._used(found, train_iter)
 
-    def _call(self, worker: Worker, amount: dict[str, Any]) -> None:
+    def samples_within(self, env_steps: int) -> int:
+        """Returns the number of samples that `env_steps` more steps complete."""
+        return env_steps if self._stride is None else env_steps // self._stride
+
+    def _call(self, worker: Worker, amount: dict[str, Any]) -> bool:
+        """Tells a process to collect, unless those under way reach the budget of env steps."""
         process, newest = worker.process, self._publisher
         assert process is not None
+        steps, left = (amount.get("n_sample") or 0) * (self._stride or 0), self._steps_left()
+        if left <= 0:
+            return False
+        if steps > left:
+            amount, steps = {**amount, "within": left}, int(left)
         if self.system.eps_spread and len(self.crew.workers) > 1:
             amount = self._spread(worker, amount)
         refs = process.collect(newest.address, newest.version, amount)
-        worker.calls.append(Call(*refs))
+        worker.calls.append(Call(*refs, steps))
+        return True
+
+    def _steps_left(self) -> float:
+        """Returns the env steps of the budget that nobody was told to make."""
+        most = self._cfg.pipeline.max_env_step
+        told = sum(call.env_steps for worker in self.crew.workers for call in worker.calls)
+        return math.inf if most is None else most - self.envstep - told
 
     def _spread(self, worker: Worker, amount: dict[str, Any]) -> dict[str, Any]:
         """Returns what to collect with an epsilon of this process (Horgan et al. 2018)."""
@@ -152,8 +172,8 @@ class CollectorGroup:
                 time.sleep(LOOK)  # else the order would depend on which of them starts first
                 continue
             for worker in able:
-                while len(worker.calls) < self.system.queue:
-                    self._call(worker, amount)
+                while len(worker.calls) < self.system.queue and self._call(worker, amount):
+                    pass
             waiting = [each for each in self._in_turn() if each.calls]
             asked = waiting[:1] if self.system.reproducible else waiting
             if (done := self._delivered(asked)) is not None:

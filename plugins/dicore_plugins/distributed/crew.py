@@ -30,10 +30,17 @@ class StalledError(EnvError):
 
 @dataclass
 class Call:
-    """A collect that a process was told to do: addresses of (failure, facts), and of samples."""
+    """A collect that a process was told to do.
+
+    Attributes:
+        facts: Address of (failure, facts).
+        columns: Address of the samples.
+        env_steps: Expected env steps.
+    """
 
     facts: Any
     columns: Any
+    env_steps: int = 0
 
 
 @dataclass

@@ -7,6 +7,7 @@ batch each make the update of one learner with the whole batch.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from typing import Any
@@ -22,12 +23,18 @@ __all__ = ["average_gradients", "join_group", "leave_group", "optimizers_of", "s
 
 
 def join_group(
-    address: str, rank: int, world_size: int, *, backend: str = "gloo", timeout: float = 60.0
+    address: str | None = None,
+    rank: int | None = None,
+    world_size: int | None = None,
+    *,
+    backend: str = "gloo",
+    timeout: float = 60.0,
 ) -> None:
     """Joins the process group of all learners; returns when all have joined.
 
     Args:
-        address: `host:port`, where learner 0 listens.
+        address: `host:port`, where learner 0 listens. None: address, rank and world size are those
+            that `torchrun` gives its processes; those that it starts again join another group.
         rank: Number of this learner.
         world_size: Number of learners.
         backend: `gloo` or `nccl`.
@@ -35,14 +42,30 @@ def join_group(
 
     Raises:
         DicoreError: not all learners have joined in time.
+        UsageError: there is no address, and the process was not started by `torchrun`.
     """
+    given = os.environ if address is None else {}
     try:
+        rank = int(given["RANK"]) if rank is None else rank
+        world_size = int(given["WORLD_SIZE"]) if world_size is None else world_size
+        address = address or f"{given['MASTER_ADDR']}:{given['MASTER_PORT']}"
+    except KeyError as error:
+        raise UsageError(
+            f"join_group: {error.args[0]} is not set",
+            hint="start the program by torchrun, or pass address, rank and world_size",
+        ) from None
+    host, _, port = address.rpartition(":")
+    limit = timedelta(seconds=timeout)
+    serves = rank == 0 and given.get("TORCHELASTIC_USE_AGENT_STORE") != "True"
+    try:
+        store = distributed.TCPStore(host, int(port), world_size, serves, limit)
+        attempt = f"attempt {given.get('TORCHELASTIC_RESTART_COUNT', 0)}"
         distributed.init_process_group(
             backend,
-            init_method=f"tcp://{address}",
+            store=distributed.PrefixStore(attempt, store),
             rank=rank,
             world_size=world_size,
-            timeout=timedelta(seconds=timeout),
+            timeout=limit,
         )
     except (RuntimeError, ValueError) as error:
         raise DicoreError(

@@ -79,7 +79,8 @@ class CollectorRole:
         Args:
             state: The parameters; see `weights.as_arrays`.
             version: Their number.
-            amount: `n_sample` or `n_episode`, and further arguments of `collect_batch`.
+            amount: `n_sample` or `n_episode`, and further arguments of `collect_batch`. With
+                `within`, at most the samples that so many env steps complete.
 
         Returns:
             Facts about the samples, and their columns [B, ...]; both empty if it was stopped.
@@ -90,7 +91,7 @@ class CollectorRole:
             collector.reset_policy(self._random().collect_mode)
         self._versioned.adopt(version, state)
         data = collector.collect_batch(
-            **amount, train_iter=version, should_stop=self._stopped.is_set
+            **self._within(amount), train_iter=version, should_stop=self._stopped.is_set
         )
         if amount.get("random_collect"):
             collector.reset_policy(self._mode)
@@ -113,6 +114,15 @@ class CollectorRole:
             "seconds": time.perf_counter() - start,
         }
         return facts, plain_state(columns)
+
+    def _within(self, amount: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns arguments of `collect_batch` that keep to the env steps that are left."""
+        given = dict(amount)
+        env_steps, count = given.pop("within", None), given.get("n_sample")
+        fits = getattr(self._collector, "samples_within", None)
+        if env_steps is not None and count is not None and fits is not None:
+            given["n_sample"] = max(1, min(count, fits(env_steps)))
+        return given
 
     def _random(self) -> Any:
         from dicore_plugins.policies.random import RandomPolicy

@@ -146,3 +146,75 @@ def test_learners_that_do_not_come() -> None:
         port = found.getsockname()[1]
     with pytest.raises(DicoreError, match=f"cannot join the others at 127.0.0.1:{port}"):
         join_group(f"127.0.0.1:{port}", 0, 2, timeout=0.5)
+
+
+UNDER_TORCHRUN = """
+import json, os, sys
+from pathlib import Path
+import numpy as np, torch
+from torch import distributed
+from dicore.data import Batch
+from dicore.run.random import seed_everything
+from dicore_plugins.distributed import average_gradients, join_group, leave_group
+from dicore_plugins.policies import DQNPolicy
+
+folder, dies = Path(sys.argv[1]), sys.argv[2] == "True"
+join_group()
+rank, size = distributed.get_rank(), 8 // distributed.get_world_size()
+seed_everything(0)
+policy = DQNPolicy({"model": {"obs_shape": 4, "action_shape": 2, "encoder_hidden_size_list": [16]},
+                    "learn": {"batch_size": 8}})
+mode, file, start = policy.learn_mode, folder / "checkpoint.pt", 0
+average_gradients(mode)
+if file.exists():
+    start, state = torch.load(file, weights_only=False)
+    mode.load_state_dict(state)
+for update in range(start, 30):
+    if dies and update == 15 and rank and not (folder / "died").exists():
+        (folder / "died").touch()
+        os.kill(os.getpid(), 9)
+    rng = np.random.default_rng(update)
+    rows = {"obs": rng.normal(size=(8, 4)), "next_obs": rng.normal(size=(8, 4)),
+            "reward": rng.normal(size=8), "done": np.zeros(8)}
+    data = {key: each.astype(np.float32) for key, each in rows.items()}
+    data["action"] = rng.integers(0, 2, 8)
+    mode.forward(Batch({key: each[rank * size : (rank + 1) * size] for key, each in data.items()}))
+    if update % 10 == 9:
+        if not rank:
+            torch.save((update + 1, mode.state_dict()), folder / "new.pt")
+            (folder / "new.pt").replace(file)
+        distributed.barrier()
+flat = torch.cat([each.reshape(-1) for each in mode.state_dict()["model"].values()])
+(folder / f"end{rank}.json").write_text(json.dumps(flat.tolist()))
+leave_group()
+"""
+
+
+@pytest.mark.slow
+def test_torchrun_starts_learners_again_from_their_checkpoint(tmp_path: Path) -> None:
+    """RELIABILITY I10."""
+    program, ends = tmp_path / "program.py", {}
+    program.write_text(UNDER_TORCHRUN)
+    for count, dies in ((1, False), (2, True)):
+        folder = tmp_path / str(count)
+        folder.mkdir()
+        launcher = ["-m", "torch.distributed.run", "--standalone", "--max-restarts=1"]
+        words = [*launcher, f"--nproc-per-node={count}", str(program), str(folder), str(dies)]
+        done = subprocess.run(
+            [sys.executable, *words], capture_output=True, text=True, timeout=200, check=False
+        )
+        assert done.returncode == 0, done.stderr
+        assert (folder / "died").exists() is dies
+        ends[count] = [
+            json.loads((folder / f"end{rank}.json").read_text()) for rank in range(count)
+        ]
+    assert ends[2][0] == ends[2][1]
+    np.testing.assert_allclose(ends[2][0], ends[1][0], atol=1e-6)
+
+
+def test_join_group_outside_torchrun(monkeypatch: pytest.MonkeyPatch) -> None:
+    from dicore_plugins.distributed import join_group
+
+    monkeypatch.delenv("RANK", raising=False)
+    with pytest.raises(UsageError, match="join_group: RANK is not set"):
+        join_group()
