@@ -11,6 +11,7 @@ calling process kills itself, and the processes that are left 3 s later are coun
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import json
 import os
 import re
@@ -35,19 +36,39 @@ RESULTS = Path(__file__).parent / "results"
 START_S, LIMIT_S, CLOSE_S = 90.0, 15.0, 6.0
 ROWS = (
     "raises", "exits", "killed", "hangs", "nan_obs", "nan_reward", "short_obs", "long_obs",
-    "inf_obs", "lock_info", "reset_raises", "close_hangs", "orphans",
+    "inf_obs", "lock_info", "reset_raises", "seed_raises", "close_hangs", "orphans",
 )  # fmt: skip
-TEXTS = {**FAULTS, "orphans": "the calling process is killed"}
+TEXTS = {
+    **FAULTS,
+    "seed_raises": "a reset with a seed raises an exception",
+    "orphans": "the calling process is killed",
+}
 TOKEN = "DICORE_FAULTS_CASE"  # noqa: S105 - name of a variable
 ORPHANS_S = 3.0
-IN_PROCESS = ("dicore base", "Gymnasium Sync", "SB3 Dummy")
+IN_PROCESS = ("dicore base", "dicore thread", "Gymnasium Sync", "SB3 Dummy")
 CONTENDERS = (
-    "dicore base", "dicore sync_subprocess", "Gymnasium Sync", "Gymnasium Async", "SB3 Dummy",
-    "SB3 Subproc",
+    "dicore base", "dicore thread", "dicore sync_subprocess", "dicore async_subprocess",
+    "Gymnasium Sync", "Gymnasium Async", "SB3 Dummy", "SB3 Subproc", "Tianshou Subproc",
 )  # fmt: skip
+PACKAGES = {"Gymnasium": "gymnasium", "SB3": "stable_baselines3", "Tianshou": "tianshou"}
 
 
-# ---- the contenders: how each is made, stepped (returns observations and rewards) and closed
+def installed(contender: str) -> bool:
+    """Returns whether the framework of a contender is installed."""
+    package = PACKAGES.get(contender.partition(" ")[0], "dicore")
+    return importlib.util.find_spec(package) is not None
+
+
+class SeedRaises(FaultyEnv):
+    """Cannot be seeded."""
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
+        if seed is not None:
+            raise RuntimeError("planted failure of seeding")
+        return super().reset(seed=seed, options=options)
+
+
+# ---- the contenders: how each begins, is stepped (returns observations and rewards) and closed
 
 
 def dicore_manager(name: str, makes: list[Callable[[], Any]]) -> Any:
@@ -56,48 +77,74 @@ def dicore_manager(name: str, makes: list[Callable[[], Any]]) -> Any:
 
     registry = dicore_registry.default()
     component = Component(registry.find("env_manager", name), registry)
-    limits = {"step_timeout": 2.0, "reset_timeout": 2.0} if name == "sync_subprocess" else {}
-    manager = component.build({"restart_budget": 3, **limits}, env_fn=makes)
-    manager.launch()
+    limits = {"step_timeout": 2.0, "reset_timeout": 2.0} if name != "base" else {}
+    waits = {"step_wait_timeout": 0.05} if name == "async_subprocess" else {}
+    manager = component.build({"restart_budget": 3, **limits, **waits}, env_fn=makes)
+    latest = [np.array([0, 1, 0], np.float32), np.array([1, 1, 0], np.float32)]
+
+    def begin() -> None:
+        manager.seed(0)
+        manager.launch()
 
     def step() -> Any:
         answer = manager.step(dict.fromkeys(manager.ready_obs, 1))
-        told = answer.value.info[1].get("error", "")
-        return answer.value.obs, answer.value.reward, told
+        rewards, told = [1.0, 1.0], ""
+        for env_id in answer:
+            latest[env_id], rewards[env_id] = answer[env_id].obs, answer[env_id].reward
+            told = told or answer[env_id].info.get("error", "")
+        return latest, rewards, told
 
-    return step, manager.close
+    return begin, step, manager.close
 
 
 def gymnasium_vector(name: str, makes: list[Callable[[], Any]]) -> Any:
     from gymnasium import vector
 
     env = getattr(vector, f"{name}VectorEnv")(makes)
-    env.reset(seed=0)
 
     def step() -> Any:
         obs, reward, *_ = env.step(np.array([1, 1]))
         return obs, reward, ""
 
-    return step, env.close
+    return lambda: env.reset(seed=0), step, env.close
 
 
 def sb3_vec_env(name: str, makes: list[Callable[[], Any]]) -> Any:
     from stable_baselines3.common import vec_env
 
     env = getattr(vec_env, f"{name}VecEnv")(makes)
-    env.reset()
+
+    def begin() -> None:
+        env.seed(0)
+        env.reset()
 
     def step() -> Any:
         obs, reward, *_ = env.step(np.array([1, 1]))
         return obs, reward, ""
 
-    return step, env.close
+    return begin, step, env.close
+
+
+def tianshou_vector(name: str, makes: list[Callable[[], Any]]) -> Any:
+    from tianshou import env as envs
+
+    env = getattr(envs, f"{name}VectorEnv")(makes)
+
+    def step() -> Any:
+        obs, reward, terminated, truncated, _ = env.step(np.array([1, 1]))
+        ended = np.flatnonzero(terminated | truncated)
+        if len(ended):
+            env.reset(ended)
+        return obs, reward, ""
+
+    return lambda: env.reset(seed=[0, 1]), step, env.close
 
 
 MAKERS: dict[str, Callable[[str, list[Callable[[], Any]]], Any]] = {
     "dicore": dicore_manager,
     "Gymnasium": gymnasium_vector,
     "SB3": sb3_vec_env,
+    "Tianshou": tianshou_vector,
 }
 
 
@@ -118,8 +165,15 @@ def run_case(contender: str, fault: str) -> None:
     with tempfile.TemporaryDirectory() as folder:
         mark = str(Path(folder) / "mark")
         mode = fault if fault in FAULTS else ""
-        makes = [FaultyEnv, partial(FaultyEnv, mode, 1, mark=mark)]
-        step, close = MAKERS[family](name, makes)
+        faulty = SeedRaises if fault == "seed_raises" else FaultyEnv
+        makes = [FaultyEnv, partial(faulty, mode, 1, mark=mark)]
+        begin, step, close = MAKERS[family](name, makes)
+        say("at", "reset")
+        try:
+            begin()
+        except Exception as error:
+            say("step", told(error))
+            finish(close)
         say("at", "step")
         if fault == "orphans":
             step()
@@ -134,19 +188,24 @@ def run_case(contender: str, fault: str) -> None:
                 say("next", "works")
             except Exception as again:
                 say("next", told(again))
-        say("at", "close()")
-        begun = time.monotonic()
-        thread = threading.Timer(CLOSE_S, lambda: say("close", f"hangs (> {CLOSE_S:g} s)"))
-        thread.daemon = True
-        thread.start()
-        try:
-            close()
-            say("close", f"{time.monotonic() - begun:.1f} s")
-        except Exception as error:
-            say("close", told(error))
-        thread.cancel()
-        say("left", len(children(os.getpid())))
-        os._exit(0)
+        finish(close)
+
+
+def finish(close: Callable[[], Any]) -> None:
+    """Closes a manager, counts the processes that are left, and ends this one."""
+    say("at", "close()")
+    begun = time.monotonic()
+    thread = threading.Timer(CLOSE_S, lambda: say("close", f"hangs (> {CLOSE_S:g} s)"))
+    thread.daemon = True
+    thread.start()
+    try:
+        close()
+        say("close", f"{time.monotonic() - begun:.1f} s")
+    except Exception as error:
+        say("close", told(error))
+    thread.cancel()
+    say("left", len(children(os.getpid())))
+    os._exit(0)
 
 
 def steps(step: Callable[[], Any]) -> str:
@@ -275,7 +334,7 @@ def main() -> None:
     quick = "--quick" in sys.argv
     found = []
     for fault in ("raises", "short_obs") if quick else ROWS:
-        for contender in CONTENDERS[::2] if quick else CONTENDERS:
+        for contender in filter(installed, IN_PROCESS if quick else CONTENDERS):
             if contender in IN_PROCESS and fault in ("killed", "orphans"):
                 continue
             said = {"fault": fault, "contender": contender, **case(contender, fault)}

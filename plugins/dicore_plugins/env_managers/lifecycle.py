@@ -9,6 +9,7 @@ import contextlib
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
+from os import PathLike
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -300,13 +301,14 @@ class ManagedEnvs:
         chosen = self._id_list if ids is None else ids
         return [self._pool.call(env_id, name, *args, **kwargs) for env_id in chosen]
 
-    def enable_save_replay(self, replay_path: str | Sequence[str]) -> None:
+    def enable_save_replay(self, replay_path: str | PathLike[str] | Sequence[Any]) -> None:
         """Records episodes from now on, in environments that can; one folder, or one per env.
 
         Raises:
             UsageError: an environment cannot record, or the number of folders differs.
         """
-        paths = [replay_path] * self.env_num if isinstance(replay_path, str) else [*replay_path]
+        one = isinstance(replay_path, str | PathLike)
+        paths = [replay_path] * self.env_num if one else [*replay_path]
         if len(paths) != self.env_num:
             raise UsageError(f"{len(paths)} folders for {self.env_num} environments")
         for env_id, path in enumerate(paths):

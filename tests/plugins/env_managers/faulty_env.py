@@ -73,6 +73,13 @@ def starts_a_child() -> None:
     child.start()
 
 
+class SlowToLoad:
+    """Takes long to unpickle, as an import may take long."""
+
+    def __reduce__(self) -> Any:
+        return time.sleep, (HANGS_S,)
+
+
 ACTIONS = (
     fine, fails, kills, segfaults, divides, leaves, exits, hangs, hangs_hard, slow,
     starts_a_process, starts_a_child,

@@ -48,7 +48,7 @@ class Reuses(CountEnv):
 MANAGERS: dict[str, Callable[..., Any]] = {
     "base": BaseEnvManager,
     "thread": ThreadEnvManager,
-    "sync": SyncSubprocessManager,
+    "sync": lambda makes, **o: SyncSubprocessManager(makes, o),
     "async": lambda makes, **o: AsyncEnvManager(makes, {"children": "process", **o}),
     "async inplace": lambda makes: AsyncEnvManager(
         makes, {"children": "process", "reset_inplace": True}
@@ -99,3 +99,32 @@ def test_what_does_not_pickle_is_left_out(name: str, caplog: pytest.LogCaptureFi
     warned = [each.message for each in caplog.records]
     assert len(warned) == 1
     assert warned[0].startswith("info['lock'] does not pickle and is left out: TypeError")
+
+
+class Unreadable:
+    """Pickles, and raises when it is unpickled."""
+
+    def __reduce__(self) -> Any:
+        return int, ("no number",)
+
+
+class Odd(CountEnv):
+    """One of its infos cannot be unpickled."""
+
+    def step(self, action: Any) -> Any:
+        *result, _ = super().step(action)
+        return *result, {"odd": Unreadable()} if self.tag and self.count == 3 else {}
+
+
+@pytest.mark.parametrize("name", ["sync", "async"])
+def test_what_does_not_unpickle_is_a_failed_step(name: str) -> None:
+    makes = [lambda: Odd(0, 10), lambda: Odd(1, 10)]
+    cuts: list[tuple[int, str]] = []
+    with closing(MANAGERS[name](makes, envs_per_worker=1, restart_budget=9)) as manager:
+        manager.launch()
+        while len(cuts) < 2:
+            answer = manager.step(dict.fromkeys(manager.ready_obs, 0))
+            found = ((env_id, answer[env_id].info) for env_id in answer)
+            cuts += [(env_id, info["error"]) for env_id, info in found if "error" in info]
+    assert [env_id for env_id, _ in cuts] == [1, 1]
+    assert all("step 3 " in text and "invalid literal for int" in text for _, text in cuts)

@@ -17,6 +17,8 @@ __all__ = ["Printed", "capture", "file_of", "finished", "say_where"]
 _LOG = logging.getLogger("dicore.env")
 _LARGEST = 10_000_000
 """Bytes of a file after which its lines are removed."""
+_LONGEST_LINE = 8_192
+"""Characters that are kept until a line ends; progress bars do not end theirs."""
 _OWNERS = 1 << 32
 """Modulus of the numbers on the board; see `worker.RESETS`."""
 
@@ -71,6 +73,9 @@ class Printed(io.TextIOBase):
 
     Args:
         busy: See `capture`.
+
+    Attributes:
+        buffer: Standard output, for bytes.
     """
 
     encoding = "utf-8"
@@ -79,6 +84,7 @@ class Printed(io.TextIOBase):
         self._busy = busy
         self._line = ""
         self._bytes = 0
+        self.buffer = os.fdopen(1, "wb", 0, closefd=False)
 
     def writable(self) -> bool:
         """Returns True."""
@@ -89,8 +95,11 @@ class Printed(io.TextIOBase):
         return 1
 
     def write(self, text: str) -> int:
-        """Writes the lines that are complete."""
+        """Writes the lines that are complete, and parts of very long ones."""
         *lines, self._line = (self._line + text).split("\n")
+        if len(self._line) > _LONGEST_LINE:
+            lines.append(self._line)
+            self._line = ""
         if lines:
             self._put(lines)
         return len(text)

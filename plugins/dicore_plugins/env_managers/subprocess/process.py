@@ -259,18 +259,21 @@ class Worker:
         busy, now = self._busy[0], time.monotonic()
         took = now - max(self._clock[0], request.begun)
         resets, env_id = (busy >= RESETS), busy % RESETS
+        who, hint = f"env {env_id if busy >= 0 else self.ids[0]}", ""
         if request.name in ("make", "launch"):
             limit, what, option = self._limits.connect, "made", "connect"
+            if busy < 0:
+                who, what = f"the process of {who}", "started"
+                hint = "; the machine is very busy, or an import hangs"
         elif resets or request.name != "step":
             what = "reset" if resets else f"asked: {request.name}"
             limit, option = self._limits.reset, "reset"
         else:
             limit, what, option = self._limits.step, "stepped", "step"
-        who = f"env {env_id if busy >= 0 else self.ids[0]}"
         if took > limit:
             error = RemoteError(
                 "TimeoutError", f"no answer within {limit:g} s while {who} was {what}",
-                hint=f"raise env.manager.{option}_timeout",
+                hint=f"raise env.manager.{option}_timeout{hint}",
             )  # fmt: skip
             self.end(_TERM_S, error)
             raise error

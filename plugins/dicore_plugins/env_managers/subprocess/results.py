@@ -49,7 +49,10 @@ class Joined:
             answer: Its message, not empty.
             stored: `ended` of the results that it stored; see `IEnvTransport`.
         """
-        worked, reply = (True, _NOTHING) if len(answer) == 1 else loads(answer)
+        try:
+            worked, reply = (True, _NOTHING) if len(answer) == 1 else loads(answer)
+        except Exception as error:  # an info may pickle and not unpickle
+            worked, reply = False, RemoteError.of(error)
         if not worked:
             error: RemoteError = reply
             self.raised |= dict.fromkeys(rows, error)

@@ -123,6 +123,7 @@ def work(end: socket.socket, output: str = "") -> None:
     die_with(files[0])
     board = memoryview(map_file(files[1]))
     os.close(files[1])
+    board[:8].cast("d")[0] = time.monotonic()  # the time to import and make has not begun before
     printed = capture(output, board[8:16].cast("q")) if output else None
     with contextlib.suppress(EOFError, OSError):  # the main process is gone
         _serve(Channel(end), board, printed)

@@ -77,6 +77,25 @@ def test_a_file_never_grows_without_limit(tmp_path: Path, monkeypatch: pytest.Mo
     assert len(text) <= 110_000
 
 
+class Bar(CountEnv):
+    """Prints a progress bar, whose line never ends, and bytes."""
+
+    def step(self, chosen: Any) -> Any:
+        for share in range(500):
+            print(f"\r{share:>60}", end="")  # noqa: T201 - as environments do
+        sys.stdout.buffer.write(b"bytes\n")
+        return super().step(chosen)
+
+
+def test_a_line_that_never_ends_is_not_kept(tmp_path: Path) -> None:
+    with launched(SyncSubprocessConfig(context="fork"), [partial(Bar, 0)], tmp_path) as manager:
+        manager.step({0: 0})
+        lines = (tmp_path / "env-0.log").read_bytes().split(b"\n")
+        assert max(map(len, lines)) < 9_000
+        assert lines[-2:] == [b"bytes", b""]
+    assert (tmp_path / "env-0.log").read_bytes().count(b"\r") == 500
+
+
 def test_a_crash_is_told_where_it_happened(tmp_path: Path) -> None:
     config = SyncSubprocessConfig(restart_budget=0)
     with launched(config, [FaultyEnv], tmp_path) as manager:
