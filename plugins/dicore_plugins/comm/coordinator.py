@@ -165,14 +165,15 @@ class Coordinator:
         with self._lock:
             now = time.monotonic()
             since = self._lost.setdefault(name, now)
-            rest = [each for each in self._threads if each != _LEARNER and each not in self._lost]
+            alike = [name] if name == _LEARNER else [*self._threads.keys() - {_LEARNER}]
+            for_s = now - max(self._lost.get(each, now) for each in alike)
         if since == now and self._find(name) is not None:
             _LOG.warning("%s does not answer: %s", name, error.message)
             self.on_lost(name)
         if error.context.get("silent"):
             self.on_silent(name)
         limit = self._system.start_timeout
-        if now - since > limit and (name == _LEARNER or not rest):
+        if for_s > limit:  # of several collectors, no other one answers either
             self._fail(name, PeerError(f"{error.message}, for {limit:g} s", hint=error.hint))
 
     def _is_back(self, name: str) -> None:

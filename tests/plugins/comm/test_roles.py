@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from collections import namedtuple
 from collections.abc import Iterator
 from pathlib import Path
@@ -452,6 +453,22 @@ def test_a_learner_that_never_starts_ends_the_run_with_its_command(
     with pytest.raises(PeerError, match=r"learner0 has not started, for 0\.3 s") as caught:
         coordinator.run(lambda: False)
     assert "--module learner --module-name learner0" in caught.value.hint
+
+
+def test_the_last_collector_has_as_long_as_any_to_come_back(
+    collectors: Any, learner: Any, places: dict[str, Any]
+) -> None:
+    coordinator = coordinated(compiled(), learner, collectors, places)
+    coordinator._threads = dict.fromkeys(("learner0", "collector0", "collector1"))  # type: ignore[arg-type]
+    limit = coordinator._system.start_timeout
+    now = time.monotonic()
+    coordinator._lost = {"collector0": now - 2 * limit, "collector1": now - limit / 2}
+    coordinator._is_lost("collector0", PeerError("gone"))
+    assert coordinator._error is None
+    coordinator._lost["collector1"] = now - 2 * limit
+    coordinator._is_lost("collector0", PeerError("gone"))
+    assert "gone, for 120 s" in str(coordinator._error)
+    coordinator._journal.close()
 
 
 @pytest.mark.parametrize(
