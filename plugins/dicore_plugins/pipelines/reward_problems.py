@@ -26,12 +26,8 @@ def reward_model_problems(cfg: Any) -> Iterator[tuple[str, str]]:
     if getattr(section, "hindsight", False):
         yield from _of_hindsight(cfg, bridges=bridges)
         return
-    if getattr(section, "needs_expert", False) and not section.get("expert"):
-        yield (
-            f"{_PLACE}.expert.path",
-            f"'{section.type}' needs steps of an expert; dicore collect RUN --episodes 10 -o"
-            " demo.npz makes them of a trained policy",
-        )
+    if getattr(section, "needs_expert", False):
+        yield from _of_expert(section)
     if getattr(section, "needs_order", False) and bridges:
         path = "policy.nstep" if policy.nstep > 1 else "policy.collect.unroll_len"
         yield path, f"'{section.type}' sees each step once, in time order; expected 1"
@@ -42,6 +38,20 @@ def reward_model_problems(cfg: Any) -> Iterator[tuple[str, str]]:
             "samples over several steps keep the rewards that they were made with; expected False"
             " (or policy.nstep=1 and policy.collect.unroll_len=1)",
         )
+
+
+def _of_expert(section: Any) -> Iterator[tuple[str, str]]:
+    """Yields why there are no steps of an expert."""
+    making, expert = "dicore collect RUN --episodes 10 -o demo.npz makes", section.get("expert")
+    if not expert:
+        needed = f"'{section.type}' needs steps of an expert"
+        yield f"{_PLACE}.expert.path", f"{needed}; {making} them of a trained policy"
+        return
+    several = isinstance(expert, tuple)
+    for at, each in enumerate(expert if several else (expert,)):
+        if absent := getattr(each, "absent", lambda: None)():
+            place = f"{_PLACE}.expert.{at}.path" if several else f"{_PLACE}.expert.path"
+            yield place, f"{absent}; {making} one of a trained policy"
 
 
 def _of_hindsight(cfg: Any, *, bridges: bool) -> Iterator[tuple[str, str]]:

@@ -29,6 +29,7 @@ PPO = ["policy.collect.n_sample=64", "policy.learn.batch_size=32"]
 SMALL = ["policy.reward_model.hidden_size_list=[16]"]
 FEW = [*SMALL, "policy.reward_model.expert_updates=20"]
 RELABEL = "policy.reward_model.relabel=true"
+ABSENT = "policy.reward_model.expert.path=absent.npz"
 CASES: dict[str, tuple[str, str, str, list[str]]] = {
     "rnd_dqn": ("cartpole", "dqn", "rnd", [*SINGLE, *SMALL]),
     "rnd_relabel": ("cartpole", "dqn", "rnd", [*DQN, *SMALL, RELABEL]),
@@ -145,6 +146,11 @@ BAD: dict[str, tuple[str, str, list[str], str]] = {
         "policy.collect.unroll_len",
     ),
     "no_expert": ("cartpole", "dqn", ["gail"], "dicore collect"),
+    "no_file": ("cartpole", "dqn", ["gail", ABSENT], r"expert\.path.*no such file.*dicore collect"),
+    "no_second_file": (
+        "cartpole", "ppo", ["drex", 'policy.reward_model.expert=[{"path": "."}, {"path": "x"}]'],
+        r"(?s)expert\.0\.path.*no samples in this folder.*expert\.1\.path.*no such file",
+    ),
     "no_ranks": ("cartpole", "ppo", ["drex"], "dicore collect"),
     "on_policy": ("cartpole", "ppo", ["her"], "off-policy"),
     "buffer": ("bit_flip", "dqn", ["her"], "expected 'episode'"),
