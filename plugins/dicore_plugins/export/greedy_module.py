@@ -92,11 +92,17 @@ def greedy_module(policy: Any) -> GreedyModule:
     """Returns a copy of a policy's network that selects the greedy actions, on the CPU.
 
     Args:
-        policy: A policy whose network returns `logit` or `mean`.
+        policy: A policy whose network returns `logit` or `mean`. One that does more than its
+            network says what by an attribute `export_problem`.
 
     Raises:
-        UsageError: the policy has no such network.
+        UsageError: the policy has no such network, or does more.
     """
+    if problem := getattr(policy, "export_problem", ""):
+        raise UsageError(
+            f"{type(policy).__name__} cannot be exported: {problem}",
+            hint="use it with dicore: dicore enjoy RUN, or dicore.Agent in Python",
+        )
     model, cfg = getattr(policy, "_model", None), getattr(policy, "_cfg", None)
     if not isinstance(model, nn.Module) or cfg is None:
         raise UsageError(f"{policy} has no network that could be exported")

@@ -21,6 +21,7 @@ from dicore_plugins.export.formats import FORMATS
 from dicore_plugins.export.greedy_module import greedy_module
 from dicore_plugins.export.policy import export_policy
 from dicore_plugins.policies.random import RandomPolicy
+from tests.plugins.policies.test_actor_critic import policy_of
 
 OBSERVED: dict[str, gymnasium.Space[Any]] = {
     "mask": Dict({"action_mask": MultiBinary(3), "seen": Box(-1, 1, (3,))}),
@@ -120,6 +121,27 @@ def test_what_cannot_be_exported_says_why(
     assert ".onnx, .pt2, .ts" in capsys.readouterr().err
     with pytest.raises(UsageError, match="no network"):
         greedy_module(RandomPolicy(action_space=Discrete(2)))
+
+
+@pytest.mark.parametrize(
+    ("name", "space", "problem"),
+    [
+        ("dt", Discrete(2), "last steps of an episode"),
+        ("bcq", Box(-1, 1, (1,)), "autoencoder"),
+        ("ibc", Box(-1, 1, (1,)), "searches the continuous action"),
+        ("ibc", Discrete(2), ""),
+        ("discrete_bcq", Discrete(2), ""),
+    ],
+)
+def test_a_policy_that_does_more_than_its_network_says_what(
+    name: str, space: Any, problem: str
+) -> None:
+    policy = policy_of(name, space)
+    if not problem:
+        assert greedy_module(policy)
+        return
+    with pytest.raises(UsageError, match=f"cannot be exported: .*{problem}"):
+        greedy_module(policy)
 
 
 def test_hybrid_actions_and_wrappers_are_named(tmp_path: Path) -> None:

@@ -28,6 +28,7 @@ class BCQPolicy(ContinuousQPolicy):
     """Q-learning over actions that an autoencoder of the data generates."""
 
     config_class: ClassVar[type[PolicyConfig]] = BCQConfig
+    export_problem: ClassVar[str] = "it chooses among actions that its autoencoder samples"
     needed: ClassVar[tuple[str, ...]] = (
         *ContinuousQPolicy.needed, "encode", "vae", "encoded", "decoded", "perturbed", "latent",
     )  # fmt: skip

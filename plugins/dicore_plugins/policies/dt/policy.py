@@ -52,6 +52,7 @@ class DTPolicy(Policy):
     """A causal transformer that imitates the actions of episodes with the return that is wanted."""
 
     config_class: ClassVar[type[PolicyConfig]] = DTConfig
+    export_problem: ClassVar[str] = "it acts on the last steps of an episode"
     _cfg: Any
 
     def _create_model(self) -> Any:

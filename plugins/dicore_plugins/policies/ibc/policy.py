@@ -56,6 +56,11 @@ class IBCPolicy(CloningPolicy):
         score = self._model(obs, torch.cat((shown, others), 1))["logit"]
         return {"total_loss": info_nce_error(score, weight)}
 
+    @property
+    def export_problem(self) -> str:
+        """Why its network alone does not act; empty if it does."""
+        return "it searches the continuous action with the highest score" * self._continuous
+
     @cached_property
     def _actions(self) -> UnitActions:
         """Scales continuous actions between [-1, 1] and the action space."""
