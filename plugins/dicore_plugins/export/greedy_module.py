@@ -11,8 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from dicore.errors import UsageError
+from dicore_plugins.functional.exploration import legal
 from dicore_plugins.policies.base import action_bounds
-from dicore_plugins.policies.dqn.policy import legal
 
 __all__ = ["GreedyModule", "greedy_module"]
 

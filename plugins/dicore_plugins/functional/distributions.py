@@ -19,7 +19,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from dicore.errors import UsageError
-from dicore_plugins.functional.exploration import allowed
+from dicore_plugins.functional.exploration import allowed, masks_of
 from dicore_plugins.functional.td import expected_value
 
 _HALF_LOG_2PI, _LOG_2 = 0.5 * math.log(2 * math.pi), math.log(2)
@@ -36,7 +36,8 @@ def log_prob_entropy(
         output: Output of a network: `logit`, or `mean` and `log_std`, or all three.
         action: int64 [B] or [B, H], indices from 0; float32 [B, A] for continuous actions, before
             they are clipped to the action space; hybrid: both as `action_type` and `action_args`.
-        mask: Discrete actions that are allowed (nonzero), in the form of `logit`; None: all.
+        mask: Discrete actions that are allowed (nonzero), in the form of `logit`, or of several
+            heads [B, H, A]; None: all.
 
     Returns:
         float32 [B] each, with their graph.
@@ -130,12 +131,11 @@ def _logit(output: Mapping[str, Any]) -> Any:
 
 
 def _heads(logit: Sequence[Tensor], action: Tensor, mask: Any) -> tuple[Tensor, Tensor]:
-    masks = [None] * len(logit) if mask is None else mask
-    if not isinstance(masks, list | tuple) or not len(masks) == len(logit) == action.shape[-1]:
+    if len(logit) != action.shape[-1]:
         raise UsageError(
-            f"{len(logit)} heads need actions [B, {len(logit)}] and, if any, {len(logit)} masks;"
-            f" got actions {list(action.shape)}"
+            f"{len(logit)} heads need actions [B, {len(logit)}]; got actions {list(action.shape)}"
         )
+    masks = [None] * len(logit) if mask is None else masks_of(mask, len(logit))
     pairs = [
         _categorical(head, taken, each)
         for head, taken, each in zip(logit, action.unbind(1), masks, strict=True)
@@ -158,7 +158,7 @@ def kl_divergence(old: Mapping[str, Any], new: Mapping[str, Any], mask: Any = No
         old: Output of a network: `logit`, or `mean` and `log_std`, or all three. No gradient flows
             through it.
         new: Output of the same form.
-        mask: Discrete actions that are allowed (nonzero), in the form of `logit`; None: all.
+        mask: Discrete actions that are allowed (nonzero); see `log_prob_entropy`.
 
     Returns:
         float32 [B], with the graph of `new`.
@@ -172,12 +172,11 @@ def kl_divergence(old: Mapping[str, Any], new: Mapping[str, Any], mask: Any = No
             raise UsageError("one output has logit and the other does not")
         return _gaussian_kl(old, new)
     heads = [[each] if isinstance(each, Tensor) else list(each) for each in logits]
-    masks = [mask] if isinstance(logits[1], Tensor) else mask
-    masks = [None] * len(heads[0]) if masks is None else list(masks)
-    if not len(heads[0]) == len(heads[1]) == len(masks):
-        raise UsageError(
-            f"outputs of {len(heads[0])} and {len(heads[1])} heads with {len(masks)} masks"
-        )
+    if len(heads[0]) != len(heads[1]):
+        raise UsageError(f"outputs of {len(heads[0])} and {len(heads[1])} heads")
+    masks: list[Any] = [mask] * len(heads[0])
+    if mask is not None and not isinstance(logits[1], Tensor):
+        masks = masks_of(mask, len(heads[1]))
     parts = []
     for before, after, each in zip(*heads, masks, strict=True):
         before_log, after_log = (
@@ -281,6 +280,18 @@ class _Squashed(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor, None]:
         return *_pulled(*ctx.saved_tensors, *grads), None
+
+
+def uniform_entropy(mask: Tensor) -> Tensor:
+    """Computes the mean entropy of uniform choices among the allowed actions, the largest possible.
+
+    Args:
+        mask: [B, A]; nonzero: allowed.
+
+    Returns:
+        float32 [].
+    """
+    return (mask != 0).sum(-1).clamp(min=1).log().mean()
 
 
 def soft_expectation(

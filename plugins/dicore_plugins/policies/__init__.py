@@ -80,7 +80,7 @@ if TYPE_CHECKING:
         ValueLearnConfig,
     )
     from dicore_plugins.policies.dqn.distributional import DistributionalPolicy
-    from dicore_plugins.policies.dqn.policy import DQNPolicy
+    from dicore_plugins.policies.dqn.policy import DQNPolicy, q_values
     from dicore_plugins.policies.dqn.variants import DDQNConfig, DuelingConfig
     from dicore_plugins.policies.dt.config import DTConfig, DTLearnConfig
     from dicore_plugins.policies.dt.history import History
@@ -297,6 +297,7 @@ __all__ = [
     "as_demonstrations",
     "as_outputs",
     "mode_attribute",
+    "q_values",
     "single_env_forward",
     "two_buffers",
     "with_reward_model",
@@ -507,7 +508,7 @@ _HOMES = {
         "EpsConfig",
         "ValueLearnConfig",
     ),
-    ".dqn.policy": ("DQNPolicy",),
+    ".dqn.policy": ("DQNPolicy", "q_values"),
     ".impala.config": ("IMPALAConfig",),
     ".impala.policy": ("IMPALAPolicy",),
     ".pg.config": ("PGConfig",),

@@ -22,6 +22,7 @@ from dicore_plugins.functional.exploration import (
     get_piecewise_schedule,
     get_schedule,
     greedy,
+    legal,
     proportional,
     softmax,
     uniform,
@@ -198,3 +199,19 @@ def test_noise_comes_from_the_generator_given(like: Any) -> None:
         assert tuple(first.shape) == (2, 3)
     a, b = (uniform(np.random.default_rng(3), (4,), each) for each in (np.zeros(1), torch.zeros(1)))
     assert a.tolist() == b.tolist()
+
+
+@pytest.mark.parametrize("like", [np.asarray, torch.tensor])
+def test_legal_values_are_the_least_where_a_mask_forbids(like: Any) -> None:
+    q, mask = like([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]), like([[1, 0], [0, 1], [0, 0]])
+    least, plain = -1e8, {"seen": q}
+    assert legal(q, plain) is q
+    assert legal(q, q) is q
+    found = legal(q, {"action_mask": mask})
+    assert type(found) is type(q)
+    assert found.tolist() == [[1, least], [least, 4], [5, 6]]  # a terminal one may forbid all
+    both = like([[[1, 0], [1, 1]], [[0, 1], [1, 0]], [[1, 1], [0, 1]]])
+    for masks in (both, [both[:, 0], both[:, 1]], (both[:, 0], both[:, 1])):
+        one, two = legal([q, q], {"action_mask": masks})
+        assert one.tolist() == [[1, least], [least, 4], [5, 6]]
+        assert two.tolist() == [[1, 2], [3, least], [least, 6]]

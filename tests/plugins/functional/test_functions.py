@@ -156,6 +156,7 @@ TARGETS: dict[str, Callable[[], Call]] = {
     "log_probabilities": lambda: ((floats(B, A), torch.ones(B, A) > 0), {}),
     "kl_divergence": lambda: (({"logit": floats(B, A)}, {"logit": floats(B, A, seed=1)}), {}),
     "lambda_return": lambda: ((), steps("reward", "next_value", "done", "end")),
+    "legal": lambda: ((floats(B, A), {"action_mask": flags(B).unsqueeze(1)}), {}),
     "categorical_and_pull": lambda: ((floats(B, A), actions()), {}),
     "ppo_slopes": lambda: (tuple(floats(B) for _ in range(6)), {}),
     "log_prob_entropy": lambda: (({"logit": floats(B, A)}, actions()), {}),
@@ -215,6 +216,7 @@ OTHERS: dict[str, Callable[[], Call]] = {
     "greedy": lambda: ((LOGIT, LOGIT > -9), {}),
     "mask_of": lambda: (({"action_mask": LOGIT > 0},), {}),
     "masks_of": lambda: ((np.ones((B, 2, A)), 2), {}),
+    "next_mask_of": lambda: (({"action_mask": LOGIT > 0},), {}),
     "next_obs_of": lambda: ((block(), tail()), {}),
     "nstep_columns": lambda: (
         (), {**{{"done": "terminated"}.get(key, key): each
@@ -240,6 +242,7 @@ OTHERS: dict[str, Callable[[], Call]] = {
     "to_ndarray": lambda: (({"a": floats(2)},), {}),
     "to_tensor": lambda: (({"a": np.ones(2)},), {}),
     "transitions": lambda: ((block(), tail()), {}),
+    "uniform_entropy": lambda: ((torch.ones(B, A),), {}),
     "uniform": lambda: ((np.random.default_rng(0), (2, B), LOGIT), {}),
 }  # fmt: skip
 CALLS = {**LOSSES, **TARGETS, **OTHERS}

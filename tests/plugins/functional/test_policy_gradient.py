@@ -23,6 +23,7 @@ from dicore_plugins.functional import (
     ppo_policy_error,
     ppo_slopes,
     squashed_gaussian,
+    uniform_entropy,
     upgo_error,
     value_error,
 )
@@ -228,6 +229,19 @@ def by_hand(logit: Any, action: Any, mask: Any = None) -> tuple[float, float]:
     weight = weight if mask is None else weight * mask
     p = weight / weight.sum()
     return math.log(p[action]), -sum(x * math.log(x) for x in p if x)
+
+
+def test_the_masks_of_equal_heads_may_be_one_array() -> None:
+    logit, other = ([torch.randn(4, 3), torch.randn(4, 3)] for _ in range(2))
+    mask = torch.tensor([[[1, 1, 0], [0, 1, 1]]] * 4)
+    action, masks = torch.tensor([[0, 1]] * 4), [mask[:, 0], mask[:, 1]]
+    one, two = (log_prob_entropy({"logit": logit}, action, each) for each in (mask, masks))
+    torch.testing.assert_close(one, two)
+    pair = {"logit": logit}, {"logit": other}
+    torch.testing.assert_close(kl_divergence(*pair, mask), kl_divergence(*pair, masks))
+    wanted = [math.log(2), (math.log(3) + math.log(1)) / 2]
+    given = [mask[:, 0], torch.tensor([[1, 1, 1], [0, 0, 0]])]
+    assert [uniform_entropy(each).item() for each in given] == pytest.approx(wanted)
 
 
 @pytest.mark.parametrize("masked", [False, True])

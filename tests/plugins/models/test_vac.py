@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import torch
 
-from dicore.errors import ConfigError
-from dicore_plugins.models import VAC, Flat, RunningNorm, VACConfig, create_model
+from dicore.errors import ConfigError, UsageError
+from dicore_plugins.models import VAC, ACERNet, Flat, PPGNet, RunningNorm, VACConfig, create_model
 
 FORMS: dict[str, dict[str, Any]] = {
     "discrete": {"action_shape": 3},
@@ -67,6 +67,12 @@ def test_a_mode_computes_its_part_alone(form: str) -> None:
     assert both.keys() == parts.keys()
     assert all(np.array_equal(both[key], parts[key]) for key in both)
     assert both["value0"].shape == (5,)
+
+
+@pytest.mark.parametrize("kind", [VAC, ACERNet, PPGNet])
+def test_an_unknown_mode_is_refused(kind: Any) -> None:
+    with pytest.raises(UsageError, match="unknown mode 'compute_acto'; expected compute_actor, "):
+        kind(4, 2)(torch.zeros(5, 4), mode="compute_acto")
 
 
 @pytest.mark.parametrize("shared", [None, False, True])

@@ -107,6 +107,9 @@ def test_an_update_of_discrete_sac_equals_the_formulas(masked: bool) -> None:
     assert found["actor_loss"].item() == pytest.approx(loss, rel=1e-3, abs=1e-5)
     assert found["entropy"].item() == pytest.approx(-(probability * log).sum(1).mean(), rel=1e-4)
     assert policy.get_attribute("target_entropy") == pytest.approx(0.98 * math.log(3))
+    largest = math.log(3) if mask is None else (math.log(2) + math.log(3) + math.log(1)) / 3
+    slope = policy.get_attribute("flats")["alpha"].grad.item()
+    assert slope == pytest.approx(found["entropy"].item() - 0.98 * largest, rel=1e-4)
 
 
 def test_discrete_sac_acts_within_the_mask() -> None:
@@ -162,6 +165,21 @@ def test_an_update_of_pdqn_equals_the_formulas(double: bool) -> None:
     assert found["actor_loss"].item() == pytest.approx(-best, rel=1e-3, abs=1e-5)
     rates = [each.learning_rate for each in policy.get_attribute("optimizers").values()]
     assert rates == [1e-4, 1e-3]
+
+
+def test_the_arguments_of_pdqn_ignore_the_values_of_forbidden_actions() -> None:
+    observed = spaces.Dict({"action_mask": spaces.MultiBinary(3), "seen": OBS})
+    mask = np.array([[1, 0, 1], [1, 0, 0], [0, 0, 1]] * 4, np.int8)
+    moved = []
+    for bias in (0.0, 100.0):
+        policy = policy_of("pdqn", actions=HYBRID, observed=observed)
+        taken = {"action_type": np.full(ROWS, 1), "action_args": np.zeros((ROWS, 2), np.float32)}
+        model = policy.get_attribute("model")
+        with torch.no_grad():
+            model.critic.weights[-1][:, :, 1] += bias
+        policy.learn_mode.forward(rows(taken, mask))
+        moved.append(policy.get_attribute("flats")["actor"].grad.clone())
+    torch.testing.assert_close(*moved)
 
 
 def test_pdqn_explores_types_by_eps_and_arguments_by_noise() -> None:

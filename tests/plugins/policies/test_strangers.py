@@ -23,7 +23,12 @@ PPO = [
     "policy.collect.n_sample=128",
 ]
 SAC = ["policy.learn.batch_size=16", "policy.model.critic_hidden_size_list=[16]"]
-TRAINED = {"spo": ("cartpole", PPO, 512), "droq": ("pendulum", SAC, 240)}
+DQN = ["policy.learn.batch_size=16", "policy.model.encoder_hidden_size_list=[16]"]
+TRAINED = {
+    "spo": ("cartpole", PPO, 512),
+    "droq": ("pendulum", SAC, 240),
+    "miqn": ("cartpole", DQN, 240),
+}
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)

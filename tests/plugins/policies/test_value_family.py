@@ -301,6 +301,26 @@ def test_an_update_of_sqn_row_by_row(auto: bool) -> None:
     assert np.sign(moved) == (np.sign(0.7 - np.mean(entropies)) if auto else 0)
 
 
+def test_the_target_entropy_of_sqn_is_that_of_the_allowed_actions() -> None:
+    parts = ((("vector",), OBS, (), ()),)
+    policy = made(SQNPolicy, SQN(0.5, obs_shape=OBS, obs_parts=parts, action_shape=ACTIONS))
+    batch, mask = rows(), np.ones((ROWS, ACTIONS), np.int8)
+    mask[::2, 1:3] = 0
+    seen = {key: {"vector": batch[key], "action_mask": mask} for key in ("obs", "next_obs")}
+    batch = Batch({**batch.columns, **seen, "action": batch["action"] * 0}).to_torch()
+    alpha = policy._model.log_temperature.exp().detach()
+    with torch.no_grad():
+        q = torch.minimum(*policy._model.both(batch["obs"])) / alpha
+    entropy = torch.distributions.Categorical(
+        logits=q.masked_fill(torch.from_numpy(mask) == 0, -1e8)
+    ).entropy()
+    goal = 0.2 * (np.log(2) + np.log(4)) / 2
+    policy._optimizer.zero_grad()
+    policy._loss(batch, None)[0].backward()
+    slope = policy._model.log_temperature.grad.item()
+    assert slope == pytest.approx(entropy.mean().item() - goal, rel=1e-4)
+
+
 def test_sqn_acts_by_its_temperature() -> None:
     seed_everything(0)
     model = SQN(0.5, obs_shape=OBS, action_shape=ACTIONS)

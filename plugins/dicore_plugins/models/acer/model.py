@@ -32,7 +32,7 @@ class ACERNet(VAC):
         Returns:
             `logit` and `q_value` float32 [B, A], and `value` float32 [B].
         """
-        output = super().forward(obs, mode="compute_actor" if mode == "compute_actor" else ALL)
+        output = super().forward(obs, mode=ALL if mode == "compute_critic" else mode)
         if mode != "compute_actor":
             logit = output["logit"]
             q_value = output.pop("value").reshape(logit.shape)

@@ -19,7 +19,7 @@ from dicore_plugins.models.encoders.observation import ObsEncoder
 from dicore_plugins.models.ppg.config import PPGModelConfig
 from dicore_plugins.models.running_norm import RunningNorm
 from dicore_plugins.models.shapes import Part
-from dicore_plugins.models.vac.model import VAC, Mode, orthogonal
+from dicore_plugins.models.vac.model import VAC, Mode, check_mode, orthogonal
 
 
 class PPGNet(nn.Module):
@@ -94,6 +94,7 @@ class PPGNet(nn.Module):
         self, obs: Any, hidden: Any = None, mode: Mode = "compute_actor_critic"
     ) -> dict[str, Any]:
         """Computes the distribution of actions and the value; see `VAC.forward`."""
+        check_mode(mode)
         if mode == "compute_critic":
             return {"value": self.v(obs)}
         output = self.policy.forward(obs, mode="compute_actor")

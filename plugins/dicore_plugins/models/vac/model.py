@@ -12,14 +12,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from dicore.data import tree_map
-from dicore.errors import ConfigError
+from dicore.errors import ConfigError, UsageError
 from dicore_plugins.models.encoders.mlp import MLP, ActivationName, Array, initialise
 from dicore_plugins.models.encoders.observation import ObsEncoder
 from dicore_plugins.models.encoders.recurrent import Recurrent, RNNName, flat_time
@@ -31,6 +31,7 @@ NUMPY_LIMIT = 2**18
 """Batch size times weights of the largest layer up to which NumPy is faster than torch."""
 
 Mode = Literal["compute_actor", "compute_critic", "compute_actor_critic"]
+_MODES = get_args(Mode)
 
 
 class VAC(nn.Module):
@@ -147,7 +148,11 @@ class VAC(nn.Module):
             `logit` float32 [B, A] (a list with one per head), or `mean` and `log_std` [B, A], or
             for hybrid actions all three; and `value` float32 [B]. With a recurrent layer also the
             next state, `hidden`.
+
+        Raises:
+            UsageError: the mode is unknown.
         """
+        check_mode(mode)
         if self.rnn is not None:
             x, state = self.rnn.forward(self._trunk(obs), hidden)
             return {**self._of_features(x, mode), "hidden": state}
@@ -320,6 +325,12 @@ class VAC(nn.Module):
             tensors = tree_map(lambda leaf: torch.from_numpy(np.array(leaf)).to(device), obs)
             output = self.forward(tensors, mode="compute_actor")
             return {key: tree_map(_array, value) for key, value in output.items()}
+
+
+def check_mode(mode: str) -> None:
+    """Raises UsageError if a network is asked for another mode than the three."""
+    if mode not in _MODES:
+        raise UsageError(f"unknown mode '{mode}'; expected {', '.join(_MODES)}")
 
 
 def _array(leaf: Tensor) -> Array:

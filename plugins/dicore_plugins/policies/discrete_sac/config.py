@@ -18,7 +18,7 @@ class DiscreteSACLearnConfig(SACLearnConfig):
     target_entropy: float | None = option(
         None,
         "entropy that the learned temperature keeps; lower it for a greedier policy; None: 0.98 of"
-        " that of uniform actions",
+        " that of uniform actions (of those that a mask allows)",
     )
 
 

@@ -17,11 +17,14 @@ from torch import Tensor
 
 from dicore.config.sections import PolicyConfig
 from dicore.data import Batch, EnvBatch
-from dicore_plugins.functional.distributions import soft_expectation
+from dicore_plugins.functional.distributions import soft_expectation, uniform_entropy
 from dicore_plugins.functional.exploration import mask_of, next_mask_of
 from dicore_plugins.model_wrappers import model_wrap
 from dicore_plugins.policies.discrete_sac.config import DiscreteSACConfig
 from dicore_plugins.policies.sac.policy import SACPolicy
+
+_SHARE = 0.98
+"""Default of the target entropy, as a share of that of uniform actions."""
 
 
 class DiscreteSACPolicy(SACPolicy):
@@ -30,7 +33,13 @@ class DiscreteSACPolicy(SACPolicy):
     config_class: ClassVar[type[PolicyConfig]] = DiscreteSACConfig
 
     def _default_entropy(self) -> float:
-        return 0.98 * math.log(self._cfg.model.action_shape)
+        return _SHARE * math.log(self._cfg.model.action_shape)
+
+    def _wanted_entropy(self, obs: Any) -> Any:
+        mask = mask_of(obs)
+        if mask is None or self._cfg.learn.target_entropy is not None:
+            return self._target_entropy
+        return _SHARE * uniform_entropy(mask)
 
     def _q_taken(self, batch: Batch) -> Tensor:
         q = self._model.q(batch["obs"])

@@ -12,7 +12,8 @@ from torch import Tensor, nn
 
 from dicore.data import Batch
 from dicore.errors import UsageError
-from dicore_plugins.policies.dqn.policy import DQNPolicy, legal, q_values
+from dicore_plugins.functional.exploration import legal
+from dicore_plugins.policies.dqn.policy import DQNPolicy, q_values
 
 __all__ = ["DistributionalPolicy"]
 
@@ -20,7 +21,7 @@ __all__ = ["DistributionalPolicy"]
 class DistributionalPolicy(DQNPolicy):
     """DQN over a network whose `distribution(obs)` gives N outputs per action.
 
-    A subclass implements `_head_loss`.
+    A subclass implements `_head_loss`; `_following` is the choice of the next actions.
     """
 
     def _check_values(self, model: nn.Module) -> None:
@@ -35,18 +36,14 @@ class DistributionalPolicy(DQNPolicy):
         """Computes the mean over the heads of `_head_loss`."""
         action = self._action_index(batch["action"]).reshape(len(batch["action"]), -1)
         with torch.no_grad():
-            after = self._outputs(self._target_model, batch["next_obs"], len(batch))
-            chooser = self._model if self._cfg.learn.double else self._target_model
-            values = legal(q_values(chooser, batch["next_obs"]), batch["next_obs"])
-            values = [values] if isinstance(values, Tensor) else values
-            bridged = self._bridged(batch)
+            following = self._following(batch, action)
         losses, priorities, targets = [], [], []
         outputs = self._outputs(self._model, batch["obs"], len(batch))
-        for head, (output, next_output, value) in enumerate(
-            zip(outputs, after, values, strict=True)
+        for head, (output, (next_output, bridged)) in enumerate(
+            zip(outputs, following, strict=True)
         ):
             loss, priority, target = self._head_loss(
-                _of(output, action[:, head]), _of(next_output, value.argmax(1)), bridged, weight
+                _of(output, action[:, head]), next_output, bridged, weight
             )
             losses.append(loss)
             priorities.append(priority)
@@ -54,6 +51,28 @@ class DistributionalPolicy(DQNPolicy):
         if len(losses) == 1:
             return losses[0], priorities[0], targets[0]
         return torch.stack(losses).mean(), torch.stack(priorities).mean(0), targets[0]
+
+    def _following(self, batch: Batch, action: Tensor) -> list[tuple[Tensor, Any]]:
+        """Returns what the targets of each head are made of: those of the greedy next actions.
+
+        Args:
+            batch: The samples.
+            action: int64 [B, H]; indices from 0.
+
+        Returns:
+            For each head, the outputs [B, N] of the next state, and what they are discounted and
+            added to: rewards [B], done [B] or None, and gamma^k.
+        """
+        next_obs = batch["next_obs"]
+        after = self._outputs(self._target_model, next_obs, len(batch))
+        chooser = self._model if self._cfg.learn.double else self._target_model
+        values = legal(q_values(chooser, next_obs), next_obs)
+        values = [values] if isinstance(values, Tensor) else values
+        bridged = self._bridged(batch)
+        return [
+            (_of(output, value.argmax(1)), bridged)
+            for output, value in zip(after, values, strict=True)
+        ]
 
     def _outputs(self, model: Any, obs: Any, rows: int) -> list[Tensor]:
         """Returns the outputs [B, A, N] of each head; last of the network that is trained."""

@@ -24,7 +24,7 @@ from dicore.errors import UsageError
 from dicore.interfaces.policy import Tail
 from dicore.run.env_factory import BuildContext
 from dicore.run.random import stream, torch_stream
-from dicore_plugins.functional.exploration import get_epsilon_greedy_fn, opened
+from dicore_plugins.functional.exploration import get_epsilon_greedy_fn, legal
 from dicore_plugins.functional.samples import nstep_samples, to_batch, transitions
 from dicore_plugins.functional.td import bridged, dqn_td_target, nstep_td_error
 from dicore_plugins.model_wrappers import model_wrap
@@ -395,25 +395,3 @@ def q_values(model: Any, obs: Any) -> Any:
     """
     q = getattr(model, "q", None)
     return as_outputs(model(obs))["logit"] if q is None else q(obs)
-
-
-def legal(q: Any, obs: Any) -> Any:
-    """Returns Q values in which actions that the observation's `action_mask` forbids are least.
-
-    They must not be chosen for the target: no sample corrects their values. A mask that forbids
-    all actions, as of terminal observations, has no effect.
-
-    Args:
-        q: [..., A], or a list with one per head.
-        obs: Observations; a dict may have `action_mask` [..., A] (nonzero: allowed); for several
-            heads a list, or [..., H, A].
-    """
-    mask = obs.get("action_mask") if isinstance(obs, Mapping) else None
-    if mask is None:
-        return q
-    if not isinstance(q, torch.Tensor):
-        masks = mask
-        if isinstance(mask, torch.Tensor):
-            masks = mask.unbind(-2) if mask.dim() > q[0].dim() else [mask]
-        return [legal(head, {"action_mask": each}) for head, each in zip(q, masks, strict=True)]
-    return q.masked_fill(~opened(mask), -1e8)

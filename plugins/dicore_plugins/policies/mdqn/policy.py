@@ -7,7 +7,8 @@ from torch import Tensor
 
 from dicore.data import Batch
 from dicore_plugins.functional.distributional import munchausen_bonus, soft_target
-from dicore_plugins.policies.dqn.policy import DQNPolicy, legal, q_values
+from dicore_plugins.functional.exploration import legal
+from dicore_plugins.policies.dqn.policy import DQNPolicy, q_values
 from dicore_plugins.policies.mdqn.config import MDQNConfig
 
 __all__ = ["MDQNPolicy"]

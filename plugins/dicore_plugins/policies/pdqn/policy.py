@@ -23,12 +23,12 @@ from dicore_plugins.functional.exploration import (
     eps_greedy,
     get_epsilon_greedy_fn,
     greedy,
+    legal,
     mask_of,
 )
 from dicore_plugins.functional.td import dqn_td_target
 from dicore_plugins.models.flat import Flat
 from dicore_plugins.policies.continuous_q.policy import ContinuousQPolicy
-from dicore_plugins.policies.dqn.policy import legal
 from dicore_plugins.policies.pdqn.config import PDQNConfig
 
 
@@ -65,7 +65,10 @@ class PDQNPolicy(ContinuousQPolicy):
     def _update_actor(self, batch: Batch) -> dict[str, Any]:
         obs = batch["obs"]
         args = self._model.policy(obs)["action_args"]
-        loss = -self._model.q(obs, args, frozen=True).sum(1).mean()
+        q, mask = self._model.q(obs, args, frozen=True), mask_of(obs)
+        if mask is not None:  # no sample corrects the values of forbidden actions
+            q = q.masked_fill(mask == 0, 0.0)
+        loss = -q.sum(1).mean()
         self._step("actor", loss)
         self._move_target("actor", "critic")
         return {"actor_loss": loss.detach()}

@@ -45,6 +45,10 @@ class SACPolicy(ContinuousQPolicy):
         """Returns the target of the entropy if the config has none."""
         return -float(self._actions.size)
 
+    def _wanted_entropy(self, obs: Any) -> Any:
+        """Returns what the temperature keeps the mean entropy of the actions near to."""
+        return self._target_entropy
+
     @property
     def _alpha(self) -> Tensor:
         """The temperature, float32 [1], without its graph."""
@@ -64,7 +68,7 @@ class SACPolicy(ContinuousQPolicy):
             loss, entropy = self._actor_loss(batch["obs"])
             self._step("actor", loss)
         if "alpha" in self._optimizers:  # its loss is log_alpha (entropy - target)
-            self._flats["alpha"].grad.copy_(entropy - self._target_entropy)
+            self._flats["alpha"].grad.copy_(entropy - self._wanted_entropy(batch["obs"]))
             self._optimizers["alpha"].step()
         if self.has_target:
             self._move_target("critic")

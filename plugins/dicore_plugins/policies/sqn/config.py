@@ -25,7 +25,7 @@ class SQNLearnConfig(DQNLearnConfig):
     target_entropy: float | None = option(
         None,
         "entropy of the policy per head; None: a fifth of the largest, the log of the number of"
-        " actions",
+        " actions (of those that a mask allows)",
         ge=0,
     )
 

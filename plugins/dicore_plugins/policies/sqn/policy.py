@@ -19,8 +19,10 @@ from torch import Tensor, nn
 from dicore.data import Batch
 from dicore.errors import UsageError
 from dicore_plugins.functional.distributional import soft_target
+from dicore_plugins.functional.distributions import uniform_entropy
+from dicore_plugins.functional.exploration import legal, mask_of, masks_of
 from dicore_plugins.functional.td import nstep_td_error
-from dicore_plugins.policies.dqn.policy import DQNPolicy, legal
+from dicore_plugins.policies.dqn.policy import DQNPolicy
 from dicore_plugins.policies.sqn.config import SQNConfig
 
 __all__ = ["SQNPolicy"]
@@ -76,10 +78,14 @@ class SQNPolicy(DQNPolicy):
             pairs = [both] if isinstance(both[0], Tensor) else list(zip(*both, strict=True))
             least = [torch.minimum(*pair) for pair in pairs]
             least = legal(least, obs)
-        for q in least:
+        masks: Any = [mask_of(obs)] * len(least)
+        if masks[0] is not None and not isinstance(both[0], Tensor):
+            masks = masks_of(masks[0], len(least))
+        for q, mask in zip(least, masks, strict=True):
             policy = torch.softmax(q / log_alpha.detach().exp(), 1)
             entropy = torch.special.entr(policy).sum(1).mean()
-            goal = 0.2 * math.log(q.shape[1]) if wanted is None else wanted
+            largest = math.log(q.shape[1]) if mask is None else uniform_entropy(mask)
+            goal = 0.2 * largest if wanted is None else wanted
             losses.append(log_alpha * (entropy - goal))
         return torch.cat(losses).mean()
 
