@@ -55,7 +55,7 @@ PENDULUM_D4PG = _preset(
     collect={"n_sample": 1, "random_collect_size": 1_000, "noise": 0.1},
     other={"replay_buffer": {"type": "advanced", "replay_buffer_size": 100_000}},
 )
-"""D4PG on Pendulum; networks of 2 x 64 reach -180 in 2.5k env steps (1 seed)."""
+"""D4PG on Pendulum; -180 in 2.5k env steps (3 seeds)."""
 
 PENDULUM_TQC = _preset(
     "pendulum",
