@@ -112,7 +112,7 @@ class CollectorGroup:
         """
         self._publisher.publish(train_iter)
         unit, count = ("n_sample", n_sample) if n_episode is None else ("n_episode", n_episode)
-        amount = {"policy_kwargs": dict(policy_kwargs or {})}
+        amount: dict[str, Any] = {"policy_kwargs": dict(policy_kwargs or {})}
         if random_collect:
             amount["random_collect"] = True
         start = time.monotonic()
@@ -140,8 +140,8 @@ class CollectorGroup:
             amount, steps = {**amount, "within": left}, int(left)
         if self.system.eps_spread and len(self.crew.workers) > 1:
             amount = self._spread(worker, amount)
-        refs = process.collect(newest.address, newest.version, amount)
-        worker.calls.append(Call(*refs, steps))
+        facts, columns = process.collect(newest.address, newest.version, amount)
+        worker.calls.append(Call(facts, columns, steps))
         return True
 
     def _steps_left(self) -> float:

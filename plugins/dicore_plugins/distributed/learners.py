@@ -72,7 +72,8 @@ class LearnerRole:
         torch.set_num_threads(cfg.pipeline.num_threads)
         spec.seeded("learner")
         self._count = cfg.pipeline.system.learner_num
-        context = BuildContext(*spec.state, device="cpu", seed=cfg.seed)
+        observation_space, action_space = spec.state
+        context = BuildContext(observation_space, action_space, device="cpu", seed=cfg.seed)
         section = share_config(cfg.policy, self._count)
         policy = section.build(context, model=spec.model)
         mode = policy.learn_mode

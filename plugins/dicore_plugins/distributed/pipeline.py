@@ -121,6 +121,7 @@ class ParallelParts(Parts):
 
     @property
     def _folder(self) -> Any:
+        assert self.run is not None
         return self.run.folder.log
 
     def close(self) -> None:

@@ -207,10 +207,15 @@ class RoleProcess:
         self.pid = 0 if kept else self.pid
         return kept
 
-    def kill(self) -> None:
-        """Kills the process, by Ray and, if it is on this machine, itself: it may be stopped."""
+    def kill(self, *, by_ray: bool = False) -> None:
+        """Kills the process.
+
+        Args:
+            by_ray: Only asks Ray, which ends it without a message but not if it is stopped; False:
+                also kills it from here, if it is on this machine.
+        """
         self._runtime.kill(self._actor)
-        if self._local is not None:
+        if self._local is not None and not by_ray:
             with contextlib.suppress(psutil.Error):
                 self._local.kill()
 
@@ -231,7 +236,10 @@ def end_processes(
             if process.give_back():
                 left.remove(process)
     for each in left:
-        each.kill()
+        each.kill(by_ray=True)
     until = time.monotonic() + 1.0
     while any(each.is_alive() for each in left) and time.monotonic() < until:
         time.sleep(0.02)
+    for each in left:
+        if each.is_alive():
+            each.kill()
