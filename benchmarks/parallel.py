@@ -98,7 +98,7 @@ class Place:
     def __init__(self, folder: str) -> None:
         self.folder = self
         self.log = Path(folder)
-        self.device = "cpu"
+        self.device, self.learner_hooks = "cpu", ()
 
     def register(self, *args: Any, **options: Any) -> None:
         """Saves nothing."""
