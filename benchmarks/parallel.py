@@ -19,6 +19,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -93,12 +94,16 @@ def config(env: str, collectors: int, **collect: Any) -> dict[str, Any]:
 
 
 class Place:
-    """Stands for a run that only has a folder."""
+    """Stands for a run that only has a folder, and logs nothing."""
 
     def __init__(self, folder: str) -> None:
-        self.folder = self
-        self.log = Path(folder)
-        self.device, self.learner_hooks = "cpu", ()
+        self.folder = SimpleNamespace(log=Path(folder))
+        self.device, self.learner_hooks, self.log = "cpu", (), self
+
+    def log_scalars(self, *args: Any, **options: Any) -> None:
+        """Logs nothing."""
+
+    log_text = log_scalars
 
     def register(self, *args: Any, **options: Any) -> None:
         """Saves nothing."""
