@@ -68,7 +68,7 @@ class Coordinator:
         self._master = (journal.job_id, journal.epoch)
         self._others = others
         self._lock = threading.Lock()
-        self._ended = threading.Event()
+        self._ended, self._learner_done = threading.Event(), threading.Event()
         self._error: BaseException | None = None
         self._threads: dict[str, threading.Thread] = {}
         self._lost: dict[str, float] = {}
@@ -173,7 +173,8 @@ class Coordinator:
         if error.context.get("silent"):
             self.on_silent(name)
         limit = self._system.start_timeout
-        if for_s > limit:  # of several collectors, no other one answers either
+        is_needed = name != _LEARNER or not self._learner_done.is_set()
+        if for_s > limit and is_needed:  # of several collectors, no other one answers either
             self._fail(name, PeerError(f"{error.message}, for {limit:g} s", hint=error.hint))
 
     def _is_back(self, name: str) -> None:
@@ -205,7 +206,7 @@ class Coordinator:
         with self._lock:
             task = self._commander.get_learner_task()
         if task is None:
-            self._ended.wait(_POLL_S)
+            self._ended.wait(_RETRY_S)
             return
         info = {**self._job, **task, "number": self._note_task("learner", task)}
         info |= {"learner_cfg": {}, "replay_buffer_cfg": {}}
@@ -213,6 +214,7 @@ class Coordinator:
             if learner.process("resource_task", timeout=30)["busy"]:
                 learner.process("learner_close_task", timeout=30)
             started = learner.process("learner_start_task", {"task_info": info}, self._timeout)
+            self._learner_done.clear()
             self.flow.begin(int(started["learner_step"]))
             self._is_back(name)
             while self._learn_once(learner, str(task["task_id"])):
@@ -237,6 +239,8 @@ class Coordinator:
             self._commander.update_learner_info(task_id, {"learner_step": info["learner_step"]})
             if info["learner_done"] and self._commander.finish_learner_task(task_id, info):
                 self._ended.set()
+        if info["learner_done"]:
+            self._learner_done.set()
         return not info["learner_done"] and not self._ended.is_set()
 
     def _collect(self, name: str, collector: Connection) -> None:
@@ -273,7 +277,7 @@ class Coordinator:
 
     def _collected(self, collector: Connection) -> Mapping[str, Any] | None:
         """Takes one block; None if none is wanted."""
-        share = None if self._is_spent() else self.flow.claim(self._stops_collecting)
+        share = None if self._stops_collecting() else self.flow.claim(self._stops_collecting)
         if share is None:
             return None
         wanted = {**self._info(), "amount": share.amount, "policy_iter": share.policy_iter}
@@ -296,7 +300,7 @@ class Coordinator:
         return float(self._system.task_timeout)
 
     def _stops_collecting(self) -> bool:
-        return self._ended.is_set() or self._is_spent()
+        return self._ended.is_set() or self._learner_done.is_set() or self._is_spent()
 
     def _is_spent(self) -> bool:
         """Returns whether the budget of env steps is spent, which ends the learner's task."""

@@ -170,11 +170,17 @@ def coordinated(
     return Coordinator(config.cfg, job, flow, commander, journal, names.get, TOKEN, lambda: names)
 
 
+@pytest.mark.parametrize("commander", ["naive", "solo"])
 def test_a_whole_training_keeps_the_ratio_and_shuts_all_down(
-    learner: FlaskFileSystemLearner, collectors: Any, places: dict[str, Any]
+    learner: FlaskFileSystemLearner, collectors: Any, places: dict[str, Any], commander: str
 ) -> None:
-    """FEATURES I36, I37: naive; RELIABILITY I05: updates and samples stay in proportion."""
-    coordinator = coordinated(compiled(), learner, collectors, places)
+    """FEATURES I36, I37; RELIABILITY I05: updates and samples stay in proportion.
+
+    At the end collectors are ahead of the learner; with `solo`, one evaluates once more.
+    """
+    made = NaiveCommander() if commander == "naive" else SoloCommander(eval_interval=1e9)
+    config = compiled("pipeline.system.collect_blocks=1000")
+    coordinator = coordinated(config, learner, collectors, places, made)
     coordinator.run(lambda: False)
     assert coordinator.train_iter == 40
     samples = coordinator.flow.ratio.samples
