@@ -124,17 +124,17 @@ def _annealed(policy: Any, learner: Callable[[], Any]) -> Any:
 
 
 class _Hook:
-    """Calls a function of the comm learner once in `freq` updates."""
+    """Calls a function of the comm learner once in `freq` updates; 0: after each batch."""
 
     def __init__(
-        self, name: str, position: str, call: Callable[[Any], None], freq: int = 1
+        self, name: str, position: str, call: Callable[[Any], None], freq: int = 0
     ) -> None:
         self.name, self.position, self.priority = name, position, 100
         self._call, self._freq, self._called_at = call, freq, 0
 
     def __call__(self, engine: Any) -> None:
-        at = engine.last_iter // self._freq
-        if self.position != "after_iter" or at != self._called_at:
+        at = engine.last_iter // self._freq if self._freq else -1
+        if at == -1 or at != self._called_at:
             self._called_at = at
             self._call(engine)
 

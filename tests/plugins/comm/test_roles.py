@@ -26,7 +26,7 @@ from dicore_plugins.comm.errors import PeerError, RemoteTaskError
 from dicore_plugins.comm.flow import BlockBuffer, Worth
 from dicore_plugins.comm.frames import load_file
 from dicore_plugins.comm.journal import Journal
-from dicore_plugins.comm.learner import FlaskFileSystemLearner, _annealed
+from dicore_plugins.comm.learner import FlaskFileSystemLearner, _annealed, _Hook
 from dicore_plugins.comm.master import Connection
 from dicore_plugins.comm.pipeline import flow_of
 from dicore_plugins.comm.roles import _AddressFile
@@ -511,6 +511,22 @@ def test_annealed_options_reach_the_learner() -> None:
     engine = SimpleNamespace(envstep=5, last_iter=1)
     _annealed(policy, lambda: engine).forward(None)
     assert seen == [{"clip_ratio": 0.5}]
+
+
+def test_hooks_run_once_in_some_updates_or_after_each_batch_even_without_an_update() -> None:
+    """A batch may make several updates at once, or none."""
+    calls: list[tuple[str, int]] = []
+    hooks = [
+        _Hook(
+            name, "after_iter", lambda engine, name=name: calls.append((name, engine.last_iter)), n
+        )
+        for name, n in (("some", 10), ("each", 0))
+    ]
+    for step in (4, 13, 13, 19, 41):
+        for hook in hooks:
+            hook(SimpleNamespace(last_iter=step))
+    assert [at for name, at in calls if name == "some"] == [13, 41]
+    assert [at for name, at in calls if name == "each"] == [4, 13, 13, 19, 41]
 
 
 def test_of_two_processes_with_one_name_the_first_ends(tmp_path: Path) -> None:
