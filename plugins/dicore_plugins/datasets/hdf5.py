@@ -49,7 +49,7 @@ class HDF5Dataset(TransitionDataset):
                 content.visititems(add)
                 texts = [content.attrs.get(name) for name in SPACES]
             spaces = [None if text is None else space_from(str(text)) for text in texts]
-        except (OSError, ValueError, RuntimeError) as error:
+        except (OSError, ValueError, RuntimeError, KeyError) as error:  # h5py raises all of them
             raise SchemaError(
                 f"{path}: cannot be read: {error}",
                 hint="the file is cut off, or not an HDF5 file",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -178,6 +179,20 @@ def test_a_file_that_was_cut_off(form: str, share: float, tmp_path: Path) -> Non
     with pytest.raises((SchemaError, CheckpointError)) as caught:
         CLASSES[TYPES[form]]({"path": str(path)})
     assert str(path) in str(caught.value)
+
+
+def test_a_damaged_header_of_hdf5(tmp_path: Path) -> None:
+    """h5py raises errors of several classes, KeyError too."""
+    path, causes = Path(write("hdf5", tmp_path, EPISODES)), set()
+    content = path.read_bytes()
+    for at in range(800, 900):
+        path.write_bytes(content[:at] + bytes([content[at] ^ 128]) + content[at + 1 :])
+        with suppress(NonFiniteError):  # a number has changed
+            try:
+                HDF5Dataset({"path": str(path)})
+            except SchemaError as error:
+                causes.add(type(error.__cause__))
+    assert KeyError in causes
 
 
 @pytest.mark.parametrize("form", ["npz", "hdf5", "collected", "minari"])
