@@ -348,6 +348,16 @@ def test_samples_are_removed_after_max_use() -> None:
     assert refused == Refused("drawing 1 samples: max_use=2 and max_staleness=inf leave 0")
 
 
+def test_samples_that_were_removed_are_not_read_again(tmp_path: Path) -> None:
+    buffer, twin = buffer_of(8, max_use=1), buffer_of(8, alpha=0.3)
+    buffer.push(numbered_rows(5))
+    drawn = set(buffer.sample_batch(3)["action"].tolist())
+    buffer.save_data(tmp_path / "data")
+    twin.load_samples(tmp_path / "data")
+    assert set(twin.samples()["action"].tolist()) == {*range(5)} - drawn
+    twin.check_valid()
+
+
 def test_one_draw_keeps_to_max_use() -> None:
     buffer = with_priorities(1e-6, 1e-6, 1e6, alpha=1.0, max_use=1)
     assert sorted(buffer.sample_batch(3)["action"].tolist()) == [0, 1, 2]
