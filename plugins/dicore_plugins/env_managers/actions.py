@@ -17,7 +17,7 @@ import numpy.typing as npt
 from numpy import ndarray
 
 from dicore.data import EnvBatch
-from dicore.errors import ActionError, EnvStateError, SchemaError
+from dicore.errors import ActionError, EnvStateError, NonFiniteError, SchemaError
 
 __all__ = ["ActionCheck", "ActionLog", "action_check_of", "actions_of", "batch_of", "draw_actions"]
 
@@ -334,6 +334,11 @@ def batch_of(action: Mapping[int, Any], check: ActionCheck) -> EnvBatch[Any]:
             return EnvBatch.of(action)
         rows = [actions_of(row, nested=True) for row in action.values()]
         return EnvBatch(np.array(ids, np.int64), {"action": _columns_of(check, rows)})
+    except NonFiniteError as error:
+        raise ActionError(
+            f"an action of the environments {ids} cannot be stored: {error.message}",
+            context={"env_ids": ids},
+        ) from error
     except (SchemaError, TypeError, LookupError) as error:
         raise ActionError(
             f"the actions of environments {list(action)} differ in form: {error}",

@@ -115,7 +115,8 @@ def reward_fault(reward: Any, shape: tuple[int, ...] = ()) -> tuple[Any, Fault |
         The float64 array of that shape, and its fault or None.
     """
     try:
-        given = np.asarray(reward)
+        detach = getattr(reward, "detach", None)  # of a tensor, which may require a gradient
+        given = np.asarray(reward if detach is None else detach())
         if given.dtype.kind == "O":  # as numpy would make None a NaN
             given = np.array([float(each) for each in given.flat])
         bad = given.dtype.kind in "USc"

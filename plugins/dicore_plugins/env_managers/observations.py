@@ -371,6 +371,11 @@ def storage_of(space: Any, path: str = "") -> Any:
             context={"path": path},
         )
     low, high = getattr(space, "low", None), getattr(space, "high", None)
+    if name == "MultiBinary":
+        low, high = np.zeros(shape, np.int8), np.ones(shape, np.int8)
+    elif name == "MultiDiscrete":
+        low = np.broadcast_to(getattr(space, "start", 0), shape)
+        high = low + space.nvec - 1
     return Leaf(path, tuple(shape), dtype, low, high)
 
 

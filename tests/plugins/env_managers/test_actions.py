@@ -207,6 +207,10 @@ def test_an_action_too_large_for_the_space_is_refused() -> None:
     env = ActEnv(BOXES["unbounded"])
     with pytest.raises(ActionError, match=r"env 0: action .* is too large for float32"):
         manager_of(env).step(EnvBatch(np.array([0]), np.array([[1, 1e300, 1]])))
+    with pytest.raises(
+        ActionError, match=r"environments \[0\] .* 1e\+300 is too large for float32"
+    ):
+        manager_of(env).step({0: [1, 1e300, 1]})
     assert env.actions == []
 
 

@@ -65,7 +65,7 @@ def test_rewards_of_every_form_become_float32(given: Any, wanted: float, alone: 
 
 def test_tensors_are_rewards() -> None:
     torch = pytest.importorskip("torch")
-    for given in (torch.tensor(0.25), torch.tensor([0.25])):
+    for given in (torch.tensor(0.25), torch.tensor([0.25]), torch.tensor(0.25, requires_grad=True)):
         manager = manager_of(*rewards(given))
         assert manager.step({0: 0, 1: 0}).value.reward.tolist() == [1.0, 0.25]
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dicore.testing.compare import copied
+from dicore.testing.compare import copied, difference
 from dicore_plugins.env_managers import (
     AsyncEnvManager,
     BaseEnvManager,
@@ -61,10 +61,13 @@ def test_the_last_info_is_that_of_the_last_step(name: str) -> None:
     with closing(MANAGERS[name]([Reuses] * 2)) as manager:
         manager.launch()
         found: list[Any] = []
+        shown: list[Any] = []
         while len(found) < 4:
             answer = manager.step(dict.fromkeys(manager.ready_obs, 0))
             if 0 in answer:
+                shown.append(answer[0].info)
                 found.append(copied(answer[0].info))
+    assert not difference(shown, found)  # infos that were returned do not change
     assert [each["count"] for each in found] == [1, 2, 1, 2]
     assert [each["place"].tolist() for each in found] == [[1, 1], [2, 2]] * 2
 

@@ -230,6 +230,14 @@ def test_bounds_are_looked_at_in_steps_too(caplog: pytest.LogCaptureFixture) -> 
     assert "is 9" in caplog.text
 
 
+@pytest.mark.parametrize("space", [spaces.MultiBinary(4), spaces.MultiDiscrete([2] * 4)])
+def test_bounds_of_discrete_vectors(space: Any) -> None:
+    storage = storage_of(space)
+    assert not storage.outside(np.array([[0, 1, 0, 1]]))
+    told = {"": "observation[3] is 2, out of bounds 0 to 1"}
+    assert storage.outside(np.array([[0, 1, 0, 2]])) == told
+
+
 def test_bounds_that_are_met_are_silent(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level("WARNING", "dicore.env"):
         for space in SPACES.values():

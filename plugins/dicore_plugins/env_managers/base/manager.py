@@ -21,7 +21,7 @@ from dicore.interfaces.env_manager import EnvState
 from dicore_plugins.env_managers.actions import actions_of, batch_of, draw_actions
 from dicore_plugins.env_managers.base.config import BaseManagerConfig
 from dicore_plugins.env_managers.env_pool import Results
-from dicore_plugins.env_managers.episodes import RESET, RUN
+from dicore_plugins.env_managers.episodes import RESET, RUN, kept_info
 from dicore_plugins.env_managers.faults import (
     LARGEST,
     Fault,
@@ -170,7 +170,7 @@ class BaseEnvManager(ManagedEnvs):
             episodes.total += reward
         else:
             episodes.total[id_list] += reward
-        abnormal = _abnormal(infos) if any(infos) else None
+        abnormal = _kept(infos) if any(infos) else None
         if whole and not ended and not errors:
             self._ready, none = block, self._none_ended
             timestep = TimestepBatch(block, reward, none, none, infos, abnormal)
@@ -438,6 +438,8 @@ def _are_flags(ended: dict[int, tuple[Any, Any]]) -> bool:
     return True
 
 
-def _abnormal(infos: list[Any]) -> npt.NDArray[np.bool_] | None:
+def _kept(infos: list[Any]) -> npt.NDArray[np.bool_] | None:
+    """Copies infos, which environments may change later; returns which steps are abnormal."""
+    infos[:] = [kept_info(each) if each else each for each in infos]
     flags = [bool(info and np.any(info.get("abnormal", False))) for info in infos]
     return np.array(flags) if any(flags) else None

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from math import inf
 from queue import SimpleQueue
 from threading import Lock, Thread
@@ -14,6 +15,10 @@ from dicore.errors import EnvStateError
 from dicore_plugins.env_managers.env_pool import EnvPool
 
 __all__ = ["Calls", "Channel", "Part"]
+
+_LOG = logging.getLogger("dicore.env")
+_WARN_AT = 0.25
+"""Part of a limit after which a slow call is logged."""
 
 
 class Channel:
@@ -167,6 +172,7 @@ class Calls:
         self._lose = lose
         self._channel = Channel()
         self._sent: dict[int, tuple[Part, int, float]] = {}
+        self._warned: dict[int, tuple[Part, int, float]] = {}
         self.waiting: dict[int, float] = {}
         self.answers: dict[int, Any] = {}
 
@@ -221,7 +227,24 @@ class Calls:
                     if now >= deadline:
                         answers[env_id] = self._lose(env_id, self._sent[env_id][2])
             else:
-                self._channel.wait(missing, min(until, first))
+                self._channel.wait(missing, min(until, first, self._warn(deadlines, now)))
+
+    def _warn(self, deadlines: Mapping[int, float], now: float) -> float:
+        """Logs calls that take long, each once; returns when the next one will."""
+        following = inf
+        for env_id, deadline in deadlines.items():
+            sent = self._sent[env_id]
+            limit = sent[2]
+            if limit == inf or self._warned.get(env_id) is sent:
+                continue
+            at = deadline - (1 - _WARN_AT) * limit
+            if now < at:
+                following = min(following, at)
+                continue
+            self._warned[env_id] = sent
+            took = now - deadline + limit
+            _LOG.warning("env %d: no answer for %.1f s; the limit is %g s", env_id, took, limit)
+        return following
 
     def pop(self, env_id: int) -> Any:
         """Takes an answer."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -139,6 +140,7 @@ def test_a_hanging_step_is_given_up(
         assert 0.25 < time.perf_counter() - begun < 1.0
         assert found[1][4] == {"abnormal": True, "error": found[1][4]["error"]}
         assert "no answer within 0.3 s" in found[1][4]["error"]
+        assert re.search(r"env 1: no answer for 0\.\d s; the limit is 0\.3 s", caplog.text)
         assert "env 1: no answer within 0.3 s" in caplog.text
         assert found[0][0][3] == 2, "the others have made their step"
         assert len(made) == 2
