@@ -71,6 +71,14 @@ def test_videos_of_the_episodes_from_the_next_on(name: str, make: Any, tmp_path:
     assert not [path for path in tmp_path.iterdir() if path.suffix != ".mp4"]
 
 
+def test_a_vector_env_says_that_it_cannot_record(tmp_path: Path) -> None:
+    manager = build("env_manager", "vector", env_fn=[Draws] * 2)
+    manager.launch()
+    with pytest.raises(UsageError, match="vector env cannot be recorded"):
+        manager.enable_save_replay(tmp_path)
+    manager.close()
+
+
 def test_recording_from_the_first_episode_on(tmp_path: Path) -> None:
     manager = manager_of(wrapped(), launch=False)
     manager.enable_save_replay(str(tmp_path))

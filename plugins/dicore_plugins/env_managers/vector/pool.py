@@ -207,8 +207,18 @@ class VectorPool(EnvPool):
         return getattr(self.vec, name) if get is None else get(name)[env_id]
 
     def has(self, env_id: int, name: str) -> bool:
-        """Returns whether an environment has a method or an attribute."""
-        return self._make is None and super().has(env_id, name)
+        """Returns whether an environment has a method or an attribute.
+
+        Raises:
+            UsageError: the manager would have to replace an environment to record it.
+        """
+        single, records = self._make is None, name == "enable_save_replay"
+        if single and records and not hasattr(self.env(env_id).env.unwrapped, name):
+            raise UsageError(
+                "the environments of a vector env cannot be recorded",
+                hint="set env.manager.type=base, or use record_env in the factories",
+            )
+        return single and super().has(env_id, name)
 
     def call(self, env_id: int, name: str, *args: Any, **kwargs: Any) -> Any:
         """Calls a method of an environment.
