@@ -33,6 +33,10 @@ _CLUSTER = 0.008
 """Squared distance, as a part of the mean one, below which two states count as equal."""
 _CONSTANT = 1e-3
 """Pseudo-count of a state without similar ones."""
+_SPARE = 1_024
+"""Steps of earlier episodes that are kept: more than blocks of a collector overlap."""
+_SOME = 512
+"""Steps that are compared at once."""
 
 
 class EpisodicNovelty:
@@ -69,10 +73,12 @@ class EpisodicNovelty:
         for env, rows in _by_env(env_id, len(features)):
             x, ends = features[rows], _ends(end, rows)
             before = self._rows.get(env)
-            found[rows] = self._nearest(x, ends, before)
+            found[rows], first = self._nearest(x, ends, before), 0
             if before is not None:
+                first = _begin(before[1])
                 x, ends = np.concatenate([before[0], x]), np.concatenate([before[1], ends])
-            self._rows[env] = x[-self._capacity :].copy(), ends[-self._capacity :].copy()
+            kept = min(max(len(x) - first, _SPARE), self._capacity + len(rows))
+            self._rows[env] = x[-kept:].copy(), ends[-kept:].copy()
         there = np.isfinite(found)
         self._new[0] += float(found[there].sum())
         self._new[1] += float(there.sum())
@@ -109,17 +115,21 @@ class EpisodicNovelty:
         """
         rows = x.astype(np.float64)
         if before is not None:
-            ended = np.flatnonzero(before[1])
-            running = before[0][ended[-1] + 1 :] if len(ended) else before[0]
-            rows = np.concatenate([running, rows])
+            first = max(_begin(before[1]), len(before[1]) - self._capacity)
+            rows = np.concatenate([before[0][first:], rows])
         past, place = len(rows) - len(x), np.arange(len(rows))
         episode = np.concatenate([np.zeros(past, np.int64), np.cumsum(end) - end])
-        own, size = rows[past:], np.square(rows).sum(1)
-        apart = np.maximum(size[past:, None] + size - 2 * own @ rows.T, 0)
-        apart[(episode[past:, None] != episode) | (place[past:, None] <= place)] = np.inf
-        missing = max(self._neighbours - len(rows), 0)
-        apart = np.pad(apart, ((0, 0), (0, missing)), constant_values=np.inf)
-        return np.partition(apart, self._neighbours - 1, 1)[:, : self._neighbours]
+        size, found = np.square(rows).sum(1), np.empty((len(x), self._neighbours))
+        missing = ((0, 0), (0, max(self._neighbours - len(rows), 0)))
+        for start in range(0, len(x), _SOME):
+            own = slice(past + start, past + min(start + _SOME, len(x)))
+            apart = np.maximum(size[own, None] + size - 2 * rows[own] @ rows.T, 0)
+            apart[(episode[own, None] != episode) | (place[own, None] <= place)] = np.inf
+            near = np.partition(
+                np.pad(apart, missing, constant_values=np.inf), self._neighbours - 1, 1
+            )
+            found[start : start + _SOME] = near[:, : self._neighbours]
+        return found
 
     def _novelty(self, nearest: Array) -> Array:
         mean = self._total / self._count if self._total else 1.0
@@ -151,6 +161,12 @@ def _by_env(env_id: Array | None, count: int) -> list[tuple[int, Array]]:
         return [(0, np.arange(count))] if count else []
     ids = np.asarray(env_id)
     return [(env, np.flatnonzero(ids == env)) for env in np.unique(ids).tolist()]
+
+
+def _begin(end: Array) -> int:
+    """Returns the row at which the running episode begins."""
+    ended = np.flatnonzero(end)
+    return int(ended[-1]) + 1 if len(ended) else 0
 
 
 def _ends(end: Array | None, rows: Array) -> Array:
