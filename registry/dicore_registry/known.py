@@ -6,7 +6,10 @@ from typing import Final
 
 _NAMES: Final[dict[str, dict[str, str]]] = {
     "dicore-plugins": {
-        "api": "export_policy import_weights profiled suggested_table",
+        "api": (
+            "episode_to_transitions episode_to_transitions_filter export_policy import_weights "
+            "profiled suggested_table"
+        ),
         "buffer": "advanced deque elastic episode file naive sequence",
         "buffer_middleware": (
             "clone_object group_sample padding priority sample_range_view staleness_check "
