@@ -196,7 +196,8 @@ PENDULUM_PPO: dict[str, Any] = {
 }
 """PPO with normalised values on Pendulum; -200 in 18k env steps (seed 0; SB3 by rl-zoo3: 24.6k).
 
-It ends when two evaluations in a row reach the stop value: one alone passes by lucky starts.
+It ends when two evaluations in a row reach the stop value, since one alone passes by lucky starts:
+29k, 20k and 41k env steps (3 seeds), and -162, -185 and -192 in 100 other episodes.
 
 The actions begin wide (standard deviation e): with `log_std_init=0` it takes 27k env steps.
 """

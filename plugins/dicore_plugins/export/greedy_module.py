@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from dicore.errors import UsageError
-from dicore_plugins.functional.exploration import legal
+from dicore_plugins.functional.td import legal
 from dicore_plugins.policies.base import action_bounds
 
 __all__ = ["GreedyModule", "greedy_module"]

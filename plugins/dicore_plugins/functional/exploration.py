@@ -20,12 +20,11 @@ from dicore.errors import ActionError, SchemaError, UsageError
 
 __all__ = [
     "allowed", "any_of", "eps_greedy", "get_epsilon_greedy_fn", "get_piecewise_schedule",
-    "get_schedule", "greedy", "legal", "proportional", "softmax", "uniform",
+    "get_schedule", "greedy", "proportional", "softmax", "uniform",
 ]  # fmt: skip
 
 Array = Any
 """An array or a tensor; a function returns the type that it is given."""
-_LEAST, _HALF = -1e8, ("float16", "torch.float16")
 
 
 Schedule = Callable[[float], float]
@@ -173,35 +172,6 @@ def next_mask_of(obs: Any) -> Any:
     """Returns the `action_mask` of next observations, which may be terminal; see `opened`."""
     mask = mask_of(obs)
     return None if mask is None else opened(mask)
-
-
-def legal(q: Any, obs: Any) -> Any:
-    """Returns Q values in which actions that the observation's `action_mask` forbids are least.
-
-    They must not be chosen for the target of Q-learning: no sample corrects their values. A mask
-    that forbids all actions, as of terminal observations, has no effect.
-
-    Args:
-        q: [..., A], an array or a tensor; or a list with one per head.
-        obs: Observations; a dict may have `action_mask` [..., A] (nonzero: allowed); for several
-            heads a list, or [..., H, A].
-
-    Returns:
-        The form of `q`; -1e8 (-3e4 in float16) for forbidden actions: softmax(q) is 0 there.
-    """
-    mask = mask_of(obs)
-    if mask is None:
-        return q
-    if isinstance(q, list | tuple):
-        masks = mask
-        if not isinstance(mask, list | tuple):
-            several = mask.ndim > q[0].ndim
-            masks = [mask[..., head, :] for head in range(mask.shape[-2])] if several else [mask]
-        return [legal(head, {"action_mask": each}) for head, each in zip(q, masks, strict=True)]
-    least = _LEAST if str(q.dtype) not in _HALF else -3e4
-    if is_tensor(q):
-        return q.masked_fill(~opened(mask), least)
-    return np.where(opened(mask), q, q.dtype.type(least))
 
 
 def masks_of(mask: Any, heads: int) -> list[Any]:

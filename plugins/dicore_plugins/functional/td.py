@@ -14,17 +14,19 @@ Shapes: B rows, A actions, H heads, E networks of an ensemble, T steps.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
 import torch
 import torch.nn.functional as F  # noqa: N812 - torch's own name for it
 from torch import Tensor
 
 from dicore.errors import SchemaError, UsageError
+from dicore_plugins.functional.exploration import opened
 
 __all__ = [
-    "Criterion", "discounted_sum", "dqn_td_target", "expected_value", "nstep_td_error",
+    "Criterion", "discounted_sum", "dqn_td_target", "expected_value", "legal", "nstep_td_error",
     "q_nstep_target", "q_nstep_td_loss", "sequence_priority", "td_loss",
 ]  # fmt: skip
 
@@ -33,7 +35,37 @@ if TYPE_CHECKING:
 
 Criterion = Literal["huber", "mse"]
 _HALF = (torch.float16, torch.bfloat16)
+_LEAST, _NARROW = -1e8, ("float16", "torch.float16")
 _LOSSES: dict[str, Callable[..., Tensor]] = {"huber": F.huber_loss, "mse": F.mse_loss}
+
+
+def legal(q: Any, obs: Any) -> Any:
+    """Returns Q values in which actions that the observation's `action_mask` forbids are least.
+
+    They must not be chosen for the target of Q-learning: no sample corrects their values. A mask
+    that forbids all actions, as of terminal observations, has no effect.
+
+    Args:
+        q: [..., A], an array or a tensor; or a list with one per head.
+        obs: Observations; a dict may have `action_mask` [..., A] (nonzero: allowed); for several
+            heads a list, or [..., H, A].
+
+    Returns:
+        The form of `q`; -1e8 (-3e4 in float16) for forbidden actions: softmax(q) is 0 there.
+    """
+    mask = obs.get("action_mask") if isinstance(obs, Mapping) else None
+    if mask is None:
+        return q
+    if isinstance(q, list | tuple):
+        masks = mask
+        if not isinstance(mask, list | tuple):
+            several = mask.ndim > q[0].ndim
+            masks = [mask[..., head, :] for head in range(mask.shape[-2])] if several else [mask]
+        return [legal(head, {"action_mask": each}) for head, each in zip(q, masks, strict=True)]
+    least = _LEAST if str(q.dtype) not in _NARROW else -3e4
+    if isinstance(q, Tensor):
+        return q.masked_fill(~opened(mask), least)
+    return np.where(opened(mask), q, q.dtype.type(least))
 
 
 def discounted_sum(reward: Tensor, gamma: float) -> Tensor:

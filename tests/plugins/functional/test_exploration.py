@@ -22,11 +22,11 @@ from dicore_plugins.functional.exploration import (
     get_piecewise_schedule,
     get_schedule,
     greedy,
-    legal,
     proportional,
     softmax,
     uniform,
 )
+from dicore_plugins.functional.td import legal
 
 
 def test_the_documents_numbers() -> None:

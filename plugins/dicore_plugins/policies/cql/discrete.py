@@ -14,8 +14,8 @@ from torch import Tensor
 
 from dicore.config.sections import PolicyConfig
 from dicore.data import Batch
-from dicore_plugins.functional.exploration import legal
 from dicore_plugins.functional.offline import discrete_cql_error
+from dicore_plugins.functional.td import legal
 from dicore_plugins.policies.cql.config import DiscreteCQLConfig
 from dicore_plugins.policies.dqn.policy import DQNPolicy
 

@@ -20,10 +20,9 @@ from torch import Tensor
 from dicore.config.sections import PolicyConfig
 from dicore.data import Batch
 from dicore.interfaces.policy import Tail
-from dicore_plugins.functional.exploration import legal
 from dicore_plugins.functional.imitation import large_margin_error
 from dicore_plugins.functional.samples import next_obs_of
-from dicore_plugins.functional.td import nstep_td_error
+from dicore_plugins.functional.td import legal, nstep_td_error
 from dicore_plugins.policies.demonstrations.policy import FromDemonstrations
 from dicore_plugins.policies.dqfd.config import DQfDConfig
 from dicore_plugins.policies.dqn.policy import DQNPolicy, q_values

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from dicore.data import Batch
 from dicore.errors import UsageError
-from dicore_plugins.functional.exploration import legal
+from dicore_plugins.functional.td import legal
 from dicore_plugins.policies.dqn.policy import DQNPolicy, q_values
 
 __all__ = ["DistributionalPolicy"]

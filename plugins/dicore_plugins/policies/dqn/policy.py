@@ -24,9 +24,9 @@ from dicore.errors import UsageError
 from dicore.interfaces.policy import Tail
 from dicore.run.env_factory import BuildContext
 from dicore.run.random import stream, torch_stream
-from dicore_plugins.functional.exploration import get_epsilon_greedy_fn, legal
+from dicore_plugins.functional.exploration import get_epsilon_greedy_fn
 from dicore_plugins.functional.samples import nstep_samples, to_batch, transitions
-from dicore_plugins.functional.td import bridged, dqn_td_target, nstep_td_error
+from dicore_plugins.functional.td import bridged, dqn_td_target, legal, nstep_td_error
 from dicore_plugins.model_wrappers import model_wrap
 from dicore_plugins.models.dqn.model import DQN
 from dicore_plugins.models.flat import Flat

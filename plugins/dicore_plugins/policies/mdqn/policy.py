@@ -7,7 +7,7 @@ from torch import Tensor
 
 from dicore.data import Batch
 from dicore_plugins.functional.distributional import munchausen_bonus, soft_target
-from dicore_plugins.functional.exploration import legal
+from dicore_plugins.functional.td import legal
 from dicore_plugins.policies.dqn.policy import DQNPolicy, q_values
 from dicore_plugins.policies.mdqn.config import MDQNConfig
 

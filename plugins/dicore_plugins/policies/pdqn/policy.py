@@ -23,10 +23,9 @@ from dicore_plugins.functional.exploration import (
     eps_greedy,
     get_epsilon_greedy_fn,
     greedy,
-    legal,
     mask_of,
 )
-from dicore_plugins.functional.td import dqn_td_target
+from dicore_plugins.functional.td import dqn_td_target, legal
 from dicore_plugins.models.flat import Flat
 from dicore_plugins.policies.continuous_q.policy import ContinuousQPolicy
 from dicore_plugins.policies.pdqn.config import PDQNConfig

@@ -22,9 +22,9 @@ from dicore.data import Batch, EnvBatch, tree_map
 from dicore.errors import UsageError
 from dicore.interfaces.policy import Tail
 from dicore.run.random import stream
-from dicore_plugins.functional.exploration import get_epsilon_greedy_fn, legal
+from dicore_plugins.functional.exploration import get_epsilon_greedy_fn
 from dicore_plugins.functional.samples import flatten_time
-from dicore_plugins.functional.td import nstep_td_error
+from dicore_plugins.functional.td import legal, nstep_td_error
 from dicore_plugins.model_wrappers import model_wrap
 from dicore_plugins.policies.actor_critic.policy import ActorCriticPolicy
 from dicore_plugins.policies.dqn.policy import q_values

@@ -16,8 +16,8 @@ from torch import Tensor
 
 from dicore.config.sections import PolicyConfig
 from dicore.data import Batch, tree_map
-from dicore_plugins.functional.exploration import legal
 from dicore_plugins.functional.imitation import large_margin_error
+from dicore_plugins.functional.td import legal
 from dicore_plugins.policies.demonstrations.policy import FromDemonstrations
 from dicore_plugins.policies.r2d2.policy import R2D2Policy
 from dicore_plugins.policies.r2d3.config import R2D3Config

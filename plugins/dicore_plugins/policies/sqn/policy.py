@@ -20,8 +20,8 @@ from dicore.data import Batch
 from dicore.errors import UsageError
 from dicore_plugins.functional.distributional import soft_target
 from dicore_plugins.functional.distributions import uniform_entropy
-from dicore_plugins.functional.exploration import legal, mask_of, masks_of
-from dicore_plugins.functional.td import nstep_td_error
+from dicore_plugins.functional.exploration import mask_of, masks_of
+from dicore_plugins.functional.td import legal, nstep_td_error
 from dicore_plugins.policies.dqn.policy import DQNPolicy
 from dicore_plugins.policies.sqn.config import SQNConfig
 
