@@ -83,13 +83,16 @@ class Parts:
     @cached_property
     def collector_env(self) -> Any:
         """Env manager for collecting."""
-        env = make_env_manager(self.cfg.env, "collector", self.cfg.seed)
-        return self._registered("collector_env", env)
+        return self._registered("collector_env", self._envs("collector"))
 
     @cached_property
     def evaluator_env(self) -> Any:
         """Env manager for evaluation."""
-        return make_env_manager(self.cfg.env, "evaluator", self.cfg.seed)
+        return self._envs("evaluator")
+
+    def _envs(self, role: str) -> Any:
+        context = BuildContext(seed=self.cfg.seed, run=self.run)  # spaces are not known yet
+        return make_env_manager(self.cfg.env, role, self.cfg.seed, ctx=context)
 
     @cached_property
     def policy(self) -> Any:

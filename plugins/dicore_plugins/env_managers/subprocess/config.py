@@ -65,7 +65,11 @@ class SyncSubprocessConfig(BaseManagerConfig):
     def output_folder(self, ctx: Any) -> Path | None:
         """Returns the folder for what environments print in workers; None: the terminal."""
         run = getattr(ctx, "run", None)
-        return run.folder.log if self.capture_output and run is not None else None
+        if not self.capture_output or run is None:
+            return None
+        folder = Path(run.folder.log)
+        folder.mkdir(parents=True, exist_ok=True)  # workers may start before the first log
+        return folder
 
 
 SUBPROCESS = renamed("sync_subprocess", since="0.1.0")

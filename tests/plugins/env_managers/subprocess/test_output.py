@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from dicore.cli import main
 from dicore.errors import EnvStepError
 from dicore_plugins.env_managers import AsyncSubprocessConfig, SyncSubprocessConfig
 from dicore_plugins.env_managers.subprocess import output
@@ -64,6 +65,24 @@ def test_roles_have_their_files_and_empty_ones_are_removed(tmp_path: Path) -> No
         while len(m.ready_obs) < 2:
             m.step({})
     assert [each.name for each in tmp_path.iterdir()] == ["evaluator-env-0.log"]
+
+
+def test_a_training_keeps_what_they_print(tmp_path: Path, capfd: Any) -> None:
+    (tmp_path / "talks.py").write_text(
+        "from gymnasium.envs.classic_control import CartPoleEnv\n"
+        "class Talks(CartPoleEnv):\n"
+        "    def step(self, action):\n"
+        "        print('spoken')\n"
+        "        return super().step(action)\n"
+    )
+    words = ["train", "-e", f"{tmp_path / 'talks.py'}:Talks", "-p", "dqn", "--max-env-step", "16"]
+    words += ["env.n_evaluator_episode=1", "env.evaluator_env_num=1", "env.stop_value=1e9"]
+    words += ["env.collector_env_num=2", "policy.collect.n_sample=8", "pipeline.logger=[]"]
+    words += ["env.manager.type=sync_subprocess", "env.manager.envs_per_worker=2"]
+    assert main([*words, "env.manager.context=fork", "--exp-name", str(tmp_path / "run")]) == 0
+    assert "env 1: spoken" in (tmp_path / "run/log/env-0-1.log").read_text()
+    assert "env 0: spoken" in (tmp_path / "run/log/evaluator-env-0.log").read_text()
+    assert "spoken" not in "".join(capfd.readouterr())
 
 
 def test_a_file_never_grows_without_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
