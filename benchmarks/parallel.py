@@ -94,7 +94,7 @@ def config(env: str, collectors: int, **collect: Any) -> dict[str, Any]:
 
 
 class Place:
-    """Stands for a run that only has a folder, and logs nothing."""
+    """Stands for a run that only has a folder, and neither logs nor saves anything."""
 
     def __init__(self, folder: str) -> None:
         self.folder = SimpleNamespace(log=Path(folder))
@@ -103,7 +103,7 @@ class Place:
     def log_scalars(self, *args: Any, **options: Any) -> None:
         """Logs nothing."""
 
-    log_text = log_scalars
+    log_text = save_checkpoint = log_scalars
 
     def register(self, *args: Any, **options: Any) -> None:
         """Saves nothing."""
@@ -186,7 +186,7 @@ def computing(file: str) -> None:
 def idle(file: str) -> None:
     """Share of the time that the learner spends on getting samples while collectors keep up."""
     made = config(f"{file}:Waits", 4)
-    made["policy"]["learn"]["update_per_collect"] = 128
+    made["policy"]["learn"]["update_per_collect"] = 256
     steps, share = training(made)
     say("idle", env_steps_per_s=round(steps, 1), share=round(share, 4), target=0.05)
 
