@@ -82,3 +82,9 @@ def test_it_makes_passes_in_minibatches_and_explores() -> None:
 def test_options_that_do_not_fit(options: Any, problem: str) -> None:
     with pytest.raises(ConfigError, match=problem):
         PQNPolicy(options)
+
+
+def test_a_network_of_another_shape_is_refused() -> None:
+    config = policy_of("pqn", spaces.Discrete(3))._cfg
+    with pytest.raises(UsageError, match=r"values \[2, 4\] for two .* expected values \[2, 3\]"):
+        PQNPolicy(config, model=torch.nn.Linear(2, 4))

@@ -27,7 +27,7 @@ from dicore_plugins.functional.samples import flatten_time
 from dicore_plugins.functional.td import legal, nstep_td_error
 from dicore_plugins.model_wrappers import model_wrap
 from dicore_plugins.policies.actor_critic.policy import ActorCriticPolicy
-from dicore_plugins.policies.dqn.policy import q_values
+from dicore_plugins.policies.dqn.policy import DQNPolicy, q_values
 from dicore_plugins.policies.pqn.config import PQNConfig
 
 __all__ = ["PQNPolicy"]
@@ -39,6 +39,7 @@ class PQNPolicy(ActorCriticPolicy):
     config_class: ClassVar[type[PolicyConfig]] = PQNConfig
 
     def _problem_of(self, model: nn.Module) -> str | None:
+        DQNPolicy._check_values(self, model)  # type: ignore[arg-type] # noqa: SLF001
         return None
 
     # ---- learn
