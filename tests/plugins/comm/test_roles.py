@@ -99,9 +99,14 @@ def drawn(meta: Any, size: int) -> list[Any]:
 
 
 def test_the_five_tasks_of_a_learner_two_in_a_row(
-    learner: FlaskFileSystemLearner, collectors: Any, places: dict[str, Any]
+    learner: FlaskFileSystemLearner,
+    collectors: Any,
+    places: dict[str, Any],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """FEATURES I22-I32: demands, samples from files, learn info, two endings, residency."""
+    monkeypatch.chdir(tmp_path)
     assert isinstance(learner, BaseCommLearner)
     assert isinstance(collectors[0], BaseCommCollector)
     config = compiled("pipeline.max_train_iter=10")
@@ -127,6 +132,7 @@ def test_the_five_tasks_of_a_learner_two_in_a_row(
         assert steps == [(0, 5), (5, 10)]
         assert not master.process("resource_task")["busy"]
     assert load_file(Path(places["path_policy"]) / "policy.frame")["version"] == 10
+    assert not Path("default_experiment").exists()  # the learner itself saves nothing
 
 
 def test_close_ends_a_learner_that_waits_for_data(
