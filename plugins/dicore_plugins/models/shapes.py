@@ -320,7 +320,7 @@ def hybrid_options(space: Any, *, algorithm: str, needed: str = _NEEDED) -> dict
         f"policy.type: '{algorithm}' needs {needed}; this env has {_line(space)}",
         hint=(
             "set env.env_wrapper=gym_hybrid_dict_action"
-            if type(space).__name__ == "Tuple"
+            if type(space).__name__ == "Tuple" and any(type(e).__name__ == "Box" for e in space)
             else _hint_for(space)
         ),
     )
