@@ -137,7 +137,11 @@ def tianshou_vector(name: str, makes: list[Callable[[], Any]]) -> Any:
             env.reset(ended)
         return obs, reward, ""
 
-    return lambda: env.reset(seed=[0, 1]), step, env.close
+    def begin() -> None:
+        env.seed(0)
+        env.reset()
+
+    return begin, step, env.close
 
 
 MAKERS: dict[str, Callable[[str, list[Callable[[], Any]]], Any]] = {
@@ -168,7 +172,6 @@ def run_case(contender: str, fault: str) -> None:
         faulty = SeedRaises if fault == "seed_raises" else FaultyEnv
         makes = [FaultyEnv, partial(faulty, mode, 1, mark=mark)]
         begin, step, close = MAKERS[family](name, makes)
-        say("at", "reset")
         try:
             begin()
         except Exception as error:
