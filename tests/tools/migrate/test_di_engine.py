@@ -197,6 +197,50 @@ def test_environments_and_policies_have_their_names_here(
 @pytest.mark.parametrize(
     ("policy", "main", "expected"),
     [
+        ("sac", {}, {"collect.random_collect_size": 10_000, "learn.update_per_collect": 1,
+                     "learn.alpha": 0.2, "other.replay_buffer.replay_buffer_size": 1_000_000,
+                     "model.actor_hidden_size_list": (64, 64)}),
+        ("sac", {"random_collect_size": 0, "learn": {"alpha": 1.0, "update_per_collect": 64},
+                 "collect": {"n_sample": 64}, "model": {"actor_head_hidden_size": 32}},
+         {"collect.random_collect_size": 0, "learn.alpha": 1.0, "learn.update_per_collect": 64,
+          "collect.n_sample": 64, "model.actor_hidden_size_list": (32, 32)}),
+        ("dqn", {"model": {"encoder_hidden_size_list": [32, 16]}},
+         {"learn.criterion": "mse", "model.dueling": True, "model.head_hidden_size_list": (16,)}),
+        ("dqn", {"model": {"dueling": False, "head_layer_num": 2}, "learn": {"target_theta": 0.01}},
+         {"model.dueling": False, "model.head_hidden_size_list": (64, 64),
+          "learn.target_theta": None, "learn.target_update_freq": 100}),
+        ("ppo", {"learn": {"value_norm": False}},
+         {"model.value_norm": False, "learn.recompute_adv": True, "model.share_encoder": True,
+          "model.actor_head_hidden_size_list": (64,), "model.activation": "relu"}),
+        ("ppo", {"on_policy": False}, {"learn.update_per_collect": 5, "learn.adv_norm": False}),
+        ("r2d2", {}, {"learn.target_theta": 0.001, "collect.unroll_len": 80}),
+        ("bc", {"learn": {"optimizer": "Adam", "weight_decay": 0.1, "momentum": 0.9}},
+         {"learn.optimizer.type": "adam", "learn.optimizer.weight_decay": 0.1}),
+        ("bc", {}, {"learn.optimizer.type": "sgd", "learn.optimizer.momentum": 0.9}),
+        ("td3", {"learn": {"noise": False}}, {"learn.target_noise": 0.0}),
+    ],
+)  # fmt: skip
+def test_what_a_config_leaves_out_is_what_di_engine_takes(
+    policy: str, main: dict[str, Any], expected: dict[str, Any]
+) -> None:
+    env = {"evaluator_env_num": 2, "stop_value": 195}
+    name = "pendulum" if policy in ("sac", "td3") else "cartpole"
+    tree, changes = convert(
+        {"env": env, "policy": main}, {"env": {"type": name}, "policy": {"type": policy}}
+    )
+    cfg: Any = compile_config(tree)
+    for path, value in expected.items():
+        found = cfg.policy
+        for key in path.split("."):
+            found = getattr(found, key)
+        assert found == value, path
+    told = {each.path for each in changes if "default of DI-engine" in each.text}
+    assert told <= {each.path for each in changes if each.verdict == "changed"}
+
+
+@pytest.mark.parametrize(
+    ("policy", "main", "expected"),
+    [
         ("td3_bc", {"learn": {"alpha": 2.5, "train_epoch": 3}, "collect": {"data_path": "d.hdf5"}},
          {"pipeline.dataset.path": "d.hdf5", "policy.learn.alpha": 2.5}),
         ("cql", {"learn": {"min_q_weight": 5.0, "data_path": None}},

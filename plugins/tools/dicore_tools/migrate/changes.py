@@ -41,6 +41,7 @@ class Tree:
         self.values: dict[str, Any] = _copy(values)
         self.changes: list[Change] = []
         self.entry = ""
+        self.policy = ""
 
     def get(self, path: str, default: Any = None) -> Any:
         """Returns a value or a subtree."""

@@ -8,6 +8,7 @@ from typing import Any
 from dicore.config.layers import CREATE_PATHS
 from dicore_tools.migrate.changes import Change, Tree, leaves
 from dicore_tools.migrate.di_engine_data import offline
+from dicore_tools.migrate.di_engine_defaults import defaults
 from dicore_tools.migrate.di_engine_names import (
     DROPPED,
     ENTRIES,
@@ -142,9 +143,10 @@ def _of_type(tree: Tree) -> None:
 def _policy(tree: Tree) -> None:
     old = str(tree.get("policy.type", ""))
     new = old.removesuffix("_command")
+    tree.policy = {"sac_discrete": "discrete_sac"}.get(new, new)
     new = POLICIES.get(new, new)
     if new == "ppo" and (tree.get("policy.on_policy") is False):
-        new = "ppo_offpolicy"
+        tree.policy = new = "ppo_offpolicy"
     new = ENTRIES.get(tree.entry, {}).get(new, new)
     if new in ("sqn", "sqil"):
         tree.move("policy.learn.alpha", "policy.model.temperature")
@@ -191,8 +193,11 @@ def _noise(tree: Tree) -> None:
                 "moved",
                 f"policy.learn.target_noise_clip = {span['max']}",
             )
-    else:
-        tree.drop("policy.learn.noise", "set policy.learn.target_noise = 0; the default of ddpg")
+    elif "policy.learn.noise" in tree:
+        tree.pop("policy.learn.noise")
+        if tree.get("policy.type") in ("td3", "td3_bc"):
+            tree.put("policy.learn.target_noise", 0.0)
+            tree.note("policy.learn.noise", "moved", "policy.learn.target_noise = 0.0")
     sigma = tree.get("policy.collect.noise_sigma")
     tree.pop("policy.collect.noise") if tree.get("policy.collect.noise") is True else None
     if isinstance(sigma, Mapping):
@@ -238,9 +243,26 @@ def _heads(tree: Tree) -> None:
             sizes = [width] * (count if on_encoder else count + 1)
         name = f"{head}_head_hidden_size_list" if on_encoder else f"{head}_hidden_size_list"
         tree.move(size, f"{model}.{name}", sizes)
-    for name, to in (("head_layer_num", None), ("hidden_size_list", "encoder_hidden_size_list")):
-        if to is not None:
-            tree.move(f"{model}.{name}", f"{model}.{to}")
+    tree.move(f"{model}.hidden_size_list", f"{model}.encoder_hidden_size_list")
+    width, layers = tree.pop(f"{model}.head_hidden_size"), tree.pop(f"{model}.head_layer_num")
+    if width is not None or layers is not None:
+        encoder = tree.get(f"{model}.encoder_hidden_size_list") or [128, 128, 64]
+        sizes = [width or encoder[-1]] * (1 if layers is None else layers)
+        tree.put(f"{model}.head_hidden_size_list", sizes)
+        tree.note(f"{model}.head_layer_num", "moved", f"{model}.head_hidden_size_list = {sizes}")
+
+
+def _optimizer(tree: Tree) -> None:
+    """The optimizer of `bc`, whose name and options are beside each other."""
+    place = "policy.learn.optimizer"
+    name = tree.get(place)
+    if isinstance(name, str):
+        tree.put(place, {"type": name.lower()})
+        tree.note(place, "changed", f"{place}.type = {name.lower()}")
+        if name.lower() == "sgd":
+            tree.move("policy.learn.momentum", f"{place}.momentum")
+        tree.drop("policy.learn.momentum", f"{name.lower()} has none")
+        tree.move("policy.learn.weight_decay", f"{place}.weight_decay")
 
 
 def _activation(tree: Tree) -> None:
@@ -362,6 +384,7 @@ _STEPS: tuple[Callable[[Tree], None], ...] = (
     _rates,
     _noise,
     _clipping,
+    _optimizer,
     _heads,
     _activation,
     _buffer,
@@ -370,5 +393,6 @@ _STEPS: tuple[Callable[[Tree], None], ...] = (
     _tables,
     _shapes,
     _reward_model,
+    defaults,
     _values,
 )

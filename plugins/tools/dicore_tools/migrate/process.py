@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -18,6 +19,8 @@ __all__ = ["TIME_LIMIT", "config_dicts", "entry", "pair"]
 
 TIME_LIMIT = 20.0
 """Seconds that a config file may run."""
+_SYSTEM = {name: os.environ[name] for name in ("SYSTEMROOT",) if name in os.environ}
+"""Without it Python does not start on Windows."""
 
 
 def config_dicts(file: Path, time_limit: float = TIME_LIMIT) -> dict[str, Any]:
@@ -38,7 +41,7 @@ def config_dicts(file: Path, time_limit: float = TIME_LIMIT) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix="dicore-migrate-") as folder:
         try:
             process = subprocess.run(  # noqa: S603 - the own script; the user names the file
-                command, cwd=folder, env={}, stdin=subprocess.DEVNULL, capture_output=True,
+                command, cwd=folder, env=_SYSTEM, stdin=subprocess.DEVNULL, capture_output=True,
                 text=True, timeout=time_limit, check=False,
             )  # fmt: skip
         except subprocess.TimeoutExpired:
