@@ -18,10 +18,11 @@ pytest.importorskip("dicore_contrib_envs")
 
 from dicore.cli import main
 from dicore.config import compile_config
+from dicore.run.folder import RunLock
 from dicore.run.launch import TrainRequest
 from dicore_tools.tuning.results import found, importances
 from dicore_tools.tuning.space import parse_space
-from dicore_tools.tuning.study import Plan, load, tune
+from dicore_tools.tuning.study import Plan, _Trial, load, tune
 from tests.registry.environment import MAIN
 
 SMALL = [
@@ -77,6 +78,21 @@ def test_a_study_goes_on_and_keeps_its_space() -> None:
     assert len(found(study)) == 2
     with pytest.raises(Exception, match="another space"):
         tune(plan(trials=3, space=["policy.nstep=1|3"]))
+    with pytest.raises(Exception, match=r"another pipeline.max_env_step: 200, not 900"):
+        tune(plan(trials=3, max_env_step=900))
+    lock = RunLock(Path("study"))
+    with pytest.raises(Exception, match="another process runs this study"):
+        tune(plan(trials=3))
+    lock.release()
+
+
+def test_a_trial_that_others_made_superfluous_is_given_up() -> None:
+    study = tune(plan(trials=1))
+    one_more = _Trial(study, plan(trials=1))
+    assert one_more.is_surplus()
+    assert study.trials[1].state.name == "FAIL"
+    assert len(found(study)) == 1
+    assert not _Trial(study, plan(trials=2)).is_surplus()
 
 
 def test_the_same_seed_gives_the_same_study() -> None:
@@ -118,6 +134,7 @@ def test_an_error_of_all_trials_ends_the_study() -> None:
         (["cartpole_dqn", "--space", "policy.learn.learning_rat=1|2"], "learning_rate"),
         (["cartpole_dqn", "--space", "policy.nstep=0|1"], "policy.nstep"),
         (["cartpole_dqn"], "no search space"),
+        (["cartpole_dqn", "--grid", "--space", "policy.nstep=int(1,1000000000)"], "combinations"),
         (["cartpole_dqn", "--space", "policy.nstep=1|2", "NO"], "a bad trial would never end"),
         (["--show", "-o", "nowhere"], "no study"),
     ],

@@ -13,6 +13,7 @@ from dicore.errors import UsageError
 
 __all__ = ["Dimension", "parse_space"]
 
+_MAX_POINTS = 10_000
 _CALL = re.compile(r"\s*(log|uniform|int|logint|choice)\s*\((.*)\)\s*", re.DOTALL)
 _FORMS = "log(1e-5,1e-2), uniform(0,1), int(1,5), logint(16,512), or values: 32|64|128"
 
@@ -50,16 +51,16 @@ class Dimension(NamedTuple):
             return trial.suggest_int(self.path, int(low), int(high), log=log)
         return trial.suggest_float(self.path, low, high, log=log)
 
-    def grid(self) -> list[Any]:
+    def grid(self) -> Sequence[Any]:
         """Returns all values.
 
         Raises:
             UsageError: there are endlessly many.
         """
         if self.kind == "choice":
-            return list(self.values)
+            return self.values
         if self.kind == "int":
-            return list(range(int(self.bounds[0]), int(self.bounds[1]) + 1))
+            return range(int(self.bounds[0]), int(self.bounds[1]) + 1)
         raise UsageError(
             f"--grid: {self.path} has no list of values", hint=f"write {self.path}=0.001|0.01"
         )
@@ -89,11 +90,19 @@ def parse_space(texts: Sequence[str]) -> tuple[Dimension, ...]:
 
 
 def combinations(space: Sequence[Dimension]) -> list[dict[str, Any]]:
-    """Returns all points of a grid, the last dimension changing fastest."""
-    paths = [each.path for each in space]
-    return [
-        dict(zip(paths, point, strict=True)) for point in product(*(each.grid() for each in space))
-    ]
+    """Returns all points of a grid, the last dimension changing fastest.
+
+    Raises:
+        UsageError: there are endlessly many, or more than anybody trains.
+    """
+    paths, values = [each.path for each in space], [each.grid() for each in space]
+    count = math.prod(map(len, values))
+    if count > _MAX_POINTS:
+        raise UsageError(
+            f"--grid: {count} combinations; at most {_MAX_POINTS} are tried",
+            hint="leave out values, or sample: without --grid, with -n TRIALS",
+        )
+    return [dict(zip(paths, point, strict=True)) for point in product(*values)]
 
 
 def _dimension(text: str) -> Dimension:

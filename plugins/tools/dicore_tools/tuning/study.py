@@ -9,15 +9,18 @@ import multiprocessing
 import os
 import signal
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from dicore.config.writer import saved_tree
 from dicore.console import plural, say
-from dicore.errors import DicoreError, MissingDependencyError, UsageError
+from dicore.errors import MissingDependencyError, RunLockedError, UsageError
+from dicore.run.folder import RunLock
 from dicore.run.launch import TrainRequest, compile_request, described, launch
+from dicore_tools.migrate.changes import leaves
 from dicore_tools.tuning.space import Dimension, combinations
 
 __all__ = ["OBJECTIVES", "PRUNERS", "SAMPLERS", "Plan", "load", "tune"]
@@ -110,22 +113,46 @@ def tune(plan: Plan) -> Any:
     """
     package = optuna()
     _check(plan)
-    plan.folder.mkdir(parents=True, exist_ok=True)
-    study = package.create_study(
-        study_name="dicore", storage=_storage(plan.folder / "study.log"), direction="maximize",
-        sampler=_sampler(plan, 0), pruner=_pruner(plan), load_if_exists=True,
-    )  # fmt: skip
-    _agree(study, plan)
-    _again(study)
-    if plan.jobs == 1:
-        _work(plan, 0)
-    else:
-        _in_processes(plan)
+    with _only_start(plan.folder):
+        study = package.create_study(
+            study_name="dicore", storage=_storage(plan.folder / "study.log"), direction="maximize",
+            sampler=_sampler(plan, 0), pruner=_pruner(plan), load_if_exists=True,
+        )  # fmt: skip
+        _agree(study, plan)
+        _again(study)
+        if plan.jobs == 1:
+            _work(plan, 0)
+        else:
+            _in_processes(plan)
     return load(plan.folder)
+
+
+@contextmanager
+def _only_start(folder: Path) -> Iterator[None]:
+    """Makes and locks the folder of a study: a second start would take running trials for killed.
+
+    Raises:
+        UsageError: the folder cannot be made, or another process runs the study.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = RunLock(folder)
+    except OSError as error:
+        raise UsageError(f"cannot make {folder}: {error.strerror or error}") from None
+    except RunLockedError:
+        raise UsageError(
+            f"{folder}: another process runs this study", hint="--jobs N runs N trials at a time"
+        ) from None
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 def _check(plan: Plan) -> None:
     """Compiles the config with one value of each option, so that misspelt ones are found now."""
+    if plan.grid:
+        combinations(plan.space)
     first = [
         f"{each.path}={json.dumps(each.values[0] if each.values else _low(each))}"
         for each in plan.space
@@ -172,21 +199,29 @@ def _pruner(plan: Plan) -> Any:
 
 def _agree(study: Any, plan: Plan) -> None:
     """Stores what the study searches, or compares it."""
-    facts = plan.facts()
-    known = study.user_attrs.get("plan")
-    if known is None:
-        study.set_user_attr("plan", facts)
-        points = combinations(plan.space) if plan.grid else []
-        for point in points:
-            study.enqueue_trial(_as_params(plan, point))
-        study.set_user_attr("points", len(points))
-        return
-    for name, value in facts.items():
-        if known.get(name) != value:
+    facts, config = plan.facts(), _config(plan)
+    known = {**facts, **study.user_attrs.get("plan", {}), **study.user_attrs.get("config", {})}
+    for name, value in {**facts, **config}.items():
+        if known.get(name, value) != value:
             raise UsageError(
                 f"{plan.folder}: its study has another {name}: {known.get(name)}, not {value}",
                 hint="go on with the same, or name another folder: -o FOLDER",
             )
+    study.set_user_attr("config", config)
+    study.set_user_attr("plan", facts)
+    if "points" not in study.user_attrs:
+        points = combinations(plan.space) if plan.grid else []
+        for point in points[len(study.get_trials(deepcopy=False)) :]:  # a start may be killed here
+            study.enqueue_trial(_as_params(plan, point))
+        study.set_user_attr("points", len(points))
+
+
+def _config(plan: Plan) -> dict[str, str]:
+    """Returns the options that all trials have, as texts by path."""
+    compiled = compile_request(plan.request)
+    free = {"exp_name", "seed", *(each.path for each in plan.space)}
+    tree = saved_tree(compiled)
+    return {path: repr(value) for path, value in leaves(tree) if path not in free}
 
 
 def _as_params(plan: Plan, point: Mapping[str, Any]) -> dict[str, Any]:
@@ -236,7 +271,8 @@ def _work(plan: Plan, worker: int, parent: int | None = None) -> None:
     while _left(study, plan) > 0:
         if parent is not None and os.getppid() != parent:
             return
-        if not _Trial(study, plan).run():
+        trial = _Trial(study, plan)
+        if trial.is_surplus() or not trial.run():
             return
 
 
@@ -246,20 +282,19 @@ def _left(study: Any, plan: Plan) -> int:
     Raises:
         UsageError: the first trials have all failed.
     """
-    from optuna.trial import TrialState
-
     trials = study.get_trials(deepcopy=False)
-    count = {
-        state: sum(each.state is state for each in trials)
-        for state in (TrialState.COMPLETE, TrialState.PRUNED, TrialState.RUNNING, TrialState.FAIL)
-    }
-    good = count[TrialState.COMPLETE] + count[TrialState.PRUNED]
+    good = sum(each.state.name in ("COMPLETE", "PRUNED") for each in trials)
     errors = [each.user_attrs.get("error", "") for each in trials if "error" in each.user_attrs]
     if not good and len(errors) >= _FAILURES:
         raise UsageError(f"the first {len(errors)} trials failed: {errors[-1]}")
     if plan.grid:
-        return sum(each.state is TrialState.WAITING for each in trials)
-    return plan.trials - good - count[TrialState.RUNNING] - len(errors)
+        return sum(each.state.name == "WAITING" for each in trials)
+    return plan.trials - sum(map(_counts, trials))
+
+
+def _counts(trial: Any) -> bool:
+    """Returns whether a trial is one of those that were asked for."""
+    return trial.state.name in ("COMPLETE", "PRUNED", "RUNNING") or "error" in trial.user_attrs
 
 
 class _Trial:
@@ -271,6 +306,16 @@ class _Trial:
         self._values = {each.path: each.suggest(self._trial) for each in plan.space}
         self._folder = plan.folder / f"trial_{self._trial.number:04d}"
 
+    def is_surplus(self) -> bool:
+        """Returns whether other processes have begun enough trials before; it is then given up."""
+        from optuna.trial import TrialState
+
+        before = self._study.get_trials(deepcopy=False)[: self._trial.number]
+        if self._plan.grid or sum(map(_counts, before)) < self._plan.trials:
+            return False
+        self._study.tell(self._trial, state=TrialState.FAIL)
+        return True
+
     def run(self) -> bool:
         """Runs it; returns False if a signal ended it."""
         from optuna.trial import TrialState
@@ -281,7 +326,7 @@ class _Trial:
             watch = _Watch(self._trial if seed == 0 else None, self._plan.objective)
             try:
                 outcome = launch(self._request(seed), observer=watch)
-            except DicoreError as error:
+            except Exception as error:  # a policy may raise anything for such values
                 self._trial.set_user_attr("error", described(error))
                 self._study.tell(self._trial, state=TrialState.FAIL)
                 say(f"trial {self._trial.number}: failed: {error}")
