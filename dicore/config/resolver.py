@@ -15,7 +15,7 @@ from dicore.config.redact import texts_in
 from dicore.config.schema import ComponentConfig, Section, component, fields_of, frozen
 from dicore.config.signature import config_class
 from dicore.errors import ConfigError, ConfigWarning, RegistryError, UnknownComponentError
-from dicore_registry import nearest
+from dicore_registry import is_import_path, nearest
 
 _NAMELESS = object()
 """Stands for the name of a class that has none."""
@@ -138,8 +138,7 @@ class ComponentResolver:
         """Splits the name of an env that a provider knows by an id of its own."""
         if ":" in wanted:
             left, _, right = wanted.partition(":")
-            is_import_path = any(sign in left for sign in "./\\")
-            return (wanted, None) if is_import_path else (left, right)
+            return (wanted, None) if is_import_path(wanted) else (left, right)
         try:
             provider = self.registry.default("env")
             if provider is None or self.declared("env", wanted):

@@ -33,6 +33,7 @@ class AsyncSubprocessConfig(SyncSubprocessConfig):
 
     def build(self, ctx: Any, *, env_fn: Sequence[Callable[[], Any]], **parts: Any) -> Any:
         """Returns the manager; `env_fn` holds one factory per environment."""
+        self.need_processes()
         from dicore_plugins.env_managers.asynchronous.manager import AsyncEnvManager
 
         return AsyncEnvManager(env_fn, self, self.output_folder(ctx))

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from dicore.config.schema import ComponentConfig, component, frozen, option
+from dicore.errors import UsageError
 from dicore_plugins.env_managers.base.config import BaseManagerConfig
 from dicore_registry import renamed
 
@@ -58,9 +60,22 @@ class SyncSubprocessConfig(BaseManagerConfig):
 
     def build(self, ctx: Any, *, env_fn: Sequence[Callable[[], Any]], **parts: Any) -> Any:
         """Returns the manager; `env_fn` holds one factory per environment."""
+        self.need_processes()
         from dicore_plugins.env_managers.subprocess.manager import SyncSubprocessManager
 
         return SyncSubprocessManager(env_fn, self, self.output_folder(ctx))
+
+    def need_processes(self) -> None:
+        """Checks that the system has groups of processes and signals for them.
+
+        Raises:
+            UsageError: it has not, as Windows.
+        """
+        if find_spec("fcntl") is None:
+            raise UsageError(
+                "env.manager: worker processes need Linux or macOS",
+                hint="env.manager=thread or base; or run dicore in WSL",
+            )
 
     def output_folder(self, ctx: Any) -> Path | None:
         """Returns the folder for what environments print in workers; None: the terminal."""

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from dicore.console import say, verbosity
+from dicore.console import plural, say, verbosity
 from dicore.errors import UsageError
 
 __all__ = ["command"]
@@ -42,15 +42,17 @@ def command(places: Sequence[str], *, out: Path, title: str | None, show: bool) 
     from dicore.run.atomic import write_file
     from dicore_tools.reports.curves import find_runs
     from dicore_tools.reports.page import page
-    from dicore_tools.reports.run_data import read_run
+    from dicore_tools.reports.run_data import read_runs
 
-    runs = [read_run(folder) for folder in find_runs(places)]
-    content = page(runs, title=title).encode()
+    runs, problems = read_runs(find_runs(places))
+    content = page(runs, title=title, problems=problems).encode()
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
         write_file(out, content)
     except OSError as error:
         raise UsageError(f"cannot write {out}: {error.strerror or error}") from error
-    say(f"{out}: {len(runs)} runs, {len(content) / 1024:.0f} KiB", result=True)
+    for problem in problems:
+        click.echo(f"warning: left out {problem}", err=True)
+    say(f"{out}: {plural(len(runs), 'run')}, {len(content) / 1024:.0f} KiB", result=True)
     if show:
         click.launch(out.resolve().as_uri())

@@ -88,7 +88,9 @@ def serve(places: Sequence[str], *, every: int = 10, port: int = 8300) -> Thread
         """Seconds after which a browser that sends nothing is left."""
 
         def do_GET(self) -> None:
-            found = self.path.partition("?")[0] in ("/", "/index.html")
+            host = self.headers.get("Host", "").rpartition(":")[0]
+            ours = host in ("127.0.0.1", "localhost")  # not a name that a website points here
+            found = ours and self.path.partition("?")[0] in ("/", "/index.html")
             content = pages.now() if found else b"not found: see /"
             with suppress(ConnectionError):  # the browser may be gone
                 self.send_response(HTTPStatus.OK if found else HTTPStatus.NOT_FOUND)

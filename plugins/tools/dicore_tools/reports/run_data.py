@@ -6,7 +6,6 @@ Shapes: P points of a metric.
 from __future__ import annotations
 
 import math
-import os
 import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
+import psutil
 
 from dicore.data.json_codec import loads
 from dicore.errors import UsageError
@@ -21,7 +21,7 @@ from dicore.run.folder import RunFolder
 from dicore.run.log import RESERVED, read_metrics
 from dicore_tools.reports.curves import AXES, TAG, Axis, Curve
 
-__all__ = ["NONE", "RunData", "differing", "read_run"]
+__all__ = ["NONE", "RunData", "differing", "read_run", "read_runs"]
 
 Floats = npt.NDArray[np.float64]
 
@@ -110,9 +110,31 @@ def read_run(folder: RunFolder) -> RunData:
     for tag, rows in lines.items():
         points = np.array(rows, np.float64)
         columns[tag] = points[np.argsort(points[:, 0], kind="stable")]
-    return RunData(
-        folder, _json(folder, "metadata"), _json(folder, "config").get("config", {}), columns
-    )
+    record, config = _json(folder, "metadata"), _json(folder, "config").get("config", {})
+    for file, part in ((folder.metadata, record.get("result") or {}), (folder.config, config)):
+        if not isinstance(part, Mapping):
+            raise UsageError(f"cannot read {file}: it is not one that dicore wrote")
+    return RunData(folder, record, config, columns)
+
+
+def read_runs(folders: Sequence[RunFolder]) -> tuple[list[RunData], list[str]]:
+    """Reads runs; those that are damaged are left out.
+
+    Returns:
+        The runs, and why others cannot be read.
+
+    Raises:
+        UsageError: none can be read.
+    """
+    runs, problems = [], []
+    for folder in folders:
+        try:
+            runs.append(read_run(folder))
+        except (UsageError, OSError) as error:
+            problems.append(f"{folder}: {error}")
+    if not runs:
+        raise UsageError("\n".join(problems))
+    return runs, problems
 
 
 def _may_be_alive(record: Mapping[str, Any]) -> bool:
@@ -121,12 +143,9 @@ def _may_be_alive(record: Mapping[str, Any]) -> bool:
     if record.get("host") != platform.node() or not isinstance(pid, int) or pid < 1:
         return True
     try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except (OSError, OverflowError):
+        return psutil.pid_exists(pid)  # a signal 0 would interrupt it on Windows
+    except OverflowError:
         return True
-    return True
 
 
 def differing(runs: Sequence[RunData]) -> dict[str, list[str]]:

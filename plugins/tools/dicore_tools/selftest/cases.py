@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
-import os
 import sys
 import tempfile
 import time
@@ -19,6 +18,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
+import psutil
 
 from dicore.errors import ActionError, DicoreError, EnvStateError, UsageError
 from dicore.testing.component import Component
@@ -123,7 +123,7 @@ def _opened(
         manager.close()
         took = time.monotonic() - begun
     expect(took < CLOSE_S, f"close() took {took:.1f} s")
-    alive = [pid for pid in pids if _alive(pid)]
+    alive = [pid for pid in pids if psutil.pid_exists(pid)]
     expect(not alive, f"after close() worker processes are left: {alive}")
 
 
@@ -183,16 +183,6 @@ def _refuses_an_action(component: Component) -> str:
         expect([int(ready[each][1]) for each in ready] == [0, 0], "an environment was stepped")
         _play(manager)
     return text
-
-
-def _alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
 
 
 def main(arguments: Iterable[str]) -> None:
