@@ -1,4 +1,4 @@
-# make demo, test, learns, soak, lint, bench, results, docs, dist, matrix: each target sets up .venv first.
+# Each target sets up .venv first; CONTRIBUTING.md says what they do.
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
@@ -6,7 +6,7 @@ STAMP  := $(VENV)/.installed
 # One torch thread per process by default: more threads compete for few cores.
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: demo test learns soak lint bench results docs dist matrix clean install
+.PHONY: demo test learns soak lint platforms bench results docs site notebooks dist matrix clean install
 
 install: $(STAMP)
 
@@ -36,6 +36,11 @@ lint: $(STAMP)
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 
+# The types as Windows and macOS have them.
+platforms: $(STAMP)
+	@$(BIN)/mypy --platform win32
+	@$(BIN)/mypy --platform darwin
+
 bench: $(STAMP)
 	@$(BIN)/python benchmarks/run.py
 
@@ -47,6 +52,14 @@ results: $(STAMP)
 docs: $(STAMP)
 	@$(BIN)/python -m sphinx -W -n --keep-going -q -b html docs docs/_build/html
 	@echo "docs/_build/html/index.html"
+
+# The pages as one version beside others: docs/_build/site/index.html.
+site: $(STAMP)
+	@$(BIN)/python -m docs.generate.site
+
+# The notebooks with their outputs: docs/_build/notebooks; trains for some minutes.
+notebooks: $(STAMP)
+	@$(BIN)/python -m docs.generate.notebooks --run
 
 # Wheels and source archives in dist/, checked, installed into a new environment and run.
 dist: $(STAMP)

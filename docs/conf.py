@@ -20,7 +20,7 @@ copyright = "the dicore contributors, Apache-2.0"  # noqa: A001 - Sphinx's name 
 version = release = generate.version()
 
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
-exclude_patterns = ["_build", "generated/parts/*"]
+exclude_patterns = ["_build", "generated/parts/*", "generated/notebooks/*"]
 myst_enable_extensions = ["colon_fence", "deflist", "fieldlist"]
 myst_heading_anchors = 3
 myst_url_schemes = ["http", "https", "mailto"]
@@ -28,6 +28,7 @@ myst_url_schemes = ["http", "https", "mailto"]
 html_theme = "furo"
 html_title = f"dicore {release}"
 html_static_path = ["_static"]
+templates_path = ["_templates"]
 html_css_files = ["dicore.css"]
 html_copy_source = False
 html_show_sphinx = False

@@ -9,13 +9,14 @@ given.
 from __future__ import annotations
 
 import argparse
+import os
 import shutil
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
-from dist import PROJECTS, ROOT, run, smoke
+from dist import PROJECTS, run, smoke
 
 PYTHONS = ("python3.11", "python3.12", "python3.13")
 NUMPYS = ("numpy>=1.26,<2", "numpy>=2,<3")
@@ -41,19 +42,30 @@ def main(pythons: list[str], *, strict: bool) -> None:
 
 
 def _outcome(place: Path, wheels: Path, python: str, numpy: str) -> str:
-    found = shutil.which(python)
+    found = interpreter(python)
     if found is None:
-        return "not installed"
-    has_pip = subprocess.run(  # noqa: S603 - the interpreter that was asked for
-        [found, "-m", "venv", "--help"], capture_output=True, cwd=ROOT, check=False
-    )
-    if has_pip.returncode:
         return "not installed"
     try:
         smoke(place, wheels, found, numpy)
     except SystemExit as error:
         return f"failed ({error.code})"
     return "ok"
+
+
+def interpreter(python: str) -> str | None:
+    """Returns the interpreter of a name, from the path or from pyenv; None if there is none."""
+    version = python.removeprefix("python")
+    pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
+    for found in (shutil.which(python), *sorted(pyenv.glob(f"{version}.*/bin/python"))):
+        if found is not None and _makes_environments(str(found)):
+            return str(found)
+    return None
+
+
+def _makes_environments(python: str) -> bool:
+    """Returns whether it runs and has venv; pyenv puts names on the path that do not run."""
+    words = [python, "-c", "import ensurepip, venv"]
+    return not subprocess.run(words, capture_output=True, check=False).returncode  # noqa: S603
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Generates the reference pages from the registry, the commands and the code.
 
-`pages()` returns them by path; `write()` writes them to `docs/generated/`, where the handwritten
-pages and their tables of contents link to them.
+`pages()` returns them by path; `write()` writes them, and the notebooks, to `docs/generated/`,
+where the handwritten pages and their tables of contents link to them.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from docs.generate.api import api_pages
 from docs.generate.commands import command_pages
 from docs.generate.components import component_pages
 from docs.generate.contracts import contract_parts
+from docs.generate.notebooks import notebooks
 
 __all__ = ["pages", "version", "write"]
 
@@ -25,12 +26,12 @@ def pages() -> dict[str, str]:
 
 def write(folder: Path) -> None:
     """Writes changed pages only, so that Sphinx rebuilds little, and deletes stale ones."""
-    wanted = {folder / name: text for name, text in pages().items()}
+    wanted = {folder / name: text for name, text in {**pages(), **notebooks()}.items()}
     for path, text in wanted.items():
         if not path.is_file() or path.read_text(encoding="utf-8") != text:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, encoding="utf-8")
-    for path in set(folder.rglob("*.md")) - wanted.keys():
+    for path in {*folder.rglob("*.md"), *folder.rglob("*.ipynb")} - wanted.keys():
         path.unlink()
 
 

@@ -37,7 +37,7 @@ _NAMES: Final[dict[str, dict[str, str]]] = {
         "executor": "threads",
         "learner": "base",
         "learner_hook": "load_ckpt log_reduce log_show monitor save_ckpt",
-        "logger": "alert console csv mlflow tensorboard usage wandb",
+        "logger": "alert comet console csv mlflow tensorboard usage wandb",
         "message_queue": "tcp",
         "middleware": (
             "barrier buffer_saver ckpt_saver context_exchanger data_pusher demo_loader "
@@ -93,7 +93,7 @@ _NAMES: Final[dict[str, dict[str, str]]] = {
         ),
         "command": (
             "benchmark catalogue check collect completion config doctor enjoy eval export "
-            "import_weights migrate new plot report selftest status tune watch"
+            "import_weights migrate new plot report selftest session status tune watch"
         ),
         "config_format": "cpanel py toml yaml yml",
     },

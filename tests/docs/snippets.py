@@ -4,7 +4,7 @@ A page runs from top to bottom in one empty folder and one Python namespace:
 
 - `python` is executed; a block with a caption (`:caption: maze.py`) is written to that file.
 - `console` contains lines `$ command`, each followed by its output. `…` matches anything, and a
-  number matches any number. Long budgets are reduced.
+  number matches any number. Long budgets are reduced, in `python` that of a line `STEPS = 9_000`.
 - `yaml`, `toml`, `json`, `ini` are parsed, and written to a file if they have a caption.
 - `text` is ignored. A comment `<!-- not run: why -->` disables the next block, and
   `<!-- run: command -->` runs a command that the page does not show.
@@ -40,6 +40,8 @@ _OPTION = re.compile(r":(?P<name>[\w-]+):[ \t]*(?P<value>.*)\n?")
 _NUMBER = re.compile(r"\d+(?:[,_]\d+)*(?:\.\d+)?(?:e-?\d+)?")
 _LONG = {"--max-env-step": 1_000, "--train_iter": 100}
 """Maximum budgets of commands in the tests."""
+_CONSTANT = re.compile(r"^(STEPS|UPDATES) = ([\d_]+)$", re.MULTILINE)
+"""Budgets that a notebook sets in its first cell; the tests take 7 %."""
 _SHOWN = {"make", "pip", "tensorboard"}
 """Programs that are not run; only their arguments are checked."""
 _PARSERS = {
@@ -128,7 +130,10 @@ class Page:
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_text(snippet.code, encoding="utf-8")
         elif snippet.language == "python":
-            code = compile("\n" * (snippet.line - 1) + snippet.code, self.path, "exec")
+            text = _CONSTANT.sub(
+                lambda found: f"{found[1]} = {int(found[2]) * 7 // 100}", snippet.code
+            )
+            code = compile("\n" * (snippet.line - 1) + text, self.path, "exec")
             with self._inside(self.registry):
                 exec(code, vars(self.module))
         elif snippet.language == "console":
@@ -186,6 +191,7 @@ class Page:
         try:
             with using(registry), warnings.catch_warnings():
                 warnings.simplefilter("default", ConfigWarning)  # shown, as on the command line
+                warnings.filterwarnings("ignore", ".*non-interactive")  # matplotlib's show()
                 yield
         finally:
             os.chdir(before)
@@ -194,6 +200,10 @@ class Page:
                 file = getattr(sys.modules[name], "__file__", None) or ""
                 if file.startswith(str(self.folder)) or name == self.module.__name__:
                     del sys.modules[name]
+
+
+def _less(budget: re.Match[str]) -> str:
+    return f"{budget[1]} = {int(budget[2]) * 7 // 100}"
 
 
 def cut(words: list[str]) -> list[str]:

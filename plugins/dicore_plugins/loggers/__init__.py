@@ -9,6 +9,7 @@ from dicore_plugins.lazy import lazy
 if TYPE_CHECKING:
     from dicore_plugins.loggers.alert import AlertLogger
     from dicore_plugins.loggers.child import ChildLogger, IWriter, settings_of
+    from dicore_plugins.loggers.comet_run import CometLogger
     from dicore_plugins.loggers.console import ConsoleLogger
     from dicore_plugins.loggers.csv_file import CsvLogger
     from dicore_plugins.loggers.mlflow_run import MlflowLogger
@@ -17,13 +18,14 @@ if TYPE_CHECKING:
     from dicore_plugins.loggers.wandb_run import WandbLogger
 
 __all__ = [
-    "AlertLogger", "ChildLogger", "ConsoleLogger", "CsvLogger", "IWriter", "MlflowLogger",
-    "TensorBoardLogger", "UsageLogger", "WandbLogger", "settings_of",
+    "AlertLogger", "ChildLogger", "CometLogger", "ConsoleLogger", "CsvLogger", "IWriter",
+    "MlflowLogger", "TensorBoardLogger", "UsageLogger", "WandbLogger", "settings_of",
 ]  # fmt: skip
 
 _HOMES = {
     ".alert": ("AlertLogger",),
     ".child": ("ChildLogger", "IWriter", "settings_of"),
+    ".comet_run": ("CometLogger",),
     ".console": ("ConsoleLogger",),
     ".csv_file": ("CsvLogger",),
     ".mlflow_run": ("MlflowLogger",),

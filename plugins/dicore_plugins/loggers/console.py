@@ -1,14 +1,15 @@
-"""Console progress: a bar on a terminal, plain lines elsewhere."""
+"""Progress: a bar on a terminal, one line that is renewed in a notebook, plain lines elsewhere."""
 
 from __future__ import annotations
 
 import math
+import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from dicore.console import is_shared, is_terminal, number, say
+from dicore.console import is_quiet, is_shared, is_terminal, number, printable, say
 from dicore.errors import UsageError
 from dicore.interfaces.logger import LogTarget
 
@@ -18,13 +19,15 @@ _SHARED_FACTOR = 5
 """Factor on the interval when several runs share the output."""
 _REDRAW_S = 0.1
 """Shortest time between two drawings of the bar."""
+_RENEW_S = 0.5
+"""Shortest time between two lines in a notebook, each a message to the browser."""
 
 
 class ConsoleLogger:
     """Prints progress: steps, last and best return, rate and time left.
 
     Args:
-        interval: Seconds between progress lines if stdout is not a terminal.
+        interval: Seconds between progress lines if stdout is neither a terminal nor a notebook.
         return_tag: Metric to print as the return.
     """
 
@@ -38,6 +41,7 @@ class ConsoleLogger:
         self._updates = 0
         self._last = self._best = math.nan
         self._bar: Any = None
+        self._cell: Any = None
         self._on_terminal = False
         self._stale = False
 
@@ -45,6 +49,7 @@ class ConsoleLogger:
         """Stores the budgets; nothing is printed before the first metric."""
         self._target = target
         self._on_terminal = is_terminal()
+        self._cell = _notebook_line()
         if is_shared():
             self._interval *= _SHARED_FACTOR
         if target.resumed_at is not None:
@@ -62,7 +67,7 @@ class ConsoleLogger:
             self._last = value
             self._best = value if math.isnan(self._best) else max(self._best, value)
         self._stale = True
-        if time.monotonic() - self._shown >= (_REDRAW_S if self._on_terminal else self._interval):
+        if time.monotonic() - self._shown >= self._pause:
             self._show()
 
     def log_text(self, text: str, *, channel: str = "run") -> None:
@@ -81,6 +86,8 @@ class ConsoleLogger:
         self._shown = time.monotonic()
         if self._on_terminal:
             self._draw()
+        elif self._cell is not None:
+            self._cell.update({"text/plain": printable(self._line())}, raw=True)
         else:
             say(self._line())
 
@@ -91,6 +98,13 @@ class ConsoleLogger:
             self._bar.stop()
             self._bar = None
             self._on_terminal = False
+
+    @property
+    def _pause(self) -> float:
+        """Shortest time in seconds between two states that are shown."""
+        if self._on_terminal:
+            return _REDRAW_S
+        return self._interval if self._cell is None else min(_RENEW_S, self._interval)
 
     @property
     def _progress(self) -> tuple[int, int | None, str]:
@@ -145,6 +159,18 @@ class ConsoleLogger:
             fields[name] = text if room >= 0 else ""
         self._bar.update(self._bar.task_ids[0], completed=done, total=total, **fields)
         self._bar.refresh()
+
+
+def _notebook_line() -> Any:
+    """Returns a handle of a line in the output of a notebook's cell; None outside of notebooks."""
+    in_cell = type(sys.stdout).__module__.partition(".")[0] == "ipykernel"
+    if not in_cell or is_quiet() or is_shared():
+        return None
+    from IPython.display import DisplayHandle
+
+    line = DisplayHandle()
+    line.display({"text/plain": ""}, raw=True)
+    return line
 
 
 def _make_bar() -> Any:

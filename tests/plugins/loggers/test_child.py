@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+import zipfile
 from collections.abc import Callable, Mapping
 from importlib.util import find_spec
 from pathlib import Path
@@ -18,7 +19,7 @@ import yaml
 
 from dicore.interfaces.logger import LogTarget
 from dicore.run.log import LogHub
-from dicore_plugins.loggers import AlertLogger, ChildLogger, MlflowLogger, WandbLogger
+from dicore_plugins.loggers import AlertLogger, ChildLogger, CometLogger, MlflowLogger, WandbLogger
 
 pytest.importorskip("psutil")
 WRITER = "tests.plugins.loggers.test_child"
@@ -165,6 +166,21 @@ def test_wandb_offline_writes_a_run_that_can_be_uploaded(
     content = file.read_bytes()
     assert b"evaluator/return_mean" in content
     assert b"batch_size" in content
+
+
+def test_comet_offline_writes_an_archive_that_can_be_uploaded(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    if find_spec("comet_ml") is None:
+        pytest.skip("needs comet_ml")
+    log_some(CometLogger(close_s=120), tmp_path / "log", resumed_at=None, step=8)
+    assert not caplog.records
+    [file] = (tmp_path / "log/comet").glob("*.zip")
+    assert (tmp_path / "log/comet/run_id.txt").read_text().strip() in file.name
+    with zipfile.ZipFile(file) as archive:
+        told = archive.read("messages.json").decode()
+    assert "evaluator/return_mean" in told
+    assert "batch_size" in told
 
 
 @pytest.mark.parametrize(

@@ -96,7 +96,10 @@ def _told(runs: Sequence[RunData]) -> str:
     counts: dict[str, int] = {}
     for run in runs:
         counts[run.state] = counts.get(run.state, 0) + 1
-    return ", ".join(f"{number} {state}" for state, number in counts.items()).capitalize() + "."
+    return (
+        escape(", ".join(f"{number} {state}" for state, number in counts.items())).capitalize()
+        + "."
+    )
 
 
 # ---- curves

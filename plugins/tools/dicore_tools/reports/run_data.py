@@ -27,6 +27,8 @@ Floats = npt.NDArray[np.float64]
 
 NONE: Final = "\u2013"
 """What a table shows where there is no value."""
+_TREES = ("limits", "versions")
+_NUMBERS = ("env_step", "train_iter", "wall_s", "best_return")
 _COLUMNS = tuple(key for key, _ in AXES.values())
 
 
@@ -84,9 +86,9 @@ class RunData:
         step, updates, seconds = map(float, found)
         result = self.result
         return (
-            int(result.get("env_step", step)),
-            int(result.get("train_iter", updates)),
-            float(result.get("wall_s", seconds)),
+            int(result.get("env_step") or step),
+            int(result.get("train_iter") or updates),
+            float(result.get("wall_s") or seconds),
         )
 
 
@@ -111,10 +113,26 @@ def read_run(folder: RunFolder) -> RunData:
         points = np.array(rows, np.float64)
         columns[tag] = points[np.argsort(points[:, 0], kind="stable")]
     record, config = _json(folder, "metadata"), _json(folder, "config").get("config", {})
-    for file, part in ((folder.metadata, record.get("result") or {}), (folder.config, config)):
-        if not isinstance(part, Mapping):
+    for file, ours in ((folder.metadata, _is_ours(record)), (folder.config, _is_tree(config))):
+        if not ours:
             raise UsageError(f"cannot read {file}: it is not one that dicore wrote")
     return RunData(folder, record, config, columns)
+
+
+def _is_ours(record: Mapping[str, Any]) -> bool:
+    """Returns whether the members of a `run.json` that the page shows have their types."""
+    result, components = record.get("result") or {}, record.get("components") or {}
+    return (
+        all(map(_is_tree, (result, components, *(record.get(name) or {} for name in _TREES))))
+        and all(map(_is_tree, components.values()))
+        and all(isinstance(result.get(name) or 0, int | float) for name in _NUMBERS)
+        and isinstance(record.get("argv") or [], list)
+        and isinstance(record.get("status", ""), str)
+    )
+
+
+def _is_tree(value: Any) -> bool:
+    return isinstance(value, Mapping)
 
 
 def read_runs(folders: Sequence[RunFolder]) -> tuple[list[RunData], list[str]]:

@@ -1,0 +1,82 @@
+"""`dicore session`: runs that are made but not trained, and runs as Python modules."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from dicore.console import own_process, say, verbosity
+from dicore.errors import UsageError
+
+__all__ = ["command"]
+
+_EPILOG = """\b
+Examples:
+  dicore session new -e cartpole -p dqn -s 0 --exp-name runs/pole    its folder, nothing trained
+  dicore train --resume runs/pole                                    trains it, here or in a job
+  dicore session module runs/cartpole_dqn_s0 runs/pole               runs as modules
+\b
+  >>> from runs import pole
+  >>> pole.agent.evaluate(10).mean_return
+  >>> pole.metrics("evaluator/return_mean")
+"""
+
+
+@click.group(name="session", epilog=_EPILOG)
+def command() -> None:
+    """Makes runs without training them, and makes runs Python modules."""
+
+
+@command.command(name="new")
+@click.argument("words", nargs=-1, metavar="[FILE|RUN|PRESET] [a.b=c]...")
+@click.option("-m", "--mode", metavar="NAME", help="Pipeline (dicore list pipeline).")
+@click.option("-e", "--env", metavar="NAME", help="Environment, or a Gymnasium id.")
+@click.option("-p", "--policy", metavar="NAME", help="Algorithm (dicore list policy).")
+@click.option("-s", "--seed", type=click.IntRange(0), help="Random seed.")
+@click.option("--cpanel", metavar="JSON", help="Overrides entries of the config's dict `cpanel`.")
+@click.option("--exp-name", metavar="DIR", help="Run folder.  [default: runs/…]")
+@click.option("--max-env-step", type=click.IntRange(1), help="Budget in env steps.")
+@click.option("--max-train-iter", type=click.IntRange(1), help="Budget in gradient updates.")
+@click.option(
+    "--exist",
+    type=click.Choice(["new", "overwrite", "error"]),
+    default="new",
+    show_default=True,
+    help="If the folder exists: add a number, delete its contents, or fail.",
+)
+@click.option("--trust", is_flag=True, help="Run code that a run names by path (./file.py:Class).")
+@verbosity
+def new(*, words: Sequence[str], **given: Any) -> None:
+    """Makes a run folder with its config, and trains nothing.
+
+    The config and the environment are checked as by dicore train --dry-run. `dicore train --resume
+    RUN` trains it.
+    """
+    from dicore.run.request import TrainRequest
+    from dicore_tools.sessions import create
+
+    own_process()
+    files = [word for word in words if "=" not in word]
+    if len(files) > 1:
+        raise UsageError(f"expected at most one config, got {', '.join(files)}")
+    overrides = [word for word in words if "=" in word]
+    request = TrainRequest(config=files[0] if files else None, overrides=overrides, **given)
+    folder = create(request)
+    say(f"{folder}: made; train it: dicore train --resume {folder}", result=True)
+
+
+@command.command(name="module")
+@click.argument("runs", nargs=-1, required=True, metavar="RUN...")
+@verbosity
+def module(*, runs: Sequence[str]) -> None:
+    """Writes `__init__.py` into runs, so that Python imports them.
+
+    `from runs import pole` gives `pole.agent`, `pole.load(checkpoint)`, `pole.checkpoints`,
+    `pole.config`, `pole.result` and `pole.metrics(tag)`.
+    """
+    from dicore_tools.sessions import make_module
+
+    for run in runs:
+        say(f"{make_module(run)}: written", result=True)
