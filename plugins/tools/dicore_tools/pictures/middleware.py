@@ -34,6 +34,7 @@ _TRIES: Final = (
     ("policy.reward_model=rnd",),
     (f"policy.reward_model={{type: gail, {_EXPERT}}}",),
     (f"policy.reward_model={{type: trex, {_EXPERT}, expert_updates: 1}}",),
+    ("policy.reward_model=ngu",),
 )
 """What is added to presets until one fits a pipeline."""
 
