@@ -148,7 +148,7 @@ class Coordinator:
             except (RemoteTaskError, AuthenticationError) as error:
                 failures += 1
                 refused = isinstance(error, AuthenticationError)
-                if refused or failures > self._system.max_retries:
+                if refused or failures > self._cfg.pipeline.system.max_retries:
                     self._fail(name, error)
                 else:
                     _LOG.warning("%s: %s; attempt %d", name, error.message, failures + 1)
@@ -252,7 +252,7 @@ class Coordinator:
             return
         info = {**self._job, **task, "number": self._note_task("collector", task)}
         info |= {"collector_index": int(name.removeprefix("collector"))}
-        info["blocks"] = self._system.collect_blocks
+        info["blocks"] = self._cfg.pipeline.system.collect_blocks
         finished: Mapping[str, Any] = {}
         try:
             collector.process("collector_start_task", {"task_info": info}, self._timeout)

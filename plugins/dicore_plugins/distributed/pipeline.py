@@ -121,8 +121,11 @@ class ParallelParts(Parts):
 
     @property
     def _folder(self) -> Any:
+        """Folder of the logs, made before a process looks for it."""
         assert self.run is not None
-        return self.run.folder.log
+        folder = self.run.folder.log
+        folder.mkdir(exist_ok=True)
+        return folder
 
     def close(self) -> None:
         """Closes the parts that were created, and Ray if it was started for them."""
