@@ -88,7 +88,7 @@ CASES = [
         100_000,
         None,
         ('env.make_kwargs={"max_episode_steps": 200}', "env.stop_value=195"),
-        (300, 300, 0),
+        (300,) * 3,
     ),
     # every evaluation episode returns 1; 2k to 4k env steps are usual
     Case(
