@@ -48,7 +48,12 @@ class ParallelParts(Parts):
         """Ray, started when it is first needed."""
         system = self.cfg.pipeline.system
         cores = system.collector_num * system.collector_cores + system.learner_num
-        return RayRuntime(cores=cores, object_store=system.object_store, address=system.address)
+        return RayRuntime(
+            cores=cores,
+            object_store=system.object_store,
+            address=system.address,
+            record=None if self.run is None else getattr(self.run.folder, "metadata", None),
+        )
 
     @cached_property
     def collector_env(self) -> Any:

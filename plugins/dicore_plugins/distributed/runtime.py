@@ -22,6 +22,7 @@ import psutil
 
 from dicore.errors import DicoreError, MissingDependencyError, UsageError
 from dicore.run.signals import StopNow
+from dicore_plugins.distributed.watcher import Watcher
 
 __all__ = ["RayRuntime"]
 
@@ -53,6 +54,7 @@ class RayRuntime:
         object_store: Shared memory of a Ray that is started here, in MiB.
         address: host:port of a running cluster; None: the Ray of this process if it is running,
             else one is started on this machine.
+        record: `run.json` of the run, which says so if this process is killed; None: no file.
 
     Attributes:
         ray: The module.
@@ -64,11 +66,18 @@ class RayRuntime:
     """
 
     def __init__(
-        self, *, cores: float = 1.0, object_store: int = 256, address: str | None = None
+        self,
+        *,
+        cores: float = 1.0,
+        object_store: int = 256,
+        address: str | None = None,
+        record: Path | None = None,
     ) -> None:
         self.ray = import_ray(address)
         self.started = self._connected = False
         self._folder: Path | None = None
+        self._record = record
+        self._watcher: Watcher | None = None
         self._check_at, self._silent_since = 0.0, math.inf
         if self.ray.is_initialized():
             self._use(address)
@@ -95,6 +104,7 @@ class RayRuntime:
     def _start_once(self, cores: float, object_store: int) -> None:
         _remove_abandoned()
         self._folder = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-"))
+        self._watcher = Watcher(self._folder, self._record)
         with _handlers_kept(), _stopped_at_once():
             self.ray.init(
                 num_cpus=max(os.cpu_count() or 1, int(cores) + 1),
@@ -219,6 +229,9 @@ class RayRuntime:
                     process.kill()
             shutil.rmtree(self._folder, ignore_errors=True)
             self._folder = None
+        if self._watcher is not None:
+            self._watcher.close()
+            self._watcher = None
 
 
 def check_address(address: str) -> None:

@@ -234,9 +234,14 @@ def test_what_parallel_training_cannot_do(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "number", [signal.SIGINT, pytest.param(signal.SIGKILL, marks=pytest.mark.slow)]
+    ("number", "name"),
+    [
+        (signal.SIGINT, "learner"),
+        pytest.param(signal.SIGKILL, "learner", marks=pytest.mark.slow),
+        pytest.param(signal.SIGKILL, "raylet", marks=pytest.mark.slow),
+    ],
 )
-def test_the_end_of_training_leaves_nothing(tmp_path: Path, number: int) -> None:
+def test_the_end_of_training_leaves_nothing(tmp_path: Path, number: int, name: str) -> None:
     folder = tmp_path / "run"
     code = "import sys; from dicore.cli import main; sys.exit(main(sys.argv[1:]))"
     words = ["-m", "parallel", "-e", "cartpole", "-p", "dqn", "env.stop_value=inf"]
@@ -252,6 +257,8 @@ def test_the_end_of_training_leaves_nothing(tmp_path: Path, number: int) -> None
     inside = psutil.Process(process.pid).children(recursive=True)
     if number == signal.SIGINT:
         os.killpg(process.pid, number)
+    elif name == "raylet":
+        next(each for each in inside if each.name() == name).kill()
     else:
         process.send_signal(number)
     text, _ = process.communicate(timeout=60)
@@ -260,7 +267,35 @@ def test_the_end_of_training_leaves_nothing(tmp_path: Path, number: int) -> None
         assert (folder / "ckpt" / "final").is_dir()
     gone, alive = psutil.wait_procs(inside, 5)
     assert (bool(gone), alive) == (True, [])
+    status = json.loads((folder / "run.json").read_text())["status"]
+    assert status == ("interrupted" if number == signal.SIGINT else "failed")
     assert list(Path("/dev/shm").glob("*plasma*")) == []
+
+
+def test_what_a_killed_process_started_is_ended(tmp_path: Path) -> None:
+    folder, record = tmp_path / "ray", tmp_path / "run.json"
+    folder.mkdir()
+    code = (
+        "import json, os, pathlib, subprocess, sys, time\n"
+        "from dicore_plugins.distributed.watcher import Watcher\n"
+        "folder, record = map(pathlib.Path, sys.argv[1:])\n"
+        "record.write_text(json.dumps({'pid': os.getpid(), 'status': 'running'}))\n"
+        "Watcher(folder, record)\n"
+        "child = [sys.executable, '-c', 'import time; time.sleep(60)', str(folder)]\n"
+        "print(subprocess.Popen(child, stdout=subprocess.DEVNULL).pid, flush=True)\n"
+        "time.sleep(60)\n"
+    )
+    parent = subprocess.Popen(
+        [sys.executable, "-c", code, str(folder), str(record)], stdout=subprocess.PIPE, text=True
+    )
+    assert parent.stdout is not None
+    child = psutil.Process(int(parent.stdout.readline()))
+    watcher = next(each for each in psutil.Process(parent.pid).children() if each != child)
+    parent.kill()
+    parent.communicate()
+    assert psutil.wait_procs([child, watcher], 20)[1] == []
+    assert not folder.exists()
+    assert json.loads(record.read_text())["status"] == "failed"
 
 
 def test_folders_of_killed_runs_are_removed(
