@@ -52,6 +52,7 @@ def interaction_evaluator(
     run: Any | None = None,
     evaluator: Any | None = None,
     settings: EvalSettings | None = None,
+    ends_step: bool = False,
 ) -> Callable[[OnlineRLContext], None]:
     """Evaluates every `eval_freq` updates; finishes the task when `stop_value` is reached.
 
@@ -62,6 +63,8 @@ def interaction_evaluator(
         run: Run that logs statistics and saves the best checkpoint; None: neither.
         evaluator: Evaluator to use; None: the configured one is created.
         settings: `get_setting_eval` of the policy's command mode; None: no annealed settings.
+        ends_step: Whether the stop value ends the step too: nothing is collected or trained after
+            the evaluation.
 
     Returns:
         A middleware: train_iter, last_eval_iter -> eval_value, eval_output, last_eval_iter,
@@ -70,7 +73,8 @@ def interaction_evaluator(
     if evaluator is None:
         log = None if run is None else run.log
         evaluator = cfg.policy.eval.evaluator.build(None, env_manager=env, policy=policy, log=log)
-    return Evaluation("interaction_evaluator", evaluator, policy, run=run, settings=settings)
+    name = "interaction_evaluator"
+    return Evaluation(name, evaluator, policy, run=run, settings=settings, ends_step=ends_step)
 
 
 def metric_evaluator(
@@ -116,6 +120,7 @@ class Evaluation:
         policy: Eval mode of the policy.
         run: Run that saves the best checkpoint; None: none.
         settings: `get_setting_eval` of the policy's command mode; None: no annealed settings.
+        ends_step: Whether the stop value ends the step too; not in async mode.
     """
 
     def __init__(
@@ -126,10 +131,12 @@ class Evaluation:
         *,
         run: Any | None = None,
         settings: EvalSettings | None = None,
+        ends_step: bool = False,
     ) -> None:
         self.__qualname__ = name
         self.uses = (evaluator,)
         self._evaluator, self._policy, self._run, self._settings = evaluator, policy, run, settings
+        self._ends_step = ends_step
         self._task: Any = task
         self._executor: Any = None
         self._acting: Any = None
@@ -150,7 +157,10 @@ class Evaluation:
             self._executor.at_rest(self._begin)
             return
         self._evaluate(ctx, None)
+        stops = self._done is not None and self._done[0].stop
         self._report(ctx)
+        if stops and self._ends_step:
+            raise StepInterrupted
 
     def _begin(self) -> None:
         """Copies what is evaluated and saved, and evaluates it while training goes on."""

@@ -394,6 +394,7 @@ class TrainingPipeline:
                 run=parts.run,
                 evaluator=parts.evaluator,
                 settings=parts.policy.command_mode.get_setting_eval,
+                ends_step=True,
             )
         ]
 

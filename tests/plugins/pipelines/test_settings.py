@@ -6,7 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
+from dicore.run.checkpoint_store import CheckpointStore
 from dicore.run.launch import launch
 from dicore_plugins.middleware import StepCollector
 from dicore_plugins.policies import DQNPolicy
@@ -55,3 +57,25 @@ def test_a_warm_up_that_the_budget_cut_is_finished_once_the_budget_is_raised(
     )  # fmt: skip
     launch(resume=folder, max_env_step=1_000)
     assert seen == [304, 512 - 304]
+
+
+def test_the_stop_value_ends_the_step_so_that_final_is_the_evaluated_policy(
+    tmp_path: Path,
+) -> None:
+    """Nothing is collected or learned after the evaluation that ends training; resume goes on."""
+    folder = tmp_path / "run"
+    overrides = ["env.stop_value=40", "pipeline.logger=[]", "policy.eval.evaluator.eval_freq=20"]
+    launch(
+        env="cartpole", policy="dqn", seed=0, exp_name=str(folder), max_env_step=4_000,
+        overrides=overrides,
+    )  # fmt: skip
+    store = CheckpointStore(folder / "ckpt")
+    best, final = store.load("best"), store.load("final")
+    assert best["collector"]["envstep"] == final["collector"]["envstep"] > 0
+    assert best["learner"]["last_iter"] == final["learner"]["last_iter"]
+    tensors = final["learner"]["policy"]["model"]
+    assert all(
+        torch.equal(t, tensors[name]) for name, t in best["learner"]["policy"]["model"].items()
+    )
+    launch(resume=str(folder), max_env_step=4_000, overrides=["env.stop_value=inf"])
+    assert store.load("final")["collector"]["envstep"] >= 4_000
