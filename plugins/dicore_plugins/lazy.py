@@ -1,4 +1,4 @@
-"""Lazy package attributes: public names are imported on first use."""
+"""Imports on first use: public names of packages, and the classes that options build."""
 
 from __future__ import annotations
 
@@ -23,3 +23,31 @@ def lazy(package: str, homes: Mapping[str, Iterable[str]]) -> Callable[[str], An
         return getattr(import_module(f"{package}{home}" if home[0] == "." else home), name)
 
     return load
+
+
+def builds(path: str, takes: str = "device") -> Callable[..., Any]:
+    """Returns the method `build` of a policy's options, which imports the policy when it is called.
+
+        class DQNConfig(PolicyConfig):
+            build = builds("dicore_plugins.policies.dqn.policy:DQNPolicy")
+
+    Args:
+        path: Class of the policy, as `module:Class`; `get_policy_cls` returns it.
+        takes: What the class takes from the `BuildContext`, as the keyword argument of that name;
+            `context`: all of it.
+    """
+
+    def build(self: Any, ctx: Any, *, model: Any | None = None, **parts: Any) -> Any:
+        """Makes the policy; `model` replaces the configured network."""
+        given = ctx if takes == "context" else getattr(ctx, takes, None)
+        parts = (
+            {takes: given, **parts} if model is None else {takes: given, "model": model, **parts}
+        )
+        return policy_class()(self, **parts)
+
+    def policy_class() -> Any:
+        module, name = path.split(":")
+        return getattr(import_module(module), name)
+
+    vars(build)["policy_class"] = policy_class
+    return build

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from dicore.config.schema import ComponentConfig
-from dicore.errors import ConfigError
 from dicore.run.env_factory import BuildContext
+from dicore_plugins.named import section_of
 
 
 def create_model(cfg: ComponentConfig | Mapping[str, Any] | str, ctx: Any = None) -> Any:
@@ -25,25 +25,4 @@ def create_model(cfg: ComponentConfig | Mapping[str, Any] | str, ctx: Any = None
         ConfigError: `type` is missing, an option is unknown or invalid, or a shape is missing.
         UnknownComponentError: no installed package provides a model of that name.
     """
-    if not isinstance(cfg, ComponentConfig):
-        cfg = _compiled({"type": cfg} if isinstance(cfg, str) else dict(cfg))
-    return cfg.build(BuildContext() if ctx is None else ctx)
-
-
-def _compiled(options: dict[str, Any]) -> ComponentConfig:
-    from dicore.config.compiler import compile_section
-    from dicore.config.signature import config_class
-
-    name = options.get("type")
-    if not isinstance(name, str) or not name:
-        raise ConfigError(
-            "model.type: must be given: the registered name of a model",
-            hint="set model.type=dqn",
-        )
-    return compile_section(config_class(_target(name), "model"), options)
-
-
-def _target(name: str) -> Any:
-    from dicore_registry import default
-
-    return default().resolve("model", name, where="model.type").target
+    return section_of("model", cfg).build(BuildContext() if ctx is None else ctx)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from dicore_plugins.lazy import lazy
 
 if TYPE_CHECKING:
+    from dicore_plugins.lazy import builds
     from dicore_plugins.policies.a2c.config import A2CConfig
     from dicore_plugins.policies.a2c.policy import A2CPolicy
     from dicore_plugins.policies.acer.config import ACERConfig
@@ -58,6 +59,7 @@ if TYPE_CHECKING:
     )
     from dicore_plugins.policies.cql.discrete import DiscreteCQLPolicy
     from dicore_plugins.policies.cql.policy import CQLPolicy
+    from dicore_plugins.policies.create import create_policy, get_policy_cls
     from dicore_plugins.policies.crossq.config import CrossQConfig, CrossQLearnConfig
     from dicore_plugins.policies.crossq.policy import CrossQPolicy
     from dicore_plugins.policies.d4pg.config import D4PGConfig, D4PGOtherConfig
@@ -296,6 +298,9 @@ __all__ = [
     "ValueLearnConfig",
     "as_demonstrations",
     "as_outputs",
+    "builds",
+    "create_policy",
+    "get_policy_cls",
     "mode_attribute",
     "q_values",
     "single_env_forward",
@@ -493,6 +498,8 @@ _HOMES = {
         "mode_attribute",
         "single_env_forward",
     ),
+    ".create": ("create_policy", "get_policy_cls"),
+    "dicore_plugins.lazy": ("builds",),
     ".continuous_q.config": (
         "ActorQPolicyConfig",
         "ContinuousQCollectConfig",

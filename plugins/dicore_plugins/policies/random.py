@@ -15,6 +15,7 @@ from dicore.interfaces.policy import Tail
 from dicore.run.random import stream
 from dicore_plugins.env_managers.actions import draw_actions
 from dicore_plugins.functional.exploration import allowed, greedy, masks_of
+from dicore_plugins.lazy import builds
 from dicore_plugins.policies.base import Policy, mode_attribute
 
 _DISCRETE = ("Discrete", "MultiDiscrete")
@@ -43,9 +44,7 @@ class FixedConfig(PolicyConfig):
 class RandomConfig(FixedConfig):
     """Samples actions uniformly: for warm-up and as a baseline."""
 
-    def build(self, ctx: Any, **parts: Any) -> Any:
-        """Builds the policy for the action space of `ctx`."""
-        return RandomPolicy(self, action_space=ctx.action_space, **parts)
+    build = builds("dicore_plugins.policies.random:RandomPolicy", takes="action_space")
 
 
 class FixedPolicy(Policy):

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any, ClassVar
 
 from dicore.config.schema import component, frozen, option, section
+from dicore_plugins.lazy import builds
 from dicore_plugins.policies.actor_critic.config import (
     ActorCriticCollectConfig,
     ActorCriticLearnConfig,
@@ -48,12 +49,7 @@ class A2CConfig(ActorCriticPolicyConfig):
 
     recurrent: ClassVar[bool] = True
 
-    def build(self, ctx: Any, *, model: Any | None = None, **parts: Any) -> Any:
-        """Makes the policy; `model` replaces the configured network."""
-        from dicore_plugins.policies.a2c.policy import A2CPolicy
-
-        device = None if ctx is None else ctx.device
-        return A2CPolicy(self, model=model, **{"device": device, **parts})
+    build = builds("dicore_plugins.policies.a2c.policy:A2CPolicy")
 
     def check(self) -> Iterator[tuple[str, str]]:
         """Yields the options that contradict each other."""

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 from dicore.config.schema import component, frozen, option, section
 from dicore.errors import ConfigError
+from dicore_plugins.lazy import builds
 from dicore_plugins.policies.actor_critic.config import ActorCriticLearnConfig
 from dicore_plugins.policies.impala.config import IMPALAConfig
 
@@ -44,12 +45,7 @@ class ACERConfig(IMPALAConfig):
     model: Any = component("model", default="acer", help="network of actions and Q values")
     learn: ACERLearnConfig = section(ACERLearnConfig)
 
-    def build(self, ctx: Any, *, model: Any | None = None, **parts: Any) -> Any:
-        """Makes the policy; `model` replaces the configured network."""
-        from dicore_plugins.policies.acer.policy import ACERPolicy
-
-        device = None if ctx is None else ctx.device
-        return ACERPolicy(self, model=model, **{"device": device, **parts})
+    build = builds("dicore_plugins.policies.acer.policy:ACERPolicy")
 
     def bind(self, observation_space: Any, action_space: Any) -> dict[str, Any]:
         """Derives the shapes of the model from the spaces.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from dicore.config.schema import component, frozen, option, section
+from dicore_plugins.lazy import builds
 from dicore_plugins.policies import offline_options
 from dicore_plugins.policies.continuous_q.config import (
     ContinuousQLearnConfig,
@@ -40,9 +41,4 @@ class AWACConfig(ContinuousQPolicyConfig):
     )
     learn: AdvantageLearnConfig = section(AdvantageLearnConfig)
 
-    def build(self, ctx: Any, *, model: Any | None = None, **parts: Any) -> Any:
-        """Makes the policy; `model` replaces the configured network."""
-        from dicore_plugins.policies.awac.policy import AWACPolicy
-
-        device = None if ctx is None else ctx.device
-        return AWACPolicy(self, model=model, **{"device": device, **parts})
+    build = builds("dicore_plugins.policies.awac.policy:AWACPolicy")

@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Literal
 
 from dicore.config.schema import component, frozen, option, section
 from dicore.config.sections import LearnConfig
+from dicore_plugins.lazy import builds
 from dicore_plugins.policies.actor_critic.config import ActorCriticPolicyConfig
 
 
@@ -73,9 +74,4 @@ class BCConfig(CloningConfig):
 
     learn: BCLearnConfig = section(BCLearnConfig)
 
-    def build(self, ctx: Any, *, model: Any | None = None, **parts: Any) -> Any:
-        """Makes the policy; `model` replaces the configured network."""
-        from dicore_plugins.policies.bc.policy import BCPolicy
-
-        device = None if ctx is None else ctx.device
-        return BCPolicy(self, model=model, **{"device": device, **parts})
+    build = builds("dicore_plugins.policies.bc.policy:BCPolicy")

@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 
 from dicore.config.schema import component, frozen, option, section
 from dicore.config.sections import OtherConfig
+from dicore_plugins.lazy import builds
 from dicore_plugins.policies.actor_critic.config import ActorCriticCollectConfig
 from dicore_plugins.policies.bc.config import CloningConfig, CloningLearnConfig
 from dicore_plugins.policies.demonstrations.config import DemonstrationsConfig, two_buffers
@@ -53,9 +54,4 @@ class BCOConfig(DemonstrationsConfig, CloningConfig):
     collect: BCOCollectConfig = section(BCOCollectConfig)
     other: BCOOtherConfig = section(BCOOtherConfig)
 
-    def build(self, ctx: Any, *, model: Any | None = None, **parts: Any) -> Any:
-        """Makes the policy; `model` replaces the configured network."""
-        from dicore_plugins.policies.bco.policy import BCOPolicy
-
-        device = None if ctx is None else ctx.device
-        return BCOPolicy(self, model=model, **{"device": device, **parts})
+    build = builds("dicore_plugins.policies.bco.policy:BCOPolicy")

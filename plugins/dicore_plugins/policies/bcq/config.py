@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 
 from dicore.config.schema import component, frozen, option, section
 from dicore.errors import ConfigError
+from dicore_plugins.lazy import builds
 from dicore_plugins.policies import offline_options
 from dicore_plugins.policies.continuous_q.config import (
     ContinuousQLearnConfig,
@@ -41,12 +42,7 @@ class BCQConfig(ContinuousQPolicyConfig):
     model: Any = component("model", default="bcq", help="Q networks, autoencoder and actor")
     learn: BCQLearnConfig = section(BCQLearnConfig)
 
-    def build(self, ctx: Any, *, model: Any | None = None, **parts: Any) -> Any:
-        """Makes the policy; `model` replaces the configured network."""
-        from dicore_plugins.policies.bcq.policy import BCQPolicy
-
-        device = None if ctx is None else ctx.device
-        return BCQPolicy(self, model=model, **{"device": device, **parts})
+    build = builds("dicore_plugins.policies.bcq.policy:BCQPolicy")
 
 
 @frozen(kw_only=True)
@@ -68,12 +64,7 @@ class DiscreteBCQConfig(DQNConfig):
     model: Any = component("model", default="discrete_bcq", help="Q network and imitation")
     learn: DiscreteBCQLearnConfig = section(DiscreteBCQLearnConfig)
 
-    def build(self, ctx: Any, *, model: Any | None = None, **parts: Any) -> Any:
-        """Makes the policy; `model` replaces the configured network."""
-        from dicore_plugins.policies.bcq.discrete import DiscreteBCQPolicy
-
-        device = None if ctx is None else ctx.device
-        return DiscreteBCQPolicy(self, model=model, **{"device": device, **parts})
+    build = builds("dicore_plugins.policies.bcq.discrete:DiscreteBCQPolicy")
 
     def bind(self, observation_space: Any, action_space: Any) -> dict[str, Any]:
         """Derives the shapes of the model from the spaces.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dicore.config.schema import component, frozen
+from dicore_plugins.lazy import builds
 from dicore_plugins.policies.dqn.config import DQNConfig
 
 
@@ -14,9 +15,4 @@ class BDQConfig(DQNConfig):
 
     model: Any = component("model", default="bdq", help="Q network with a head per part")
 
-    def build(self, ctx: Any, *, model: Any | None = None, **parts: Any) -> Any:
-        """Makes the policy; `model` replaces the configured network."""
-        from dicore_plugins.policies.bdq.policy import BDQPolicy
-
-        device = None if ctx is None else ctx.device
-        return BDQPolicy(self, model=model, **{"device": device, **parts})
+    build = builds("dicore_plugins.policies.bdq.policy:BDQPolicy")

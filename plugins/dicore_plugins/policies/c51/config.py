@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dicore.config.schema import component, frozen, section
+from dicore_plugins.lazy import builds
 from dicore_plugins.policies.dqn.config import DQNConfig, ValueLearnConfig
 
 
@@ -15,9 +16,4 @@ class C51Config(DQNConfig):
     model: Any = component("model", default="c51", help="network of the distributions")
     learn: ValueLearnConfig = section(ValueLearnConfig)
 
-    def build(self, ctx: Any, *, model: Any | None = None, **parts: Any) -> Any:
-        """Makes the policy; `model` replaces the configured network."""
-        from dicore_plugins.policies.c51.policy import C51Policy
-
-        device = None if ctx is None else ctx.device
-        return C51Policy(self, model=model, **{"device": device, **parts})
+    build = builds("dicore_plugins.policies.c51.policy:C51Policy")

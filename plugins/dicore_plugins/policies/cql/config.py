@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from dicore.config.schema import frozen, option, section
+from dicore_plugins.lazy import builds
 from dicore_plugins.policies import offline_options
 from dicore_plugins.policies.dqn.config import DQNConfig, DQNLearnConfig
 from dicore_plugins.policies.sac.config import SACConfig, SACLearnConfig
@@ -40,12 +41,7 @@ class CQLConfig(SACConfig):
 
     learn: CQLLearnConfig = section(CQLLearnConfig)
 
-    def build(self, ctx: Any, *, model: Any | None = None, **parts: Any) -> Any:
-        """Makes the policy; `model` replaces the configured network."""
-        from dicore_plugins.policies.cql.policy import CQLPolicy
-
-        device = None if ctx is None else ctx.device
-        return CQLPolicy(self, model=model, **{"device": device, **parts})
+    build = builds("dicore_plugins.policies.cql.policy:CQLPolicy")
 
 
 @frozen(kw_only=True)
@@ -69,9 +65,4 @@ class DiscreteCQLConfig(DQNConfig):
 
     learn: DiscreteCQLLearnConfig = section(DiscreteCQLLearnConfig)
 
-    def build(self, ctx: Any, *, model: Any | None = None, **parts: Any) -> Any:
-        """Makes the policy; `model` replaces the configured network."""
-        from dicore_plugins.policies.cql.discrete import DiscreteCQLPolicy
-
-        device = None if ctx is None else ctx.device
-        return DiscreteCQLPolicy(self, model=model, **{"device": device, **parts})
+    build = builds("dicore_plugins.policies.cql.discrete:DiscreteCQLPolicy")

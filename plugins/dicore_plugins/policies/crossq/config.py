@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dicore.config.schema import component, frozen, option, section
+from dicore_plugins.lazy import builds
 from dicore_plugins.policies.sac.config import SACConfig, SACLearnConfig
 
 
@@ -29,9 +30,4 @@ class CrossQConfig(SACConfig):
     model: Any = component("model", default="crossq", help="actor and Q networks")
     learn: CrossQLearnConfig = section(CrossQLearnConfig)
 
-    def build(self, ctx: Any, *, model: Any | None = None, **parts: Any) -> Any:
-        """Makes the policy; `model` replaces the configured network."""
-        from dicore_plugins.policies.crossq.policy import CrossQPolicy
-
-        device = None if ctx is None else ctx.device
-        return CrossQPolicy(self, model=model, **{"device": device, **parts})
+    build = builds("dicore_plugins.policies.crossq.policy:CrossQPolicy")

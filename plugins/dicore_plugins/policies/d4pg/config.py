@@ -6,6 +6,7 @@ from typing import Any
 
 from dicore.config.schema import component, frozen, option, section
 from dicore.config.sections import OtherConfig
+from dicore_plugins.lazy import builds
 from dicore_plugins.policies.td3.config import DDPGConfig
 
 
@@ -30,9 +31,4 @@ class D4PGConfig(DDPGConfig):
     model: Any = component("model", default="d4pg", help="actor and networks of distributions")
     other: D4PGOtherConfig = section(D4PGOtherConfig)
 
-    def build(self, ctx: Any, *, model: Any | None = None, **parts: Any) -> Any:
-        """Makes the policy; `model` replaces the configured network."""
-        from dicore_plugins.policies.d4pg.policy import D4PGPolicy
-
-        device = None if ctx is None else ctx.device
-        return D4PGPolicy(self, model=model, **{"device": device, **parts})
+    build = builds("dicore_plugins.policies.d4pg.policy:D4PGPolicy")

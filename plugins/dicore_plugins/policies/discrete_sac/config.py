@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 from dicore.config.schema import component, frozen, option, section
 from dicore.config.sections import PolicyConfig
 from dicore.errors import ConfigError
+from dicore_plugins.lazy import builds
 from dicore_plugins.policies.continuous_q.config import ActorQPolicyConfig
 from dicore_plugins.policies.sac.config import SACLearnConfig
 
@@ -32,12 +33,7 @@ class DiscreteSACConfig(ActorQPolicyConfig):
     action_start: int = option(0, "lowest action index (`Discrete.start`); read from the env")
     learn: DiscreteSACLearnConfig = section(DiscreteSACLearnConfig)
 
-    def build(self, ctx: Any, *, model: Any | None = None, **parts: Any) -> Any:
-        """Makes the policy; `model` replaces the configured network."""
-        from dicore_plugins.policies.discrete_sac.policy import DiscreteSACPolicy
-
-        device = None if ctx is None else ctx.device
-        return DiscreteSACPolicy(self, model=model, **{"device": device, **parts})
+    build = builds("dicore_plugins.policies.discrete_sac.policy:DiscreteSACPolicy")
 
     def bind(self, observation_space: Any, action_space: Any) -> dict[str, Any]:
         """Derives the shapes of the model from the spaces.

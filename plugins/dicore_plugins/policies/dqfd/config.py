@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from dicore.config.schema import component, frozen, option, section
+from dicore_plugins.lazy import builds
 from dicore_plugins.policies.demonstrations.config import DemonstrationsConfig, two_buffers
 from dicore_plugins.policies.dqn.config import DQNConfig, DQNLearnConfig, DQNOtherConfig
 
@@ -58,9 +59,4 @@ class DQfDConfig(DemonstrationsConfig, DQNConfig):
     learn: DQfDLearnConfig = section(DQfDLearnConfig)
     other: DQfDOtherConfig = section(DQfDOtherConfig)
 
-    def build(self, ctx: Any, *, model: Any | None = None, **parts: Any) -> Any:
-        """Makes the policy; `model` replaces the configured network."""
-        from dicore_plugins.policies.dqfd.policy import DQfDPolicy
-
-        device = None if ctx is None else ctx.device
-        return DQfDPolicy(self, model=model, **{"device": device, **parts})
+    build = builds("dicore_plugins.policies.dqfd.policy:DQfDPolicy")

@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Literal
 
 from dicore.config.schema import Section, component, frozen, option, section
 from dicore.config.sections import CollectConfig, LearnConfig, OtherConfig, PolicyConfig
+from dicore_plugins.lazy import builds
 from dicore_plugins.optimizers.config import optimizer_problems
 
 
@@ -124,12 +125,7 @@ class DQNConfig(PolicyConfig):
     collect: DQNCollectConfig = section(DQNCollectConfig)
     other: DQNOtherConfig = section(DQNOtherConfig)
 
-    def build(self, ctx: Any, *, model: Any | None = None, **parts: Any) -> Any:
-        """Makes the policy; `model` replaces the configured network."""
-        from dicore_plugins.policies.dqn.policy import DQNPolicy
-
-        device = None if ctx is None else ctx.device
-        return DQNPolicy(self, model=model, **{"device": device, **parts})
+    build = builds("dicore_plugins.policies.dqn.policy:DQNPolicy")
 
     def bind(self, observation_space: Any, action_space: Any) -> dict[str, Any]:
         """Derives the shapes of the model from the spaces.

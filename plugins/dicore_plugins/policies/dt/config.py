@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 from dicore.config.schema import component, frozen, option, section
 from dicore.config.sections import CollectConfig, EvalConfig, LearnConfig, PolicyConfig
 from dicore.errors import ConfigError
+from dicore_plugins.lazy import builds
 from dicore_plugins.optimizers.config import optimizer_problems
 
 
@@ -78,12 +79,7 @@ class DTConfig(PolicyConfig):
     collect: DTCollectConfig = section(DTCollectConfig)
     eval: DTEvalConfig = section(DTEvalConfig)
 
-    def build(self, ctx: Any, *, model: Any | None = None, **parts: Any) -> Any:
-        """Makes the policy; `model` replaces the configured network."""
-        from dicore_plugins.policies.dt.policy import DTPolicy
-
-        device = None if ctx is None else ctx.device
-        return DTPolicy(self, model=model, **{"device": device, **parts})
+    build = builds("dicore_plugins.policies.dt.policy:DTPolicy")
 
     def bind(self, observation_space: Any, action_space: Any) -> dict[str, Any]:
         """Derives the shapes of the model from the spaces.

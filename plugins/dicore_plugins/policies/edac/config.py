@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any, ClassVar
 
 from dicore.config.schema import component, frozen, option, section
+from dicore_plugins.lazy import builds
 from dicore_plugins.policies import offline_options
 from dicore_plugins.policies.sac.config import SACConfig, SACLearnConfig
 
@@ -41,9 +42,4 @@ class EDACConfig(SACConfig):
         if self.learn.diversity and getattr(self.model, "num_critics", 2) < 2:
             yield "model.num_critics", "one network has no diversity; expected 2 or more"
 
-    def build(self, ctx: Any, *, model: Any | None = None, **parts: Any) -> Any:
-        """Makes the policy; `model` replaces the configured network."""
-        from dicore_plugins.policies.edac.policy import EDACPolicy
-
-        device = None if ctx is None else ctx.device
-        return EDACPolicy(self, model=model, **{"device": device, **parts})
+    build = builds("dicore_plugins.policies.edac.policy:EDACPolicy")

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from dicore.config.schema import REQUIRED, frozen, option, section
+from dicore_plugins.lazy import builds
 from dicore_plugins.policies.random import FixedConfig, RandomCollectConfig
 
 
@@ -28,8 +27,4 @@ class ExpertConfig(FixedConfig):
     trust: bool = option(False, "run code that the config of the run names by path")
     collect: ExpertCollectConfig = section(ExpertCollectConfig)
 
-    def build(self, ctx: Any, **parts: Any) -> Any:
-        """Makes the policy for the spaces of `ctx`."""
-        from dicore_plugins.policies.expert.policy import ExpertPolicy
-
-        return ExpertPolicy(self, context=ctx, **parts)
+    build = builds("dicore_plugins.policies.expert.policy:ExpertPolicy", takes="context")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dicore.config.schema import component, frozen, option, section
+from dicore_plugins.lazy import builds
 from dicore_plugins.policies.dqn.config import DQNConfig
 from dicore_plugins.policies.qrdqn.config import QRDQNLearnConfig
 
@@ -36,9 +37,4 @@ class FQFConfig(DQNConfig):
     model: Any = component("model", default="fqf", help="network of the quantiles")
     learn: FQFLearnConfig = section(FQFLearnConfig)
 
-    def build(self, ctx: Any, *, model: Any | None = None, **parts: Any) -> Any:
-        """Makes the policy; `model` replaces the configured network."""
-        from dicore_plugins.policies.fqf.policy import FQFPolicy
-
-        device = None if ctx is None else ctx.device
-        return FQFPolicy(self, model=model, **{"device": device, **parts})
+    build = builds("dicore_plugins.policies.fqf.policy:FQFPolicy")

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 from dicore.config.schema import component, frozen, option, section
 from dicore.config.sections import LearnConfig
 from dicore.errors import ConfigError
+from dicore_plugins.lazy import builds
 from dicore_plugins.policies.bc.config import CloningConfig
 
 
@@ -47,12 +48,7 @@ class IBCConfig(CloningConfig):
     )
     learn: IBCLearnConfig = section(IBCLearnConfig)
 
-    def build(self, ctx: Any, *, model: Any | None = None, **parts: Any) -> Any:
-        """Makes the policy; `model` replaces the configured network."""
-        from dicore_plugins.policies.ibc.policy import IBCPolicy
-
-        device = None if ctx is None else ctx.device
-        return IBCPolicy(self, model=model, **{"device": device, **parts})
+    build = builds("dicore_plugins.policies.ibc.policy:IBCPolicy")
 
     def bind(self, observation_space: Any, action_space: Any) -> dict[str, Any]:
         """Derives the shapes of the model from the spaces.

@@ -7,6 +7,7 @@ from typing import Any
 
 from dicore.config.schema import frozen, option, section
 from dicore.config.sections import OtherConfig
+from dicore_plugins.lazy import builds
 from dicore_plugins.policies.actor_critic.config import (
     ActorCriticCollectConfig,
     ActorCriticLearnConfig,
@@ -64,12 +65,7 @@ class IMPALAConfig(ActorCriticPolicyConfig):
     collect: IMPALACollectConfig = section(IMPALACollectConfig)
     other: IMPALAOtherConfig = section(IMPALAOtherConfig)
 
-    def build(self, ctx: Any, *, model: Any | None = None, **parts: Any) -> Any:
-        """Makes the policy; `model` replaces the configured network."""
-        from dicore_plugins.policies.impala.policy import IMPALAPolicy
-
-        device = None if ctx is None else ctx.device
-        return IMPALAPolicy(self, model=model, **{"device": device, **parts})
+    build = builds("dicore_plugins.policies.impala.policy:IMPALAPolicy")
 
     def check(self) -> Iterator[tuple[str, str]]:
         """Yields the options that contradict each other."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dicore.config.schema import component, frozen, option, section
+from dicore_plugins.lazy import builds
 from dicore_plugins.policies.awac.config import AdvantageLearnConfig, AWACConfig
 
 
@@ -33,9 +34,4 @@ class IQLConfig(AWACConfig):
     model: Any = component("model", default="iql", help="actor, Q networks and value network")
     learn: IQLLearnConfig = section(IQLLearnConfig)
 
-    def build(self, ctx: Any, *, model: Any | None = None, **parts: Any) -> Any:
-        """Makes the policy; `model` replaces the configured network."""
-        from dicore_plugins.policies.iql.policy import IQLPolicy
-
-        device = None if ctx is None else ctx.device
-        return IQLPolicy(self, model=model, **{"device": device, **parts})
+    build = builds("dicore_plugins.policies.iql.policy:IQLPolicy")

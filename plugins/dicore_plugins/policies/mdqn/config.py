@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from dicore.config.schema import frozen, option, section
+from dicore_plugins.lazy import builds
 from dicore_plugins.policies.dqn.config import DQNConfig, DQNLearnConfig
 
 
@@ -31,12 +31,7 @@ class MDQNConfig(DQNConfig):
 
     learn: MDQNLearnConfig = section(MDQNLearnConfig)
 
-    def build(self, ctx: Any, *, model: Any | None = None, **parts: Any) -> Any:
-        """Makes the policy; `model` replaces the configured network."""
-        from dicore_plugins.policies.mdqn.policy import MDQNPolicy
-
-        device = None if ctx is None else ctx.device
-        return MDQNPolicy(self, model=model, **{"device": device, **parts})
+    build = builds("dicore_plugins.policies.mdqn.policy:MDQNPolicy")
 
     def check(self) -> Iterator[tuple[str, str]]:
         """Yields the options that contradict each other."""

@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 
 from dicore.config.schema import component, frozen, option, section
 from dicore.config.sections import OtherConfig, PolicyConfig
+from dicore_plugins.lazy import builds
 from dicore_plugins.policies.continuous_q.config import ActorQPolicyConfig, ContinuousQLearnConfig
 from dicore_plugins.policies.dqn.config import EpsConfig
 from dicore_plugins.policies.td3.config import TD3CollectConfig
@@ -52,12 +53,7 @@ class PDQNConfig(ActorQPolicyConfig):
     collect: TD3CollectConfig = section(TD3CollectConfig)
     other: PDQNOtherConfig = section(PDQNOtherConfig)
 
-    def build(self, ctx: Any, *, model: Any | None = None, **parts: Any) -> Any:
-        """Makes the policy; `model` replaces the configured network."""
-        from dicore_plugins.policies.pdqn.policy import PDQNPolicy
-
-        device = None if ctx is None else ctx.device
-        return PDQNPolicy(self, model=model, **{"device": device, **parts})
+    build = builds("dicore_plugins.policies.pdqn.policy:PDQNPolicy")
 
     def bind(self, observation_space: Any, action_space: Any) -> dict[str, Any]:
         """Derives the shapes of the model and the range of the arguments from the spaces.

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from dicore.config.schema import frozen, option, section
+from dicore_plugins.lazy import builds
 from dicore_plugins.policies.actor_critic.config import (
     ActorCriticCollectConfig,
     ActorCriticLearnConfig,
@@ -45,12 +45,7 @@ class PGConfig(ActorCriticPolicyConfig):
     learn: PGLearnConfig = section(PGLearnConfig)
     collect: PGCollectConfig = section(PGCollectConfig)
 
-    def build(self, ctx: Any, *, model: Any | None = None, **parts: Any) -> Any:
-        """Makes the policy; `model` replaces the configured network."""
-        from dicore_plugins.policies.pg.policy import PGPolicy
-
-        device = None if ctx is None else ctx.device
-        return PGPolicy(self, model=model, **{"device": device, **parts})
+    build = builds("dicore_plugins.policies.pg.policy:PGPolicy")
 
     def check(self) -> Iterator[tuple[str, str]]:
         """Yields the options that contradict each other."""

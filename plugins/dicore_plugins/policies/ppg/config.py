@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from dicore.config.schema import component, frozen, option, section
+from dicore_plugins.lazy import builds
 from dicore_plugins.policies.ppo.config import PPOConfig, PPOLearnConfig
 
 
@@ -38,9 +39,4 @@ class PPGConfig(PPOConfig):
     model: Any = component("model", default="ppg", help="network with an auxiliary value")
     learn: PPGLearnConfig = section(PPGLearnConfig)
 
-    def build(self, ctx: Any, *, model: Any | None = None, **parts: Any) -> Any:
-        """Makes the policy; `model` replaces the configured network."""
-        from dicore_plugins.policies.ppg.policy import PPGPolicy
-
-        device = None if ctx is None else ctx.device
-        return PPGPolicy(self, model=model, **{"device": device, **parts})
+    build = builds("dicore_plugins.policies.ppg.policy:PPGPolicy")

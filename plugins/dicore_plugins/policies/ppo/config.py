@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from dicore.config.schema import frozen, option, section
+from dicore_plugins.lazy import builds
 from dicore_plugins.policies.actor_critic.config import (
     ActorCriticCollectConfig,
     ActorCriticLearnConfig,
@@ -74,12 +75,7 @@ class PPOConfig(ActorCriticPolicyConfig):
 
     recurrent: ClassVar[bool] = True
 
-    def build(self, ctx: Any, *, model: Any | None = None, **parts: Any) -> Any:
-        """Makes the policy; `model` replaces the configured network."""
-        from dicore_plugins.policies.ppo.policy import PPOPolicy
-
-        device = None if ctx is None else ctx.device
-        return PPOPolicy(self, model=model, **{"device": device, **parts})
+    build = builds("dicore_plugins.policies.ppo.policy:PPOPolicy")
 
     def check(self) -> Iterator[tuple[str, str]]:
         """Yields the options that contradict each other."""

@@ -7,6 +7,7 @@ from typing import Any
 
 from dicore.config.schema import frozen, option, section
 from dicore.config.sections import OtherConfig
+from dicore_plugins.lazy import builds
 from dicore_plugins.policies.actor_critic.config import ActorCriticPolicyConfig, recent_replay
 from dicore_plugins.policies.ppo.config import ClippedLearnConfig, PPOCollectConfig
 
@@ -44,12 +45,7 @@ class PPOOffPolicyConfig(ActorCriticPolicyConfig):
     collect: PPOOffPolicyCollectConfig = section(PPOOffPolicyCollectConfig)
     other: PPOOffPolicyOtherConfig = section(PPOOffPolicyOtherConfig)
 
-    def build(self, ctx: Any, *, model: Any | None = None, **parts: Any) -> Any:
-        """Makes the policy; `model` replaces the configured network."""
-        from dicore_plugins.policies.ppo_offpolicy.policy import PPOOffPolicy
-
-        device = None if ctx is None else ctx.device
-        return PPOOffPolicy(self, model=model, **{"device": device, **parts})
+    build = builds("dicore_plugins.policies.ppo_offpolicy.policy:PPOOffPolicy")
 
     def check(self) -> Iterator[tuple[str, str]]:
         """Yields the options that contradict each other."""

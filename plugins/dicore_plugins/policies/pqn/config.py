@@ -7,6 +7,7 @@ from typing import Any
 
 from dicore.config.schema import component, frozen, option, section
 from dicore.config.sections import LearnConfig, OtherConfig
+from dicore_plugins.lazy import builds
 from dicore_plugins.policies.actor_critic.config import (
     ActorCriticCollectConfig,
     ActorCriticPolicyConfig,
@@ -76,12 +77,7 @@ class PQNConfig(ActorCriticPolicyConfig):
     collect: PQNCollectConfig = section(PQNCollectConfig)
     other: PQNOtherConfig = section(PQNOtherConfig)
 
-    def build(self, ctx: Any, *, model: Any | None = None, **parts: Any) -> Any:
-        """Makes the policy; `model` replaces the configured network."""
-        from dicore_plugins.policies.pqn.policy import PQNPolicy
-
-        device = None if ctx is None else ctx.device
-        return PQNPolicy(self, model=model, **{"device": device, **parts})
+    build = builds("dicore_plugins.policies.pqn.policy:PQNPolicy")
 
     def bind(self, observation_space: Any, action_space: Any) -> dict[str, Any]:
         """Derives the shapes of the model from the spaces; see `DQNConfig.bind`."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dicore.config.schema import component, frozen, option, section
+from dicore_plugins.lazy import builds
 from dicore_plugins.policies.dqn.config import DQNConfig, ValueLearnConfig
 
 
@@ -24,9 +25,4 @@ class QRDQNConfig(DQNConfig):
     model: Any = component("model", default="qrdqn", help="network of the quantiles")
     learn: QRDQNLearnConfig = section(QRDQNLearnConfig)
 
-    def build(self, ctx: Any, *, model: Any | None = None, **parts: Any) -> Any:
-        """Makes the policy; `model` replaces the configured network."""
-        from dicore_plugins.policies.qrdqn.policy import QRDQNPolicy
-
-        device = None if ctx is None else ctx.device
-        return QRDQNPolicy(self, model=model, **{"device": device, **parts})
+    build = builds("dicore_plugins.policies.qrdqn.policy:QRDQNPolicy")

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from dicore.config.schema import component, frozen, option, section
+from dicore_plugins.lazy import builds
 from dicore_plugins.policies.dqn.config import (
     DQNCollectConfig,
     DQNConfig,
@@ -71,12 +72,7 @@ class R2D2Config(DQNConfig):
     collect: R2D2CollectConfig = section(R2D2CollectConfig)
     other: R2D2OtherConfig = section(R2D2OtherConfig)
 
-    def build(self, ctx: Any, *, model: Any | None = None, **parts: Any) -> Any:
-        """Makes the policy; `model` replaces the configured network."""
-        from dicore_plugins.policies.r2d2.policy import R2D2Policy
-
-        device = None if ctx is None else ctx.device
-        return R2D2Policy(self, model=model, **{"device": device, **parts})
+    build = builds("dicore_plugins.policies.r2d2.policy:R2D2Policy")
 
     def check(self) -> Iterator[tuple[str, str]]:
         """Yields the options that contradict each other."""

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from dicore.config.schema import component, frozen, option, section
+from dicore_plugins.lazy import builds
 from dicore_plugins.policies.demonstrations.config import DemonstrationsConfig, two_buffers
 from dicore_plugins.policies.dqn.config import DQNOtherConfig
 from dicore_plugins.policies.r2d2.config import R2D2Config, R2D2LearnConfig
@@ -46,9 +47,4 @@ class R2D3Config(DemonstrationsConfig, R2D2Config):
     learn: R2D3LearnConfig = section(R2D3LearnConfig)
     other: R2D3OtherConfig = section(R2D3OtherConfig)
 
-    def build(self, ctx: Any, *, model: Any | None = None, **parts: Any) -> Any:
-        """Makes the policy; `model` replaces the configured network."""
-        from dicore_plugins.policies.r2d3.policy import R2D3Policy
-
-        device = None if ctx is None else ctx.device
-        return R2D3Policy(self, model=model, **{"device": device, **parts})
+    build = builds("dicore_plugins.policies.r2d3.policy:R2D3Policy")

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from dicore.config.schema import frozen, option, section
+from dicore_plugins.lazy import builds
 from dicore_plugins.policies.sqil.config import SQILConfig, SQILLearnConfig
 
 
@@ -26,9 +25,4 @@ class RBCConfig(SQILConfig):
 
     learn: RBCLearnConfig = section(RBCLearnConfig)
 
-    def build(self, ctx: Any, *, model: Any | None = None, **parts: Any) -> Any:
-        """Makes the policy; `model` replaces the configured network."""
-        from dicore_plugins.policies.rbc.policy import RBCPolicy
-
-        device = None if ctx is None else ctx.device
-        return RBCPolicy(self, model=model, **{"device": device, **parts})
+    build = builds("dicore_plugins.policies.rbc.policy:RBCPolicy")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dicore.config.schema import component, frozen, option, section
+from dicore_plugins.lazy import builds
 from dicore_plugins.policies.continuous_q.config import (
     ContinuousQCollectConfig,
     ContinuousQLearnConfig,
@@ -45,9 +46,4 @@ class SACConfig(ContinuousQPolicyConfig):
     learn: SACLearnConfig = section(SACLearnConfig)
     collect: SACCollectConfig = section(SACCollectConfig)
 
-    def build(self, ctx: Any, *, model: Any | None = None, **parts: Any) -> Any:
-        """Makes the policy; `model` replaces the configured network."""
-        from dicore_plugins.policies.sac.policy import SACPolicy
-
-        device = None if ctx is None else ctx.device
-        return SACPolicy(self, model=model, **{"device": device, **parts})
+    build = builds("dicore_plugins.policies.sac.policy:SACPolicy")

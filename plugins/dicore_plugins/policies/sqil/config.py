@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 from dicore.config.schema import component, frozen, option, section
 from dicore.config.sections import OtherConfig
+from dicore_plugins.lazy import builds
 from dicore_plugins.policies.demonstrations.config import DemonstrationsConfig, two_buffers
 from dicore_plugins.policies.sac.config import SACConfig
 from dicore_plugins.policies.sqn.config import SQNConfig, SQNLearnConfig, SQNOtherConfig
@@ -52,12 +53,7 @@ class SQILConfig(DemonstrationsConfig, SQNConfig):
     learn: SQILLearnConfig = section(SQILLearnConfig)
     other: SQILOtherConfig = section(SQILOtherConfig)
 
-    def build(self, ctx: Any, *, model: Any | None = None, **parts: Any) -> Any:
-        """Makes the policy; `model` replaces the configured network."""
-        from dicore_plugins.policies.sqil.policy import SQILPolicy
-
-        device = None if ctx is None else ctx.device
-        return SQILPolicy(self, model=model, **{"device": device, **parts})
+    build = builds("dicore_plugins.policies.sqil.policy:SQILPolicy")
 
 
 @frozen(kw_only=True)
@@ -78,9 +74,4 @@ class SQILSACConfig(DemonstrationsConfig, SACConfig):
 
     other: SQILSACOtherConfig = section(SQILSACOtherConfig)
 
-    def build(self, ctx: Any, *, model: Any | None = None, **parts: Any) -> Any:
-        """Makes the policy; `model` replaces the configured network."""
-        from dicore_plugins.policies.sqil.policy import SQILSACPolicy
-
-        device = None if ctx is None else ctx.device
-        return SQILSACPolicy(self, model=model, **{"device": device, **parts})
+    build = builds("dicore_plugins.policies.sqil.policy:SQILSACPolicy")

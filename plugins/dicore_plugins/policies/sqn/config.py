@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from dicore.config.schema import component, frozen, option, section
+from dicore_plugins.lazy import builds
 from dicore_plugins.policies.dqn.config import (
     DQNConfig,
     DQNLearnConfig,
@@ -53,12 +54,7 @@ class SQNConfig(DQNConfig):
     learn: SQNLearnConfig = section(SQNLearnConfig)
     other: SQNOtherConfig = section(SQNOtherConfig)
 
-    def build(self, ctx: Any, *, model: Any | None = None, **parts: Any) -> Any:
-        """Makes the policy; `model` replaces the configured network."""
-        from dicore_plugins.policies.sqn.policy import SQNPolicy
-
-        device = None if ctx is None else ctx.device
-        return SQNPolicy(self, model=model, **{"device": device, **parts})
+    build = builds("dicore_plugins.policies.sqn.policy:SQNPolicy")
 
     def check(self) -> Iterator[tuple[str, str]]:
         """Yields the options that contradict each other."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dicore.config.schema import component, frozen, option, section
+from dicore_plugins.lazy import builds
 from dicore_plugins.policies.continuous_q.config import (
     ContinuousQCollectConfig,
     ContinuousQLearnConfig,
@@ -45,12 +46,7 @@ class TD3Config(ContinuousQPolicyConfig):
     learn: TD3LearnConfig = section(TD3LearnConfig)
     collect: TD3CollectConfig = section(TD3CollectConfig)
 
-    def build(self, ctx: Any, *, model: Any | None = None, **parts: Any) -> Any:
-        """Makes the policy; `model` replaces the configured network."""
-        from dicore_plugins.policies.td3.policy import TD3Policy
-
-        device = None if ctx is None else ctx.device
-        return TD3Policy(self, model=model, **{"device": device, **parts})
+    build = builds("dicore_plugins.policies.td3.policy:TD3Policy")
 
 
 @frozen(kw_only=True)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from dicore.config.schema import frozen, option, section
+from dicore_plugins.lazy import builds
 from dicore_plugins.policies import offline_options
 from dicore_plugins.policies.td3.config import TD3Config, TD3LearnConfig
 
@@ -32,9 +33,4 @@ class TD3BCConfig(TD3Config):
 
     learn: TD3BCLearnConfig = section(TD3BCLearnConfig)
 
-    def build(self, ctx: Any, *, model: Any | None = None, **parts: Any) -> Any:
-        """Makes the policy; `model` replaces the configured network."""
-        from dicore_plugins.policies.td3_bc.policy import TD3BCPolicy
-
-        device = None if ctx is None else ctx.device
-        return TD3BCPolicy(self, model=model, **{"device": device, **parts})
+    build = builds("dicore_plugins.policies.td3_bc.policy:TD3BCPolicy")

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from dicore.config.schema import component, frozen, option, section
+from dicore_plugins.lazy import builds
 from dicore_plugins.policies.sac.config import SACConfig, SACLearnConfig
 
 
@@ -28,12 +29,7 @@ class TQCConfig(SACConfig):
     model: Any = component("model", default="tqc", help="actor and networks of quantiles")
     learn: TQCLearnConfig = section(TQCLearnConfig)
 
-    def build(self, ctx: Any, *, model: Any | None = None, **parts: Any) -> Any:
-        """Makes the policy; `model` replaces the configured network."""
-        from dicore_plugins.policies.tqc.policy import TQCPolicy
-
-        device = None if ctx is None else ctx.device
-        return TQCPolicy(self, model=model, **{"device": device, **parts})
+    build = builds("dicore_plugins.policies.tqc.policy:TQCPolicy")
 
     def check(self) -> Iterator[tuple[str, str]]:
         """Yields the options that contradict each other."""
