@@ -46,7 +46,7 @@ def test_a_compiled_section_is_built_as_it_is() -> None:
     ("cfg", "error", "message"),
     [
         ({}, ConfigError, "policy.type: must be given"),
-        ("dqm", UnknownComponentError, "no policy named 'dqm'; did you mean 'dqn'"),
+        ("rainbov", UnknownComponentError, "did you mean 'rainbow'"),
         ({"type": "dqn", "learn": {"batch_sze": 3}}, ConfigError, "did you mean 'batch_size'"),
         ({"type": "dqn", "model": {"obs_shape": 5}}, ConfigError, "expected 4, as the environment"),
         ("sac", ConfigError, "needs bounded real numbers as actions"),
